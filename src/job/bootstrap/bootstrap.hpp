@@ -1,0 +1,50 @@
+// Bootstrap: how the ranks of a job find each other before Skerry's own wire exists. Three verbs {put, get, fence} are enough,
+// so that every launcher can provide them: our own, MPI, PMIx, PMI-1, or nobody (a job of one).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/pure/status.hpp"
+
+namespace skerry::job {
+
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+
+  virtual std::string_view name() const = 0;  // "skerry run", "mpi", "pmix", "pmi1", "alone"
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Ranks with equal numbers may share memory as far as the launcher knows or was told (`--nodes`); nullopt: it does not say.
+  virtual std::optional<int> node_hint() const { return std::nullopt; }
+  // True if the launcher itself ends the job, with a message, when a process of it dies.
+  virtual bool launcher_ends_job() const { return true; }
+
+  // Binary values up to 4096 bytes, any key of [a-z0-9/._-] up to 64 bytes; a put is visible to every rank's get after the next fence.
+  // Each key is put at most once per rank. Errors: network.
+  virtual Status put(std::string_view key, std::span<const std::byte> value) = 0;
+  // Blocks at most until the launcher answers. Errors: network (unknown key, launcher gone).
+  virtual Status get(int rank, std::string_view key, std::vector<std::byte>* value) = 0;
+  // Collective over all ranks. Blocks (sleeping) until all have called it.
+  virtual Status fence() = 0;
+
+  // Collective, once, after the last fence and before the process ends; tells the launcher that what follows is a normal end.
+  virtual Status finish() = 0;
+  // Ends the whole job: the launcher prints `message` (or we do) and kills the other ranks. Does not return.
+  [[noreturn]] virtual void abort(int exit_status, std::string_view message) = 0;
+};
+
+// Who started us, in this order: SKERRY_CONTROL_FD (own launcher), MPI already initialised in this process, PMIx (PMIX_RANK),
+// PMI-1 (PMI_FD); otherwise a job of one rank. Errors: config, network.
+Status discover(std::unique_ptr<Bootstrap>* bootstrap);
+
+}  // namespace skerry::job
