@@ -1,0 +1,170 @@
+// fabric.h: what carries bytes between nodes. One interface, several implementations: tcp/ (native), loop/ (in process), ofi/ (libfabric),
+// and hooks/ that wrap any of them. The core asks for capabilities, never for a provider's name.
+//
+// A Fabric object belongs to one *side*: the origin side of a process (it connects) or a data server (it listens, and may connect).
+//
+// Threads. Two sets of calls:
+//   issue calls    connect, accept, reject, send, flush, put, get, register_memory, ...   by whoever holds the owner's issue lock
+//   progress calls poll (may block; takes no issue lock), dispatch (upcalls; caller holds the issue lock AND the progress role), close
+// poll may run at the same time as issue calls. dispatch and close may not run beside poll: they belong to the holder of the progress
+// role. wake may be called from any thread at any time. Upcalls come from dispatch only; an upcall may make issue calls.
+//
+// Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of one endpoint arrive in order, once,
+// or the endpoint closes. Payloads up to inline_payload_bytes are delivered with their header; longer ones *land* where on_landing says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/pure/status.hpp"
+
+namespace skerry::fabric {
+
+using Bytes = std::span<const std::byte>;
+
+// Never 0 and never reused within one Fabric (slot and generation): a late call with an id of a closed endpoint is refused, not misdirected.
+using EndpointId = uint64_t;
+using RequestId = uint64_t;  // a peer that asked to connect and was neither accepted nor rejected yet; never 0
+constexpr EndpointId no_endpoint = 0;
+
+constexpr uint32_t max_header_bytes = 512;
+constexpr uint32_t inline_payload_bytes = 64 * 1024;
+constexpr uint32_t max_hello_bytes = 55;  // what verbs leaves of its connect data for us: the smallest of all fabrics
+
+enum class KeyKind { none, offset, virtual_address };
+
+struct Capabilities {
+  bool rma = false;                   // put and get of registered memory work
+  bool landing = false;               // long payloads land in place without a copy
+  bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's data is visible at the target
+  bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that message was delivered
+  bool close_fences_rma = false;      // after the passive side closed an endpoint no late write of it can land
+  bool mr_local = false;              // origin buffers of put, get (and of send) must be registered
+  bool server_progress = false;       // RMA at the target needs a thread in poll there
+  KeyKind key_kind = KeyKind::none;
+  uint32_t connect_data_bytes = 0;    // hello bytes that connect carries
+  uint64_t max_payload_bytes = 0;     // of one message; longer ones are for the caller to cut
+  uint64_t rma_from_bytes = 0;        // contiguous transfers from this size on are better as RMA; 0: never
+};
+
+enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
+std::string_view to_string(CloseReason reason);
+
+// What on_message answers.
+enum class Verdict {
+  taken,  // consumed; its bytes are not needed any more
+  park,   // not now: keep it, deliver nothing more from this endpoint until unpark, then deliver this message again
+};
+
+struct RemoteKey {  // names registered memory of a peer; opaque to everyone but the fabric, 16 bytes so that it travels in headers
+  uint64_t key = 0;
+  uint64_t base = 0;  // virtual address for KeyKind::virtual_address, else 0
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // A peer asks to connect; answer with accept or reject, now or later (there is a deadline after which the fabric rejects by itself).
+  virtual void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) = 0;
+  // Our connect succeeded; `reply` is what the peer's accept carried.
+  virtual void on_connected(EndpointId endpoint, Bytes reply) = 0;
+  // A whole message whose payload is at most inline_payload_bytes. The spans live until the call returns. 8-byte aligned: no promise.
+  virtual Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) = 0;
+  // A message with a longer payload began. Returns where the payload shall land (payload_bytes of room, valid until on_landed or on_closed), or null: the
+  // endpoint then closes with protocol_error.
+  virtual std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  virtual Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  // After send answered would_block: there is room again.
+  virtual void on_writable(EndpointId endpoint) = 0;
+  // A payload passed to send by reference may be reused.
+  virtual void on_sent(EndpointId endpoint, uint64_t cookie) = 0;
+  // A put or get finished (put: remote done if capabilities say so for the fabric, see put). `ok` false: endpoint is closing, effect unknown.
+  virtual void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) = 0;
+  // Last upcall for this endpoint. Not called for endpoints closed by close().
+  virtual void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) = 0;
+  // A descriptor given to watch is readable.
+  virtual void on_watched(int fd, uint64_t cookie) = 0;
+};
+
+enum class SendResult {
+  accepted,     // the fabric has it; parts up to inline_payload_bytes in all were copied or sent, a longer payload is referenced until on_sent
+  would_block,  // nothing was taken; on_writable follows
+  closed,       // the endpoint is gone; on_closed came or will come
+};
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  virtual std::string_view name() const = 0;
+  virtual const Capabilities& capabilities() const = 0;
+
+  // --- issue calls -------------------------------------------------------------------------------------------------------------
+  // Starts to listen; *address (at most 256 bytes) is what peers pass to connect. Errors: network (names the interface and what to set).
+  virtual Status listen(std::vector<std::byte>* address) = 0;
+  // Begins to connect; on_connected or on_closed follows. hello is at most max_hello_bytes.
+  virtual Status connect(Bytes address, Bytes hello, EndpointId* endpoint) = 0;
+  // reply at most max_hello_bytes. Status peer_dead: the peer went away meanwhile.
+  virtual Status accept(RequestId request, Bytes reply, EndpointId* endpoint) = 0;
+  virtual void reject(RequestId request) = 0;
+
+  // Sends one message. more = true lets the fabric hold it back to send it along with the next one, until flush or a send without more.
+  // cookie: passed to on_sent if the payload was longer than inline_payload_bytes (then it must stay valid until on_sent or on_closed/close).
+  virtual SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) = 0;
+  virtual SendResult flush(EndpointId endpoint) = 0;
+  // Bytes accepted by send but not yet taken by the network.
+  virtual uint64_t unsent_bytes(EndpointId endpoint) const = 0;
+  // Delivery from a parked endpoint goes on: at the next dispatch the parked message is delivered again.
+  virtual void unpark(EndpointId endpoint) = 0;
+
+  // Makes memory a target of put and get by peers. Errors: unsupported, no_memory.
+  virtual Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) = 0;
+  virtual void deregister_memory(uint64_t registration) = 0;
+  // One contiguous RMA; on_rma_done(cookie) tells when it is remote done (put) or the data is there (get). local stays valid until then.
+  virtual SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) = 0;
+  virtual SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) = 0;
+
+  // Adds a descriptor of the caller's to what poll waits for (level triggered).
+  virtual Status watch(int fd, uint64_t cookie) = 0;
+  virtual void unwatch(int fd) = 0;
+
+  // --- progress calls ----------------------------------------------------------------------------------------------------------
+  // Sleeps until there is something to dispatch, wake was called, or timeout_ns passed (0: just looks; negative: no limit).
+  // `only`: a hint that nothing but this endpoint matters now, so that an implementation may block on it directly; poll then need not notice
+  // other endpoints, wake or watched descriptors before timeout_ns (give one).
+  virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
+  // Performs the upcalls for what poll found. Returns how many there were. Never blocks; bounded work per call, endpoints served round-robin.
+  virtual int dispatch(Sink& sink) = 0;
+  // Closes at once and releases everything of the endpoint: no upcall for it follows. What flush did not get out is lost.
+  virtual void close(EndpointId endpoint) = 0;
+
+  // --- any thread --------------------------------------------------------------------------------------------------------------
+  virtual void wake() = 0;
+
+  struct Traffic {
+    uint64_t bytes_sent = 0;      // handed to the network, framing included
+    uint64_t bytes_received = 0;
+    uint64_t endpoints_open = 0;
+    uint64_t strangers_refused = 0;  // connections closed before a peer was accepted
+  };
+  virtual Traffic traffic() const = 0;  // by the holder of the issue lock
+};
+
+// Options common to all; set from SKERRY_* variables by the caller.
+struct Options {
+  std::string interface;                 // name or address of the interface to listen on; empty: choose
+  bool loopback_only = false;            // all peers are on this host (virtual nodes): listen on loopback
+  int64_t hello_deadline_ns = 5'000'000'000;   // a stranger that has not said a whole hello by then is closed
+  uint32_t max_strangers = 256;          // connections before accept; beyond that the oldest is closed
+  int64_t connect_timeout_ns = 20'000'000'000;
+  int64_t silence_timeout_ns = 30'000'000'000; // unacknowledged data older than this closes the endpoint (TCP_USER_TIMEOUT)
+};
+
+Status make_tcp_fabric(const Options& options, std::unique_ptr<Fabric>* fabric);
+
+}  // namespace skerry::fabric
