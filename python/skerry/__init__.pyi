@@ -1,0 +1,294 @@
+"""One-sided communication and distributed or mirrored arrays for the processes of a parallel job.
+
+    import skerry as sk
+    sk.init()
+    a = sk.array((1000, 1000))              # collective: blocks spread over all ranks
+    if sk.rank() == 0:
+        a[0:10, 20:30] = 1.0                # any rank writes anywhere; nobody takes part
+    sk.sync()
+    print(a[5, 20:30])
+    sk.finalize()
+
+Start it with ``skerry run -n 4 --nodes 2 python program.py``, mpirun or srun; started alone it is a job of one rank.
+
+*Collective* functions are called by all members of the group, in the same order. Everything that waits releases the
+interpreter lock. Every failure is an ``Error`` whose ``code`` is the number in ``skerry.h``.
+"""
+
+from types import TracebackType
+from typing import Any, Literal, Sequence, SupportsIndex, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+__version__: str
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+class Error(Exception):
+    """Anything Skerry refuses or that went wrong. ``code`` is negative, as in skerry.h."""
+
+    code: int
+
+class InvalidError(Error, ValueError): ...
+class DtypeError(InvalidError, TypeError): ...
+class RangeError(Error, IndexError): ...
+class FreedError(Error, ValueError): ...
+class NoMemoryError(Error, MemoryError): ...
+class PeerDeadError(Error, ConnectionError): ...
+class TimeoutError(Error): ...  # also a builtin TimeoutError
+class NetworkError(Error, OSError): ...
+class ConfigError(Error, ValueError): ...
+class UnsupportedError(Error, NotImplementedError): ...
+class ForkedError(Error, RuntimeError): ...
+class ThreadError(Error, RuntimeError): ...
+class InternalError(Error, RuntimeError): ...
+
+# ---- job -------------------------------------------------------------------------------------------------------------
+
+def init(*, threads: Literal["single", "serialized", "multiple"] = "multiple", on_failure: Literal["end", "raise"] = "end") -> None:
+    """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError, NetworkError."""
+
+def finalize() -> None:
+    """Leaves the job and frees what is left; collective. Called at interpreter exit if you did not, except after an error."""
+
+def initialized() -> bool: ...
+def abort(reason: str = "", status: int = 1) -> None:
+    """Ends the whole job at once, with one message that names this rank. Does not return."""
+
+def rank() -> int:
+    """Own rank, 0 to size() - 1."""
+
+def size() -> int: ...
+def node(rank: int | None = None) -> int:
+    """The node of `rank` (default: own), 0 to nodes() - 1."""
+
+def nodes() -> int: ...
+def node_ranks(node: int | None = None) -> list[int]:
+    """Ranks on a node (default: own), ascending."""
+
+def same_node(rank: int) -> bool: ...
+def fabric() -> str: ...
+def counters() -> dict[str, int]:
+    """What this process has done since init: local_operations, local_bytes, remote_operations, remote_bytes,
+    wire_bytes_sent, wire_bytes_received, connections_*, server_*, fences, collectives (see skerry.h), and of the arrays:
+    merge_bytes_moved, merge_bytes_skipped, array_gets, array_puts, array_accs. All grow only, but connections_open."""
+
+# ---- groups and collectives --------------------------------------------------------------------------------------------
+
+@final
+class Group:
+    """Ranks that act together. ``len(group)`` members, in a fixed order."""
+
+    @property
+    def ranks(self) -> list[int]: ...
+    def __len__(self) -> int: ...
+    def index(self, rank: int) -> int:
+        """Position of a job rank in the group; InvalidError if it is no member."""
+
+    def rank(self, index: int) -> int: ...
+    def split(self, color: int, key: int = 0) -> Group | None:
+        """Collective. Members with the same color form a group, ordered by (key, rank); a negative color joins none."""
+
+    def free(self) -> None: ...
+
+def world() -> Group: ...
+def barrier(group: Group | None = None) -> None:
+    """Waits until every member is here. Orders nothing but the ranks themselves."""
+
+def sync(group: Group | None = None) -> None:
+    """Barrier, and all earlier operations on members are visible to all. Ends a phase of one-sided work."""
+
+def fence(rank: int | None = None) -> None:
+    """What this rank issued to `rank` (default: to all) is visible there on return."""
+
+Op: TypeAlias = Literal["sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"]
+
+def allreduce(values: ArrayLike, op: Op = "sum", *, out: NDArray[Any] | None = None, group: Group | None = None) -> Any:
+    """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar for a scalar), or `out`,
+    which may be `values` itself. int32, int64, float32, float64, complex64, complex128."""
+
+def reduce(values: ArrayLike, op: Op = "sum", root: int = 0, *, out: NDArray[Any] | None = None, group: Group | None = None) -> Any:
+    """Like allreduce, but only `root` gets the result; others get None."""
+
+def broadcast(values: NDArray[Any], root: int = 0, *, group: Group | None = None) -> NDArray[Any]:
+    """Overwrites `values` (C-contiguous) with the root's, in place, and returns it. Same shape and dtype on every member."""
+
+def allgather(values: ArrayLike, *, group: Group | None = None) -> NDArray[Any]:
+    """Stacks every member's array (same shape and dtype) along a new first axis, in the order of the group."""
+
+# ---- arrays ------------------------------------------------------------------------------------------------------------
+
+Span: TypeAlias = slice | SupportsIndex | tuple[int, int]
+# One entry per dimension (trailing ones may be left out): a slice of step 1, an index (drops the dimension, as in NumPy), or a
+# (low, high) pair; e.g. np.s_[0:10, 20:30] or ((0, 10), (20, 30)).
+Patch: TypeAlias = Span | tuple[Span, ...]
+
+@final
+class Irregular:
+    """Blocks may start only at these indices of each dimension (each list begins with 0 and ascends). With more blocks than
+    members, neighbouring blocks are joined until each member has at most one: so the list of all atoms' first basis functions
+    suits any number of ranks, and each node's share of a mirrored array."""
+
+    def __init__(self, *starts: Sequence[int]) -> None: ...
+    @property
+    def starts(self) -> tuple[list[int], ...]: ...
+
+@final
+class Request:
+    """A transfer under way. Keeps its buffers and its array alive."""
+
+    def wait(self) -> Any:
+        """The data (get_nb) or None. The buffer of a put or accumulate may be reused afterwards."""
+
+    def done(self) -> bool: ...
+
+@final
+class Array:
+    """A dense array spread over the ranks of a group, or over the ranks of each node (mirrored)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def placement(self) -> str:
+        """"distributed" or "mirrored"."""
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The process grid; of the own node if mirrored."""
+
+    @property
+    def block_starts(self) -> tuple[list[int], ...]:
+        """Where blocks start, per dimension; of the own node if mirrored."""
+
+    @property
+    def group(self) -> Group: ...
+    @property
+    def freed(self) -> bool: ...
+
+    # One-sided: any rank, any time. A mirrored array's stay on the node and touch only that node's copy.
+    def get(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Any:
+        """A copy of a patch; into `out` if given (its last axis contiguous)."""
+
+    def put(self, patch: Patch, values: ArrayLike) -> None:
+        """Writes a patch. `values` may be reused on return; others see the data after fence or sync."""
+
+    def acc(self, patch: Patch, values: ArrayLike, alpha: float = 1) -> None:
+        """patch += alpha * values, atomic per element with other acc and read_inc."""
+
+    def get_nb(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Request: ...
+    def put_nb(self, patch: Patch, values: NDArray[Any]) -> Request: ...
+    def acc_nb(self, patch: Patch, values: NDArray[Any], alpha: float = 1) -> Request: ...
+    def read_inc(self, index: int | tuple[int, ...], n: int = 1) -> int:
+        """Adds n to an element of an integer array and returns the old value, atomically."""
+
+    def __getitem__(self, patch: Any) -> Any: ...
+    def __setitem__(self, patch: Any, values: ArrayLike) -> None: ...
+    def __len__(self) -> int: ...
+
+    # Where data is; no communication.
+    @property
+    def local(self) -> NDArray[Any]:
+        """The own block, as a writable view without a copy; of size 0 if this rank holds none. Valid until free()."""
+
+    def distribution(self, rank: int | None = None) -> tuple[tuple[int, int], ...]:
+        """(low, high) per dimension of the block that `rank` (default: own) holds; low == high if none."""
+
+    def locate(self, *index: int) -> int:
+        """The rank that holds an element; on the own node if mirrored."""
+
+    def locate_patch(self, patch: Patch) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
+        """(rank, its part of the patch) for every holder."""
+
+    # Collective; each begins and ends with a sync.
+    def zero(self) -> Array: ...
+    def fill(self, value: float) -> Array: ...
+    def scale(self, factor: float) -> Array: ...
+    def copy_to(self, target: Array) -> Array:
+        """Same shape and dtype, any distributions and placements. Distributed to mirrored fills every node's copy; mirrored
+        to distributed moves nothing between nodes and requires that the copies agree. Returns `target`."""
+
+    def merge(self) -> Array:
+        """Sums the nodes' copies of a mirrored array; all copies are equal afterwards. Tiles that are zero are not moved.
+        Does nothing but a sync if distributed or on one node."""
+
+    def sync(self) -> None: ...
+    def free(self) -> None:
+        """Gives the memory back. Views from `local` must not be used afterwards."""
+
+    def __enter__(self) -> Array: ...
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+
+def array(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = "float64",
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    placement: Literal["distributed", "mirrored"] = "distributed",
+    group: Group | None = None,
+) -> Array:
+    """A new array of zeros; collective. Blocks on a process grid near to square blocks, or on `grid`. A mirrored array has a
+    copy on every node, spread over the ranks of that node. Errors: NoMemoryError, InvalidError: the same on every member."""
+
+def matmul(
+    a: Array, b: Array, out: Array, alpha: float = 1.0, beta: float = 0.0, trans_a: bool = False, trans_b: bool = False
+) -> Array:
+    """out = alpha op(a) op(b) + beta out for 2-d float32 or float64 arrays of any placement; collective. Returns `out`. A
+    mirrored `out` has equal copies afterwards (with beta, they must agree before)."""
+
+@final
+class Counter:
+    """A shared 64-bit counter that hands out work. Creating it and reset() are collective; next() is not."""
+
+    def __init__(self, start: int = 0, group: Group | None = None, host: int | None = None) -> None: ...
+    def next(self, n: int = 1) -> int:
+        """Adds n and returns the old value, atomically."""
+
+    def reset(self, value: int = 0) -> None: ...
+    def free(self) -> None: ...
+
+# ---- memory ------------------------------------------------------------------------------------------------------------
+
+@final
+class Segment:
+    """Zeroed memory: every member owns `nbytes` (may differ). Creation and free() are collective. Offsets are bytes."""
+
+    def __init__(self, nbytes: int, group: Group | None = None) -> None: ...
+    @property
+    def local(self) -> NDArray[np.uint8]:
+        """The own slice, without a copy. Valid until free()."""
+
+    def pointer(self, rank: int) -> NDArray[np.uint8] | None:
+        """A same-node member's slice, without a copy; None if it is on another node."""
+
+    def nbytes(self, rank: int | None = None) -> int: ...
+    def get(self, rank: int, offset: int, out: NDArray[Any]) -> NDArray[Any]: ...
+    def put(self, rank: int, offset: int, values: NDArray[Any]) -> None: ...
+    def acc(self, rank: int, offset: int, values: NDArray[Any], alpha: complex | None = None) -> None: ...
+    def get_nb(self, rank: int, offset: int, out: NDArray[Any]) -> Request: ...
+    def put_nb(self, rank: int, offset: int, values: NDArray[Any]) -> Request: ...
+    def fetch_add(self, rank: int, offset: int, value: int, dtype: DTypeLike = "int64") -> int: ...
+    def swap(self, rank: int, offset: int, value: int, dtype: DTypeLike = "int64") -> int: ...
+    def compare_swap(self, rank: int, offset: int, expected: int, desired: int, dtype: DTypeLike = "int64") -> int: ...
+    def put_notify(self, rank: int, offset: int, values: NDArray[Any] | None, counter_offset: int, increment: int = 1) -> None: ...
+    def notify_wait(self, counter_offset: int, at_least: int, timeout: float | None = None) -> int:
+        """Sleeps until the own counter is at least `at_least`; returns it. `timeout` in seconds. Errors: TimeoutError."""
+
+    def free(self) -> None: ...
+
+@final
+class Mutexes:
+    """Each member hosts `count` fair mutexes. Creation and free() are collective."""
+
+    def __init__(self, count: int, group: Group | None = None) -> None: ...
+    def lock(self, rank: int, index: int = 0) -> None: ...
+    def unlock(self, rank: int, index: int = 0) -> None: ...
+    def free(self) -> None: ...
+
+def mutexes(count: int, group: Group | None = None) -> Mutexes: ...
