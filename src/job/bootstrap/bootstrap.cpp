@@ -1,0 +1,54 @@
+#include "job/bootstrap/bootstrap.hpp"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace skerry::job {
+
+Status Bootstrap::report_failures() {
+  return error(Code::unsupported, "the launcher (", name(), ") ends the job when a rank dies; start it with `skerry run` to be told instead");
+}
+
+Status Bootstrap::take_events(std::vector<DeadRank>* dead) {
+  dead->clear();
+  return {};
+}
+
+Status draw_job_key(JobKey* key) {
+  size_t filled = 0;
+  while (filled < key->size()) {
+    const ssize_t got = getrandom(key->data() + filled, key->size() - filled, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return error(Code::internal, "the kernel gives no random numbers: ", std::strerror(errno));
+    filled += static_cast<size_t>(got);
+  }
+  return {};
+}
+
+Status job_key(Bootstrap& bootstrap, JobKey* key) {
+  if (const auto given = bootstrap.launcher_key()) {
+    *key = *given;
+    return {};
+  }
+  constexpr std::string_view name = "skerry/job-key";
+  JobKey drawn{};
+  if (bootstrap.rank() == 0) {
+    SKERRY_TRY(draw_job_key(&drawn));
+    SKERRY_TRY(bootstrap.put(name, drawn));
+  }
+  SKERRY_TRY(bootstrap.fence());
+  if (bootstrap.rank() != 0) {
+    std::vector<std::byte> value;
+    SKERRY_TRY(bootstrap.get(0, name, &value));
+    if (value.size() != drawn.size()) {
+      return error(Code::network, "rank 0's job key has ", value.size(), " bytes instead of ", drawn.size());
+    }
+    std::memcpy(drawn.data(), value.data(), drawn.size());
+  }
+  *key = drawn;
+  return {};
+}
+
+}  // namespace skerry::job

@@ -1,0 +1,146 @@
+#include "job/bootstrap/bootstrap.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "job/bootstrap/alone.hpp"
+#include "job/bootstrap/run_client.hpp"
+#include "job/bootstrap/thread_bootstrap.hpp"
+
+namespace skerry::job {
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+TEST(BlockNode, SplitsIntoContiguousBlocksThatDifferByAtMostOne) {
+  for (int size = 1; size <= 12; ++size) {
+    for (int nodes = 1; nodes <= size; ++nodes) {
+      std::vector<int> ranks(static_cast<size_t>(nodes));
+      int last = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const int node = block_node(rank, size, nodes);
+        ASSERT_GE(node, last);
+        last = node;
+        ++ranks[static_cast<size_t>(node)];
+      }
+      for (const int count : ranks) {
+        EXPECT_GE(count, size / nodes);
+        EXPECT_LE(count, size / nodes + 1);
+      }
+    }
+  }
+}
+
+TEST(AloneBootstrap, FindsItsOwnValuesAndNamesAMissingOne) {
+  AloneBootstrap alone;
+  ASSERT_TRUE(alone.put("a/b", bytes_of("x")).ok());
+  ASSERT_TRUE(alone.fence().ok());
+  std::vector<std::byte> value;
+  ASSERT_TRUE(alone.get(0, "a/b", &value).ok());
+  EXPECT_EQ(value, bytes_of("x"));
+  const Status missing = alone.get(0, "c", &value);
+  EXPECT_EQ(missing.code(), Code::network);
+  EXPECT_NE(missing.message().find("\"c\""), std::string::npos);
+  EXPECT_EQ(alone.put("Upper", {}).code(), Code::invalid);
+  EXPECT_EQ(alone.put("long", std::vector<std::byte>(max_value_bytes + 1)).code(), Code::invalid);
+}
+
+TEST(ThreadBootstrap, ExchangesValuesAndOneKeyAcrossFences) {
+  constexpr int size = 4;
+  auto bootstraps = make_thread_bootstraps(size, 2);
+  std::vector<JobKey> keys(size);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      Bootstrap& mine = *bootstraps[static_cast<size_t>(rank)];
+      EXPECT_EQ(mine.rank(), rank);
+      EXPECT_EQ(mine.size(), size);
+      EXPECT_EQ(mine.node_hint(), rank / 2);
+      for (int round = 0; round < 50; ++round) {
+        EXPECT_TRUE(mine.put(concat("round/", round), bytes_of(concat(rank, ":", round))).ok());
+        EXPECT_TRUE(mine.fence().ok());
+        for (int other = 0; other < size; ++other) {
+          std::vector<std::byte> value;
+          EXPECT_TRUE(mine.get(other, concat("round/", round), &value).ok());
+          EXPECT_EQ(value, bytes_of(concat(other, ":", round)));
+        }
+      }
+      EXPECT_TRUE(job_key(mine, &keys[static_cast<size_t>(rank)]).ok());
+      EXPECT_TRUE(mine.finish().ok());
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  for (const auto& key : keys) EXPECT_EQ(key, keys[0]);
+  EXPECT_NE(keys[0], JobKey{});
+}
+
+TEST(ThreadBootstrap, AFenceFailsWhenARankLeavesUnfinished) {
+  auto bootstraps = make_thread_bootstraps(2);
+  std::thread waiting([&] { EXPECT_EQ(bootstraps[0]->fence().code(), Code::network); });
+  bootstraps[1].reset();
+  waiting.join();
+}
+
+// The launcher's side of a control connection, played by the test.
+struct FakeLauncher {
+  FakeLauncher() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0); }
+  ~FakeLauncher() {
+    for (const int fd : fds) close(fd);
+  }
+  void send(const std::vector<std::byte>& frame) const {
+    ASSERT_EQ(write(fds[0], frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
+  }
+  void welcome(uint32_t rank, uint32_t size) const {
+    send(FrameWriter(FrameType::welcome).u32(rank).u32(size).u32(0).u32(1).bytes(JobKey{}).finish());
+  }
+  int fds[2] = {-1, -1};  // 0: the launcher's end
+};
+
+TEST(RunBootstrap, KeepsADeathThatIsReportedWhileItWaitsForAnAnswer) {
+  FakeLauncher launcher;
+  launcher.welcome(1, 3);
+  std::unique_ptr<Bootstrap> mine;
+  ASSERT_TRUE(RunBootstrap::connect(launcher.fds[1], &mine).ok());
+  EXPECT_EQ(mine->rank(), 1);
+  EXPECT_EQ(mine->size(), 3);
+  launcher.send(FrameWriter(FrameType::rank_died).u32(2).string("was killed").finish());
+  launcher.send(FrameWriter(FrameType::fence_done).finish());
+  ASSERT_TRUE(mine->fence().ok());
+  std::vector<DeadRank> dead;
+  ASSERT_TRUE(mine->take_events(&dead).ok());
+  ASSERT_EQ(dead.size(), 1u);
+  EXPECT_EQ(dead[0].rank, 2);
+  EXPECT_EQ(dead[0].cause, "was killed");
+  ASSERT_TRUE(mine->take_events(&dead).ok());
+  EXPECT_TRUE(dead.empty());
+}
+
+TEST(RunBootstrap, EveryWaitNoticesThatTheLauncherHasGone) {
+  FakeLauncher launcher;
+  launcher.welcome(0, 2);
+  std::unique_ptr<Bootstrap> mine;
+  ASSERT_TRUE(RunBootstrap::connect(launcher.fds[1], &mine).ok());
+  close(launcher.fds[0]);
+  launcher.fds[0] = -1;
+  EXPECT_EQ(mine->fence().code(), Code::network);
+  std::vector<DeadRank> dead;
+  EXPECT_EQ(mine->take_events(&dead).code(), Code::network);
+}
+
+TEST(RunBootstrap, RefusesAWelcomeThatMakesNoSense) {
+  FakeLauncher launcher;
+  launcher.welcome(5, 3);
+  std::unique_ptr<Bootstrap> mine;
+  EXPECT_EQ(RunBootstrap::connect(launcher.fds[1], &mine).code(), Code::network);
+  EXPECT_EQ(RunBootstrap::connect(launcher.fds[1] + 100, &mine).code(), Code::config);
+}
+
+}  // namespace
+}  // namespace skerry::job
