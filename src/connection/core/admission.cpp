@@ -1,0 +1,73 @@
+#include "connection/core/admission.hpp"
+
+#include <sodium.h>
+
+#include <cstring>
+
+namespace skerry::connection {
+namespace {
+
+using Hash = std::array<std::byte, hash_bytes>;
+static_assert(hash_bytes >= crypto_generichash_BYTES_MIN && sizeof(JobKey) >= crypto_generichash_KEYBYTES_MIN);
+
+// Everything the proof covers, in one flat record. `direction` keeps a hello from serving as its own answer.
+struct Covered {
+  char purpose[8];
+  uint8_t direction;
+  uint8_t wire_version;
+  uint16_t server_index;
+  uint32_t server_node;
+  uint32_t rank;
+  uint32_t generation;
+  uint64_t nonce;
+};
+static_assert(sizeof(Covered) == 32, "no padding is hashed");
+
+Hash hash(const JobKey& key, const Peer& peer, Role direction, const Hello& hello) {
+  Covered covered{{'s', 'k', 'e', 'r', 'r', 'y', '0', '1'}, static_cast<uint8_t>(direction), peer.wire_version, peer.server_index,
+                  peer.server_node, hello.rank, hello.generation, hello.nonce};
+  Hash out;
+  crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(), reinterpret_cast<const unsigned char*>(&covered),
+                     sizeof covered, reinterpret_cast<const unsigned char*>(key.data()), key.size());
+  return out;
+}
+
+bool equal(const Hash& a, const std::byte* b) { return sodium_memcmp(a.data(), b, a.size()) == 0; }  // constant time
+
+}  // namespace
+
+std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce) {
+  const Hello hello{rank, generation, nonce, {}};
+  const Hash proof = hash(key, peer, Role::origin, hello);
+  std::array<std::byte, hello_bytes> out;
+  std::memcpy(out.data(), &rank, 4);
+  std::memcpy(out.data() + 4, &generation, 4);
+  std::memcpy(out.data() + 8, &nonce, 8);
+  std::memcpy(out.data() + 16, proof.data(), proof.size());
+  return out;
+}
+
+Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello) {
+  if (bytes.size() != hello_bytes) return error(Code::invalid, "hello of ", bytes.size(), " bytes, expected ", hello_bytes);
+  Hello got{};
+  std::memcpy(&got.rank, bytes.data(), 4);
+  std::memcpy(&got.generation, bytes.data() + 4, 4);
+  std::memcpy(&got.nonce, bytes.data() + 8, 8);
+  std::memcpy(got.proof.data(), bytes.data() + 16, hash_bytes);
+  if (!equal(hash(key, peer, Role::origin, got), bytes.data() + 16))
+    return error(Code::config, "a peer that says it is rank ", got.rank, " does not know this job's key, or means another server or version");
+  *hello = got;
+  return {};
+}
+
+std::array<std::byte, hash_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello) {
+  return hash(key, peer, Role::server, hello);
+}
+
+Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes) {
+  if (bytes.size() != hash_bytes || !equal(hash(key, peer, Role::server, hello), bytes.data()))
+    return error(Code::config, "whoever answers for the server of node ", peer.server_node, " does not know this job's key");
+  return {};
+}
+
+}  // namespace skerry::connection

@@ -1,0 +1,42 @@
+// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 20 back, both keyed hashes over everything that
+// must not be forged. Strangers on the network are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of
+// libsodium (crypto_generichash), a function of its arguments.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/pure/status.hpp"
+
+namespace skerry::connection {
+
+using JobKey = std::array<std::byte, 32>;
+constexpr uint32_t hash_bytes = 20;
+
+enum class Role : uint8_t { origin = 1, server = 2 };
+
+struct Hello {
+  uint32_t rank;        // of the origin process
+  uint32_t generation;  // of this connection; grows with each attempt, so that a recorded hello is worth nothing
+  uint64_t nonce;       // the server proves the job key over it
+  std::array<std::byte, hash_bytes> proof;
+};
+constexpr uint32_t hello_bytes = 4 + 4 + 8 + hash_bytes;
+static_assert(hello_bytes == 36, "verbs leaves 55 bytes of connect data");
+
+struct Peer {  // what both sides know without being told, and what the proof binds the hello to
+  uint32_t server_node;
+  uint16_t server_index;
+  uint8_t wire_version;
+  Role role;
+};
+
+std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce);
+// Errors: invalid (length), config (proof wrong: another job, another server, another version, or forged).
+Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello);
+std::array<std::byte, hash_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello);
+Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes);
+
+}  // namespace skerry::connection

@@ -1,0 +1,117 @@
+#include "connection/core/machine.hpp"
+
+namespace skerry::connection {
+
+std::string_view to_string(State state) {
+  switch (state) {
+    case State::idle: return "idle";
+    case State::opening: return "opening";
+    case State::open: return "open";
+    case State::draining: return "draining";
+    case State::closing: return "closing";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Event event) {
+  switch (event) {
+    case Event::want: return "want";
+    case Event::connected: return "connected";
+    case Event::evict: return "evict";
+    case Event::please_close: return "please_close";
+    case Event::drained: return "drained";
+    case Event::bye_answer: return "bye_answer";
+    case Event::closed: return "closed";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Action action) {
+  switch (action) {
+    case Action::none: return "none";
+    case Action::connect: return "connect";
+    case Action::send_queued: return "send_queued";
+    case Action::start_drain: return "start_drain";
+    case Action::send_bye: return "send_bye";
+    case Action::close_endpoint: return "close_endpoint";
+    case Action::reopen: return "reopen";
+    case Action::broken: return "broken";
+    case Action::refused: return "refused";
+  }
+  return "unknown";
+}
+
+Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
+  // Late: an endpoint of an earlier generation reports after its successor was opened. Its closing changes nothing here.
+  if (generation != generation_) return Action::none;
+  switch (event) {
+    case Event::want:
+      switch (state_) {
+        case State::idle:
+          state_ = State::opening;
+          ++generation_;
+          return Action::connect;
+        case State::draining:  // bye is not said yet, so the connection is as good as open: keep it
+          state_ = State::open;
+          return Action::send_queued;
+        case State::closing:  // crossing: wanted again after bye; nothing may follow a bye, so wait for its answer
+          wanted_ = true;
+          return Action::none;
+        case State::opening:
+        case State::open:
+          return Action::none;
+      }
+      break;
+    case Event::connected:
+      if (state_ != State::opening) return Action::none;
+      state_ = State::open;
+      return Action::send_queued;
+    case Event::evict:
+    case Event::please_close:
+      // Crossing: please_close may arrive while we drain or close by ourselves already: then it is on its way.
+      if (state_ != State::open) return Action::none;
+      if (!unacknowledged) {
+        state_ = State::closing;
+        return Action::send_bye;
+      }
+      state_ = State::draining;
+      return Action::start_drain;
+    case Event::drained:
+      if (state_ != State::draining || unacknowledged) return Action::none;  // crossing: reused (want) before it had drained
+      state_ = State::closing;
+      return Action::send_bye;
+    case Event::bye_answer:
+      if (state_ != State::closing) return Action::none;
+      if (wanted_) {
+        wanted_ = false;
+        state_ = State::opening;
+        ++generation_;
+        return Action::reopen;
+      }
+      state_ = State::idle;
+      return Action::close_endpoint;
+    case Event::closed:
+      switch (state_) {
+        case State::idle:
+          return Action::none;
+        case State::opening:
+          state_ = State::idle;
+          return Action::refused;
+        case State::closing:  // the server closed on our bye before its answer reached us, or the network did: same end
+          state_ = State::idle;
+          if (!wanted_) return Action::none;
+          wanted_ = false;
+          state_ = State::opening;
+          ++generation_;
+          return Action::connect;
+        case State::open:
+        case State::draining:
+          state_ = State::idle;
+          return unacknowledged ? Action::broken : Action::none;  // with nothing outstanding a break is an unplanned teardown
+      }
+      break;
+  }
+  return Action::none;
+}
+
+}  // namespace skerry::connection

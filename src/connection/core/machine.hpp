@@ -1,0 +1,61 @@
+// The life of one connection as seen by its origin: a pure state machine. The driver feeds it events and performs its actions.
+//
+//            want                connected                 evict / please_close               drained
+//   idle ----------> opening ----------------> open ----------------------------> draining ---------> closing
+//    ^                  | closed                | closed                              | closed           | bye_answer, closed
+//    +------------------+-----------------------+-------------------------------------+------------------+
+//
+// The origin alone closes; a server only asks for it (please_close). So bye and bye never cross, and a request that crosses a
+// please_close is simply applied. What can cross is handled where it says "crossing". Generations: each opening takes the next one; an
+// event of an older generation does nothing here (its buffers and handles are completed by the driver).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace skerry::connection {
+
+enum class State : uint8_t { idle, opening, open, draining, closing };
+std::string_view to_string(State state);
+
+enum class Event : uint8_t {
+  want,          // a request is to be sent
+  connected,     // the fabric connected us and the server proved who it is
+  evict,         // we want to close it (cap, end of the job)
+  please_close,  // the server asks us to
+  drained,       // nothing is unacknowledged, unsent or waiting
+  bye_answer,    // the server has our bye and agrees on the last number
+  closed,        // the endpoint is gone, planned or not
+};
+std::string_view to_string(Event event);
+
+enum class Action : uint8_t {
+  none,
+  connect,        // start to connect with the machine's new generation
+  send_queued,    // requests that waited may go
+  start_drain,    // send what is queued, wait for the acknowledgements; then event drained
+  send_bye,
+  close_endpoint, // release the endpoint
+  reopen,         // close_endpoint, then connect: someone wanted it meanwhile
+  broken,         // an open connection was lost with requests unacknowledged: resume or fail
+  refused,        // it could not be opened: retry or fail
+};
+std::string_view to_string(Action action);
+
+class Machine {
+ public:
+  State state() const { return state_; }
+  uint32_t generation() const { return generation_; }
+  // Requests may be handed to the endpoint now. While draining they still may: the origin has not said bye.
+  bool sendable() const { return state_ == State::open || state_ == State::draining; }
+
+  // `generation`: of the endpoint the event comes from; for want and evict the machine's own. `unacknowledged`: is anything outstanding?
+  Action on(Event event, uint32_t generation, bool unacknowledged);
+
+ private:
+  State state_ = State::idle;
+  bool wanted_ = false;      // a request came while closing: open again afterwards
+  uint32_t generation_ = 0;  // 0: never opened; only grows
+};
+
+}  // namespace skerry::connection

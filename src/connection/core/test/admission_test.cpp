@@ -1,0 +1,59 @@
+#include "connection/core/admission.hpp"
+
+#include <gtest/gtest.h>
+
+namespace skerry::connection {
+namespace {
+
+constexpr Peer server{3, 0, 1, Role::server};
+
+JobKey key_of(int seed) {
+  JobKey key;
+  for (size_t i = 0; i < key.size(); ++i) key[i] = std::byte(static_cast<unsigned char>(i * 7 + static_cast<size_t>(seed)));
+  return key;
+}
+
+TEST(Admission, AMemberIsAdmittedAndAnswered) {
+  Hello hello;
+  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
+  EXPECT_EQ(hello.rank, 17u);
+  EXPECT_EQ(hello.generation, 2u);
+  EXPECT_TRUE(check_answer(key_of(1), server, hello, make_answer(key_of(1), server, hello)).ok());
+}
+
+TEST(Admission, AnotherJobAnotherServerAnotherVersionAreRefused) {
+  Hello hello;
+  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  EXPECT_FALSE(check_hello(key_of(2), server, bytes, &hello).ok());
+  EXPECT_FALSE(check_hello(key_of(1), Peer{4, 0, 1, Role::server}, bytes, &hello).ok());
+  EXPECT_FALSE(check_hello(key_of(1), Peer{3, 1, 1, Role::server}, bytes, &hello).ok());
+  EXPECT_FALSE(check_hello(key_of(1), Peer{3, 0, 2, Role::server}, bytes, &hello).ok());
+}
+
+TEST(Admission, EveryFlippedBitIsRefused) {
+  const auto good = make_hello(key_of(1), server, 17, 2, 99);
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    auto bad = good;
+    bad[bit / 8] ^= std::byte(1u << (bit % 8));
+    Hello hello;
+    EXPECT_FALSE(check_hello(key_of(1), server, bad, &hello).ok()) << "bit " << bit;
+  }
+}
+
+TEST(Admission, AHelloIsNotItsOwnAnswer) {
+  Hello hello;
+  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).subspan(16)).ok());
+}
+
+TEST(Admission, ShortAndLongHellosAreRefused) {
+  const auto good = make_hello(key_of(1), server, 17, 2, 99);
+  Hello hello;
+  EXPECT_FALSE(check_hello(key_of(1), server, std::span(good).first(35), &hello).ok());
+  EXPECT_FALSE(check_hello(key_of(1), server, {}, &hello).ok());
+}
+
+}  // namespace
+}  // namespace skerry::connection

@@ -1,0 +1,80 @@
+#include "session/session.hpp"
+
+#include <gtest/gtest.h>
+
+namespace skerry::session {
+namespace {
+
+TEST(OriginSession, FencesWaitForTheCumulativeAcknowledgement) {
+  OriginSession s(1, Credits{});
+  EXPECT_EQ(s.issue(8), 1u);
+  EXPECT_EQ(s.issue(8), 2u);
+  EXPECT_FALSE(s.drained());
+  EXPECT_TRUE(s.acknowledge(1).ok());
+  EXPECT_FALSE(s.drained());
+  EXPECT_TRUE(s.acknowledge(2).ok());
+  EXPECT_TRUE(s.drained());
+}
+
+TEST(OriginSession, LateAcknowledgementsDoNotMoveBackwards) {
+  OriginSession s(1, Credits{});
+  for (int i = 0; i < 3; ++i) s.issue(1);
+  EXPECT_TRUE(s.acknowledge(3).ok());
+  EXPECT_TRUE(s.acknowledge(1).ok());
+  EXPECT_EQ(s.applied(), 3u);
+}
+
+TEST(OriginSession, AnAcknowledgementOfTheFutureIsABrokenInvariant) {
+  OriginSession s(1, Credits{});
+  s.issue(1);
+  EXPECT_EQ(s.acknowledge(2).code(), Code::internal);
+}
+
+TEST(OriginSession, CreditsBoundWhatIsUnacknowledged) {
+  OriginSession s(1, Credits{2, 100});
+  EXPECT_TRUE(s.may_issue(1000));  // alone, larger than all credits: allowed, else it never could go
+  s.issue(60);
+  EXPECT_FALSE(s.may_issue(60));
+  EXPECT_TRUE(s.may_issue(40));
+  s.issue(40);
+  EXPECT_FALSE(s.may_issue(0));
+  EXPECT_TRUE(s.acknowledge(2).ok());
+  EXPECT_TRUE(s.may_issue(100));
+}
+
+// Random acknowledgements: credits never leak and never exceed the bound by more than one window.
+TEST(OriginSession, CreditsComeBackWhateverTheAcknowledgementPattern) {
+  OriginSession s(1, Credits{64, 1000});
+  uint64_t x = 88172645463325252ull;
+  for (int i = 0; i < 100000; ++i) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    if (s.may_issue(x % 50)) s.issue(x % 50);
+    else ASSERT_TRUE(s.acknowledge(s.applied() + 1 + (x >> 8) % (s.issued() - s.applied())).ok());
+    ASSERT_LE(s.issued() - s.applied(), 64u);
+  }
+  ASSERT_TRUE(s.acknowledge(s.issued()).ok());
+  EXPECT_TRUE(s.may_issue(1000));
+}
+
+TEST(TargetSession, AppliesInOrderAndOnce) {
+  TargetSession t(7);
+  EXPECT_EQ(t.classify(2), Order::gap);
+  EXPECT_EQ(t.classify(1), Order::apply);
+  t.applied_next();
+  EXPECT_EQ(t.classify(1), Order::duplicate);
+  EXPECT_EQ(t.classify(2), Order::apply);
+}
+
+TEST(TargetSession, AReplayedReadModifyWriteIsAnsweredFromTheKeptResult) {
+  TargetSession t(7);
+  t.applied_next();
+  t.keep_result(1, 42);
+  uint64_t result = 0;
+  EXPECT_TRUE(t.kept(1, &result));
+  EXPECT_EQ(result, 42u);
+  t.confirm(1);
+  EXPECT_FALSE(t.kept(1, &result));
+}
+
+}  // namespace
+}  // namespace skerry::session

@@ -1,0 +1,144 @@
+#include "wire/message.hpp"
+
+#include <cstring>
+
+namespace skerry::wire {
+namespace {
+
+// Reads consecutive parts of a bounded span; once short, stays short.
+class Reader {
+ public:
+  explicit Reader(Bytes in) : in_(in) {}
+  template <class Part>
+  bool take(Part* part) {
+    if (in_.size() < sizeof(Part)) return false;
+    std::memcpy(part, in_.data(), sizeof(Part));
+    in_ = in_.subspan(sizeof(Part));
+    return true;
+  }
+  bool empty() const { return in_.empty(); }
+
+ private:
+  Bytes in_;
+};
+
+class Writer {
+ public:
+  explicit Writer(std::byte* out) : begin_(out), out_(out) {}
+  template <class Part>
+  void add(const Part& part) {
+    std::memcpy(out_, &part, sizeof(Part));
+    out_ += sizeof(Part);
+  }
+  uint32_t length() const { return static_cast<uint32_t>(out_ - begin_); }
+
+ private:
+  std::byte* begin_;
+  std::byte* out_;
+};
+
+bool takes_operands(Kind kind) { return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock; }
+
+bool is_request(uint8_t kind) { return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::unlock); }
+
+Status short_message(std::string_view part, size_t bytes) {
+  return error(Code::invalid, "message of ", bytes, " bytes ends within its ", part);
+}
+
+}  // namespace
+
+std::string_view to_string(Kind kind) {
+  switch (kind) {
+    case Kind::put: return "put";
+    case Kind::get: return "get";
+    case Kind::accumulate: return "accumulate";
+    case Kind::read_modify_write: return "read-modify-write";
+    case Kind::lock: return "lock";
+    case Kind::unlock: return "unlock";
+    case Kind::acknowledge: return "acknowledge";
+    case Kind::reply: return "reply";
+    case Kind::failure: return "failure";
+    case Kind::please_close: return "please-close";
+    case Kind::bye: return "bye";
+    case Kind::bye_answer: return "bye-answer";
+  }
+  return "unknown";
+}
+
+uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> out) {
+  Writer body(out.data() + sizeof(RequestHeader));
+  if (request.header.flags != 0 || request.kind() != Kind::put) {
+    if (request.has(flag_scaled)) body.add(request.scale);
+    if (request.has(flag_notify)) body.add(request.notify);
+    if (takes_operands(request.kind())) body.add(request.operands);
+    if (request.kind() == Kind::get) body.add(Extent{request.extent_bytes});
+    if (request.has(flag_strided)) {
+      body.add(request.shape);
+      for (uint32_t k = 0; k < request.shape.levels; ++k) body.add(request.level[k]);
+    }
+  }
+  std::memcpy(out.data(), &request.header, sizeof(RequestHeader));
+  const uint16_t body_bytes = static_cast<uint16_t>(body.length());
+  std::memcpy(out.data() + offsetof(RequestHeader, body_bytes), &body_bytes, sizeof body_bytes);
+  return static_cast<uint32_t>(sizeof(RequestHeader)) + body.length();
+}
+
+Status decode(Bytes in, Request* request) {
+  Reader reader(in);
+  RequestHeader& h = request->header;
+  if (!reader.take(&h)) return short_message("request header", in.size());
+  if (h.version != version) return error(Code::invalid, "wire version ", int{h.version}, ", expected ", int{version});
+  if (!is_request(h.kind)) return error(Code::invalid, "message kind ", int{h.kind}, " is not a request");
+  if ((h.flags & ~flag_all) != 0) return error(Code::invalid, "unknown request flags ", int{h.flags});
+  if (h.number == 0) return error(Code::invalid, "request number 0");
+  if (in.size() != sizeof(RequestHeader) + h.body_bytes)
+    return error(Code::invalid, "request body of ", in.size() - sizeof(RequestHeader), " bytes, announced ", h.body_bytes);
+  const Kind kind = request->kind();
+  if (request->has(flag_strided) && request->has(flag_vector)) return error(Code::invalid, "a request is strided and vector at once");
+  if (request->has(flag_vector) != (h.piece_count != 0)) return error(Code::invalid, "piece count ", h.piece_count, " and the vector flag disagree");
+  if (kind != Kind::put && kind != Kind::accumulate && (h.flags & (flag_notify | flag_scaled)) != 0)
+    return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
+  if (takes_operands(kind) && (h.flags & (flag_strided | flag_vector)) != 0)
+    return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
+
+  if (request->has(flag_scaled) && !reader.take(&request->scale)) return short_message("scale", in.size());
+  if (request->has(flag_notify) && !reader.take(&request->notify)) return short_message("notification", in.size());
+  if (takes_operands(kind) && !reader.take(&request->operands)) return short_message("operands", in.size());
+  if (kind == Kind::get) {
+    Extent extent{};
+    if (!reader.take(&extent)) return short_message("extent", in.size());
+    request->extent_bytes = extent.bytes;
+  }
+  if (request->has(flag_strided)) {
+    if (!reader.take(&request->shape)) return short_message("shape", in.size());
+    if (request->shape.levels > max_levels) return error(Code::invalid, "shape of ", request->shape.levels, " levels, at most ", max_levels);
+    for (uint32_t k = 0; k < request->shape.levels; ++k)
+      if (!reader.take(&request->level[k])) return short_message("shape level", in.size());
+  }
+  if (!reader.empty()) return error(Code::invalid, "request of ", in.size(), " bytes is longer than its parts");
+  return {};
+}
+
+Status decode(Bytes in, ReplyHeader* reply) {
+  if (in.size() != sizeof *reply) return error(Code::invalid, "reply header of ", in.size(), " bytes, expected ", sizeof *reply);
+  std::memcpy(reply, in.data(), sizeof *reply);
+  if (reply->code > 0) return error(Code::invalid, "reply code ", int{reply->code});
+  return {};
+}
+
+Status decode(Bytes in, CloseHeader* close) {
+  if (in.size() != sizeof *close) return error(Code::invalid, "close header of ", in.size(), " bytes, expected ", sizeof *close);
+  std::memcpy(close, in.data(), sizeof *close);
+  return {};
+}
+
+Status peek(Bytes in, Kind* kind) {
+  if (in.size() < 2) return error(Code::invalid, "message of ", in.size(), " bytes has no kind");
+  if (in[0] != std::byte{version}) return error(Code::invalid, "wire version ", int(in[0]), ", expected ", int{version});
+  const Kind k = static_cast<Kind>(in[1]);
+  if (to_string(k) == "unknown") return error(Code::invalid, "unknown message kind ", int(in[1]));
+  *kind = k;
+  return {};
+}
+
+}  // namespace skerry::wire
