@@ -1,0 +1,68 @@
+#include "core/futex.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace skerry {
+namespace {
+
+static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free, "the kernel compares these 4 bytes");
+
+int operation(int base, Sharing sharing) { return sharing == Sharing::process ? base | FUTEX_PRIVATE_FLAG : base; }
+
+}  // namespace
+
+std::string_view to_string(WaitResult result) {
+  switch (result) {
+    case WaitResult::reached: return "reached";
+    case WaitResult::timeout: return "timeout";
+    case WaitResult::aborted: return "aborted";
+  }
+  return "unknown";
+}
+
+int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+int64_t deadline_after(int64_t timeout_ns) {
+  if (timeout_ns < 0) return no_deadline;
+  const int64_t now_ns = monotonic_ns();
+  return timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+}
+
+uint32_t spin_limit() {
+  // A fact of the machine, found once; binding that changes later only makes the spin a little too long or too short.
+  static const uint32_t limit = [] {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 100u;  // more CPUs than the set holds
+    return CPU_COUNT(&allowed) > 1 ? 100u : 0u;
+  }();
+  return limit;
+}
+
+void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing sharing) {
+  timespec timeout{};
+  timespec* limit = nullptr;
+  if (timeout_ns >= 0) {
+    timeout.tv_sec = timeout_ns / 1'000'000'000;
+    timeout.tv_nsec = timeout_ns % 1'000'000'000;
+    limit = &timeout;
+  }
+  // EAGAIN (the word changed), EINTR and ETIMEDOUT are all "look again", which every caller does.
+  syscall(SYS_futex, word, operation(FUTEX_WAIT, sharing), expected, limit, nullptr, 0);
+}
+
+void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing) {
+  syscall(SYS_futex, word, operation(FUTEX_WAKE, sharing), count, nullptr, nullptr, 0);
+}
+
+}  // namespace skerry

@@ -1,0 +1,74 @@
+// Waiting on a 32-bit word: a short spin, then sleep in slices, watching for the end of the job.
+//
+// Why slices: a wake can be lost with the process that owed it (killed between its store and its wake). A sleeper therefore looks up
+// at least every `slice_ns` and checks the abort flag; nothing waits for a dead peer for ever.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace skerry {
+
+enum class Sharing : uint8_t {
+  process,  // only threads of this process wait on and wake the word (cheaper: no look-up of the page)
+  node,     // the word lies in memory shared between processes
+};
+
+enum class WaitResult : uint8_t { reached, timeout, aborted };
+std::string_view to_string(WaitResult result);
+
+constexpr int64_t no_deadline = -1;
+constexpr int64_t wait_slice_ns = 200'000'000;
+
+int64_t monotonic_ns();
+// The deadline `timeout_ns` from now; no_deadline for a negative timeout.
+int64_t deadline_after(int64_t timeout_ns);
+
+// Iterations of a spin before sleeping: about 100, and none on a machine (or affinity mask) of one core, where whoever is waited for
+// cannot run meanwhile.
+uint32_t spin_limit();
+
+inline void spin_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+// Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed, or for no reason at all.
+void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing sharing);
+// Wakes up to `count` sleepers. A system call even if there are none: callers that care keep a waiters bit.
+void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing);
+
+// Waits until reached(value of *word) is true, the deadline (monotonic clock; no_deadline) passed, or *abort (may be null) is not 0.
+// Whoever changes the word must futex_wake it. A word that already satisfies the predicate counts as reached whatever the others say.
+//
+// No wake-up is lost: the value that the predicate rejected is the one futex_wait compares with, so a change between the two makes
+// futex_wait return at once. The load is an acquire: what was written before the word is visible to the caller.
+template <class Predicate>
+WaitResult wait_until(const std::atomic<uint32_t>* word, Predicate&& reached, int64_t deadline_ns,
+                      const std::atomic<uint32_t>* abort, Sharing sharing) {
+  uint32_t value = word->load(std::memory_order_acquire);
+  if (reached(value)) return WaitResult::reached;
+  for (uint32_t i = spin_limit(); i > 0; --i) {
+    spin_pause();
+    value = word->load(std::memory_order_acquire);
+    if (reached(value)) return WaitResult::reached;
+  }
+  for (;;) {
+    if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return WaitResult::aborted;
+    int64_t slice_ns = wait_slice_ns;
+    if (deadline_ns != no_deadline) {
+      const int64_t left_ns = deadline_ns - monotonic_ns();
+      if (left_ns <= 0) return WaitResult::timeout;
+      if (left_ns < slice_ns) slice_ns = left_ns;
+    }
+    futex_wait(word, value, slice_ns, sharing);
+    value = word->load(std::memory_order_acquire);
+    if (reached(value)) return WaitResult::reached;
+  }
+}
+
+}  // namespace skerry

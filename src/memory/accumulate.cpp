@@ -1,0 +1,213 @@
+// Accumulate and read-modify-write: everything that happens under a stripe.
+#include <algorithm>
+#include <cstring>
+
+#include "memory/apply.hpp"
+#include "memory/copy.hpp"
+#include "memory/kernels.hpp"
+
+namespace skerry::memory {
+namespace {
+
+// Holds one stripe over neighbouring pieces of work, so that a strided accumulate of small blocks does not lock for every block; lets go
+// when the work moves to another stripe or 4 KiB were done under it.
+class Holder {
+ public:
+  Holder(const Stripes& stripes, Patience patience) : stripes_(stripes), patience_(patience) {}
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  ~Holder() { release(); }
+
+  LockResult acquire(uint32_t index, uint64_t bytes) {
+    if (held_ && index == index_ && work_bytes_ + bytes <= stripe_bytes) {
+      work_bytes_ += bytes;
+      return LockResult::locked;
+    }
+    release();
+    const LockResult result = stripes_.lock(index, patience_);
+    held_ = result == LockResult::locked;
+    index_ = index;
+    work_bytes_ = bytes;
+    return result;
+  }
+  void release() {
+    if (held_) stripes_.unlock(index_);
+    held_ = false;
+  }
+
+ private:
+  const Stripes& stripes_;
+  const Patience patience_;
+  bool held_ = false;
+  uint32_t index_ = 0;       // meaningful while held_
+  uint64_t work_bytes_ = 0;  // done since index_ was locked
+};
+
+struct Job {
+  const Region& region;
+  ElementType type;
+  const Scale& scale;
+  const Stripes& stripes;
+  Patience patience;
+  Kernel kernel;
+  Holder holder;
+
+  Job(const Region& region_, ElementType type_, const Scale& scale_, const Stripes& stripes_, Patience patience_)
+      : region(region_), type(type_), scale(scale_), stripes(stripes_), patience(patience_), kernel(kernel_for(type_, scale_)),
+        holder(stripes_, patience_) {}
+
+  // A complex double that begins in one stripe and ends in the next: the only work under two. Locked in ascending order, as the one exception
+  // to "one at a time" that therefore cannot dead-lock with itself.
+  LockResult straddling(uint64_t offset, const std::byte* origin, uint32_t* stripe) {
+    holder.release();
+    const uint32_t a = stripe_index(region.seed, offset);
+    const uint32_t b = stripe_index(region.seed, offset + stripe_bytes);
+    const uint32_t low = std::min(a, b);
+    const uint32_t high = std::max(a, b);
+    *stripe = low;
+    LockResult result = stripes.lock(low, patience);
+    if (result != LockResult::locked) return result;
+    *stripe = high;
+    result = stripes.lock(high, patience);
+    if (result == LockResult::locked) {
+      kernel(region.base + offset, origin, element_bytes(type), scale);
+      stripes.unlock(high);
+    }
+    stripes.unlock(low);
+    return result;
+  }
+
+  // One contiguous block. False: applied->result says why, applied->bytes counts what was done.
+  bool block(uint64_t offset, const std::byte* origin, uint64_t bytes, Applied* applied) {
+    const uint64_t element = element_bytes(type);
+    while (bytes > 0) {
+      const uint64_t in_stripe = std::min(bytes, stripe_bytes - offset % stripe_bytes);
+      uint64_t now = in_stripe - in_stripe % element;
+      LockResult result;
+      if (now == 0) [[unlikely]] {
+        now = element;
+        result = straddling(offset, origin, &applied->stripe);
+      } else {
+        applied->stripe = stripe_index(region.seed, offset);
+        result = holder.acquire(applied->stripe, now);
+        if (result == LockResult::locked) kernel(region.base + offset, origin, now, scale);
+      }
+      if (result != LockResult::locked) {
+        applied->result = result;
+        return false;
+      }
+      offset += now;
+      origin += now;
+      bytes -= now;
+      applied->bytes += now;
+    }
+    return true;
+  }
+};
+
+template <class Word>
+uint64_t modify(std::byte* address, const Rmw& what) {
+  auto* word = reinterpret_cast<Word*>(address);
+  // Atomic accesses, though the stripe excludes all other writers but puts: a get that polls the word must not see half of it.
+  const Word before = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+  switch (what.op) {
+    case RmwOp::fetch_add: __atomic_store_n(word, static_cast<Word>(before + static_cast<Word>(what.operand)), __ATOMIC_RELEASE); break;
+    case RmwOp::swap: __atomic_store_n(word, static_cast<Word>(what.operand), __ATOMIC_RELEASE); break;
+    case RmwOp::compare_swap:
+      if (before == static_cast<Word>(what.expected)) __atomic_store_n(word, static_cast<Word>(what.operand), __ATOMIC_RELEASE);
+      break;
+  }
+  return before;
+}
+
+}  // namespace
+
+Scale Scale::one() {
+  Scale scale{};
+  scale.is_one = true;
+  return scale;
+}
+
+Scale Scale::of(ElementType type, const void* value) {
+  if (value == nullptr) return one();
+  Scale scale{};
+  std::memcpy(scale.value, value, element_bytes(type));
+  const auto first_is = [&scale](auto number) { return std::memcmp(scale.value, &number, sizeof number) == 0; };
+  const auto second_is_zero = [&scale](size_t bytes) {
+    return std::all_of(scale.value + bytes, scale.value + 2 * bytes, [](std::byte b) { return b == std::byte{0}; });
+  };
+  switch (type) {
+    case ElementType::int32: scale.is_one = first_is(int32_t{1}); break;
+    case ElementType::int64: scale.is_one = first_is(int64_t{1}); break;
+    case ElementType::float32: scale.is_one = first_is(1.0F); break;
+    case ElementType::float64: scale.is_one = first_is(1.0); break;
+    case ElementType::complex_float: scale.is_one = first_is(1.0F) && second_is_zero(sizeof(float)); break;
+    case ElementType::complex_double: scale.is_one = first_is(1.0) && second_is_zero(sizeof(double)); break;
+  }
+  return scale;
+}
+
+Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes, ElementType type, const Scale& scale,
+                   const Stripes& stripes, Patience patience) {
+  Applied applied;
+  order_before_put();
+  Job(region, type, scale, stripes, patience).block(offset, origin, bytes, &applied);
+  return applied;
+}
+
+Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape, const std::byte* origin,
+                           const Shape& origin_shape, ElementType type, const Scale& scale, const Stripes& stripes) {
+  Applied applied;
+  uint64_t total = 0;
+  if (!stream_bytes(target_shape, &total) || total == 0) return applied;
+  Shape target = target_shape;
+  Shape source = origin_shape;
+  coalesce(&target, &source);
+  order_before_put();
+  Job job(region, type, scale, stripes, Patience::wait);
+  uint64_t index[max_levels] = {};
+  int64_t to = static_cast<int64_t>(offset);
+  int64_t from = 0;
+  while (job.block(static_cast<uint64_t>(to), origin + from, target.block_bytes, &applied) && applied.bytes < total) {
+    for (int32_t k = 0; k < target.levels; ++k) {  // the odometer: carries while a level is full
+      to += target.stride[k];
+      from += source.stride[k];
+      if (++index[k] < target.count[k]) break;
+      to -= target.stride[k] * static_cast<int64_t>(target.count[k]);
+      from -= source.stride[k] * static_cast<int64_t>(target.count[k]);
+      index[k] = 0;
+    }
+  }
+  return applied;
+}
+
+Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream, ElementType type,
+                           const Scale& scale, const Stripes& stripes, Patience patience) {
+  Applied applied;
+  const uint64_t start = position_;
+  order_before_put();
+  {
+    Job job(region, type, scale, stripes, patience);
+    while (applied.bytes < stream.size() && applied.result == LockResult::locked) {
+      const Run run = next_run(stream.size() - applied.bytes);
+      for (uint64_t i = 0; i < run.blocks; ++i) {
+        const int64_t offset = static_cast<int64_t>(first) + run.offset + static_cast<int64_t>(i) * run.stride;
+        if (!job.block(static_cast<uint64_t>(offset), stream.data() + applied.bytes, run.block_bytes, &applied)) break;
+      }
+    }
+  }
+  if (applied.result != LockResult::locked) seek(start + applied.bytes);  // next_run was ahead of what could be done
+  return applied;
+}
+
+LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes, Patience patience, uint64_t* old) {
+  const uint32_t stripe = stripe_index(region.seed, offset);
+  const LockResult result = stripes.lock(stripe, patience);
+  if (result != LockResult::locked) [[unlikely]] return result;
+  std::byte* word = region.base + offset;
+  *old = what.word_bytes == 8 ? modify<uint64_t>(word, what) : modify<uint32_t>(word, what);
+  stripes.unlock(stripe);
+  return result;
+}
+
+}  // namespace skerry::memory

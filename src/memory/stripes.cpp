@@ -1,0 +1,26 @@
+#include "memory/stripes.hpp"
+
+namespace skerry::memory {
+
+LockResult Stripes::lock_busy(uint32_t index, Patience patience) const {
+  OwnerLock& word = table_[index].lock;
+  switch (patience) {
+    case Patience::wait: return word.lock(owner_, watch_, sharing_);
+    case Patience::try_once: return word.owner_is_dead(watch_) ? LockResult::owner_dead : LockResult::busy;
+  }
+  return LockResult::busy;
+}
+
+Status Stripes::explain(LockResult result, uint32_t index) const {
+  switch (result) {
+    case LockResult::locked: return {};
+    case LockResult::busy: return error(Code::internal, "stripe ", index, " is busy and the caller may not wait");
+    case LockResult::owner_dead:
+      return error(Code::peer_dead, "process ", table_[index].lock.owner(), " of this node died while it updated memory under stripe ",
+                   index, "; what it was updating may be half done");
+    case LockResult::aborted: return error(Code::peer_dead, "the job is ending: gave up waiting for stripe ", index);
+  }
+  return {};
+}
+
+}  // namespace skerry::memory
