@@ -1,0 +1,227 @@
+#include "memory/broker.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "memory/broker_wire.hpp"
+#include "memory/control.hpp"
+#include "memory/mapping.hpp"
+
+namespace skerry::memory {
+
+struct Broker::Request : broker_wire::Request {};
+struct Broker::Reply : broker_wire::Reply {};
+
+namespace {
+
+bool equal_in_constant_time(const std::array<std::byte, 16>& a, const std::array<std::byte, 16>& b) {
+  std::byte difference{0};
+  for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+  return difference == std::byte{0};
+}
+
+void watch_readable(int epoll_fd, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits; a peer that is gone is no concern of ours.
+void send_reply(int connection, const broker_wire::Reply& reply, int fd) {
+  iovec part{const_cast<broker_wire::Reply*>(&reply), sizeof reply};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
+  std::unique_ptr<Broker> made(new Broker);
+  made->address_.name = concat("skerry/", options.job_tag, "/", options.node);
+  made->address_.token = options.token;
+  made->max_pending_ = options.max_pending;
+
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string& name = made->address_.name;
+  if (name.size() + 1 > sizeof address.sun_path) return error(Code::invalid, "the job tag '", options.job_tag, "' is too long");
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+
+  made->listen_fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  made->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (made->listen_fd_ < 0 || made->epoll_fd_ < 0) {
+    return error(Code::network, "no descriptors for the memory broker: ", std::strerror(errno), "; see ulimit -n");
+  }
+  if (bind(made->listen_fd_, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(made->listen_fd_, 1024) != 0) {
+    return error(Code::network, "cannot listen on the abstract socket @", name, ": ", std::strerror(errno));
+  }
+  watch_readable(made->epoll_fd_, made->listen_fd_);
+  *broker = std::move(made);
+  return {};
+}
+
+Broker::~Broker() {
+  for (const int connection : pending_) close(connection);
+  for (auto& [id, segment] : segments_) release(&segment);
+  if (listen_fd_ >= 0) close(listen_fd_);
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+}
+
+void Broker::on_readable_owner() {
+  epoll_event events[32];
+  const int count = epoll_wait(epoll_fd_, events, 32, 0);
+  for (int i = 0; i < count; ++i) {
+    const int fd = events[i].data.fd;
+    if (fd == listen_fd_) continue;
+    serve(fd);
+  }
+  // After the served ones: accepting may close the oldest pending connection, whose number might be among the events above.
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.fd == listen_fd_) accept_all();
+  }
+}
+
+void Broker::accept_all() {
+  for (int round = 0; round < 64; ++round) {  // bounded: the server has other duties; the listener stays readable
+    const int connection = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (connection < 0) {
+      // Out of descriptors: make room among those who say nothing, or the listener would stay readable for ever and nothing would move.
+      if ((errno == EMFILE || errno == ENFILE) && !pending_.empty()) {
+        ++strangers_refused_;
+        drop(pending_.front());
+      }
+      return;
+    }
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) {
+      ++strangers_refused_;
+      close(connection);
+      continue;
+    }
+    if (pending_.size() >= max_pending_) {
+      ++strangers_refused_;
+      drop(pending_.front());
+    }
+    pending_.push_back(connection);
+    watch_readable(epoll_fd_, connection);
+    serve(connection);  // usually the request is there already
+  }
+}
+
+void Broker::drop(int connection) {
+  const auto found = std::find(pending_.begin(), pending_.end(), connection);
+  if (found != pending_.end()) pending_.erase(found);
+  close(connection);  // leaves the epoll set with it
+}
+
+void Broker::serve(int connection) {
+  Request request{};
+  const ssize_t received = recv(connection, static_cast<broker_wire::Request*>(&request), sizeof(broker_wire::Request), MSG_DONTWAIT | MSG_TRUNC);
+  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (received != static_cast<ssize_t>(sizeof(broker_wire::Request)) || request.magic_number != broker_wire::magic ||
+      !equal_in_constant_time(request.token, address_.token)) {
+    ++strangers_refused_;  // also: closed without a word
+    drop(connection);
+    return;
+  }
+  broker_wire::Reply reply{};
+  reply.magic_number = broker_wire::magic;
+  Status status;
+  Segment* segment = nullptr;
+  if (request.op == static_cast<uint32_t>(broker_wire::Op::attach)) {
+    status = attach(request, &segment);
+  } else if (request.op == static_cast<uint32_t>(broker_wire::Op::detach)) {
+    status = detach(request);
+  } else {
+    status = error(Code::internal, "the memory broker does not know operation ", request.op);
+  }
+  reply.status = static_cast<int32_t>(status.code());
+  std::strncpy(reply.text, status.message().c_str(), sizeof reply.text - 1);
+  int fd = -1;
+  if (segment != nullptr) {
+    fd = segment->fd;
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid()) {
+      reply.base = reinterpret_cast<uint64_t>(segment->base);
+    }
+  }
+  send_reply(connection, reply, fd);
+  if (segment != nullptr && segment->joined == segment->members) {
+    close(segment->fd);
+    segment->fd = -1;
+  }
+  drop(connection);
+}
+
+Status Broker::attach(const Request& request, Segment** segment_out) {
+  if (request.total_bytes == 0 || request.total_bytes % page_bytes != 0 || request.total_bytes > uint64_t{1} << 62 || request.members == 0) {
+    return error(Code::invalid, "a segment of ", request.total_bytes, " bytes for ", request.members, " members makes no sense");
+  }
+  auto found = segments_.find(request.id);
+  if (found == segments_.end()) {
+    Segment segment;
+    segment.total_bytes = request.total_bytes;
+    segment.members = request.members;
+    SKERRY_TRY(create_memfd(request.total_bytes, &segment.fd));
+    if (Status status = map_memfd(segment.fd, request.total_bytes, &segment.base); !status.ok()) {
+      close(segment.fd);
+      return status;
+    }
+    found = segments_.emplace(request.id, segment).first;
+  }
+  Segment& segment = found->second;
+  if (segment.total_bytes != request.total_bytes || segment.members != request.members) {
+    return error(Code::invalid, "members disagree about a segment: ", segment.total_bytes, " bytes for ", segment.members, " members, then ",
+                 request.total_bytes, " bytes for ", request.members);
+  }
+  if (segment.fd < 0) return error(Code::invalid, "all ", segment.members, " members have attached this segment already");
+  ++segment.joined;
+  ++segment.attached;
+  *segment_out = &segment;
+  return {};
+}
+
+Status Broker::detach(const Request& request) {
+  const auto found = segments_.find(request.id);
+  if (found == segments_.end()) return error(Code::freed, "this segment is freed already");
+  Segment& segment = found->second;
+  if (--segment.attached == 0) {
+    release(&segment);
+    segments_.erase(found);
+  }
+  return {};
+}
+
+void Broker::release(Segment* segment) {
+  if (segment->fd >= 0) close(segment->fd);
+  unmap(segment->base, segment->total_bytes);
+}
+
+LocalSegment Broker::find_owner(SegmentId id) const {
+  const auto found = segments_.find(id.packed());
+  return found == segments_.end() ? LocalSegment{} : LocalSegment(found->second.base, id);
+}
+
+}  // namespace skerry::memory

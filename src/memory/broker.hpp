@@ -1,0 +1,69 @@
+// The broker: makes a node's segments and hands them out. One per node, in the leader's process; everything but create runs on the data
+// server's thread, which watches one descriptor for it. It never blocks: a request is one datagram, answered at once.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "memory/node_memory.hpp"
+#include "memory/segment.hpp"
+
+namespace skerry::memory {
+
+class Broker {
+ public:
+  struct Options {
+    std::string job_tag;                  // random, per job: two jobs on one host do not meet
+    NodeId node = 0;                      // several (virtual) nodes of one job may share a host
+    std::array<std::byte, 16> token{};    // from the job key
+    uint32_t max_pending = 64;            // connections that have not said anything yet; beyond that the oldest is closed
+  };
+  // Starts to listen; may be called before the server's thread exists. Errors: network (the name is taken, or no descriptors left).
+  static Status create(const Options& options, std::unique_ptr<Broker>* broker);
+  Broker(const Broker&) = delete;
+  Broker& operator=(const Broker&) = delete;
+  ~Broker();  // unmaps what is left. After the server's thread has ended.
+
+  const BrokerAddress& address() const { return address_; }
+
+  // ---- server thread ----
+  int fd() const { return epoll_fd_; }  // readable: call on_readable_owner
+  void on_readable_owner();
+  // The node's part of a segment, mapped in this process; none if it was freed or never allocated here. Valid until on_readable_owner.
+  LocalSegment find_owner(SegmentId id) const;
+  uint64_t segments_owner() const { return segments_.size(); }
+  uint64_t strangers_refused_owner() const { return strangers_refused_; }
+
+ private:
+  struct Segment {
+    std::byte* base = nullptr;
+    uint64_t total_bytes = 0;
+    int fd = -1;            // -1: every member has attached
+    uint32_t members = 0;   // expected
+    uint32_t joined = 0;    // ever attached
+    uint32_t attached = 0;  // now; 0 releases
+  };
+  struct Request;
+  struct Reply;
+
+  Broker() = default;
+  void accept_all();
+  void serve(int connection);
+  void drop(int connection);
+  Status attach(const Request& request, Segment** segment);
+  Status detach(const Request& request);
+  void release(Segment* segment);
+
+  BrokerAddress address_;
+  int listen_fd_ = -1;
+  int epoll_fd_ = -1;
+  uint32_t max_pending_ = 0;
+  uint64_t strangers_refused_ = 0;
+  std::list<int> pending_;  // oldest first
+  std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed
+};
+
+}  // namespace skerry::memory

@@ -1,0 +1,34 @@
+// What members and broker of one node say to each other: one datagram each way on a SOCK_SEQPACKET socket. Both ends are the same build on
+// the same machine, so native layout will do. Internal to the room.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace skerry::memory::broker_wire {
+
+constexpr uint64_t magic = 0x316b'6f72'6279'6b73;  // "skybrok1": changes with any change below
+
+enum class Op : uint32_t { attach = 1, detach = 2 };
+
+struct Request {
+  uint64_t magic_number;
+  std::array<std::byte, 16> token;
+  uint32_t op;
+  uint32_t members;
+  uint64_t id;  // SegmentId::packed
+  uint64_t total_bytes;
+};
+static_assert(sizeof(Request) == 48);
+
+struct Reply {
+  uint64_t magic_number;
+  int32_t status;  // Code
+  uint32_t reserved;
+  uint64_t base;   // attach by a member of the broker's own process: the broker's mapping; else 0, and the descriptor comes along
+  char text[232];  // of a failure; zero-terminated
+};
+static_assert(sizeof(Reply) == 256);
+
+}  // namespace skerry::memory::broker_wire

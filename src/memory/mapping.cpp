@@ -1,0 +1,98 @@
+#include "memory/mapping.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "memory/control.hpp"
+#include "memory/node_memory.hpp"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1; older kernels answer EINVAL and we stay with small pages
+#endif
+
+namespace skerry::memory {
+namespace {
+
+constexpr uint64_t reserve_chunk_bytes = uint64_t{64} << 20;  // some 15 ms of work: an abort is noticed between chunks
+
+Status out_of_memory(const char* step, uint64_t bytes, int reason) {
+  return error(Code::no_memory, step, " of ", bytes, " bytes of shared memory failed: ", std::strerror(reason),
+               "; ask for less, or raise the memory (and memory cgroup) limit of this machine");
+}
+
+}  // namespace
+
+Status create_memfd(uint64_t bytes, int* fd) {
+  const int made = memfd_create("skerry", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (made < 0) return error(Code::no_memory, "memfd_create failed: ", std::strerror(errno));
+  if (ftruncate(made, static_cast<off_t>(bytes)) != 0) {
+    const int reason = errno;
+    close(made);
+    return out_of_memory("ftruncate", bytes, reason);
+  }
+  // The size is what everybody mapped: nobody may shrink it under them.
+  fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  *fd = made;
+  return {};
+}
+
+Status map_memfd(int fd, uint64_t bytes, std::byte** base) {
+  if (bytes < huge_page_bytes) {
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED) return out_of_memory("mmap", bytes, errno);
+    *base = static_cast<std::byte*>(mapped);
+    return {};
+  }
+  // Take more address space than needed, put the file at the first 2 MiB boundary in it and give the rest back.
+  void* room = mmap(nullptr, bytes + huge_page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return out_of_memory("mmap", bytes, errno);
+  auto* start = static_cast<std::byte*>(room);
+  std::byte* aligned = start + (round_up(reinterpret_cast<uint64_t>(start), huge_page_bytes) - reinterpret_cast<uint64_t>(start));
+  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    const int reason = errno;
+    munmap(room, bytes + huge_page_bytes);
+    return out_of_memory("mmap", bytes, reason);
+  }
+  if (aligned > start) munmap(start, static_cast<size_t>(aligned - start));
+  std::byte* end = aligned + bytes;
+  std::byte* room_end = start + bytes + huge_page_bytes;
+  if (room_end > end) munmap(end, static_cast<size_t>(room_end - end));
+  *base = aligned;
+  return {};
+}
+
+void unmap(std::byte* base, uint64_t bytes) {
+  if (base != nullptr) munmap(base, bytes);
+}
+
+Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages, const std::atomic<uint32_t>* abort) {
+  const uint64_t end = offset + bytes;
+  uint64_t collapsed = round_up(offset, huge_page_bytes);  // up to here huge pages were tried
+  for (uint64_t at = offset; at < end;) {
+    const uint64_t next = std::min(end, (at / reserve_chunk_bytes + 1) * reserve_chunk_bytes);
+    while (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next - at)) != 0) {
+      if (errno != EINTR) return out_of_memory("fallocate", bytes, errno);
+      if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return error(Code::peer_dead, "the job is ending");
+    }
+    if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return error(Code::peer_dead, "the job is ending");
+    // Only whole huge pages inside the own slice: a shared one would be placed by whoever comes first.
+    const uint64_t whole = next / huge_page_bytes * huge_page_bytes;
+    if (huge_pages && whole > collapsed) {
+      huge_pages = madvise(base + collapsed, whole - collapsed, MADV_COLLAPSE) == 0;  // refused once: do not insist
+      collapsed = whole;
+    }
+    at = next;
+  }
+  return {};
+}
+
+void discard(std::byte* base, uint64_t offset, uint64_t bytes) {
+  if (bytes != 0) madvise(base + offset, bytes, MADV_REMOVE);
+}
+
+}  // namespace skerry::memory

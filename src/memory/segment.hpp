@@ -1,0 +1,70 @@
+// What a node's part of a segment looks like: one header page or more, then the local members' slices, each on its own pages.
+//
+//   | SegmentHeader | SliceEntry[members] | pad to 4096 | slice 0 | pad | slice 1 | pad | ...
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/pure/ids.hpp"
+#include "memory/apply.hpp"
+
+namespace skerry::memory {
+
+struct SliceEntry {
+  std::atomic<uint32_t> published;  // owner: 1 when the rest is valid
+  int32_t rank;                     // owner: job rank
+  uint64_t offset;                  // owner: of the slice from the segment's base
+  uint64_t bytes;                   // owner: of the slice; may be 0
+  uint64_t owner_address;           // owner: where it maps the slice itself; 0 if it has no bytes
+};
+static_assert(sizeof(SliceEntry) == 32);
+
+struct SegmentHeader {
+  std::atomic<uint32_t> members;  // every member, the same value: entries that follow
+  uint32_t reserved;              // 0
+  uint64_t total_bytes;           // unused by readers of the map; for tools that look at a dump
+  SliceEntry slices[1];           // `members` of them, ascending by rank
+};
+
+struct SegmentPlan {
+  std::vector<uint64_t> offsets;  // of each local member's slice
+  uint64_t total_bytes = 0;
+};
+// `slice_bytes`: of the local members, ascending by rank. False: the sum does not fit into 62 bits.
+[[nodiscard]] bool plan_segment(std::span<const uint64_t> slice_bytes, SegmentPlan* plan);
+
+// A view on a mapped segment; owns nothing. Null base: none.
+class LocalSegment {
+ public:
+  LocalSegment() = default;
+  LocalSegment(std::byte* base, SegmentId id) : base_(base), id_(id) {}
+
+  explicit operator bool() const { return base_ != nullptr; }
+  SegmentId id() const { return id_; }
+  std::byte* base() const { return base_; }
+  uint32_t members() const { return header().members.load(std::memory_order_acquire); }
+
+  // Member `index` of `members` describes its own slice, once, right after attaching. Others may ask for it after a barrier.
+  void publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset, uint64_t bytes) const;
+
+  // The slice of a local member; false if `rank` is none or has not published.
+  bool find(Rank rank, Region* region) const;
+  // By position (ascending rank). Null if out of range or not published.
+  const SliceEntry* entry(uint32_t index) const;
+  Region region(const SliceEntry& entry) const;
+  // `address` in the address space of `rank`: the offset in its slice. False if it is not inside. The end of a slice is outside.
+  bool find_address(Rank rank, uint64_t address, uint64_t* offset) const;
+
+ private:
+  SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
+  const SliceEntry* entry_of(Rank rank) const;
+
+  std::byte* base_ = nullptr;
+  SegmentId id_{};
+};
+
+}  // namespace skerry::memory
