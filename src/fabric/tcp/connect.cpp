@@ -1,0 +1,316 @@
+// Listening, strangers, greetings. A stranger costs a descriptor, an Endpoint and a few dozen bytes, for a bounded time, in a bounded number.
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/tcp/tcp_fabric.hpp"
+
+namespace skerry::fabric::tcp {
+namespace {
+
+constexpr int accepts_per_dispatch = 64;                  // then it is the endpoints' turn
+constexpr int64_t listener_pause_ns = 100'000'000;        // when the system has no descriptor or memory left for us
+constexpr int listen_backlog = 4096;                      // a job's start: everyone connects at once. The kernel caps it at somaxconn
+
+std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
+  const Greeting greeting{magic, greeting_version, static_cast<uint16_t>(hello.size())};
+  std::vector<std::byte> out(sizeof greeting + hello.size());
+  std::memcpy(out.data(), &greeting, sizeof greeting);
+  if (!hello.empty()) std::memcpy(out.data() + sizeof greeting, hello.data(), hello.size());
+  return out;
+}
+
+void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+}  // namespace
+
+// Accepted sockets inherit all of these from the listener, so that a stranger costs no further system calls.
+void TcpFabric::configure(int fd) const {
+  // Requests are small and waited for: Nagle's algorithm would hold the second of two back until the first is acknowledged. We batch ourselves.
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // Unacknowledged data closes the connection after this long: the kernel's default (some 15 minutes) would let a powered-off host hang a get.
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options_.silence_timeout_ns / 1'000'000));
+  // The same for a connection that only waits: nothing unacknowledged, so only probes can find the silent host. The kernel does them.
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  const int silence_s = static_cast<int>(std::max<int64_t>(options_.silence_timeout_ns / 1'000'000'000, 3));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(silence_s / 3, 1));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(silence_s / 6, 1));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+// --- the listening side ----------------------------------------------------------------------------------------------------------
+
+Status TcpFabric::listen(std::vector<std::byte>* address) {
+  SKERRY_ASSERT(listen_fd_ < 0, "a fabric listens once");
+  std::vector<InterfaceAddress> chosen;
+  SKERRY_TRY(choose_listen_addresses(options_, &chosen));
+  const bool any_v6 = std::any_of(chosen.begin(), chosen.end(), [](const auto& one) { return one.family == AF_INET6; });
+  const int family = chosen.size() == 1 ? chosen[0].family : any_v6 ? AF_INET6 : AF_INET;
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return error(Code::network, "cannot open a listening socket: ", error_text(errno));
+  configure(fd);
+  static constexpr uint8_t any[16] = {};
+  const SocketAddress bound = socket_address(family, chosen.size() == 1 ? chosen[0].address.data() : any, 0);
+  // Several addresses: one socket for both families.
+  if (family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, chosen.size() == 1 ? 1 : 0);
+  SocketAddress actual;
+  actual.bytes = sizeof actual.storage;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&bound.storage), bound.bytes) != 0 || ::listen(fd, listen_backlog) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&actual.storage), &actual.bytes) != 0) {
+    const int error_number = errno;
+    ::close(fd);
+    return error(Code::network, "cannot listen on ", to_string(bound), " (interface ", chosen[0].interface, "): ", error_text(error_number),
+                 "; set SKERRY_INTERFACE to another one");
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = tag_listener;
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    ::close(fd);
+    return error(Code::internal, "epoll_ctl: ", error_text(errno));
+  }
+  listen_fd_ = fd;
+  const uint16_t port = ntohs(family == AF_INET ? reinterpret_cast<sockaddr_in*>(&actual.storage)->sin_port
+                                                : reinterpret_cast<sockaddr_in6*>(&actual.storage)->sin6_port);
+  *address = encode_address(host_identity(), port, chosen);
+  return {};
+}
+
+int TcpFabric::accept_strangers(Sink& sink) {
+  const int before = upcalls_;
+  for (int i = 0; i < accepts_per_dispatch; ++i) {
+    const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) {
+      take_stranger(fd, sink);
+      continue;
+    }
+    const int error_number = errno;
+    if (error_number == EAGAIN) break;
+    if (error_number != EMFILE && error_number != ENFILE && error_number != ENOBUFS && error_number != ENOMEM) continue;  // that one is gone; the next
+    // Out of descriptors. Strangers go first: a peer may be waiting behind them.
+    if (close_oldest_stranger()) continue;
+    // None left: accept and close one with the descriptor kept for this, so that it is refused instead of waiting for nothing.
+    if (reserve_fd_ >= 0) ::close(reserve_fd_);
+    const int refused = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (refused >= 0) {
+      ::close(refused);
+      ++strangers_refused_;
+    }
+    reserve_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (refused >= 0) continue;
+    // Not even that (the system as a whole is short): rest a little instead of burning the core.
+    epoll_event event{};
+    event.data.u64 = tag_listener;
+    epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, listen_fd_, &event);
+    listener_paused_ = true;
+    arm_timer(now_ns() + listener_pause_ns);
+    break;
+  }
+  return upcalls_ - before;
+}
+
+bool TcpFabric::take_stranger(int fd, Sink& sink) {
+  if (strangers_.size() >= options_.max_strangers) close_oldest_stranger();
+  EndpointId id;
+  Endpoint& endpoint = *endpoints_.allocate(&id);
+  endpoint.fd = fd;
+  endpoint.state = State::greeting;
+  endpoint.opening = std::make_unique<Opening>();
+  endpoint.opening->deadline_ns = now_ns() + options_.hello_deadline_ns;
+  endpoint.opening->place = strangers_.insert(strangers_.end(), id);
+  Slots<Endpoint>::publish(&endpoint, id);
+  arm_timer(endpoint.opening->deadline_ns);
+  if (!set_interest(endpoint, id, EPOLLIN)) {
+    refuse(endpoint);
+    return false;
+  }
+  read_stranger(endpoint, id, sink);  // a peer's hello usually arrives with its connection
+  return true;
+}
+
+// Reads at most a greeting, byte for byte checked: garbage is closed at once.
+int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
+  std::byte data[max_greeting_bytes];
+  uint32_t have = 0;
+  if (endpoint.receive != nullptr && endpoint.receive->partial != nullptr) {
+    have = endpoint.receive->partial_have;
+    std::memcpy(data, endpoint.receive->partial.get(), have);
+  }
+  // While the caller has not answered, the peer has nothing to say: one byte is enough to tell its end or a breach of the protocol.
+  const bool asking = endpoint.state == State::asking;
+  const ssize_t n = recv(endpoint.fd, asking ? data : data + have, asking ? 1 : max_greeting_bytes - have, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (n <= 0 || asking) {
+    refuse(endpoint);
+    return 0;
+  }
+  have += static_cast<uint32_t>(n);
+  bytes_received_.fetch_add(static_cast<uint64_t>(n), std::memory_order_relaxed);
+  uint32_t hello_bytes = 0;
+  switch (inspect_greeting(data, have, connect_magic, &hello_bytes)) {
+    case GreetingState::incomplete: keep_partial(endpoint, data, have, true); return 0;
+    case GreetingState::garbage:
+    case GreetingState::other_version: refuse(endpoint); return 0;
+    case GreetingState::complete: break;
+  }
+  if (have != sizeof(Greeting) + hello_bytes) {  // nothing may follow before we accepted
+    refuse(endpoint);
+    return 0;
+  }
+  endpoint.receive.reset();
+  endpoint.state = State::asking;
+  SocketAddress peer;
+  peer.bytes = sizeof peer.storage;
+  getpeername(endpoint.fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes);
+  ++upcalls_;
+  sink.on_connect_request(id, {data + sizeof(Greeting), hello_bytes}, to_string(peer));
+  return 1;
+}
+
+bool TcpFabric::close_oldest_stranger() {
+  if (strangers_.empty()) return false;
+  // The oldest that has not even said hello; only if all have, the oldest.
+  for (EndpointId id : strangers_) {
+    Endpoint& endpoint = *endpoints_.find(id);
+    if (endpoint.state == State::greeting) {
+      refuse(endpoint);
+      return true;
+    }
+  }
+  refuse(*endpoints_.find(strangers_.front()));
+  return true;
+}
+
+void TcpFabric::refuse(Endpoint& endpoint) {
+  ++strangers_refused_;
+  release(endpoint);
+}
+
+Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
+  Endpoint* const endpoint = endpoints_.find(request);
+  if (endpoint == nullptr || endpoint->state != State::asking) {
+    return error(Code::peer_dead, "the peer that asked to connect went away, or was answered too late");
+  }
+  SKERRY_ASSERT(reply.size() <= max_hello_bytes, "reply of accept");
+  const std::vector<std::byte> greeting = make_greeting(accept_magic, reply);
+  // An empty socket takes these few bytes or is broken.
+  if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) {
+    const int error_number = errno;
+    refuse(*endpoint);
+    return error(Code::peer_dead, "the peer went away while it was accepted: ", error_text(error_number));
+  }
+  bytes_sent_ += greeting.size();
+  strangers_.erase(endpoint->opening->place);
+  endpoint->opening.reset();
+  endpoint->state = State::open;
+  *id = request;
+  return {};
+}
+
+void TcpFabric::reject(RequestId request) {
+  Endpoint* const endpoint = endpoints_.find(request);
+  if (endpoint != nullptr && endpoint->state == State::asking) refuse(*endpoint);
+}
+
+// --- the connecting side ---------------------------------------------------------------------------------------------------------
+
+Status TcpFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
+  if (hello.size() > max_hello_bytes) return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
+  std::vector<SocketAddress> candidates;
+  SKERRY_TRY(decode_address(address, &candidates));
+  EndpointId id;
+  Endpoint& endpoint = *endpoints_.allocate(&id);
+  endpoint.state = State::connecting;
+  endpoint.opening = std::make_unique<Opening>();
+  endpoint.opening->candidates = std::move(candidates);
+  endpoint.opening->greeting = make_greeting(connect_magic, hello);
+  endpoint.opening->deadline_ns = now_ns() + options_.connect_timeout_ns;
+  endpoint.opening->place = connecting_.insert(connecting_.end(), id);
+  Slots<Endpoint>::publish(&endpoint, id);
+  arm_timer(endpoint.opening->deadline_ns);
+  std::string why;
+  if (!try_candidate(endpoint, id, &why)) defer({Deferred::Kind::failed, id, 0, CloseReason::unreachable, why});
+  *out = id;
+  return {};
+}
+
+// Starts with the next address that does not fail at once. False: none is left.
+bool TcpFabric::try_candidate(Endpoint& endpoint, EndpointId id, std::string* why) {
+  Opening& opening = *endpoint.opening;
+  while (opening.next_candidate < opening.candidates.size()) {
+    const SocketAddress& address = opening.candidates[opening.next_candidate++];
+    if (endpoint.fd >= 0) ::close(endpoint.fd);
+    endpoint.registered = false;
+    endpoint.fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error_number = errno;
+    if (endpoint.fd >= 0) {
+      configure(endpoint.fd);
+      if (::connect(endpoint.fd, reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) == 0) {
+        if (send_greeting(endpoint, id)) return true;
+      } else if (errno == EINPROGRESS) {
+        endpoint.state = State::connecting;
+        if (set_interest(endpoint, id, EPOLLOUT)) return true;
+      }
+      error_number = errno;
+    }
+    *why = concat("connect to ", to_string(address), ": ", error_text(error_number));
+  }
+  return false;
+}
+
+bool TcpFabric::send_greeting(Endpoint& endpoint, EndpointId id) {
+  // Only the connect was to be non-blocking: from now on every call says itself whether it waits (see the class comment).
+  fcntl(endpoint.fd, F_SETFL, fcntl(endpoint.fd, F_GETFL) & ~O_NONBLOCK);
+  const std::vector<std::byte>& greeting = endpoint.opening->greeting;
+  if (::send(endpoint.fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) return false;
+  bytes_sent_ += greeting.size();
+  endpoint.state = State::awaiting_reply;
+  return set_interest(endpoint, id, EPOLLIN);
+}
+
+void TcpFabric::connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink) {
+  int error_number = 0;
+  socklen_t bytes = sizeof error_number;
+  getsockopt(endpoint.fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes);
+  if (error_number == 0 && send_greeting(endpoint, id)) return;
+  if (error_number == 0) error_number = errno;
+  std::string why = concat("connect to ", to_string(endpoint.opening->candidates[endpoint.opening->next_candidate - 1]), ": ", error_text(error_number));
+  if (!try_candidate(endpoint, id, &why)) fail(endpoint, error_number == ETIMEDOUT ? CloseReason::timed_out : CloseReason::unreachable, why, sink);
+}
+
+TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink) {
+  uint32_t hello_bytes = 0;
+  switch (inspect_greeting(data, bytes, accept_magic, &hello_bytes)) {
+    case GreetingState::incomplete:
+      keep_partial(endpoint, data, bytes, true);
+      *consumed = bytes;
+      return Parsed::all;
+    case GreetingState::garbage:
+      fail(endpoint, CloseReason::protocol_error, "what answers there is not a Skerry server", sink);
+      return Parsed::gone;
+    case GreetingState::other_version:
+      fail(endpoint, CloseReason::protocol_error, "the peer speaks another version of the protocol: all ranks must run the same Skerry", sink);
+      return Parsed::gone;
+    case GreetingState::complete: break;
+  }
+  *consumed = sizeof(Greeting) + hello_bytes;
+  connecting_.erase(endpoint.opening->place);
+  endpoint.opening.reset();
+  endpoint.state = State::open;
+  ++upcalls_;
+  sink.on_connected(id, {data + sizeof(Greeting), hello_bytes});
+  if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+  if (endpoint.output != nullptr && endpoint.output->writable_wanted && !endpoint.output->blocked) {  // a send came too early
+    endpoint.output->writable_wanted = false;
+    if (endpoint.output->bytes == 0) output_drained(endpoint, id);
+    defer({Deferred::Kind::writable, id, 0, CloseReason::by_us, {}});
+  }
+  return Parsed::all;
+}
+
+}  // namespace skerry::fabric::tcp

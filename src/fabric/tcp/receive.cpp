@@ -1,0 +1,268 @@
+// From the socket to the sink: recv into the one shared buffer (or straight into a started frame or a landing), then parse in place.
+//
+// receive() touches the progress side only, so poll may call it without the issue lock; everything that calls up is part of dispatch.
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/tcp/tcp_fabric.hpp"
+
+namespace skerry::fabric::tcp {
+namespace {
+// A landing may take this much of one connection in one dispatch, then it is the others' turn (epoll is level triggered: we come back).
+constexpr uint64_t landing_turn_bytes = 1024 * 1024;
+}  // namespace
+
+Receive& TcpFabric::receive_state(Endpoint& endpoint) {
+  if (endpoint.receive == nullptr) endpoint.receive = std::make_unique<Receive>();
+  return *endpoint.receive;
+}
+
+// One recv. With MSG_DONTWAIT it just looks; without, it sleeps in the kernel until data, the end, or SO_RCVTIMEO.
+TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int flags) {
+  Received received;
+  received.endpoint = id;
+  iovec parts[2];
+  int count = 0;
+  uint64_t direct_room = 0;
+  bool with_buffer = true;
+  const Receive* state = endpoint.receive.get();
+  if (state != nullptr && state->landing != nullptr) {
+    direct_room = state->landing_need - state->landing_have;
+    if ((flags & MSG_DONTWAIT) == 0) {
+      // poll(only): nothing else matters, so sleep until the whole payload is here instead of waking up per segment.
+      flags |= MSG_WAITALL;
+      with_buffer = false;
+    } else if (direct_room > landing_turn_bytes) {
+      direct_room = landing_turn_bytes;
+      with_buffer = false;
+    }
+    parts[count++] = {state->landing + state->landing_have, direct_room};
+  } else if (state != nullptr && state->partial != nullptr) {
+    if (state->partial_need != 0) {
+      direct_room = state->partial_need - state->partial_have;
+      parts[count++] = {state->partial.get() + state->partial_have, direct_room};
+    } else {
+      std::memcpy(buffer_.get(), state->partial.get(), state->partial_have);
+      received.carried = state->partial_have;
+    }
+  }
+  if (with_buffer) parts[count++] = {buffer_.get() + received.carried, buffer_bytes - received.carried};
+  if (count == 1) {
+    received.bytes = recv(endpoint.fd, parts[0].iov_base, parts[0].iov_len, flags);
+  } else {
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = static_cast<size_t>(count);
+    received.bytes = recvmsg(endpoint.fd, &message, flags);
+  }
+  if (received.bytes < 0) {
+    received.error_number = errno;
+  } else {
+    received.direct = std::min<uint64_t>(static_cast<uint64_t>(received.bytes), direct_room);
+    bytes_received_.store(bytes_received_.load(std::memory_order_relaxed) + static_cast<uint64_t>(received.bytes), std::memory_order_relaxed);
+  }
+  return received;
+}
+
+void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns) {
+  // SO_RCVTIMEO costs a system call, so time-outs are rounded down to powers of two (poll may return early) and set only when they change.
+  const int64_t rounded_ns = timeout_ns < 0 ? 0 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(timeout_ns, 1'000'000))));
+  if (rounded_ns != endpoint.receive_timeout_ns) {
+    const timeval timeout{rounded_ns / 1'000'000'000, rounded_ns % 1'000'000'000 / 1000};
+    setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    endpoint.receive_timeout_ns = rounded_ns;
+  }
+  const Received received = receive(endpoint, id, 0);
+  if (received.bytes < 0 && (received.error_number == EAGAIN || received.error_number == EINTR)) return;
+  received_ = received;
+}
+
+void TcpFabric::receive_failed(Endpoint& endpoint, const Received& received, Sink& sink) {
+  const bool waiting = endpoint.state == State::awaiting_reply;
+  const int error_number = received.bytes < 0 ? received.error_number : endpoint.send_error;
+  if (waiting && (error_number == 0 || error_number == ECONNRESET || error_number == EPIPE)) {
+    fail(endpoint, CloseReason::refused, "the peer closed the connection instead of accepting it", sink);
+  } else if (error_number == 0) {
+    fail(endpoint, CloseReason::by_peer, "the peer closed the connection", sink);
+  } else {
+    fail(endpoint, close_reason_of(error_number), error_text(error_number), sink);
+  }
+}
+
+int TcpFabric::consume(const Received& received, Sink& sink) {
+  Endpoint* const endpoint = endpoints_.find(received.endpoint);
+  if (endpoint == nullptr) return 0;  // closed between poll and dispatch
+  const EndpointId id = received.endpoint;
+  if (received.bytes <= 0) {
+    if (received.bytes < 0 && (received.error_number == EAGAIN || received.error_number == EINTR)) return 0;
+    receive_failed(*endpoint, received, sink);
+    return 1;
+  }
+  const int before = upcalls_;
+  const Bytes rest{buffer_.get(), received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
+  if (received.carried != 0) endpoint->receive->partial.reset();  // it stands in the buffer now
+  if (received.direct != 0) {
+    Receive& state = *endpoint->receive;
+    Parsed parsed = Parsed::all;
+    if (state.landing != nullptr) {
+      state.landing_have += received.direct;
+      if (state.landing_have < state.landing_need) return 0;
+      parsed = finish_landing(*endpoint, id, sink);
+      if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
+    } else {
+      state.partial_have += static_cast<uint32_t>(received.direct);
+      if (state.partial_have < state.partial_need) return 0;
+      // Moved out: the sink may close the endpoint while it still looks at the message.
+      const std::unique_ptr<std::byte[]> frame = std::move(state.partial);
+      const uint64_t bytes = state.partial_need;
+      uint64_t consumed = 0;
+      parsed = parse(*endpoint, id, frame.get(), bytes, &consumed, sink);
+      if (parsed == Parsed::parked) keep_backlog(*endpoint, {frame.get() + consumed, bytes - consumed}, rest);
+    }
+    if (parsed != Parsed::all) return upcalls_ - before;
+  }
+  uint64_t consumed = 0;
+  switch (parse(*endpoint, id, rest.data(), rest.size(), &consumed, sink)) {
+    case Parsed::gone: break;
+    case Parsed::parked: keep_backlog(*endpoint, rest.subspan(consumed), {}); break;
+    case Parsed::all:
+      if (endpoint->receive != nullptr && endpoint->receive->idle()) endpoint->receive.reset();
+      break;
+  }
+  return upcalls_ - before;
+}
+
+// Delivers every whole message; what is left of a started one is kept. This loop is the server's hottest: small puts pass here.
+TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink) {
+  uint64_t at = 0;
+  *consumed = 0;
+  if (endpoint.state == State::awaiting_reply) [[unlikely]] {
+    const Parsed parsed = take_reply(endpoint, id, data, bytes, &at, sink);
+    if (parsed != Parsed::all) return parsed;
+  }
+  while (bytes - at >= prefix_bytes) {
+    const Prefix prefix = decode_prefix(data + at);
+    if (!plausible(prefix)) [[unlikely]] {
+      fail(endpoint, CloseReason::protocol_error,
+           concat("frame of ", prefix.header_bytes, " header and ", prefix.payload_bytes, " payload bytes: the stream is corrupt"), sink);
+      return Parsed::gone;
+    }
+    const uint64_t head_bytes = prefix_bytes + prefix.header_bytes;
+    const Bytes header{data + at + prefix_bytes, prefix.header_bytes};
+    if (prefix.payload_bytes <= inline_payload_bytes) [[likely]] {
+      if (bytes - at < head_bytes + prefix.payload_bytes) break;
+      ++upcalls_;
+      const Verdict verdict = sink.on_message(id, header, Bytes{data + at + head_bytes, prefix.payload_bytes});
+      if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;  // the sink closed it
+      if (verdict == Verdict::park) {
+        receive_state(endpoint).parked = true;
+        *consumed = at;
+        return Parsed::parked;
+      }
+      at += head_bytes + prefix.payload_bytes;
+    } else {
+      if (bytes - at < head_bytes) break;
+      const Bytes available{data + at + head_bytes, std::min(bytes - at - head_bytes, prefix.payload_bytes)};
+      const Parsed parsed = begin_landing(endpoint, id, header, available, prefix.payload_bytes, sink);
+      at += head_bytes + available.size();
+      *consumed = at;
+      if (parsed != Parsed::all) return parsed;
+    }
+  }
+  if (at < bytes) keep_partial(endpoint, data + at, bytes - at, false);
+  *consumed = bytes;
+  return Parsed::all;
+}
+
+TcpFabric::Parsed TcpFabric::begin_landing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available, uint64_t payload_bytes, Sink& sink) {
+  ++upcalls_;
+  std::byte* const landing = sink.on_landing(id, header, payload_bytes);
+  if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+  if (landing == nullptr) {
+    fail(endpoint, CloseReason::protocol_error, concat("a message of ", payload_bytes, " bytes had no place to land"), sink);
+    return Parsed::gone;
+  }
+  std::memcpy(landing, available.data(), available.size());
+  Receive& state = receive_state(endpoint);
+  state.header.assign(header.begin(), header.end());
+  state.landing = landing;
+  state.landing_have = available.size();
+  state.landing_need = payload_bytes;
+  return available.size() == payload_bytes ? finish_landing(endpoint, id, sink) : Parsed::all;
+}
+
+// Also after unpark: landing_need and header are still there then.
+TcpFabric::Parsed TcpFabric::finish_landing(Endpoint& endpoint, EndpointId id, Sink& sink) {
+  Receive& state = *endpoint.receive;
+  state.landing = nullptr;
+  std::vector<std::byte> header = std::move(state.header);  // moved out: the sink may close the endpoint
+  ++upcalls_;
+  const Verdict verdict = sink.on_landed(id, header, state.landing_need);
+  if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+  if (verdict == Verdict::taken) return Parsed::all;
+  state.header = std::move(header);
+  state.landed_parked = true;
+  state.parked = true;
+  return Parsed::parked;
+}
+
+void TcpFabric::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting) {
+  Receive& state = receive_state(endpoint);
+  state.partial_need = 0;
+  if (!greeting && bytes >= prefix_bytes) {
+    const Prefix prefix = decode_prefix(data);  // parse found it plausible
+    const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes ? prefix.payload_bytes : 0;  // a long one lands elsewhere
+    state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
+  }
+  state.partial = std::make_unique_for_overwrite<std::byte[]>(state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
+  state.partial_have = static_cast<uint32_t>(bytes);
+  std::memcpy(state.partial.get(), data, bytes);
+}
+
+void TcpFabric::keep_backlog(Endpoint& endpoint, Bytes first, Bytes second) {
+  Receive& state = receive_state(endpoint);
+  state.backlog.assign(first.begin(), first.end());
+  state.backlog.insert(state.backlog.end(), second.begin(), second.end());
+  state.backlog_done = 0;
+}
+
+void TcpFabric::unpark(EndpointId id) {
+  ready_.push_back(id);
+  if (dispatching_) return;  // the end of dispatch looks
+  work_pending_.store(true, std::memory_order_seq_cst);
+  if (polling_.load(std::memory_order_seq_cst)) wake();
+}
+
+int TcpFabric::resume(EndpointId id, Sink& sink) {
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->receive == nullptr || !endpoint->receive->parked) return 0;  // closed, or unparked twice
+  const int before = upcalls_;
+  Receive& state = *endpoint->receive;
+  state.parked = false;
+  if (state.landed_parked) {
+    state.landed_parked = false;
+    if (finish_landing(*endpoint, id, sink) != Parsed::all) return upcalls_ - before;
+  }
+  std::vector<std::byte> backlog = std::move(state.backlog);  // moved out: the sink may close the endpoint
+  state.backlog.clear();
+  const uint64_t done = state.backlog_done;
+  uint64_t consumed = 0;
+  const Parsed parsed = parse(*endpoint, id, backlog.data() + done, backlog.size() - done, &consumed, sink);
+  if (parsed == Parsed::gone) return upcalls_ - before;
+  if (parsed == Parsed::parked) {
+    state.backlog = std::move(backlog);
+    state.backlog_done = done + consumed;
+    return upcalls_ - before;
+  }
+  if (state.idle()) endpoint->receive.reset();
+  if (!endpoint->registered || (endpoint->interest & EPOLLIN) == 0) set_interest(*endpoint, id, endpoint->interest | EPOLLIN);
+  return upcalls_ - before;
+}
+
+}  // namespace skerry::fabric::tcp

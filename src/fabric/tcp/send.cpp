@@ -1,0 +1,222 @@
+// From send to the socket: straight with one sendmsg when nothing waits, else through the endpoint's output. Issue side only.
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/tcp/tcp_fabric.hpp"
+
+namespace skerry::fabric::tcp {
+namespace {
+
+// Room for a batch, or for the longest message that is copied.
+constexpr uint64_t owned_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;
+static_assert(owned_bytes >= batch_bytes);
+constexpr size_t spare_buffers_kept = 4;
+constexpr size_t parts_at_once = 16;
+
+bool would_block(int error_number) {
+  // ENOBUFS and ENOMEM are the kernel's own shortage: it passes.
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == ENOBUFS || error_number == ENOMEM || error_number == EINTR;
+}
+
+int64_t write_parts(int fd, iovec* parts, size_t count) {
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+Output& TcpFabric::output_state(Endpoint& endpoint) {
+  if (endpoint.output == nullptr) endpoint.output = spare_output_ != nullptr ? std::move(spare_output_) : std::make_unique<Output>();
+  return *endpoint.output;
+}
+
+// Copies the three parts behind each other to the end of the output; together they are at most owned_bytes.
+void TcpFabric::append_bytes(Output& output, Bytes first, Bytes second, Bytes third) {
+  const uint64_t bytes = first.size() + second.size() + third.size();
+  Segment* last = output.first < output.segments.size() ? &output.segments.back() : nullptr;
+  if (last == nullptr || last->owned == nullptr || last->capacity - last->bytes < bytes) {
+    Segment segment;
+    if (spare_buffers_.empty()) {
+      segment.owned = std::make_unique_for_overwrite<std::byte[]>(owned_bytes);
+    } else {
+      segment.owned = std::move(spare_buffers_.back());
+      spare_buffers_.pop_back();
+    }
+    segment.capacity = owned_bytes;
+    segment.data = segment.owned.get();
+    output.segments.push_back(std::move(segment));
+    last = &output.segments.back();
+  }
+  std::byte* to = last->owned.get() + last->bytes;
+  for (const Bytes& part : {first, second, third}) {
+    if (part.empty()) continue;
+    std::memcpy(to, part.data(), part.size());
+    to += part.size();
+  }
+  last->bytes += bytes;
+  output.bytes += bytes;
+}
+
+SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie) {
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
+  switch (endpoint->state) {
+    case State::open: break;
+    case State::connecting:
+    case State::awaiting_reply: output_state(*endpoint).writable_wanted = true; return SendResult::would_block;
+    case State::greeting:
+    case State::asking: return SendResult::closed;  // a request is not an endpoint
+  }
+  const uint64_t prefix = encode_prefix(header.size(), payload.size());
+  const Bytes prefix_part = std::as_bytes(std::span(&prefix, 1));
+  const bool by_reference = payload.size() > inline_payload_bytes;
+  Output* output = endpoint->output.get();
+
+  uint64_t written = 0;
+  const bool direct = output == nullptr && (!more || by_reference);
+  if (direct) {
+    iovec parts[3] = {{const_cast<std::byte*>(prefix_part.data()), prefix_part.size()},
+                      {const_cast<std::byte*>(header.data()), header.size()},
+                      {const_cast<std::byte*>(payload.data()), payload.size()}};
+    const int64_t n = write_parts(endpoint->fd, parts, payload.empty() ? 2 : 3);
+    if (n < 0 && !would_block(errno)) return send_failed(*endpoint, errno);
+    written = n < 0 ? 0 : static_cast<uint64_t>(n);
+    bytes_sent_ += written;
+    if (written == prefix_bytes + header.size() + payload.size()) {
+      if (by_reference) defer({Deferred::Kind::sent, id, cookie, CloseReason::by_us, {}});
+      return SendResult::accepted;
+    }
+  } else if (output != nullptr && output->blocked && output->bytes >= output_limit_bytes) {
+    output->writable_wanted = true;
+    return SendResult::would_block;
+  }
+
+  output = &output_state(*endpoint);
+  auto rest = [&](Bytes part) {  // what the direct write left of it
+    const uint64_t skip = std::min<uint64_t>(written, part.size());
+    written -= skip;
+    return part.subspan(skip);
+  };
+  const Bytes prefix_rest = rest(prefix_part), header_rest = rest(header), payload_rest = rest(payload);
+  if (by_reference) {
+    if (!prefix_rest.empty() || !header_rest.empty()) append_bytes(*output, prefix_rest, header_rest, {});
+    Segment segment;
+    segment.data = payload_rest.data();
+    segment.bytes = payload_rest.size();
+    segment.cookie = cookie;
+    output->segments.push_back(std::move(segment));
+    output->bytes += payload_rest.size();
+  } else {
+    append_bytes(*output, prefix_rest, header_rest, payload_rest);
+  }
+  if (output->blocked) return SendResult::accepted;
+  if (direct) {
+    output_blocked(*endpoint, id);  // the socket just told us that it is full
+    return SendResult::accepted;
+  }
+  if (more && !by_reference && output->bytes < batch_bytes) return SendResult::accepted;
+  return write_output(*endpoint, id);
+}
+
+SendResult TcpFabric::flush(EndpointId id) {
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
+  if (endpoint->state != State::open || endpoint->output == nullptr || endpoint->output->blocked) return SendResult::accepted;
+  return write_output(*endpoint, id);
+}
+
+// Writes what there is. What the socket does not take waits for EPOLLOUT.
+SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
+  Output& output = *endpoint.output;
+  while (output.bytes != 0) {
+    iovec parts[parts_at_once];
+    size_t count = 0;
+    uint64_t offered = 0;
+    for (size_t i = output.first; i < output.segments.size() && count < parts_at_once; ++i) {
+      const uint64_t skip = i == output.first ? output.first_done : 0;
+      parts[count++] = {const_cast<std::byte*>(output.segments[i].data + skip), output.segments[i].bytes - skip};
+      offered += output.segments[i].bytes - skip;
+    }
+    const int64_t n = write_parts(endpoint.fd, parts, count);
+    if (n < 0 && !would_block(errno)) return send_failed(endpoint, errno);
+    uint64_t taken = n < 0 ? 0 : static_cast<uint64_t>(n);
+    const bool full = taken < offered;  // a short write means a full socket: no second call only to hear EAGAIN
+    output.bytes -= taken;
+    bytes_sent_ += taken;
+    while (taken != 0) {
+      Segment& segment = output.segments[output.first];
+      const uint64_t step = std::min(taken, segment.bytes - output.first_done);
+      taken -= step;
+      output.first_done += step;
+      if (output.first_done < segment.bytes) break;
+      if (segment.owned == nullptr) {
+        defer({Deferred::Kind::sent, id, segment.cookie, CloseReason::by_us, {}});
+      } else if (spare_buffers_.size() < spare_buffers_kept) {
+        spare_buffers_.push_back(std::move(segment.owned));
+      }
+      segment.owned.reset();
+      ++output.first;
+      output.first_done = 0;
+    }
+    if (output.writable_wanted && output.bytes <= output_limit_bytes / 2) {
+      output.writable_wanted = false;
+      defer({Deferred::Kind::writable, id, 0, CloseReason::by_us, {}});
+    }
+    if (full) {
+      if (output.first > 64) {  // a long-lived queue does not grow with what went through it
+        output.segments.erase(output.segments.begin(), output.segments.begin() + static_cast<std::ptrdiff_t>(output.first));
+        output.first = 0;
+      }
+      output_blocked(endpoint, id);
+      return SendResult::accepted;
+    }
+  }
+  output_drained(endpoint, id);
+  return SendResult::accepted;
+}
+
+void TcpFabric::output_blocked(Endpoint& endpoint, EndpointId id) {
+  endpoint.output->blocked = true;
+  endpoint.output_pending.store(true, std::memory_order_relaxed);
+  // Left the set (parked, and the peer hung up): resume puts it back with these events.
+  if (endpoint.registered) set_interest(endpoint, id, endpoint.interest | EPOLLOUT);
+  else endpoint.interest |= EPOLLOUT;
+}
+
+void TcpFabric::output_drained(Endpoint& endpoint, EndpointId id) {
+  if (endpoint.output->blocked) {
+    endpoint.output_pending.store(false, std::memory_order_relaxed);
+    if (endpoint.registered) set_interest(endpoint, id, endpoint.interest & ~uint32_t{EPOLLOUT});
+    else endpoint.interest &= ~uint32_t{EPOLLOUT};
+  }
+  std::unique_ptr<Output> output = std::move(endpoint.output);
+  if (spare_output_ != nullptr) return;
+  output->segments.clear();
+  output->first = 0;
+  output->first_done = 0;
+  output->blocked = false;
+  spare_output_ = std::move(output);
+}
+
+// The peer may have said something before it went: the receive side reads that first, finds the end behind it and reports it.
+SendResult TcpFabric::send_failed(Endpoint& endpoint, int error_number) {
+  endpoint.send_error = error_number;
+  endpoint.output.reset();
+  endpoint.output_pending.store(false, std::memory_order_relaxed);
+  shutdown(endpoint.fd, SHUT_RDWR);  // whatever the error was, recv will come to an end
+  return SendResult::closed;
+}
+
+uint64_t TcpFabric::unsent_bytes(EndpointId id) const {
+  const Endpoint* endpoint = endpoints_.find(id);
+  return endpoint == nullptr || endpoint->output == nullptr ? 0 : endpoint->output->bytes;
+}
+
+}  // namespace skerry::fabric::tcp

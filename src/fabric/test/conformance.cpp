@@ -1,0 +1,642 @@
+// What fabric.h promises, for every fabric. Where a capability is missing, the part of the promise that needs it is left out.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "fabric/test/side.hpp"
+
+namespace skerry::fabric::test {
+namespace {
+
+TEST_P(Conformance, ConnectCarriesHelloAndReply) {
+  auto target = server();
+  auto client = side();
+  target->reply = "reply of at most fifty-five bytes, this one has more...";
+  ASSERT_EQ(target->reply.size(), max_hello_bytes);
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  EXPECT_EQ(target->hellos.at(0), "hello");
+  EXPECT_EQ(client->replies.at(0), target->reply);
+  EXPECT_EQ(client->connected.at(0), near);
+  EXPECT_NE(near, no_endpoint);
+  EXPECT_FALSE(target->peer_names.at(0).empty());
+}
+
+TEST_P(Conformance, EmptyHelloAndReply) {
+  auto target = server();
+  auto client = side();
+  target->reply.clear();
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, {}, &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  EXPECT_EQ(target->hellos.at(0), "");
+  EXPECT_EQ(client->replies.at(0), "");
+}
+
+TEST_P(Conformance, RejectIsRefused) {
+  auto target = server();
+  auto client = side();
+  target->accept_requests = false;
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->requests.empty(); }));
+  target->fabric->reject(target->requests[0]);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->reasons[0], CloseReason::refused) << client->details[0];
+  EXPECT_TRUE(client->connected.empty());
+  // A rejected request is gone: a late accept finds nobody.
+  EndpointId none;
+  EXPECT_EQ(target->fabric->accept(target->requests[0], {}, &none).code(), Code::peer_dead);
+  target->fabric->reject(target->requests[0]);
+}
+
+TEST_P(Conformance, AcceptMayComeLater) {
+  auto target = server();
+  auto client = side();
+  target->accept_requests = false;
+  EndpointId near, far;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->requests.empty(); }));
+  EXPECT_EQ(send(*client, near, "too early"), SendResult::would_block);
+  ASSERT_TRUE(target->fabric->accept(target->requests[0], as_bytes("yes"), &far).ok());
+  EXPECT_EQ(send(*target, far, "first"), SendResult::accepted);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->message_count == 1 && client->writable == 1; }));
+  EXPECT_EQ(client->replies.at(0), "yes");
+}
+
+TEST_P(Conformance, NobodyListens) {
+  auto client = side();
+  { auto target = server(); }
+  EndpointId near;
+  if (!client->fabric->connect(address, as_bytes("hello"), &near).ok()) return;  // told at once: fine
+  ASSERT_TRUE(run_until({client.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->closed[0], near);
+  EXPECT_TRUE(client->reasons[0] == CloseReason::unreachable || client->reasons[0] == CloseReason::refused) << to_string(client->reasons[0]);
+  EXPECT_FALSE(client->details[0].empty());
+}
+
+TEST_P(Conformance, BadAddressIsAnError) {
+  auto client = side();
+  EndpointId near;
+  EXPECT_EQ(client->fabric->connect(as_bytes("nonsense"), {}, &near).code(), Code::invalid);
+  EXPECT_EQ(client->fabric->connect({}, {}, &near).code(), Code::invalid);
+}
+
+TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  uint32_t seed = 7;
+  const std::vector<std::byte> source = pattern(inline_payload_bytes, 1);
+  const int count = 3000;
+  std::vector<size_t> headers, payloads;
+  for (int i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    headers.push_back(1 + seed % max_header_bytes);
+    payloads.push_back(i % 50 == 49 ? inline_payload_bytes - seed % 3 : (seed >> 8) % 300);
+  }
+  for (int i = 0; i < count;) {
+    const SendResult result = client->fabric->send(near, Bytes(source).first(headers[i]), Bytes(source).subspan(static_cast<size_t>(i), std::min(payloads[i], source.size() - i)), i % 3 != 0, 0);
+    ASSERT_NE(result, SendResult::closed);
+    if (result == SendResult::accepted) {
+      ++i;
+    } else {
+      const int writable = client->writable;
+      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+    }
+  }
+  EXPECT_EQ(client->fabric->flush(near), SendResult::accepted);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->messages.size() == count; }));
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(target->messages[i].header.size(), headers[i]) << i;
+    const size_t bytes = std::min(payloads[i], source.size() - i);
+    ASSERT_EQ(target->messages[i].payload.size(), bytes) << i;
+    ASSERT_EQ(std::memcmp(target->messages[i].payload.data(), source.data() + i, bytes), 0) << i;
+  }
+  EXPECT_EQ(client->fabric->unsent_bytes(near), 0u);
+}
+
+TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const uint64_t limit = client->fabric->capabilities().max_payload_bytes;
+  const std::vector<std::byte> payload = pattern(std::min<uint64_t>(3'000'001, limit), 2);
+  const bool lands = payload.size() > inline_payload_bytes;
+  int taken = 0;
+  for (int i = 0; i < 6; ++i) {
+    for (std::string_view header : {"short", "long"}) {
+      const Bytes bytes = header == "long" ? Bytes(payload) : as_bytes("abc");
+      while (send(*client, near, header, bytes, false, 100 + i) == SendResult::would_block) {
+        const int writable = client->writable;
+        ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      }
+      ++taken;
+    }
+  }
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 12 && (!lands || client->sent.size() == 6); }));
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "short" : "long");
+    if (i % 2 == 1) { EXPECT_TRUE(target->messages[i].payload == payload) << i; }
+  }
+  if (lands) { EXPECT_EQ(client->sent, (std::vector<uint64_t>{100, 101, 102, 103, 104, 105})); }
+  EXPECT_EQ(target->landed, lands ? 6 : 0);
+}
+
+TEST_P(Conformance, RefusedLandingCloses) {
+  auto target = server();
+  auto client = side();
+  if (client->fabric->capabilities().max_payload_bytes <= inline_payload_bytes) return;
+  target->refuse_landing = true;
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const std::vector<std::byte> payload = pattern(inline_payload_bytes + 1, 3);
+  send(*client, near, "long", payload, false, 1);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty() && !client->closed.empty(); }));
+  EXPECT_EQ(target->reasons[0], CloseReason::protocol_error);
+}
+
+TEST_P(Conformance, ParkedMessageComesAgainAndNothingOvertakesIt) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const uint64_t limit = client->fabric->capabilities().max_payload_bytes;
+  const std::vector<std::byte> payload = pattern(std::min<uint64_t>(200'000, limit), 4);
+  target->parks_left = 1;
+  for (int i = 0; i < 5; ++i) send(*client, near, concat("m", i), as_bytes("x"), true);
+  send(*client, near, "m5", payload, false, 9);
+  send(*client, near, "m6");
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->parked == 1; }));
+  for (int i = 0; i < 20; ++i) {
+    client->step();
+    target->step();
+  }
+  EXPECT_EQ(target->message_count, 0u);
+  // From now on every message is parked once, the landed one as well.
+  target->park_alternately = true;
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+    target->fabric->unpark(far);
+    return target->message_count == 7;
+  }));
+  EXPECT_EQ(target->parked, 1 + 7);
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(target->messages[i].header, concat("m", i));
+  EXPECT_TRUE(target->messages[5].payload == payload);
+}
+
+TEST_P(Conformance, ParkedEndpointDoesNotHoldUpOthers) {
+  auto target = server();
+  auto client = side();
+  EndpointId near1, far1, near2, far2;
+  join(*client, *target, &near1, &far1);
+  join(*client, *target, &near2, &far2);
+  target->hook = [&](EndpointId endpoint, Bytes, Bytes) { return endpoint != far1; };
+  for (int i = 0; i < 100; ++i) {
+    send(*client, near1, "one");
+    send(*client, near2, "two");
+  }
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 100; }));
+  target->hook = nullptr;
+  target->fabric->unpark(far1);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 200; }));
+  EXPECT_EQ(target->messages[99].header, "two");
+  EXPECT_EQ(target->messages[100].header, "one");
+}
+
+TEST_P(Conformance, ParkedThenClosedByPeerStillDelivers) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  target->parks_left = 1;
+  send(*client, near, "last words");
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->parked == 1; }));
+  client->fabric->close(near);
+  for (int i = 0; i < 10; ++i) target->step();
+  target->fabric->unpark(far);
+  ASSERT_TRUE(run_until({target.get()}, [&] { return !target->closed.empty(); }));
+  EXPECT_EQ(target->message_count, 1u);
+}
+
+TEST_P(Conformance, WouldBlockThenWritable) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const std::vector<std::byte> payload = pattern(32 * 1024, 5);
+  uint64_t accepted = 0;
+  // Nobody receives: sooner or later it must be enough, and what was answered would_block must not be taken.
+  while (send(*client, near, "x", payload) == SendResult::accepted) {
+    ++accepted;
+    ASSERT_LT(accepted, 100'000u);
+  }
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable == 1; }));
+  EXPECT_EQ(send(*client, near, "y", payload), SendResult::accepted);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == accepted + 1; }));
+  EXPECT_EQ(client->writable, 1);
+  EXPECT_EQ(target->messages.back().header, "y");
+}
+
+TEST_P(Conformance, BothFloodEachOther) {
+  // Neither side may wait for the other with its own input unread.
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const std::vector<std::byte> payload = pattern(20'000, 6);
+  const uint64_t count = 500;
+  uint64_t forth = 0, back = 0;
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+    while (forth < count && send(*client, near, "f", payload) == SendResult::accepted) ++forth;
+    while (back < count && send(*target, far, "b", payload) == SendResult::accepted) ++back;
+    return client->message_count == count && target->message_count == count;
+  }));
+}
+
+TEST_P(Conformance, CloseIsSeenByThePeer) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  client->fabric->close(near);
+  EXPECT_EQ(client->fabric->traffic().endpoints_open, 0u);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty(); }));
+  EXPECT_EQ(target->closed[0], far);
+  EXPECT_EQ(target->reasons[0], CloseReason::by_peer) << target->details[0];
+  EXPECT_TRUE(client->closed.empty());
+  EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
+}
+
+TEST_P(Conformance, FlushedMessagesArriveBeforeTheClose) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(send(*client, near, "x", {}, true), SendResult::accepted);
+  client->fabric->flush(near);
+  ASSERT_TRUE(run_until({client.get()}, [&] { return client->fabric->unsent_bytes(near) == 0; }));
+  client->fabric->close(near);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty(); }));
+  EXPECT_EQ(target->message_count, 100u);
+}
+
+TEST_P(Conformance, CloseWithQueuedDataReleasesEverything) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const std::vector<std::byte> payload = pattern(60'000, 7);
+  while (send(*client, near, "x", payload) == SendResult::accepted) {
+  }
+  client->fabric->close(near);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty(); }));
+  EXPECT_TRUE(client->sent.empty());
+  EXPECT_EQ(client->writable, 0);
+  EndpointId again, far_again;  // and the fabric goes on
+  join(*client, *target, &again, &far_again);
+  EXPECT_EQ(send(*client, again, "hi"), SendResult::accepted);
+  const uint64_t before = target->message_count;
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count > before; }));
+}
+
+TEST_P(Conformance, CrossingCloses) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  client->fabric->close(near);
+  target->fabric->close(far);
+  for (int i = 0; i < 20; ++i) {
+    client->step();
+    target->step();
+  }
+  EXPECT_TRUE(client->closed.empty());
+  EXPECT_TRUE(target->closed.empty());
+}
+
+TEST_P(Conformance, LateIdsFindNothing) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  client->fabric->close(near);
+  EndpointId again, far_again;
+  join(*client, *target, &again, &far_again);  // probably in the same slot
+  EXPECT_NE(near, again);
+  EXPECT_EQ(send(*client, near, "x"), SendResult::closed);
+  EXPECT_EQ(client->fabric->flush(near), SendResult::closed);
+  EXPECT_EQ(client->fabric->unsent_bytes(near), 0u);
+  client->fabric->close(near);
+  client->fabric->unpark(near);
+  client->step(0, near);
+  EXPECT_EQ(send(*client, again, "x"), SendResult::accepted);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+  EXPECT_EQ(send(*client, no_endpoint, "x"), SendResult::closed);
+  EXPECT_EQ(send(*client, ~uint64_t{0}, "x"), SendResult::closed);
+}
+
+TEST_P(Conformance, CloseInsideAnUpcall) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  int delivered = 0;
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
+    ++delivered;
+    target->fabric->close(endpoint);
+    EXPECT_EQ(text_of(header), "bye");  // the spans live until we return
+    EXPECT_EQ(payload.size(), 3u);
+    return true;
+  };
+  send(*client, near, "bye", as_bytes("now"), true);
+  send(*client, near, "bye", as_bytes("now"), true);
+  send(*client, near, "bye", as_bytes("now"), false);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(delivered, 1);
+  EXPECT_TRUE(target->closed.empty());
+}
+
+TEST_P(Conformance, AnswerInsideAnUpcall) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
+    return target->fabric->send(endpoint, header, payload, false, 0) == SendResult::accepted;
+  };
+  for (uint64_t i = 1; i <= 200; ++i) {
+    ASSERT_EQ(send(*client, near, "ping", as_bytes("12345678")), SendResult::accepted);
+    ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->message_count == i; }));
+  }
+}
+
+TEST_P(Conformance, WakeEndsAPollFromAnotherThread) {
+  auto target = server();
+  std::atomic<bool> stop{false};
+  std::atomic<int> rounds{0};
+  std::thread sleeper([&] {
+    while (!stop.load()) {
+      target->step(-1);  // no limit: only wake can end it
+      ++rounds;
+    }
+  });
+  for (int i = 1; i <= 50; ++i) {
+    const int before = rounds.load();
+    target->fabric->wake();
+    while (rounds.load() == before) std::this_thread::yield();
+  }
+  stop.store(true);
+  target->fabric->wake();
+  sleeper.join();
+}
+
+TEST_P(Conformance, PollReturnsAfterItsTimeout) {
+  auto target = server();
+  target->step();
+  EXPECT_EQ(target->step(2'000'000), 0);
+  EXPECT_EQ(target->step(200'000), 0);
+}
+
+TEST_P(Conformance, WatchedDescriptors) {
+  auto target = server();
+  const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  ASSERT_TRUE(target->fabric->watch(fd, 77).ok());
+  uint64_t value = 1;
+  ASSERT_EQ(write(fd, &value, sizeof value), 8);
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->watched.size() >= 2; }));  // level triggered: again until read
+  EXPECT_EQ(target->watched[0], 77u);
+  target->watched_hook = [&](int readable) { ASSERT_EQ(read(readable, &value, sizeof value), 8); };
+  target->step(1'000'000'000);
+  const size_t count = target->watched.size();
+  target->step(1'000'000);
+  EXPECT_EQ(target->watched.size(), count);
+  target->fabric->unwatch(fd);
+  ASSERT_EQ(write(fd, &value, sizeof value), 8);
+  target->step(1'000'000);
+  EXPECT_EQ(target->watched.size(), count);
+  target->fabric->unwatch(fd);
+  ::close(fd);
+}
+
+TEST_P(Conformance, ManyEndpoints) {
+  auto target = server();
+  std::vector<std::unique_ptr<Side>> clients;
+  std::vector<EndpointId> near;
+  for (int i = 0; i < 4; ++i) clients.push_back(side());
+  for (int i = 0; i < 100; ++i) {
+    EndpointId id;
+    ASSERT_TRUE(clients[i % 4]->fabric->connect(address, as_bytes(concat("h", i)), &id).ok());
+    near.push_back(id);
+  }
+  ASSERT_TRUE(run_until({clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()}, [&] {
+    size_t open = 0;
+    for (auto& client : clients) open += client->connected.size();
+    return open == 100 && target->accepted.size() == 100;
+  }));
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(send(*clients[i % 4], near[i], std::to_string(i), as_bytes(std::to_string(round))), SendResult::accepted);
+  }
+  ASSERT_TRUE(run_until({clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()}, [&] { return target->message_count == 500; }));
+  std::map<EndpointId, int> next;
+  for (const Message& message : target->messages) EXPECT_EQ(text_of(message.payload), std::to_string(next[message.endpoint]++));
+  EXPECT_EQ(next.size(), 100u);
+  EXPECT_EQ(target->fabric->traffic().endpoints_open, 100u);
+  for (int i = 0; i < 100; i += 2) clients[i % 4]->fabric->close(near[i]);
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() == 50; }));
+}
+
+TEST_P(Conformance, SeveralServersConnectToEachOther) {
+  auto a = server();
+  const std::vector<std::byte> address_a = address;
+  auto b = server();
+  const std::vector<std::byte> address_b = address;
+  EndpointId a_to_b, b_to_a;  // crossing connects: two connections
+  ASSERT_TRUE(a->fabric->connect(address_b, as_bytes("a"), &a_to_b).ok());
+  ASSERT_TRUE(b->fabric->connect(address_a, as_bytes("b"), &b_to_a).ok());
+  ASSERT_TRUE(run_until({a.get(), b.get()}, [&] { return a->connected.size() == 1 && b->connected.size() == 1 && a->accepted.size() == 1 && b->accepted.size() == 1; }));
+  send(*a, a_to_b, "1");
+  send(*b, b_to_a, "2");
+  ASSERT_TRUE(run_until({a.get(), b.get()}, [&] { return a->message_count == 1 && b->message_count == 1; }));
+  EXPECT_EQ(b->messages[0].endpoint, b->accepted[0]);
+}
+
+// A client and a sleeping server, a thread each: what ThreadSanitizer shall see. The client waits with poll(only).
+TEST_P(Conformance, SleepingServerAnswersPollOnly) {
+  auto target = server();
+  auto client = side();
+  std::atomic<bool> stop{false};
+  target->keep_messages = false;
+  std::vector<std::pair<EndpointId, std::vector<std::byte>>> unsent;
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
+    const SendResult result = target->fabric->send(endpoint, header, payload, false, 0);
+    EXPECT_EQ(result, SendResult::accepted);
+    return true;
+  };
+  std::thread serving([&] {
+    while (!stop.load()) target->step(-1);
+  });
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  while (client->connected.empty() && client->closed.empty()) client->step(100'000'000);
+  ASSERT_TRUE(client->closed.empty());
+  const std::vector<std::byte> payload = pattern(inline_payload_bytes, 8);
+  uint64_t expected = 0;
+  for (int i = 0; i < 300; ++i) {
+    const uint64_t bytes = i % 10 == 9 ? payload.size() - static_cast<uint64_t>(i) : static_cast<uint64_t>(i % 64);
+    ASSERT_EQ(client->fabric->send(near, as_bytes("ping"), Bytes(payload).first(bytes), false, 0), SendResult::accepted);
+    ++expected;
+    while (client->message_count < expected) {
+      client->step(100'000'000, near);
+      ASSERT_TRUE(client->closed.empty());
+    }
+    EXPECT_EQ(client->messages.back().payload.size(), bytes);
+  }
+  stop.store(true);
+  target->fabric->wake();
+  serving.join();
+}
+
+TEST_P(Conformance, PollOnlySeesTheEnd) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  std::thread closer([&] { target->fabric->close(far); target->step(); });
+  while (client->closed.empty()) client->step(10'000'000, near);
+  closer.join();
+  EXPECT_EQ(client->closed[0], near);
+}
+
+// Issue calls by one thread while another sleeps in poll: both owners at work on one fabric.
+TEST_P(Conformance, IssueBesidePoll) {
+  auto target = server();
+  auto client = side();
+  target->keep_messages = false;
+  client->keep_messages = false;
+  std::atomic<bool> stop{false};
+  std::thread serving([&] {
+    while (!stop.load()) target->step(-1);
+  });
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  while (client->connected.empty()) client->step(100'000'000);
+  std::mutex issue;
+  std::atomic<bool> done{false};
+  std::thread progress([&] {
+    while (!done.load()) {
+      client->fabric->poll(-1, no_endpoint);
+      std::lock_guard lock(issue);
+      client->fabric->dispatch(*client);
+    }
+  });
+  const uint64_t limit = client->fabric->capabilities().max_payload_bytes;
+  const std::vector<std::byte> payload = pattern(std::min<uint64_t>(150'000, limit), 9);
+  for (int i = 0; i < 200;) {
+    std::unique_lock lock(issue);
+    const SendResult result = i % 20 == 0 ? send(*client, near, "long", payload, false, 1) : send(*client, near, "s", as_bytes("abcd"), i % 2 == 0);
+    ASSERT_NE(result, SendResult::closed);
+    lock.unlock();
+    if (result == SendResult::accepted) ++i; else std::this_thread::yield();
+  }
+  {
+    std::lock_guard lock(issue);
+    client->fabric->flush(near);
+  }
+  for (;;) {
+    std::unique_lock lock(issue);
+    if (payload.size() <= inline_payload_bytes ? client->fabric->unsent_bytes(near) == 0 : client->sent.size() == 10) break;
+    lock.unlock();
+    std::this_thread::yield();
+  }
+  done.store(true);
+  client->fabric->wake();
+  progress.join();
+  client->fabric->close(near);
+  stop.store(true);
+  target->fabric->wake();
+  serving.join();
+  ASSERT_TRUE(run_until({target.get()}, [&] { return !target->closed.empty(); }));
+  EXPECT_EQ(target->message_count, 200u);
+}
+
+TEST_P(Conformance, RmaPutAndGet) {
+  auto target = server();
+  auto client = side();
+  const Capabilities& can = client->fabric->capabilities();
+  RemoteKey key;
+  uint64_t registration = 0;
+  std::vector<std::byte> remote(300'000), local = pattern(300'000, 10), back(300'000);
+  if (!can.rma) {
+    EXPECT_EQ(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).code(), Code::unsupported);
+    return;
+  }
+  ASSERT_TRUE(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  uint64_t cookie = 0;
+  auto transfer = [&](bool put, uint64_t local_offset, uint64_t offset, uint64_t bytes) {
+    ++cookie;
+    auto begin = [&] {
+      return put ? client->fabric->put(near, local.data() + local_offset, key, offset, bytes, cookie)
+                 : client->fabric->get(near, back.data() + local_offset, key, offset, bytes, cookie);
+    };
+    while (begin() == SendResult::would_block) {
+      const int writable = client->writable;
+      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+    }
+  };
+  for (uint64_t bytes : {uint64_t{1}, uint64_t{8}, uint64_t{4096}, uint64_t{100'000}}) transfer(true, bytes, 2 * bytes, bytes);
+  transfer(true, 0, 0, 300'000);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 5; }));
+  EXPECT_TRUE(remote == local);  // remote done means visible there
+  for (uint64_t i = 0; i < 300; ++i) transfer(false, i * 1000, i * 1000, 1000);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 305; }));
+  EXPECT_TRUE(back == local);
+  std::sort(client->rma_done.begin(), client->rma_done.end());
+  for (uint64_t i = 0; i < 305; ++i) EXPECT_EQ(client->rma_done[i], i + 1);
+  EXPECT_TRUE(client->rma_failed.empty());
+  target->fabric->deregister_memory(registration);
+}
+
+TEST_P(Conformance, RmaEndsWithItsEndpoint) {
+  auto target = server();
+  auto client = side();
+  if (!client->fabric->capabilities().rma) return;
+  std::vector<std::byte> remote(1000), local(1000);
+  RemoteKey key;
+  uint64_t registration = 0;
+  ASSERT_TRUE(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  target->fabric->close(far);
+  uint64_t begun = 0;
+  for (uint64_t i = 0; i < 10; ++i) begun += client->fabric->put(near, local.data(), key, 0, 1000, i) == SendResult::accepted;
+  // Each begun one is told, before the end of its endpoint or never after it.
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->rma_done.size() + client->rma_failed.size(), begun);
+  EXPECT_EQ(client->fabric->get(near, local.data(), key, 0, 8, 1), SendResult::closed);
+  target->fabric->deregister_memory(registration);
+}
+
+TEST_P(Conformance, TrafficCounts) {
+  auto target = server();
+  auto client = side();
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const uint64_t sent = client->fabric->traffic().bytes_sent, received = target->fabric->traffic().bytes_received;
+  send(*client, near, "12345678", pattern(1000, 11));
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+  EXPECT_GE(client->fabric->traffic().bytes_sent - sent, 1008u);
+  EXPECT_GE(target->fabric->traffic().bytes_received - received, 1008u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::ValuesIn(kinds()), [](const auto& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace skerry::fabric::test

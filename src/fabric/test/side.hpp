@@ -1,0 +1,179 @@
+// One side of a conversation for tests: a fabric, a sink that records everything, and loops that wait for conditions instead of sleeping.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.h"
+
+namespace skerry::fabric::test {
+
+inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline std::string text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::vector<std::byte> pattern(uint64_t bytes, uint32_t seed) {
+  std::vector<std::byte> out(bytes);
+  uint32_t x = seed * 2654435761u + 1;
+  for (std::byte& b : out) {
+    x = x * 1664525u + 1013904223u;
+    b = static_cast<std::byte>(x >> 24);
+  }
+  return out;
+}
+
+struct Message {
+  EndpointId endpoint = no_endpoint;
+  std::string header;
+  std::vector<std::byte> payload;
+};
+
+class Side : public Sink {
+ public:
+  explicit Side(std::unique_ptr<Fabric> made) : fabric(std::move(made)) {}
+
+  void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) override {
+    requests.push_back(request);
+    hellos.push_back(text_of(hello));
+    peer_names.emplace_back(peer_name);
+    if (!accept_requests) return;
+    EndpointId endpoint = no_endpoint;
+    if (fabric->accept(request, as_bytes(reply), &endpoint).ok()) accepted.push_back(endpoint);
+  }
+  void on_connected(EndpointId endpoint, Bytes answer) override {
+    connected.push_back(endpoint);
+    replies.push_back(text_of(answer));
+  }
+  Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
+    EXPECT_LE(payload.size(), inline_payload_bytes);
+    if (hook && !hook(endpoint, header, payload)) return Verdict::park;
+    if (wants_park()) return Verdict::park;
+    ++message_count;
+    if (keep_messages) messages.push_back({endpoint, text_of(header), {payload.begin(), payload.end()}});
+    return Verdict::taken;
+  }
+  std::byte* on_landing(EndpointId endpoint, Bytes, uint64_t payload_bytes) override {
+    ++landings_begun;
+    if (refuse_landing) return nullptr;
+    std::vector<std::byte>& place = landing[endpoint];
+    place.assign(payload_bytes, std::byte{0});
+    return place.data();
+  }
+  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    EXPECT_EQ(payload_bytes, landing[endpoint].size());
+    if (wants_park()) return Verdict::park;
+    ++message_count;
+    ++landed;
+    messages.push_back({endpoint, text_of(header), std::move(landing[endpoint])});
+    return Verdict::taken;
+  }
+  void on_writable(EndpointId) override { ++writable; }
+  void on_sent(EndpointId, uint64_t cookie) override { sent.push_back(cookie); }
+  void on_rma_done(EndpointId, uint64_t cookie, bool ok) override { (ok ? rma_done : rma_failed).push_back(cookie); }
+  void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
+    closed.push_back(endpoint);
+    reasons.push_back(reason);
+    details.emplace_back(detail);
+  }
+  void on_watched(int fd, uint64_t cookie) override {
+    watched.push_back(cookie);
+    if (watched_hook) watched_hook(fd);
+  }
+
+  int step(int64_t timeout_ns = 0, EndpointId only = no_endpoint) {
+    fabric->poll(timeout_ns, only);
+    return fabric->dispatch(*this);
+  }
+
+  bool wants_park() {
+    const bool park = parks_left > 0 || (park_alternately && attempts++ % 2 == 0);
+    if (parks_left > 0) --parks_left;
+    parked += park;
+    return park;
+  }
+
+  std::unique_ptr<Fabric> fabric;
+  // What to do.
+  bool accept_requests = true;
+  std::string reply = "welcome";
+  int parks_left = 0;             // so many deliveries are answered park
+  bool park_alternately = false;  // every delivery is answered park the first time
+  int attempts = 0;
+  bool keep_messages = true;
+  bool refuse_landing = false;
+  std::function<bool(EndpointId, Bytes, Bytes)> hook;  // false: park
+  std::function<void(int)> watched_hook;
+  // What happened.
+  std::vector<RequestId> requests;
+  std::vector<std::string> hellos, peer_names, replies, details;
+  std::vector<EndpointId> accepted, connected, closed;
+  std::vector<CloseReason> reasons;
+  std::vector<Message> messages;
+  std::vector<uint64_t> sent, rma_done, rma_failed, watched;
+  std::map<EndpointId, std::vector<std::byte>> landing;
+  uint64_t message_count = 0;
+  int landings_begun = 0, landed = 0, parked = 0, writable = 0;
+};
+
+// Lets all sides work until the condition holds. The deadline is a net for a broken fabric, not a timing assertion.
+template <class Condition>
+bool run_until(std::initializer_list<Side*> sides, Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    int upcalls = 0;
+    for (Side* side : sides) upcalls += side->step();
+    if (upcalls == 0) {
+      for (Side* side : sides) side->step(1'000'000);
+    }
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return true;
+}
+
+inline SendResult send(Side& side, EndpointId endpoint, std::string_view header, Bytes payload = {}, bool more = false, uint64_t cookie = 0) {
+  return side.fabric->send(endpoint, as_bytes(header), payload, more, cookie);
+}
+
+// The kinds of fabric that the conformance tests run over.
+struct Kind {
+  std::string name;
+  std::function<std::function<Status(const Options&, std::unique_ptr<Fabric>*)>()> network;  // a fresh network; call it to make fabrics of it
+};
+std::vector<Kind> kinds();
+
+class Conformance : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { make_ = GetParam().network(); }
+  std::unique_ptr<Side> side(Options options = {}) {
+    options.loopback_only = true;
+    std::unique_ptr<Fabric> fabric;
+    const Status status = make_(options, &fabric);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return std::make_unique<Side>(std::move(fabric));
+  }
+  std::unique_ptr<Side> server(Options options = {}) {
+    auto made = side(options);
+    const Status status = made->fabric->listen(&address);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_LE(address.size(), 256u);
+    return made;
+  }
+  // Connects and waits for both ends.
+  void join(Side& client, Side& target, EndpointId* near, EndpointId* far) {
+    const size_t accepted = target.accepted.size(), connected = client.connected.size();
+    ASSERT_TRUE(client.fabric->connect(address, as_bytes("hello"), near).ok());
+    ASSERT_TRUE(run_until({&client, &target}, [&] { return client.connected.size() > connected && target.accepted.size() > accepted; }));
+    *far = target.accepted.back();
+  }
+
+  std::function<Status(const Options&, std::unique_ptr<Fabric>*)> make_;
+  std::vector<std::byte> address;
+};
+
+}  // namespace skerry::fabric::test
