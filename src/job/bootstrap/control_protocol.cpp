@@ -31,6 +31,7 @@ const char* to_string(FrameType type) {
     case FrameType::challenge: return "challenge";
     case FrameType::agent_hello: return "agent_hello";
     case FrameType::agent_welcome: return "agent_welcome";
+    case FrameType::invitation: return "invitation";
   }
   return nullptr;
 }

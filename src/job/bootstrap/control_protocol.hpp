@@ -51,7 +51,7 @@ enum class FrameType : uint16_t {
 
   // agent -> launcher
   started = 48,      // u32 process id of the header's rank
-  not_started = 49,  // string reason
+  not_started = 49,  // u8 the program is missing, string reason
   output = 50,       // u8 stream (1 or 2), rest bytes
   exited = 51,       // u32 wait status, as waitpid reports it
   lost = 52,         // string cause: the process that said hello has gone or hung up while the rank's first process lives on
@@ -61,7 +61,9 @@ enum class FrameType : uint16_t {
   // handshake of an agent on another host
   challenge = 64,    // 16 bytes nonce, launcher -> agent
   agent_hello = 65,  // u32 agent, 16 bytes nonce, 32 bytes keyed hash
-  agent_welcome = 66 // 32 bytes keyed hash
+  agent_welcome = 66, // 32 bytes keyed hash
+  invitation = 67     // u32 agent, 32 bytes job key, u32 port, u32 count, that many strings: the launcher's numeric addresses; only
+                      // through the agent's standard input
 };
 // Null for a number that is no frame type.
 const char* to_string(FrameType type);

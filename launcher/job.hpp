@@ -1,0 +1,121 @@
+// `skerry run`: one job from its start to its end. Knows its ranks only through agents, one per host.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/auth.hpp"
+#include "launcher/event_loop.hpp"
+#include "launcher/exchange.hpp"
+#include "launcher/link.hpp"
+#include "launcher/options.hpp"
+#include "launcher/output.hpp"
+#include "launcher/reception.hpp"
+
+namespace skerry::launcher {
+
+class Job {
+ public:
+  Job(RunOptions options, Placement placement);
+  ~Job();
+  Job(const Job&) = delete;
+
+  // Blocks until every process of the job has ended. Returns the launcher's exit status.
+  int run();
+
+ private:
+  struct Agent {
+    HostRanks host;
+    bool local = false;
+    pid_t process = -1;          // the forked agent, or the command that runs it elsewhere; -1: none, or ended
+    UniqueFd lifeline;           // its standard input; none: local
+    std::unique_ptr<Link> link;  // null: has not connected yet
+    bool gone = false;           // stopped, lost or never started: nothing more is expected from it
+    uint32_t unacknowledged = 0; // bytes of output taken from it that wait in our queues
+  };
+  struct Rank {
+    uint32_t agent = 0;
+    uint32_t pid = 0;               // 0: not started yet
+    bool ended = false;
+    bool reports_failures = false;  // asked to be told of dead ranks
+  };
+  // Something went wrong with a rank. Failures come in clusters (the others notice and fail as well): the most telling one of the
+  // first moments is shown.
+  enum class Weight { aborted, failed, killed };
+  struct Suspect {
+    uint32_t rank;
+    Weight weight;
+    std::string cause;
+    int exit_status;
+  };
+
+  // start (job_start.cpp)
+  bool start_agents();
+  void start_local_agent(uint32_t number);
+  bool start_remote_agent(uint32_t number);
+  void agent_connected(uint32_t number, UniqueFd socket);
+  void start_limit_passed();
+  void attach(uint32_t number, UniqueFd socket);
+  Plan plan_for(const Agent& agent) const;
+  void choose_input();
+
+  // events (job_events.cpp)
+  void on_frame(uint32_t number, const job::Frame& frame);
+  void on_rank_request(uint32_t rank, const job::Frame& frame);
+  void on_output(uint32_t number, const job::Frame& frame);
+  void on_agent_end(uint32_t number, const std::string& why);
+  void on_rank_end(uint32_t rank, int wait_status);
+  void on_signals();
+  void on_signal(int signal);
+  void on_child(pid_t pid, int wait_status);
+  void pump_input();
+  void end_input();
+  void acknowledge_output();
+  void advance();
+
+  // the end (job_end.cpp)
+  void suspect(Suspect suspect);
+  void conclude();
+  void begin_ending(int exit_status);
+  void stop_agents();
+  void rank_is_gone(uint32_t rank);
+  void agent_is_gone(Agent& agent);
+  void check_end();
+  void finish_processes();
+
+  void tell(uint32_t rank, const std::vector<std::byte>& frame);
+  void tell_all(const std::vector<std::byte>& frame);
+  bool all_report_failures() const;
+  std::string name_of(uint32_t rank) const;
+
+  const RunOptions options_;
+  const Placement placement_;
+  const Key key_;
+  EventLoop loop_;
+  Output output_;
+  Reception reception_;
+  Exchange exchange_;
+  UniqueFd signals_;
+  std::vector<Agent> agents_;
+  std::vector<Rank> ranks_;
+  uint32_t living_ranks_;
+
+  Input input_ = Input::none;   // of rank 0
+  size_t input_window_ = 0;     // bytes of input that rank 0's agent will still take
+  bool input_watched_ = false;  // standard input is in the loop
+  bool input_pollable_ = true;  // false: a regular file
+
+  std::vector<Suspect> suspects_;      // until concluded
+  EventLoop::TimerId settle_timer_ = 0;  // 0: no suspects
+  bool ending_ = false;   // the remaining ranks were told to end
+  bool stopping_ = false; // the agents were told to stop
+  int interrupted_by_ = 0;  // the signal by which we were asked to end; 0: none
+  int result_ = 0;          // exit status so far
+};
+
+// `skerry run WORDS`.
+int run_main(const std::vector<std::string>& words);
+
+}  // namespace skerry::launcher

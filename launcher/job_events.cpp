@@ -1,0 +1,294 @@
+// What happens while a job runs: requests of ranks, output, input, signals, ends.
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "launcher/describe.hpp"
+#include "launcher/job.hpp"
+
+namespace skerry::launcher {
+
+using job::Frame;
+using job::FrameReader;
+using job::FrameType;
+using job::FrameWriter;
+
+void Job::tell(uint32_t rank, const std::vector<std::byte>& frame) {
+  if (auto& agent = agents_[ranks_[rank].agent]; agent.link) agent.link->send(frame);
+}
+
+void Job::tell_all(const std::vector<std::byte>& frame) {
+  for (auto& agent : agents_) {
+    if (agent.link) agent.link->send(frame);
+  }
+}
+
+std::string Job::name_of(uint32_t rank) const {
+  const auto& one = ranks_[rank];
+  return concat("rank ", rank, " on host ", agents_[one.agent].host.host, one.pid != 0 ? concat(" (pid ", one.pid, ")") : "");
+}
+
+bool Job::all_report_failures() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.reports_failures; });
+}
+
+void Job::on_frame(uint32_t number, const Frame& frame) {
+  const bool about_a_rank = frame.type != FrameType::stopped && frame.type != FrameType::input_ack;
+  if (about_a_rank && (frame.rank >= ranks_.size() || ranks_[frame.rank].agent != number)) return;
+  FrameReader reader(frame);
+  switch (frame.type) {
+    case FrameType::started: ranks_[frame.rank].pid = reader.u32(); return;
+    case FrameType::not_started: {
+      const bool not_found = reader.u8() != 0;
+      if (!ending_) {
+        output_.say(concat("could not start rank ", frame.rank, " on host ", agents_[number].host.host, ": ", reader.string()));
+        begin_ending(not_found ? 127 : 126);
+      }
+      // The agent starts no further ranks either.
+      for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        if (ranks_[rank].agent == number && ranks_[rank].pid == 0) rank_is_gone(rank);
+      }
+      return check_end();
+    }
+    case FrameType::output: return on_output(number, frame);
+    case FrameType::exited: return on_rank_end(frame.rank, static_cast<int>(reader.u32()));
+    case FrameType::lost: return suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
+    case FrameType::input_ack:
+      input_window_ += reader.u32();
+      return pump_input();
+    case FrameType::stopped:
+      agent_is_gone(agents_[number]);
+      return check_end();
+    case FrameType::hello:
+    case FrameType::put:
+    case FrameType::get:
+    case FrameType::fence:
+    case FrameType::finish:
+    case FrameType::abort:
+    case FrameType::report_failures: return on_rank_request(frame.rank, frame);
+    case FrameType::welcome:
+    case FrameType::value:
+    case FrameType::fence_done:
+    case FrameType::finish_done:
+    case FrameType::rank_died:
+    case FrameType::plan:
+    case FrameType::signal_rank:
+    case FrameType::input:
+    case FrameType::output_ack:
+    case FrameType::stop:
+    case FrameType::challenge:
+    case FrameType::agent_hello:
+    case FrameType::agent_welcome:
+    case FrameType::invitation: return;  // not an agent's to send
+  }
+}
+
+void Job::on_rank_request(uint32_t rank, const Frame& frame) {
+  FrameReader reader(frame);
+  Status status;
+  if (frame.type == FrameType::hello) {
+    status = exchange_.hello(rank);
+    if (status.ok()) {
+      // The agent puts the key in place of the generation, which it derives the key from.
+      std::array<std::byte, job::job_key_bytes> epoch{};
+      const uint32_t number = exchange_.epoch();
+      std::memcpy(epoch.data(), &number, sizeof number);
+      const auto& host = agents_[ranks_[rank].agent].host;
+      const auto planned = std::find_if(host.ranks.begin(), host.ranks.end(), [&](const PlannedRank& one) { return one.rank == rank; });
+      tell(rank, FrameWriter(FrameType::welcome, rank)
+                     .u32(rank).u32(static_cast<uint32_t>(ranks_.size())).u32(planned->node)
+                     .u32(static_cast<uint32_t>(placement_.nodes)).bytes(epoch).finish());
+    }
+  } else if (frame.type == FrameType::put) {
+    const auto key = reader.string();
+    status = exchange_.put(rank, key, reader.rest());
+  } else if (frame.type == FrameType::get) {
+    const uint32_t owner = reader.u32();
+    const auto value = exchange_.get(owner, reader.string());
+    FrameWriter answer(FrameType::value, rank);
+    answer.u8(value.has_value());
+    if (value) answer.bytes(*value);
+    tell(rank, answer.finish());
+  } else if (frame.type == FrameType::fence) {
+    status = exchange_.fence(rank);
+  } else if (frame.type == FrameType::finish) {
+    status = exchange_.finish(rank);
+  } else if (frame.type == FrameType::report_failures) {
+    ranks_[rank].reports_failures = true;
+  } else if (frame.type == FrameType::abort) {
+    const auto exit_status = static_cast<int>(reader.u32() & 0xff);
+    return suspect({rank, Weight::aborted, concat("ended the job: ", reader.string()), exit_status == 0 ? 1 : exit_status});
+  }
+  if (!status.ok()) return suspect({rank, Weight::failed, concat("misused the launcher (", status.message(), ")"), 1});
+  advance();
+}
+
+void Job::advance() {
+  switch (exchange_.advance()) {
+    case Exchange::Event::none: break;
+    case Exchange::Event::fence_done: tell_all(FrameWriter(FrameType::fence_done, job::all_ranks).finish()); break;
+    case Exchange::Event::finish_done: tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish()); break;
+  }
+  if (const auto stuck = exchange_.stuck(); stuck && !ending_ && suspects_.empty()) {
+    suspect({stuck->gone, Weight::failed, concat("exited with status 0 without joining the job that rank ", stuck->waiting, " waits in"), 1});
+  }
+}
+
+void Job::on_output(uint32_t number, const Frame& frame) {
+  FrameReader reader(frame);
+  const int stream = reader.u8();
+  const auto data = reader.rest();
+  if (stream != 1 && stream != 2) return;
+  output_.add(frame.rank, stream, {reinterpret_cast<const char*>(data.data()), data.size()});
+  agents_[number].unacknowledged += static_cast<uint32_t>(data.size());
+  if (output_.has_room()) acknowledge_output();
+}
+
+void Job::acknowledge_output() {
+  if (!output_.has_room()) return;
+  for (auto& agent : agents_) {
+    if (agent.unacknowledged == 0 || !agent.link) continue;
+    agent.link->send(FrameWriter(FrameType::output_ack).u32(agent.unacknowledged).finish());
+    agent.unacknowledged = 0;
+  }
+}
+
+void Job::on_rank_end(uint32_t rank, int wait_status) {
+  if (ranks_[rank].ended) return;
+  output_.flush(rank);
+  const int exit_status = exit_status_of(wait_status);
+  const bool joined = exchange_.joined(rank);
+  if (exit_status != 0 || joined) {
+    const std::string cause = exit_status != 0 ? describe_end(wait_status) : "exited with status 0 without leaving the job (skerry_finalize)";
+    const int failure = exit_status != 0 ? exit_status : 1;
+    if (ending_) {
+      // It ends because we asked it to.
+    } else if (interrupted_by_ != 0) {
+      begin_ending(failure);  // the user knows why
+    } else if (all_report_failures()) {
+      output_.say(concat(name_of(rank), " ", cause, "; the job goes on"));
+      if (result_ == 0) result_ = failure;
+      exchange_.gone(rank, true);
+      tell_all(FrameWriter(FrameType::rank_died, job::all_ranks).u32(rank).string(cause).finish());
+      advance();
+    } else {
+      suspect({rank, WIFSIGNALED(wait_status) ? Weight::killed : Weight::failed, cause, failure});
+    }
+  } else {
+    exchange_.gone(rank, false);
+    advance();
+  }
+  rank_is_gone(rank);
+  check_end();
+}
+
+void Job::on_agent_end(uint32_t number, const std::string& why) {
+  auto& agent = agents_[number];
+  if (agent.gone) return;
+  if (!ending_) {
+    output_.say(concat("lost the agent on host ", agent.host.host, " (", why, "); ending the job"));
+    begin_ending(1);
+  }
+  agent_is_gone(agent);
+  check_end();
+}
+
+void Job::on_signals() {
+  signalfd_siginfo info;
+  while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) on_signal(static_cast<int>(info.ssi_signo));
+}
+
+void Job::on_signal(int signal) {
+  if (signal == SIGCHLD) {
+    for (int status; true;) {
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid <= 0) return;
+      on_child(pid, status);
+    }
+  }
+  const auto pass_on = [this](int what) {
+    tell_all(FrameWriter(FrameType::signal_rank, job::all_ranks).u32(static_cast<uint32_t>(what)).finish());
+  };
+  if (signal == SIGTSTP) {
+    pass_on(SIGTSTP);
+    (void)kill(getpid(), SIGSTOP);
+    return;  // again from here when continued: SIGCONT is pending then
+  }
+  if (signal == SIGCONT) {
+    pass_on(SIGCONT);
+    return pump_input();  // we may be in the foreground again
+  }
+  if (signal == SIGUSR1 || signal == SIGUSR2) return pass_on(signal);
+  // A request to end. The ranks decide what to do with the first one; the second is an order.
+  if (interrupted_by_ != 0) {
+    output_.say(concat("second ", signal_name(signal), ": killing the job"));
+    if (!ending_) begin_ending(128 + signal);
+    return stop_agents();
+  }
+  interrupted_by_ = signal;
+  if (ending_) return;
+  pass_on(signal);
+  const bool nobody_to_ask = std::none_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.link != nullptr; });
+  if (nobody_to_ask) begin_ending(128 + signal);
+}
+
+void Job::on_child(pid_t pid, int wait_status) {
+  for (auto& agent : agents_) {
+    if (agent.process != pid) continue;
+    agent.process = -1;
+    if (agent.link || agent.gone) return;  // the connection tells
+    if (!ending_) {
+      output_.say(concat("could not start an agent on host ", agent.host.host, ": `", options_.agent, " ", agent.host.host, "` ",
+                         describe_end(wait_status), "; ending the job"));
+      begin_ending(1);
+    }
+    agent_is_gone(agent);
+    return check_end();
+  }
+}
+
+void Job::pump_input() {
+  const auto unwatch = [this] {
+    if (input_watched_) loop_.forget(STDIN_FILENO);
+    input_watched_ = false;
+  };
+  if (input_ != Input::piped || ranks_[0].ended || input_window_ == 0) return unwatch();
+  if (!input_watched_ && input_pollable_) {
+    input_watched_ = loop_.watch(STDIN_FILENO, EPOLLIN, [this](uint32_t) {
+      std::array<char, 16 * 1024> chunk;
+      const ssize_t got = read(STDIN_FILENO, chunk.data(), std::min(chunk.size(), input_window_));
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+      if (got < 0 && errno == EIO) {  // a terminal, and we are in the background: until SIGCONT
+        loop_.forget(STDIN_FILENO);
+        input_watched_ = false;
+        return;
+      }
+      if (got <= 0) return end_input();
+      tell(0, FrameWriter(FrameType::input, 0).bytes(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(got)))).finish());
+      input_window_ -= static_cast<size_t>(got);
+      pump_input();
+    });
+    input_pollable_ = input_watched_;
+  }
+  while (!input_pollable_ && input_window_ > 0 && input_ == Input::piped) {  // a regular file: as much as may be sent
+    std::array<char, 16 * 1024> chunk;
+    const ssize_t got = read(STDIN_FILENO, chunk.data(), std::min(chunk.size(), input_window_));
+    if (got <= 0) return end_input();
+    tell(0, FrameWriter(FrameType::input, 0).bytes(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(got)))).finish());
+    input_window_ -= static_cast<size_t>(got);
+  }
+}
+
+void Job::end_input() {
+  if (input_watched_) loop_.forget(STDIN_FILENO);
+  input_watched_ = false;
+  input_ = Input::none;
+  tell(0, FrameWriter(FrameType::input, 0).finish());
+}
+
+}  // namespace skerry::launcher

@@ -1,0 +1,45 @@
+// The `skerry` program: starts jobs and describes the machine. Needs nothing else of Skerry to be installed.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "launcher/agent.hpp"
+#include "launcher/info.hpp"
+#include "launcher/job.hpp"
+
+namespace {
+
+constexpr const char* help =
+    "usage: skerry COMMAND ...\n\n"
+    "  run -n P program ...  start P processes of one job (skerry run --help)\n"
+    "  info                  what this machine offers: cores, memory, huge pages, networks\n"
+    "  --version             the version of this program\n"
+    "  --help                this\n";
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  using namespace skerry::launcher;
+  const std::vector<std::string> words(arguments + 1, arguments + count);
+  const std::string command = words.empty() ? "" : words[0];
+  const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
+  if (command == "run") return run_main(rest);
+  if (command == "agent") return agent_main();
+  if (command == "info") return info_main(rest);
+  if (command == "--version" || command == "version") {
+    std::printf("skerry %s\n", SKERRY_PROGRAM_VERSION);
+    return 0;
+  }
+  if (command == "--help" || command == "-h" || command == "help") {
+    std::fputs(help, stdout);
+    return 0;
+  }
+  if (!command.empty()) {
+    const std::vector<std::string> known = {"run", "info", "--version", "--help"};
+    const std::string near = nearest(command, known);
+    std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
+                 near.empty() ? "" : (", did you mean " + near + "?").c_str());
+  }
+  std::fputs(help, stderr);
+  return 2;
+}
