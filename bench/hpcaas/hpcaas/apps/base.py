@@ -1,0 +1,197 @@
+"""What an adapter is. To add an application, subclass App and name the file under `plugins:` in the site file.
+
+An adapter never runs anything itself: it answers with recipes (commands, environment, inputs) that the runner hands to ReFrame,
+and reads the output back. All its functions are called on the machine that plans, except `read`, which sees only files.
+"""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from ..errors import BadInput
+from ..model import Configuration, Figure
+from ..toolchain import Compiler, Mpi
+
+
+@dataclass(frozen=True)
+class Size:
+    """One input. `omits` says what of the paper's case it leaves out; empty only for the paper's own."""
+
+    name: str
+    what: str
+    options: dict[str, Any]
+    core_seconds: float  # rough cost on one core, for the plan's estimate before anything was measured
+    memory_mib: int  # of the whole job
+    disk_mib: int
+    omits: str = ""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One way in which the application is there. `axes` are the values of the axes that this installation stands for."""
+
+    name: str
+    path: Optional[Path] = None  # directory or program
+    modules: tuple[str, ...] = ()
+    module_system: Optional[str] = None  # ReFrame's name: tmod4, lmod, spack, ...; None: no modules
+    axes: dict[str, str] = field(default_factory=dict, hash=False)
+    version: str = "unknown"
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass
+class State:
+    """For `hpcaas apps`: is it there, and if not, the one command or page that would bring it."""
+
+    installations: list[Installation]
+    missing: str = ""
+    remedy: str = ""
+
+
+@dataclass
+class Build:
+    """Commands that produce `products` in the current directory; `sources` are hashed into the build's key."""
+
+    commands: list[str]
+    products: list[str]
+    sources: list[Path] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    flags: str = ""
+
+
+@dataclass
+class Prepare:
+    """Commands that make an input once; `key` names it among the inputs of all sizes and splits."""
+
+    key: str
+    commands: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+    time_limit_s: int = 3600
+    after: Optional["Prepare"] = None  # an input that this one starts from, found at $HPCAAS_PARENT
+
+
+@dataclass
+class Run:
+    """The measured part. The working directory is fresh; inputs lie at $HPCAAS_INPUT and are read-only by convention."""
+
+    executable: str
+    args: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    before: list[str] = field(default_factory=list)  # shell lines, not measured
+    after: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)  # files beside stdout that `read` wants
+    serial_launch: bool = False  # the program splits itself (thread-MPI): no MPI launcher in front
+
+
+@dataclass
+class Reading:
+    """What the output says. `wrong` is empty if the correctness check passed."""
+
+    seconds: float
+    figure: Figure
+    wrong: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Context:
+    """What a recipe may depend on besides the configuration."""
+
+    compiler: Optional[Compiler]
+    mpi: Optional[Mpi]
+    installation: Optional[Installation]
+    site: dict[str, Any]
+
+
+class Unreadable(Exception):
+    """The output lacks what a finished run prints: the run did not get to its end."""
+
+
+class App(abc.ABC):
+    name: str
+    title: str
+    vertical: str  # of the paper's Table 1
+    origin: str  # where it comes from
+    licence: str
+    check: str  # the correctness check in one sentence
+    figure: str  # the figure of merit in one sentence
+    sizes: dict[str, Size]
+    # Axis name -> True, or why it does not apply. Axes that are not named do not apply.
+    axes: dict[str, bool | str]
+
+    @abc.abstractmethod
+    def find(self, site: dict[str, Any]) -> State:
+        """Installations on this machine. Must be quick and must not download."""
+
+    def build(self, config: Configuration, context: Context) -> Optional[Build]:
+        """How to build it for these choices; None: it is used as installed."""
+        return None
+
+    def prepare(self, config: Configuration, context: Context) -> Optional[Prepare]:
+        return None
+
+    @abc.abstractmethod
+    def run(self, config: Configuration, context: Context) -> Run:
+        """The command of one measured run."""
+
+    @abc.abstractmethod
+    def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
+        """Reads the output; raises Unreadable if the run did not finish."""
+
+    def size(self, config: Configuration) -> Size:
+        if config.size not in self.sizes:
+            raise BadInput(f"{self.name} has no size '{config.size}'", f"use one of {', '.join(self.sizes)}")
+        return self.sizes[config.size]
+
+    def estimate_s(self, config: Configuration, cores: int) -> float:
+        """Seconds of one run, from the size alone; measured runs replace it."""
+        return self.size(config).core_seconds / max(1, min(config.ranks * config.threads, cores * config.nodes))
+
+    def applies(self, axis: str) -> Optional[str]:
+        """None if the axis applies, else why it does not."""
+        answer = self.axes.get(axis, "this application has no such choice")
+        return None if answer is True else str(answer)
+
+    def defaults(self) -> dict[str, Any]:
+        """Axis values used where the user names none and the axis applies."""
+        return {}
+
+
+def hash_files(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def installations_from_site(site: dict[str, Any], app: str) -> list[Installation]:
+    """Installations that the site file describes: a path, environment modules, or the name of a Spack or EasyBuild package.
+
+    Spack packages are loaded through ReFrame's `spack` module system; EasyBuild's are environment modules by another name.
+    """
+    found = []
+    for entry in site.get("installations", {}).get(app, []):
+        if "name" not in entry:
+            raise BadInput(f"an installation of {app} in the site file has no name", "give every installation a name; it is its value on the axis")
+        ways = [w for w in ("path", "modules", "spack", "easybuild") if w in entry]
+        if len(ways) != 1:
+            raise BadInput(f"installation '{entry['name']}' of {app} says {', '.join(ways) or 'nothing'}",
+                           "say exactly one of path, modules, spack, easybuild")
+        modules: tuple[str, ...] = ()
+        system = None
+        if ways[0] == "spack":
+            modules, system = (entry["spack"],), "spack"
+        elif ways[0] != "path":
+            value = entry[ways[0]]
+            modules = tuple(value) if isinstance(value, list) else (value.replace(".eb", "").replace("-", "/", 1) if ways[0] == "easybuild" else value,)
+            system = site.get("modules_system", "tmod4")
+        path = Path(entry["path"]) if "path" in entry else None
+        if path and not path.exists():
+            raise BadInput(f"installation '{entry['name']}' of {app}: '{path}' does not exist", "correct the path in the site file")
+        found.append(Installation(entry["name"], path, modules, system, {k: str(v) for k, v in entry.get("axes", {}).items()},
+                                  str(entry.get("version", "unknown")), entry.get("options", {})))
+    return found

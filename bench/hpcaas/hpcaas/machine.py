@@ -1,0 +1,160 @@
+"""What machine this is: read from the kernel, never assumed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """One hardware thread."""
+
+    id: int
+    core: int  # unique over the machine, not only within a socket
+    socket: int
+    numa: int
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Hardware threads that this process may use."""
+
+    cpus: tuple[Cpu, ...]
+
+    @property
+    def sockets(self) -> list[int]:
+        return sorted({c.socket for c in self.cpus})
+
+    @property
+    def cores(self) -> list[int]:
+        """Core numbers, socket by socket."""
+        return list(dict.fromkeys(c.core for c in sorted(self.cpus, key=lambda c: (c.socket, c.core, c.id))))
+
+    @property
+    def threads_per_core(self) -> int:
+        return max(sum(1 for c in self.cpus if c.core == core) for core in self.cores)
+
+    def of_core(self, core: int) -> list[int]:
+        return [c.id for c in self.cpus if c.core == core]
+
+    def of_socket(self, socket: int) -> list[int]:
+        return [c.id for c in self.cpus if c.socket == socket]
+
+    @staticmethod
+    def regular(sockets: int, cores_per_socket: int, threads_per_core: int = 1) -> "Topology":
+        """A made-up machine numbered as Linux does: second hardware threads come after all cores."""
+        total = sockets * cores_per_socket
+        return Topology(tuple(Cpu(core + t * total, core, core // cores_per_socket, core // cores_per_socket)
+                              for t in range(threads_per_core) for core in range(total)))
+
+
+def _read(path: str, default: str = "") -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return default
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """'0-3,8' -> [0, 1, 2, 3, 8]"""
+    cpus: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            cpus += range(int(first), int(last or first) + 1)
+    return cpus
+
+
+def read_topology() -> Topology:
+    allowed = sorted(os.sched_getaffinity(0))
+    numa_of = {}
+    for node in Path("/sys/devices/system/node").glob("node[0-9]*"):
+        for cpu in parse_cpu_list(_read(f"{node}/cpulist")):
+            numa_of[cpu] = int(node.name[4:])
+    cores: dict[tuple[int, int], int] = {}
+    cpus = []
+    for cpu in allowed:
+        base = f"/sys/devices/system/cpu/cpu{cpu}/topology"
+        socket = int(_read(f"{base}/physical_package_id", "0") or 0)
+        core = int(_read(f"{base}/core_id", str(cpu)) or cpu)
+        number = cores.setdefault((max(socket, 0), core), len(cores))
+        cpus.append(Cpu(cpu, number, max(socket, 0), numa_of.get(cpu, 0)))
+    return Topology(tuple(cpus))
+
+
+def cpu_info() -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    return fields
+
+
+def frequency_mhz() -> Optional[float]:
+    """Mean over CPUs of what the kernel reports now; None where it reports nothing (most ARM servers without cpufreq)."""
+    values = [float(v) / 1000.0 for v in (_read(str(p)) for p in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")) if v]
+    if not values:
+        values = [float(v) for v in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.M)]
+    return sum(values) / len(values) if values else None
+
+
+def interconnects() -> list[str]:
+    """Fabrics with a device in this machine, by the names used on the interconnect axis."""
+    found = []
+    for device in sorted(Path("/sys/class/infiniband").glob("*")) if Path("/sys/class/infiniband").exists() else []:
+        layer = _read(f"{device}/ports/1/link_layer", "InfiniBand")
+        found.append("roce" if layer == "Ethernet" else "infiniband")
+    if list(Path("/sys/class/cxi").glob("*")):
+        found.append("slingshot")
+    return sorted(set(found))
+
+
+def stack_limit() -> str:
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return "unlimited" if soft == resource.RLIM_INFINITY else f"{soft // 1024} KiB"
+
+
+def isa_flags(info: dict[str, str]) -> list[str]:
+    interesting = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_tile", "sve", "sve2", "asimd")
+    present = set((info.get("flags") or info.get("Features") or "").split())
+    return [f for f in interesting if f in present]
+
+
+def describe(name: Optional[str] = None) -> dict[str, Any]:
+    """Profile of this machine; `id` is stable across runs and differs between machines that would perform differently."""
+    info = cpu_info()
+    topology = read_topology()
+    os_release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', _read("/etc/os-release"), re.M))
+    memory = re.search(r"MemTotal:\s+(\d+) kB", _read("/proc/meminfo"))
+    profile: dict[str, Any] = {
+        "cpu_model": info.get("model name") or info.get("CPU implementer") or platform.processor() or "unknown",
+        "cpu_vendor": info.get("vendor_id", ""),
+        "cpu_family_model_stepping": "/".join(info.get(k, "?") for k in ("cpu family", "model", "stepping")),
+        "microcode": info.get("microcode", ""),
+        "architecture": platform.machine(),
+        "isa": isa_flags(info),
+        "sockets": len(topology.sockets),
+        "cores": len(topology.cores),
+        "threads_per_core": topology.threads_per_core,
+        "numa_nodes": len({c.numa for c in topology.cpus}),
+        "memory_gib": round(int(memory.group(1)) / 2**20, 1) if memory else None,
+        "kernel": platform.release(),
+        "os": os_release.get("PRETTY_NAME", platform.system()),
+        "virtual": "hypervisor" in (info.get("flags") or "").split(),
+        "vendor_product": " ".join(filter(None, (_read("/sys/class/dmi/id/sys_vendor"), _read("/sys/class/dmi/id/product_name")))),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not reported",
+        "interconnects": interconnects(),
+        "stack_limit": stack_limit(),
+    }
+    identity = "|".join(str(profile[k]) for k in ("cpu_model", "cpu_family_model_stepping", "sockets", "cores", "threads_per_core", "memory_gib"))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:6]
+    short = re.sub(r"[^a-z0-9]+", "-", profile["cpu_model"].lower()).strip("-")[:32]
+    profile["id"] = name or f"{short}-{profile['cores']}c-{digest}"
+    return profile

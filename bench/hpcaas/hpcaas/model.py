@@ -1,0 +1,203 @@
+"""What a run is, what was measured, and how both are kept. Every other module speaks in these words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, Optional
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from . import RESULT_SCHEMA, __version__
+from .errors import BadInput
+
+
+class Status(str, Enum):
+    """How a run ended. Everything but `ok` is a result too, and is never silently dropped."""
+
+    OK = "ok"
+    WRONG = "wrong result"
+    CRASHED = "crashed"
+    FAILED = "failed"
+    TIMEOUT = "timed out"
+    BUILD_FAILED = "build failed"
+    PREPARE_FAILED = "input preparation failed"
+    DISK_FULL = "disk full"
+    MISSING = "missing"
+
+
+class Configuration(BaseModel):
+    """One point in the space of choices. None means that the axis does not apply to the application or was left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    app: str
+    size: str
+    installation: Optional[str] = None  # which of several installations of the application; None: there is only one kind
+    nodes: int = Field(1, ge=1)
+    ranks: int = Field(1, ge=1)  # of the whole job
+    threads: int = Field(1, ge=1)  # per rank
+    ranks_per_node: Optional[int] = Field(None, ge=1)  # None: nodes are filled evenly; fewer than cores: partly filled
+    smt: Optional[Literal["on", "off"]] = None  # None: the machine has one hardware thread per core
+    compiler: Optional[str] = None
+    optimisation: Optional[str] = None
+    target: Optional[str] = None
+    variant: Optional[str] = None
+    library: Optional[str] = None
+    mpi: Optional[str] = None
+    framework: Optional[str] = None  # ofi, ucx, ...: what carries the MPI's bytes
+    interconnect: Optional[str] = None
+    filesystem: Optional[str] = None
+    launcher: Optional[str] = None
+    binding: Optional[str] = None
+    distribution: Optional[str] = None
+
+    def key(self) -> str:
+        """Stable short name of the configuration; the same on every machine."""
+        text = json.dumps(self.model_dump(exclude_none=True), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def per_node(self) -> int:
+        return self.ranks_per_node or -(-self.ranks // self.nodes)
+
+    def chosen(self) -> dict[str, Any]:
+        """The axes that say something, in a fixed order, for tables and labels."""
+        values = self.model_dump(exclude_none=True)
+        for name in ("app", "size"):
+            values.pop(name)
+        values.pop("ranks")
+        values.pop("threads")
+        values["split"] = f"{self.ranks}x{self.threads}"
+        if self.nodes == 1:
+            values.pop("nodes")
+        return values
+
+    def label(self) -> str:
+        return " ".join(str(v) for v in self.chosen().values())
+
+
+class Figure(BaseModel):
+    """Figure of merit with its direction: whether less or more is better is never left to the reader."""
+
+    name: str
+    value: float
+    unit: str
+    better: Literal["lower", "higher"]
+
+
+class Load(BaseModel):
+    """What else the machine did during a sample; all from the kernel, None where it does not say."""
+
+    load_before: Optional[float] = None
+    load_after: Optional[float] = None
+    steal_fraction: Optional[float] = None  # of all CPU time; the hypervisor gave it to someone else
+    other_fraction: Optional[float] = None  # of all CPU time; used by processes that are not this run
+    frequency_mhz_before: Optional[float] = None
+    frequency_mhz_after: Optional[float] = None
+    cpu_seconds: Optional[float] = None  # user + system time of the run itself
+
+
+class Energy(BaseModel):
+    """Energy of a run; without a value the reason says why."""
+
+    joules: Optional[float] = None
+    source: Optional[str] = None
+    reason: Optional[str] = None
+
+
+class RankPlace(BaseModel):
+    """Binding of one rank as the kernel reports it, not as it was asked for."""
+
+    rank: int
+    host: str
+    cpus: list[int]
+    threads: list[list[int]] = Field(default_factory=list)  # allowed CPUs of each thread seen while it ran
+
+
+class Sample(BaseModel):
+    """One execution."""
+
+    id: str
+    campaign: str
+    configuration: Configuration
+    machine: str  # key into ResultSet.machines
+    repeat: int
+    status: Status
+    started: Optional[str] = None  # ISO 8601, UTC
+    seconds: Optional[float] = None  # time to solution by the application's own clock; None unless ok
+    wall_seconds: Optional[float] = None  # of the launcher, start-up included
+    figure: Optional[Figure] = None
+    load: Load = Field(default_factory=Load)
+    energy: Energy = Field(default_factory=Energy)
+    placement: list[RankPlace] = Field(default_factory=list)
+    provenance: Optional[str] = None  # key into ResultSet.provenance
+    signal: Optional[int] = None
+    diagnosis: Optional[str] = None
+    log: Optional[str] = None
+    flags: list[str] = Field(default_factory=list)  # outlier, noisy, binding differs, ...
+    extra: dict[str, Any] = Field(default_factory=dict)
+    source: Optional[str] = None  # table and section of a publication; None: measured by this suite
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.OK and self.seconds is not None
+
+
+class ResultSet(BaseModel):
+    """Everything that a report needs, in one file that can be merged with others."""
+
+    schema_name: str = Field(RESULT_SCHEMA, alias="schema")
+    suite_version: str = __version__
+    machines: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    provenance: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    samples: list[Sample] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    def save(self, path: Path) -> None:
+        path.write_text(self.model_dump_json(by_alias=True, exclude_defaults=False, indent=1, exclude_none=True) + "\n")
+
+    @staticmethod
+    def load(path: Path) -> "ResultSet":
+        try:
+            raw = json.loads(path.read_text())
+        except OSError as error:
+            raise BadInput(f"results file '{path}' cannot be read ({error.strerror})", "name a results.json that `hpcaas measure` wrote")
+        except json.JSONDecodeError as error:
+            raise BadInput(f"'{path}' is not JSON (line {error.lineno})", "name a results.json that `hpcaas measure` wrote")
+        if not isinstance(raw, dict) or raw.get("schema") != RESULT_SCHEMA:
+            found = raw.get("schema", "nothing") if isinstance(raw, dict) else type(raw).__name__
+            raise BadInput(f"'{path}' has schema '{found}', this suite reads '{RESULT_SCHEMA}'",
+                           "use the suite version that wrote it, or measure again")
+        try:
+            results = ResultSet.model_validate(raw)
+        except ValidationError as error:
+            raise BadInput(f"'{path}' does not follow {RESULT_SCHEMA}: {error.errors()[0]['loc']} {error.errors()[0]['msg']}",
+                           "the file was edited or cut; export it again")
+        if results.suite_version != __version__:
+            results.notes.append(f"'{path.name}' was written by suite version {results.suite_version}, this is {__version__}: "
+                                 "runs are compared only where their input hashes agree")
+        return results
+
+
+def merge(sets: list[ResultSet]) -> ResultSet:
+    """Union of several result sets; a sample that is in two of them counts once."""
+    merged = ResultSet()
+    seen: set[str] = set()
+    for one in sets:
+        for machine, description in one.machines.items():
+            known = merged.machines.setdefault(machine, description)
+            if known.get("cpu_model") != description.get("cpu_model"):
+                raise BadInput(f"two different machines are both called '{machine}' ({known.get('cpu_model')} and {description.get('cpu_model')})",
+                               "rename one with `hpcaas measure --machine NAME`")
+        merged.provenance.update(one.provenance)
+        merged.notes += [note for note in one.notes if note not in merged.notes]
+        for sample in one.samples:
+            if sample.id not in seen:
+                seen.add(sample.id)
+                merged.samples.append(sample)
+    return merged

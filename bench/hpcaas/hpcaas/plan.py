@@ -1,0 +1,204 @@
+"""The runs of a campaign and their estimated time, before anything starts; what is left out, and why."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Optional
+
+from .apps.base import App
+from .axes import AXES
+from .errors import BadInput, Missing
+from .machine import Topology
+from .model import Configuration, ResultSet
+from .placement import DEFAULT_DISTRIBUTION, place
+from .running.jobs import Tools
+from .stats import summarise
+from .toolchain import TARGET_NEEDS
+
+FIELDS = ("installation", "compiler", "optimisation", "target", "variant", "library", "mpi", "framework", "interconnect", "filesystem", "launcher",
+          "binding", "distribution", "smt", "ranks_per_node", "nodes")
+
+
+@dataclass
+class Choice:
+    """What the user asks for: values per axis. A missing axis takes the application's default."""
+
+    apps: list[str]
+    sizes: dict[str, str]  # application -> size; "" is for all others
+    values: dict[str, list[Any]] = field(default_factory=dict)  # axis -> values; split as "RxT"
+    mode: str = "full"  # full, oat (one at a time), search
+    repeats: tuple[int, int] = (3, 10)
+
+
+@dataclass
+class Planned:
+    config: Configuration
+    estimate_s: float  # of one execution
+    measured: bool  # the estimate comes from an earlier run of this configuration
+
+
+@dataclass
+class LeftOut:
+    what: str
+    why: str
+    count: int = 1
+
+
+@dataclass
+class Plan:
+    runs: list[Planned]
+    left_out: list[LeftOut]
+    repeats: tuple[int, int]
+    mode: str
+
+    def seconds(self) -> tuple[float, float]:
+        """Least and most time: with the fewest and with the most repeats. Builds and inputs come on top, once."""
+        once = sum(r.estimate_s + OVERHEAD_S for r in self.runs)
+        return once * self.repeats[0], once * self.repeats[1]
+
+
+# What ReFrame, the probes and process start add to an execution, measured on a small machine.
+OVERHEAD_S = 1.0
+
+
+def parse_split(text: str) -> tuple[int, int]:
+    try:
+        ranks, threads = (int(v) for v in text.lower().split("x"))
+    except ValueError:
+        raise BadInput(f"split '{text}' is not RANKSxTHREADS", "write for instance 2x1")
+    if ranks < 1 or threads < 1:
+        raise BadInput(f"split '{text}' has a zero or negative part", "write for instance 2x1")
+    return ranks, threads
+
+
+def _candidates(app: App, choice: Choice, machine: dict[str, Any], left: list[LeftOut]) -> dict[str, list[Any]]:
+    """Values per axis for one application, with those that do not apply taken out."""
+    values: dict[str, list[Any]] = {}
+    defaults = app.defaults()
+    for axis in (*FIELDS, "split"):
+        asked = choice.values.get(axis)
+        why = app.applies(axis)
+        if asked and why is not None:
+            # One value for all applications is a setting, not a comparison: nothing is lost where it does not apply.
+            if len(asked) > 1:
+                left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked))}", why))
+            asked = None
+        if asked and len(asked) > 1:
+            reason = AXES[axis].unmeasurable(machine)
+            if reason:
+                left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked[1:]))}", reason, len(asked) - 1))
+                asked = asked[:1]
+        values[axis] = list(dict.fromkeys(asked)) if asked else [defaults.get(axis)]
+    if values["split"] == [None]:
+        values["split"] = ["1x1"]
+    return values
+
+
+def _combinations(values: dict[str, list[Any]], mode: str) -> Iterable[dict[str, Any]]:
+    names = list(values)
+    if mode == "oat":
+        base = {name: options[0] for name, options in values.items()}
+        yield base
+        for name in names:
+            for option in values[name][1:]:
+                yield {**base, name: option}
+        return
+    for combination in itertools.product(*(values[name] for name in names)):
+        yield dict(zip(names, combination))
+
+
+def _make(app: App, size: str, point: dict[str, Any]) -> Configuration:
+    ranks, threads = parse_split(point["split"])
+    nodes = int(point.get("nodes") or 1)
+    rest = {name: point[name] for name in FIELDS if name != "nodes" and point.get(name) is not None}
+    if "ranks_per_node" in rest:
+        rest["ranks_per_node"] = int(rest["ranks_per_node"])
+    # Splits are per node, so that adding nodes adds workers; the configuration counts ranks of the job.
+    if "ranks_per_node" in rest:
+        ranks = rest["ranks_per_node"]
+    return Configuration(app=app.name, size=size, ranks=ranks * nodes, threads=threads, nodes=nodes, **rest)
+
+
+def _impossible(config: Configuration, app: App, tools: Tools, machine: dict[str, Any], topology: Topology) -> Optional[str]:
+    """Why this configuration cannot or should not run here; None if it can."""
+    try:
+        tools.context(config)
+    except (Missing, BadInput) as error:
+        return str(error)
+    if config.ranks > 1 and config.mpi is None and app.applies("mpi") is None and config.launcher != "srun":
+        return f"{config.ranks} ranks need an MPI"
+    width = topology.threads_per_core if config.smt == "on" or config.binding == "threads" else 1
+    available = len(topology.cores) * width
+    if config.per_node * config.threads > available:
+        return f"{config.per_node} ranks x {config.threads} threads on a node with {available} " + \
+            ("hardware threads" if width > 1 else "cores") + ": more workers than cores, and spinning ranks collapse"
+    if config.target and config.compiler:
+        lacking = [f for f in TARGET_NEEDS.get(config.target, []) if f not in machine.get("isa", [])]
+        if lacking:
+            return f"target '{config.target}' uses {', '.join(lacking)}, which this CPU lacks"
+    memory = machine.get("memory_gib")
+    if memory and app.size(config).memory_mib / 1024.0 > memory * config.nodes:
+        return f"size '{config.size}' needs {app.size(config).memory_mib / 1024.0:.0f} GiB, this machine has {memory}"
+    return None
+
+
+def _indistinct_key(config: Configuration, topology: Topology) -> Optional[tuple[Any, ...]]:
+    """Two configurations with the same key put every thread on the same CPUs with the same program: a machine cannot tell them apart."""
+    if config.nodes > 1:
+        return None
+    places = place(topology, nodes=1, ranks=config.ranks, per_node=config.per_node, threads=config.threads, binding=config.binding or "none",
+                   distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt or "off", mpi=config.mpi)
+    if places is None:
+        return None
+    same = config.model_dump(exclude={"binding", "distribution", "smt"})
+    return (*sorted((k, str(v)) for k, v in same.items()), *((p.node, p.threads) for p in places))
+
+
+def make_plan(choice: Choice, tools: Tools, machine: dict[str, Any], topology: Topology, earlier: Optional[ResultSet] = None) -> Plan:
+    unknown = [axis for axis in choice.values if axis not in AXES]
+    if unknown:
+        raise BadInput(f"axis '{unknown[0]}' is not known", f"use {', '.join(AXES)}")
+    left: list[LeftOut] = []
+    runs: list[Planned] = []
+    times: dict[str, list[float]] = {}
+    for sample in (earlier.samples if earlier else []):
+        if sample.ok and sample.machine == machine["id"]:
+            times.setdefault(sample.configuration.key(), []).append(sample.wall_seconds or sample.seconds or 0.0)
+    for name in choice.apps:
+        if name not in tools.apps:
+            raise BadInput(f"there is no application '{name}'", f"use one of {', '.join(tools.apps)}")
+        app = tools.apps[name]
+        state = app.find(tools.site)
+        if not state.installations:
+            left.append(LeftOut(f"{name}: all runs", f"{state.missing}; bring it with: {state.remedy}"))
+            continue
+        size = choice.sizes.get(name) or choice.sizes.get("") or next(iter(app.sizes))
+        if size not in app.sizes:
+            raise BadInput(f"{name} has no size '{size}'", f"use one of {', '.join(app.sizes)}")
+        values = _candidates(app, choice, machine, left)
+        seen: dict[tuple[Any, ...], Configuration] = {}
+        keys: set[str] = set()
+        reasons: dict[str, int] = {}
+        for point in _combinations(values, choice.mode):
+            config = _make(app, size, point)
+            if config.key() in keys:
+                continue
+            keys.add(config.key())
+            why = _impossible(config, app, tools, machine, topology)
+            if why is None and app.applies("binding") is None:
+                key = _indistinct_key(config, topology)
+                if key is not None and key in seen:
+                    twin = seen[key]
+                    why = f"{config.ranks}x{config.threads} {config.binding or 'none'} {config.distribution or ''}".strip() + \
+                        f" places every thread where '{twin.binding or 'none'} {twin.distribution or ''}'".rstrip("' ") + "' does: same run on this machine"
+                elif key is not None:
+                    seen[key] = config
+            if why is not None:
+                reasons[why] = reasons.get(why, 0) + 1
+                continue
+            known = times.get(config.key())
+            estimate = summarise(known).median if known else app.estimate_s(config, len(topology.cores))
+            runs.append(Planned(config, estimate, bool(known)))
+        left += [LeftOut(f"{name}: {count} configuration{'s' if count > 1 else ''}", why, count) for why, count in reasons.items()]
+    return Plan(runs, left, choice.repeats, choice.mode)

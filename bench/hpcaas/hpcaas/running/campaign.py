@@ -1,0 +1,313 @@
+"""A campaign: builds and inputs once, then rounds of runs until the spread is small or the budget is spent. Everything is in a
+journal that survives any interruption; the same command continues where it stopped."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from ..errors import HpcaasError, NoSpace
+from ..machine import Topology
+from ..model import Configuration, ResultSet, Sample, Status
+from ..placement import DEFAULT_DISTRIBUTION, place
+from ..plan import OVERHEAD_S, Plan, Planned
+from ..stats import outliers, summarise
+from . import crash
+from .jobs import Job, Tools, resolve
+from .record import append, read_journal, record_failure
+from .reframe import run_batch
+
+# A session holds about this much work: long enough to make ReFrame's start-up small, short enough for the budget to be kept.
+BATCH_S = 90.0
+
+
+@dataclass
+class Options:
+    budget_s: Optional[float] = None  # of measuring; builds and inputs are not counted
+    precision: float = 0.03  # relative half width of the 95 % interval at which a configuration is done
+    time_limit_s: Optional[int] = None  # of one run; None: ten times the estimate, at least a minute
+    seed: int = 1
+    diagnose: bool = True
+
+
+@dataclass
+class Progress:
+    """What the progress bar shows."""
+
+    phase: str = "starting"
+    done: int = 0
+    expected: int = 0
+    left_s: float = 0.0
+    last: str = ""
+
+
+@dataclass
+class _State:
+    samples: dict[str, list[Sample]] = field(default_factory=dict)  # configuration key -> samples
+    given_up: set[str] = field(default_factory=set)
+
+
+class Campaign:
+    def __init__(self, directory: Path, tools: Tools, machine: dict[str, Any], topology: Topology, options: Options,
+                 report: Callable[[Progress], None] = lambda _: None):
+        self.directory = directory
+        self.cache = directory.parent / "cache"
+        self.journal = directory / "journal.jsonl"
+        self.tools = tools
+        self.machine = machine
+        self.topology = topology
+        self.options = options
+        self.report = report
+        self.progress = Progress()
+        self.state = _State()
+        self._started = time.monotonic()
+        self._measuring_s = 0.0
+        directory.mkdir(parents=True, exist_ok=True)
+
+    # What was done before
+
+    def resume(self) -> int:
+        """Reads the journal; returns how many samples of an interrupted campaign are kept."""
+        self.state.samples.clear()
+        for entry in read_journal(self.journal):
+            if "sample" in entry and not entry["sample"]["id"].endswith("-stack"):
+                sample = Sample.model_validate(entry["sample"])
+                self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
+                # One failure is a result. Repeating it would cost the time of the others; --retry starts anew.
+                if not sample.ok:
+                    self.state.given_up.add(sample.configuration.key())
+        return sum(len(s) for s in self.state.samples.values())
+
+    def _tick(self) -> None:
+        for entry in read_journal(self.journal)[-1:]:
+            if "sample" in entry:
+                sample = entry["sample"]
+                self.progress.last = f"{sample['configuration']['app']} {sample['status']}" + (f" {sample['seconds']:.3g} s" if "seconds" in sample else "")
+        self.report(self.progress)
+
+    # One execution
+
+    def _jobs(self, planned: Planned, repeat: int, stack: str = "") -> tuple[list[Job], Job]:
+        config = planned.config
+        places = None
+        if config.nodes == 1 and self.tools.apps[config.app].applies("binding") is None:
+            places = place(self.topology, nodes=1, ranks=config.ranks, per_node=config.per_node, threads=config.threads, binding=config.binding or "none",
+                           distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt or "off", mpi=config.mpi)
+        # Without an MPI launcher nobody binds the process itself; OpenMP binds its threads.
+        expected = [sorted(p.cpus) for p in places] if places and config.mpi else None
+        limit = self.options.time_limit_s or int(max(60.0, 10.0 * planned.estimate_s))
+        return resolve(config, self.tools, self.cache, self.directory / "records", repeat=repeat, campaign=self.directory.name, machine=self.machine["id"],
+                       time_limit_s=limit, wide_cores=self.topology.threads_per_core > 1, stack=stack, expected=expected)
+
+    def _check_disk(self, plan: Plan) -> None:
+        need = max((self.tools.apps[p.config.app].size(p.config).disk_mib for p in plan.runs), default=0)
+        free = shutil.disk_usage(self.directory).free / 2**20
+        if free < need + 100:
+            raise NoSpace(f"'{self.directory}' has {free:.0f} MiB free, these runs need {need + 100}", "free space, or choose another --out")
+
+    # The phases
+
+    def run(self, plan: Plan, chooser: Optional[Callable[[dict[str, list[Sample]], float], Optional[Planned]]] = None) -> ResultSet:
+        """Measures a plan. `chooser` is the budgeted search: it is asked for the next configuration until it answers None."""
+        self._check_disk(plan)
+        append(self.journal, {"machine": self.machine})
+        self.resume()
+        try:
+            runnable = self._provide(plan)
+            self._measuring_s = 0.0
+            if chooser is not None:
+                self._searching(runnable, plan, chooser)
+            else:
+                self._rounds(runnable, plan)
+        except OSError as error:
+            if error.errno == 28:
+                raise NoSpace(f"the disk of '{self.directory}' is full; all samples up to now are in the journal", "free space and run the same command again")
+            raise
+        return self.results()
+
+    def _provide(self, plan: Plan) -> list[Planned]:
+        """Builds and inputs. A failure is recorded with its log for every configuration that needs it, and the others go on."""
+        self.progress.phase = "building and preparing inputs"
+        needed: dict[str, list[Job]] = {}
+        first: dict[str, Job] = {}
+        by_key = {p.config.key(): p for p in plan.runs}
+        for key, planned in by_key.items():
+            if key not in self.state.given_up:
+                needed[key], first[key] = self._jobs(planned, 0)
+        jobs = {j.id: j for js in needed.values() for j in js}
+        failed: dict[str, str] = {}
+        # Depth by depth: a decomposition starts from the mesh that was made the round before.
+        for depth in range(max((len(js) for js in needed.values()), default=0)):
+            level = {js[depth].id for js in needed.values() if depth < len(js)}
+            todo = [jobs[i] for i in sorted(level) if not Path(jobs[i].destination).exists()
+                    and not any(e.id in failed for js in needed.values() if jobs[i] in js for e in js[:js.index(jobs[i])])]
+            self.progress.expected, self.progress.done = len(todo), 0
+            failed.update({k: v for k, v in run_batch(todo, self.directory, self.tools.site, self._tick).items() if not Path(jobs[k].destination).exists()})
+        for key, js in needed.items():
+            broken = next((j for j in js if not Path(j.destination).exists()), None)
+            if broken is None:
+                continue
+            log = self._keep_log(broken.id)
+            status = Status.BUILD_FAILED if broken.kind == "build" else Status.PREPARE_FAILED
+            record_failure(self.journal, first[key], status, failed.get(broken.id, "not done: an earlier step failed"), log)
+        self.resume()
+        return [p for key, p in by_key.items() if key not in self.state.given_up]
+
+    def _keep_log(self, job_id: str) -> Optional[str]:
+        """Output of a failed job, copied beside the records: stage directories may be cleaned."""
+        stages = sorted((self.directory / "reframe").rglob("rfm_job.out"), key=lambda p: p.stat().st_mtime)
+        for out in reversed(stages):
+            script = out.with_name("rfm_job.sh")
+            batch_name = job_id.replace("-", "_")
+            if job_id in str(out) or batch_name in str(out) or (script.exists() and job_id in script.read_text(errors="replace")):
+                target = self.directory / "records" / f"{job_id}.log"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(out.read_text(errors="replace") + out.with_name("rfm_job.err").read_text(errors="replace"))
+                return str(target)
+        return None
+
+    def _wanted(self, planned: Planned, plan: Plan) -> bool:
+        samples = self.state.samples.get(planned.config.key(), [])
+        if planned.config.key() in self.state.given_up:
+            return False
+        n = len(samples)
+        if n < plan.repeats[0]:
+            return True
+        if n >= plan.repeats[1]:
+            return False
+        width = summarise([s.seconds for s in samples if s.ok]).half_width
+        return width is None or width > self.options.precision
+
+    def _estimate(self, planned: Planned) -> float:
+        walls = [s.wall_seconds for s in self.state.samples.get(planned.config.key(), []) if s.wall_seconds]
+        return (sum(walls) / len(walls) if walls else planned.estimate_s) + OVERHEAD_S
+
+    def _left(self) -> float:
+        return float("inf") if self.options.budget_s is None else self.options.budget_s - self._measuring_s
+
+    def _rounds(self, runnable: list[Planned], plan: Plan) -> None:
+        """Every round runs each unfinished configuration once, in random order, so that a drift of the machine (temperature,
+        neighbours) falls on all alike."""
+        order = random.Random(self.options.seed)
+        while True:
+            todo = [p for p in runnable if self._wanted(p, plan)]
+            if not todo:
+                return
+            order.shuffle(todo)
+            minimum = [p for p in runnable if len(self.state.samples.get(p.config.key(), [])) < plan.repeats[0] and p.config.key() not in self.state.given_up]
+            self.progress.phase = "measuring"
+            self.progress.left_s = sum(self._estimate(p) * max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), []))) for p in (minimum or todo))
+            self.progress.done = sum(len(s) for s in self.state.samples.values())
+            self.progress.expected = self.progress.done + sum(max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), []))) for p in todo)
+            while todo:
+                batch: list[Planned] = []
+                while todo and sum(map(self._estimate, batch)) < min(BATCH_S, self._left()):
+                    batch.append(todo.pop())
+                if not batch or self._left() <= 0:
+                    return
+                self._execute(batch)
+
+    def _searching(self, runnable: list[Planned], plan: Plan, chooser: Callable[[dict[str, list[Sample]], float], Optional[Planned]]) -> None:
+        allowed = {p.config.key() for p in runnable}
+        while self._left() > 0:
+            self.progress.phase, self.progress.left_s = "searching", self._left()
+            planned = chooser(self.state.samples, self._left())
+            if planned is None or planned.config.key() not in allowed:
+                return
+            self._execute([planned])
+
+    def _execute(self, batch: list[Planned]) -> None:
+        start = time.monotonic()
+        runs: list[Job] = []
+        for planned in batch:
+            _, job = self._jobs(planned, len(self.state.samples.get(planned.config.key(), [])))
+            Path(job.destination).mkdir(parents=True, exist_ok=True)
+            runs.append(job)
+        failed = run_batch(runs, self.directory, self.tools.site, self._tick)
+        recorded = {e["sample"]["id"] for e in read_journal(self.journal) if "sample" in e}
+        for job in runs:
+            if f"{job.campaign}.{job.id}" not in recorded:
+                why = failed.get(job.id, "ReFrame says nothing")
+                timed_out = "time" in why.lower() and ("limit" in why.lower() or "timed out" in why.lower() or "timeout" in why.lower())
+                record_failure(self.journal, job, Status.TIMEOUT if timed_out else Status.FAILED,
+                               f"no end within {job.time_limit_s} s; all its processes were ended" if timed_out else why, self._keep_log(job.id))
+        self.resume()
+        if self.options.diagnose:
+            for planned in batch:
+                self._diagnose(planned)
+        self._measuring_s += time.monotonic() - start
+        self.progress.done = sum(len(s) for s in self.state.samples.values())
+        self.progress.left_s = max(0.0, self.progress.left_s - (time.monotonic() - start))
+        self._tick()
+
+    def _diagnose(self, planned: Planned) -> None:
+        """A segmentation fault under a finite stack limit is repeated once without the limit; the answer goes into the sample."""
+        samples = self.state.samples.get(planned.config.key(), [])
+        if not samples or samples[-1].status is not Status.CRASHED:
+            return
+        sample = samples[-1]
+        entries = read_journal(self.journal)
+        provenance = next((e["provenance"][sample.provenance] for e in entries if sample.provenance in e.get("provenance", {})), {})
+        stack = (provenance.get("stack_limit_kib") or ["unknown"])[0]
+        if not crash.may_be_stack(sample.signal, stack) or any(e.get("diagnosed") == sample.id for e in entries):
+            return
+        _, job = self._jobs(planned, sample.repeat, stack="unlimited")
+        Path(job.destination).mkdir(parents=True, exist_ok=True)
+        run_batch([job], self.directory, self.tools.site, self._tick)
+        again = next((e["sample"] for e in reversed(read_journal(self.journal)) if e.get("sample", {}).get("id") == f"{job.campaign}.{job.id}"), None)
+        ran = again is not None and again["status"] == Status.OK.value
+        append(self.journal, {"diagnosed": sample.id, "diagnosis": crash.confirmed(ran, sample.diagnosis or "")})
+
+    # What came out
+
+    def results(self) -> ResultSet:
+        results = ResultSet()
+        diagnoses: dict[str, str] = {}
+        for entry in read_journal(self.journal):
+            if "machine" in entry:
+                results.machines[entry["machine"]["id"]] = entry["machine"]
+            elif "noise" in entry:
+                note = f"noise check before {self.directory.name}: {entry['noise']['verdict']}" + \
+                    (f" ({'; '.join(entry['noise']['reasons'])})" if entry["noise"]["reasons"] else "")
+                if note not in results.notes:
+                    results.notes.append(note)
+            elif "diagnosed" in entry:
+                diagnoses[entry["diagnosed"]] = entry["diagnosis"]
+            elif "sample" in entry and not entry["sample"]["id"].endswith("-stack"):
+                results.samples.append(Sample.model_validate(entry["sample"]))
+                results.provenance.update(entry["provenance"])
+        for sample in results.samples:
+            sample.diagnosis = diagnoses.get(sample.id, sample.diagnosis)
+        flag_outliers(results)
+        return results
+
+
+def flag_outliers(results: ResultSet) -> None:
+    """Outliers are kept and flagged: they may be the truth about this machine."""
+    groups: dict[tuple[str, str], list[Sample]] = {}
+    for sample in results.samples:
+        if sample.ok:
+            groups.setdefault((sample.machine, sample.configuration.key()), []).append(sample)
+    for samples in groups.values():
+        for sample, odd in zip(samples, outliers([s.seconds for s in samples if s.seconds])):
+            sample.flags = [f for f in sample.flags if f != "outlier"] + (["outlier"] if odd else [])
+
+
+def save_results(results: ResultSet, directory: Path) -> Path:
+    path = directory / "results.json"
+    temporary = path.with_suffix(".part")
+    results.save(temporary)
+    temporary.replace(path)
+    return path
+
+
+def load_plan_configs(path: Path) -> list[Configuration]:
+    return [Configuration.model_validate(c) for c in json.loads(path.read_text())]
+
+
+__all__ = ["Campaign", "HpcaasError", "Options", "Progress", "flag_outliers", "save_results"]

@@ -1,0 +1,201 @@
+"""From what a run left behind to a Sample: what it printed, where its ranks were, what else the machine did."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Optional
+
+from ..apps import registry
+from ..apps.base import Unreadable
+from ..machine import parse_cpu_list
+from ..model import Energy, Load, RankPlace, Sample, Status
+from . import crash
+from .jobs import Job, short_hash
+
+# A sample with more than this of the machine's time taken by others is flagged, not dropped.
+NOISY_FRACTION = 0.05
+
+
+def append(journal: Path, entry: dict[str, Any]) -> None:
+    """One line, on disk before the next run starts, so that a crash of anything loses at most the run in progress."""
+    with journal.open("a") as file:
+        file.write(json.dumps(entry) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_journal(journal: Path) -> list[dict[str, Any]]:
+    """Entries; a last line that was cut by a full disk or a power cut is ignored."""
+    entries = []
+    if journal.exists():
+        for line in journal.read_text(errors="replace").splitlines():
+            try:
+                entries.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+    return entries
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def cpu_seconds(begin: str, end: str) -> Optional[float]:
+    """Difference of two outputs of bash's `times`: '0m0.010s 0m0.002s' for the shell, then for its children."""
+    def total(text: str) -> Optional[float]:
+        lines = text.splitlines()
+        if len(lines) < 2:
+            return None
+        return sum(int(m) * 60 + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", lines[1]))
+    a, b = total(begin), total(end)
+    return None if a is None or b is None else b - a
+
+
+def load_record(node: dict[str, Any], own_cpu_s: Optional[float]) -> Load:
+    begin, end = node.get("begin"), node.get("end")
+    if not begin or not end:
+        return Load(cpu_seconds=own_cpu_s)
+    # user nice system idle iowait irq softirq steal
+    delta = [b - a for a, b in zip(begin["stat"], end["stat"])]
+    total = sum(delta)
+    load = Load(load_before=begin["load1"], load_after=end["load1"], frequency_mhz_before=begin["mhz"], frequency_mhz_after=end["mhz"], cpu_seconds=own_cpu_s)
+    if total > 0:
+        load.steal_fraction = delta[7] / total
+        busy_s = (total - delta[3] - delta[4] - delta[7]) / begin["clock_tick"]
+        if own_cpu_s is not None:
+            load.other_fraction = max(0.0, busy_s - own_cpu_s) / (total / begin["clock_tick"])
+    return load
+
+
+def rapl_energy(node: dict[str, Any]) -> Energy:
+    begin, end = node.get("begin", {}).get("rapl") or {}, node.get("end", {}).get("rapl") or {}
+    if not begin or not end:
+        return Energy(reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no permission, or another architecture")
+    joules = 0.0
+    for domain, (first, wrap) in begin.items():
+        last = end.get(domain, [first])[0]
+        joules += ((last - first) if last >= first else (last - first + wrap)) / 1e6
+    return Energy(joules=joules, source="RAPL package counters of the first node")
+
+
+def watch_record(directory: Path) -> tuple[list[RankPlace], dict[str, str], set[str]]:
+    """Places per rank, hashes of programs and libraries, stack limits seen."""
+    places: dict[int, RankPlace] = {}
+    hashes: dict[str, str] = {}
+    stacks: set[str] = set()
+    for path in directory.glob("rank.*"):
+        parts = _text(path).split()
+        if len(parts) >= 5:
+            cpus = parse_cpu_list(parts[3]) if parts[3] != "unknown" else []
+            places[int(parts[0])] = RankPlace(rank=int(parts[0]), host=parts[1], cpus=cpus)
+            stacks.add(parts[4])
+    for path in directory.glob("watch.*.json"):
+        seen = json.loads(_text(path) or "{}")
+        hashes.update(seen.get("hashes", {}))
+        for rank in seen.get("ranks", []):
+            if rank["rank"] in places:
+                places[rank["rank"]].threads = [parse_cpu_list(t) for t in rank["threads"]]
+    return [places[r] for r in sorted(places)], hashes, stacks
+
+
+def mpi_seen(libraries: list[str]) -> list[str]:
+    """MPI implementations and fabrics whose libraries were mapped: what was used, not what was asked for."""
+    names = {"libmpich.so": "mpich", "libmpi.so": "openmpi", "libfabric": "ofi", "libucp": "ucx"}
+    found = []
+    for path in libraries:
+        base = os.path.basename(path)
+        for prefix, name in names.items():
+            if base.startswith(prefix):
+                found.append("intelmpi" if name == "openmpi" and ("intel" in path or "impi" in path) else "mpich" if name == "openmpi" and "mpich" in path else name)
+    return sorted(set(found))
+
+
+def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
+    """Compares what was asked for with what was seen."""
+    if job.expected and sample.placement:
+        differing = [p.rank for p in sample.placement if p.rank < len(job.expected) and p.cpus and sorted(p.cpus) != sorted(job.expected[p.rank])]
+        if differing:
+            first = next(p for p in sample.placement if p.rank == differing[0])
+            sample.flags.append(f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for {job.expected[first.rank]}")
+    wanted = (job.static.get("mpi") or "none").split(" ")[0].rstrip("0123456789.")
+    seen = mpi_seen(libraries)
+    implementations = [s for s in seen if s in ("openmpi", "mpich", "intelmpi")]
+    if wanted in ("openmpi", "mpich", "intelmpi") and implementations and wanted not in implementations:
+        sample.flags.append(f"MPI differs: asked for {wanted}, the processes mapped {', '.join(implementations)}")
+    framework = job.configuration.framework if job.configuration else None
+    # A framework only shows itself between nodes; inside one, shared memory may do everything.
+    if framework in ("ofi", "ucx") and libraries and framework not in seen:
+        sample.flags.append(f"framework differs: asked for {framework}, its library was not mapped")
+
+
+def _status_of(sample: Sample, job: Job, code: int, stdout: str, stderr: str, stage: Path, stack: str) -> None:
+    """Fills status, seconds, figure and diagnosis from the application's output and the launcher's exit code."""
+    app = registry(job.static.get("site"))[job.configuration.app]
+    if "No space left on device" in stdout + stderr:
+        sample.status, sample.diagnosis = Status.DISK_FULL, "the run wrote 'No space left on device'"
+        return
+    sample.signal = crash.signal_of(code, stdout + "\n" + stderr)
+    if sample.signal is not None:
+        sample.status = Status.CRASHED
+        sample.diagnosis = crash.explain(sample.signal, job.static.get("flags", ""), stack)
+        return
+    try:
+        reading = app.read(stdout, stage, job.configuration)
+    except Unreadable as error:
+        sample.status = Status.FAILED
+        sample.diagnosis = f"exit code {code}, {error}; last words: {crash.last_words(stderr or stdout)}"
+        return
+    sample.extra = reading.extra
+    if code != 0:
+        sample.status, sample.diagnosis = Status.FAILED, f"exit code {code}; last words: {crash.last_words(stderr or stdout)}"
+        return
+    sample.seconds, sample.figure = reading.seconds, reading.figure
+    sample.status, sample.diagnosis = (Status.WRONG, reading.wrong) if reading.wrong else (Status.OK, None)
+
+
+def new_sample(job: Job, status: Status) -> Sample:
+    return Sample(id=f"{job.campaign}.{job.id}", campaign=job.campaign, configuration=job.configuration, machine=job.machine, repeat=job.repeat, status=status)
+
+
+def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_name: str) -> Sample:
+    directory = Path(job.destination)
+    node = json.loads(_text(directory / "node.json") or "{}")
+    begin, end, code = (_text(directory / "wall").split() + ["0", "0", "-1"])[:3]
+    own = cpu_seconds(_text(directory / "times.begin"), _text(directory / "times.end"))
+    sample = new_sample(job, Status.OK)
+    sample.started = datetime.fromtimestamp(float(begin.replace(",", ".")), timezone.utc).isoformat(timespec="milliseconds")
+    sample.wall_seconds = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
+    # On several nodes the launcher's children here are not the whole run: no claim about others then.
+    sample.load = load_record(node, own if job.nodes == 1 else None)
+    sample.energy = rapl_energy(node)
+    sample.placement, hashes, stacks = watch_record(directory / "watch")
+    stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
+    _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))
+    _verify(job, sample, list(hashes))
+    if (sample.load.steal_fraction or 0) > NOISY_FRACTION or (sample.load.other_fraction or 0) > NOISY_FRACTION:
+        sample.flags.append("noisy: " + ", ".join(f"{v:.0%} {n}" for n, v in (("stolen", sample.load.steal_fraction), ("used by others", sample.load.other_fraction))
+                                                  if (v or 0) > NOISY_FRACTION))
+    sample.log = str(directory / "output.txt")
+    (directory / "output.txt").write_text(f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}")
+    provenance = {**job.static, "libraries": hashes, "fabric_and_mpi_mapped": mpi_seen(list(hashes)), "stack_limit_kib": sorted(stacks),
+                  "kernel": node.get("begin", {}).get("kernel")}
+    sample.provenance = short_hash(provenance)
+    append(journal, {"sample": json.loads(sample.model_dump_json(exclude_none=True)), "provenance": {sample.provenance: provenance}})
+    return sample
+
+
+def record_failure(journal: Path, job: Job, status: Status, diagnosis: str, log: Optional[str] = None) -> Sample:
+    """A run that never got to its output: its build failed, its time was up, its launcher did not start."""
+    sample = new_sample(job, status)
+    sample.diagnosis, sample.log = diagnosis, log
+    sample.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    sample.provenance = short_hash(job.static)
+    append(journal, {"sample": json.loads(sample.model_dump_json(exclude_none=True)), "provenance": {sample.provenance: job.static}})
+    return sample

@@ -1,0 +1,30 @@
+"""The site file: what a user says about a machine that cannot be found out (YAML, optional). See docs/site.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Optional
+
+import yaml
+
+from .errors import BadInput
+
+KNOWN = {"scheduler", "access", "nodes_available", "modules_system", "installations", "compilers", "mpis", "plugins", "filesystems", "price", "openfoam_source",
+         "machine", "skerry"}
+
+
+def load_site(path: Optional[Path]) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text()) or {}
+    except OSError as error:
+        raise BadInput(f"site file '{path}' cannot be read ({error.strerror})", "name an existing file")
+    except yaml.YAMLError as error:
+        raise BadInput(f"site file '{path}' is not YAML: {error}", "correct it")
+    if not isinstance(content, dict):
+        raise BadInput(f"site file '{path}' holds a {type(content).__name__}, not a mapping", "see docs/site.md")
+    unknown = sorted(set(content) - KNOWN)
+    if unknown:
+        raise BadInput(f"site file '{path}' has an unknown key '{unknown[0]}'", f"use {', '.join(sorted(KNOWN))}")
+    return content

@@ -1,0 +1,40 @@
+"""Shared fixtures. Nothing here needs the network; what needs an installed MPI or compiler says so and skips."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcaas.apps import registry
+from hpcaas.machine import describe, read_topology
+from hpcaas.running.jobs import Tools
+from hpcaas.toolchain import find_compilers, find_mpis
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    return Tools({}, registry(), find_compilers(), find_mpis())
+
+
+@pytest.fixture(scope="session")
+def profile() -> dict:
+    return {**describe(), "nodes_available": 1, "filesystems": []}
+
+
+@pytest.fixture(scope="session")
+def topology():
+    return read_topology()
+
+
+@pytest.fixture(scope="session")
+def montecarlo(tmp_path_factory) -> Path:
+    """Our own code, built once without MPI."""
+    if not shutil.which("g++"):
+        pytest.skip("g++ is not installed")
+    directory = tmp_path_factory.mktemp("montecarlo")
+    sources = sorted((Path(__file__).parents[1] / "hpcaas/apps/montecarlo").glob("*.cpp"))
+    program = directory / "hpcaas_montecarlo"
+    subprocess.run(["g++", "-std=c++20", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
+                    "-Wconversion", "-Werror", "-fopenmp", *map(str, sources), "-o", str(program)], check=True)
+    return program
