@@ -1,0 +1,227 @@
+// array.hpp: dense arrays of up to seven dimensions, spread over the ranks of a group, or mirrored: one copy per node, spread over
+// the ranks of that node. Row-major. Link libskerry_array.
+//
+//   sk::Job job;
+//   sk::Array<double> a(job.world(), {1000, 1000});
+//   a.put({0, 10, 20, 30}, values);          // rows 0..9, columns 20..29; one-sided, from any rank
+//   a.sync();
+//
+// One-sided (any rank, any time): get, put, acc, read_inc, queries. On a mirrored array they stay on the node and touch only its
+// copy. Blocking put and acc return when the origin buffer may be reused; sync() (or a fence) makes them visible to others.
+// Collective (all members, same order, same arguments): construction, fill, zero, scale, copy_to, merge, matmul, sync, free.
+// Each of these begins and ends with a sync of the ranks concerned.
+//
+// Threads: one-sided calls may run in parallel if the job was joined with ThreadLevel::multiple. Errors: sk::Error.
+#ifndef SKERRY_ARRAY_HPP
+#define SKERRY_ARRAY_HPP
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "skerry/skerry.hpp"
+
+namespace sk {
+inline namespace v0 {
+
+inline constexpr int max_dims = 7;
+
+// A box of indices: lo[d] <= index < hi[d].
+struct Patch {
+  int dims = 0;
+  std::array<std::int64_t, max_dims> lo{};  // zero beyond dims
+  std::array<std::int64_t, max_dims> hi{};  // zero beyond dims
+
+  Patch() = default;
+  // {lo, hi} of a vector.
+  Patch(std::int64_t lo0, std::int64_t hi0) : dims(1), lo{lo0}, hi{hi0} {}
+  // {first row, end row, first column, end column} of a matrix.
+  Patch(std::int64_t lo0, std::int64_t hi0, std::int64_t lo1, std::int64_t hi1) : dims(2), lo{lo0, lo1}, hi{hi0, hi1} {}
+  Patch(std::span<const std::int64_t> low, std::span<const std::int64_t> high) : dims(static_cast<int>(low.size())) {
+    if (low.size() != high.size() || low.size() > max_dims)
+      throw Error(SKERRY_ERR_INVALID, "a patch needs as many low as high bounds, at most 7: got " + std::to_string(low.size()) +
+                                          " and " + std::to_string(high.size()));
+    for (std::size_t d = 0; d < low.size(); ++d) lo[d] = low[d], hi[d] = high[d];
+  }
+  std::int64_t extent(int d) const { return hi[static_cast<std::size_t>(d)] - lo[static_cast<std::size_t>(d)]; }
+  std::int64_t elements() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= extent(d);
+    return n;
+  }
+  bool empty() const {
+    for (int d = 0; d < dims; ++d)
+      if (extent(d) <= 0) return true;
+    return false;
+  }
+  friend bool operator==(const Patch&, const Patch&) = default;
+};
+SKERRY_API std::string to_string(const Patch& patch);  // "[0:10, 20:30]"
+
+enum class Placement : int {
+  distributed = 0,  // one array over all members
+  mirrored = 1      // one copy per node, over the members on that node
+};
+SKERRY_API const char* to_string(Placement placement);
+
+struct ArrayOptions {
+  Placement placement = Placement::distributed;
+  // Process grid, one number per dimension. Empty: chosen so that blocks are near to square.
+  std::vector<int> grid{};
+  // Where blocks may start, per dimension, ascending from 0. Empty: regular blocks. With more blocks than members, neighbours
+  // are joined until each member has at most one.
+  std::vector<std::vector<std::int64_t>> starts{};
+};
+
+// The own block in memory. ld: elements from one row to the next (of the last but one dimension).
+template <class T>
+struct Block {
+  T* data = nullptr;  // null: this rank holds nothing
+  Patch patch;
+  std::int64_t ld = 0;
+};
+
+// Transfers under way; the destructor waits. Buffers and array must stay until then.
+class SKERRY_API Transfer {
+ public:
+  Transfer();
+  Transfer(Transfer&&) noexcept;
+  Transfer& operator=(Transfer&&) noexcept;
+  ~Transfer();
+  void wait();
+  bool test();  // never blocks
+
+ private:
+  friend class AnyArray;
+  explicit Transfer(detail::JobRef job) : job_(std::move(job)) {}
+  detail::JobRef job_;
+  std::vector<skerry_handle> handles_;  // outstanding; empty: all done
+};
+
+struct PatchHolder {
+  int rank;
+  Patch patch;
+};
+
+// What a process did with arrays of a job since it joined; monotone.
+struct ArrayCounters {
+  std::uint64_t gets = 0, puts = 0, accs = 0;  // patch operations
+  std::uint64_t merge_bytes_moved = 0;         // fetched from other nodes by this process's merges
+  std::uint64_t merge_bytes_skipped = 0;       // a merge of everything would have fetched these too
+};
+SKERRY_API ArrayCounters array_counters(const Group& any_group_of_the_job);
+
+// An array whose element type is known at run time. `strides`, where taken, are bytes between neighbours of the origin buffer,
+// one per dimension, the last being the element size; empty means the buffer is dense.
+class SKERRY_API AnyArray {
+ public:
+  AnyArray();
+  // Collective. int32, int64, float32 or float64; zeroed. Errors: INVALID, NO_MEMORY: the same on every member.
+  AnyArray(const Group& group, Type type, std::span<const std::int64_t> shape, const ArrayOptions& options = {});
+  AnyArray(AnyArray&&) noexcept;
+  AnyArray& operator=(AnyArray&&) noexcept;
+  ~AnyArray();  // collective, as every owner of skerry.hpp
+  void free();  // collective
+  void release() noexcept;
+  bool freed() const noexcept;
+
+  Type type() const;
+  int dims() const;
+  std::span<const std::int64_t> shape() const;
+  Placement placement() const;
+  const Group& group() const;
+  std::span<const int> grid() const;                     // process grid; of the own node if mirrored
+  std::span<const std::int64_t> block_starts(int d) const;  // of the own node if mirrored
+
+  void get(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
+  void put(const Patch& patch, const void* values, std::span<const std::int64_t> strides = {}) const;
+  // alpha points to one element; null means one.
+  void acc(const Patch& patch, const void* values, const void* alpha = nullptr, std::span<const std::int64_t> strides = {}) const;
+  Transfer get_nb(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
+  Transfer put_nb(const Patch& patch, const void* values, std::span<const std::int64_t> strides = {}) const;
+  Transfer acc_nb(const Patch& patch, const void* values, const void* alpha = nullptr,
+                  std::span<const std::int64_t> strides = {}) const;
+  std::int64_t read_inc(std::span<const std::int64_t> index, std::int64_t n = 1) const;
+  // Copies and returns true if one block that this node shares holds the whole patch (which then needs no waiting); else false.
+  bool get_if_local(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
+  bool put_if_local(const Patch& patch, const void* values, std::span<const std::int64_t> strides = {}) const;
+
+  Patch distribution(int rank) const;  // the block `rank` holds; empty if none
+  int locate(std::span<const std::int64_t> index) const;
+  std::vector<PatchHolder> locate(const Patch& patch) const;
+  Block<void> local() const;
+
+  void sync() const;  // of the whole group
+  void fill(const void* value) const;
+  void zero() const;
+  void scale(const void* factor) const;
+  void copy_to(const AnyArray& target) const;
+  void merge() const;
+
+  struct Impl;
+  const Impl& impl() const;  // throws FREED
+ private:
+  std::shared_ptr<const Impl> impl_;  // null: freed, moved from, or never made
+  int exceptions_ = 0;                // under way when it was made
+};
+
+// out = alpha op(a) op(b) + beta out, float32 or float64; collective over the group that all three share.
+SKERRY_API void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha = 1, double beta = 0, bool trans_a = false,
+                       bool trans_b = false);
+
+template <class T>
+class Array : public AnyArray {
+ public:
+  Array() = default;
+  Array(const Group& group, std::span<const std::int64_t> shape, const ArrayOptions& options = {})
+      : AnyArray(group, type_of_v<T>, shape, options) {}
+  Array(const Group& group, std::initializer_list<std::int64_t> shape, const ArrayOptions& options = {})
+      : AnyArray(group, type_of_v<T>, std::span<const std::int64_t>(shape.begin(), shape.size()), options) {}
+
+  // ld: elements from one row of the buffer to the next; 0: dense. For matrices and vectors; more dimensions must be dense.
+  void get(const Patch& patch, T* out, std::int64_t ld = 0) const { AnyArray::get(patch, out, Strides(patch, ld).span()); }
+  void put(const Patch& patch, const T* values, std::int64_t ld = 0) const { AnyArray::put(patch, values, Strides(patch, ld).span()); }
+  void acc(const Patch& patch, const T* values, T alpha = T(1), std::int64_t ld = 0) const {
+    AnyArray::acc(patch, values, &alpha, Strides(patch, ld).span());
+  }
+  Transfer get_nb(const Patch& patch, T* out, std::int64_t ld = 0) const {
+    return AnyArray::get_nb(patch, out, Strides(patch, ld).span());
+  }
+  Transfer put_nb(const Patch& patch, const T* values, std::int64_t ld = 0) const {
+    return AnyArray::put_nb(patch, values, Strides(patch, ld).span());
+  }
+  Transfer acc_nb(const Patch& patch, const T* values, T alpha = T(1), std::int64_t ld = 0) const {
+    return AnyArray::acc_nb(patch, values, &alpha, Strides(patch, ld).span());
+  }
+  T read_inc(std::initializer_list<std::int64_t> index, T n = 1) const {
+    return static_cast<T>(AnyArray::read_inc(std::span<const std::int64_t>(index.begin(), index.size()), n));
+  }
+  Block<T> local() const {
+    Block<void> own = AnyArray::local();
+    return {static_cast<T*>(own.data), own.patch, own.ld};
+  }
+  void fill(T value) const { AnyArray::fill(&value); }
+  void scale(T factor) const { AnyArray::scale(&factor); }
+
+ private:
+  struct Strides {
+    std::int64_t bytes[2] = {0, sizeof(T)};
+    std::size_t n = 0;
+    Strides(const Patch& patch, std::int64_t ld) {
+      if (ld == 0) return;
+      if (patch.dims != 2) throw Error(SKERRY_ERR_INVALID, "a leading dimension suits matrices: pass 0 for " + to_string(patch));
+      if (ld < patch.extent(1))
+        throw Error(SKERRY_ERR_INVALID, "leading dimension " + std::to_string(ld) + " is smaller than a row of " + to_string(patch));
+      bytes[0] = ld * static_cast<std::int64_t>(sizeof(T));
+      n = 2;
+    }
+    std::span<const std::int64_t> span() const { return {bytes, n}; }
+  };
+};
+
+}  // namespace v0
+}  // namespace sk
+#endif  // SKERRY_ARRAY_HPP
