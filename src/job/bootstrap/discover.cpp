@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "job/bootstrap/alone.hpp"
+#include "job/bootstrap/foreign.hpp"
 #include "job/bootstrap/run_client.hpp"
 
 namespace skerry::job {
@@ -15,6 +16,10 @@ Status discover(std::unique_ptr<Bootstrap>* bootstrap) {
       return error(Code::config, "SKERRY_CONTROL_FD=\"", text, "\" is not a descriptor number; only `skerry run` sets it");
     }
     return RunBootstrap::connect(fd, bootstrap);
+  }
+  for (const auto join : {join_mpi, join_pmix, join_pmi1}) {
+    SKERRY_TRY(join(bootstrap));
+    if (*bootstrap) return {};
   }
   *bootstrap = std::make_unique<AloneBootstrap>();
   return {};

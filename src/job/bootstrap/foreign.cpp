@@ -1,0 +1,26 @@
+#include "job/bootstrap/foreign.hpp"
+
+#include <atomic>
+#include <cstdio>
+
+namespace skerry::job {
+
+unsigned next_join() {
+  static std::atomic<unsigned> joins{0};
+  return joins.fetch_add(1);
+}
+
+std::string short_key(unsigned join, int rank, std::string_view name) {
+  uint64_t hash = 14695981039346656037ull;  // FNV-1a: names are ours, nobody looks for collisions
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  char text[64];
+  std::snprintf(text, sizeof text, "sk%u.%d.%016llx", join, rank, static_cast<unsigned long long>(hash));
+  return text;
+}
+
+void print_abort(int rank, std::string_view message) {
+  std::fflush(nullptr);
+  std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank, static_cast<int>(message.size()), message.data());
+}
+
+}  // namespace skerry::job
