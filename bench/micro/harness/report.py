@@ -1,0 +1,62 @@
+"""From samples to rows, the table and out/bench.json."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+from .rows import Row
+
+Samples = dict[tuple[str, str], list[float]]
+
+
+def _of(samples: Samples, key: tuple[str, str] | None, factor: float) -> list[float]:
+    return [value * factor for value in samples.get(key, [])] if key else []
+
+
+def to_records(rows: list[Row], samples: Samples, peers: dict[str, Samples]) -> list[dict]:
+    """Values and limits are medians over the rounds; the ratio is the median of each round's own ratio, as both met the same load there."""
+    records = []
+    for row in rows:
+        values, limits = _of(samples, row.source, row.factor), _of(samples, row.limit, row.limit_factor)
+        if not values:
+            continue
+        value = statistics.median(values)
+        limit = statistics.median(limits) if limits else None
+        paired = [a / b for a, b in zip(values, limits) if b]
+        ratio = statistics.median(paired) if paired else math.nan
+        # The best round of each peer: most of them poll, and lose whole time slices when the machine does something else.
+        best = min if row.unit in ("ns", "us", "ms") else max
+        beside = {name: best(_of(found, (row.peer_scenario, row.peers), row.factor)) for name, found in peers.items()
+                  if row.peers and found.get((row.peer_scenario, row.peers))}
+        records.append({
+            "name": row.name, "value": value, "unit": row.unit, "limit": limit, "limit_name": row.limit_name, "ratio": None if math.isnan(ratio) else ratio,
+            "peers": beside, "target": row.target, "met": row.met(value, ratio), "rounds": len(values),
+        })
+    return records
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def table(records: list[dict]) -> str:
+    peer_names = sorted({name for record in records for name in record["peers"]})
+    head = ["row", "value", "unit", "limit", "ratio", "target", "met", "limit is", *peer_names]
+    lines = [head]
+    for r in records:
+        met = {True: "yes", False: "NO", None: ""}[r["met"]]
+        lines.append([r["name"], _number(r["value"]), r["unit"], _number(r["limit"]), _number(r["ratio"]), r["target"], met, r["limit_name"],
+                      *[_number(r["peers"].get(name)) for name in peer_names]])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    right = {1, 3, 4, *range(8, len(head))}
+    text = [("  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths)))).rstrip() for line in lines]
+    text.insert(1, "-" * max(map(len, text)))
+    return "\n".join(text)
+
+
+def save(path: Path, records: list[dict], machine: dict, notes: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "notes": notes, "rows": records}, indent=1) + "\n")

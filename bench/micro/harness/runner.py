@@ -1,0 +1,201 @@
+"""Runs the programs: servers and clients of the limits, Skerry jobs, peers. Everything started here is ended here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import machine
+from .report import Samples
+
+CORES = {"one_core": (0, 0), "two_cores": (0, 1)}  # origin, target
+CLIENT, SERVER = ("sk1", "10.77.0.1"), ("sk2", "10.77.0.2")
+
+
+class Runner:
+    """`build` holds bin/; `hosts` says whether this runs under testbed/hosts.sh, else two-host rows use the loopback and virtual nodes."""
+
+    def __init__(self, root: Path, build: Path, hosts: bool, quick: bool, verbose: bool):
+        self.bench, self.launcher, self.testbed = build / "bin" / "bench", build / "bin" / "skerry", root / "testbed" / "hosts.sh"
+        self.root, self.hosts, self.verbose = root, hosts, verbose
+        self.samples: Samples = {}
+        self.peers: dict[str, Samples] = {}
+        self.loads: list[float] = []
+        self.complaints: list[str] = []
+        self.environment = {**os.environ, "BENCH_TIME_SCALE": "0.3" if quick else "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+    def has(self, program: str) -> bool:
+        return (self.bench / program).exists()
+
+    # ---- processes ----------------------------------------------------------------------------------------------------------
+
+    def _on(self, host: str, command: list) -> list[str]:
+        command = [str(part) for part in command]
+        return [str(self.testbed), "exec", host, *command] if self.hosts else command
+
+    def _note(self, text: str) -> None:
+        if text not in self.complaints:
+            self.complaints.append(text)
+            print(f"bench: {text}", file=sys.stderr)
+
+    def _collect(self, name: str, command: list[str], into: Samples, scenario: str, extra: dict[str, str] | None = None, limit_s: float = 120) -> bool:
+        """Runs one program to its end and files its rows. A failure is told once and leaves the row empty: a table with a hole beats none."""
+        self.loads.append(machine.load())
+        if self.verbose:
+            print("bench: " + " ".join(command), file=sys.stderr)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**self.environment, **(extra or {})},
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            output, errors = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                output, errors = process.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                output, errors = process.communicate()
+            errors += f"\nno end after {limit_s:g} s"
+        for line in output.splitlines():
+            if line.startswith('{"row"'):
+                found = json.loads(line)
+                into.setdefault((scenario, found["row"]), []).append(found["value"])
+        if process.returncode != 0:
+            self._note(f"{name} failed with status {process.returncode}: {' | '.join(errors.strip().splitlines()[-3:])}")
+        return process.returncode == 0
+
+    @contextlib.contextmanager
+    def _server(self, host: tuple[str, str], command: list, on_hosts: bool):
+        process = subprocess.Popen(self._on(host[0], command) if on_hosts else [str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env=self.environment)
+        try:
+            word = process.stdout.readline().split()
+            if len(word) != 2:
+                raise RuntimeError(f"{command[0]} did not start")
+            yield (host[1] if on_hosts and self.hosts else "127.0.0.1"), word[1]
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    # ---- limits -------------------------------------------------------------------------------------------------------------
+
+    def tcp(self, cores: str, rows: str, scenario: str = "tcp", busy: bool = False, loopback: bool = False) -> None:
+        origin, target = CORES[cores]
+        on_hosts = self.hosts and not loopback
+        serve = [self.bench / "limit_tcp", "serve", "--cpu", target] + (["--busy"] if busy else [])
+        with self._server(SERVER, serve, on_hosts) as (host, port):
+            measure = [self.bench / "limit_tcp", "measure", "--host", host, "--port", port, "--cpu", origin, "--rows", rows]
+            self._collect("limit_tcp", self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure], self.samples, f"{scenario}.{cores}")
+
+    def ofi(self, cores: str, loopback: bool = False) -> None:
+        if not self.has("limit_ofi"):
+            return
+        origin, target = CORES[cores]
+        on_hosts = self.hosts and not loopback
+        serve = [self.bench / "limit_ofi", "serve", "--cpu", target] + (["--address", SERVER[1]] if on_hosts else [])
+        with self._server(SERVER, serve, on_hosts) as (host, port):
+            measure = [self.bench / "limit_ofi", "measure", "--host", host, "--port", port, "--cpu", origin]
+            self._collect("limit_ofi", self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure], self.samples,
+                          f"{'ofi_loopback' if loopback else 'ofi'}.{cores}", limit_s=60)
+
+    def memcpy(self) -> None:
+        self._collect("limit_memcpy", [str(self.bench / "limit_memcpy"), "--cpu", "0"], self.samples, "memcpy")
+
+    # ---- Skerry -------------------------------------------------------------------------------------------------------------
+
+    def _job(self, ranks: int, nodes: int, cores: str | None, program: list, per_host: tuple[int, int] | None = None) -> tuple[list[str], dict[str, str]]:
+        """The command of a Skerry job, on the testbed's two hosts when `per_host` is given and hosts are there."""
+        pins = ",".join(map(str, CORES[cores])) if cores else ""
+        variables = {"BENCH_CPUS": pins, "BENCH_TIME_SCALE": self.environment["BENCH_TIME_SCALE"]}
+        command = [str(self.launcher), "run", "-n", str(ranks)]
+        if per_host and self.hosts:
+            command += ["--hosts", f"sk1:{per_host[0]},sk2:{per_host[1]}", "--agent", os.environ["SKERRY_TESTBED_AGENT"]]
+            for name, value in variables.items():
+                command += ["--env", f"{name}={value}"]
+            return self._on("sk0", [*command, *program]), variables
+        return [*command, "--nodes", str(nodes), *map(str, program)], variables
+
+    def skerry(self, scenario: str, name: str, ranks: int = 2, nodes: int = 1, cores: str | None = None, per_host: tuple[int, int] | None = None,
+               argument: str = "") -> None:
+        if not (self.has("skerry_rows") and self.launcher.exists()):
+            self._note("build/bin/skerry or build/bin/bench/skerry_rows is missing: only limits and peers are measured")
+            return
+        program = [self.bench / "skerry_rows", scenario] + ([argument] if argument else [])
+        command, variables = self._job(ranks, nodes, cores, program, per_host)
+        self._collect(f"skerry_rows {scenario}", command, self.samples, name, variables)
+
+    def array(self) -> None:
+        if self.has("array_row") and self.launcher.exists():
+            command, variables = self._job(2, 1, "two_cores", [self.bench / "array_row"])
+            self._collect("array_row", command, self.samples, "array", variables)
+        python = os.environ.get("SKERRY_BENCH_PYTHON") or next(
+            (str(p) for p in (self.root / ".venv" / "bin" / "python", Path(sys.executable)) if p.exists()), "python3")
+        if self.launcher.exists() and subprocess.run([python, "-c", "import skerry"], capture_output=True).returncode == 0:
+            command, variables = self._job(2, 1, "two_cores", [python, self.root / "bench" / "micro" / "skerry" / "array_row.py"])
+            self._collect("array_row.py", command, self.samples, "python", variables)
+        else:
+            self._note(f"{python} cannot import skerry: no Python row")
+
+    def idle(self, seconds: float) -> None:
+        """User + system time of a 4-rank, 2-node job waiting in a barrier, launcher included, scaled to 10 s."""
+        if not (self.has("skerry_rows") and self.launcher.exists()):
+            return
+        command, variables = self._job(4, 2, None, [self.bench / "skerry_rows", "idle", str(seconds + 1)])
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**self.environment, **variables}, stdin=subprocess.DEVNULL)
+        try:
+            if process.stdout.readline().strip() != "waiting":
+                self._note("the idle job did not start")
+                return
+            time.sleep(0.4)  # the others settle into their wait; nothing depends on it but the figure
+            before = machine.cpu_time_ns(machine.descendants(process.pid))
+            time.sleep(seconds)
+            after = machine.cpu_time_ns(machine.descendants(process.pid))
+            spent_ns = sum(after[pid] - before.get(pid, 0) for pid in after)
+            self.samples.setdefault(("idle", "idle_ms"), []).append(spent_ns / 1e6 * 10 / seconds)
+        finally:
+            try:
+                process.communicate(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.communicate()
+
+    def shape(self, rate: str) -> None:
+        if self.hosts:
+            subprocess.run([str(self.testbed), "shape", rate], check=True)
+
+    # ---- peers --------------------------------------------------------------------------------------------------------------
+
+    def peer(self, name: str, program: str, remote: bool) -> None:
+        if not self.has(program):
+            return
+        where = "remote" if remote else "local"
+        mpich = program.endswith("mpich")
+        starter = shutil.which("mpiexec.hydra" if mpich else "mpirun.openmpi")
+        if starter is None or (remote and not self.hosts):
+            return
+        command = [starter]
+        agent = os.environ.get("SKERRY_TESTBED_AGENT", "")
+        if mpich:
+            if remote:
+                command += ["-launcher", "ssh", "-launcher-exec", agent, "-hosts", "sk1:1,sk2:1", "-iface", "skbr"]
+            command += ["-n", "2"]
+        else:
+            command += ["-n", "2", "--bind-to", "none", "--oversubscribe"]
+            if remote:
+                net = "10.77.0.0/24"
+                command += ["--host", "sk1:1,sk2:1"]
+                for key, value in (("plm", "rsh"), ("plm_rsh_agent", agent), ("plm_rsh_no_tree_spawn", "1"), ("oob_tcp_if_include", net),
+                                   ("btl_tcp_if_include", net), ("pml", "ob1"), ("btl", "tcp,vader,self"), ("osc", "pt2pt")):
+                    command += ["--mca", key, value]
+        command += [str(self.bench / program), where]
+        self._collect(f"{name} ({where})", self._on("sk0", command) if remote else command, self.peers.setdefault(name, {}), where, limit_s=90)
