@@ -21,9 +21,7 @@ def to_records(rows: list[Row], samples: Samples, peers: dict[str, Samples]) -> 
     records = []
     for row in rows:
         values, limits = _of(samples, row.source, row.factor), _of(samples, row.limit, row.limit_factor)
-        if not values:
-            continue
-        value = statistics.median(values)
+        value = statistics.median(values) if values else None
         limit = statistics.median(limits) if limits else None
         paired = [a / b for a, b in zip(values, limits) if b]
         ratio = statistics.median(paired) if paired else math.nan
@@ -31,9 +29,11 @@ def to_records(rows: list[Row], samples: Samples, peers: dict[str, Samples]) -> 
         best = min if row.unit in ("ns", "us", "ms") else max
         beside = {name: best(_of(found, (row.peer_scenario, row.peers), row.factor)) for name, found in peers.items()
                   if row.peers and found.get((row.peer_scenario, row.peers))}
+        if value is None and limit is None and not beside:
+            continue
         records.append({
             "name": row.name, "value": value, "unit": row.unit, "limit": limit, "limit_name": row.limit_name, "ratio": None if math.isnan(ratio) else ratio,
-            "peers": beside, "target": row.target, "met": row.met(value, ratio), "rounds": len(values),
+            "peers": beside, "target": row.target, "met": None if value is None else row.met(value, ratio), "rounds": len(values),
         })
     return records
 
