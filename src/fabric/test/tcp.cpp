@@ -1,0 +1,368 @@
+// The tcp fabric against strangers: who says nothing, garbage, half a hello, or breaks off; and streams that come byte by byte.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fabric/tcp/address.hpp"
+#include "fabric/tcp/frame.hpp"
+#include "fabric/test/side.hpp"
+
+namespace skerry::fabric::test {
+namespace {
+
+int raw_connection(const std::vector<std::byte>& address) {
+  std::vector<tcp::SocketAddress> candidates;
+  EXPECT_TRUE(tcp::decode_address(address, &candidates).ok());
+  const int fd = socket(candidates[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&candidates[0].storage), candidates[0].bytes), 0);
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  return fd;
+}
+
+void write_all(int fd, Bytes bytes) { EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size())); }
+
+bool closed_by_peer(int fd) {
+  char byte;
+  const ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
+std::vector<std::byte> greeting(std::string_view hello) {
+  const tcp::Greeting head{tcp::connect_magic, tcp::greeting_version, static_cast<uint16_t>(hello.size())};
+  std::vector<std::byte> out(sizeof head + hello.size());
+  std::memcpy(out.data(), &head, sizeof head);
+  std::memcpy(out.data() + sizeof head, hello.data(), hello.size());
+  return out;
+}
+
+std::vector<std::byte> frame(std::string_view header, Bytes payload) {
+  const uint64_t prefix = tcp::encode_prefix(header.size(), payload.size());
+  std::vector<std::byte> out(sizeof prefix + header.size() + payload.size());
+  std::memcpy(out.data(), &prefix, sizeof prefix);
+  std::memcpy(out.data() + sizeof prefix, header.data(), header.size());
+  if (!payload.empty()) std::memcpy(out.data() + sizeof prefix + header.size(), payload.data(), payload.size());
+  return out;
+}
+
+class Tcp : public testing::Test {
+ protected:
+  std::unique_ptr<Side> side(Options options = {}) {
+    options.loopback_only = true;
+    std::unique_ptr<Fabric> fabric;
+    EXPECT_TRUE(make_tcp_fabric(options, &fabric).ok());
+    return std::make_unique<Side>(std::move(fabric));
+  }
+  std::unique_ptr<Side> server(Options options = {}) {
+    auto made = side(options);
+    EXPECT_TRUE(made->fabric->listen(&address).ok());
+    return made;
+  }
+  ~Tcp() override {
+    for (int fd : fds) ::close(fd);
+  }
+  int stranger() {
+    fds.push_back(raw_connection(address));
+    return fds.back();
+  }
+  std::vector<std::byte> address;
+  std::vector<int> fds;
+};
+
+TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
+  auto target = server();
+  const std::vector<std::string> garbage = {"G", "GET / HTTP/1.1\r\n\r\n", std::string("SKRX"), std::string("SKRY\x02\x00\x00\x00", 8),
+                                            std::string("SKRY\x01\x00\x38\x00", 8), std::string("SKRY\x01\x00\xff\xff", 8)};
+  for (const std::string& text : garbage) write_all(stranger(), as_bytes(text));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
+  EXPECT_TRUE(target->requests.empty());
+  EXPECT_EQ(target->fabric->traffic().strangers_refused, garbage.size());
+}
+
+TEST_F(Tcp, BytesBehindTheHelloAreABreach) {
+  auto target = server();
+  std::vector<std::byte> bytes = greeting("hello");
+  bytes.push_back(std::byte{1});
+  write_all(stranger(), bytes);
+  target->accept_requests = false;
+  write_all(stranger(), greeting("hello"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return closed_by_peer(fds[0]) && target->requests.size() == 1; }));
+  write_all(fds[1], as_bytes("x"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return closed_by_peer(fds[1]); }));
+  EndpointId none;
+  EXPECT_EQ(target->fabric->accept(target->requests[0], {}, &none).code(), Code::peer_dead);
+}
+
+TEST_F(Tcp, HelloMayComeByteByByte) {
+  auto target = server();
+  const int fd = stranger();
+  for (std::byte b : greeting("slow hello")) {
+    write_all(fd, {&b, 1});
+    target->step(1'000'000);
+  }
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  EXPECT_EQ(target->hellos[0], "slow hello");
+}
+
+TEST_F(Tcp, SilentStrangersAreClosedAtTheDeadline) {
+  Options options;
+  options.hello_deadline_ns = 30'000'000;
+  auto target = server(options);
+  stranger();
+  write_all(stranger(), as_bytes("SKR"));
+  write_all(stranger(), greeting("but nobody answers me"));
+  target->accept_requests = false;
+  ASSERT_TRUE(run_until({target.get()}, [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
+  EXPECT_EQ(target->fabric->traffic().strangers_refused, 3u);
+  EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
+}
+
+TEST_F(Tcp, ConnectToAServerThatNeverAnswersTimesOut) {
+  Options options;
+  options.connect_timeout_ns = 20'000'000;
+  auto client = side(options);
+  auto target = server();
+  target->accept_requests = false;
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->reasons[0], CloseReason::timed_out);
+}
+
+TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
+  // The process may have 1,024 descriptors, as is common; both ends of each connection are in it, so strangers run it dry.
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  auto target = server();
+  auto client = side();
+  rlimit small = old;
+  small.rlim_cur = 700;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
+  for (int i = 0; i < 1000; ++i) {
+    if (fds.size() == 400) {  // ours are needed again: the server must have closed its end or do so now
+      ::close(fds.front());
+      fds.erase(fds.begin());
+    }
+    stranger();
+    target->step();
+  }
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
+  EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
+  EXPECT_GE(target->fabric->traffic().strangers_refused, 700u);
+  setrlimit(RLIMIT_NOFILE, &old);
+}
+
+TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
+  auto target = server();
+  auto client = side();
+  for (int i = 0; i < 100; ++i) {
+    stranger();
+    target->step();
+  }
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
+  // Now not one descriptor is left, but the accept queue holds the peer.
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  rlimit none = old;
+  const int probe = dup(0);
+  ::close(probe);
+  none.rlim_cur = static_cast<rlim_t>(probe);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool connected = run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; });
+  setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_TRUE(connected);
+}
+
+TEST_F(Tcp, OutOfDescriptorsWithoutStrangersRefuses) {
+  auto target = server();
+  stranger();
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  rlimit none = old;
+  const int probe = dup(0);
+  ::close(probe);
+  none.rlim_cur = static_cast<rlim_t>(probe);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool refused = run_until({target.get()}, [&] { return closed_by_peer(fds[0]); });
+  setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_TRUE(refused);
+  write_all(stranger(), greeting("hello"));  // and afterwards all is well
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+}
+
+TEST_F(Tcp, FramesMayComeByteByByte) {
+  auto target = server();
+  const int fd = stranger();
+  write_all(fd, greeting("x"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  const std::vector<std::byte> payload = pattern(300, 1), small = pattern(5, 2);
+  std::vector<std::byte> stream;
+  for (int i = 0; i < 3; ++i) {
+    for (const auto& part : {frame("first", small), frame("second", payload), frame("h", {})}) stream.insert(stream.end(), part.begin(), part.end());
+  }
+  // Every way to cut it in pieces of 1..13 bytes.
+  for (size_t piece = 1; piece <= 13; ++piece) {
+    target->messages.clear();
+    for (size_t at = 0; at < stream.size(); at += piece) {
+      write_all(fd, Bytes(stream).subspan(at, std::min(piece, stream.size() - at)));
+      target->step(1'000'000);
+    }
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 9; }));
+    for (size_t i = 0; i < 9; ++i) {
+      EXPECT_EQ(target->messages[i].header, i % 3 == 0 ? "first" : i % 3 == 1 ? "second" : "h");
+      EXPECT_TRUE(target->messages[i].payload == (i % 3 == 0 ? small : i % 3 == 1 ? payload : std::vector<std::byte>{}));
+    }
+  }
+}
+
+TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
+  auto target = server();
+  const uint64_t bad[] = {0, 513, 0xffff, tcp::encode_prefix(0, 8), tcp::encode_prefix(16, tcp::max_payload_bytes + 1), ~uint64_t{0}};
+  for (uint64_t prefix : bad) {
+    const int fd = stranger();
+    write_all(fd, greeting("x"));
+    const size_t before = target->accepted.size();
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > before; }));
+    write_all(fd, std::as_bytes(std::span(&prefix, 1)));
+    const size_t closed = target->closed.size();
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() > closed; }));
+    EXPECT_EQ(target->reasons.back(), CloseReason::protocol_error);
+  }
+}
+
+TEST_F(Tcp, RandomStreamsNeverCrash) {
+  auto target = server();
+  target->keep_messages = false;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const int fd = stranger();
+    write_all(fd, greeting("x"));
+    const size_t accepted = target->accepted.size();
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > accepted; }));
+    std::vector<std::byte> noise = pattern(4000 + seed * 31, seed + 1);
+    for (size_t i = 0; i + 8 < noise.size(); i += 64 + seed) {  // enough plausible prefixes to get beyond the first
+      const uint64_t prefix = tcp::encode_prefix(1 + seed % 100, (i * 7) % 200'000);
+      std::memcpy(noise.data() + i, &prefix, sizeof prefix);
+    }
+    write_all(fd, noise);
+    shutdown(fd, SHUT_WR);
+    const size_t closed = target->closed.size();
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->closed.size() > closed; }));
+    ::close(fd);
+    fds.pop_back();
+  }
+  EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
+}
+
+TEST_F(Tcp, ConnectToSomethingElseIsAProtocolError) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  fds.push_back(fd);
+  sockaddr_in bound{};
+  bound.sin_family = AF_INET;
+  bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof bound;
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&bound), bytes), 0);
+  ASSERT_EQ(::listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &bytes), 0);
+  tcp::InterfaceAddress loopback;
+  loopback.family = AF_INET;
+  loopback.loopback = true;
+  loopback.address = {127, 0, 0, 1};
+  auto client = side();
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(tcp::encode_address(tcp::host_identity(), ntohs(bound.sin_port), {loopback}), as_bytes("x"), &near).ok());
+  const int peer = accept(fd, nullptr, nullptr);
+  fds.push_back(peer);
+  write_all(peer, as_bytes("SSH-2.0-OpenSSH\r\n"));
+  ASSERT_TRUE(run_until({client.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->reasons[0], CloseReason::protocol_error);
+}
+
+TEST_F(Tcp, DescriptorsCloseOnExec) {
+  auto target = server();
+  auto client = side();
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("x"), &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
+  DIR* directory = opendir("/proc/self/fd");
+  ASSERT_NE(directory, nullptr);
+  while (const dirent* entry = readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    if (fd <= 2) continue;
+    char target_name[64] = "";
+    const std::string path = concat("/proc/self/fd/", fd);
+    if (readlink(path.c_str(), target_name, sizeof target_name - 1) < 0) continue;
+    const std::string_view kind = target_name;
+    if (!kind.starts_with("socket:") && !kind.starts_with("anon_inode:")) continue;
+    EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << kind;
+  }
+  closedir(directory);
+}
+
+TEST(TcpAddress, InterfaceThatIsNotThereIsNamedWithThoseThatAre) {
+  Options options;
+  options.interface = "nosuch0";
+  std::vector<tcp::InterfaceAddress> chosen;
+  const Status status = tcp::choose_listen_addresses(options, &chosen);
+  EXPECT_EQ(status.code(), Code::network);
+  EXPECT_NE(status.message().find("nosuch0"), std::string::npos);
+  EXPECT_NE(status.message().find("lo (127.0.0.1)"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("SKERRY_INTERFACE"), std::string::npos);
+  options.interface = "lo";
+  EXPECT_TRUE(tcp::choose_listen_addresses(options, &chosen).ok());
+  options.interface = "127.0.0.1";
+  EXPECT_TRUE(tcp::choose_listen_addresses(options, &chosen).ok());
+}
+
+TEST(TcpAddress, SameHostUsesLoopbackAndAnotherHostNever) {
+  tcp::InterfaceAddress v4, loopback, far;
+  v4.family = AF_INET;
+  v4.prefix_bits = 24;
+  v4.address = {192, 0, 2, 7};
+  loopback.family = AF_INET;
+  loopback.loopback = true;
+  loopback.address = {127, 0, 0, 1};
+  std::vector<tcp::SocketAddress> candidates;
+  ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::host_identity(), 99, {v4, loopback}), &candidates).ok());
+  ASSERT_EQ(candidates.size(), 2u);
+  EXPECT_EQ(to_string(candidates[0]), "127.0.0.1:99");
+  tcp::HostIdentity other{};
+  ASSERT_TRUE(tcp::decode_address(tcp::encode_address(other, 99, {v4, loopback}), &candidates).ok());
+  ASSERT_EQ(candidates.size(), 1u);
+  EXPECT_EQ(to_string(candidates[0]), "192.0.2.7:99");
+  EXPECT_EQ(tcp::decode_address(tcp::encode_address(other, 99, {loopback}), &candidates).code(), Code::network);
+}
+
+TEST(TcpAddress, ASharedSubnetComesFirst) {
+  for (const tcp::InterfaceAddress& ours : tcp::interface_addresses()) {
+    if (ours.loopback) continue;
+    tcp::InterfaceAddress elsewhere = ours, near = ours;
+    elsewhere.address[0] ^= 0x15;  // whatever our subnet is, this is not in it
+    std::vector<tcp::SocketAddress> candidates;
+    ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::HostIdentity{}, 5, {elsewhere, near}), &candidates).ok());
+    EXPECT_NE(to_string(candidates[0]).find(to_string(ours)), std::string::npos);
+  }
+}
+
+TEST(TcpAddress, DamagedBlobsAreErrors) {
+  tcp::InterfaceAddress loopback;
+  loopback.family = AF_INET;
+  loopback.loopback = true;
+  loopback.address = {127, 0, 0, 1};
+  const std::vector<std::byte> blob = tcp::encode_address(tcp::host_identity(), 99, {loopback});
+  std::vector<tcp::SocketAddress> candidates;
+  for (size_t bytes = 0; bytes < blob.size(); ++bytes) EXPECT_FALSE(tcp::decode_address(Bytes(blob).first(bytes), &candidates).ok());
+  for (size_t at = 0; at < 2; ++at) {
+    std::vector<std::byte> damaged = blob;
+    damaged[at] = std::byte{0xff};
+    EXPECT_FALSE(tcp::decode_address(damaged, &candidates).ok());
+  }
+}
+
+}  // namespace
+}  // namespace skerry::fabric::test
