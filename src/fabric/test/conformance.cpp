@@ -116,7 +116,7 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
     ASSERT_EQ(target->messages[i].header.size(), headers[i]) << i;
     const size_t bytes = std::min(payloads[i], source.size() - i);
     ASSERT_EQ(target->messages[i].payload.size(), bytes) << i;
-    ASSERT_EQ(std::memcmp(target->messages[i].payload.data(), source.data() + i, bytes), 0) << i;
+    ASSERT_TRUE(std::equal(target->messages[i].payload.begin(), target->messages[i].payload.end(), source.begin() + i)) << i;
   }
   EXPECT_EQ(client->fabric->unsent_bytes(near), 0u);
 }
