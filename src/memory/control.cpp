@@ -30,7 +30,7 @@ ControlLayout control_layout(const ControlSizes& sizes) {
   layout.members = sizes.members;
   layout.slots_per_member = sizes.slots_per_member;
   layout.slots = sizes.members * sizes.slots_per_member;
-  layout.waiters = sizes.waiters != 0 ? sizes.waiters : 2 * sizes.members;
+  layout.waiters = sizes.waiters != 0 ? sizes.waiters : 64;
   uint64_t offset = round_up(sizeof(ControlHeader), page_bytes);
   const auto place = [&offset](uint64_t bytes) {
     const uint64_t start = offset;

@@ -28,7 +28,8 @@ constexpr uint32_t stripe_count = 1024;  // a power of two
 struct ControlSizes {
   uint32_t members = 1;            // ranks on this node
   uint32_t slots_per_member = 64;  // requests of one rank that may await a reply at once
-  uint32_t waiters = 0;            // records for parked mutex requests hosted by this node (lock/mutex.hpp); 0: twice the members
+  uint32_t waiters = 0;            // records for requests that wait for a mutex hosted by this node (lock/mutex.hpp); 0: 64. Twice the
+                                   // job's size, at most 4096, lets nearly every job queue without waiting for a record
   uint64_t node_table_bytes = 0;   // for the job's tables: addresses of servers, ranks by node
 };
 
@@ -85,7 +86,7 @@ static_assert(sizeof(Member) == 128);
 
 // ---- stripes --------------------------------------------------------------------------------------------------------------------
 struct alignas(64) Stripe {
-  OwnerLock lock;  // owner: member index. A node's data server locks as the member that hosts it.
+  OwnerWord word;  // owner: member index. A node's data server locks as the member that hosts it.
 };
 static_assert(sizeof(Stripe) == 64, "stripes share no cache line");
 
@@ -115,7 +116,7 @@ struct alignas(64) CompletionSlot {
 static_assert(sizeof(CompletionSlot) == 64);
 
 // ---- mutex queues ---------------------------------------------------------------------------------------------------------------
-constexpr uint64_t waiter_record_bytes = 64;  // lock/mutex.hpp asserts that its record fits
+constexpr uint64_t waiter_record_bytes = 32;  // src/server asserts that it is lock::waiter_record_bytes
 
 // ---- the whole ------------------------------------------------------------------------------------------------------------------
 ControlLayout control_layout(const ControlSizes& sizes);

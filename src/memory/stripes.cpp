@@ -3,10 +3,9 @@
 namespace skerry::memory {
 
 LockResult Stripes::lock_busy(uint32_t index, Patience patience) const {
-  OwnerLock& word = table_[index].lock;
   switch (patience) {
-    case Patience::wait: return word.lock(owner_, watch_, sharing_);
-    case Patience::try_once: return word.owner_is_dead(watch_) ? LockResult::owner_dead : LockResult::busy;
+    case Patience::wait: return lock_word_contended(table_[index].word, owner_, watch_, sharing_);
+    case Patience::try_once: return try_lock_word(table_[index].word, owner_, watch_);
   }
   return LockResult::busy;
 }
@@ -16,8 +15,8 @@ Status Stripes::explain(LockResult result, uint32_t index) const {
     case LockResult::locked: return {};
     case LockResult::busy: return error(Code::internal, "stripe ", index, " is busy and the caller may not wait");
     case LockResult::owner_dead:
-      return error(Code::peer_dead, "process ", table_[index].lock.owner(), " of this node died while it updated memory under stripe ",
-                   index, "; what it was updating may be half done");
+      return error(Code::peer_dead, "process ", OwnerWord::owner_of(table_[index].word.value.load(std::memory_order_relaxed)),
+                   " of this node died while it updated memory under stripe ", index, "; what it was updating may be half done");
     case LockResult::aborted: return error(Code::peer_dead, "the job is ending: gave up waiting for stripe ", index);
   }
   return {};

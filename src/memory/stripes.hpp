@@ -43,11 +43,10 @@ class Stripes {
       : table_(table), owner_(owner), sharing_(sharing), watch_(watch) {}
 
   LockResult lock(uint32_t index, Patience patience) const {
-    OwnerLock& word = table_[index].lock;
-    if (word.try_lock(owner_)) [[likely]] return LockResult::locked;
+    if (table_[index].word.try_lock(owner_)) [[likely]] return LockResult::locked;
     return lock_busy(index, patience);
   }
-  void unlock(uint32_t index) const { table_[index].lock.unlock(sharing_); }
+  void unlock(uint32_t index) const { unlock_word(table_[index].word, sharing_); }
 
   // What to tell the user when lock did not answer locked: peer_dead with the owner and the stripe; internal for busy.
   Status explain(LockResult result, uint32_t index) const;

@@ -1,0 +1,207 @@
+#include "lock/mutex.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "core/owner_lock.hpp"
+
+namespace skerry::lock {
+namespace {
+
+// Takes the guard in the way of a local process: sleeping.
+struct SleepingGuard {
+  uint32_t owner = 0;
+  bool acquire(OwnerWord& word) const { return lock_word(word, owner, {}, Sharing::process) == LockResult::locked; }
+  void release(OwnerWord& word) const { unlock_word(word, Sharing::process); }
+};
+
+// In the way of a data server: one attempt.
+struct TryingGuard {
+  bool acquire(OwnerWord& word) const { return word.try_lock(99); }
+  void release(OwnerWord& word) const { unlock_word(word, Sharing::process); }
+};
+
+class Host {
+ public:
+  explicit Host(uint32_t records) : memory_((records + 1) * waiter_record_bytes / sizeof(Block)), pool(memory_[0].bytes, records) {}
+
+ private:
+  struct alignas(32) Block {
+    std::byte bytes[32] = {};
+  };
+  std::vector<Block> memory_;
+
+ public:
+  WaiterPool pool;
+  Mutex mutex{};
+};
+
+Waiter waiter_of(Rank rank, uint32_t thread = 0) { return Waiter{make_holder(rank, thread), {static_cast<uint64_t>(rank), 7}}; }
+
+TEST(Mutex, HolderCarriesRankAndThread) {
+  const Holder holder = make_holder(0x7fff'fffe, 0xffff'ffff);
+  EXPECT_EQ(rank_of(holder), 0x7fff'fffe);
+  EXPECT_EQ(thread_of(holder), 0xffff'ffffu);
+  EXPECT_EQ(holder & queued_bit, 0u);
+  EXPECT_NE(make_holder(0, 0), 0u);
+}
+
+TEST(Mutex, GrantsInTheOrderOfRequests) {
+  Host host(8);
+  Waiter next;
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}), LockAnswer::granted);
+  for (Rank rank = 1; rank <= 3; ++rank) {
+    EXPECT_EQ(try_lock(host.mutex, make_holder(rank, 0)), LockAnswer::contended);
+    EXPECT_EQ(lock_request(host.mutex, waiter_of(rank), host.pool, SleepingGuard{}), LockAnswer::queued);
+  }
+  for (Rank rank = 1; rank <= 3; ++rank) {
+    ASSERT_EQ(unlock(host.mutex, make_holder(rank - 1, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+    EXPECT_EQ(next.holder, make_holder(rank, 0));
+    EXPECT_EQ(next.reply[0], static_cast<uint64_t>(rank));
+    EXPECT_EQ(next.reply[1], 7u);
+  }
+  EXPECT_EQ(unlock(host.mutex, make_holder(3, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(host.mutex.word.load(), 0u);
+}
+
+TEST(Mutex, NobodyOvertakesTheQueue) {
+  Host host(8);
+  Waiter next;
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  // Expect: handed over, never free, though rank 1 has not woken yet.
+  EXPECT_EQ(try_lock(host.mutex, make_holder(0, 0)), LockAnswer::contended);
+}
+
+TEST(Mutex, MisuseIsAnError) {
+  Host host(8);
+  Waiter next;
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::not_holder);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}), LockAnswer::granted);
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}), LockAnswer::recursive);
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 2), host.pool, &next, SleepingGuard{}), UnlockAnswer::not_holder);  // another thread's
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  // Expect: the same answers with somebody in the queue; and a waiter is no holder.
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}), LockAnswer::recursive);
+  EXPECT_EQ(lock_guarded(host.mutex, waiter_of(0, 1), host.pool), LockAnswer::recursive);
+  EXPECT_EQ(unlock(host.mutex, make_holder(1, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::not_holder);
+  EXPECT_EQ(unlock_guarded(host.mutex, make_holder(1, 0), host.pool, &next), UnlockAnswer::not_holder);
+}
+
+TEST(Mutex, AnExhaustedPoolChangesNothing) {
+  Host host(1);
+  Waiter next;
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  const uint32_t freed = host.pool.freed().load();
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}), LockAnswer::no_record);
+  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_NE(host.pool.freed().load(), freed) << "who waits for a record must be able to see that one is free";
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}), LockAnswer::queued);
+}
+
+TEST(Mutex, TheImpatientChangeNothingWhenTheGuardIsHeld) {
+  Host host(4);
+  Waiter next;
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, TryingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, TryingGuard{}), LockAnswer::queued);
+  ASSERT_TRUE(host.mutex.guard.try_lock(5));
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, TryingGuard{}), LockAnswer::guard_failed);
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}), UnlockAnswer::guard_failed);
+  (void)host.mutex.guard.release();
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}), UnlockAnswer::handed_over);
+}
+
+TEST(Mutex, CancelledWaitersAreSkipped) {
+  // Against a plain queue, over random streams of requests, unlocks and cancellations.
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937 random(seed);
+    Host host(16);
+    std::deque<Rank> model;  // front: the holder
+    for (int step = 0; step < 500; ++step) {
+      const Rank rank = static_cast<Rank>(random() % 12);
+      const auto found = std::find(model.begin(), model.end(), rank);
+      switch (random() % 3) {
+        case 0: {
+          if (found != model.end() && found != model.begin()) break;  // it waits: its thread cannot ask again
+          const LockAnswer answer = lock_request(host.mutex, waiter_of(rank), host.pool, SleepingGuard{});
+          ASSERT_EQ(answer, found != model.end() ? LockAnswer::recursive : model.empty() ? LockAnswer::granted : LockAnswer::queued);
+          if (found == model.end()) model.push_back(rank);
+          break;
+        }
+        case 1: {
+          Waiter next;
+          const UnlockAnswer answer = unlock(host.mutex, make_holder(rank, 0), host.pool, &next, SleepingGuard{});
+          if (model.empty() || model.front() != rank) {
+            ASSERT_EQ(answer, UnlockAnswer::not_holder);
+            break;
+          }
+          model.pop_front();
+          ASSERT_EQ(answer, model.empty() ? UnlockAnswer::released : UnlockAnswer::handed_over);
+          if (!model.empty()) { ASSERT_EQ(next.holder, make_holder(model.front(), 0)); }
+          break;
+        }
+        default: {
+          const bool waits = found != model.end() && found != model.begin();
+          ASSERT_EQ(cancel_guarded(host.mutex, make_holder(rank, 0), host.pool), waits);
+          if (waits) model.erase(found);
+        }
+      }
+    }
+  }
+}
+
+TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
+  // Grants travel through a word per thread, as they do through completion slots.
+  constexpr uint32_t thread_count = 6;
+  constexpr int rounds = 3000;
+  Host host(4);  // too few: some wait for a record now and then
+  std::atomic<uint32_t> granted[thread_count] = {};
+  uint64_t counter = 0;
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&, t] {
+      const SleepingGuard guard{t};
+      const Waiter me{make_holder(static_cast<Rank>(t), 0), {t, 0}};
+      for (int i = 0; i < rounds; ++i) {
+        for (;;) {
+          host.pool.starving().fetch_add(1);
+          const uint32_t freed = host.pool.freed().load();
+          const LockAnswer answer = lock_request(host.mutex, me, host.pool, guard);
+          if (answer == LockAnswer::no_record) futex_wait(&host.pool.freed(), freed, wait_slice_ns, Sharing::process);
+          host.pool.starving().fetch_sub(1);
+          if (answer == LockAnswer::granted) break;
+          if (answer == LockAnswer::no_record) continue;
+          ASSERT_EQ(answer, LockAnswer::queued);
+          (void)wait_until(&granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr, Sharing::process);
+          granted[t].store(0, std::memory_order_relaxed);
+          break;
+        }
+        ++counter;
+        Waiter next;
+        const UnlockAnswer answer = unlock(host.mutex, me.holder, host.pool, &next, guard);
+        if (answer == UnlockAnswer::handed_over) {
+          std::atomic<uint32_t>& word = granted[next.reply[0]];
+          word.store(1, std::memory_order_release);
+          futex_wake(&word, 1, Sharing::process);
+          if (host.pool.starving().load() != 0) futex_wake(&host.pool.freed(), 1 << 30, Sharing::process);
+        } else {
+          ASSERT_EQ(answer, UnlockAnswer::released);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter, uint64_t{thread_count} * rounds);
+  EXPECT_EQ(host.mutex.word.load(), 0u);
+}
+
+}  // namespace
+}  // namespace skerry::lock
