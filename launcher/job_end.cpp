@@ -46,6 +46,9 @@ void Job::begin_ending(int exit_status) {
   result_ = exit_status;
   tell_all(FrameWriter(FrameType::signal_rank, job::all_ranks).u32(SIGTERM).finish());
   loop_.after(grace, [this] { stop_agents(); });
+  for (auto& agent : agents_) {
+    if (!agent.link) agent_is_gone(agent);  // has no ranks to end
+  }
   loop_.after(std::chrono::milliseconds(0), [this] { check_end(); });
 }
 
@@ -98,7 +101,10 @@ void Job::check_end() {
 }
 
 void Job::finish_processes() {
-  for (auto& agent : agents_) agent_is_gone(agent);
+  for (auto& agent : agents_) {
+    agent_is_gone(agent);
+    if (!agent.link && agent.process > 0) (void)kill(agent.process, SIGTERM);  // a command that never brought an agent
+  }
   // The agents end by themselves now, and so do the commands that ran them.
   const auto deadline = EventLoop::Clock::now() + agent_exit_limit;
   const auto any_left = [this] {

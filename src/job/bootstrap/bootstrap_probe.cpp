@@ -3,7 +3,7 @@
 //   exchange        put two values (one of the largest size), fence, get everybody's, compare; also the job key
 //   finish          leave the job
 //   fence           one fence
-//   report          ask to be told of dead ranks; wait for one and print "told of D: CAUSE"
+//   report          ask to be told of dead ranks; wait for one and print "told of D: CAUSE" (prints "asked R" when all have)
 //   abort S         end the job with status S
 //   exit S          end this process at once with status S
 //   kill N          end this process by signal N
@@ -11,6 +11,7 @@
 //   only R          the following steps up to `all` are for rank R (SKERRY_RANK or, after join, the job's)
 //   not R           the same for every rank but R
 //   all             the following steps are for every rank again
+//   pid             print "pidR P": this process's id
 //   say TEXT        print TEXT
 #include <poll.h>
 #include <unistd.h>
@@ -100,6 +101,8 @@ int main(int count, char** arguments) {
     } else if (step == "report") {
       must(mine->report_failures());
       must(mine->fence());
+      std::printf("asked %d\n", mine->rank());
+      std::fflush(stdout);
       std::vector<DeadRank> dead;
       must(mine->take_events(&dead));
       while (dead.empty()) {
@@ -108,6 +111,8 @@ int main(int count, char** arguments) {
         must(mine->take_events(&dead));
       }
       std::printf("told of %d: %s\n", dead[0].rank, dead[0].cause.c_str());
+    } else if (step == "pid") {
+      std::printf("pid%d %d\n", rank(), static_cast<int>(getpid()));
     } else if (step == "hang") {
       std::fflush(stdout);
       while (true) (void)pause();

@@ -1,0 +1,248 @@
+// The launcher's pure parts: command line, placement, exchange, lines, plan.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "launcher/auth.hpp"
+#include "launcher/describe.hpp"
+#include "launcher/exchange.hpp"
+#include "launcher/options.hpp"
+#include "launcher/output.hpp"
+#include "launcher/plan.hpp"
+
+namespace skerry::launcher {
+namespace {
+
+std::string parse_error(const std::vector<std::string>& words) {
+  RunOptions options;
+  Status status = parse_run_options(words, &options);
+  Placement placement;
+  if (status.ok()) status = place(&options, "here", &placement);
+  EXPECT_FALSE(status.ok());
+  return status.message();
+}
+
+TEST(RunOptions, EverySpellingIsUnderstoodAndTheProgramsArgumentsAreLeftAlone) {
+  RunOptions options;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"-n", "4", "--nodes=2", "-l", "--env", "A=b", "--bind", "core", "prog", "-n", "9"}, &options).ok());
+  EXPECT_EQ(options.ranks, 4);
+  EXPECT_EQ(options.nodes, 2);
+  EXPECT_TRUE(options.prefix);
+  EXPECT_EQ(options.bind, Bind::core);
+  EXPECT_EQ(options.environment, std::vector<std::string>{"A=b"});
+  EXPECT_EQ(options.command, (std::vector<std::string>{"prog", "-n", "9"}));
+  RunOptions joined;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"-n3", "--", "-odd-name"}, &joined).ok());
+  EXPECT_EQ(joined.ranks, 3);
+  EXPECT_EQ(joined.command, std::vector<std::string>{"-odd-name"});
+}
+
+TEST(RunOptions, AMistakeIsNamedWithItsRemedy) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
+      {{"--node", "2", "x"}, "did you mean --nodes"},
+      {{"-n", "0", "x"}, "at least 1, not \"0\""},
+      {{"-n", "4x", "x"}, "not \"4x\""},
+      {{"-n"}, "needs a value"},
+      {{"-n", "2"}, "no program to run"},
+      {{"x"}, "how many ranks"},
+      {{"-n", "2", "--nodes", "3", "x"}, "--nodes 2 or fewer"},
+      {{"-n", "2", "--bind", "socket", "x"}, "\"none\" or \"core\""},
+      {{"--hosts", "a:b", "x"}, "host \"a:b\""},
+      {{"--hosts", "-oProxyCommand=x", "x"}, "may not begin"},
+      {{"--hosts", "a:1,b:1", "-n", "3", "x"}, "only 2 slots"},
+      {{"--hosts", "a:3,b:1", "--nodes", "2", "x"}, "would put ranks 2 and 3 of hosts a and b on one node"},
+      {{"-l=yes", "-n", "1", "x"}, "unknown option"},
+      {{"--prefix=yes", "-n", "1", "x"}, "takes no value"},
+      {{"--env", "=1", "-n", "1", "x"}, "--env needs"},
+  };
+  for (const auto& [words, expected] : mistakes) {
+    const std::string message = parse_error(words);
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+  }
+}
+
+TEST(Placement, HostsAreFilledInOrderAndEachIsANode) {
+  RunOptions options;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b,a:1,[fe80::1]:2", "-n", "5", "x"}, &options).ok());
+  Placement placement;
+  ASSERT_TRUE(place(&options, "here", &placement).ok());
+  ASSERT_EQ(placement.hosts.size(), 3u);
+  EXPECT_EQ(placement.hosts[0].host, "a");
+  EXPECT_EQ(placement.hosts[0].ranks.size(), 3u);
+  EXPECT_EQ(placement.hosts[1].ranks[0].rank, 3u);
+  EXPECT_EQ(placement.hosts[2].host, "fe80::1");
+  EXPECT_EQ(placement.hosts[2].ranks[0].node, 2u);
+  EXPECT_EQ(placement.nodes, 3);
+}
+
+TEST(Placement, VirtualNodesDivideHosts) {
+  RunOptions options;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b:2", "--nodes", "4", "x"}, &options).ok());
+  Placement placement;
+  ASSERT_TRUE(place(&options, "here", &placement).ok());
+  EXPECT_EQ(options.ranks, 4);
+  EXPECT_EQ(placement.hosts[1].ranks[1].node, 3u);
+}
+
+TEST(HostFile, BothSpellingsAndComments) {
+  std::vector<Host> hosts;
+  ASSERT_TRUE(parse_hostfile("# cluster\na slots=4\n\nb:2  # slow\nc\n", &hosts).ok());
+  ASSERT_EQ(hosts.size(), 3u);
+  EXPECT_EQ(hosts[0].slots, 4);
+  EXPECT_EQ(hosts[1].slots, 2);
+  EXPECT_EQ(hosts[2].slots, 1);
+  EXPECT_FALSE(parse_hostfile("a cores=4\n", &hosts).ok());
+  std::vector<Host> none;
+  EXPECT_FALSE(parse_hostfile("# nothing\n", &none).ok());
+}
+
+std::vector<std::byte> some_bytes() { return std::vector<std::byte>(3, std::byte{1}); }
+
+TEST(Exchange, AFenceIsDoneWhenAllAreInIt) {
+  Exchange exchange(2);
+  ASSERT_TRUE(exchange.hello(0).ok());
+  ASSERT_TRUE(exchange.put(0, "k", some_bytes()).ok());
+  ASSERT_TRUE(exchange.fence(0).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::none);
+  ASSERT_TRUE(exchange.hello(1).ok());
+  ASSERT_TRUE(exchange.fence(1).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::fence_done);
+  EXPECT_EQ(exchange.advance(), Exchange::Event::none);
+  EXPECT_TRUE(exchange.get(0, "k").has_value());
+  EXPECT_FALSE(exchange.get(1, "k").has_value());
+  EXPECT_FALSE(exchange.get(7, "k").has_value());
+}
+
+TEST(Exchange, ACompletedFinishForgetsValuesAndLetsRanksJoinAgain) {
+  Exchange exchange(1);
+  ASSERT_TRUE(exchange.hello(0).ok());
+  ASSERT_TRUE(exchange.put(0, "k", some_bytes()).ok());
+  ASSERT_TRUE(exchange.finish(0).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::finish_done);
+  EXPECT_EQ(exchange.epoch(), 1u);
+  EXPECT_FALSE(exchange.joined(0));
+  EXPECT_FALSE(exchange.get(0, "k").has_value());
+  EXPECT_TRUE(exchange.hello(0).ok());
+}
+
+TEST(Exchange, ARankMayNotDoTwoThingsAtOnce) {
+  Exchange exchange(2);
+  EXPECT_FALSE(exchange.put(0, "k", some_bytes()).ok());  // before hello
+  ASSERT_TRUE(exchange.hello(0).ok());
+  EXPECT_FALSE(exchange.hello(0).ok());
+  EXPECT_FALSE(exchange.put(0, "Bad Key", some_bytes()).ok());
+  ASSERT_TRUE(exchange.fence(0).ok());
+  EXPECT_FALSE(exchange.fence(0).ok());
+  EXPECT_FALSE(exchange.finish(0).ok());
+}
+
+TEST(Exchange, AFenceIsStuckWhenARankWentWithoutJoining) {
+  Exchange exchange(3);
+  ASSERT_TRUE(exchange.hello(0).ok());
+  exchange.gone(2, false);
+  EXPECT_FALSE(exchange.stuck().has_value());  // nobody waits yet
+  ASSERT_TRUE(exchange.fence(0).ok());
+  const auto stuck = exchange.stuck();
+  ASSERT_TRUE(stuck.has_value());
+  EXPECT_EQ(stuck->waiting, 0u);
+  EXPECT_EQ(stuck->gone, 2u);
+}
+
+TEST(Exchange, ToleratedDeathsAreNotWaitedFor) {
+  Exchange exchange(3);
+  for (const uint32_t rank : {0u, 1u, 2u}) ASSERT_TRUE(exchange.hello(rank).ok());
+  ASSERT_TRUE(exchange.fence(0).ok());
+  ASSERT_TRUE(exchange.fence(1).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::none);
+  exchange.gone(2, true);
+  EXPECT_EQ(exchange.advance(), Exchange::Event::fence_done);
+  EXPECT_FALSE(exchange.stuck().has_value());
+}
+
+TEST(LineCutter, LinesComeWholeAndPartialsWait) {
+  LineCutter lines("[1] ");
+  std::string out;
+  lines.add("ab", &out);
+  EXPECT_EQ(out, "");
+  EXPECT_TRUE(lines.has_partial());
+  lines.add("c\nd\n\nef", &out);
+  EXPECT_EQ(out, "[1] abc\n[1] d\n[1] \n");
+  lines.flush(&out);
+  EXPECT_TRUE(lines.mid_line());
+  lines.add("g\nh\n", &out);
+  EXPECT_EQ(out, "[1] abc\n[1] d\n[1] \n[1] efg\n[1] h\n");
+}
+
+TEST(LineCutter, WithoutAPrefixBytesPassUnchanged) {
+  std::mt19937 random(1);
+  LineCutter lines("");
+  std::string in, out;
+  for (int i = 0; i < 2000; ++i) {
+    std::string part(random() % 300, 'x');
+    for (auto& c : part) c = static_cast<char>(random() % 12 == 0 ? '\n' : random());
+    in += part;
+    lines.add(part, &out);
+    if (random() % 10 == 0) lines.flush(&out);
+  }
+  lines.flush(&out);
+  EXPECT_EQ(in, out);
+}
+
+Plan some_plan() {
+  Plan plan;
+  plan.size = 3;
+  plan.nodes = 2;
+  plan.input = Input::piped;
+  plan.directory = "/tmp";
+  plan.command = {"prog", "", "a b"};
+  plan.environment = {"A=1"};
+  plan.ranks = {{1, 0}, {2, 1}};
+  return plan;
+}
+
+Status decode_bytes(const std::vector<std::byte>& bytes, Plan* plan) {
+  job::FrameBuffer buffer(job::max_link_payload);
+  buffer.append(bytes);
+  std::optional<job::Frame> frame;
+  SKERRY_TRY(buffer.next(&frame));
+  if (!frame) return error(Code::network, "incomplete");
+  return decode(*frame, plan);
+}
+
+TEST(Plan, SurvivesTheWire) {
+  Plan plan;
+  ASSERT_TRUE(decode_bytes(encode(some_plan()), &plan).ok());
+  EXPECT_EQ(plan.command, some_plan().command);
+  EXPECT_EQ(plan.environment, some_plan().environment);
+  EXPECT_EQ(plan.directory, "/tmp");
+  EXPECT_EQ(plan.input, Input::piped);
+  ASSERT_EQ(plan.ranks.size(), 2u);
+  EXPECT_EQ(plan.ranks[1].node, 1u);
+}
+
+TEST(Plan, DamagedPlansAreRefusedOrHarmless) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20000; ++round) {
+    auto bytes = encode(some_plan());
+    for (int change = 0; change < 3; ++change) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    Plan plan;
+    if (!decode_bytes(bytes, &plan).ok()) continue;
+    ASSERT_FALSE(plan.command.empty());
+    for (const auto& planned : plan.ranks) ASSERT_LT(planned.rank, plan.size);
+  }
+}
+
+TEST(Proof, DependsOnKeySideAgentAndBothNonces) {
+  const Key key = random_key();
+  const Nonce a = random_nonce(), b = random_nonce();
+  const Proof proof = prove(key, "agent", 1, a, b);
+  EXPECT_TRUE(same(proof, prove(key, "agent", 1, a, b)));
+  EXPECT_FALSE(same(proof, prove(random_key(), "agent", 1, a, b)));
+  EXPECT_FALSE(same(proof, prove(key, "launcher", 1, a, b)));
+  EXPECT_FALSE(same(proof, prove(key, "agent", 2, a, b)));
+  EXPECT_FALSE(same(proof, prove(key, "agent", 1, b, a)));
+  EXPECT_FALSE(same(epoch_key(key, 0), epoch_key(key, 1)));
+}
+
+}  // namespace
+}  // namespace skerry::launcher
