@@ -110,6 +110,7 @@ def all_rows() -> list[Row]:
         Row("idle_job.10_s", ("idle", "idle_ms"), "ms", 1, sense="<=", bound=20, relative=False),
         Row("array.get_10x10.cpp", ("array", "array_get_10x10"), "us", 1e-3, sense="<=", bound=0.25, relative=False),
         Row("array.get_10x10.python", ("python", "array_get_10x10"), "us", 1e-3, sense="<=", bound=2, relative=False),
+        Row("array.get_10x10.python_out", ("python", "array_get_10x10_out"), "us", 1e-3),
         Row("limit.memcpy_1m", ("memcpy", "memcpy"), "GB/s", 1),
     ] + [
         Row(f"limit.loopback_{what}.{cores}", (f"tcp_loopback.{cores}", raw), unit, 1)
