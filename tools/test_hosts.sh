@@ -1,0 +1,50 @@
+#!/bin/bash
+# test_hosts.sh: one program on separate hosts (testbed/hosts.sh; root), started by skerry, mpirun.openmpi and mpiexec.hydra.
+#   tools/test_hosts.sh [--build DIR] [--hosts N]
+# Ends with "N passed, N failed, N skipped"; status 1 if anything failed.
+set -uo pipefail
+SELF=$(realpath "$0"); TREE=$(dirname "$(dirname "$SELF")"); BUILD=$TREE/build; N=3; ARGS=("$@")
+while [ $# -gt 0 ]; do
+  case $1 in
+  --build) BUILD=$(realpath "$2"); shift 2 ;;
+  --hosts) N=$2; shift 2 ;;
+  -h|--help) sed -n '2,4s/^# //p' "$SELF"; exit 0 ;;
+  *) echo "test_hosts.sh: unknown option '$1' (see --help)" >&2; exit 2 ;;
+  esac
+done
+[ "$(id -u)" = 0 ] || { echo "test_hosts.sh: needs root to make hosts" >&2; exit 2; }
+[ -x "$BUILD/bin/host_check" ] || { echo "test_hosts.sh: no $BUILD/bin/host_check: build first" >&2; exit 2; }
+[ -n "${SKERRY_TESTBED:-}" ] || exec "$TREE/testbed/hosts.sh" run "$N" -- "$SELF" "${ARGS[@]}"
+
+HOSTS=$TREE/testbed/hosts.sh CHECK=$BUILD/bin/host_check AGENT=$SKERRY_TESTBED_AGENT
+PASSED=0 FAILED=0 SKIPPED=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+list() { local k s=; for k in $(seq "$N"); do s+=${s:+,}sk$k:$1; done; echo "$s"; }
+one() {  # one NAME COMMAND...: runs it on the launchers' host
+  local name=$1 log start; shift; log=$(mktemp); start=$(date +%s)
+  if timeout -k 5 120 "$HOSTS" exec sk0 "$@" > "$log" 2>&1 < /dev/null && grep -q '^host_check: .* ok$' "$log"; then
+    PASSED=$((PASSED + 1)); echo "ok      $name ($(($(date +%s) - start)) s): $(grep -m1 '^host_check:' "$log")"
+  else
+    FAILED=$((FAILED + 1)); echo "FAILED  $name"; sed 's/^/        /' "$log" | tail -25
+  fi
+  rm -f "$log"
+}
+skip() { SKIPPED=$((SKIPPED + 1)); echo "skipped $1: $2"; }
+
+for each in 1 2; do
+  total=$((N * each))
+  one "skerry, $each a host" "$BUILD/bin/skerry" run -n $total --hosts "$(list $each)" --agent "$AGENT" "$CHECK" 2 $total "$N"
+  if command -v mpirun.openmpi > /dev/null; then
+    one "mpirun.openmpi, $each a host" mpirun.openmpi --mca plm rsh --mca plm_rsh_agent "$AGENT" --mca plm_rsh_no_tree_spawn 1 --host "$(list $each)" -n $total \
+      --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 --bind-to none --oversubscribe "$CHECK" 2 $total "$N"
+  else
+    skip "mpirun.openmpi, $each a host" "not installed (openmpi-bin)"
+  fi
+  if command -v mpiexec.hydra > /dev/null; then
+    one "mpiexec.hydra, $each a host" mpiexec.hydra -launcher ssh -launcher-exec "$AGENT" -hosts "$(list $each)" -iface skbr -n $total "$CHECK" 2 $total "$N"
+  else
+    skip "mpiexec.hydra, $each a host" "not installed (mpich)"
+  fi
+done
+echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+[ $FAILED = 0 ]
