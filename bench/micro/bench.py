@@ -55,7 +55,7 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
             runner.array()
         for cores in ("one_core", "two_cores"):
             if want(f"tcp.{cores}"):
-                runner.tcp(cores, "pingpong,stream,stream_back,stream_window,frames,connect,overlap")
+                runner.tcp(cores, "pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap")
             if want(f"remote.{cores}"):
                 runner.skerry("remote", f"remote.{cores}", nodes=2, cores=cores, per_host=(1, 1))
             if want(f"ofi.{cores}"):

@@ -120,6 +120,6 @@ def all_rows() -> list[Row]:
     ] + [
         Row(f"limit.hosts_{what}.{cores}", (f"tcp.{cores}", raw), unit, 1)
         for cores in ("one_core", "two_cores")
-        for what, raw, unit in (("stream_1m_back", "stream_back", "GB/s"), ("stream_1m_window_2", "stream_window", "GB/s"), ("connect", "connect", "us"),
+        for what, raw, unit in (("stream_1m_back", "stream_back", "GB/s"), ("stream_1m_window_2", "stream_window", "GB/s"), ("frames_of_96_B", "frames_own", "M/s"), ("connect", "connect", "us"),
                                 ("close", "close", "us"))
     ] + [Row(f"limit.loopback_libfabric_ping_pong.{cores}", (f"ofi_loopback.{cores}", "ofi_pingpong"), "us", 1) for cores in ("one_core", "two_cores")]

@@ -3,8 +3,8 @@
 //                                            computes all the time
 //   limit_tcp measure --host A --port P [--cpu N] [--rows LIST]
 // Rows: pingpong (8 B there and back), stream (1 MiB blocks, each acknowledged before the next; best settings found), stream_back (the same towards
-// the client: 8 B request, 1 MiB back), stream_window (two blocks in flight), frames (8 B payload behind a header of --header bytes in batches of 64 KiB,
-// each payload copied to its place by the server), connect (connect + first byte back), close, overlap (1 MiB received by a helper thread while the
+// the client: 8 B request, 1 MiB back), stream_window (two blocks in flight), frames (8 B payload behind a 16 B header in batches of 64 KiB, each
+// payload copied to its place by the server), frames_own (the same behind 88 B, as large as a frame of Skerry), connect (connect + first byte back), close, overlap (1 MiB received by a helper thread while the
 // main thread computes as long as the transfer takes alone).
 #include <poll.h>
 
@@ -115,7 +115,7 @@ class Client {
  public:
   Client(const bench::Arguments& arguments)
       : host_(arguments.text("--host", "127.0.0.1")), port_(static_cast<uint16_t>(arguments.number("--port", 0))),
-        header_bytes_(static_cast<uint32_t>(arguments.number("--header", 16))), cpu_(static_cast<int>(arguments.number("--cpu", -1))) {}
+        cpu_(static_cast<int>(arguments.number("--cpu", -1))) {}
 
   void ping_pong() {
     const int fd = open('p');
@@ -154,8 +154,8 @@ class Client {
     bench::report("stream_back", best, "GB/s");
   }
 
-  void frames() {
-    const uint32_t frame_bytes = header_bytes_ + payload_bytes;
+  void frames(const char* row, uint32_t header_bytes) {
+    const uint32_t frame_bytes = header_bytes + payload_bytes;
     double best = 0;
     for (const uint32_t buffer_bytes : {0u, 1u << 20}) {
       const int fd = open('f', 0, buffer_bytes, frame_bytes);
@@ -169,7 +169,7 @@ class Client {
             const uint64_t offset = (i * 8) & 0xffff;
             std::memcpy(frame, &offset, sizeof offset);
             ++value;
-            std::memcpy(frame + header_bytes_, &value, sizeof value);
+            std::memcpy(frame + header_bytes, &value, sizeof value);
           }
           bench::send_all(fd, batch.data(), batch.size());
         }
@@ -180,7 +180,7 @@ class Client {
       best = std::max(best, static_cast<double>(per_batch) / ns * 1e3);
       close(fd);
     }
-    bench::report("frames", best, "M/s");
+    bench::report(row, best, "M/s");
   }
 
   void connect_close() {
@@ -259,7 +259,6 @@ class Client {
 
   std::string host_;
   uint16_t port_;
-  uint32_t header_bytes_;
   int cpu_;
 };
 
@@ -270,7 +269,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "serve") return run_server(arguments);
   if (argc < 2 || std::string(argv[1]) != "measure") {
     std::puts("limit_tcp serve [--cpu N] [--busy]\n"
-              "limit_tcp measure --host A --port P [--cpu N] [--header 16] [--rows pingpong,stream,stream_back,stream_window,frames,connect,overlap]");
+              "limit_tcp measure --host A --port P [--cpu N] [--rows pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap]");
     return argc > 1 && arguments.has("--help") ? 0 : 2;
   }
   bench::pin(static_cast<int>(arguments.number("--cpu", -1)));
@@ -281,7 +280,8 @@ int main(int argc, char** argv) {
   if (wanted("stream")) client.stream();
   if (wanted("stream_back")) client.stream_back();
   if (wanted("stream_window")) client.stream_window();
-  if (wanted("frames")) client.frames();
+  if (wanted("frames")) client.frames("frames", 16);
+  if (wanted("frames_own")) client.frames("frames_own", 88);
   if (wanted("connect")) client.connect_close();
   if (wanted("overlap")) client.overlap();
 }
