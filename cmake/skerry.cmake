@@ -9,7 +9,7 @@ endif()
 target_include_directories(skerry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(skerry_flags INTERFACE Threads::Threads)
 if(SKERRY_SANITIZE)
-  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE} -fno-omit-frame-pointer -g)
+  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   target_link_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE})
 endif()
 

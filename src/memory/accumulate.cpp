@@ -82,7 +82,7 @@ struct Job {
     const uint64_t element = element_bytes(type);
     while (bytes > 0) {
       const uint64_t in_stripe = std::min(bytes, stripe_bytes - offset % stripe_bytes);
-      uint64_t now = in_stripe - in_stripe % element;
+      uint64_t now = in_stripe & ~(element - 1);  // element sizes are powers of two
       LockResult result;
       if (now == 0) [[unlikely]] {
         now = element;

@@ -15,11 +15,14 @@
 namespace skerry::memory {
 namespace {
 
-// Integers are added as unsigned: they wrap.
+// Wrapped, because a deduced pointer type would lose the attributes. Integers are added as unsigned: they wrap.
 template <class T>
-struct Storage {
-  typedef T Aligned __attribute__((may_alias));
-  typedef T Unaligned __attribute__((may_alias, aligned(1)));
+struct __attribute__((may_alias)) Aligned {
+  T value;
+};
+template <class T>
+struct __attribute__((may_alias, packed)) Unaligned {
+  T value;
 };
 
 // Plain in the product, so that loops vectorise; shown to ThreadSanitizer as atomic (see copy_long).
@@ -44,33 +47,33 @@ inline T part(const Scale& scale, size_t index) {
 
 #define SKERRY_ADD(name, T)                                                                         \
   SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale&) {         \
-    auto* __restrict to = reinterpret_cast<Storage<T>::Aligned*>(y);                                \
-    const auto* __restrict from = reinterpret_cast<const Storage<T>::Unaligned*>(x);                \
+    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                         \
+    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                         \
     const uint64_t count = bytes / sizeof(T);                                                       \
-    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i], from[i]);                                \
+    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i].value, from[i].value);                    \
   }
 
 #define SKERRY_ADD_SCALED(name, T)                                                                  \
   SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale) {   \
-    auto* __restrict to = reinterpret_cast<Storage<T>::Aligned*>(y);                                \
-    const auto* __restrict from = reinterpret_cast<const Storage<T>::Unaligned*>(x);                \
+    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                         \
+    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                         \
     const T a = part<T>(scale, 0);                                                                  \
     const uint64_t count = bytes / sizeof(T);                                                       \
-    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i], a * from[i]);                            \
+    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i].value, a * from[i].value);                \
   }
 
 #define SKERRY_ADD_SCALED_COMPLEX(name, T)                                                          \
   SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale) {   \
-    auto* __restrict to = reinterpret_cast<Storage<T>::Aligned*>(y);                                \
-    const auto* __restrict from = reinterpret_cast<const Storage<T>::Unaligned*>(x);                \
+    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                         \
+    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                         \
     const T re = part<T>(scale, 0);                                                                 \
     const T im = part<T>(scale, 1);                                                                 \
     const uint64_t count = bytes / sizeof(T);                                                       \
     for (uint64_t i = 0; i < count; i += 2) {                                                       \
-      const T x_re = from[i];                                                                       \
-      const T x_im = from[i + 1];                                                                   \
-      add_to<T>(&to[i], re * x_re - im * x_im);                                                     \
-      add_to<T>(&to[i + 1], re * x_im + im * x_re);                                                 \
+      const T x_re = from[i].value;                                                                 \
+      const T x_im = from[i + 1].value;                                                             \
+      add_to<T>(&to[i].value, re * x_re - im * x_im);                                               \
+      add_to<T>(&to[i + 1].value, re * x_im + im * x_re);                                           \
     }                                                                                               \
   }
 

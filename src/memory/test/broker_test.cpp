@@ -1,0 +1,366 @@
+// The broker and its members: as threads of one process (one mapping for all) and as forked processes (a mapping each).
+#include "memory/broker.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "memory/apply.hpp"
+#include "memory/control.hpp"
+
+namespace skerry::memory {
+namespace {
+
+constexpr int64_t patience_ns = 30'000'000'000;
+
+std::array<std::byte, 16> token_of(int seed) {
+  std::array<std::byte, 16> token{};
+  token[0] = static_cast<std::byte>(seed);
+  return token;
+}
+
+// A broker with a thread that serves it, as the data server does.
+class ServedBroker {
+ public:
+  explicit ServedBroker(uint32_t max_pending = 64) {
+    static int count = 0;
+    Broker::Options options;
+    options.job_tag = concat("test-", getpid(), "-", ++count);
+    options.token = token_of(1);
+    options.max_pending = max_pending;
+    const Status status = Broker::create(options, &broker);
+    EXPECT_TRUE(status.ok()) << status.message();
+    stop_ = eventfd(0, EFD_CLOEXEC);
+    thread_ = std::thread([this] {
+      for (;;) {
+        pollfd watched[2] = {{broker->fd(), POLLIN, 0}, {stop_, POLLIN, 0}};
+        poll(watched, 2, -1);
+        if (watched[1].revents != 0) return;
+        broker->on_readable_owner();
+      }
+    });
+  }
+  ~ServedBroker() { stop(); }
+  void stop() {  // afterwards the broker may be looked at
+    if (!thread_.joinable()) return;
+    const uint64_t one = 1;
+    EXPECT_EQ(write(stop_, &one, 8), 8);
+    thread_.join();
+    close(stop_);
+  }
+  std::unique_ptr<Broker> broker;
+
+ private:
+  int stop_ = -1;
+  std::thread thread_;
+};
+
+AttachRequest request_of(SegmentId id, const SegmentPlan& plan, std::span<const uint64_t> bytes, uint32_t index) {
+  AttachRequest request;
+  request.id = id;
+  request.total_bytes = plan.total_bytes;
+  request.members = static_cast<uint32_t>(bytes.size());
+  request.own_offset = plan.offsets[index];
+  request.own_bytes = round_up(bytes[index], page_bytes);
+  return request;
+}
+
+int count_open_files() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+int count_memfd_maps() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:skerry") != std::string::npos;
+  return count;
+}
+
+TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
+  ServedBroker served;
+  const SegmentId id{0, 1};
+  const uint64_t bytes[] = {10'000, 0, 5'000'000};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  std::byte* bases[3] = {};
+  std::unique_ptr<NodeMemory> members[3];
+  std::vector<std::thread> threads;
+  const int files_before = count_open_files();
+  for (uint32_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      members[i] = make_node_memory(served.broker->address(), true);
+      const Status status = members[i]->attach(request_of(id, plan, bytes, i), patience_ns, &bases[i]);
+      ASSERT_TRUE(status.ok()) << status.message();
+      LocalSegment(bases[i], id).publish(i, 3, static_cast<Rank>(10 + 2 * i), plan.offsets[i], bytes[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(count_open_files(), files_before) << "descriptors are closed after mapping";
+  EXPECT_EQ(bases[0], bases[1]);
+  EXPECT_EQ(bases[0], bases[2]);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(bases[0]) % huge_page_bytes, 0u) << "large segments may use huge pages";
+  EXPECT_EQ(count_memfd_maps(), 1);
+
+  const LocalSegment segment(bases[1], id);
+  Region region;
+  ASSERT_TRUE(segment.find(14, &region));
+  EXPECT_EQ(region.bytes, 5'000'000u);
+  EXPECT_EQ(region.base, bases[0] + plan.offsets[2]);
+  EXPECT_EQ(region.base[4'999'999], std::byte{0});
+  ASSERT_TRUE(segment.find(12, &region));
+  EXPECT_EQ(region.base, nullptr);
+  EXPECT_FALSE(segment.find(11, &region));
+  EXPECT_FALSE(segment.find(16, &region));
+  uint64_t offset = 0;
+  const auto address = reinterpret_cast<uint64_t>(bases[0] + plan.offsets[0]);
+  ASSERT_TRUE(segment.find_address(10, address + 9'999, &offset));
+  EXPECT_EQ(offset, 9'999u);
+  EXPECT_FALSE(segment.find_address(10, address + 10'000, &offset));
+  EXPECT_FALSE(segment.find_address(10, address - 1, &offset));
+
+  EXPECT_EQ(members[0]->attach(request_of(id, plan, bytes, 0), patience_ns, &bases[0]).code(), Code::invalid) << "attached twice";
+  for (auto& member : members) EXPECT_TRUE(member->detach(id).ok());
+  EXPECT_EQ(members[0]->detach(id).code(), Code::freed);
+  EXPECT_EQ(count_memfd_maps(), 0);
+  served.stop();
+  EXPECT_EQ(served.broker->segments_owner(), 0u);
+  EXPECT_FALSE(served.broker->find_owner(id));
+}
+
+TEST(Broker, RefusesWhatMakesNoSense) {
+  ServedBroker served;
+  auto a = make_node_memory(served.broker->address(), false);
+  auto b = make_node_memory(served.broker->address(), false);
+  std::byte* base = nullptr;
+  AttachRequest request{{0, 1}, 8192, 2, 0, 4096};
+  ASSERT_TRUE(a->attach(request, patience_ns, &base).ok());
+  request.total_bytes = 12288;
+  const Status disagree = b->attach(request, patience_ns, &base);
+  EXPECT_EQ(disagree.code(), Code::invalid);
+  EXPECT_NE(disagree.message().find("12288"), std::string::npos) << disagree.message();
+  // Expect: the failure left nothing behind, so that the right request still works.
+  request.total_bytes = 8192;
+  EXPECT_TRUE(b->attach(request, patience_ns, &base).ok());
+  auto c = make_node_memory(served.broker->address(), false);
+  EXPECT_EQ(c->attach(request, patience_ns, &base).code(), Code::invalid) << "a third of two";
+  EXPECT_EQ(c->attach({{0, 2}, 1000, 1, 0, 0}, patience_ns, &base).code(), Code::invalid) << "not whole pages";
+  EXPECT_EQ(c->attach({{0, 3}, uint64_t{1} << 60, 1, 0, 0}, patience_ns, &base).code(), Code::no_memory) << "more than address space";
+  EXPECT_TRUE(a->detach({0, 1}).ok());
+  EXPECT_TRUE(b->detach({0, 1}).ok());
+}
+
+TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
+  ServedBroker served(8);
+  BrokerAddress wrong = served.broker->address();
+  wrong.token = token_of(2);
+  std::byte* base = nullptr;
+  EXPECT_EQ(make_node_memory(wrong, false)->attach({{0, 1}, 4096, 1, 0, 0}, patience_ns, &base).code(), Code::peer_dead);
+
+  std::vector<int> silent;
+  for (int i = 0; i < 50; ++i) {  // more than it keeps
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string& name = served.broker->address().name;
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())), 0);
+    if (i % 3 == 0) { ASSERT_GT(send(fd, "garbage", 7, MSG_NOSIGNAL), 0); }
+    silent.push_back(fd);
+  }
+  auto member = make_node_memory(served.broker->address(), false);
+  const Status status = member->attach({{0, 1}, 4096, 1, 0, 4096}, patience_ns, &base);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(member->detach({0, 1}).ok());
+  for (const int fd : silent) close(fd);
+  served.stop();
+  EXPECT_GE(served.broker->strangers_refused_owner(), 1u);
+}
+
+TEST(Broker, AGoneOrSilentBrokerIsAnErrorNotAHang) {
+  std::byte* base = nullptr;
+  std::unique_ptr<Broker> broker;
+  Broker::Options options;
+  options.job_tag = concat("silent-", getpid());
+  ASSERT_TRUE(Broker::create(options, &broker).ok());
+  auto member = make_node_memory(broker->address(), false);
+  // Nobody serves it: the time given passes; the job ends; then it goes away for good.
+  EXPECT_EQ(member->attach({{0, 1}, 4096, 1, 0, 0}, 5'000'000, &base).code(), Code::timeout);
+  std::atomic<uint32_t> abort{1};
+  member->watch_abort(&abort);
+  EXPECT_EQ(member->attach({{0, 1}, 4096, 1, 0, 0}, -1, &base).code(), Code::peer_dead);
+  member->watch_abort(nullptr);
+  broker.reset();
+  const Status status = member->attach({{0, 1}, 4096, 1, 0, 0}, -1, &base);
+  EXPECT_EQ(status.code(), Code::peer_dead);
+  EXPECT_NE(status.message().find("leader"), std::string::npos) << status.message();
+}
+
+TEST(Broker, TwoBrokersOfOneNameIsAnError) {
+  std::unique_ptr<Broker> first;
+  std::unique_ptr<Broker> second;
+  Broker::Options options;
+  options.job_tag = concat("twice-", getpid());
+  ASSERT_TRUE(Broker::create(options, &first).ok());
+  EXPECT_EQ(Broker::create(options, &second).code(), Code::network);
+  options.node = 1;  // another virtual node of the same job on this host
+  EXPECT_TRUE(Broker::create(options, &second).ok());
+}
+
+#if !defined(__SANITIZE_THREAD__)  // a forked child of a process with threads is beyond ThreadSanitizer
+// Runs `body` in a child; its return value is the exit status.
+pid_t run_child(const std::function<int()>& body) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(body());
+  return pid;
+}
+
+int status_of(pid_t pid) {
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+TEST(Processes, ShareMemoryThroughTheBroker) {
+  ServedBroker served;
+  const BrokerAddress address = served.broker->address();
+  const SegmentId id{0, 1};
+  constexpr uint32_t members = 4;  // the barrier below counts on it
+  const uint64_t bytes[members] = {4096, 100, 3'000'000, 8};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  const ControlLayout layout = control_layout({.members = members, .slots_per_member = 4, .waiters = 16, .node_table_bytes = 100});
+  std::vector<pid_t> children;
+  for (uint32_t i = 0; i < members; ++i) {
+    children.push_back(run_child([&, i]() -> int {
+      const int inherited_maps = count_memfd_maps();  // of the broker in our parent, depending on when we were forked
+      auto memory = make_node_memory(address, true);
+      std::byte* control_base = nullptr;
+      if (!memory->attach({{0, 0}, layout.total_bytes, members, 0, 0}, patience_ns, &control_base).ok()) return 1;
+      const Control control(control_base, layout);
+      if (i == 0) control.initialise();
+      std::byte* base = nullptr;
+      if (!memory->attach(request_of(id, plan, bytes, i), patience_ns, &base).ok()) return 2;
+      LocalSegment segment(base, id);
+      segment.publish(i, members, static_cast<Rank>(i), plan.offsets[i], bytes[i]);
+      // A barrier of this test's own, in the node table.
+      auto& arrived = *reinterpret_cast<std::atomic<uint32_t>*>(control.node_table());
+      const auto barrier = [&](uint32_t round) {
+        arrived.fetch_add(1);
+        futex_wake(&arrived, 1 << 30, Sharing::node);
+        return wait_until(&arrived, [round](uint32_t v) { return v >= round * 4; }, deadline_after(patience_ns), nullptr, Sharing::node) ==
+               WaitResult::reached;
+      };
+      if (!barrier(1) || !control.matches()) return 3;
+      const Stripes stripes(control.stripes(), i, control.watch(), Sharing::node);
+      Region target;
+      if (!segment.find(3, &target) || target.bytes != 8) return 4;
+      for (int round = 0; round < 1000; ++round) {
+        uint64_t old = 0;
+        if (rmw(target, 0, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old) != LockResult::locked) return 5;
+      }
+      if (!barrier(2)) return 6;
+      uint64_t sum = 0;
+      get(&sum, target.base, 8);
+      if (sum != 1000 * members) return 7;
+      if (!barrier(3)) return 8;
+      if (count_memfd_maps() != inherited_maps + 2) return 9;
+      if (!memory->detach(id).ok() || !memory->detach({0, 0}).ok() || count_memfd_maps() != inherited_maps) return 10;
+      return 0;
+    }));
+  }
+  for (const pid_t pid : children) EXPECT_EQ(status_of(pid), 0);
+  served.stop();
+  EXPECT_EQ(served.broker->segments_owner(), 0u);
+}
+
+TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
+  const ControlLayout layout = control_layout({.members = 2});
+  void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  const Control control(static_cast<std::byte*>(shared), layout);
+  control.initialise();
+  std::vector<std::byte> slice(4096);
+  const Region region{slice.data(), slice.size(), stripe_seed({0, 1}, 0), Kind::node_shared};
+  const uint32_t index = stripe_index(region.seed, 0);
+
+  const pid_t victim = run_child([&]() -> int {
+    const Stripes stripes(control.stripes(), 1, control.watch(), Sharing::node);
+    if (stripes.lock(index, Patience::wait) != LockResult::locked) return 1;
+    raise(SIGKILL);
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status_of(victim)));
+  // Expect: while nobody has noticed the death, the server sees a busy stripe and the patient keep waiting, ...
+  const OwnerWatch watch = control.watch();
+  const Stripes stripes(control.stripes(), 0, watch, Sharing::node);
+  EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::busy);
+  // ... and once the launcher has told, a sleeper finds it without being woken.
+  std::thread undertaker([&] { control.member(1).state.store(static_cast<uint32_t>(MemberState::dead), std::memory_order_release); });
+  uint64_t old = 0;
+  EXPECT_EQ(rmw(region, 8, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old), LockResult::owner_dead);
+  undertaker.join();
+  EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::owner_dead);
+  const Status status = stripes.explain(LockResult::owner_dead, index);
+  EXPECT_EQ(status.code(), Code::peer_dead);
+  EXPECT_NE(status.message().find("process 1 "), std::string::npos) << status.message();
+  munmap(shared, layout.total_bytes);
+}
+#endif
+
+TEST(Control, KeepsTheFirstReasonToEnd) {
+  const ControlLayout layout = control_layout({.members = 1});
+  void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  const Control control(static_cast<std::byte*>(shared), layout);
+  EXPECT_FALSE(control.matches()) << "not initialised yet";
+  control.initialise();
+  EXPECT_TRUE(control.matches());
+  EXPECT_FALSE(Control(static_cast<std::byte*>(shared), control_layout({.members = 2})).matches());
+  EXPECT_FALSE(control.is_aborted());
+  EXPECT_TRUE(control.set_abort(3, -5, std::string(5000, 'x')));
+  EXPECT_FALSE(control.set_abort(4, -5, "too late"));
+  EXPECT_TRUE(control.is_aborted());
+  EXPECT_EQ(control.header().abort_rank, 3);
+  EXPECT_EQ(std::string(control.header().abort_text), std::string(1023, 'x'));
+  munmap(shared, layout.total_bytes);
+}
+
+TEST(Control, CostsWhatTheDesignAllows) {
+  // What one more rank on the node costs the node: pinned, so that nobody makes it grow without noticing.
+  const uint64_t few = control_layout({.members = 64}).total_bytes;
+  const uint64_t many = control_layout({.members = 128}).total_bytes;
+  EXPECT_EQ((many - few) / 64, sizeof(Member) + 64 * sizeof(CompletionSlot));
+}
+
+TEST(Plan, PutsEverySliceOnItsOwnPages) {
+  SegmentPlan plan;
+  const uint64_t bytes[] = {1, 0, 4096, 4097};
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  EXPECT_EQ(plan.offsets, (std::vector<uint64_t>{4096, 8192, 8192, 12288}));
+  EXPECT_EQ(plan.total_bytes, 20480u);
+  const uint64_t too_many[] = {uint64_t{1} << 62, uint64_t{1} << 62};
+  EXPECT_FALSE(plan_segment(too_many, &plan));
+  const std::vector<uint64_t> crowd(200, 8);
+  ASSERT_TRUE(plan_segment(crowd, &plan));
+  EXPECT_EQ(plan.offsets[0], 8192u) << "the header of 200 members needs two pages";
+}
+
+}  // namespace
+}  // namespace skerry::memory
