@@ -1,0 +1,587 @@
+// Arrays. The hot path is get and put of a small patch inside one block of the own node: parse the patch, ask NumPy for an empty
+// array, copy rows. It neither waits nor gives the interpreter lock away; everything else does.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "binding.hpp"
+
+namespace skpy {
+
+namespace {
+
+using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+struct Irregular {
+  std::vector<std::vector<std::int64_t>> starts;
+};
+
+// A Python Array. Never frees when collected, since only this rank knows when that is; the next array to be made frees what
+// all members have dropped (see Dropped), free() at once, and the end of the job the rest.
+struct PyArray {
+  sk::AnyArray array;
+  sk::Type type;
+  int dims;
+  std::int64_t shape[sk::max_dims];
+  std::uint64_t element_bytes;
+  PyArray(sk::AnyArray&& made);
+  ~PyArray();
+};
+
+// Arrays over all ranks that live, in the order in which all ranks made them; so position i is the same array everywhere.
+// Guarded by the interpreter lock.
+class Dropped {
+ public:
+  void add(const PyArray* array) { live_.push_back({array, {}}); }
+  void forget(const PyArray* array) {  // freed by free()
+    std::erase_if(live_, [&](const Entry& entry) { return entry.array == array; });
+  }
+  void drop(const PyArray* array, sk::AnyArray&& left) {
+    for (auto& entry : live_)
+      if (entry.array == array) {
+        entry = {nullptr, std::move(left)};
+        return;
+      }
+    left.release();  // of a smaller group: the job frees it at its end
+  }
+  // Collective over all ranks: frees those of the oldest 64 that every rank has dropped.
+  void free_common(const sk::Group& world) {
+    if (live_.empty()) return;  // alike on all ranks
+    std::int64_t mask = 0;
+    const std::size_t n = std::min<std::size_t>(live_.size(), 63);
+    for (std::size_t i = 0; i < n; ++i)
+      if (!live_[i].array) mask |= std::int64_t{1} << i;
+    std::vector<sk::AnyArray> freed;
+    {
+      nb::gil_scoped_release waits;
+      mask = world.allreduce(mask, sk::Reduction::bit_and);
+    }
+    std::vector<Entry> kept;
+    for (std::size_t i = 0; i < live_.size(); ++i) {
+      if (i < n && (mask >> i & 1)) freed.push_back(std::move(live_[i].left));
+      else kept.push_back(std::move(live_[i]));
+    }
+    live_ = std::move(kept);
+    nb::gil_scoped_release waits;
+    for (auto& array : freed) array.free();
+  }
+  void end() {  // the job has ended, and all memory with it
+    for (auto& entry : live_) entry.left.release();
+    live_.clear();
+  }
+
+ private:
+  struct Entry {
+    const PyArray* array;  // null: dropped
+    sk::AnyArray left;     // what it held, once dropped
+  };
+  std::vector<Entry> live_;
+};
+Dropped& dropped() {
+  static auto* all = new Dropped();
+  return *all;
+}
+
+PyArray::PyArray(sk::AnyArray&& made)
+    : array(std::move(made)), type(array.type()), dims(array.dims()), shape{}, element_bytes(sk::bytes_of(type)) {
+  std::copy(array.shape().begin(), array.shape().end(), shape);
+}
+PyArray::~PyArray() {
+  if (array.freed()) array.release();
+  else dropped().drop(this, std::move(array));
+}
+
+struct Request {
+  sk::Transfer transfer;
+  nb::object array, buffer;
+  std::unique_ptr<View> view;
+  bool returns_buffer;
+};
+
+// ---- patches -------------------------------------------------------------------------------------------------------------
+
+struct Selection {
+  sk::Patch patch;
+  bool dropped[sk::max_dims]{};  // chosen by an index: not a dimension of the result
+  int kept = 0;                  // dimensions of the result
+};
+
+[[noreturn]] void bad_patch(const std::string& what) {
+  throw sk::Error(SKERRY_ERR_INVALID, what + ": give slices of step 1, indices or (low, high) pairs, one per dimension");
+}
+
+void select_one(const PyArray& a, Selection& s, int d, PyObject* item) {
+  const auto k = static_cast<std::size_t>(d);
+  const std::int64_t n = a.shape[d];
+  if (PySlice_Check(item)) {
+    auto* slice = reinterpret_cast<PySliceObject*>(item);
+    const auto number = [&](PyObject* from, std::int64_t none) -> std::int64_t {
+      if (from == Py_None) return none;
+      const Py_ssize_t value = PyNumber_AsSsize_t(from, PyExc_IndexError);
+      if (value == -1 && PyErr_Occurred()) nb::raise_python_error();
+      return value < 0 ? value + n : value;
+    };
+    if (slice->step != Py_None) {
+      const Py_ssize_t step = PyNumber_AsSsize_t(slice->step, PyExc_IndexError);
+      if (step == -1 && PyErr_Occurred()) nb::raise_python_error();
+      if (step != 1)
+        throw sk::Error(SKERRY_ERR_UNSUPPORTED, "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
+                                                    ": only 1 is supported; get the whole range and slice the NumPy array");
+    }
+    s.patch.lo[k] = number(slice->start, 0);
+    s.patch.hi[k] = number(slice->stop, n);
+    ++s.kept;
+    return;
+  }
+  if (PyTuple_Check(item)) {
+    if (PyTuple_Size(item) != 2) bad_patch("a tuple of " + std::to_string(PyTuple_Size(item)) + " in dimension " + std::to_string(d));
+    s.patch.lo[k] = PyNumber_AsSsize_t(PyTuple_GetItem(item, 0), PyExc_IndexError);
+    s.patch.hi[k] = PyNumber_AsSsize_t(PyTuple_GetItem(item, 1), PyExc_IndexError);
+    if (PyErr_Occurred()) nb::raise_python_error();
+    ++s.kept;
+    return;
+  }
+  if (PyIndex_Check(item)) {
+    std::int64_t index = PyNumber_AsSsize_t(item, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) nb::raise_python_error();
+    if (index < 0) index += n;
+    s.patch.lo[k] = index;
+    s.patch.hi[k] = index + 1;
+    s.dropped[d] = true;
+    return;
+  }
+  bad_patch(nb::cast<std::string>(nb::repr(nb::handle(item))) + " in dimension " + std::to_string(d));
+}
+
+void select_all(const PyArray& a, Selection& s, int from, int to) {
+  for (int d = from; d < to; ++d) {
+    s.patch.lo[static_cast<std::size_t>(d)] = 0;
+    s.patch.hi[static_cast<std::size_t>(d)] = a.shape[d];
+    ++s.kept;
+  }
+}
+
+Selection select(const PyArray& a, nb::handle patch) {
+  Selection s;
+  s.patch.dims = a.dims;
+  if (!PyTuple_Check(patch.ptr())) {
+    if (patch.ptr() == Py_Ellipsis) {
+      select_all(a, s, 0, a.dims);
+    } else {
+      select_one(a, s, 0, patch.ptr());
+      select_all(a, s, 1, a.dims);
+    }
+    return s;
+  }
+  const auto items = static_cast<int>(PyTuple_Size(patch.ptr()));
+  int d = 0;
+  bool expanded = false;
+  for (int i = 0; i < items; ++i) {
+    PyObject* item = PyTuple_GetItem(patch.ptr(), i);
+    if (item == Py_Ellipsis) {
+      if (expanded) bad_patch("two ... in one patch");
+      expanded = true;
+      const int to = a.dims - (items - 1 - i);
+      select_all(a, s, d, to);
+      d = std::max(d, to);
+      continue;
+    }
+    if (d >= a.dims)
+      throw sk::Error(SKERRY_ERR_RANGE, "a patch of " + std::to_string(items) + " dimensions of an array of " + std::to_string(a.dims));
+    select_one(a, s, d++, item);
+  }
+  select_all(a, s, d, a.dims);
+  return s;
+}
+
+struct Strides {
+  std::int64_t bytes[sk::max_dims];
+  int n;
+  std::span<const std::int64_t> span() const { return {bytes, static_cast<std::size_t>(n)}; }
+};
+
+// Whether the buffer can serve the selection as it is; then its strides.
+bool fits(const PyArray& a, const Selection& s, const View& view, Strides& strides) {
+  if (view.type() != a.type || view.get().ndim != s.kept) return false;
+  strides.n = a.dims;
+  int axis = 0;
+  for (int d = 0; d < a.dims; ++d) {
+    strides.bytes[d] = static_cast<std::int64_t>(a.element_bytes);
+    if (s.dropped[d]) continue;
+    if (view.get().shape[axis] != s.patch.extent(d)) return false;
+    // Of a single row or column the stride says nothing.
+    if (s.patch.extent(d) > 1) strides.bytes[d] = view.get().strides[axis];
+    ++axis;
+  }
+  return strides.bytes[a.dims - 1] == static_cast<std::int64_t>(a.element_bytes);
+}
+
+std::vector<nb::ssize_t> result_shape(const PyArray& a, const Selection& s) {
+  std::vector<nb::ssize_t> shape;
+  shape.reserve(sk::max_dims);
+  for (int d = 0; d < a.dims; ++d)
+    if (!s.dropped[d]) shape.push_back(std::max<std::int64_t>(s.patch.extent(d), 0));
+  return shape;
+}
+
+[[noreturn]] void refuse_out(const PyArray& a, const Selection& s, nb::handle out) {
+  const nb::object shape = nb::getattr(out, "shape", nb::none()), dtype = nb::getattr(out, "dtype", nb::none());
+  const std::string text = "out has shape " + nb::cast<std::string>(nb::str(shape)) + " and dtype " + nb::cast<std::string>(nb::str(dtype)) +
+                           "; patch " + sk::to_string(s.patch) + " of " + sk::to_string(a.type) +
+                           " needs the same extents and dtype, a contiguous last axis and a writable buffer";
+  if (!dtype.is_none() && !dtype.equal(dtype_of(a.type))) throw_dtype(text);
+  throw sk::Error(SKERRY_ERR_INVALID, text);
+}
+
+// Copies of more than this give the interpreter lock away, though they do not wait.
+constexpr std::int64_t short_copy = 1 << 13;  // elements
+
+// Checks the patch before memory is asked for it. A patch out of range throws here.
+void check_inside(const PyArray& a, const Selection& s) {
+  for (int d = 0; d < a.dims; ++d) {
+    const auto k = static_cast<std::size_t>(d);
+    if (s.patch.lo[k] < 0 || s.patch.hi[k] < s.patch.lo[k] || s.patch.hi[k] > a.shape[d]) [[unlikely]] {
+      a.array.get(s.patch, nullptr);  // throws, and says why
+      return;
+    }
+  }
+}
+
+// ---- get -------------------------------------------------------------------------------------------------------------------
+
+nb::object element_to_python(const PyArray& a, const void* element) {
+  switch (a.type) {
+    case sk::Type::int32: return nb::int_(*static_cast<const std::int32_t*>(element));
+    case sk::Type::int64: return nb::int_(*static_cast<const std::int64_t*>(element));
+    case sk::Type::float32: return nb::float_(*static_cast<const float*>(element));
+    case sk::Type::float64: return nb::float_(*static_cast<const double*>(element));
+    case sk::Type::complex64:
+    case sk::Type::complex128: break;
+  }
+  return nb::none();
+}
+
+nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
+  const Selection s = select(a, patch);
+  check_inside(a, s);
+  if (s.kept == 0 && out.is_none()) {
+    alignas(8) char element[8];
+    if (!a.array.get_if_local(s.patch, element)) {
+      nb::gil_scoped_release waits;
+      a.array.get(s.patch, element);
+    }
+    return element_to_python(a, element);
+  }
+  nb::object result = out.is_none() ? numpy_empty(result_shape(a, s), a.type) : nb::borrow(out);
+  View view;
+  Strides strides;
+  if (!view.acquire(result, true) || !fits(a, s, view, strides)) refuse_out(a, s, out);
+  if (s.patch.elements() <= short_copy && a.array.get_if_local(s.patch, view.data(), strides.span())) return result;
+  nb::gil_scoped_release waits;
+  a.array.get(s.patch, view.data(), strides.span());
+  return result;
+}
+
+nb::object array_get_nb(nb::handle self, nb::handle patch, nb::handle out) {
+  const auto& a = nb::cast<const PyArray&>(self);
+  const Selection s = select(a, patch);
+  check_inside(a, s);
+  nb::object result = out.is_none() ? numpy_empty(result_shape(a, s), a.type) : nb::borrow(out);
+  auto view = std::make_unique<View>();
+  Strides strides;
+  if (!view->acquire(result, true) || !fits(a, s, *view, strides)) refuse_out(a, s, out);
+  sk::Transfer transfer;
+  {
+    nb::gil_scoped_release waits;
+    transfer = a.array.get_nb(s.patch, view->data(), strides.span());
+  }
+  return nb::cast(Request{std::move(transfer), nb::borrow(self), std::move(result), std::move(view), true});
+}
+
+// ---- put and acc -------------------------------------------------------------------------------------------------------------
+
+// The values as a buffer that fits: themselves if they do, else what skerry._convert makes of them (numbers, lists, broadcasts,
+// other strides). Returns what must stay alive.
+nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle values, View& view, Strides& strides) {
+  if (view.acquire(values, false) && fits(a, s, view, strides)) return nb::borrow(values);
+  view.release();
+  nb::list shape;
+  for (auto n : result_shape(a, s)) shape.append(n);
+  nb::object made = convert_function("conform")(values, dtype_of(a.type), nb::tuple(shape), sk::to_string(s.patch));
+  if (!view.acquire(made, false) || !fits(a, s, view, strides))
+    throw sk::Error(SKERRY_ERR_INTERNAL, "values for patch " + sk::to_string(s.patch) + " were converted to something that does not fit");
+  return made;
+}
+
+void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
+  const Selection s = select(a, patch);
+  check_inside(a, s);
+  View view;
+  Strides strides;
+  const nb::object held = acquire_values(a, s, values, view, strides);
+  if (s.patch.elements() <= short_copy && a.array.put_if_local(s.patch, view.data(), strides.span())) return;
+  nb::gil_scoped_release waits;
+  a.array.put(s.patch, view.data(), strides.span());
+}
+
+// One element of the array's type.
+struct Scalar {
+  alignas(8) char bytes[8];
+  Scalar(sk::Type type, nb::handle value, const char* what) {
+    const auto store = [&](auto number) { std::memcpy(bytes, &number, sizeof(number)); };
+    const bool whole = type == sk::Type::int32 || type == sk::Type::int64;
+    if (whole) {
+      const long long number = PyLong_AsLongLong(nb::int_(nb::handle(value)).ptr());
+      if (PyErr_Occurred()) nb::raise_python_error();
+      if (!value.equal(nb::int_(number)))
+        throw_dtype(std::string(what) + " " + nb::cast<std::string>(nb::repr(value)) + " is not a whole number, the array is of " + sk::to_string(type));
+      if (type == sk::Type::int64) store(static_cast<std::int64_t>(number));
+      else if (number == static_cast<std::int32_t>(number)) store(static_cast<std::int32_t>(number));
+      else throw sk::Error(SKERRY_ERR_INVALID, std::string(what) + " " + std::to_string(number) + " does not fit int32");
+      return;
+    }
+    const double number = PyFloat_AsDouble(value.ptr());
+    if (number == -1 && PyErr_Occurred()) nb::raise_python_error();
+    if (type == sk::Type::float32) store(static_cast<float>(number));
+    else store(number);
+  }
+};
+
+void array_acc(const PyArray& a, nb::handle patch, nb::handle values, nb::handle alpha) {
+  const Selection s = select(a, patch);
+  check_inside(a, s);
+  const Scalar factor(a.type, alpha, "alpha");
+  View view;
+  Strides strides;
+  const nb::object held = acquire_values(a, s, values, view, strides);
+  nb::gil_scoped_release waits;
+  a.array.acc(s.patch, view.data(), factor.bytes, strides.span());
+}
+
+nb::object array_write_nb(nb::handle self, nb::handle patch, nb::handle values, nb::handle alpha) {
+  const auto& a = nb::cast<const PyArray&>(self);
+  const Selection s = select(a, patch);
+  check_inside(a, s);
+  std::optional<Scalar> factor;
+  if (alpha.is_valid()) factor.emplace(a.type, alpha, "alpha");
+  auto view = std::make_unique<View>();
+  Strides strides;
+  nb::object held = acquire_values(a, s, values, *view, strides);
+  sk::Transfer transfer;
+  {
+    nb::gil_scoped_release waits;
+    transfer = factor ? a.array.acc_nb(s.patch, view->data(), factor->bytes, strides.span())
+                      : a.array.put_nb(s.patch, view->data(), strides.span());
+  }
+  return nb::cast(Request{std::move(transfer), nb::borrow(self), std::move(held), std::move(view), false});
+}
+
+std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) {
+  const Selection s = select(a, index);
+  if (s.kept != 0) bad_patch("read_inc needs one element, not patch " + sk::to_string(s.patch));
+  nb::gil_scoped_release waits;
+  return a.array.read_inc(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)), n);
+}
+
+// ---- making one --------------------------------------------------------------------------------------------------------------
+
+PyArray* make(const std::vector<std::int64_t>& shape, nb::handle dtype, nb::handle distribution,
+                              const std::optional<std::vector<int>>& grid, const std::string& placement, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  sk::ArrayOptions options;
+  if (placement == "mirrored") options.placement = sk::Placement::mirrored;
+  else if (placement != "distributed")
+    throw sk::Error(SKERRY_ERR_INVALID, "placement is \"" + placement + "\": use \"distributed\" or \"mirrored\"");
+  if (grid) options.grid = *grid;
+  if (!distribution.is_none()) {
+    Irregular* given = nullptr;
+    if (!nb::try_cast(distribution, given) || !given)
+      throw sk::Error(SKERRY_ERR_INVALID, "distribution is " + nb::cast<std::string>(nb::repr(distribution)) + ": pass skerry.Irregular(starts, ...) or None");
+    options.starts = given->starts;
+  }
+  const sk::Type type = type_from_dtype(dtype);
+  if (type == sk::Type::complex64 || type == sk::Type::complex128)
+    throw_dtype(std::string("arrays of ") + sk::to_string(type) + " are not supported: use int32, int64, float32 or float64");
+  const bool over_all = members.get() == job().world().get();
+  if (over_all) dropped().free_common(members);
+  std::unique_ptr<PyArray> array;
+  {
+    nb::gil_scoped_release waits;
+    array = std::make_unique<PyArray>(sk::AnyArray(members, type, shape, options));
+  }
+  if (over_all) dropped().add(array.get());
+  return array.release();
+}
+
+nb::tuple bounds_of(const sk::Patch& patch) {
+  nb::list all;
+  for (int d = 0; d < patch.dims; ++d)
+    all.append(nb::make_tuple(patch.lo[static_cast<std::size_t>(d)], patch.hi[static_cast<std::size_t>(d)]));
+  return nb::tuple(all);
+}
+
+template <class Range>
+nb::tuple tuple_of(const Range& range) {
+  nb::list all;
+  for (auto n : range) all.append(n);
+  return nb::tuple(all);
+}
+
+double nothing_there[1];  // what a view of no elements points at
+
+nb::object array_local(nb::handle self) {
+  const auto& a = nb::cast<const PyArray&>(self);
+  const sk::Block<void> own = a.array.local();
+  std::size_t shape[sk::max_dims];
+  for (int d = 0; d < a.dims; ++d) shape[d] = static_cast<std::size_t>(own.patch.extent(d));
+  const auto view = [&]<class T>(T) -> nb::object {
+    return nb::cast(nb::ndarray<nb::numpy, T>(own.data ? own.data : static_cast<void*>(nothing_there), static_cast<std::size_t>(a.dims), shape, self));
+  };
+  switch (a.type) {
+    case sk::Type::int32: return view(std::int32_t{});
+    case sk::Type::int64: return view(std::int64_t{});
+    case sk::Type::float32: return view(float{});
+    case sk::Type::float64: return view(double{});
+    case sk::Type::complex64:
+    case sk::Type::complex128: break;
+  }
+  return nb::none();
+}
+
+}  // namespace
+
+void end_arrays() { dropped().end(); }
+
+void bind_array(nb::module_& m) {
+  nb::class_<Irregular>(m, "_Irregular")
+      .def(nb::init<std::vector<std::vector<std::int64_t>>>())
+      .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
+
+  nb::class_<Request>(m, "Request")
+      .def("wait", [](Request& r) {
+        {
+          nb::gil_scoped_release waits;
+          r.transfer.wait();
+        }
+        return r.returns_buffer ? r.buffer : nb::none();
+      })
+      .def("done", [](Request& r) { return r.transfer.test(); });
+
+  nb::class_<PyArray>(m, "Array", nb::is_weak_referenceable())
+      .def_prop_ro("shape", [](const PyArray& a) { return tuple_of(std::span(a.shape, static_cast<std::size_t>(a.dims))); })
+      .def_prop_ro("ndim", [](const PyArray& a) { return a.dims; })
+      .def_prop_ro("dtype", [](const PyArray& a) { return dtype_of(a.type); })
+      .def_prop_ro("nbytes", [](const PyArray& a) {
+        auto bytes = static_cast<std::int64_t>(a.element_bytes);
+        for (int d = 0; d < a.dims; ++d) bytes *= a.shape[d];
+        return bytes;
+      })
+      .def_prop_ro("placement", [](const PyArray& a) { return sk::to_string(a.array.placement()); })
+      .def_prop_ro("grid", [](const PyArray& a) { return tuple_of(a.array.grid()); })
+      .def_prop_ro("block_starts", [](const PyArray& a) {
+        nb::list all;
+        for (int d = 0; d < a.dims; ++d) all.append(nb::list(tuple_of(a.array.block_starts(d))));
+        return nb::tuple(all);
+      })
+      .def_prop_ro("group", [](const PyArray& a) { return sk::Group(a.array.group()); })
+      .def_prop_ro("freed", [](const PyArray& a) { return a.array.freed(); })
+      .def_prop_ro("local", &array_local)
+      .def("__len__", [](const PyArray& a) { return a.shape[0]; })
+      .def("__getitem__", [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); })
+      .def("__setitem__", &array_put)
+      .def("get", &array_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+      .def("put", &array_put, nb::arg("patch"), nb::arg("values"))
+      .def("acc", &array_acc, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
+      .def("get_nb", &array_get_nb, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
+      .def("put_nb", [](nb::handle self, nb::handle patch, nb::handle values) { return array_write_nb(self, patch, values, nb::handle()); },
+           nb::arg("patch"), nb::arg("values"))
+      .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
+      .def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1)
+      .def("distribution", [](const PyArray& a, nb::handle rank) {
+        return bounds_of(a.array.distribution(rank.is_none() ? job().rank() : nb::cast<int>(rank)));
+      }, nb::arg("rank") = nb::none())
+      .def("locate", [](const PyArray& a, nb::args index) {
+        const Selection s = select(a, index);
+        if (s.kept != 0) bad_patch("locate needs one element, not patch " + sk::to_string(s.patch));
+        return a.array.locate(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)));
+      })
+      .def("locate_patch", [](const PyArray& a, nb::handle patch) {
+        nb::list all;
+        for (const auto& holder : a.array.locate(select(a, patch).patch)) all.append(nb::make_tuple(holder.rank, bounds_of(holder.patch)));
+        return all;
+      }, nb::arg("patch"))
+      .def("zero", [](nb::handle self) {
+        const auto& a = nb::cast<const PyArray&>(self);
+        {
+          nb::gil_scoped_release waits;
+          a.array.zero();
+        }
+        return nb::borrow(self);
+      })
+      .def("fill", [](nb::handle self, nb::handle value) {
+        const auto& a = nb::cast<const PyArray&>(self);
+        const Scalar element(a.type, value, "value");
+        {
+          nb::gil_scoped_release waits;
+          a.array.fill(element.bytes);
+        }
+        return nb::borrow(self);
+      }, nb::arg("value"))
+      .def("scale", [](nb::handle self, nb::handle factor) {
+        const auto& a = nb::cast<const PyArray&>(self);
+        const Scalar element(a.type, factor, "factor");
+        {
+          nb::gil_scoped_release waits;
+          a.array.scale(element.bytes);
+        }
+        return nb::borrow(self);
+      }, nb::arg("factor"))
+      .def("copy_to", [](const PyArray& a, nb::handle target) {
+        const auto& to = nb::cast<const PyArray&>(target);
+        {
+          nb::gil_scoped_release waits;
+          a.array.copy_to(to.array);
+        }
+        return nb::borrow(target);
+      }, nb::arg("target"))
+      .def("merge", [](nb::handle self) {
+        const auto& a = nb::cast<const PyArray&>(self);
+        {
+          nb::gil_scoped_release waits;
+          a.array.merge();
+        }
+        return nb::borrow(self);
+      })
+      .def("sync", [](const PyArray& a) { a.array.sync(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("free", [](PyArray& a) {
+        dropped().forget(&a);
+        nb::gil_scoped_release waits;
+        a.array.free();
+      })
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+      .def("__exit__", [](PyArray& a, nb::handle kind, nb::handle, nb::handle) {
+        if (!kind.is_none() || a.array.freed()) return;  // after an error the others may never come
+        dropped().forget(&a);
+        nb::gil_scoped_release waits;
+        a.array.free();
+      }, nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+
+  m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"), nb::arg("distribution").none(), nb::arg("grid").none(),
+        nb::arg("placement"), nb::arg("group").none());
+  m.def("_end_arrays", &end_arrays);
+  m.def("_matmul", [](const PyArray& a, const PyArray& b, nb::handle out, double alpha, double beta, bool trans_a, bool trans_b) {
+    const auto& c = nb::cast<const PyArray&>(out);
+    {
+      nb::gil_scoped_release waits;
+      sk::matmul(a.array, b.array, c.array, alpha, beta, trans_a, trans_b);
+    }
+    return nb::borrow(out);
+  });
+}
+
+}  // namespace skpy

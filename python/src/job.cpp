@@ -1,0 +1,213 @@
+// The job, groups and collectives.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "binding.hpp"
+
+namespace skpy {
+
+std::optional<sk::Job>& job_slot() {
+  // The extension module's one state: Python programs have one job. Never destroyed: at exit, leaving is atexit's decision.
+  static auto* slot = new std::optional<sk::Job>();
+  return *slot;
+}
+
+namespace {
+
+bool ended = false;  // finalize was called
+
+// What was asked at init is asked again on every call: kept as plain numbers.
+struct Identity {
+  int rank = 0, size = 1, node = 0, nodes = 1;
+} identity;
+
+void init(const std::string& threads, const std::string& on_failure) {
+  if (job_slot()) return;
+  if (ended) throw sk::Error(SKERRY_ERR_INVALID, "a process joins one job in its life: init was called after finalize");
+  sk::ThreadLevel level = sk::ThreadLevel::multiple;
+  if (threads == "single") level = sk::ThreadLevel::single;
+  else if (threads == "serialized") level = sk::ThreadLevel::serialized;
+  else if (threads != "multiple")
+    throw sk::Error(SKERRY_ERR_INVALID, "threads is \"" + threads + "\": use \"single\", \"serialized\" or \"multiple\"");
+  if (on_failure != "end" && on_failure != "raise")
+    throw sk::Error(SKERRY_ERR_INVALID, "on_failure is \"" + on_failure + "\": use \"end\" or \"raise\"");
+  {
+    nb::gil_scoped_release waits;
+    job_slot().emplace(level, on_failure == "end" ? sk::OnFailure::ends_job : sk::OnFailure::returns);
+  }
+  const sk::Job& joined = *job_slot();
+  identity = {joined.rank(), joined.size(), joined.node(), joined.nodes()};
+}
+
+void finalize() {
+  if (!job_slot()) return;
+  ended = true;
+  {
+    nb::gil_scoped_release waits;
+    job_slot()->finalize();
+  }
+  job_slot().reset();
+}
+
+int node_of(nb::handle rank) {
+  const sk::Job& joined = job();
+  return rank.is_none() ? identity.node : joined.node_of(nb::cast<int>(rank));
+}
+
+std::vector<int> node_ranks(nb::handle node) {
+  const sk::Job& joined = job();
+  const int wanted = node.is_none() ? identity.node : nb::cast<int>(node);
+  std::vector<int> ranks(static_cast<std::size_t>(joined.node_size(wanted)));
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = joined.node_rank(wanted, static_cast<int>(i));
+  return ranks;
+}
+
+nb::dict counters() {
+  const skerry_counters c = job().counters();
+  const sk::ArrayCounters a = sk::array_counters(job().world());
+  nb::dict values;
+  const auto set = [&](const char* name, std::uint64_t value) { values[name] = value; };
+  set("local_operations", c.local_operations);
+  set("local_bytes", c.local_bytes);
+  set("remote_operations", c.remote_operations);
+  set("remote_bytes", c.remote_bytes);
+  set("wire_bytes_sent", c.wire_bytes_sent);
+  set("wire_bytes_received", c.wire_bytes_received);
+  set("connections_opened", c.connections_opened);
+  set("connections_closed", c.connections_closed);
+  set("connections_open", c.connections_open);
+  set("server_requests", c.server_requests);
+  set("server_wire_bytes_sent", c.server_wire_bytes_sent);
+  set("server_wire_bytes_received", c.server_wire_bytes_received);
+  set("fences", c.fences);
+  set("collectives", c.collectives);
+  set("array_gets", a.gets);
+  set("array_puts", a.puts);
+  set("array_accs", a.accs);
+  set("merge_bytes_moved", a.merge_bytes_moved);
+  set("merge_bytes_skipped", a.merge_bytes_skipped);
+  return values;
+}
+
+int reduction_of(const std::string& op) {
+  static const char* const names[] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
+  for (int i = 0; i < 10; ++i)
+    if (op == names[i]) return i;
+  throw sk::Error(SKERRY_ERR_INVALID, "no reduction \"" + op + "\": use sum, prod, min, max, land, lor, lxor, band, bor or bxor");
+}
+
+// In place on a contiguous buffer; root < 0: every member gets the result.
+void reduce_in_place(nb::handle buffer, const std::string& op, int root, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  const int reduction = reduction_of(op);
+  View view;
+  acquire_contiguous(view, buffer, true, "the array to reduce");
+  const auto type = view.type();
+  if (!type) throw_dtype("cannot reduce this dtype: use int32, int64, float32, float64, complex64 or complex128");
+  const auto count = static_cast<std::uint64_t>(view.bytes()) / sk::bytes_of(*type);
+  nb::gil_scoped_release waits;
+  sk::check(root < 0 ? skerry_allreduce(members.get(), static_cast<int>(*type), reduction, view.data(), count)
+                     : skerry_reduce(members.get(), static_cast<int>(*type), reduction, view.data(), count, root));
+}
+
+void broadcast_in_place(nb::handle buffer, int root, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  View view;
+  acquire_contiguous(view, buffer, true, "the array to broadcast");
+  nb::gil_scoped_release waits;
+  sk::check(skerry_broadcast(members.get(), view.data(), view.bytes(), root));
+}
+
+void allgather_into(nb::handle in, nb::handle out, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  View from, to;
+  acquire_contiguous(from, in, false, "the array to gather");
+  acquire_contiguous(to, out, true, "the gathered array");
+  if (to.bytes() != from.bytes() * static_cast<std::size_t>(members.size()))
+    throw sk::Error(SKERRY_ERR_INVALID, "the gathered array has " + std::to_string(to.bytes()) + " bytes: it needs one part per member");
+  nb::gil_scoped_release waits;
+  sk::check(skerry_allgather(members.get(), from.data(), from.bytes(), to.data()));
+}
+
+}  // namespace
+
+sk::Job& job() {
+  auto& slot = job_slot();
+  if (!slot) [[unlikely]]
+    throw sk::Error(ended ? SKERRY_ERR_FREED : SKERRY_ERR_INVALID,
+                    ended ? "the job has ended: use Skerry before skerry.finalize()" : "no job yet: call skerry.init() first");
+  return *slot;
+}
+
+sk::Group group_or_world(nb::handle group) {
+  if (group.is_none()) return job().world();
+  sk::Group* given = nullptr;
+  if (!nb::try_cast(group, given) || !given)
+    throw sk::Error(SKERRY_ERR_INVALID, "group is " + nb::cast<std::string>(nb::repr(group)) + ": pass a skerry.Group or None for all ranks");
+  return *given;
+}
+
+void bind_job(nb::module_& m) {
+  m.def("init", &init, nb::kw_only(), nb::arg("threads") = "multiple", nb::arg("on_failure") = "end");
+  m.def("finalize", &finalize);
+  m.def("initialized", [] { return job_slot().has_value(); });
+  m.def("abort", [](const std::string& reason, int status) { job().abort(status, reason); }, nb::arg("reason") = "", nb::arg("status") = 1);
+  m.def("rank", [] { return job(), identity.rank; });
+  m.def("size", [] { return job(), identity.size; });
+  m.def("nodes", [] { return job(), identity.nodes; });
+  m.def("node", &node_of, nb::arg("rank") = nb::none());
+  m.def("node_ranks", &node_ranks, nb::arg("node") = nb::none());
+  m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
+  m.def("fabric", [] { return std::string(job().fabric()); });
+  m.def("counters", &counters);
+  m.def("world", [] { return job().world(); });
+  m.def("barrier", [](nb::handle group) {
+    const sk::Group members = group_or_world(group);
+    nb::gil_scoped_release waits;
+    members.barrier();
+  }, nb::arg("group") = nb::none());
+  m.def("sync", [](nb::handle group) {
+    const sk::Group members = group_or_world(group);
+    nb::gil_scoped_release waits;
+    members.sync();
+  }, nb::arg("group") = nb::none());
+  m.def("fence", [](nb::handle rank) {
+    const sk::Job& joined = job();
+    const int target = rank.is_none() ? -1 : nb::cast<int>(rank);
+    nb::gil_scoped_release waits;
+    if (rank.is_none()) joined.fence();
+    else joined.fence(target);
+  }, nb::arg("rank") = nb::none());
+  m.def("_reduce", &reduce_in_place, nb::arg("buffer"), nb::arg("op"), nb::arg("root"), nb::arg("group").none());
+  m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"), nb::arg("group").none());
+  m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
+
+  nb::class_<sk::Group>(m, "Group")
+      .def_prop_ro("ranks", [](const sk::Group& g) {
+        std::vector<int> ranks;
+        for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
+        return ranks;
+      })
+      .def("__len__", &sk::Group::size)
+      .def("index", &sk::Group::index, nb::arg("rank"))
+      .def("rank", &sk::Group::rank, nb::arg("index"))
+      .def("split", [](const sk::Group& g, int color, int key) -> nb::object {
+        sk::Group made;
+        {
+          nb::gil_scoped_release waits;
+          made = g.split(color, key);
+        }
+        return made ? nb::cast(std::move(made)) : nb::none();
+      }, nb::arg("color"), nb::arg("key") = 0)
+      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace skpy
+
+NB_MODULE(_core, m) {
+  m.attr("__version__") = skerry_version();
+  skpy::bind_errors(m);
+  skpy::bind_job(m);
+  skpy::bind_array(m);
+  skpy::bind_memory(m);
+}

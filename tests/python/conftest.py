@@ -1,0 +1,46 @@
+"""Every test here is a program of all ranks: `skerry run -n 4 --nodes 2 python -m pytest -x tests/python`, or alone as a job of one.
+
+A rank that fails must end (-x), so that the job ends instead of waiting for it.
+"""
+
+import numpy as np
+import pytest
+
+import skerry as sk
+
+sk.init()
+
+
+@pytest.fixture(autouse=True)
+def together():
+    """Tests begin together, so that one's leftovers cannot be another's failure."""
+    sk.sync()
+    yield
+
+
+@pytest.fixture(params=["distributed", "mirrored"])
+def placement(request):
+    return request.param
+
+
+@pytest.fixture(params=["int32", "int64", "float32", "float64"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def numbers():
+    return lambda *shape, dtype="float64": np.arange(np.prod(shape)).reshape(shape).astype(dtype) + 1
+
+
+@pytest.fixture
+def filled(numbers):
+    """An array whose elements are 1, 2, 3, ..., each rank having written its own block."""
+
+    def make(*shape, dtype="float64", **options):
+        array = sk.array(shape, dtype, **options)
+        array.local[...] = numbers(*shape, dtype=dtype)[tuple(slice(*bounds) for bounds in array.distribution())]
+        array.sync()
+        return array
+
+    return make

@@ -1,0 +1,155 @@
+"""The job, collectives, groups, segments, mutexes, threads."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import skerry as sk
+
+
+def test_who_we_are():
+    assert 0 <= sk.rank() < sk.size() and 0 <= sk.node() < sk.nodes()
+    assert sk.rank() in sk.node_ranks() and sk.same_node(sk.rank())
+    assert sum(len(sk.node_ranks(node)) for node in range(sk.nodes())) == sk.size()
+    assert all(sk.node(rank) == sk.node() for rank in sk.node_ranks())
+    assert sk.initialized() and isinstance(sk.fabric(), str)
+    sk.init()  # a second time does nothing
+    with pytest.raises(sk.Error):
+        sk.node(sk.size())
+
+
+def test_allreduce():
+    n, r = sk.size(), sk.rank()
+    assert sk.allreduce(r) == n * (n - 1) // 2
+    x = np.array([1.0, r])
+    np.testing.assert_array_equal(sk.allreduce(x), [n, n * (n - 1) / 2])
+    np.testing.assert_array_equal(x, [1, r])
+    assert sk.allreduce(x, "max", out=x) is x and x[1] == n - 1
+    z = sk.allreduce(np.array([1 + 1j * r, 2]))
+    np.testing.assert_array_equal(z, [n + 1j * n * (n - 1) / 2, 2 * n])
+    assert sk.allreduce(np.int32(r == 0), "lor") == 1 and sk.allreduce(np.int64(3), "band") == 3
+    with pytest.raises(sk.InvalidError, match="no reduction"):
+        sk.allreduce(1, "mean")
+    with pytest.raises(sk.DtypeError):
+        sk.allreduce(np.ones(3, "uint8"))
+    with pytest.raises(sk.InvalidError, match="like the values"):
+        sk.allreduce(np.ones(3), out=np.ones(4))
+
+
+def test_reduce_broadcast_allgather():
+    n, last = sk.size(), sk.size() - 1
+    total = sk.reduce(np.ones(3), root=last)
+    assert (total == n).all() if sk.rank() == last else total is None
+    x = np.full((2, 3), float(sk.rank()))
+    assert sk.broadcast(x, root=last) is x and (x == last).all()
+    with pytest.raises(sk.InvalidError, match="C-contiguous"):
+        sk.broadcast(np.ones((4, 4))[:, ::2])
+    everyone = sk.allgather(np.array([[sk.rank(), 7]]))
+    assert everyone.shape == (n, 1, 2) and everyone[:, 0, 0].tolist() == list(range(n))
+
+
+def test_groups():
+    half = sk.world().split(sk.rank() % 2, key=-sk.rank())
+    assert half.ranks == sorted((r for r in range(sk.size()) if r % 2 == sk.rank() % 2), reverse=True)
+    assert half.rank(half.index(sk.rank())) == sk.rank()
+    assert sk.allreduce(1, group=half) == len(half)
+    a = sk.array((8, 8), group=half).fill(sk.rank() % 2)
+    assert (a[:] == sk.rank() % 2).all()
+    sk.sync(half)
+    a.free()
+    half.free()
+    assert sk.world().split(-1) is None
+    with pytest.raises(sk.InvalidError, match="skerry.Group"):
+        sk.barrier("text")
+
+
+def test_segment():
+    n, r = sk.size(), sk.rank()
+    right = (r + 1) % n
+    s = sk.Segment(256)
+    assert s.nbytes() == s.nbytes(right) == 256 and s.local.shape == (256,)
+    s.put(right, 16, np.array([r, 1.5]))
+    sk.sync()
+    assert s.local.view("float64")[2:4].tolist() == [(r - 1) % n, 1.5]
+    out = np.empty(2)
+    assert s.get(right, 16, out) is out and out.tolist() == [r, 1.5]
+    sk.sync()
+    s.acc(right, 16, np.array([1.0, 1.0]), alpha=2)
+    s.acc(right, 64, np.array([1j]), alpha=1j)
+    sk.sync()
+    assert s.local.view("float64")[3] == 3.5 and s.local.view("complex128")[4] == -1
+    assert (s.pointer(right) is None) == (not sk.same_node(right))
+    assert s.get_nb(right, 16, out).wait() is out and out[1] == 3.5
+    s.put_nb(right, 128, np.array([9.0])).wait()
+    sk.sync()
+    assert sk.allreduce(s.fetch_add(0, 200, 1), "max") == n - 1
+    assert s.local.view("float64")[16] == 9
+    sk.sync()
+    if r == 0:
+        assert s.swap(0, 200, -3) == n and s.compare_swap(0, 200, -3, 8) == -3 and s.fetch_add(0, 200, 0, dtype="int32") == 8
+    with pytest.raises(sk.RangeError):
+        s.get(right, 250, out)
+    with pytest.raises(sk.InvalidError, match="negative"):
+        sk.Segment(-1)
+    with pytest.raises(sk.DtypeError):
+        s.fetch_add(0, 200, 1, dtype="float64")
+    sk.sync()
+    s.free()
+    with pytest.raises(sk.FreedError):
+        s.get(right, 0, out)
+
+
+def test_notify():
+    s = sk.Segment(64)
+    right = (sk.rank() + 1) % sk.size()
+    s.put_notify(right, 0, np.array([sk.rank()]), counter_offset=32)
+    assert s.notify_wait(32, 1) >= 1
+    assert s.local.view("int64")[0] == (sk.rank() - 1) % sk.size()
+    with pytest.raises(TimeoutError) as caught:
+        s.notify_wait(40, 1, timeout=0.01)
+    assert isinstance(caught.value, sk.TimeoutError)
+    sk.sync()
+    s.free()
+
+
+def test_mutexes_exclude():
+    m, s = sk.mutexes(2), sk.Segment(8)
+    value = np.empty(1, "int64")
+    for _ in range(5):
+        m.lock(0, 1)
+        s.get(0, 0, value)
+        value += 1
+        s.put(0, 0, value)
+        m.unlock(0, 1)
+    sk.sync()
+    assert s.get(0, 0, value)[0] == 5 * sk.size()
+    sk.sync()
+    m.free()
+    s.free()
+
+
+def test_counters_grow():
+    before = sk.counters()
+    a = sk.array((10, 10))
+    a[0, 0]
+    a.acc(np.s_[0], 1)
+    after = sk.counters()
+    assert set(before) == set(after)
+    assert after["array_gets"] == before["array_gets"] + 1 and after["array_accs"] == before["array_accs"] + 1
+    assert after["remote_operations"] >= before["remote_operations"]
+    sk.sync()
+
+
+def test_waiting_releases_the_interpreter_lock():
+    """A thread of rank 0 waits for a notification that only its own main thread sends."""
+    s = sk.Segment(16)
+    if sk.rank() == 0:
+        seen = []
+        waiter = threading.Thread(target=lambda: seen.append(s.notify_wait(0, 1)))
+        waiter.start()
+        s.put_notify(0, 8, None, counter_offset=0)
+        waiter.join()
+        assert seen == [1]
+    sk.sync()
+    s.free()
