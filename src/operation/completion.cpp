@@ -1,0 +1,135 @@
+// What servers answer: acknowledgements, replies, and the ends of connections. All upcalls run with the engine's mutex held.
+#include <cstring>
+
+#include "memory/slots.hpp"
+#include "operation/engine.hpp"
+
+namespace skerry::operation {
+
+void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
+  Link* link = link_of(endpoint);
+  if (link == nullptr) return;  // late: closed meanwhile
+  const connection::Peer peer{static_cast<uint32_t>(link->server.node), link->server.index, wire::version, connection::Role::server};
+  if (Status status = connection::check_answer(config_.key, peer, link->hello, reply); !status.ok()) {
+    by_endpoint_.erase(endpoint);
+    fabric_->close(endpoint);
+    link->endpoint = fabric::no_endpoint;
+    fail(*link, std::move(status));
+    (void)link->machine.on(connection::Event::closed, link->machine.generation(), true);
+    return;
+  }
+  ++counters_.connections_opened;
+  (void)drive(*link, connection::Event::connected, link->hello.generation);
+}
+
+void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) {
+  Link* link = link_of(endpoint);
+  if (link == nullptr) return;
+  by_endpoint_.erase(endpoint);
+  link->endpoint = fabric::no_endpoint;
+  link->blocked = false;
+  const bool was_open = link->machine.sendable();
+  if (was_open) ++counters_.connections_closed;
+  if (link->machine.state() == connection::State::opening)
+    fail(*link, error(Code::network, "rank ", config_.rank, " cannot connect to the data server of node ", link->server.node, ": ", to_string(reason),
+                      detail.empty() ? "" : ", ", detail));
+  (void)drive(*link, connection::Event::closed, link->machine.generation());
+}
+
+void Engine::on_writable(fabric::EndpointId endpoint) {
+  if (Link* link = link_of(endpoint)) link->blocked = false;
+}
+
+// Completes the request that waits in slot `index` (already checked to be this use of it).
+void Engine::complete(uint32_t index, int code, fabric::Bytes payload, bool landed, uint64_t result) {
+  Pending& p = pending_[index];
+  if (code != 0) {
+    Status status(static_cast<Code>(code), std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+    if (p.op->status.ok()) p.op->status = std::move(status);
+  } else if (!landed) {
+    if (p.result != nullptr) *p.result = result;
+    if (p.land != nullptr) std::memcpy(p.land, payload.data(), payload.size());
+    else if (p.cursor) p.cursor->unpack(p.base, payload);
+  }
+  p.link->session.result_received(p.number);
+  release(index);
+}
+
+fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) {
+  Link* link = link_of(endpoint);
+  if (link == nullptr) return fabric::Verdict::taken;
+  wire::Kind kind;
+  Status status = wire::peek(header, &kind);
+  if (status.ok()) switch (kind) {
+      case wire::Kind::acknowledge:
+      case wire::Kind::reply:
+      case wire::Kind::failure: {
+        wire::ReplyHeader reply;
+        if (status = wire::decode(header, &reply); !status.ok()) break;
+        if (reply.incarnation != link->session.incarnation()) return fabric::Verdict::taken;  // late: of an earlier session
+        if (status = link->session.acknowledge(reply.applied); !status.ok()) break;
+        if (kind == wire::Kind::failure && link->request_failure.ok())
+          link->request_failure = Status(static_cast<Code>(reply.code), std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+        if (kind == wire::Kind::reply) {
+          const uint32_t index = reply.slot - 1;
+          if (index >= pending_.size()) {
+            status = error(Code::internal, "reply for slot ", reply.slot, " of ", pending_.size());
+            break;
+          }
+          Pending& p = pending_[index];
+          if (p.op == nullptr || memory::slot_generation(slot(index)) != reply.tag) return fabric::Verdict::taken;  // late: a duplicate reply
+          if (reply.code == 0 && p.result == nullptr && payload.size() != p.bytes) {
+            status = error(Code::internal, "reply of ", payload.size(), " bytes to a get of ", p.bytes);
+            break;
+          }
+          complete(index, reply.code, payload, false, reply.result);
+        }
+        maybe_drained(*link);
+        return fabric::Verdict::taken;
+      }
+      case wire::Kind::please_close:
+        (void)drive(*link, connection::Event::please_close, link->machine.generation());
+        return fabric::Verdict::taken;
+      case wire::Kind::bye_answer:
+        (void)drive(*link, connection::Event::bye_answer, link->machine.generation());
+        return fabric::Verdict::taken;
+      case wire::Kind::put:
+      case wire::Kind::get:
+      case wire::Kind::accumulate:
+      case wire::Kind::read_modify_write:
+      case wire::Kind::lock:
+      case wire::Kind::unlock:
+      case wire::Kind::bye:
+        status = error(Code::internal, "an origin was sent a ", wire::to_string(kind));
+        break;
+    }
+  fail(*link, error(Code::internal, "node ", link->server.node, " does not speak our protocol: ", status.message()));
+  return fabric::Verdict::taken;
+}
+
+std::byte* Engine::on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) {
+  Link* link = link_of(endpoint);
+  wire::ReplyHeader reply;
+  wire::Kind kind;
+  if (link == nullptr || !wire::peek(header, &kind).ok() || kind != wire::Kind::reply || !wire::decode(header, &reply).ok()) return nullptr;
+  const uint32_t index = reply.slot - 1;
+  if (index >= pending_.size()) return nullptr;
+  Pending& p = pending_[index];
+  if (p.op == nullptr || memory::slot_generation(slot(index)) != reply.tag || p.land == nullptr || p.bytes != payload_bytes) return nullptr;
+  return p.land;
+}
+
+fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
+  Link* link = link_of(endpoint);
+  wire::ReplyHeader reply;
+  if (link == nullptr || !wire::decode(header, &reply).ok()) return fabric::Verdict::taken;
+  if (Status status = link->session.acknowledge(reply.applied); !status.ok()) {
+    fail(*link, std::move(status));
+    return fabric::Verdict::taken;
+  }
+  complete(reply.slot - 1, reply.code, {}, true, 0);
+  maybe_drained(*link);
+  return fabric::Verdict::taken;
+}
+
+}  // namespace skerry::operation

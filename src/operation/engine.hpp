@@ -1,0 +1,259 @@
+// The engine of a process: everything that leaves the node starts here and completes here. It owns the origin side of the fabric, one Link
+// (connection machine + session) per data server it talks to, the completion slots of its rank, and the progress role.
+//
+// Threads. One mutex guards all state; public calls take it. Progress is a *role* that at most one thread holds: the holder sleeps in
+// Fabric::poll without the mutex, then dispatches with it. A thread that waits takes the role if it is free, else sleeps on `changed_`;
+// whoever gives the role back wakes the sleepers, who look whether they are done and, if not, one takes the role. No wake-up is lost: the
+// predicate, the role flag and the condition variable are all under the mutex.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "connection/core/admission.hpp"
+#include "connection/core/machine.hpp"
+#include "core/futex.hpp"
+#include "core/pure/element.hpp"
+#include "core/pure/ids.hpp"
+#include "core/pure/shape.hpp"
+#include "core/pure/status.hpp"
+#include "fabric/fabric.h"
+#include "memory/apply.hpp"
+#include "memory/control.hpp"
+#include "placement/node_map.hpp"
+#include "session/session.hpp"
+#include "wire/message.hpp"
+
+namespace skerry::operation {
+
+// Whose memory, and which segment.
+struct Target {
+  Rank rank = no_rank;
+  SegmentId segment;
+};
+
+// One side of a transfer. Origin: `base` is the buffer's address. Target: `offset` lies in the slice. Exactly one of the three forms.
+struct Side {
+  enum class Form : uint8_t { contiguous, strided, pieces };
+  Form form = Form::contiguous;
+  std::byte* base = nullptr;        // origin only
+  uint64_t offset = 0;              // target only
+  uint64_t bytes = 0;               // of the packed stream
+  const Shape* shape = nullptr;     // strided
+  std::span<const Piece> pieces;    // pieces; origin: offsets relative to base
+};
+
+struct Accumulate {
+  ElementType type = ElementType::float64;
+  memory::Scale scale = memory::Scale::one();
+};
+struct Notify {
+  uint64_t counter_offset = 0;
+  uint64_t increment = 0;
+};
+
+using Handle = uint64_t;  // 0: nothing outstanding
+
+enum class Mode : uint8_t {
+  blocking,  // returns at source done (put, accumulate) or with the data (get)
+  handle,    // returns after issuing; completion through the handle
+  implicit,  // the same; completion through wait_implicit
+};
+
+struct EngineConfig {
+  Rank rank = no_rank;
+  NodeId node = no_node;
+  uint32_t incarnation = 1;
+  connection::JobKey key{};
+  const placement::NodeMap* map = nullptr;
+  memory::Control control;
+  uint32_t member_index = 0;
+  bool one_thread_at_a_time = true;  // thread level below multiple
+};
+
+struct EngineCounters {
+  uint64_t remote_operations = 0;
+  uint64_t remote_bytes = 0;
+  uint64_t connections_opened = 0;
+  uint64_t connections_closed = 0;
+  uint64_t fences = 0;
+};
+
+class Engine final : private fabric::Sink {
+ public:
+  Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
+  ~Engine() override;
+
+  Status put(const Target& target, const Side& to, const Side& from, const Notify* notify, Mode mode, Handle* handle);
+  Status get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle);
+  Status accumulate(const Target& target, const Side& to, const Side& from, const Accumulate& what, Mode mode, Handle* handle);
+  Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old);
+  // Blocks until granted. `holder` distinguishes threads of this rank.
+  Status lock(const Target& target, uint64_t index, uint64_t holder);
+  Status unlock(const Target& target, uint64_t index, uint64_t holder);
+
+  Status wait(Handle* handle);
+  Status test(Handle* handle, bool* done);
+  Status wait_implicit();
+  Status fence(placement::ServerRef server);
+  Status fence_all();
+  // A completion slot for a wait within the node (a mutex); given back when free again. May block while replies to others are outstanding.
+  Status borrow_slot(uint32_t* slot);
+  void return_slot(uint32_t slot);
+  // Before sleeping on something else than the fabric: nothing issued so far may depend on this thread coming back.
+  Status push_out();
+  // All connections closed in order. Nothing may be issued afterwards.
+  Status close_all();
+
+  EngineCounters counters();
+  fabric::Fabric::Traffic traffic();
+  // The links there are, for accounting: number of servers this process ever talked to and bytes each costs.
+  uint64_t open_connections();
+
+ private:
+  struct Link {
+    placement::ServerRef server;
+    connection::Machine machine;
+    session::OriginSession session;
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+    connection::Hello hello{};            // of the current opening, to check the answer
+    Status failure;                       // not ok: the server cannot be reached any more
+    Status request_failure;               // first one-way request that the server refused; reported by the next fence or wait
+    bool blocked = false;                 // send said would_block; on_writable clears it
+    bool corked = false;                  // the fabric holds back messages of ours until flush
+    uint32_t waiting_replies = 0;
+    uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
+
+    explicit Link(placement::ServerRef s, uint32_t incarnation) : server(s), session(incarnation, session::Credits{}) {}
+    bool unacknowledged() const { return !session.drained() || waiting_replies > 0; }
+  };
+
+  // A non-blocking (or blocking) operation that is under way.
+  struct Op {
+    uint32_t index = 0;       // in ops_
+    uint32_t generation = 1;  // of the handle: a handle that was waited for already is recognised
+    uint32_t waiting_replies = 0;
+    Link* link = nullptr;
+    uint64_t number = 0;  // 0, or: done when the session acknowledged this request (payloads sent by reference)
+    Status status;
+    bool used = false;
+  };
+
+  // What to do with the reply for a slot.
+  struct Pending {
+    Op* op = nullptr;  // null: slot is free
+    Link* link = nullptr;
+    uint64_t number = 0;
+    std::byte* land = nullptr;             // contiguous origin: here
+    uint64_t bytes = 0;
+    std::optional<memory::Cursor> cursor;  // else: unpack at this cursor relative to `base`
+    std::byte* base = nullptr;
+    std::shared_ptr<const std::vector<Piece>> pieces;  // what the cursor walks, if it walks pieces
+    uint64_t* result = nullptr;            // read-modify-write: where the old value goes
+  };
+
+  using Lock = std::unique_lock<std::mutex>;
+  static constexpr uint64_t landing_part_bytes = 8u << 20;  // long transfers are cut, so that no message occupies a server for long
+
+  // links
+  Link& link_to(placement::ServerRef server);
+  Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes);
+  Status drive(Link& link, connection::Event event, uint32_t generation);
+  void fail(Link& link, Status status);
+  Link* link_of(fabric::EndpointId endpoint);
+  void maybe_drained(Link& link);
+
+  // requests
+  wire::Request& begin(wire::Kind kind, const Target& target, Link& link);
+  // Encodes request_ and sends it; takes its number. Answers false if it would block (nothing was sent).
+  bool send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool more, bool with_reply, uint64_t* number);
+  Status send_stream(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
+                     const Notify* notify, Mode mode, Op* op);
+  Status request_stream(Lock& lock, Link& link, const Target& target, const Side& from, const Side& to, Op* op);
+  Status request_reply(const Target& target, uint64_t offset, wire::Kind kind, uint8_t type, wire::Operands operands, uint64_t* result);
+
+  // slots and operations
+  Op* new_op();
+  void free_op(Op* op);
+  Op* find_op(Handle handle);
+  Handle handle_of(const Op* op) const;
+  bool op_done(const Op& op) const { return op.waiting_replies == 0 && (op.number == 0 || op.link->session.applied() >= op.number || !op.link->failure.ok()); }
+  Status op_status(Op& op);
+  bool take_slot(uint32_t* index);
+  void arm(uint32_t index, Op* op, Link* link);
+  void release(uint32_t index);
+  memory::CompletionSlot& slot(uint32_t index) const;
+  Status finish_op(Lock& lock, Op* op, Mode mode, Handle* handle);
+
+  // progress
+  template <class Done>
+  Status wait_until(Lock& lock, Done&& done, fabric::EndpointId only);
+  void poke(Lock& lock);
+  void flush_corked();
+  Status abort_status() const;
+
+  // fabric::Sink
+  void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
+  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) override;
+  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
+  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
+  void on_writable(fabric::EndpointId endpoint) override;
+  void on_sent(fabric::EndpointId, uint64_t) override {}
+  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
+  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) override;
+  void on_watched(int, uint64_t) override {}
+  void complete(uint32_t index, int code, fabric::Bytes payload, bool landed, uint64_t result);
+
+  EngineConfig config_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool role_taken_ = false;
+  uint32_t sleepers_ = 0;  // threads in changed_
+  std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;      // by node << 16 | index
+  std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
+  Link* last_link_ = nullptr;                                      // cache of the last look-up
+  std::vector<Link*> corked_;
+  std::vector<Pending> pending_;                                   // one per completion slot of this rank
+  std::vector<uint32_t> free_slots_;
+  std::vector<std::unique_ptr<Op>> ops_;
+  std::vector<uint32_t> free_ops_;
+  Op implicit_;                                                    // all implicit gets
+  std::vector<std::byte> scratch_;                                 // packs one message's payload; used only while the mutex is held
+  wire::Request request_;                                          // the request being built, likewise
+  EngineCounters counters_;
+  uint64_t slots_in_use_ = 0;
+};
+
+// Sleeps until done() or the end of the job. `only`: nothing but this endpoint can make it done (see Fabric::poll).
+template <class Done>
+Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
+  while (!done()) {
+    if (config_.control && config_.control.is_aborted()) return abort_status();
+    if (role_taken_) {
+      ++sleepers_;
+      changed_.wait_for(lock, std::chrono::nanoseconds(wait_slice_ns));
+      --sleepers_;
+      continue;
+    }
+    role_taken_ = true;
+    if (!corked_.empty()) flush_corked();
+    lock.unlock();
+    fabric_->poll(wait_slice_ns, only);
+    lock.lock();
+    fabric_->dispatch(*this);
+    role_taken_ = false;
+    if (sleepers_ > 0) changed_.notify_all();
+  }
+  return {};
+}
+
+}  // namespace skerry::operation

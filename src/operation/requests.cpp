@@ -1,0 +1,360 @@
+// Requests: a transfer's packed stream cut into messages, and read-modify-writes, locks.
+#include <algorithm>
+#include <cstring>
+
+#include "memory/slots.hpp"
+#include "operation/engine.hpp"
+
+namespace skerry::operation {
+namespace {
+
+constexpr uint64_t inline_bytes = fabric::inline_payload_bytes;
+constexpr uint64_t max_pieces_per_message = 1024;
+
+memory::Cursor cursor_of(const Side& side) {
+  return side.form == Side::Form::strided ? memory::Cursor(*side.shape) : memory::Cursor(side.pieces);
+}
+
+// The part [from, from + bytes) of a pieces side, as a list of its own. `piece` and `within` are where `from` lies; they advance.
+uint64_t cut_pieces(std::span<const Piece> pieces, size_t* piece, uint64_t* within, uint64_t bytes, std::vector<Piece>* out) {
+  uint64_t taken = 0;
+  out->clear();
+  while (taken < bytes && *piece < pieces.size() && out->size() < max_pieces_per_message) {
+    const Piece& p = pieces[*piece];
+    const uint64_t part = std::min(p.bytes - *within, bytes - taken);
+    if (part > 0) out->push_back({p.offset + *within, part});
+    taken += part;
+    *within += part;
+    if (*within == p.bytes) {
+      ++*piece;
+      *within = 0;
+    }
+  }
+  return taken;
+}
+
+}  // namespace
+
+wire::Request& Engine::begin(wire::Kind kind, const Target& target, Link& link) {
+  wire::RequestHeader& h = request_.header;
+  h = {};
+  h.version = wire::version;
+  h.kind = static_cast<uint8_t>(kind);
+  h.origin_rank = static_cast<uint32_t>(config_.rank);
+  h.incarnation = link.session.incarnation();
+  h.target_rank = static_cast<uint32_t>(target.rank);
+  h.results_received = link.session.results_received();
+  h.acknowledged = link.session.applied();
+  h.target_node = static_cast<uint32_t>(link.server.node);
+  h.target_server = link.server.index;
+  h.segment_owner = target.segment.owner;
+  h.segment_generation = target.segment.generation;
+  h.reply_node = static_cast<uint32_t>(config_.node);
+  return request_;
+}
+
+bool Engine::send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool more, bool with_reply, uint64_t* number) {
+  request_.header.number = link.session.issued() + 1;
+  (void)with_reply;
+  std::byte buffer[wire::max_request_bytes];
+  const uint32_t length = wire::encode(request_, std::span<std::byte, wire::max_request_bytes>(buffer));
+  switch (fabric_->send(link.endpoint, fabric::Bytes(buffer, length), payload, more, request_.header.number)) {
+    case fabric::SendResult::accepted: break;
+    case fabric::SendResult::would_block:
+      link.blocked = true;
+      return false;
+    case fabric::SendResult::closed:
+      link.blocked = true;  // on_closed follows and fails the link; the waiter in wait_sendable then sees it
+      return false;
+  }
+  *number = link.session.issue(credit_bytes);
+  if (more && !link.corked) {
+    link.corked = true;
+    corked_.push_back(&link);
+  }
+  return true;
+}
+
+// put and accumulate.
+Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
+                           const Notify* notify, Mode mode, Op* op) {
+  const uint64_t total = from.bytes;
+  const bool contiguous = to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
+  // Long contiguous puts travel by reference and land in place. Everything else goes in messages whose payload the fabric copies.
+  const bool by_reference = contiguous && kind == wire::Kind::put && fabric_->capabilities().landing && total > inline_bytes;
+  const uint64_t part_limit = by_reference ? landing_part_bytes : std::min(inline_bytes, fabric_->capabilities().max_payload_bytes);
+  std::optional<memory::Cursor> pack;
+  if (from.form != Side::Form::contiguous) pack.emplace(cursor_of(from));
+  std::vector<Piece> pieces;
+  size_t piece = 0;
+  uint64_t within = 0;
+
+  uint64_t done = 0;
+  do {
+    uint64_t part = std::min(total - done, part_limit);
+    std::span<const std::byte> table;
+    if (to.form == Side::Form::pieces) {
+      const uint64_t room = part_limit - max_pieces_per_message * sizeof(Piece);
+      part = cut_pieces(to.pieces, &piece, &within, std::min(total - done, room), &pieces);
+      table = std::as_bytes(std::span(pieces));
+    }
+    for (;;) {
+      SKERRY_TRY(wait_sendable(lock, link, by_reference ? 0 : part));
+      // From here to the send the mutex stays with us: request_ and scratch_ are ours.
+      wire::Request& r = begin(kind, target, link);
+      r.header.offset = to.offset;
+      switch (to.form) {
+        case Side::Form::contiguous: r.header.offset += done; break;
+        case Side::Form::strided:
+          r.header.flags |= wire::flag_strided;
+          r.shape = {to.shape->block_bytes, done, static_cast<uint32_t>(to.shape->levels), 0};
+          for (int32_t k = 0; k < to.shape->levels; ++k) r.level[k] = {to.shape->count[k], to.shape->stride[k]};
+          break;
+        case Side::Form::pieces:
+          r.header.flags |= wire::flag_vector;
+          r.header.piece_count = static_cast<uint32_t>(pieces.size());
+          break;
+      }
+      if (what != nullptr) {
+        r.header.type = static_cast<uint8_t>(what->type);
+        if (!what->scale.is_one) {
+          r.header.flags |= wire::flag_scaled;
+          std::memcpy(r.scale.value, what->scale.value, sizeof r.scale.value);
+        }
+      }
+      const bool last = done + part == total;
+      if (notify != nullptr && last) {
+        r.header.flags |= wire::flag_notify;
+        r.notify = {notify->counter_offset, notify->increment};
+      }
+      fabric::Bytes payload;
+      if (!pack && table.empty()) {
+        payload = {from.base + done, part};
+      } else {
+        std::copy(table.begin(), table.end(), scratch_.begin());
+        const std::span<std::byte> room(scratch_.data() + table.size(), part);
+        if (pack) {
+          pack->seek(done);
+          pack->pack(room, from.base);
+        } else {
+          std::memcpy(room.data(), from.base + done, part);
+        }
+        payload = {scratch_.data(), table.size() + part};
+      }
+      // A stream of small non-blocking operations is held back and sent together; the first goes at once.
+      const bool more = !last || (mode != Mode::blocking && !by_reference && !link.session.drained());
+      uint64_t number = 0;
+      if (!send(link, payload, by_reference ? 0 : part, more, false, &number)) continue;
+      if (by_reference) {
+        op->link = &link;
+        op->number = number;
+        if (mode == Mode::implicit) link.implicit_number = number;
+      }
+      break;
+    }
+    done += part;
+  } while (done < total);
+  // Blocking puts never wait for acknowledgements; look at those that piled up once in a while, so that they do not fill the socket.
+  if (mode == Mode::blocking && link.session.issued() - link.session.applied() > 512) poke(lock);
+  return {};
+}
+
+// get: one reply per message.
+Status Engine::request_stream(Lock& lock, Link& link, const Target& target, const Side& from, const Side& to, Op* op) {
+  const uint64_t total = to.bytes;
+  const bool contiguous = to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
+  const uint64_t part_limit =
+      contiguous && fabric_->capabilities().landing ? landing_part_bytes : std::min(inline_bytes, fabric_->capabilities().max_payload_bytes);
+  std::vector<Piece> table;
+  size_t piece = 0;
+  uint64_t within = 0;
+  std::shared_ptr<const std::vector<Piece>> kept;
+  if (to.form == Side::Form::pieces) kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
+
+  uint64_t done = 0;
+  while (done < total) {
+    uint64_t part = std::min(total - done, part_limit);
+    if (from.form == Side::Form::pieces) part = cut_pieces(from.pieces, &piece, &within, part, &table);
+    for (;;) {
+      SKERRY_TRY(wait_sendable(lock, link, 0));
+      uint32_t index = 0;
+      if (!take_slot(&index)) {
+        SKERRY_TRY(wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint));
+        continue;  // the link may have changed meanwhile
+      }
+      wire::Request& r = begin(wire::Kind::get, target, link);
+      r.header.offset = from.offset;
+      r.extent_bytes = part;
+      switch (from.form) {
+        case Side::Form::contiguous: r.header.offset += done; break;
+        case Side::Form::strided:
+          r.header.flags |= wire::flag_strided;
+          r.shape = {from.shape->block_bytes, done, static_cast<uint32_t>(from.shape->levels), 0};
+          for (int32_t k = 0; k < from.shape->levels; ++k) r.level[k] = {from.shape->count[k], from.shape->stride[k]};
+          break;
+        case Side::Form::pieces:
+          r.header.flags |= wire::flag_vector;
+          r.header.piece_count = static_cast<uint32_t>(table.size());
+          break;
+      }
+      arm(index, op, &link);
+      r.header.reply_slot = index + 1;
+      r.header.reply_tag = memory::slot_generation(slot(index));
+      Pending& p = pending_[index];
+      p.bytes = part;
+      if (to.form == Side::Form::contiguous) {
+        p.land = to.base + done;
+      } else {
+        p.base = to.base;
+        p.pieces = kept;
+        if (kept) p.cursor.emplace(std::span<const Piece>(*kept));
+        else p.cursor.emplace(*to.shape);
+        p.cursor->seek(done);
+      }
+      uint64_t number = 0;
+      if (!send(link, std::as_bytes(std::span(table)), 0, false, true, &number)) {
+        release(index);
+        continue;
+      }
+      p.number = number;
+      break;
+    }
+    done += part;
+  }
+  return {};
+}
+
+// ---- the public calls ---------------------------------------------------------------------------------------------------------------
+
+Status Engine::finish_op(Lock& lock, Op* op, Mode mode, Handle* handle) {
+  if (mode == Mode::implicit) return {};
+  if (mode == Mode::handle && !op_done(*op)) {
+    *handle = handle_of(op);
+    return {};
+  }
+  fabric::EndpointId only = fabric::no_endpoint;
+  if (!op_done(*op) && config_.one_thread_at_a_time) {
+    // Nothing but this operation's server matters if all outstanding replies come from there.
+    Link* link = op->link;
+    for (const Pending& p : pending_)
+      if (p.op == op) {
+        link = p.link;
+        break;
+      }
+    if (link != nullptr && link->waiting_replies == slots_in_use_) only = link->endpoint;
+  }
+  Status status = wait_until(lock, [&] { return op_done(*op); }, only);
+  if (!status.ok()) {
+    // The wait was cut short (the job is ending): replies may still come for this operation. Its record stays taken for ever.
+    return status;
+  }
+  if (mode == Mode::handle) *handle = 0;
+  status = op_status(*op);
+  free_op(op);
+  return status;
+}
+
+Status Engine::put(const Target& target, const Side& to, const Side& from, const Notify* notify, Mode mode, Handle* handle) {
+  Lock lock(mutex_);
+  Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
+  ++counters_.remote_operations;
+  counters_.remote_bytes += from.bytes;
+  Op by_value;  // small puts are source done when this returns: no operation outlives the call
+  const bool long_put = from.bytes > fabric::inline_payload_bytes;
+  Op* op = !long_put ? &by_value : mode == Mode::implicit ? &implicit_ : new_op();
+  Status status = send_stream(lock, link, wire::Kind::put, target, to, from, nullptr, notify, mode, op);
+  if (op == &implicit_) implicit_.number = 0;  // wait_implicit looks at the links
+  if (!long_put || mode == Mode::implicit) {
+    if (handle != nullptr && mode == Mode::handle) *handle = 0;
+    return status;
+  }
+  if (!status.ok()) {
+    free_op(op);
+    return status;
+  }
+  return finish_op(lock, op, mode, handle);
+}
+
+Status Engine::accumulate(const Target& target, const Side& to, const Side& from, const Accumulate& what, Mode mode, Handle* handle) {
+  Lock lock(mutex_);
+  Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
+  ++counters_.remote_operations;
+  counters_.remote_bytes += from.bytes;
+  Op by_value;
+  Status status = send_stream(lock, link, wire::Kind::accumulate, target, to, from, &what, nullptr, mode, &by_value);
+  if (handle != nullptr && mode == Mode::handle) *handle = 0;
+  return status;
+}
+
+Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle) {
+  Lock lock(mutex_);
+  Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
+  ++counters_.remote_operations;
+  counters_.remote_bytes += to.bytes;
+  Op* op = mode == Mode::implicit ? &implicit_ : new_op();
+  Status status = request_stream(lock, link, target, from, to, op);
+  if (!status.ok() && op->waiting_replies == 0 && op != &implicit_) free_op(op);
+  SKERRY_TRY(status);
+  return finish_op(lock, op, mode, handle);
+}
+
+Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind kind, uint8_t type, wire::Operands operands, uint64_t* result) {
+  Lock lock(mutex_);
+  Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
+  if (kind == wire::Kind::read_modify_write) {
+    ++counters_.remote_operations;
+    counters_.remote_bytes += 8;
+  }
+  Op* op = new_op();
+  for (;;) {
+    Status status = wait_sendable(lock, link, 0);
+    uint32_t index = 0;
+    if (status.ok() && !take_slot(&index)) {
+      status = wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint);
+      if (status.ok()) continue;
+    }
+    if (!status.ok()) {
+      free_op(op);
+      return status;
+    }
+    wire::Request& r = begin(kind, target, link);
+    r.header.type = type;
+    r.header.offset = offset;
+    r.operands = operands;
+    arm(index, op, &link);
+    r.header.reply_slot = index + 1;
+    r.header.reply_tag = memory::slot_generation(slot(index));
+    pending_[index].result = result;
+    uint64_t number = 0;
+    if (send(link, {}, 0, false, true, &number)) {
+      pending_[index].number = number;
+      break;
+    }
+    release(index);
+  }
+  return finish_op(lock, op, Mode::blocking, nullptr);
+}
+
+Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old) {
+  return request_reply(target, offset, wire::Kind::read_modify_write, static_cast<uint8_t>(op), {operand, expected}, old);
+}
+
+Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
+  return request_reply(target, index, wire::Kind::lock, 0, {holder, 0}, nullptr);
+}
+
+// Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after everything issued before it.
+Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
+  Lock lock(mutex_);
+  Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
+  for (;;) {
+    SKERRY_TRY(wait_sendable(lock, link, 0));
+    wire::Request& r = begin(wire::Kind::unlock, target, link);
+    r.header.offset = index;
+    r.operands = {holder, 0};
+    uint64_t number = 0;
+    if (send(link, {}, 0, false, false, &number)) return {};
+  }
+}
+
+}  // namespace skerry::operation
