@@ -1,0 +1,394 @@
+// How the server applies one request. Everything the wire says is checked here: segment, range, alignment, shape.
+#include <cstring>
+
+#include "memory/bell.hpp"
+#include "server/server.hpp"
+
+namespace skerry::server {
+namespace {
+
+std::string_view rmw_name(wire::Rmw op) {
+  switch (op) {
+    case wire::Rmw::fetch_add_64:
+    case wire::Rmw::fetch_add_32: return "fetch-and-add";
+    case wire::Rmw::swap_64:
+    case wire::Rmw::swap_32: return "swap";
+    case wire::Rmw::compare_swap_64:
+    case wire::Rmw::compare_swap_32: return "compare-and-swap";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Status Server::check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const {
+  if (offset <= region.bytes && bytes <= region.bytes - offset) return {};
+  return error(Code::range, "bytes [", offset, ", ", offset + bytes, ") lie outside the ", region.bytes, " bytes of rank ", request_.header.target_rank, "'s slice");
+}
+
+Status Server::read_shape(Shape* shape) const {
+  *shape = Shape{};
+  shape->block_bytes = request_.shape.block_bytes;
+  shape->levels = static_cast<int32_t>(request_.shape.levels);
+  for (int32_t k = 0; k < shape->levels; ++k) {
+    shape->count[k] = request_.level[k].count;
+    shape->stride[k] = request_.level[k].stride;
+  }
+  return {};
+}
+
+// The piece table at the payload's start, checked against the slice, into pieces_; *data is what follows it.
+Status Server::read_pieces(const memory::Region& region, fabric::Bytes payload, fabric::Bytes* data) {
+  const uint64_t table_bytes = uint64_t{request_.header.piece_count} * sizeof(Piece);
+  if (table_bytes > payload.size()) return error(Code::invalid, "a table of ", request_.header.piece_count, " pieces does not fit a payload of ", payload.size(), " bytes");
+  pieces_.resize(request_.header.piece_count);
+  std::memcpy(pieces_.data(), payload.data(), table_bytes);
+  for (const Piece& piece : pieces_) SKERRY_TRY(check_range(region, piece.offset, piece.bytes));
+  *data = payload.subspan(table_bytes);
+  return {};
+}
+
+Server::Outcome Server::apply_put(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  if (!client.notify_pending) {
+    if (request_.has(wire::flag_strided)) {
+      Shape shape;
+      *failure = read_shape(&shape);
+      uint64_t stream = 0;
+      if (failure->ok() && (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) || request_.shape.skip_bytes > stream ||
+                            payload.size() > stream - request_.shape.skip_bytes))
+        *failure = error(Code::range, "a strided put at offset ", h.offset, " leaves the ", region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+      if (!failure->ok()) return Outcome::failed;
+      memory::Cursor cursor(shape);
+      cursor.seek(request_.shape.skip_bytes);
+      cursor.unpack(region.base + h.offset, payload);
+    } else if (request_.has(wire::flag_vector)) {
+      fabric::Bytes data;
+      if (*failure = read_pieces(region, payload, &data); !failure->ok()) return Outcome::failed;
+      memory::Cursor cursor{std::span<const Piece>(pieces_)};
+      if (cursor.total_bytes() != data.size()) {
+        *failure = error(Code::invalid, "a vector put of ", cursor.total_bytes(), " bytes carries ", data.size());
+        return Outcome::failed;
+      }
+      cursor.unpack(region.base, data);
+    } else {
+      if (*failure = check_range(region, h.offset, payload.size()); !failure->ok()) return Outcome::failed;
+      memory::put(region.base + h.offset, payload.data(), payload.size());
+    }
+  }
+  return request_.has(wire::flag_notify) ? apply_notify(client, region, failure) : Outcome::done;
+}
+
+Server::Outcome Server::apply_notify(Client& client, const memory::Region& region, Status* failure) {
+  const wire::Notify& n = request_.notify;
+  if (*failure = check_range(region, n.counter_offset, 8); !failure->ok()) return Outcome::failed;
+  if (n.counter_offset % 8 != 0) {
+    *failure = error(Code::invalid, "counter offset ", n.counter_offset, " is not a multiple of 8");
+    return Outcome::failed;
+  }
+  uint64_t old = 0;
+  const memory::Rmw add{memory::RmwOp::fetch_add, 8, n.increment, 0};
+  client.notify_pending = true;
+  const LockResult result = memory::rmw(region, n.counter_offset, add, *stripes_, memory::Patience::try_once, &old);
+  if (result == LockResult::busy) return Outcome::park;
+  client.notify_pending = false;
+  if (result != LockResult::locked) {
+    *failure = stripes_->explain(result, memory::stripe_index(region.seed, n.counter_offset));
+    return Outcome::failed;
+  }
+  const int32_t member = view_.member_of(static_cast<Rank>(request_.header.target_rank));
+  if (member >= 0) memory::ring(view_.control.member(static_cast<uint32_t>(member)));
+  return Outcome::done;
+}
+
+Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  if (!is_element_type(h.type)) {
+    *failure = error(Code::invalid, "element type ", int{h.type});
+    return Outcome::failed;
+  }
+  const ElementType type = static_cast<ElementType>(h.type);
+  const memory::Scale scale = request_.has(wire::flag_scaled) ? memory::Scale::of(type, request_.scale.value) : memory::Scale::one();
+  const uint64_t unit = element_bytes(type);
+  auto misfit = [&](uint64_t bytes, uint64_t offset) {
+    if (bytes % unit == 0 && offset % part_bytes(type) == 0) return false;
+    *failure = error(Code::invalid, "an accumulate of ", bytes, " bytes at offset ", offset, " does not consist of whole, aligned elements of ", to_string(type));
+    return true;
+  };
+
+  memory::Applied applied;
+  if (request_.has(wire::flag_strided)) {
+    Shape shape;
+    (void)read_shape(&shape);
+    uint64_t stream = 0;
+    if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) || request_.shape.skip_bytes > stream ||
+        payload.size() > stream - request_.shape.skip_bytes) {
+      *failure = error(Code::range, "a strided accumulate at offset ", h.offset, " leaves the ", region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+      return Outcome::failed;
+    }
+    for (int32_t k = 0; k < shape.levels; ++k)
+      if (misfit(payload.size(), static_cast<uint64_t>(shape.stride[k]))) return Outcome::failed;
+    if (misfit(shape.block_bytes, h.offset) || misfit(request_.shape.skip_bytes, 0) || misfit(payload.size(), 0)) return Outcome::failed;
+    memory::Cursor cursor(shape);
+    cursor.seek(request_.shape.skip_bytes + client.progress_bytes);
+    applied = cursor.accumulate(region, h.offset, payload.subspan(client.progress_bytes), type, scale, *stripes_, memory::Patience::try_once);
+  } else if (request_.has(wire::flag_vector)) {
+    fabric::Bytes data;
+    if (*failure = read_pieces(region, payload, &data); !failure->ok()) return Outcome::failed;
+    for (const Piece& piece : pieces_)
+      if (misfit(piece.bytes, piece.offset)) return Outcome::failed;
+    memory::Cursor cursor{std::span<const Piece>(pieces_)};
+    if (cursor.total_bytes() != data.size()) {
+      *failure = error(Code::invalid, "a vector accumulate of ", cursor.total_bytes(), " bytes carries ", data.size());
+      return Outcome::failed;
+    }
+    cursor.seek(client.progress_bytes);
+    applied = cursor.accumulate(region, 0, data.subspan(client.progress_bytes), type, scale, *stripes_, memory::Patience::try_once);
+  } else {
+    if (*failure = check_range(region, h.offset, payload.size()); !failure->ok()) return Outcome::failed;
+    if (misfit(payload.size(), h.offset)) return Outcome::failed;
+    applied = memory::accumulate(region, h.offset + client.progress_bytes, payload.data() + client.progress_bytes, payload.size() - client.progress_bytes, type,
+                                 scale, *stripes_, memory::Patience::try_once);
+  }
+  if (applied.result == LockResult::busy) {
+    client.progress_bytes += applied.bytes;
+    return Outcome::park;
+  }
+  client.progress_bytes = 0;
+  if (applied.result != LockResult::locked) {
+    *failure = stripes_->explain(applied.result, applied.stripe);
+    return Outcome::failed;
+  }
+  return request_.has(wire::flag_notify) ? apply_notify(client, region, failure) : Outcome::done;
+}
+
+Server::Outcome Server::apply_get(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  const uint64_t bytes = request_.extent_bytes;
+  fabric::Bytes answer;
+  if (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)) {
+    if (bytes > scratch_.size()) {
+      *failure = error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ", scratch_.size(), " in one request");
+      return Outcome::failed;
+    }
+    const std::span<std::byte> room(scratch_.data(), bytes);
+    if (request_.has(wire::flag_strided)) {
+      Shape shape;
+      (void)read_shape(&shape);
+      uint64_t stream = 0;
+      if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) || request_.shape.skip_bytes > stream ||
+          bytes > stream - request_.shape.skip_bytes) {
+        *failure = error(Code::range, "a strided get at offset ", h.offset, " leaves the ", region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+        return Outcome::failed;
+      }
+      memory::Cursor cursor(shape);
+      cursor.seek(request_.shape.skip_bytes);
+      cursor.pack(room, region.base + h.offset);
+    } else {
+      fabric::Bytes rest;
+      if (*failure = read_pieces(region, payload, &rest); !failure->ok()) return Outcome::failed;
+      memory::Cursor cursor{std::span<const Piece>(pieces_)};
+      if (cursor.total_bytes() != bytes) {
+        *failure = error(Code::invalid, "a vector get of ", bytes, " bytes names ", cursor.total_bytes());
+        return Outcome::failed;
+      }
+      cursor.pack(room, region.base);
+    }
+    answer = room;
+  } else {
+    if (*failure = check_range(region, h.offset, bytes); !failure->ok()) return Outcome::failed;
+    answer = {region.base + h.offset, bytes};
+    if (bytes <= 8) {  // aligned words do not tear, also on their way out
+      memory::get(scratch_.data(), region.base + h.offset, bytes);
+      answer = {scratch_.data(), bytes};
+    }
+  }
+  client.session->applied_next();
+  reply(client, 0, 0, answer);
+  return Outcome::answered;
+}
+
+Server::Outcome Server::apply_rmw(Client& client, const memory::Region& region, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  if (h.type > static_cast<uint8_t>(wire::Rmw::compare_swap_32)) {
+    *failure = error(Code::invalid, "read-modify-write ", int{h.type});
+    return Outcome::failed;
+  }
+  const wire::Rmw op = static_cast<wire::Rmw>(h.type);
+  const uint8_t word_bytes = h.type % 2 == 0 ? 8 : 4;
+  if (*failure = check_range(region, h.offset, word_bytes); !failure->ok()) return Outcome::failed;
+  if (h.offset % word_bytes != 0) {
+    *failure = error(Code::invalid, "offset ", h.offset, " of a ", rmw_name(op), " is not a multiple of ", int{word_bytes});
+    return Outcome::failed;
+  }
+  const memory::Rmw what{static_cast<memory::RmwOp>(h.type / 2), word_bytes, request_.operands.first, request_.operands.second};
+  uint64_t old = 0;
+  const LockResult result = memory::rmw(region, h.offset, what, *stripes_, memory::Patience::try_once, &old);
+  if (result == LockResult::busy) return Outcome::park;
+  if (result != LockResult::locked) {
+    *failure = stripes_->explain(result, memory::stripe_index(region.seed, h.offset));
+    return Outcome::failed;
+  }
+  client.session->applied_next();
+  client.session->keep_result(h.number, old);
+  reply(client, 0, old, {});
+  return Outcome::answered;
+}
+
+Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  const SegmentId segment{h.segment_owner, h.segment_generation};
+  const Rank rank = static_cast<Rank>(h.target_rank);
+  if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock) {
+    LockOutcome outcome = LockOutcome::granted;
+    if (request_.kind() == wire::Kind::lock)
+      *failure = directory_.lock(segment, rank, h.offset, client.rank, h.reply_slot, h.reply_tag, request_.operands.first, &outcome);
+    else
+      *failure = directory_.unlock(segment, rank, h.offset, client.rank, request_.operands.first, &outcome);
+    if (!failure->ok()) return Outcome::failed;
+    if (outcome == LockOutcome::busy) return Outcome::park;
+    if (request_.kind() == wire::Kind::unlock) return Outcome::done;
+    client.session->applied_next();
+    if (outcome == LockOutcome::granted) reply(client, 0, 0, {});
+    else mark_acknowledge(client);
+    return Outcome::answered;
+  }
+  memory::Region region;
+  if (*failure = directory_.find(segment, rank, &region); !failure->ok()) return Outcome::failed;
+  switch (request_.kind()) {
+    case wire::Kind::put: return apply_put(client, region, payload, failure);
+    case wire::Kind::accumulate: return apply_accumulate(client, region, payload, failure);
+    case wire::Kind::get: return apply_get(client, region, payload, failure);
+    case wire::Kind::read_modify_write: return apply_rmw(client, region, failure);
+    case wire::Kind::lock:
+    case wire::Kind::unlock:
+    case wire::Kind::acknowledge:
+    case wire::Kind::reply:
+    case wire::Kind::failure:
+    case wire::Kind::please_close:
+    case wire::Kind::bye:
+    case wire::Kind::bye_answer: break;
+  }
+  *failure = error(Code::internal, "a request of kind ", wire::to_string(request_.kind()), " reached apply");
+  return Outcome::failed;
+}
+
+fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& failure) {
+  switch (outcome) {
+    case Outcome::park:
+      client.parked = true;
+      retry_.push_back(client.endpoint);
+      return fabric::Verdict::park;
+    case Outcome::answered:
+      break;
+    case Outcome::done:
+      client.session->applied_next();
+      mark_acknowledge(client);
+      break;
+    case Outcome::failed: {
+      client.progress_bytes = 0;
+      client.notify_pending = false;
+      client.session->applied_next();  // it was dealt with: its origin is told, and what follows it goes on
+      const fabric::Bytes text = std::as_bytes(std::span(failure.message())).first(std::min<size_t>(failure.message().size(), 1024));
+      if (request_.header.reply_slot != 0) {
+        reply(client, static_cast<int>(failure.code()), 0, text);
+      } else {
+        wire::ReplyHeader header{};
+        header.version = wire::version;
+        header.kind = static_cast<uint8_t>(wire::Kind::failure);
+        header.code = static_cast<int8_t>(failure.code());
+        header.incarnation = client.session->incarnation();
+        header.applied = client.session->applied();
+        header.number = request_.header.number;
+        send_reply(client, header, text);
+      }
+      break;
+    }
+  }
+  client.session->confirm(request_.header.results_received);
+  counters_.requests.fetch_add(1, std::memory_order_relaxed);
+  return fabric::Verdict::taken;
+}
+
+fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) {
+  Client* client = client_of(endpoint);
+  if (client == nullptr) return fabric::Verdict::taken;
+  if (header.size() == sizeof(wire::CloseHeader)) {
+    wire::CloseHeader close;
+    wire::Kind kind;
+    if (!wire::peek(header, &kind).ok() || kind != wire::Kind::bye || !wire::decode(header, &close).ok() || close.last_number != client->session->applied()) {
+      protocol_error(*client, error(Code::invalid, "a bye that does not agree on the last request applied, ", client->session->applied()));
+      return fabric::Verdict::taken;
+    }
+    const wire::CloseHeader answer{wire::version, static_cast<uint8_t>(wire::Kind::bye_answer), 0, client->session->incarnation(), client->session->applied()};
+    (void)fabric_->send(endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0);
+    return fabric::Verdict::taken;
+  }
+  // Every request may need an answer: it is not begun before there is room for one.
+  if (!has_room(*client)) {
+    client->parked = true;
+    return fabric::Verdict::park;
+  }
+  if (Status status = wire::decode(header, &request_); !status.ok()) {
+    protocol_error(*client, status);
+    return fabric::Verdict::taken;
+  }
+  const wire::RequestHeader& h = request_.header;
+  if (h.origin_rank != static_cast<uint32_t>(client->rank) || h.incarnation != client->session->incarnation()) {
+    protocol_error(*client, error(Code::invalid, "a request of rank ", h.origin_rank, " and session ", h.incarnation, " on rank ", client->rank, "'s connection"));
+    return fabric::Verdict::taken;
+  }
+  if (h.target_node != static_cast<uint32_t>(config_.self.node) || h.target_server != config_.self.index) {
+    protocol_error(*client, error(Code::invalid, "a request for the server (", h.target_node, ", ", h.target_server, ") reached (", config_.self.node, ", ", config_.self.index, ")"));
+    return fabric::Verdict::taken;
+  }
+  switch (client->session->classify(h.number)) {
+    case session::Order::apply: break;
+    case session::Order::duplicate: {
+      // A replay of what was applied: the answer again, not the effect. A get is read anew: any value since its issue is right.
+      uint64_t result = 0;
+      if (client->session->kept(h.number, &result)) reply(*client, 0, result, {});
+      else mark_acknowledge(*client);
+      return fabric::Verdict::taken;
+    }
+    case session::Order::gap:
+      protocol_error(*client, error(Code::invalid, "request ", h.number, " follows request ", client->session->applied()));
+      return fabric::Verdict::taken;
+  }
+  Status failure;
+  const Outcome outcome = apply(*client, payload, &failure);
+  return finish(*client, outcome, failure);
+}
+
+// A long put: its header was checked like any other before its payload may land. Earlier requests of the session are applied already.
+std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) {
+  Client* client = client_of(endpoint);
+  if (client == nullptr) return nullptr;
+  Status status = wire::decode(header, &request_);
+  const wire::RequestHeader& h = request_.header;
+  memory::Region region;
+  if (status.ok() && (request_.kind() != wire::Kind::put || (h.flags & ~wire::flag_notify) != 0 || h.origin_rank != static_cast<uint32_t>(client->rank) ||
+                      client->session->classify(h.number) != session::Order::apply))
+    status = error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ", wire::to_string(request_.kind()), " that may not carry one");
+  if (status.ok()) status = directory_.find({h.segment_owner, h.segment_generation}, static_cast<Rank>(h.target_rank), &region);
+  if (status.ok()) status = check_range(region, h.offset, payload_bytes);
+  if (status.ok()) return region.base + h.offset;
+  std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n", config_.self.node, client->rank, status.message().c_str());
+  return nullptr;
+}
+
+fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
+  Client* client = client_of(endpoint);
+  if (client == nullptr) return fabric::Verdict::taken;
+  (void)wire::decode(header, &request_);  // on_landing accepted it
+  Status failure;
+  Outcome outcome = Outcome::done;
+  if (request_.has(wire::flag_notify)) {
+    memory::Region region;
+    failure = directory_.find({request_.header.segment_owner, request_.header.segment_generation}, static_cast<Rank>(request_.header.target_rank), &region);
+    outcome = failure.ok() ? apply_notify(*client, region, &failure) : Outcome::failed;
+  }
+  return finish(*client, outcome, failure);
+}
+
+}  // namespace skerry::server

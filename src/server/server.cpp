@@ -1,0 +1,258 @@
+#include "server/server.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <cstring>
+#include <future>
+
+namespace skerry::server {
+namespace {
+
+// While a stripe keeps a session parked the server looks again this often: stripes are held for at most 4 KiB of work.
+constexpr int64_t stripe_retry_ns = 20'000;
+
+}  // namespace
+
+Server::Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory)
+    : config_(std::move(config)),
+      fabric_(std::move(fabric)),
+      directory_(directory) {
+  scratch_.resize(fabric::inline_payload_bytes);
+}
+
+Server::~Server() { stop(); }
+
+Status Server::start(std::vector<std::byte>* address) {
+  SKERRY_TRY(fabric_->listen(address));
+  // Signals are the program's business: the server's thread takes none.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+void Server::stop() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true, std::memory_order_release);
+  fabric_->wake();
+  thread_.join();
+}
+
+void Server::open(NodeView view) {
+  std::promise<void> opened;
+  post([&] {
+    view_ = std::move(view);
+    stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(), Sharing::node);
+    opened.set_value();
+  });
+  opened.get_future().wait();
+}
+
+Status Server::watch(int fd, std::function<void()> readable) {
+  SKERRY_TRY(fabric_->watch(fd, 0));
+  watched_[fd] = std::move(readable);
+  return {};
+}
+
+void Server::unwatch(int fd) {
+  fabric_->unwatch(fd);
+  watched_.erase(fd);
+}
+
+void Server::post(std::function<void()> task) {
+  {
+    const std::lock_guard guard(posted_mutex_);
+    posted_.push_back(std::move(task));
+  }
+  fabric_->wake();
+}
+
+void Server::run() {
+  pthread_setname_np(pthread_self(), "skerry-server");
+  // The host rank may be bound to one core; the server serves others and may run anywhere.
+  cpu_set_t everywhere;
+  CPU_ZERO(&everywhere);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &everywhere);
+  sched_setaffinity(0, sizeof everywhere, &everywhere);
+
+  std::vector<std::function<void()>> tasks;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    fabric_->poll(retry_.empty() ? -1 : stripe_retry_ns, fabric::no_endpoint);
+    if (!retry_.empty()) {
+      for (const fabric::EndpointId endpoint : retry_)
+        if (Client* client = client_of(endpoint)) {
+          client->parked = false;
+          fabric_->unpark(endpoint);
+        }
+      retry_.clear();
+    }
+    fabric_->dispatch(*this);
+    {
+      const std::lock_guard guard(posted_mutex_);
+      tasks.swap(posted_);
+    }
+    for (auto& task : tasks) task();
+    tasks.clear();
+    send_acknowledgements();
+    const fabric::Fabric::Traffic traffic = fabric_->traffic();
+    counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
+    counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
+    counters_.strangers.store(traffic.strangers_refused, std::memory_order_relaxed);
+  }
+}
+
+// ---- connections --------------------------------------------------------------------------------------------------------------------
+
+Server::Client* Server::client_of(fabric::EndpointId endpoint) {
+  if (last_client_ != nullptr && last_client_->endpoint == endpoint) return last_client_;
+  const auto found = clients_.find(endpoint);
+  if (found == clients_.end()) return nullptr;
+  last_client_ = found->second.get();
+  return last_client_;
+}
+
+void Server::drop(Client& client) {
+  const auto known = known_.find(client.rank);
+  if (known != known_.end() && known->second.endpoint == client.endpoint) known->second.endpoint = fabric::no_endpoint;
+  if (last_client_ == &client) last_client_ = nullptr;
+  clients_.erase(client.endpoint);
+  counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+}
+
+void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, std::string_view) {
+  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index, wire::version, connection::Role::server};
+  connection::Hello hello;
+  // A stranger, or a member of another job: closed without a word.
+  if (!connection::check_hello(config_.key, peer, bytes, &hello).ok() || hello.rank >= static_cast<uint32_t>(config_.ranks)) {
+    fabric_->reject(request);
+    return;
+  }
+  const Rank rank = static_cast<Rank>(hello.rank);
+  Known& known = known_.try_emplace(rank, uint32_t{1}).first->second;
+  // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was overtaken by its successor.
+  if (hello.generation <= known.generation) {
+    fabric_->reject(request);
+    return;
+  }
+  // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after the new one starts.
+  if (known.endpoint != fabric::no_endpoint) {
+    const fabric::EndpointId old = known.endpoint;
+    if (Client* client = client_of(old)) drop(*client);
+    fabric_->close(old);
+  }
+  fabric::EndpointId endpoint = fabric::no_endpoint;
+  if (!fabric_->accept(request, connection::make_answer(config_.key, peer, hello), &endpoint).ok()) return;  // gone meanwhile
+  known.generation = hello.generation;
+  known.endpoint = endpoint;
+  auto client = std::make_unique<Client>();
+  client->rank = rank;
+  client->endpoint = endpoint;
+  client->session = &known.session;
+  clients_[endpoint] = std::move(client);
+  counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+}
+
+void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {
+  if (Client* client = client_of(endpoint)) drop(*client);
+}
+
+void Server::protocol_error(Client& client, const Status& why) {
+  std::fprintf(stderr, "skerry: data server of node %d closes its connection to rank %d: %s\n", config_.self.node, client.rank, why.message().c_str());
+  const fabric::EndpointId endpoint = client.endpoint;
+  drop(client);
+  fabric_->close(endpoint);
+}
+
+void Server::on_watched(int fd, uint64_t) {
+  const auto found = watched_.find(fd);
+  if (found == watched_.end()) return;
+  const auto readable = found->second;  // a copy: it may unwatch itself
+  readable();
+}
+
+// ---- answers --------------------------------------------------------------------------------------------------------------------------
+
+bool Server::has_room(const Client& client) const { return client.late.empty() && fabric_->unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2; }
+
+void Server::send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload) {
+  if (client.late.empty()) {
+    switch (fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), payload, false, 0)) {
+      case fabric::SendResult::accepted: return;
+      case fabric::SendResult::closed: return;  // on_closed follows; the session remembers what was applied
+      case fabric::SendResult::would_block: break;
+    }
+  }
+  client.late.push_back({header, {payload.begin(), payload.end()}});
+}
+
+void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payload) {
+  const wire::RequestHeader& h = request_.header;
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::Kind::reply);
+  header.code = static_cast<int8_t>(code);
+  header.incarnation = client.session->incarnation();
+  header.applied = client.session->applied();
+  header.number = h.number;
+  header.slot = h.reply_slot;
+  header.tag = h.reply_tag;
+  header.result = result;
+  client.acknowledge = false;  // the reply says `applied` as well
+  send_reply(client, header, payload);
+}
+
+void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {
+  const auto known = known_.find(origin);
+  Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
+  if (client == nullptr) return;
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::Kind::reply);
+  header.incarnation = client->session->incarnation();
+  header.applied = client->session->applied();
+  header.slot = slot;
+  header.tag = tag;
+  send_reply(*client, header, {});
+}
+
+void Server::mark_acknowledge(Client& client) {
+  if (client.acknowledge) return;
+  client.acknowledge = true;
+  acknowledge_.push_back(client.endpoint);
+}
+
+void Server::send_acknowledgements() {
+  for (const fabric::EndpointId endpoint : acknowledge_) {
+    Client* client = client_of(endpoint);
+    if (client == nullptr || !client->acknowledge) continue;
+    client->acknowledge = false;
+    wire::ReplyHeader header{};
+    header.version = wire::version;
+    header.kind = static_cast<uint8_t>(wire::Kind::acknowledge);
+    header.incarnation = client->session->incarnation();
+    header.applied = client->session->applied();
+    send_reply(*client, header, {});
+  }
+  acknowledge_.clear();
+}
+
+void Server::on_writable(fabric::EndpointId endpoint) {
+  Client* client = client_of(endpoint);
+  if (client == nullptr) return;
+  size_t sent = 0;
+  for (; sent < client->late.size(); ++sent) {
+    const Client::Late& late = client->late[sent];
+    if (fabric_->send(endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false, 0) == fabric::SendResult::would_block) break;
+  }
+  client->late.erase(client->late.begin(), client->late.begin() + static_cast<std::ptrdiff_t>(sent));
+  if (client->parked && has_room(*client)) {
+    client->parked = false;
+    fabric_->unpark(endpoint);
+  }
+}
+
+}  // namespace skerry::server

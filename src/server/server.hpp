@@ -1,0 +1,168 @@
+// The data server: one thread that applies the requests of other nodes to the memory of its own, and sleeps when there are none.
+//
+// It runs no user code, never waits for a user's thread and never blocks on sending: what cannot go on (a stripe is held, a peer takes no
+// bytes, a mutex is taken) parks that session alone. Only its thread touches anything declared here, but for start, watch and stop.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "connection/core/admission.hpp"
+#include "core/pure/ids.hpp"
+#include "fabric/fabric.h"
+#include "memory/apply.hpp"
+#include "memory/control.hpp"
+#include "memory/stripes.hpp"
+#include "placement/node_map.hpp"
+#include "session/session.hpp"
+#include "wire/message.hpp"
+
+namespace skerry::server {
+
+enum class LockOutcome : uint8_t {
+  granted,
+  queued,
+  busy,  // the mutex's guard is held, or there is no record for one more waiter: try again soon
+};
+
+// What the server asks of the memory of its node. Called by the server's thread only.
+class Directory {
+ public:
+  virtual ~Directory() = default;
+  // Where `rank`'s slice of the segment is mapped here. Errors: freed (no such segment: never allocated here, or freed).
+  virtual Status find(SegmentId segment, Rank rank, memory::Region* region) = 0;
+  // A remote rank asks for mutex `index` of `rank`. Queued: whoever unlocks sees to its grant.
+  virtual Status lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot, uint32_t tag, uint64_t holder, LockOutcome* outcome) = 0;
+  // Hands the mutex to the next waiter, through its slot or Server::grant. Outcome: granted (released) or busy.
+  virtual Status unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder, LockOutcome* outcome) = 0;
+};
+
+struct ServerConfig {
+  placement::ServerRef self;
+  connection::JobKey key{};
+  int32_t ranks = 0;  // of the job
+};
+
+// What exists only once the node's control segment does.
+struct NodeView {
+  memory::Control control;
+  uint32_t member_index = 0;               // of the rank that hosts the server: it signs stripes as that
+  std::function<int32_t(Rank)> member_of;  // member index of a rank of this node, -1 for others
+};
+
+class Server final : private fabric::Sink {
+ public:
+  Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory);
+  ~Server() override;
+
+  // Listens and starts the thread. *address is what others connect to. Errors: network.
+  Status start(std::vector<std::byte>* address);
+  // Must have happened before the first origin connects. Runs on the server's thread; returns when it has.
+  void open(NodeView view);
+  // Before start, or from the server's thread: `readable` runs on the server's thread whenever fd is readable.
+  Status watch(int fd, std::function<void()> readable);
+  void unwatch(int fd);
+  // Runs `task` on the server's thread soon. Any thread.
+  void post(std::function<void()> task);
+  // Ends the thread. Connections are closed; nobody may need them any more.
+  void stop();
+
+  // Server's thread: answers a parked lock request.
+  void grant(Rank origin, uint32_t slot, uint32_t tag);
+
+  struct Counters {
+    std::atomic<uint64_t> requests{0};
+    std::atomic<uint64_t> bytes_sent{0};
+    std::atomic<uint64_t> bytes_received{0};
+    std::atomic<uint64_t> strangers{0};
+    std::atomic<uint64_t> clients{0};
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
+  // One open connection.
+  struct Client {
+    Rank rank = no_rank;
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+    session::TargetSession* session = nullptr;
+    bool acknowledge = false;     // requests were applied that no answer has told of yet; it is in acknowledge_
+    bool parked = false;          // its next message waits; it is in retry_ or waits for on_writable
+    uint64_t progress_bytes = 0;  // of the accumulate that a busy stripe interrupted
+    bool notify_pending = false;  // its data is applied, its notification not yet
+    struct Late {                 // answers that the fabric did not take; sent first when it is writable
+      wire::ReplyHeader header;
+      std::vector<std::byte> payload;
+    };
+    std::vector<Late> late;
+  };
+  struct Known {  // what is kept of a rank between its connections
+    explicit Known(uint32_t incarnation) : session(incarnation) {}
+    session::TargetSession session;
+    uint32_t generation = 0;  // of its newest connection; only grows
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+  };
+  enum class Outcome : uint8_t { done, park, failed, answered };
+
+  void run();
+  Client* client_of(fabric::EndpointId endpoint);
+  void drop(Client& client);
+  void protocol_error(Client& client, const Status& why);
+
+  Outcome apply(Client& client, fabric::Bytes payload, Status* failure);
+  Outcome apply_put(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure);
+  Outcome apply_accumulate(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure);
+  Outcome apply_notify(Client& client, const memory::Region& region, Status* failure);
+  Outcome apply_get(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure);
+  Outcome apply_rmw(Client& client, const memory::Region& region, Status* failure);
+  Status read_shape(Shape* shape) const;
+  Status read_pieces(const memory::Region& region, fabric::Bytes payload, fabric::Bytes* data);
+  Status check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const;
+
+  fabric::Verdict finish(Client& client, Outcome outcome, const Status& failure);
+  void reply(Client& client, int code, uint64_t result, fabric::Bytes payload);
+  void send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload);
+  void mark_acknowledge(Client& client);
+  void send_acknowledgements();
+  bool has_room(const Client& client) const;
+
+  // fabric::Sink
+  void on_connect_request(fabric::RequestId request, fabric::Bytes hello, std::string_view peer) override;
+  void on_connected(fabric::EndpointId, fabric::Bytes) override {}
+  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) override;
+  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
+  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
+  void on_writable(fabric::EndpointId endpoint) override;
+  void on_sent(fabric::EndpointId, uint64_t) override {}
+  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
+  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) override;
+  void on_watched(int fd, uint64_t cookie) override;
+
+  ServerConfig config_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  Directory& directory_;
+  NodeView view_;
+  std::optional<memory::Stripes> stripes_;
+  std::unordered_map<fabric::EndpointId, std::unique_ptr<Client>> clients_;
+  std::unordered_map<Rank, Known> known_;
+  Client* last_client_ = nullptr;          // cache of the last look-up
+  std::vector<fabric::EndpointId> acknowledge_;
+  std::vector<fabric::EndpointId> retry_;  // parked by a busy stripe
+  std::unordered_map<int, std::function<void()>> watched_;
+  wire::Request request_;                  // the one being applied
+  std::vector<Piece> pieces_;              // of the vector request being applied
+  std::vector<std::byte> scratch_;         // packs the reply to a non-contiguous get
+  Counters counters_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::mutex posted_mutex_;                // guards posted_ alone
+  std::vector<std::function<void()>> posted_;
+};
+
+}  // namespace skerry::server
