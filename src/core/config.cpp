@@ -1,0 +1,111 @@
+#include "core/config.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <vector>
+
+namespace skerry {
+namespace {
+
+constexpr Variable known[] = {
+    {"SKERRY_FABRIC", "tcp", "what carries bytes between nodes: tcp (native), ofi (libfabric), ofi:PROVIDER"},
+    {"SKERRY_INTERFACE", "", "name or address of the network interface to use; empty: chosen"},
+    {"SKERRY_HUGE_PAGES", "1", "1: back segments of 2 MiB and more by huge pages where possible; 0: do not"},
+    {"SKERRY_SLOTS", "256", "requests of one rank that may await a reply at once (16 to 65536)"},
+    {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
+    {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
+    {"SKERRY_PROGRESS_THREAD", "1", "1: a helper thread moves non-blocking transfers while the program computes; 0: only Skerry calls do"},
+    // Set by `skerry run` for the processes it starts; not for users.
+    {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
+    {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},
+    {"SKERRY_NODE", "", "set by skerry run: number of this process's (virtual) node"},
+    {"SKERRY_NODES", "", "set by skerry run: number of nodes"},
+    {"SKERRY_CONTROL_FD", "", "set by skerry run: descriptor of the launcher's control socket"},
+    {"SKERRY_AGENT", "", "skerry run: command that starts a program on another host"},
+};
+
+// Edits to turn one name into the other: small names, so the plain algorithm.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t keep = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({keep, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Status unknown(std::string_view name) {
+  const Variable* nearest = std::min_element(std::begin(known), std::end(known), [&](const Variable& a, const Variable& b) {
+    return distance(name, a.name) < distance(name, b.name);
+  });
+  return error(Code::config, "unknown variable ", name, "; did you mean ", nearest->name, "? (variables of your own may begin with SKERRY_USER_)");
+}
+
+Status number(std::string_view name, std::string_view value, int64_t low, int64_t high, int64_t* out) {
+  int64_t parsed = 0;
+  const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+  if (failed != std::errc() || end != value.data() + value.size() || parsed < low || parsed > high)
+    return error(Code::config, name, "=", value, ": give a whole number from ", low, " to ", high);
+  *out = parsed;
+  return {};
+}
+
+Status flag(std::string_view name, std::string_view value, bool* out) {
+  int64_t parsed = 0;
+  SKERRY_TRY(number(name, value, 0, 1, &parsed));
+  *out = parsed == 1;
+  return {};
+}
+
+Status set(std::string_view name, std::string_view value, Config* config) {
+  int64_t parsed = 0;
+  if (name == "SKERRY_FABRIC") {
+    if (value != "tcp" && value != "ofi" && value.substr(0, 4) != "ofi:")
+      return error(Code::config, "SKERRY_FABRIC=", value, ": give tcp, ofi or ofi:PROVIDER (such as ofi:verbs)");
+    config->fabric = value;
+  } else if (name == "SKERRY_INTERFACE") {
+    config->interface = value;
+  } else if (name == "SKERRY_HUGE_PAGES") {
+    SKERRY_TRY(flag(name, value, &config->huge_pages));
+  } else if (name == "SKERRY_PROGRESS_THREAD") {
+    SKERRY_TRY(flag(name, value, &config->progress_thread));
+  } else if (name == "SKERRY_SLOTS") {
+    SKERRY_TRY(number(name, value, 16, 65536, &parsed));
+    config->slots = static_cast<uint32_t>(parsed);
+  } else if (name == "SKERRY_CONNECT_TIMEOUT") {
+    SKERRY_TRY(number(name, value, 1, 86400, &parsed));
+    config->connect_timeout_ns = parsed * 1'000'000'000;
+  } else if (name == "SKERRY_SILENCE_TIMEOUT") {
+    SKERRY_TRY(number(name, value, 1, 86400, &parsed));
+    config->silence_timeout_ns = parsed * 1'000'000'000;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Variable> variables() { return known; }
+
+Status read_config(const char* const* environment, Config* config) {
+  Config read;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    if (entry.substr(0, 7) != "SKERRY_" || entry.substr(0, 12) == "SKERRY_USER_") continue;
+    const size_t equals = entry.find('=');
+    const std::string_view name = entry.substr(0, equals);
+    const std::string_view value = equals == std::string_view::npos ? std::string_view() : entry.substr(equals + 1);
+    if (std::none_of(std::begin(known), std::end(known), [&](const Variable& v) { return v.name == name; })) return unknown(name);
+    SKERRY_TRY(set(name, value, &read));
+  }
+  *config = std::move(read);
+  return {};
+}
+
+}  // namespace skerry

@@ -1,0 +1,35 @@
+// Configuration: the SKERRY_* variables, all in one table (docs/variables.md shows the same), checked once at start. An unknown variable is
+// an error that names the nearest known one; SKERRY_USER_* is free for others.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/pure/status.hpp"
+
+namespace skerry {
+
+struct Config {
+  std::string fabric = "tcp";           // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
+  std::string interface;                // SKERRY_INTERFACE: name or address to listen on; empty: choose
+  bool huge_pages = true;               // SKERRY_HUGE_PAGES
+  uint32_t slots = 256;                 // SKERRY_SLOTS: requests of one rank that may await a reply at once
+  int64_t connect_timeout_ns = 20'000'000'000;  // SKERRY_CONNECT_TIMEOUT, seconds
+  int64_t silence_timeout_ns = 30'000'000'000;  // SKERRY_SILENCE_TIMEOUT, seconds
+  bool progress_thread = true;          // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers
+};
+
+// Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which variable, its value, what is allowed).
+Status read_config(const char* const* environment, Config* config);
+
+// Name, default, what it means: one line per variable, for `skerry info` and the documentation check.
+struct Variable {
+  std::string_view name;
+  std::string_view fallback;
+  std::string_view meaning;
+};
+std::span<const Variable> variables();
+
+}  // namespace skerry

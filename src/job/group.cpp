@@ -1,0 +1,263 @@
+#include "job/group.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "job/job.hpp"
+
+namespace skerry::job {
+
+// ---- who ----------------------------------------------------------------------------------------------------------------------------
+
+int32_t Group::index_of(Rank rank) const {
+  if (is_world_) return rank >= 0 && rank < size_ ? rank : -1;
+  const auto found = std::lower_bound(by_rank_.begin(), by_rank_.end(), rank, [&](int32_t i, Rank r) { return ranks_[static_cast<size_t>(i)] < r; });
+  return found != by_rank_.end() && ranks_[static_cast<size_t>(*found)] == rank ? *found : -1;
+}
+
+Rank Group::rank_of(int32_t index) const {
+  if (index < 0 || index >= size_) return no_rank;
+  return is_world_ ? index : ranks_[static_cast<size_t>(index)];
+}
+
+// ---- making and freeing ---------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// In a heap of the given fan-out the parent of position p > 0.
+size_t heap_parent(size_t position, size_t fan_out) { return (position - 1) / fan_out; }
+
+}  // namespace
+
+Status Group::build_tree(std::span<const Rank> members) {
+  // Node by node in order of first appearance; inside a node in group order.
+  std::vector<std::vector<Rank>> nodes;
+  std::map<NodeId, size_t> place;
+  for (const Rank rank : members) {
+    const auto [entry, is_new] = place.try_emplace(job_->map().node_of(rank), nodes.size());
+    if (is_new) nodes.emplace_back();
+    nodes[entry->second].push_back(rank);
+  }
+  constexpr size_t inner = 4, outer = 2;
+  static_assert(inner + outer <= max_children);
+  const size_t my_node = place.at(job_->node());
+  const auto& local = nodes[my_node];
+  const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) - local.begin());
+  parent_ = no_rank;
+  children_.clear();
+  // Children: those inside the node first, then (for a node leader) the leaders below. A child's slot at its parent follows the same order.
+  for (size_t c = my_place * inner + 1; c <= my_place * inner + inner && c < local.size(); ++c) children_.push_back(local[c]);
+  if (my_place > 0) {
+    parent_ = local[heap_parent(my_place, inner)];
+    child_slot_ = static_cast<uint32_t>((my_place - 1) % inner);
+    return {};
+  }
+  for (size_t n = my_node * outer + 1; n <= my_node * outer + outer && n < nodes.size(); ++n) children_.push_back(nodes[n].front());
+  if (my_node > 0) {
+    const auto& above = nodes[heap_parent(my_node, outer)];
+    parent_ = above.front();
+    child_slot_ = static_cast<uint32_t>(std::min(above.size() - 1, inner) + (my_node - 1) % outer);
+  }
+  return {};
+}
+
+Status Group::open_area(SegmentId id, std::span<const Rank> members) {
+  buffer_.resize(depth * slot_bytes);
+  SKERRY_TRY(build_tree(members));
+  return Segment::open(*this, id, members, area_bytes, &area_);
+}
+
+Status Group::create_world(Job& job, Group** group) {
+  auto world = std::make_unique<Group>();
+  world->job_ = &job;
+  world->is_world_ = true;
+  world->size_ = job.size();
+  world->index_ = job.rank();
+  world->lowest_ = 0;
+  std::vector<Rank> members(static_cast<size_t>(job.size()));
+  for (Rank r = 0; r < job.size(); ++r) members[static_cast<size_t>(r)] = r;
+  SKERRY_TRY(world->open_area(SegmentId{0, 1}, members));
+  *group = job.keep(std::move(world), &job.groups_);
+  return {};
+}
+
+Status Group::split(Group& parent, int color, int key, Group** group) {
+  Job& job = *parent.job_;
+  struct Card {
+    int32_t color;
+    int32_t key;
+    uint32_t generation;
+    int32_t rank;
+  };
+  const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank()};
+  std::vector<Card> cards(static_cast<size_t>(parent.size_));
+  SKERRY_TRY(parent.allgather(&mine, sizeof mine, cards.data()));
+
+  Status opened;
+  std::unique_ptr<Group> made;
+  if (color >= 0) {
+    std::erase_if(cards, [&](const Card& card) { return card.color != color; });
+    std::stable_sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) { return a.key != b.key ? a.key < b.key : a.rank < b.rank; });
+    made = std::make_unique<Group>();
+    made->job_ = &job;
+    made->size_ = static_cast<int32_t>(cards.size());
+    for (const Card& card : cards) made->ranks_.push_back(card.rank);
+    made->by_rank_.resize(cards.size());
+    for (size_t i = 0; i < cards.size(); ++i) made->by_rank_[i] = static_cast<int32_t>(i);
+    std::sort(made->by_rank_.begin(), made->by_rank_.end(),
+              [&](int32_t a, int32_t b) { return made->ranks_[static_cast<size_t>(a)] < made->ranks_[static_cast<size_t>(b)]; });
+    const Card& first = cards[static_cast<size_t>(made->by_rank_.front())];
+    made->lowest_ = first.rank;
+    made->index_ = made->index_of(job.rank());
+    opened = made->open_area(SegmentId{static_cast<uint32_t>(first.rank), first.generation}, made->ranks_);
+  }
+  SKERRY_TRY(parent.agree(opened));  // also the barrier after which every area may be used
+  *group = made ? job.keep(std::move(made), &job.groups_) : nullptr;
+  return {};
+}
+
+Status Group::free() {
+  if (is_world_) return error(Code::invalid, "the world group cannot be freed");
+  SKERRY_TRY(sync());
+  freed_ = true;
+  return area_->close();
+}
+
+// ---- the sweep ------------------------------------------------------------------------------------------------------------------------
+
+Status Group::send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter) {
+  operation::Side to, from;
+  to.offset = offset;
+  from.base = const_cast<std::byte*>(data.data());
+  to.bytes = from.bytes = data.size();
+  const operation::Notify notify{counter, 1};
+  return area_->put(rank, to, from, &notify, operation::Mode::blocking, nullptr);
+}
+
+Status Group::receive(uint64_t counter, uint64_t at_least) { return area_->wait_counter(counter, at_least, -1, nullptr); }
+
+Status Group::sweep(const Sweep& what) {
+  job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t step = chunk_bytes / what.unit * what.unit;
+  const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
+  std::byte* const area = area_->own();
+  auto length_of = [](const std::byte* message) {
+    uint64_t length;
+    std::memcpy(&length, message, sizeof length);
+    return length;
+  };
+  for (uint64_t t = 0; t < chunks + depth - 1; ++t) {
+    if (t < chunks) {
+      const uint64_t s = chunk_ + t;
+      const uint64_t from = t * step;
+      const uint64_t bytes = std::min(step, what.bytes - std::min(what.bytes, from));
+      std::byte* const message = buffer_.data() + s % depth * slot_bytes;
+      uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
+      for (uint32_t c = 0; c < children_.size(); ++c) {
+        // Slots at a parent are dense within the node and follow there for leaders: the order of children_ is the order of slots.
+        SKERRY_TRY(receive(up_counter(c), s + 1));
+        const std::byte* const theirs = area + up_data(c, s);
+        const uint64_t their_length = length_of(theirs);
+        if (their_length == 0) continue;
+        if (length != 0) what.combine(message + 8, theirs + 8, their_length);
+        else std::memcpy(message + 8, theirs + 8, their_length);
+        length = their_length;
+      }
+      std::memcpy(message, &length, sizeof length);
+      if (parent_ != no_rank) SKERRY_TRY(send(parent_, up_data(child_slot_, s), {message, 8 + length}, up_counter(child_slot_)));
+    }
+    if (t + 1 >= depth) {
+      const uint64_t down = t + 1 - depth;
+      const uint64_t s = chunk_ + down;
+      const std::byte* message = buffer_.data() + s % depth * slot_bytes;
+      if (parent_ != no_rank) {
+        SKERRY_TRY(receive(down_counter, s + 1));
+        message = area + down_data(s);
+      }
+      const uint64_t length = length_of(message);
+      for (const Rank child : children_) SKERRY_TRY(send(child, down_data(s), {message, 8 + length}, down_counter));
+      if (what.deliver && length > 0) what.deliver(message + 8, down * step, length);
+    }
+  }
+  chunk_ += chunks;
+  return {};
+}
+
+// ---- collectives ------------------------------------------------------------------------------------------------------------------------
+
+Status Group::barrier() { return sweep(Sweep{}); }
+
+Status Group::sync() {
+  SKERRY_TRY(job_->engine().fence_all());
+  return barrier();
+}
+
+Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
+  Sweep sweep_of;
+  sweep_of.bytes = bytes;
+  const bool mine = job_->rank() == root;
+  if (mine)
+    sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
+      std::memcpy(chunk, static_cast<const std::byte*>(buffer) + from, n);
+      return n > 0;
+    };
+  else
+    sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) { std::memcpy(static_cast<std::byte*>(buffer) + from, chunk, n); };
+  return sweep(sweep_of);
+}
+
+Status Group::reduce(ElementType type, Reduction reduction, void* buffer, uint64_t count, Rank root) {
+  SKERRY_TRY(check_reduction(type, reduction));
+  Sweep sweep_of;
+  sweep_of.bytes = count * element_bytes(type);
+  sweep_of.unit = element_bytes(type);
+  auto* const bytes = static_cast<std::byte*>(buffer);
+  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
+    std::memcpy(chunk, bytes + from, n);
+    return true;
+  };
+  sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) { combine(type, reduction, into, from, n); };
+  if (root == no_rank || root == job_->rank()) sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) { std::memcpy(bytes + from, chunk, n); };
+  return sweep(sweep_of);
+}
+
+Status Group::allreduce(ElementType type, Reduction reduction, void* buffer, uint64_t count) { return reduce(type, reduction, buffer, count, no_rank); }
+
+// A sum in which every byte has one contributor: members fill their own part of zeros and parts are or-ed. Moves size x bytes over each edge,
+// twice what a gather and a broadcast along the same tree would move up.
+Status Group::allgather(const void* in, uint64_t bytes, void* out) {
+  Sweep sweep_of;
+  sweep_of.bytes = bytes * static_cast<uint64_t>(size_);
+  const uint64_t mine_from = bytes * static_cast<uint64_t>(index_);
+  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
+    std::memset(chunk, 0, n);
+    const uint64_t low = std::max(from, mine_from), high = std::min(from + n, mine_from + bytes);
+    if (low >= high) return false;
+    std::memcpy(chunk + (low - from), static_cast<const std::byte*>(in) + (low - mine_from), high - low);
+    return true;
+  };
+  sweep_of.combine = [](std::byte* into, const std::byte* from, uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) into[i] |= from[i];
+  };
+  sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) { std::memcpy(static_cast<std::byte*>(out) + from, chunk, n); };
+  return sweep(sweep_of);
+}
+
+Status Group::agree(const Status& mine) {
+  int32_t first = mine.ok() ? size_ : index_;
+  SKERRY_TRY(allreduce(ElementType::int32, Reduction::min, &first, 1));
+  if (first == size_) return {};
+  struct Report {
+    int32_t code;
+    char text[1020];
+  } report{};
+  if (first == index_) {
+    report.code = static_cast<int32_t>(mine.code());
+    mine.message().copy(report.text, sizeof report.text - 1);
+  }
+  SKERRY_TRY(broadcast(&report, sizeof report, rank_of(first)));
+  return Status(static_cast<Code>(report.code), report.text);
+}
+
+}  // namespace skerry::job

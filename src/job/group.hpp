@@ -1,0 +1,98 @@
+// Groups, and collectives as one-sided operations over a tree with fixed partners.
+//
+// The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node leaders form a binary heap over the
+// nodes. So a member has at most 6 children and each edge within the tree of leaders crosses nodes once: a cap of one connection per
+// process survives it.
+//
+// One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up the tree, then the result goes down.
+// A barrier is a sweep of nothing, a broadcast one in which only the root contributes, and so on. No credits are needed: a member sends
+// chunk s up only after it has taken chunk s - depth from above, and a parent sends chunk s down only after all its children sent chunk s up; so a
+// buffer of `depth` chunks per edge and direction is never overwritten before it was read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/pure/element.hpp"
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+#include "job/reduction.hpp"
+#include "job/segment.hpp"
+
+namespace skerry::job {
+
+class Job;
+
+
+class Group {
+ public:
+  // The world: collective over all ranks through the bootstrap.
+  static Status create_world(Job& job, Group** group);
+  // Collective over the parent; *group null for members that join none.
+  static Status split(Group& parent, int color, int key, Group** group);
+  Status free();
+
+  Job& job() const { return *job_; }
+  int32_t size() const { return size_; }
+  int32_t index() const { return index_; }              // own position
+  int32_t index_of(Rank rank) const;                    // -1 if not a member
+  Rank rank_of(int32_t index) const;                    // no_rank if out of range
+  Rank lowest() const { return lowest_; }
+  bool is_freed() const { return freed_; }
+  bool is_world() const { return is_world_; }
+
+  Status barrier();
+  Status sync();
+  Status broadcast(void* buffer, uint64_t bytes, Rank root);
+  Status reduce(ElementType type, Reduction reduction, void* buffer, uint64_t count, Rank root);
+  Status allreduce(ElementType type, Reduction reduction, void* buffer, uint64_t count);
+  Status allgather(const void* in, uint64_t bytes, void* out);
+  // All members learn the first failure in member order: equal answers. Collective.
+  Status agree(const Status& mine);
+
+ private:
+  static constexpr uint32_t max_children = 6;
+  static constexpr uint32_t depth = 2;
+  static constexpr uint64_t chunk_bytes = 8192;
+  static constexpr uint64_t up_counter(uint32_t child) { return 8 * child; }
+  static constexpr uint64_t down_counter = 8 * max_children;
+  static constexpr uint64_t slot_bytes = 64 + chunk_bytes;  // one message: its length (8 bytes, 0: nothing contributed), then data from byte 8
+  static constexpr uint64_t up_data(uint32_t child, uint64_t chunk) { return 256 + (child * depth + chunk % depth) * slot_bytes; }
+  static constexpr uint64_t down_data(uint64_t chunk) { return 256 + (max_children * depth + chunk % depth) * slot_bytes; }
+  static constexpr uint64_t area_bytes = 256 + (max_children + 1) * depth * slot_bytes;
+
+  struct Sweep {
+    uint64_t bytes = 0;
+    // Contribution of this member for [from, from + bytes) into `chunk`; returns false if it has none (the subtree may still).
+    std::function<bool(std::byte* chunk, uint64_t from, uint64_t bytes)> contribute;
+    std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
+    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;  // null: the result is not wanted here
+    uint64_t unit = 1;      // chunks hold whole elements of this many bytes
+  };
+  Status sweep(const Sweep& what);
+  Status build_tree(std::span<const Rank> members);
+  Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
+  Status receive(uint64_t counter, uint64_t at_least);
+  Status open_area(SegmentId id, std::span<const Rank> members);
+
+  Job* job_ = nullptr;
+  bool is_world_ = false;
+  bool freed_ = false;
+  int32_t size_ = 0;
+  int32_t index_ = 0;
+  Rank lowest_ = 0;
+  std::vector<Rank> ranks_;         // by index; empty: index is rank (the world)
+  std::vector<int32_t> by_rank_;    // indices in ascending order of rank; empty: likewise
+  Segment* area_ = nullptr;         // slices of area_bytes
+  Rank parent_ = no_rank;           // no_rank: top of the tree
+  uint32_t child_slot_ = 0;         // which of the parent's children this member is
+  std::vector<Rank> children_;
+  uint64_t chunk_ = 0;              // number of the next chunk, over all sweeps; equal on all members
+  std::vector<std::byte> buffer_;   // depth messages being combined
+  friend class Segment;
+};
+
+}  // namespace skerry::job

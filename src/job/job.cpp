@@ -1,0 +1,328 @@
+#include "job/job.hpp"
+
+#include <poll.h>
+#include <sodium.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "job/group.hpp"
+#include "job/host.hpp"
+#include "job/mutexes.hpp"
+
+namespace skerry::job {
+namespace {
+
+std::span<const std::byte> bytes_of(const auto& value) { return std::as_bytes(std::span(&value, 1)); }
+
+// A secret of its own for each purpose, so that one that leaks says nothing of the others.
+template <size_t N>
+std::array<std::byte, N> derive(const JobKey& key, std::string_view purpose) {
+  std::array<std::byte, N> out{};
+  crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(), reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
+                     reinterpret_cast<const unsigned char*>(key.data()), key.size());
+  return out;
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string out;
+  for (const std::byte b : bytes) {
+    out += "0123456789abcdef"[static_cast<unsigned>(b) >> 4];
+    out += "0123456789abcdef"[static_cast<unsigned>(b) & 15];
+  }
+  return out;
+}
+
+struct Invitation {  // leader -> the other ranks of its node
+  uint64_t node_table_bytes;
+  uint32_t members;
+  uint32_t node;
+  uint32_t slots;
+  uint32_t ranks;
+};
+
+Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* value) {
+  std::vector<std::byte> bytes;
+  SKERRY_TRY(bootstrap.get(rank, key, &bytes));
+  if (bytes.size() != sizeof *value) return error(Code::network, "rank ", rank, " published ", bytes.size(), " bytes as ", key, ", expected ", sizeof *value);
+  std::memcpy(value, bytes.data(), sizeof *value);
+  return {};
+}
+
+memory::ControlSizes control_sizes(const Invitation& invitation) {
+  memory::ControlSizes sizes;
+  sizes.members = invitation.members;
+  sizes.slots_per_member = invitation.slots;
+  sizes.waiters = invitation.ranks + 64;  // every rank may wait for one mutex of this node, and some of their threads
+  sizes.node_table_bytes = invitation.node_table_bytes;
+  return sizes;
+}
+
+}  // namespace
+
+Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options, const FabricMaker& make_fabric, std::unique_ptr<Job>* job) {
+  if (sodium_init() < 0) return error(Code::internal, "libsodium does not start");
+  std::unique_ptr<Job> made(new Job);
+  made->options_ = options;
+  made->bootstrap_ = std::move(bootstrap);
+  made->rank_ = made->bootstrap_->rank();
+  SKERRY_TRY(made->join(make_fabric));
+  *job = std::move(made);
+  return {};
+}
+
+Status Job::attach_control(uint64_t node_table_bytes) {
+  const Invitation invitation{node_table_bytes, static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_), options_.config.slots,
+                              static_cast<uint32_t>(map_.ranks())};
+  const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
+  memory::AttachRequest request;
+  request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
+  request.total_bytes = layout.total_bytes;
+  request.members = invitation.members;
+  request.own_bytes = rank_ == leader_ ? layout.total_bytes : 0;
+  std::byte* base = nullptr;
+  SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
+  control_ = memory::Control(base, layout);
+  return {};
+}
+
+Status Job::join(const FabricMaker& make_fabric) {
+  // Who shares memory with whom. Each rank looks for the lowest with its identity; only leaders read them all.
+  const Rank size = bootstrap_->size();
+  HostIdentity identity;
+  SKERRY_TRY(host_identity(bootstrap_->node_hint(), &identity));
+  SKERRY_TRY(bootstrap_->put("host", bytes_of(identity)));
+  SKERRY_TRY(bootstrap_->fence());
+  HostIdentity theirs;
+  for (leader_ = 0; leader_ < rank_; ++leader_) {
+    SKERRY_TRY(get_value(*bootstrap_, leader_, "host", &theirs));
+    if (theirs == identity) break;
+  }
+  std::vector<NodeId> rank_node;
+  if (leader_ == rank_) {
+    std::vector<HostIdentity> nodes;
+    for (Rank r = 0; r < size; ++r) {
+      SKERRY_TRY(get_value(*bootstrap_, r, "host", &theirs));
+      size_t n = 0;
+      while (n < nodes.size() && nodes[n] != theirs) ++n;
+      if (n == nodes.size()) nodes.push_back(theirs);
+      rank_node.push_back(static_cast<NodeId>(n));
+    }
+  }
+  SKERRY_TRY(job_key(*bootstrap_, &key_));
+
+  fabric::Options fabric_options;
+  fabric_options.interface = options_.config.interface;
+  fabric_options.connect_timeout_ns = options_.config.connect_timeout_ns;
+  fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
+  std::unique_ptr<fabric::Fabric> origin_side;
+  SKERRY_TRY(make_fabric(fabric_options, &origin_side));
+  fabric_name_ = origin_side->name();
+
+  memory::BrokerAddress broker;
+  const std::string job_tag = hex(derive<16>(key_, "broker name"));
+  if (leader_ == rank_) {
+    SKERRY_TRY(start_leader([&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) { return make_fabric(fabric_options, f); }, rank_node));
+  } else {
+    SKERRY_TRY(bootstrap_->fence());  // addresses are out
+    SKERRY_TRY(bootstrap_->fence());  // invitations are out
+    Invitation invitation;
+    SKERRY_TRY(get_value(*bootstrap_, leader_, "node", &invitation));
+    std::vector<std::byte> name;
+    SKERRY_TRY(bootstrap_->get(leader_, "broker", &name));
+    broker.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+    broker.token = derive<16>(key_, "broker token");
+    node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
+    node_ = static_cast<NodeId>(invitation.node);
+    const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
+    memory::AttachRequest request;
+    request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
+    request.total_bytes = layout.total_bytes;
+    request.members = invitation.members;
+    std::byte* base = nullptr;
+    SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
+    control_ = memory::Control(base, layout);
+    if (!control_.matches()) return error(Code::internal, "the control segment of node ", node_, " has another layout than rank ", rank_, " expects: two versions of Skerry in one job");
+    SKERRY_TRY(placement::NodeMap::view({control_.node_table(), invitation.node_table_bytes}, &map_));
+  }
+  member_index_ = static_cast<uint32_t>(map_.index_in_node(rank_));
+  memory::Member& me = control_.member(member_index_);
+  me.rank = rank_;
+  me.pid = static_cast<int32_t>(getpid());
+  randombytes_buf(&me.incarnation, sizeof me.incarnation);
+  me.state.store(static_cast<uint32_t>(memory::MemberState::joined), std::memory_order_release);
+  node_memory_->watch_abort(control_.abort_flag());
+  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch(), Sharing::node);
+
+  void* page = mmap(nullptr, memory::page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return error(Code::no_memory, "no page for the fork marker");
+  (void)madvise(page, memory::page_bytes, MADV_WIPEONFORK);  // kernels before 4.14 refuse: then a forked child is not recognised
+  alive_ = new (page) std::atomic<uint32_t>(1);
+
+  operation::EngineConfig config;
+  config.rank = rank_;
+  config.node = node_;
+  config.key = key_;
+  config.map = &map_;
+  config.control = control_;
+  config.member_index = member_index_;
+  config.one_thread_at_a_time = options_.thread_level != ThreadLevel::multiple;
+  engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
+  SKERRY_TRY(Group::create_world(*this, &world_));
+  SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
+  SKERRY_TRY(watch_members());
+  return {};
+}
+
+Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
+  node_ = rank_node[static_cast<size_t>(rank_)];
+  NodeId nodes = 0;
+  for (const NodeId n : rank_node) nodes = std::max(nodes, n + 1);
+  memory::Broker::Options broker_options;
+  broker_options.job_tag = hex(derive<16>(key_, "broker name"));
+  broker_options.node = node_;
+  broker_options.token = derive<16>(key_, "broker token");
+  SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
+  directory_ = std::make_unique<NodeDirectory>(*broker_);
+  std::unique_ptr<fabric::Fabric> server_side;
+  SKERRY_TRY(make_fabric({}, &server_side));
+  server_ = std::make_unique<server::Server>(server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size())}, std::move(server_side), *directory_);
+  SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
+  std::vector<std::byte> address;
+  SKERRY_TRY(server_->start(&address));
+  SKERRY_TRY(bootstrap_->put("address", address));
+  SKERRY_TRY(bootstrap_->fence());
+
+  std::vector<std::vector<std::vector<std::byte>>> addresses(static_cast<size_t>(nodes));
+  for (size_t r = 0; r < rank_node.size(); ++r) {
+    auto& servers = addresses[static_cast<size_t>(rank_node[r])];
+    if (!servers.empty()) continue;  // its leader is its lowest rank: seen already
+    servers.emplace_back();
+    SKERRY_TRY(bootstrap_->get(static_cast<int>(r), "address", &servers.back()));
+  }
+  map_block_ = placement::build_node_map(rank_node, addresses);
+  SKERRY_TRY(placement::NodeMap::view(map_block_, &map_));
+  node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
+  SKERRY_TRY(attach_control(map_block_.size()));
+  std::memcpy(control_.node_table(), map_block_.data(), map_block_.size());
+  control_.initialise();
+  SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
+  map_block_ = {};
+  directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_, *server_);
+  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)), [this](Rank r) { return member_of(r); }});
+  const Invitation invitation{map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0, static_cast<uint32_t>(map_.node_size(node_)),
+                              static_cast<uint32_t>(node_), options_.config.slots, static_cast<uint32_t>(map_.ranks())};
+  SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
+  SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker_->address().name))));
+  return bootstrap_->fence();
+}
+
+// ---- deaths -----------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+int open_process(int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+}  // namespace
+
+// The leader's server sees the end of its node's processes; everybody else sees the leader's. (Ranks that are threads of one process have
+// no ends of their own.)
+Status Job::watch_members() {
+  if (server_) {
+    for (int32_t k = 0; k < map_.node_size(node_); ++k) {
+      memory::Member& member = control_.member(static_cast<uint32_t>(k));
+      if (member.pid == getpid()) continue;
+      const int fd = open_process(member.pid);
+      if (fd < 0) continue;  // an old kernel: the launcher still sees deaths
+      server_->post([this, fd, &member] {
+        (void)server_->watch(fd, [this, fd, &member] {
+          server_->unwatch(fd);
+          close(fd);
+          if (member.state.load(std::memory_order_acquire) != static_cast<uint32_t>(memory::MemberState::joined)) return;
+          member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
+          const std::string text = concat("rank ", member.rank, " (process ", member.pid, ") on node ", node_, " ended without leaving the job");
+          if (!control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text)) return;
+          if (!bootstrap_->launcher_ends_job()) bootstrap_->abort(1, text);
+        });
+      });
+    }
+    return {};
+  }
+  const memory::Member& leader = control_.member(0);
+  if (leader.pid == getpid()) return {};
+  const int fd = open_process(leader.pid);
+  if (fd < 0) return {};
+  stop_watch_fd_ = eventfd(0, EFD_CLOEXEC);
+  leader_watch_ = std::thread([this, fd] {
+    pollfd both[2] = {{fd, POLLIN, 0}, {stop_watch_fd_, POLLIN, 0}};
+    while (::poll(both, 2, -1) < 0) {
+    }
+    if ((both[1].revents & POLLIN) == 0) {
+      memory::Member& member = control_.member(0);
+      if (member.state.load(std::memory_order_acquire) == static_cast<uint32_t>(memory::MemberState::joined)) {
+        member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
+        const std::string text = concat("rank ", member.rank, " (process ", member.pid, "), leader of node ", node_, ", ended without leaving the job");
+        if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) && !bootstrap_->launcher_ends_job()) bootstrap_->abort(1, text);
+      }
+    }
+    close(fd);
+  });
+  return {};
+}
+
+Status Job::check_abort() const {
+  if (!control_.is_aborted()) return {};
+  return Status(Code::peer_dead, concat("the job is ending: ", static_cast<const char*>(control_.header().abort_text)));
+}
+
+void Job::abort(int exit_status, std::string_view reason) {
+  const std::string text = concat("rank ", rank_, " aborts: ", reason);
+  (void)control_.set_abort(rank_, static_cast<int32_t>(Code::peer_dead), text);
+  bootstrap_->abort(exit_status, text);
+  std::_Exit(exit_status);  // not reached: abort does not return
+}
+
+// ---- the end ------------------------------------------------------------------------------------------------------------------------------
+
+Status Job::stop() {
+  SKERRY_TRY(engine_->wait_implicit());
+  SKERRY_TRY(world_->sync());
+  SKERRY_TRY(engine_->close_all());
+  stopped_ = true;
+  // From here on nobody sends a request. The launcher's fence, not ours: our collectives need connections.
+  SKERRY_TRY(bootstrap_->fence());
+  control_.member(member_index_).state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
+  for (auto& segment : segments_)
+    if (!segment->is_freed()) (void)segment->close();
+  stop_leader_watch();
+  if (!server_) {  // the leader's server still signs with the control segment
+    node_memory_->watch_abort(nullptr);
+    (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});
+  }
+  return bootstrap_->finish();  // returns when all have come here: the leader's server has outlived every detach
+}
+
+void Job::stop_leader_watch() {
+  if (stop_watch_fd_ < 0) return;
+  const uint64_t one = 1;
+  (void)!write(stop_watch_fd_, &one, sizeof one);
+  leader_watch_.join();
+  close(stop_watch_fd_);
+  stop_watch_fd_ = -1;
+}
+
+Job::~Job() {
+  stop_leader_watch();
+  engine_.reset();
+  if (server_) server_->stop();
+  server_.reset();
+  directory_.reset();
+  node_memory_.reset();
+  broker_.reset();
+  if (alive_ != nullptr) munmap(const_cast<std::atomic<uint32_t>*>(alive_), memory::page_bytes);
+}
+
+}  // namespace skerry::job

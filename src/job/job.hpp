@@ -1,0 +1,130 @@
+// Job: the context that everything of one rank hangs off. No process globals: several ranks may live as threads of one process.
+//
+// Start order: bootstrap, host identity, node map; the leader starts the broker and the data server; the control segment; the engine; the
+// world group. Stop is the reverse, with a barrier between "nobody sends any more" and "the server goes".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/config.hpp"
+#include "job/bootstrap/bootstrap.hpp"
+#include "job/directory.hpp"
+#include "memory/broker.hpp"
+#include "memory/node_memory.hpp"
+#include "memory/stripes.hpp"
+#include "operation/engine.hpp"
+#include "placement/node_map.hpp"
+#include "server/server.hpp"
+
+namespace skerry::job {
+
+class Group;
+class Segment;
+class Mutexes;
+
+enum class ThreadLevel : int32_t { single = 0, serialized = 1, multiple = 2 };
+
+struct JobOptions {
+  ThreadLevel thread_level = ThreadLevel::single;
+  bool failures_return = false;
+  Config config;
+};
+
+// What this process did, beside what the engine and the server count. Written by any thread of the rank; relaxed.
+struct LocalCounters {
+  std::atomic<uint64_t> operations{0};
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> collectives{0};
+};
+
+class Job {
+ public:
+  // Makes the fabric of one side; tests pass their own. Null: by the configuration.
+  using FabricMaker = std::function<Status(const fabric::Options&, std::unique_ptr<fabric::Fabric>*)>;
+
+  // Collective. Errors: config, network, no_memory.
+  static Status start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options, const FabricMaker& make_fabric, std::unique_ptr<Job>* job);
+  ~Job();
+  // Collective; completes what is outstanding and leaves in order.
+  Status stop();
+
+  Rank rank() const { return rank_; }
+  Rank size() const { return map_.ranks(); }
+  NodeId node() const { return node_; }
+  const placement::NodeMap& map() const { return map_; }
+  operation::Engine& engine() { return *engine_; }
+  const memory::Control& control() const { return control_; }
+  const memory::Stripes& stripes() const { return *stripes_; }
+  memory::NodeMemory& node_memory() { return *node_memory_; }
+  Bootstrap& bootstrap() { return *bootstrap_; }
+  server::Server* server() { return server_.get(); }  // null unless this rank hosts one
+  Group& world() { return *world_; }
+  const JobOptions& options() const { return options_; }
+  uint32_t member_index() const { return member_index_; }
+  int32_t member_of(Rank rank) const { return map_.node_of(rank) == node_ ? map_.index_in_node(rank) : -1; }
+  LocalCounters& local_counters() { return local_counters_; }
+  std::string_view fabric_name() const { return fabric_name_; }
+
+  // False in a forked child, where nothing of the job works.
+  bool is_alive() const { return *alive_ == 1; }
+  // The end of the job if it is ending, else ok.
+  Status check_abort() const;
+  // Marks the job as ending with this reason and tells the launcher. Does not return.
+  [[noreturn]] void abort(int exit_status, std::string_view reason);
+
+  // This rank's counter for ids of segments and groups that it is the lowest member of.
+  uint32_t next_generation() { return ++generation_; }
+
+  // Everything that C handles point to lives here. Freed objects stay for a while as tombstones, so that using one is an error and not a crash.
+  template <class T>
+  T* keep(std::unique_ptr<T> object, std::deque<std::unique_ptr<T>>* shelf) {
+    const std::lock_guard guard(shelves_mutex_);
+    shelf->push_back(std::move(object));
+    return shelf->back().get();
+  }
+  std::mutex shelves_mutex_;  // guards the shelves
+  std::deque<std::unique_ptr<Segment>> segments_;
+  std::deque<std::unique_ptr<Group>> groups_;
+  std::deque<std::unique_ptr<Mutexes>> mutexes_;
+
+ private:
+  Job() = default;
+  Status join(const FabricMaker& make_fabric);
+  Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
+  Status attach_control(uint64_t node_table_bytes);
+  Status watch_members();
+  void stop_leader_watch();
+
+  JobOptions options_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  JobKey key_{};
+  Rank rank_ = no_rank;
+  NodeId node_ = no_node;
+  Rank leader_ = no_rank;
+  uint32_t member_index_ = 0;
+  uint32_t generation_ = 1;  // 1 is the world's
+  std::string fabric_name_;
+  std::unique_ptr<memory::Broker> broker_;    // leader only
+  std::unique_ptr<NodeDirectory> directory_;  // leader only
+  std::unique_ptr<server::Server> server_;    // leader only
+  std::unique_ptr<memory::NodeMemory> node_memory_;
+  memory::Control control_;
+  placement::NodeMap map_;
+  std::vector<std::byte> map_block_;          // leader, before the control segment exists
+  std::unique_ptr<memory::Stripes> stripes_;
+  std::unique_ptr<operation::Engine> engine_;
+  Group* world_ = nullptr;
+  LocalCounters local_counters_;
+  const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
+  std::thread leader_watch_;                      // sleeps until the leader's process ends
+  int stop_watch_fd_ = -1;                        // eventfd that ends leader_watch_
+  bool stopped_ = false;
+};
+
+}  // namespace skerry::job

@@ -1,0 +1,48 @@
+// Mutexes hosted by the members of a group: a segment whose slices are arrays of lock::Mutex.
+#pragma once
+
+#include <cstdint>
+
+#include "job/group.hpp"
+#include "job/segment.hpp"
+#include "lock/mutex.hpp"
+
+namespace skerry::job {
+
+class Job;
+
+// How a process takes a mutex's guard. `wait`: sleep for it (a rank), else one attempt (a server).
+class MutexGuard {
+ public:
+  MutexGuard(const memory::Control& control, uint32_t member_index, bool wait) : control_(control), member_index_(member_index), wait_(wait) {}
+  bool acquire(OwnerWord& word) const;
+  void release(OwnerWord& word) const;
+
+ private:
+  memory::Control control_;
+  uint32_t member_index_;
+  bool wait_;
+};
+
+// Hands a mutex to `next` if it is a rank of this node: its slot is filled. False: it is on another node.
+bool grant_local(const memory::Control& control, const placement::NodeMap& map, NodeId node, const lock::Waiter& next);
+lock::WaiterPool waiter_pool(const memory::Control& control);
+
+class Mutexes {
+ public:
+  // Collective over the group.
+  static Status create(Group& group, uint32_t count, Mutexes** mutexes);
+  Status free();  // collective
+  Status lock(Rank rank, uint32_t index);
+  Status unlock(Rank rank, uint32_t index);
+  bool is_freed() const { return segment_->is_freed(); }
+  Segment& segment() { return *segment_; }
+
+ private:
+  Status find(Rank rank, uint32_t index, lock::Mutex** mutex) const;
+
+  Job* job_ = nullptr;
+  Segment* segment_ = nullptr;
+};
+
+}  // namespace skerry::job

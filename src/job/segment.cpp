@@ -1,0 +1,346 @@
+#include "job/segment.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/memory_limits.hpp"
+#include "job/group.hpp"
+#include "job/job.hpp"
+#include "memory/bell.hpp"
+
+namespace skerry::job {
+
+// ---- layout and life ------------------------------------------------------------------------------------------------------------------
+
+// bytes_by_index: of every member, by group index; one value only: the same for all.
+Status Segment::lay_out(Group& group, std::span<const uint64_t> bytes_by_index, Layout* layout) const {
+  const placement::NodeMap& map = job_->map();
+  const NodeId node = job_->node();
+  std::vector<uint64_t> slice_bytes;
+  for (int32_t k = 0; k < map.node_size(node); ++k) {
+    const Rank rank = map.node_rank(node, k);
+    const int32_t index = group.index_of(rank);
+    if (index < 0) continue;
+    if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_ranks.size());
+    layout->local_ranks.push_back(rank);
+    layout->local_indices.push_back(index);
+    slice_bytes.push_back(bytes_by_index.size() == 1 ? bytes_by_index[0] : bytes_by_index[static_cast<size_t>(index)]);
+  }
+  const uint64_t table_bytes = table_ == nullptr && uniform_bytes_ != 0 ? 0 : static_cast<uint64_t>(group.size()) * sizeof(TableEntry);
+  if (!memory::plan_segment(slice_bytes, &layout->plan)) return error(Code::no_memory, "the members on node ", node, " ask for more than 2^62 bytes together");
+  layout->table_offset = layout->plan.total_bytes;
+  layout->total_bytes = layout->plan.total_bytes + memory::round_up(table_bytes, memory::page_bytes);
+  return {};
+}
+
+Status Segment::attach(const Layout& layout, std::span<const uint64_t> bytes_by_index) {
+  const uint64_t own_bytes = bytes_by_index.size() == 1 ? bytes_by_index[0] : bytes_by_index[static_cast<size_t>(group_->index())];
+  memory::AttachRequest request;
+  request.id = id_;
+  request.total_bytes = layout.total_bytes;
+  request.members = static_cast<uint32_t>(layout.local_ranks.size());
+  request.own_offset = layout.plan.offsets[layout.own];
+  request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
+  std::byte* base = nullptr;
+  SKERRY_TRY(job_->node_memory().attach(request, -1, &base));
+  local_ = memory::LocalSegment(base, id_);
+  local_.publish(layout.own, request.members, job_->rank(), request.own_offset, own_bytes);
+  return {};
+}
+
+// Which local ranks have slices, and where this process maps them. The owners may not have published yet, so from the layout.
+void Segment::index_local(const Layout& layout) {
+  const Rank low = layout.local_ranks.front(), high = layout.local_ranks.back();
+  const auto span = static_cast<uint64_t>(high - low) + 1;
+  const bool dense = span <= 2 * layout.local_ranks.size() + 8;
+  if (dense) {
+    first_local_ = low;
+    dense_count_ = static_cast<uint32_t>(span);
+    dense_.resize(span);
+    dense_is_member_.resize(span);
+  }
+  for (size_t k = 0; k < layout.local_ranks.size(); ++k) {
+    const Rank rank = layout.local_ranks[k];
+    const uint64_t bytes = bytes_of(rank);
+    const memory::Region region{bytes == 0 ? nullptr : local_.base() + layout.plan.offsets[k], bytes, memory::stripe_seed(id_, rank), memory::Kind::node_shared};
+    if (dense) {
+      dense_[static_cast<size_t>(rank - low)] = region;
+      dense_is_member_[static_cast<size_t>(rank - low)] = 1;
+    } else {
+      sparse_.emplace_back(rank, region);
+    }
+  }
+}
+
+const memory::Region* Segment::find_sparse(Rank rank) const {
+  const auto found = std::lower_bound(sparse_.begin(), sparse_.end(), rank, [](const auto& entry, Rank r) { return entry.first < r; });
+  return found != sparse_.end() && found->first == rank ? &found->second : nullptr;
+}
+
+Status Segment::open(Group& group, SegmentId id, std::span<const Rank>, uint64_t bytes_each, Segment** segment) {
+  auto made = std::make_unique<Segment>();
+  made->job_ = &group.job();
+  made->group_ = &group;
+  made->id_ = id;
+  made->uniform_bytes_ = bytes_each;
+  Layout layout;
+  const uint64_t bytes[1] = {bytes_each};
+  SKERRY_TRY(made->lay_out(group, bytes, &layout));
+  SKERRY_TRY(made->attach(layout, bytes));
+  made->index_local(layout);
+  *segment = group.job().keep(std::move(made), &group.job().segments_);
+  return {};
+}
+
+Status Segment::close() {
+  freed_ = true;
+  return job_->node_memory().detach(id_);
+}
+
+Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
+  Job& job = group.job();
+  struct Ask {
+    uint64_t bytes;
+    uint64_t cgroup;
+    uint32_t generation;
+    uint32_t reserved;
+  };
+  const uint64_t cgroup = memory_cgroup_hash();
+  const Ask mine{bytes, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
+  std::vector<Ask> asks(static_cast<size_t>(group.size()));
+  SKERRY_TRY(group.allgather(&mine, sizeof mine, asks.data()));
+  std::vector<uint64_t> bytes_by_index;
+  bytes_by_index.reserve(asks.size());
+  for (const Ask& ask : asks) bytes_by_index.push_back(ask.bytes);
+
+  auto made = std::make_unique<Segment>();
+  made->job_ = &job;
+  made->group_ = &group;
+  made->id_ = {static_cast<uint32_t>(group.lowest()), asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
+  Layout layout;
+  // First everybody looks whether there is room, then everybody takes: no member touches memory that another is refused.
+  Status status = made->lay_out(group, bytes_by_index, &layout);
+  if (status.ok()) {
+    MemoryAsk ask{memory::round_up(bytes, memory::page_bytes), layout.total_bytes, true};
+    for (const int32_t index : layout.local_indices) ask.leaf_is_shared = ask.leaf_is_shared && asks[static_cast<size_t>(index)].cgroup == cgroup;
+    status = check_memory(ask);
+    if (!status.ok()) status = Status(status.code(), concat("rank ", job.rank(), " asks for ", bytes, " bytes: ", status.message()));
+  }
+  SKERRY_TRY(group.agree(status));
+  status = made->attach(layout, bytes_by_index);
+  const bool attached = status.ok();
+  uint64_t address = attached && bytes > 0 ? reinterpret_cast<uint64_t>(made->local_.base() + layout.plan.offsets[layout.own]) : 0;
+  if (Status agreed = group.agree(status); !agreed.ok()) {
+    if (attached) (void)job.node_memory().detach(made->id_);
+    return agreed;
+  }
+  std::vector<uint64_t> addresses(static_cast<size_t>(group.size()));
+  SKERRY_TRY(group.allgather(&address, sizeof address, addresses.data()));
+  made->table_ = reinterpret_cast<TableEntry*>(made->local_.base() + layout.table_offset);
+  if (layout.own == 0)
+    for (size_t i = 0; i < addresses.size(); ++i) made->table_[i] = {bytes_by_index[i], addresses[i]};
+  SKERRY_TRY(group.barrier());
+  made->index_local(layout);
+  *segment = job.keep(std::move(made), &job.segments_);
+  return {};
+}
+
+Status Segment::free() {
+  if (freed_) return error(Code::freed, "the segment was freed already");
+  SKERRY_TRY(job_->engine().wait_implicit());
+  SKERRY_TRY(group_->sync());
+  freed_ = true;
+  table_ = nullptr;
+  return job_->node_memory().detach(id_);
+}
+
+// ---- queries ----------------------------------------------------------------------------------------------------------------------------
+
+uint64_t Segment::bytes_of(Rank rank) const {
+  const int32_t index = group_->index_of(rank);
+  if (index < 0) return 0;
+  return table_ == nullptr ? uniform_bytes_ : table_[index].bytes;
+}
+
+uint64_t Segment::address_of(Rank rank) const {
+  const int32_t index = group_->index_of(rank);
+  return index < 0 || table_ == nullptr ? 0 : table_[index].address;
+}
+
+std::byte* Segment::own() const {
+  const memory::Region* region = local(job_->rank());
+  return region == nullptr ? nullptr : region->base;
+}
+
+bool Segment::contains(Rank rank, uint64_t address, uint64_t* offset) const {
+  const uint64_t base = address_of(rank);
+  if (base == 0 || address < base || address - base >= bytes_of(rank)) return false;
+  *offset = address - base;
+  return true;
+}
+
+Status Segment::check(Rank rank, uint64_t offset, uint64_t bytes) const {
+  if (freed_) return error(Code::freed, "the segment was freed");
+  const memory::Region* region = local(rank);
+  if (region == nullptr && group_->index_of(rank) < 0) {
+    if (rank < 0 || rank >= job_->size()) return error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", job_->size() - 1);
+    return error(Code::invalid, "rank ", rank, " is not a member of the segment's group");
+  }
+  const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
+  if (offset <= limit && bytes <= limit - offset) return {};
+  return error(Code::range, "bytes [", offset, ", ", offset, " + ", bytes, ") lie outside the ", limit, " bytes of rank ", rank, "'s slice");
+}
+
+Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape, uint64_t* stream) const {
+  SKERRY_TRY(check(rank, 0, 0));
+  if (!stream_bytes(shape, stream)) return error(Code::invalid, "a strided transfer of ", shape.levels, " levels is malformed or exceeds 2^63 bytes");
+  const memory::Region* region = local(rank);
+  const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
+  if (!within(shape, offset, limit)) return error(Code::range, "a strided transfer from offset ", offset, " leaves the ", limit, " bytes of rank ", rank, "'s slice");
+  return {};
+}
+
+// ---- operations ---------------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using operation::Side;
+
+void count_local(Job& job, uint64_t bytes) {
+  LocalCounters& counters = job.local_counters();
+  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never an operation slowed.
+  counters.operations.store(counters.operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  counters.bytes.store(counters.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+}
+
+// Moves a packed stream between two cursors through a small buffer: sides of different forms on one node.
+template <class Step>
+void through_buffer(memory::Cursor& from, memory::Cursor& to, Step&& step) {
+  std::byte buffer[4096];
+  while (!from.at_end()) {
+    const uint64_t bytes = std::min<uint64_t>(sizeof buffer, from.total_bytes() - from.position());
+    step(std::span<std::byte>(buffer, bytes), from, to);
+  }
+}
+
+memory::Cursor cursor_of(const Side& side, Shape* contiguous) {
+  switch (side.form) {
+    case Side::Form::strided: return memory::Cursor(*side.shape);
+    case Side::Form::pieces: return memory::Cursor(side.pieces);
+    case Side::Form::contiguous: break;
+  }
+  *contiguous = Shape::contiguous(side.bytes);
+  return memory::Cursor(*contiguous);
+}
+
+// Where a side's first block (or offset 0 of its pieces) lies.
+std::byte* target_base(const memory::Region& region, const Side& side) { return side.form == Side::Form::pieces ? region.base : region.base + side.offset; }
+
+}  // namespace
+
+Status Segment::local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify) {
+  uint64_t old = 0;
+  const memory::Rmw add{memory::RmwOp::fetch_add, 8, notify.increment, 0};
+  const LockResult result = memory::rmw(region, notify.counter_offset, add, job_->stripes(), memory::Patience::wait, &old);
+  if (result != LockResult::locked) return job_->stripes().explain(result, memory::stripe_index(region.seed, notify.counter_offset));
+  memory::ring(job_->control().member(static_cast<uint32_t>(job_->member_of(rank))));
+  return {};
+}
+
+Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr) return job_->engine().put({rank, id_}, to, from, notify, mode, handle);
+  count_local(*job_, from.bytes);
+  if (handle != nullptr) *handle = 0;
+  if (from.bytes > 0) {
+    std::byte* const target = target_base(*region, to);
+    if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
+      memory::put(target, from.base, from.bytes);
+    } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
+      memory::put_strided(target, *to.shape, from.base, *from.shape);
+    } else {
+      Shape a, b;
+      memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
+      through_buffer(source, destination, [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+        s.pack(buffer, from.base);
+        d.unpack(target, buffer);
+      });
+    }
+  }
+  return notify != nullptr ? local_notify(rank, *region, *notify) : Status();
+}
+
+Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode mode, operation::Handle* handle) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr) return job_->engine().get({rank, id_}, from, to, mode, handle);
+  count_local(*job_, to.bytes);
+  if (handle != nullptr) *handle = 0;
+  if (to.bytes == 0) return {};
+  const std::byte* const target = target_base(*region, from);
+  if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
+    memory::get(to.base, target, to.bytes);
+  } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
+    memory::get_strided(to.base, *to.shape, target, *from.shape);
+  } else {
+    Shape a, b;
+    memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
+    through_buffer(source, destination, [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+      s.pack(buffer, target);
+      d.unpack(to.base, buffer);
+    });
+  }
+  return {};
+}
+
+Status Segment::accumulate(Rank rank, const Side& to, const Side& from, const operation::Accumulate& what, operation::Mode mode, operation::Handle* handle) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr) return job_->engine().accumulate({rank, id_}, to, from, what, mode, handle);
+  count_local(*job_, from.bytes);
+  if (handle != nullptr) *handle = 0;
+  if (from.bytes == 0) return {};
+  const memory::Stripes& stripes = job_->stripes();
+  memory::Applied applied;
+  if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
+    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what.type, what.scale, stripes, memory::Patience::wait);
+  } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
+    applied = memory::accumulate_strided(*region, to.offset, *to.shape, from.base, *from.shape, what.type, what.scale, stripes);
+  } else {
+    Shape a, b;
+    memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
+    through_buffer(source, destination, [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+      s.pack(buffer, from.base);
+      if (applied.result == LockResult::locked)
+        applied = d.accumulate(*region, to.form == Side::Form::pieces ? 0 : to.offset, buffer, what.type, what.scale, stripes, memory::Patience::wait);
+    });
+  }
+  return applied.result == LockResult::locked ? Status() : stripes.explain(applied.result, applied.stripe);
+}
+
+Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr) return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
+  const uint8_t code = static_cast<uint8_t>(op);
+  const memory::Rmw what{static_cast<memory::RmwOp>(code / 2), static_cast<uint8_t>(code % 2 == 0 ? 8 : 4), operand, expected};
+  count_local(*job_, what.word_bytes);
+  const LockResult result = memory::rmw(*region, offset, what, job_->stripes(), memory::Patience::wait, old);
+  return result == LockResult::locked ? Status() : job_->stripes().explain(result, memory::stripe_index(region->seed, offset));
+}
+
+Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns, uint64_t* value) {
+  auto& counter = *reinterpret_cast<uint64_t*>(own() + counter_offset);
+  uint64_t seen = 0;
+  auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
+  if (!ready()) {
+    SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
+    memory::Member& me = job_->control().member(job_->member_index());
+    switch (memory::wait_bell(me, job_->control().abort_flag(), deadline_after(timeout_ns), ready)) {
+      case WaitResult::reached: break;
+      case WaitResult::timeout: return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ", at_least, ", after ", timeout_ns, " ns");
+      case WaitResult::aborted: return job_->check_abort();
+    }
+  }
+  if (value != nullptr) *value = seen;
+  return {};
+}
+
+}  // namespace skerry::job

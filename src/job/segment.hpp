@@ -1,0 +1,91 @@
+// Segments: memory that the members of a group own slices of, and every operation on it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+#include "memory/apply.hpp"
+#include "memory/segment.hpp"
+#include "operation/engine.hpp"
+
+namespace skerry::job {
+
+class Job;
+class Group;
+
+class Segment {
+ public:
+  // Collective over the group; equal answers on all members.
+  static Status alloc(Group& group, uint64_t bytes, Segment** segment);
+  // Collective; completes operations on it first.
+  Status free();
+  // For a group's own area: sizes are known and the caller provides the barrier after it. `members` ascending by index.
+  static Status open(Group& group, SegmentId id, std::span<const Rank> members, uint64_t bytes_each, Segment** segment);
+  Status close();
+
+  Job& job() const { return *job_; }
+  Group& group() const { return *group_; }
+  SegmentId id() const { return id_; }
+  bool is_freed() const { return freed_; }
+
+  // The slice of a rank of this node; null if it is elsewhere or no member. A few instructions: the fast path of everything.
+  const memory::Region* local(Rank rank) const {
+    const uint32_t at = static_cast<uint32_t>(rank - first_local_);
+    if (at < dense_count_) [[likely]] return dense_[at].base != nullptr || dense_is_member_[at] ? &dense_[at] : nullptr;
+    return dense_count_ == 0 ? find_sparse(rank) : nullptr;
+  }
+  uint64_t bytes_of(Rank rank) const;    // 0 if not a member
+  uint64_t address_of(Rank rank) const;  // in the rank's own address space
+  std::byte* own() const;
+  // The offset of an address of `rank`'s own address space; false if it is not in its slice.
+  bool contains(Rank rank, uint64_t address, uint64_t* offset) const;
+
+  // Checks what a caller gave: live, member, and that [offset, offset + bytes) is inside. Errors: freed, invalid, range.
+  Status check(Rank rank, uint64_t offset, uint64_t bytes) const;
+  Status check_shape(Rank rank, uint64_t offset, const Shape& shape, uint64_t* stream) const;
+
+  // Any rank, local or remote; arguments have been checked.
+  Status put(Rank rank, const operation::Side& to, const operation::Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);
+  Status get(Rank rank, const operation::Side& from, const operation::Side& to, operation::Mode mode, operation::Handle* handle);
+  Status accumulate(Rank rank, const operation::Side& to, const operation::Side& from, const operation::Accumulate& what, operation::Mode mode,
+                    operation::Handle* handle);
+  Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old);
+  Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns, uint64_t* value);
+
+ private:
+  struct TableEntry {     // one per member, by group index; once per node, at the end of its part of the segment
+    uint64_t bytes;       // the first local member, before the barrier that ends alloc
+    uint64_t address;     // likewise
+  };
+  struct Layout {
+    std::vector<int32_t> local_indices;  // group indices of this node's members, ascending by rank
+    std::vector<Rank> local_ranks;
+    memory::SegmentPlan plan;
+    uint64_t table_offset = 0;
+    uint64_t total_bytes = 0;
+    uint32_t own = 0;                    // position among the local members
+  };
+  Status lay_out(Group& group, std::span<const uint64_t> bytes_by_index, Layout* layout) const;
+  Status attach(const Layout& layout, std::span<const uint64_t> bytes_by_index);
+  void index_local(const Layout& layout);
+  const memory::Region* find_sparse(Rank rank) const;
+  Status local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify);
+
+  Job* job_ = nullptr;
+  Group* group_ = nullptr;
+  SegmentId id_;
+  bool freed_ = false;
+  memory::LocalSegment local_;
+  TableEntry* table_ = nullptr;  // in shared memory; null for a group's area
+  uint64_t uniform_bytes_ = 0;   // of a group's area
+  Rank first_local_ = 0;
+  uint32_t dense_count_ = 0;                 // ranks first_local_ ... that dense_ covers; 0: use sparse_
+  std::vector<memory::Region> dense_;        // by rank - first_local_
+  std::vector<uint8_t> dense_is_member_;
+  std::vector<std::pair<Rank, memory::Region>> sparse_;  // ascending by rank: nodes whose ranks are far apart
+};
+
+}  // namespace skerry::job
