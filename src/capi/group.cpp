@@ -1,0 +1,122 @@
+#include "capi/handles.hpp"
+
+using namespace skerry;
+using namespace skerry::capi;
+
+namespace {
+
+// Common checks of every collective. Null status: go on.
+int check_group(skerry_group* group) {
+  if (group == nullptr) return null_argument("group");
+  if (!of(group)->job().is_alive()) return forked();
+  if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
+  return SKERRY_OK;
+}
+
+int check_typed(int type, const void* buffer, uint64_t count) {
+  if (!is_element_type(type)) return fail(error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5"));
+  if (buffer == nullptr && count > 0) return null_argument("buffer");
+  if (count > (uint64_t{1} << 58)) return fail(error(Code::invalid, count, " elements: at most 2^58"));
+  return SKERRY_OK;
+}
+
+#define CHECK(call)                                 \
+  do {                                              \
+    if (const int bad = (call); bad != SKERRY_OK) return bad; \
+  } while (0)
+
+}  // namespace
+
+extern "C" {
+
+skerry_group* skerry_world(skerry_job* job) { return to(&of(job)->world()); }
+
+int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** group) {
+  CHECK(check_group(parent));
+  if (group == nullptr) return null_argument("group");
+  job::Group* made = nullptr;
+  const Status status = job::Group::split(*of(parent), color, key, &made);
+  if (!status.ok()) return fail(status);
+  *group = to(made);
+  return SKERRY_OK;
+}
+
+int skerry_group_free(skerry_group* group) {
+  CHECK(check_group(group));
+  return done(of(group)->free());
+}
+
+int skerry_group_size(const skerry_group* group) { return of(group)->size(); }
+
+int skerry_group_index(const skerry_group* group, int rank) {
+  const int index = of(group)->index_of(rank);
+  return index < 0 ? fail(error(Code::invalid, "rank ", rank, " is not a member of the group")) : index;
+}
+
+int skerry_group_rank(const skerry_group* group, int index) {
+  const Rank rank = of(group)->rank_of(index);
+  return rank == no_rank ? fail(error(Code::invalid, "position ", index, " in a group of ", of(group)->size())) : rank;
+}
+
+int skerry_sync(skerry_group* group) {
+  CHECK(check_group(group));
+  return done(of(group)->sync());
+}
+
+int skerry_barrier(skerry_group* group) {
+  CHECK(check_group(group));
+  return done(of(group)->barrier());
+}
+
+int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank) {
+  CHECK(check_group(group));
+  if (buffer == nullptr && bytes > 0) return null_argument("buffer");
+  if (of(group)->index_of(root_rank) < 0) return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
+  return done(of(group)->broadcast(buffer, bytes, root_rank));
+}
+
+int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count, int root_rank) {
+  CHECK(check_group(group));
+  CHECK(check_typed(type, buffer, count));
+  if (of(group)->index_of(root_rank) < 0) return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
+  return done(of(group)->reduce(static_cast<ElementType>(type), static_cast<job::Reduction>(reduction), buffer, count, root_rank));
+}
+
+int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count) {
+  CHECK(check_group(group));
+  CHECK(check_typed(type, buffer, count));
+  return done(of(group)->allreduce(static_cast<ElementType>(type), static_cast<job::Reduction>(reduction), buffer, count));
+}
+
+int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out) {
+  CHECK(check_group(group));
+  if ((in == nullptr || out == nullptr) && bytes > 0) return null_argument("in or out");
+  return done(of(group)->allgather(in, bytes, out));
+}
+
+int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes) {
+  CHECK(check_group(group));
+  if (mutexes == nullptr) return null_argument("mutexes");
+  job::Mutexes* made = nullptr;
+  const Status status = job::Mutexes::create(*of(group), count, &made);
+  if (!status.ok()) return fail(status);
+  *mutexes = to(made);
+  return SKERRY_OK;
+}
+
+int skerry_mutexes_free(skerry_mutexes* mutexes) {
+  if (mutexes == nullptr) return null_argument("mutexes");
+  return done(of(mutexes)->free());
+}
+
+int skerry_lock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+  if (mutexes == nullptr) return null_argument("mutexes");
+  return done(of(mutexes)->lock(rank, index));
+}
+
+int skerry_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+  if (mutexes == nullptr) return null_argument("mutexes");
+  return done(of(mutexes)->unlock(rank, index));
+}
+
+}  // extern "C"

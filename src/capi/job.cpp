@@ -1,0 +1,196 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "capi/handles.hpp"
+#include "fabric/choose.hpp"
+
+using namespace skerry;
+using namespace skerry::capi;
+
+static_assert(static_cast<int>(Code::invalid) == SKERRY_ERR_INVALID && static_cast<int>(Code::range) == SKERRY_ERR_RANGE &&
+              static_cast<int>(Code::freed) == SKERRY_ERR_FREED && static_cast<int>(Code::no_memory) == SKERRY_ERR_NO_MEMORY &&
+              static_cast<int>(Code::peer_dead) == SKERRY_ERR_PEER_DEAD && static_cast<int>(Code::timeout) == SKERRY_ERR_TIMEOUT &&
+              static_cast<int>(Code::network) == SKERRY_ERR_NETWORK && static_cast<int>(Code::config) == SKERRY_ERR_CONFIG &&
+              static_cast<int>(Code::unsupported) == SKERRY_ERR_UNSUPPORTED && static_cast<int>(Code::forked) == SKERRY_ERR_FORKED &&
+              static_cast<int>(Code::thread) == SKERRY_ERR_THREAD && static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL);
+static_assert(static_cast<int>(ElementType::complex_double) == SKERRY_COMPLEX_DOUBLE && static_cast<int>(ElementType::float64) == SKERRY_DOUBLE);
+static_assert(static_cast<int>(job::Reduction::bit_xor) == SKERRY_BXOR && static_cast<int>(job::Reduction::min) == SKERRY_MIN);
+static_assert(static_cast<int>(job::ThreadLevel::multiple) == SKERRY_THREAD_MULTIPLE);
+
+namespace skerry::capi {
+namespace {
+
+thread_local std::string last_error;  // like errno: the one state that must outlive a failed skerry_init
+
+}  // namespace
+
+int fail(const Status& status) {
+  last_error = status.message();
+  return static_cast<int>(status.code());
+}
+
+int null_argument(const char* what) { return fail(error(Code::invalid, what, " is null")); }
+
+int forked() {
+  return fail(error(Code::forked, "this is a forked child of a rank: the job belongs to its parent; use fork and exec to start another program"));
+}
+
+}  // namespace skerry::capi
+
+extern "C" {
+
+const char* skerry_status_name(int status) {
+  const std::string_view name = to_string(static_cast<Code>(status));
+  return name.data();  // all of them are literals
+}
+
+const char* skerry_last_error(void) { return capi::last_error.c_str(); }
+
+const char* skerry_version(void) { return SKERRY_VERSION_TEXT; }
+
+uint64_t skerry_type_bytes(int type) { return is_element_type(type) ? element_bytes(static_cast<ElementType>(type)) : 0; }
+
+int skerry_init(const skerry_options* options, skerry_job** job) {
+  if (job == nullptr) return null_argument("job");
+  job::JobOptions chosen;
+  if (options != nullptr) {
+    if (options->size < sizeof(skerry_options)) return fail(error(Code::invalid, "options.size is ", options->size, ": set it to sizeof(skerry_options)"));
+    if (options->thread_level < SKERRY_THREAD_SINGLE || options->thread_level > SKERRY_THREAD_MULTIPLE)
+      return fail(error(Code::invalid, "options.thread_level is ", options->thread_level, ": give a skerry_thread_level, 0 to 2"));
+    chosen.thread_level = static_cast<job::ThreadLevel>(options->thread_level);
+    chosen.failures_return = options->on_failure == SKERRY_FAILURE_RETURNS;
+  }
+  if (Status status = read_config(environ, &chosen.config); !status.ok()) return fail(status);
+  std::unique_ptr<job::Bootstrap> bootstrap;
+  if (Status status = job::discover(&bootstrap); !status.ok()) return fail(status);
+  std::unique_ptr<job::Job> made;
+  const auto make_fabric = [&](const fabric::Options& fabric_options, std::unique_ptr<fabric::Fabric>* fabric) {
+    return fabric::make_fabric(chosen.config.fabric, fabric_options, fabric);
+  };
+  if (Status status = job::Job::start(std::move(bootstrap), chosen, make_fabric, &made); !status.ok()) return fail(status);
+  *job = to(made.release());
+  return SKERRY_OK;
+}
+
+int skerry_finalize(skerry_job* job) {
+  if (job == nullptr) return null_argument("job");
+  if (!of(job)->is_alive()) return forked();
+  const Status status = of(job)->stop();
+  delete of(job);
+  return done(status);
+}
+
+void skerry_abort(skerry_job* job, int exit_status, const char* reason) { of(job)->abort(exit_status, reason == nullptr ? "" : reason); }
+
+int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
+int skerry_size(const skerry_job* job) { return of(job)->size(); }
+int skerry_nodes(const skerry_job* job) { return of(job)->map().nodes(); }
+
+int skerry_node_of(const skerry_job* job, int rank) {
+  const NodeId node = of(job)->map().node_of(rank);
+  return node == no_node ? fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", of(job)->size() - 1)) : node;
+}
+
+int skerry_node_size(const skerry_job* job, int node) {
+  const int size = of(job)->map().node_size(node);
+  return size == 0 ? fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ", of(job)->map().nodes() - 1)) : size;
+}
+
+int skerry_node_rank(const skerry_job* job, int node, int i) {
+  const Rank rank = of(job)->map().node_rank(node, i);
+  return rank == no_rank ? fail(error(Code::invalid, "node ", node, " has no rank number ", i)) : rank;
+}
+
+int skerry_same_node(const skerry_job* job, int rank) { return of(job)->map().node_of(rank) == of(job)->node() ? 1 : 0; }
+int skerry_thread_level_granted(const skerry_job* job) { return static_cast<int>(of(job)->options().thread_level); }
+const char* skerry_fabric_name(const skerry_job* job) { return of(job)->fabric_name().data(); }
+
+int skerry_fence(skerry_job* job, int rank) {
+  job::Job* j = of(job);
+  if (!j->is_alive()) return forked();
+  const NodeId node = j->map().node_of(rank);
+  if (node == no_node) return fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", j->size() - 1));
+  return skerry_fence_node(job, node);
+}
+
+int skerry_fence_node(skerry_job* job, int node) {
+  job::Job* j = of(job);
+  if (!j->is_alive()) return forked();
+  if (node < 0 || node >= j->map().nodes()) return fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ", j->map().nodes() - 1));
+  if (node == j->node()) {  // our stores are where they belong; order them against what we do next
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return SKERRY_OK;
+  }
+  return done(j->engine().fence({node, 0}));
+}
+
+int skerry_fence_all(skerry_job* job) {
+  if (!of(job)->is_alive()) return forked();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return done(of(job)->engine().fence_all());
+}
+
+int skerry_wait(skerry_job* job, skerry_handle* handle) {
+  if (handle == nullptr) return null_argument("handle");
+  if (*handle == 0) return SKERRY_OK;
+  return done(of(job)->engine().wait(handle));
+}
+
+int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
+  if (handle == nullptr || is_done == nullptr) return null_argument("handle or done");
+  bool finished = false;
+  const Status status = of(job)->engine().test(handle, &finished);
+  if (!status.ok()) return fail(status);
+  *is_done = finished ? 1 : 0;
+  return SKERRY_OK;
+}
+
+int skerry_wait_all(skerry_job* job) { return done(of(job)->engine().wait_implicit()); }
+
+int skerry_alloc_local(skerry_job* job, uint64_t bytes, void** memory) {
+  if (memory == nullptr) return null_argument("memory");
+  if (!of(job)->is_alive()) return forked();
+  void* made = nullptr;
+  if (bytes > (uint64_t{1} << 62) || posix_memalign(&made, 4096, bytes == 0 ? 1 : bytes) != 0)
+    return fail(error(Code::no_memory, "no ", bytes, " bytes of private memory left"));
+  *memory = made;
+  return SKERRY_OK;
+}
+
+int skerry_free_local(skerry_job*, void* memory) {
+  free(memory);
+  return SKERRY_OK;
+}
+
+int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
+  if (counters == nullptr) return null_argument("counters");
+  if (counters->size < sizeof(size_t)) return fail(error(Code::invalid, "counters.size is ", counters->size, ": set it to sizeof(skerry_counters)"));
+  job::Job* j = const_cast<job::Job*>(of(handle));
+  skerry_counters now{};
+  now.local_operations = j->local_counters().operations.load(std::memory_order_relaxed);
+  now.local_bytes = j->local_counters().bytes.load(std::memory_order_relaxed);
+  now.collectives = j->local_counters().collectives.load(std::memory_order_relaxed);
+  const operation::EngineCounters engine = j->engine().counters();
+  const fabric::Fabric::Traffic traffic = j->engine().traffic();
+  now.remote_operations = engine.remote_operations;
+  now.remote_bytes = engine.remote_bytes;
+  now.connections_opened = engine.connections_opened;
+  now.connections_closed = engine.connections_closed;
+  now.connections_open = j->engine().open_connections();
+  now.fences = engine.fences;
+  now.wire_bytes_sent = traffic.bytes_sent;
+  now.wire_bytes_received = traffic.bytes_received;
+  if (const server::Server* server = j->server()) {
+    now.server_requests = server->counters().requests.load(std::memory_order_relaxed);
+    now.server_wire_bytes_sent = server->counters().bytes_sent.load(std::memory_order_relaxed);
+    now.server_wire_bytes_received = server->counters().bytes_received.load(std::memory_order_relaxed);
+  }
+  now.size = counters->size;
+  std::memcpy(counters, &now, std::min(counters->size, sizeof now));
+  return SKERRY_OK;
+}
+
+}  // extern "C"

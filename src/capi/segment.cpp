@@ -1,0 +1,52 @@
+#include "capi/handles.hpp"
+
+using namespace skerry;
+using namespace skerry::capi;
+
+extern "C" {
+
+int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment) {
+  if (group == nullptr || segment == nullptr) return null_argument("group or segment");
+  if (!of(group)->job().is_alive()) return forked();
+  if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
+  job::Segment* made = nullptr;
+  const Status status = job::Segment::alloc(*of(group), bytes, &made);
+  if (!status.ok()) return fail(status);
+  *segment = to(made);
+  return SKERRY_OK;
+}
+
+int skerry_segment_free(skerry_segment* segment) {
+  if (segment == nullptr) return null_argument("segment");
+  if (!of(segment)->job().is_alive()) return forked();
+  return done(of(segment)->free());
+}
+
+uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank) { return of(segment)->is_freed() ? 0 : of(segment)->bytes_of(rank); }
+
+void* skerry_segment_local(const skerry_segment* segment) { return of(segment)->is_freed() ? nullptr : of(segment)->own(); }
+
+void* skerry_segment_pointer(const skerry_segment* segment, int rank) {
+  if (of(segment)->is_freed()) return nullptr;
+  const memory::Region* region = of(segment)->local(rank);
+  return region == nullptr ? nullptr : region->base;
+}
+
+uint64_t skerry_segment_address(const skerry_segment* segment, int rank) { return of(segment)->is_freed() ? 0 : of(segment)->address_of(rank); }
+
+skerry_group* skerry_segment_group(const skerry_segment* segment) { return to(&of(segment)->group()); }
+
+int skerry_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment, uint64_t* offset) {
+  if (segment == nullptr || offset == nullptr) return null_argument("segment or offset");
+  job::Job* j = of(job);
+  if (!j->is_alive()) return forked();
+  const std::lock_guard guard(j->shelves_mutex_);
+  for (const auto& candidate : j->segments_)
+    if (!candidate->is_freed() && candidate->contains(rank, address, offset)) {
+      *segment = to(candidate.get());
+      return SKERRY_OK;
+    }
+  return fail(error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
+}
+
+}  // extern "C"
