@@ -61,14 +61,15 @@ void exchange(Bootstrap& mine) {
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  std::unique_ptr<Bootstrap> mine;
+// Also a library, so that an interpreter can take its steps between others of its own; the job is kept from call to call.
+extern "C" __attribute__((visibility("default"))) int skerry_probe(int count, char** arguments) {
+  static std::unique_ptr<Bootstrap> mine;
   bool skip = false;
   const auto rank = [&] {
     const char* text = std::getenv("SKERRY_RANK");
     return mine ? mine->rank() : text != nullptr ? std::atoi(text) : 0;
   };
-  for (int i = 1; i < count; ++i) {
+  for (int i = 0; i < count; ++i) {
     const std::string step = arguments[i];
     const auto argument = [&] { return ++i < count ? arguments[i] : "0"; };
     if (step == "all") {
@@ -124,3 +125,5 @@ int main(int count, char** arguments) {
   }
   return 0;
 }
+
+int main(int count, char** arguments) { return skerry_probe(count - 1, arguments + 1); }
