@@ -11,8 +11,11 @@
 //   only R          the following steps up to `all` are for rank R (SKERRY_RANK or, after join, the job's)
 //   not R           the same for every rank but R
 //   all             the following steps are for every rank again
+//   mpi LIBRARY     load an MPI library as a program would have it, and initialise it
+//   mpi-end         finalise it
 //   pid             print "pidR P": this process's id
 //   say TEXT        print TEXT
+#include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -59,6 +62,21 @@ void exchange(Bootstrap& mine) {
   std::printf("exchanged, key %08x\n", sum);
 }
 
+// An MPI program without being linked against one: the same probe serves every MPI.
+void start_mpi(const char* library) {
+  void* mpi = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+  using Init = int (*)(int*, char***);
+  const auto init = mpi != nullptr ? reinterpret_cast<Init>(dlsym(mpi, "MPI_Init")) : nullptr;
+  if (init == nullptr || init(nullptr, nullptr) != 0) must(error(Code::config, "MPI does not start: ", mpi == nullptr ? dlerror() : library));
+  std::puts("mpi started");
+}
+
+void end_mpi() {
+  using Finalize = int (*)();
+  const auto finalize = reinterpret_cast<Finalize>(dlsym(RTLD_DEFAULT, "MPI_Finalize"));
+  if (finalize == nullptr || finalize() != 0) must(error(Code::config, "MPI does not end"));
+}
+
 }  // namespace
 
 // Also a library, so that an interpreter can take its steps between others of its own; the job is kept from call to call.
@@ -78,11 +96,12 @@ extern "C" __attribute__((visibility("default"))) int skerry_probe(int count, ch
       skip = rank() != std::atoi(argument());
     } else if (step == "not") {
       skip = rank() == std::atoi(argument());
-    } else if (step == "abort" || step == "exit" || step == "kill" || step == "say") {
+    } else if (step == "abort" || step == "exit" || step == "kill" || step == "say" || step == "mpi") {
       const char* what = argument();
       const int number = std::atoi(what);
       if (skip) continue;
       if (step == "say") std::puts(what);
+      if (step == "mpi") start_mpi(what);
       std::fflush(stdout);
       if (step == "abort") mine->abort(number, "as told");
       if (step == "exit") _exit(number);
@@ -112,6 +131,8 @@ extern "C" __attribute__((visibility("default"))) int skerry_probe(int count, ch
         must(mine->take_events(&dead));
       }
       std::printf("told of %d: %s\n", dead[0].rank, dead[0].cause.c_str());
+    } else if (step == "mpi-end") {
+      end_mpi();
     } else if (step == "pid") {
       std::printf("pid%d %d\n", rank(), static_cast<int>(getpid()));
     } else if (step == "hang") {

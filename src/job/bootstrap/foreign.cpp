@@ -1,5 +1,9 @@
 #include "job/bootstrap/foreign.hpp"
 
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 
@@ -21,6 +25,9 @@ std::string short_key(unsigned join, int rank, std::string_view name) {
 void print_abort(int rank, std::string_view message) {
   std::fflush(nullptr);
   std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank, static_cast<int>(message.size()), message.data());
+  // A launcher that is told to abort may drop what it has not read yet (hydra does): let it read this first, for a moment.
+  int unread = 0;
+  for (int i = 0; i < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++i) (void)poll(nullptr, 0, 5);
 }
 
 }  // namespace skerry::job
