@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/futex.hpp"
 #include "memory/control.hpp"
 #include "memory/node_memory.hpp"
 
@@ -18,7 +19,12 @@
 namespace skerry::memory {
 namespace {
 
-constexpr uint64_t reserve_chunk_bytes = uint64_t{64} << 20;  // some 15 ms of work: an abort is noticed between chunks
+constexpr uint64_t reserve_chunk_bytes = uint64_t{16} << 20;  // some 10 ms of work: an abort is noticed between chunks
+
+// What huge pages may cost. Usually 0.2 ms each; where free memory is fragmented the kernel moves pages about for many times that, and an
+// allocation that takes seconds is worse than small pages.
+constexpr int64_t huge_page_budget_ns = 1'000'000;
+constexpr int64_t huge_page_first_budget_ns = 50'000'000;
 
 Status out_of_memory(const char* step, uint64_t bytes, int reason) {
   return error(Code::no_memory, step, " of ", bytes, " bytes of shared memory failed: ", std::strerror(reason),
@@ -73,19 +79,25 @@ void unmap(std::byte* base, uint64_t bytes) {
 Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages, const std::atomic<uint32_t>* abort) {
   const uint64_t end = offset + bytes;
   uint64_t collapsed = round_up(offset, huge_page_bytes);  // up to here huge pages were tried
+  int64_t spare_ns = huge_page_first_budget_ns;
   for (uint64_t at = offset; at < end;) {
     const uint64_t next = std::min(end, (at / reserve_chunk_bytes + 1) * reserve_chunk_bytes);
-    while (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next - at)) != 0) {
+    // Huge pages first, each from a single small page: collapsing copies the pages that exist, and refuses where there are none. Only
+    // those wholly inside the own slice: a shared one would be placed by whoever comes first.
+    const uint64_t whole = next / huge_page_bytes * huge_page_bytes;
+    if (huge_pages && whole > collapsed) {
+      const int64_t start_ns = monotonic_ns();
+      for (uint64_t seed = collapsed; seed < whole; seed += huge_page_bytes) fallocate(fd, 0, static_cast<off_t>(seed), page_bytes);
+      const bool collapsed_now = madvise(base + collapsed, whole - collapsed, MADV_COLLAPSE) == 0;
+      spare_ns += static_cast<int64_t>((whole - collapsed) / huge_page_bytes) * huge_page_budget_ns - (monotonic_ns() - start_ns);
+      huge_pages = collapsed_now && spare_ns > 0;  // refused or slow: small pages for the rest
+      collapsed = whole;
+    }
+    while (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next - at)) != 0) {  // what is there already costs nothing
       if (errno != EINTR) return out_of_memory("fallocate", bytes, errno);
       if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return error(Code::peer_dead, "the job is ending");
     }
     if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return error(Code::peer_dead, "the job is ending");
-    // Only whole huge pages inside the own slice: a shared one would be placed by whoever comes first.
-    const uint64_t whole = next / huge_page_bytes * huge_page_bytes;
-    if (huge_pages && whole > collapsed) {
-      huge_pages = madvise(base + collapsed, whole - collapsed, MADV_COLLAPSE) == 0;  // refused once: do not insist
-      collapsed = whole;
-    }
     at = next;
   }
   return {};
