@@ -76,7 +76,8 @@ class Configuration(BaseModel):
         return values
 
     def label(self) -> str:
-        return " ".join(str(v) for v in self.chosen().values())
+        words = {"smt": "smt-{}", "nodes": "{} nodes", "ranks_per_node": "{} ranks/node"}
+        return " ".join(words.get(name, "{}").format(v) for name, v in self.chosen().items())
 
 
 class Figure(BaseModel):

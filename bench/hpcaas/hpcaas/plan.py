@@ -126,6 +126,9 @@ def _impossible(config: Configuration, app: App, tools: Tools, machine: dict[str
         tools.context(config)
     except (Missing, BadInput) as error:
         return str(error)
+    why = app.impossible(config)
+    if why:
+        return why
     if config.ranks > 1 and config.mpi is None and app.applies("mpi") is None and config.launcher != "srun":
         return f"{config.ranks} ranks need an MPI"
     width = topology.threads_per_core if config.smt == "on" or config.binding == "threads" else 1

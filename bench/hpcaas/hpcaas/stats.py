@@ -95,6 +95,9 @@ def combine(ratios: Sequence[Ratio]) -> Ratio:
     if len(ratios) == 1:
         return ratios[0]
     logs = np.log([r.value for r in ratios])
+    # Published values have no spread of their own. Two or three of them are no sample either: no interval is claimed.
+    if len(ratios) < 4 and all(r.low is None for r in ratios):
+        return Ratio(math.exp(float(logs.mean())), None, None, None, len(ratios))
     mean, error = float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(len(logs))
     if error == 0:
         return Ratio(math.exp(mean), math.exp(mean), math.exp(mean), None, len(ratios))

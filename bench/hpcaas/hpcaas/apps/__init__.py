@@ -12,9 +12,11 @@ from .base import App
 
 
 def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
+    from .gromacs import Gromacs
     from .montecarlo_app import MonteCarlo
+    from .openfoam import OpenFoam
 
-    apps: list[App] = [MonteCarlo()]
+    apps: list[App] = [MonteCarlo(), OpenFoam(), Gromacs()]
     apps += [point.load()() for point in entry_points(group="hpcaas.apps")]
     for path in (site or {}).get("plugins", []):
         apps += _from_file(Path(path))

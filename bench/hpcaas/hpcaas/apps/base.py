@@ -151,6 +151,10 @@ class App(abc.ABC):
         """Seconds of one run, from the size alone; measured runs replace it."""
         return self.size(config).core_seconds / max(1, min(config.ranks * config.threads, cores * config.nodes))
 
+    def impossible(self, config: Configuration) -> Optional[str]:
+        """Why this application cannot run a configuration (no threads, powers of two only, ...); None if it can."""
+        return None
+
     def applies(self, axis: str) -> Optional[str]:
         """None if the axis applies, else why it does not."""
         answer = self.axes.get(axis, "this application has no such choice")

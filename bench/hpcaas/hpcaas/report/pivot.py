@@ -1,0 +1,107 @@
+"""Tables like the paper's 2 to 8, from any data: rows and columns are axes, a cell is the best median over the axes left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from ..answers.groups import Group, varying
+
+
+@dataclass
+class Cell:
+    group: Optional[Group]  # None: not run
+    text: str
+    best: bool = False
+    title: str = ""
+
+
+@dataclass
+class Pivot:
+    title: str
+    row_axes: tuple[str, ...]
+    column_axes: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    columns: list[tuple[str, ...]]
+    cells: list[list[Cell]]
+    folded: list[str]  # axes over which the best was taken
+
+
+# Which axes stand where in the paper's tables, and which of them must vary for the layout to say something.
+LAYOUTS = (
+    ("like Table 2: processor, workers and SMT", ("processor",), ("split", "smt"), ("processor",)),
+    ("like Table 4: target and source variant", ("processor", "target"), ("variant",), ("target", "variant")),
+    ("like Table 5: ranks x threads", ("processor", "split"), ("mpi",), ("split",)),
+    ("like Table 6: nodes against MPI, fabric, framework and file system", ("nodes", "split"), ("filesystem", "interconnect", "mpi", "framework"),
+     ("mpi", "interconnect", "framework", "filesystem")),
+    ("like Table 7: binding and distribution", ("binding", "distribution"), ("nodes", "split"), ("binding", "distribution")),
+    ("like Table 8: compiler and optimisation level", ("compiler",), ("optimisation", "target"), ("compiler", "optimisation")),
+)
+
+
+def _key(group: Group, axes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple("-" if group.axis(a) is None else str(group.axis(a)) for a in axes)
+
+
+def _sorted(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Numbers by value, words in the order of appearance."""
+    order = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+
+    def rank(key: tuple[str, ...]) -> tuple[object, ...]:
+        parts: list[object] = []
+        for part in key:
+            numbers = part.split("x")
+            parts.append((0, tuple(float(n) for n in numbers)) if all(n.replace(".", "").isdigit() for n in numbers) else (1, ()))
+        return (*parts, order[key])
+    return sorted(order, key=rank)  # type: ignore[arg-type]
+
+
+def make(some: list[Group], title: str, row_axes: tuple[str, ...], column_axes: tuple[str, ...], key: tuple[str, ...] = ()) -> Optional[Pivot]:
+    used = [a for a in row_axes + column_axes if a in varying(some)]
+    # Runs that make no such choice (None) have no place in a table about it; smt and the workers' axes are always said.
+    some = [g for g in some if all(g.axis(a) is not None for a in used if a not in ("smt", "ranks_per_node"))]
+    vary = varying(some)
+    # A target that follows from the processor is no choice of its own.
+    within = {a for a in vary if any(len({str(g.axis(a)) for g in some if g.machine == m}) > 1 for m in {g.machine for g in some})} | {"processor"}
+    if len(some) < 2 or (key and not any(a in within and a in vary for a in key)):
+        return None
+    rows_used = tuple(a for a in row_axes if a in vary) or row_axes[:1]
+    columns_used = tuple(a for a in column_axes if a in vary)
+    rows, columns = _sorted([_key(g, rows_used) for g in some]), _sorted([_key(g, columns_used) for g in some])
+    folded = [a for a in varying(some) if a not in rows_used + columns_used]
+    table: list[list[Cell]] = []
+    times = [g.seconds for g in some if g.seconds]
+    for row in rows:
+        line = []
+        for column in columns:
+            here = [g for g in some if _key(g, rows_used) == row and _key(g, columns_used) == column]
+            good = [g for g in here if g.seconds]
+            if good:
+                group = min(good, key=lambda g: g.seconds or 0)
+                summary = group.summary
+                spread = f" ±{summary.half_width:.0%}" if summary and summary.half_width is not None else ""
+                line.append(Cell(group, f"{group.seconds:.4g} s{spread}", group.seconds == min(times), f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}"))
+            elif here and here[0].failure:
+                line.append(Cell(here[0], here[0].failure.status.value, False, here[0].failure.diagnosis or ""))
+            else:
+                line.append(Cell(None, ""))
+        table.append(line)
+    return Pivot(title, rows_used, columns_used, rows, columns, table, folded)
+
+
+def pivots(some: list[Group]) -> list[Pivot]:
+    found = []
+    seen: set[tuple[str, ...]] = set()
+    vary = varying(some)
+    for title, rows, columns, key in LAYOUTS:
+        if "Table 5" in title and not any(g.config.ranks > 1 for g in some):
+            continue  # threads alone are Table 2's subject
+        pivot = make(some, title, rows, columns, key)
+        if pivot and (axes := tuple(sorted(pivot.row_axes + pivot.column_axes))) not in seen:
+            seen.add(axes)
+            found.append(pivot)
+    if not found and vary:
+        half = max(1, len(vary) // 2)
+        pivot = make(some, "all choices", tuple(vary[:half]), tuple(vary[half:]))
+        found += [pivot] if pivot else []
+    return found
