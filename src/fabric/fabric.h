@@ -44,6 +44,7 @@ struct Capabilities {
   bool landing = false;               // long payloads land in place without a copy
   bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's data is visible at the target
   bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that message was delivered
+  bool rma_ordered = false;           // puts and gets of one endpoint take effect in issue order among themselves (else overlapping ones must wait)
   bool close_fences_rma = false;      // after the passive side closed an endpoint no late write of it can land
   bool mr_local = false;              // origin buffers of put, get (and of send) must be registered
   bool server_progress = false;       // RMA at the target needs a thread in poll there

@@ -1,3 +1,4 @@
+#include "fabric/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 
 namespace skerry::fabric::test {
@@ -5,6 +6,18 @@ namespace skerry::fabric::test {
 std::vector<Kind> kinds() {
   std::vector<Kind> all;
   all.push_back({"tcp", [] { return [](const Options& options, std::unique_ptr<Fabric>* fabric) { return make_tcp_fabric(options, fabric); }; }});
+  auto loop = [&](std::string name, LoopCapabilities capabilities) {
+    all.push_back({std::move(name), [capabilities] {
+                     return [network = make_loop_network(capabilities)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                       return make_loop_fabric(network, options, fabric);
+                     };
+                   }});
+  };
+  LoopCapabilities without_rma;
+  without_rma.rma = false;
+  loop("loop", {});
+  loop("loop_without_rma", without_rma);
+  for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
   return all;
 }
 

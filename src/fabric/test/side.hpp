@@ -145,6 +145,7 @@ struct Kind {
   std::string name;
   std::function<std::function<Status(const Options&, std::unique_ptr<Fabric>*)>()> network;  // a fresh network; call it to make fabrics of it
 };
+inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 std::vector<Kind> kinds();
 
 class Conformance : public testing::TestWithParam<Kind> {

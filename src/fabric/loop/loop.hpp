@@ -1,0 +1,40 @@
+// loop: a fabric inside one process, for tests. Its capabilities can be as bad as any real fabric's, so that the core can be run over the worst.
+//
+// Thread-safe; sleeps when there is nothing to do. With all sides driven by one thread a run is a function of the seed.
+#pragma once
+
+#include <memory>
+
+#include "fabric/fabric.h"
+
+namespace skerry::fabric {
+
+struct LoopCapabilities {
+  bool rma = true;
+  // RMA takes effect by itself, at a moment drawn from the seed: at once, so that it overtakes messages sent before it, or late, after messages
+  // sent behind it; always before on_rma_done. Off: RMA and messages of an endpoint take effect in issue order (in the target's dispatch).
+  bool rma_unordered = false;
+  // Only with rma_unordered. Off: puts in flight when an endpoint is closed, by either side, may still land any time later.
+  bool close_fences_rma = true;
+  bool landing = true;                        // off: max_payload_bytes is at most inline_payload_bytes
+  uint64_t max_payload_bytes = uint64_t{1} << 40;
+  uint64_t rma_from_bytes = 64 * 1024 + 1;    // what capabilities() recommends
+  uint64_t seed = 1;
+
+  static LoopCapabilities worst(uint64_t seed) {
+    LoopCapabilities worst;
+    worst.rma_unordered = true;
+    worst.close_fences_rma = false;
+    worst.landing = false;
+    worst.max_payload_bytes = 8 * 1024;
+    worst.rma_from_bytes = 1024;
+    worst.seed = seed;
+    return worst;
+  }
+};
+
+class LoopNetwork;  // what the fabrics made from it can reach: each other
+std::shared_ptr<LoopNetwork> make_loop_network(const LoopCapabilities& capabilities);
+Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options, std::unique_ptr<Fabric>* fabric);
+
+}  // namespace skerry::fabric

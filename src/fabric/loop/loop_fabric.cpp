@@ -1,0 +1,475 @@
+// Connections and messages of the loop fabric.
+#include "fabric/loop/loop_fabric.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "core/pure/assert.hpp"
+
+namespace skerry::fabric {
+
+using loop::End;
+using loop::Entry;
+using loop::Event;
+using loop::Reference;
+
+namespace {
+
+constexpr uint64_t inbound_limit_bytes = 256 * 1024;  // from which on send answers would_block
+constexpr uint64_t held_limit_bytes = 64 * 1024;
+constexpr int entries_per_turn = 64;                  // of one endpoint in one dispatch
+
+// The address: eight letters and the fabric's number.
+struct LoopAddress {
+  char word[8];
+  uint64_t number;
+};
+constexpr char address_word[8] = {'s', 'k', 'e', 'r', 'l', 'o', 'o', 'p'};
+
+int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+std::shared_ptr<LoopNetwork> make_loop_network(const LoopCapabilities& capabilities) { return std::make_shared<LoopNetwork>(capabilities); }
+
+Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options, std::unique_ptr<Fabric>* fabric) {
+  auto made = std::make_unique<LoopFabric>(network, options);
+  SKERRY_TRY(made->start());
+  *fabric = std::move(made);
+  return {};
+}
+
+LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& options) : network_(std::move(network)), options_(options) {
+  const LoopCapabilities& can = network_->capabilities;
+  capabilities_.rma = can.rma;
+  capabilities_.landing = can.landing;
+  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
+  capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
+  capabilities_.server_progress = can.rma && !can.rma_unordered;
+  capabilities_.key_kind = can.rma ? KeyKind::offset : KeyKind::none;
+  capabilities_.connect_data_bytes = max_hello_bytes;
+  capabilities_.max_payload_bytes = can.landing ? can.max_payload_bytes : std::min<uint64_t>(can.max_payload_bytes, inline_payload_bytes);
+  capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
+}
+
+Status LoopFabric::start() {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = 0;
+  if (epoll_fd_ < 0 || wake_fd_ < 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) {
+    return error(Code::network, "cannot open the descriptors of a loop fabric; raise the limit of open files (ulimit -n)");
+  }
+  events_.resize(16);
+  std::lock_guard lock(network_->mutex);
+  number_ = network_->next_number++;
+  network_->fabrics[number_] = this;
+  return {};
+}
+
+LoopFabric::~LoopFabric() {
+  {
+    std::lock_guard lock(network_->mutex);
+    std::vector<EndpointId> open;
+    for (const auto& [id, reference] : endpoints_) open.push_back(id);
+    for (EndpointId id : open) disconnect(id);
+    std::erase_if(network_->registrations, [&](const auto& one) { return one.second.owner == this; });
+    network_->fabrics.erase(number_);
+  }
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+  if (epoll_fd_ >= 0) ::close(epoll_fd_);
+}
+
+// --- with the mutex held ---------------------------------------------------------------------------------------------------------
+
+const Reference* LoopFabric::find(EndpointId endpoint) const {
+  const auto found = endpoints_.find(endpoint);
+  return found == endpoints_.end() ? nullptr : &found->second;
+}
+
+void LoopFabric::signal() {
+  if (signalled_) return;
+  signalled_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(wake_fd_, &one, sizeof one);
+}
+
+void LoopFabric::post(Event event) {
+  inbox_.push_back(std::move(event));
+  signal();
+}
+
+void LoopFabric::mark_ready(End& end) {
+  if (end.ready || end.parked || end.fabric == nullptr || end.inbound.empty()) return;
+  end.ready = true;
+  end.fabric->ready_.push_back(end.id);
+  end.fabric->signal();
+}
+
+void LoopFabric::push(const Reference& from, Entry entry) {
+  End& to = from.theirs();
+  if (to.fabric == nullptr) return;  // closed: what was sent is lost, and we shall be told
+  if (entry.kind == Entry::Kind::message) to.inbound_bytes += entry.header.size() + entry.payload.size();
+  to.inbound.push_back(std::move(entry));
+  mark_ready(to);
+}
+
+void LoopFabric::release_held(const Reference& from) {
+  End& ours = from.ours();
+  for (Entry& entry : ours.held) push(from, std::move(entry));
+  ours.held.clear();
+  ours.held_bytes = 0;
+}
+
+// Our end goes at once; the peer finds the end behind what was delivered to it. Unanswered RMA dies with us, or strays.
+void LoopFabric::disconnect(EndpointId endpoint) {
+  const auto found = endpoints_.find(endpoint);
+  if (found == endpoints_.end()) return;
+  const Reference reference = found->second;
+  endpoints_.erase(found);
+  End& ours = reference.ours();
+  const End::State state = ours.state;
+  ours = End{};
+  ours.state = End::State::closed;
+  for (auto it = delayed_.begin(); it != delayed_.end();) {
+    if (it->from.connection != reference.connection) {
+      ++it;
+      continue;
+    }
+    if (it->rma.is_put && !capabilities_.close_fences_rma) network_->strays.push_back(std::move(it->rma));
+    it = delayed_.erase(it);
+  }
+  End& theirs = reference.theirs();
+  if (theirs.fabric == nullptr) return;
+  if (state == End::State::asking) {
+    theirs.fabric->post({Event::Kind::closed, theirs.id, 0, false, CloseReason::refused, {}});
+    ++traffic_.strangers_refused;
+    return;
+  }
+  Entry end;
+  end.kind = Entry::Kind::end;
+  push(reference, std::move(end));
+}
+
+int64_t LoopFabric::next_deadline_ns() const { return deadlines_.empty() ? INT64_MAX : deadlines_.front().first; }
+
+// --- issue calls -----------------------------------------------------------------------------------------------------------------
+
+Status LoopFabric::listen(std::vector<std::byte>* address) {
+  std::lock_guard lock(network_->mutex);
+  listening_ = true;
+  LoopAddress out;
+  std::memcpy(out.word, address_word, sizeof out.word);
+  out.number = number_;
+  address->resize(sizeof out);
+  std::memcpy(address->data(), &out, sizeof out);
+  return {};
+}
+
+Status LoopFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
+  LoopAddress to;
+  if (address.size() != sizeof to) return error(Code::invalid, "loop address of ", address.size(), " bytes, expected ", sizeof to);
+  std::memcpy(&to, address.data(), sizeof to);
+  if (std::memcmp(to.word, address_word, sizeof address_word) != 0) return error(Code::invalid, "this is not an address of a loop fabric");
+  if (hello.size() > max_hello_bytes) return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
+  std::lock_guard lock(network_->mutex);
+  const auto connection = std::make_shared<loop::Connection>();
+  const EndpointId id = next_endpoint_++;
+  endpoints_[id] = Reference{connection, 0};
+  connection->ends[0].fabric = this;
+  connection->ends[0].id = id;
+  *endpoint = id;
+  const auto found = network_->fabrics.find(to.number);
+  if (found == network_->fabrics.end() || !found->second->listening_) {
+    post({Event::Kind::closed, id, 0, false, CloseReason::unreachable, {}});
+    return {};
+  }
+  LoopFabric& target = *found->second;
+  const RequestId request = target.next_endpoint_++;
+  target.endpoints_[request] = Reference{connection, 1};
+  connection->ends[1].fabric = &target;
+  connection->ends[1].id = request;
+  connection->ends[1].state = End::State::asking;
+  target.deadlines_.emplace_back(now_ns() + target.options_.hello_deadline_ns, request);
+  target.post({Event::Kind::request, request, 0, true, CloseReason::by_peer, {hello.begin(), hello.end()}});
+  return {};
+}
+
+Status LoopFabric::accept(RequestId request, Bytes reply, EndpointId* endpoint) {
+  SKERRY_ASSERT(reply.size() <= max_hello_bytes, "reply of accept");
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(request);
+  if (reference == nullptr || reference->ours().state != End::State::asking || reference->theirs().fabric == nullptr) {
+    disconnect(request);
+    return error(Code::peer_dead, "the peer that asked to connect went away, or was answered too late");
+  }
+  reference->ours().state = reference->theirs().state = End::State::open;
+  reference->theirs().fabric->post({Event::Kind::connected, reference->theirs().id, 0, true, CloseReason::by_peer, {reply.begin(), reply.end()}});
+  *endpoint = request;
+  return {};
+}
+
+void LoopFabric::reject(RequestId request) {
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(request);
+  if (reference != nullptr && reference->ours().state == End::State::asking) disconnect(request);
+}
+
+SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) {
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
+  SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes, "longer payloads are for the caller to cut");
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(endpoint);
+  if (reference == nullptr) return SendResult::closed;
+  End& ours = reference->ours();
+  End& theirs = reference->theirs();
+  switch (ours.state) {
+    case End::State::open: break;
+    case End::State::connecting: theirs.peer_wants_room = true; return SendResult::would_block;
+    case End::State::asking:
+    case End::State::closed: return SendResult::closed;
+  }
+  if (theirs.fabric == nullptr) return SendResult::closed;
+  if (theirs.inbound_bytes >= inbound_limit_bytes) {
+    theirs.peer_wants_room = true;
+    return SendResult::would_block;
+  }
+  Entry entry;
+  entry.header.assign(header.begin(), header.end());
+  entry.payload.assign(payload.begin(), payload.end());
+  entry.cookie = cookie;
+  traffic_.bytes_sent += header.size() + payload.size();
+  ours.held_bytes += header.size() + payload.size();
+  ours.held.push_back(std::move(entry));
+  if (!more || ours.held_bytes >= held_limit_bytes) release_held(*reference);
+  return SendResult::accepted;
+}
+
+SendResult LoopFabric::flush(EndpointId endpoint) {
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(endpoint);
+  if (reference == nullptr || reference->theirs().fabric == nullptr) return SendResult::closed;
+  release_held(*reference);
+  return SendResult::accepted;
+}
+
+uint64_t LoopFabric::unsent_bytes(EndpointId endpoint) const {
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(endpoint);
+  return reference == nullptr ? 0 : reference->ours().held_bytes;
+}
+
+void LoopFabric::unpark(EndpointId endpoint) {
+  std::lock_guard lock(network_->mutex);
+  const Reference* reference = find(endpoint);
+  if (reference == nullptr) return;
+  reference->ours().parked = false;
+  mark_ready(reference->ours());
+}
+
+Status LoopFabric::watch(int fd, uint64_t cookie) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = static_cast<uint64_t>(fd) + 1;
+  if (epoll_ctl(epoll_fd_, watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) != 0) {
+    return error(Code::internal, "cannot watch descriptor ", fd, ": error ", errno);
+  }
+  watched_[fd] = cookie;
+  return {};
+}
+
+void LoopFabric::unwatch(int fd) {
+  if (watched_.erase(fd) != 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void LoopFabric::close(EndpointId endpoint) {
+  std::lock_guard lock(network_->mutex);
+  disconnect(endpoint);
+}
+
+void LoopFabric::wake() {
+  std::lock_guard lock(network_->mutex);
+  signal();
+}
+
+Fabric::Traffic LoopFabric::traffic() const {
+  std::lock_guard lock(network_->mutex);
+  Traffic out = traffic_;
+  out.endpoints_open = static_cast<uint64_t>(std::count_if(endpoints_.begin(), endpoints_.end(), [](const auto& one) { return one.second.ours().state != End::State::asking; }));
+  return out;
+}
+
+// --- progress --------------------------------------------------------------------------------------------------------------------
+
+void LoopFabric::poll(int64_t timeout_ns, EndpointId) {
+  if (event_count_ > 0) return;
+  {
+    std::lock_guard lock(network_->mutex);
+    run_delayed(timeout_ns != 0 && inbox_.empty() && ready_.empty());
+    if (!inbox_.empty() || !ready_.empty()) timeout_ns = 0;
+    const int64_t deadline = next_deadline_ns();
+    if (deadline != INT64_MAX && timeout_ns != 0) {
+      const int64_t left = std::max<int64_t>(deadline - now_ns(), 0);
+      timeout_ns = timeout_ns < 0 ? left : std::min(timeout_ns, left);
+    }
+  }
+  const int64_t timeout_ms = timeout_ns < 0 ? -1 : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
+  event_count_ = std::max(epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()), static_cast<int>(timeout_ms)), 0);
+}
+
+int LoopFabric::dispatch(Sink& sink) {
+  int upcalls = 0;
+  const int count = event_count_;
+  event_count_ = 0;
+  std::deque<Event> inbox;
+  std::deque<EndpointId> ready;
+  {
+    std::lock_guard lock(network_->mutex);
+    if (signalled_) {
+      uint64_t value;
+      [[maybe_unused]] const ssize_t n = read(wake_fd_, &value, sizeof value);
+      signalled_ = false;
+    }
+    inbox.swap(inbox_);
+    ready.swap(ready_);
+    for (EndpointId id : ready) {
+      if (const Reference* reference = find(id)) reference->ours().ready = false;
+    }
+  }
+  for (Event& event : inbox) upcalls += deliver_event(event, sink);
+  for (EndpointId id : ready) upcalls += deliver_inbound(id, sink);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t tag = events_[static_cast<size_t>(i)].data.u64;
+    const auto found = tag == 0 ? watched_.end() : watched_.find(static_cast<int>(tag - 1));
+    if (found == watched_.end()) continue;
+    sink.on_watched(found->first, found->second);
+    ++upcalls;
+  }
+  return upcalls + expire_requests(sink);
+}
+
+int LoopFabric::deliver_event(Event& event, Sink& sink) {
+  bool writable = false;
+  uint64_t cookie = event.number;
+  {
+    std::lock_guard lock(network_->mutex);
+    const Reference* reference = find(event.endpoint);
+    if (reference == nullptr) return 0;  // closed meanwhile
+    if (event.kind == Event::Kind::closed) disconnect(event.endpoint);
+    if (event.kind == Event::Kind::connected) writable = std::exchange(reference->theirs().peer_wants_room, false);
+    if (event.kind == Event::Kind::rma_done) {
+      const auto found = reference->ours().outstanding.find(event.number);
+      if (found == reference->ours().outstanding.end()) return 0;
+      cookie = found->second;
+      reference->ours().outstanding.erase(found);
+    }
+  }
+  switch (event.kind) {
+    case Event::Kind::request: sink.on_connect_request(event.endpoint, event.data, "loop"); break;
+    case Event::Kind::connected:
+      sink.on_connected(event.endpoint, event.data);
+      if (writable) {  // a send came too early
+        std::lock_guard lock(network_->mutex);
+        post({Event::Kind::writable, event.endpoint, 0, true, CloseReason::by_peer, {}});
+      }
+      break;
+    case Event::Kind::writable: sink.on_writable(event.endpoint); break;
+    case Event::Kind::sent: sink.on_sent(event.endpoint, cookie); break;
+    case Event::Kind::rma_done: sink.on_rma_done(event.endpoint, cookie, event.ok); break;
+    case Event::Kind::closed: sink.on_closed(event.endpoint, event.reason, to_string(event.reason)); break;
+  }
+  return 1;
+}
+
+int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
+  int upcalls = 0;
+  for (int turn = 0; turn < entries_per_turn; ++turn) {
+    Entry entry;
+    {
+      std::lock_guard lock(network_->mutex);
+      const Reference* reference = find(id);
+      if (reference == nullptr) return upcalls;
+      End& ours = reference->ours();
+      if (ours.parked || ours.inbound.empty()) return upcalls;
+      entry = std::move(ours.inbound.front());
+      ours.inbound.pop_front();
+      if (entry.kind == Entry::Kind::rma) {
+        finish(Reference{reference->connection, 1 - reference->side}, entry.rma, network_->apply(entry.rma));
+        continue;
+      }
+    }
+    if (entry.kind == Entry::Kind::end) {
+      std::map<uint64_t, uint64_t> outstanding;
+      {
+        std::lock_guard lock(network_->mutex);
+        outstanding.swap(find(id)->ours().outstanding);
+        disconnect(id);
+      }
+      for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
+      sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
+      return upcalls + static_cast<int>(outstanding.size()) + 1;
+    }
+    ++upcalls;
+    Verdict verdict;
+    if (entry.payload.size() <= inline_payload_bytes) {
+      verdict = sink.on_message(id, entry.header, entry.payload);
+    } else {
+      if (!entry.landed) {
+        std::byte* const landing = sink.on_landing(id, entry.header, entry.payload.size());
+        std::unique_lock lock(network_->mutex);
+        if (find(id) == nullptr) return upcalls;
+        if (landing == nullptr) {
+          disconnect(id);
+          lock.unlock();
+          sink.on_closed(id, CloseReason::protocol_error, "a long message had no place to land");
+          return upcalls;
+        }
+        std::memcpy(landing, entry.payload.data(), entry.payload.size());
+      }
+      verdict = sink.on_landed(id, entry.header, entry.payload.size());
+    }
+    std::lock_guard lock(network_->mutex);
+    const Reference* reference = find(id);
+    if (reference == nullptr) return upcalls;
+    End& ours = reference->ours();
+    End& theirs = reference->theirs();
+    if (verdict == Verdict::park) {
+      entry.landed = entry.payload.size() > inline_payload_bytes;
+      ours.inbound.push_front(std::move(entry));
+      ours.parked = true;
+      return upcalls;
+    }
+    traffic_.bytes_received += entry.header.size() + entry.payload.size();
+    ours.inbound_bytes -= entry.header.size() + entry.payload.size();
+    if (theirs.fabric == nullptr) continue;
+    if (entry.payload.size() > inline_payload_bytes) theirs.fabric->post({Event::Kind::sent, theirs.id, entry.cookie, true, CloseReason::by_peer, {}});
+    if (ours.peer_wants_room && ours.inbound_bytes <= inbound_limit_bytes / 2) {
+      ours.peer_wants_room = false;
+      theirs.fabric->post({Event::Kind::writable, theirs.id, 0, true, CloseReason::by_peer, {}});
+    }
+  }
+  std::lock_guard lock(network_->mutex);
+  if (const Reference* reference = find(id)) mark_ready(reference->ours());
+  return upcalls;
+}
+
+int LoopFabric::expire_requests(Sink&) {
+  std::lock_guard lock(network_->mutex);
+  while (!deadlines_.empty()) {
+    const Reference* reference = find(deadlines_.front().second);
+    if (reference != nullptr && reference->ours().state == End::State::asking) {
+      if (deadlines_.front().first > now_ns()) break;
+      disconnect(deadlines_.front().second);
+    }
+    deadlines_.pop_front();
+  }
+  return 0;
+}
+
+}  // namespace skerry::fabric
