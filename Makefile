@@ -1,0 +1,52 @@
+# Thin front doors; the work is done by CMake, tools/ and the programs themselves.
+JOBS ?= $(shell nproc)
+PRESET ?= release
+export PYTHONPATH := $(CURDIR)/build/python
+
+.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma bench bench-quick format clean
+.DEFAULT_GOAL := help
+
+help:            ## what there is to make
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:           ## install what the build, the tests and the demo need (root), or say what to install
+	@tools/setup.sh
+
+build: setup     ## build everything into build/
+	@cmake --preset $(PRESET) > build.log 2>&1 || { cat build.log; exit 1; }; rm -f build.log
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+demo: build      ## density-functional theory on 4 ranks and 2 virtual nodes, distributed and mirrored: out/demo.png, out/demo.json
+	@.venv/bin/python examples/dft/demo.py
+
+demo-hosts: build ## the same on 4 hosts made of network namespaces, at 100 Mbit/s and unshaped (root)
+	@.venv/bin/python examples/dft/demo_hosts.py
+
+test: build      ## all tests that need no root, VM or peer library
+	@tools/test.sh
+
+test-hosts: build ## separate hosts (network namespaces; root), started by skerry, OpenMPI and MPICH
+	@tools/setup.sh --with-peers
+	@tools/test_hosts.sh
+
+test-launchers: build ## the same binary under mpirun, prterun and hydra on this host
+	@tools/setup.sh --with-peers
+	@ctest --test-dir build -L launchers --output-on-failure
+
+test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
+	@tools/test_fresh.sh
+
+test-rdma: build ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
+	@tools/test_rdma.sh
+
+bench: build     ## the benchmark table beside the machine's limits and peers: out/bench.json
+	@bench/micro/bench.py
+
+bench-quick: build ## the same in a minute, rougher
+	@bench/micro/bench.py --quick
+
+format:          ## clang-format over the C and C++ sources
+	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
+
+clean:           ## remove what was built (not .venv, not out)
+	@rm -rf build build-*
