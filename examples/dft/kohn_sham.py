@@ -33,8 +33,8 @@ class KohnSham:
         self.orbitals = sk.array((functions, system.orbitals), distribution=rows)
         self.density = sk.array((functions, functions), distribution=rows)
         self.matrix = sk.array((functions, functions), distribution=rows)
-        node_rows = sk.Irregular(blocks.balanced_row_starts(starts, len(sk.node_ranks())), [0])
-        self.mirrors_ = [sk.array((functions, functions), distribution=node_rows, placement="mirrored") for _ in range(2 * mirrored)]
+        # Mirrored, the same blocks are joined for the ranks of each node, however many those are.
+        self.mirrors_ = [sk.array((functions, functions), distribution=rows, placement="mirrored") for _ in range(2 * mirrored)]
         self.near_density_, self.near_matrix_ = self.mirrors_ if mirrored else (self.density, self.matrix)
         self.tickets_ = Tickets(sk, system.batches)
         self.basis_ = Basis(system.mol, starts, system.coords, system.cutoff, system.cache_bytes)
