@@ -1,3 +1,4 @@
+#include "fabric/hooks/hooks.hpp"
 #include "fabric/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 
@@ -18,6 +19,18 @@ std::vector<Kind> kinds() {
   loop("loop", {});
   loop("loop_without_rma", without_rma);
   for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
+  // All hooks that keep the contract, around each other.
+  all.push_back({"hooked_tcp", [] {
+                   return [](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                     SKERRY_TRY(make_tcp_fabric(options, fabric));
+                     FaultPlan plan;
+                     plan.delay_per_million = 50'000;
+                     *fabric = hook_faults(std::move(*fabric), plan, std::make_shared<FaultLog>());
+                     *fabric = hook_trace(std::move(*fabric), [](std::string_view) {});
+                     *fabric = hook_count(std::move(*fabric), std::make_shared<HookCounts>());
+                     return Status();
+                   };
+                 }});
   return all;
 }
 

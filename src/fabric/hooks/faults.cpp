@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "fabric/hooks/forward.hpp"
+#include "fabric/hooks/hooks.hpp"
+
+namespace skerry::fabric {
+namespace {
+
+// Drops are only marked where they happen and performed at the next dispatch: close is not an issue call, and must not pull an endpoint from
+// under the fabric that is delivering to it. Until then messages on a doomed endpoint are swallowed, as a dying network does.
+class Faulty final : public Forward {
+ public:
+  Faulty(std::unique_ptr<Fabric> inner, const FaultPlan& plan, std::shared_ptr<FaultLog> log)
+      : Forward(std::move(inner)), plan_(plan), log_(std::move(log)), random_(plan.seed * 0x9e3779b97f4a7c15u + 1) {}
+
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
+    if (doomed_.count(endpoint) != 0) return SendResult::accepted;
+    const SendResult result = inner_->send(endpoint, header, payload, more, cookie);
+    if (result == SendResult::accepted && breaks(++state_[endpoint].sent, plan_.drop_after_sent)) doom(endpoint);
+    return result;
+  }
+  SendResult flush(EndpointId endpoint) override { return doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->flush(endpoint); }
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+    return track(endpoint, cookie, doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->put(endpoint, local, key, offset, bytes, cookie));
+  }
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+    return track(endpoint, cookie, doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->get(endpoint, local, key, offset, bytes, cookie));
+  }
+  int dispatch(Sink& sink) override {
+    outer_ = &sink;
+    int upcalls = perform_drops(sink);
+    for (auto& [endpoint, state] : state_) {
+      if (state.delay_left != 0 && --state.delay_left == 0) inner_->unpark(endpoint);
+    }
+    upcalls += Forward::dispatch(sink) + perform_drops(sink);
+    // Dispatches are what we count: the next one must come. (Only now: a wake before the dispatch is used up by it.)
+    const bool holding = std::any_of(state_.begin(), state_.end(), [](const auto& one) { return one.second.delay_left != 0; });
+    if (holding) inner_->wake();
+    return upcalls;
+  }
+  void unpark(EndpointId endpoint) override {
+    const auto found = state_.find(endpoint);
+    if (found == state_.end() || found->second.delay_left == 0) inner_->unpark(endpoint);  // else ours comes
+  }
+  void close(EndpointId endpoint) override {
+    state_.erase(endpoint);
+    doomed_.erase(endpoint);
+    inner_->close(endpoint);
+  }
+
+ private:
+  struct State {
+    uint32_t sent = 0, received = 0;
+    uint32_t delay_left = 0;       // dispatches until we unpark; 0: we do not hold it
+    bool delayed = false;          // the message at the head was held back already
+    std::unordered_multiset<uint64_t> rma;  // cookies of outstanding RMA: a drop must tell them
+  };
+
+  bool chance(uint32_t per_million) {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return per_million != 0 && (random_ >> 32) % 1'000'000 < per_million;
+  }
+  bool breaks(uint32_t count, uint32_t after) {
+    if (!log_->enabled.load(std::memory_order_relaxed) || log_->drops.load(std::memory_order_relaxed) + doomed_.size() >= plan_.drops_at_most) return false;
+    return count == after || chance(plan_.drop_per_million);
+  }
+  void doom(EndpointId endpoint) {
+    doomed_.insert(endpoint);
+    inner_->wake();
+  }
+  SendResult track(EndpointId endpoint, uint64_t cookie, SendResult result) {
+    if (result == SendResult::accepted) state_[endpoint].rma.insert(cookie);
+    return result;
+  }
+  int perform_drops(Sink& sink) {
+    int upcalls = 0;
+    while (!doomed_.empty()) {
+      const EndpointId endpoint = *doomed_.begin();
+      doomed_.erase(doomed_.begin());
+      State state = std::move(state_[endpoint]);
+      state_.erase(endpoint);
+      inner_->close(endpoint);
+      log_->drops.fetch_add(1, std::memory_order_relaxed);
+      for (uint64_t cookie : state.rma) sink.on_rma_done(endpoint, cookie, false);
+      sink.on_closed(endpoint, CloseReason::reset, "injected fault");
+      upcalls += 1 + static_cast<int>(state.rma.size());
+    }
+    return upcalls;
+  }
+  // Before delivery: true to hold the message back.
+  bool holds(EndpointId endpoint) {
+    if (doomed_.count(endpoint) != 0) return true;  // lost: the drop comes at the end of this dispatch
+    State& state = state_[endpoint];
+    if (state.delayed || !log_->enabled.load(std::memory_order_relaxed) || !chance(plan_.delay_per_million)) {
+      state.delayed = false;
+      return false;
+    }
+    state.delayed = true;
+    state.delay_left = plan_.delay_dispatches;
+    log_->delays.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  Verdict delivered(EndpointId endpoint, Verdict verdict) {
+    const auto found = state_.find(endpoint);  // the sink may have closed it
+    if (verdict == Verdict::taken && found != state_.end() && breaks(++found->second.received, plan_.drop_after_received)) doom(endpoint);
+    return verdict;
+  }
+
+  Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
+    if (holds(endpoint)) return Verdict::park;
+    return delivered(endpoint, outer_->on_message(endpoint, header, payload));
+  }
+  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    if (holds(endpoint)) return Verdict::park;
+    return delivered(endpoint, outer_->on_landed(endpoint, header, payload_bytes));
+  }
+  void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {
+    std::unordered_multiset<uint64_t>& rma = state_[endpoint].rma;
+    if (const auto found = rma.find(cookie); found != rma.end()) rma.erase(found);
+    outer_->on_rma_done(endpoint, cookie, ok);
+  }
+  void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
+    State state = std::move(state_[endpoint]);
+    state_.erase(endpoint);
+    doomed_.erase(endpoint);
+    for (uint64_t cookie : state.rma) outer_->on_rma_done(endpoint, cookie, false);  // those that were swallowed here
+    outer_->on_closed(endpoint, reason, detail);
+  }
+
+  const FaultPlan plan_;
+  const std::shared_ptr<FaultLog> log_;
+  uint64_t random_;
+  std::unordered_map<EndpointId, State> state_;
+  std::unordered_set<EndpointId> doomed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fabric> hook_faults(std::unique_ptr<Fabric> inner, const FaultPlan& plan, std::shared_ptr<FaultLog> log) {
+  return std::make_unique<Faulty>(std::move(inner), plan, std::move(log));
+}
+
+}  // namespace skerry::fabric
