@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { block_doubles = 40000, word_bytes = 64 };
+enum { block_doubles = 40000, word_bytes = 64, words_used = 3 };
 
 static skerry_job* job;
 static int rank, size;
@@ -23,7 +23,7 @@ static void expect(double got, double wanted, const char* what, int peer) {
   skerry_abort(job, 4, what);
 }
 
-/* Every rank's slice: `size` lanes of block_doubles doubles, one for each origin, then `size` words. */
+/* Every rank's slice: `size` lanes of block_doubles doubles, one for each origin, then a few words. */
 static uint64_t lane(int origin) { return (uint64_t)origin * block_doubles * sizeof(double); }
 static uint64_t word(int index) { return (uint64_t)size * block_doubles * sizeof(double) + (uint64_t)index * word_bytes; }
 
@@ -59,7 +59,7 @@ static void strided(skerry_segment* segment, double* buffer, double* back) {
 
 static void accumulate(skerry_segment* segment, double* buffer, int count) {
   double scale = 2;
-  memset(skerry_segment_local(segment), 0, (size_t)word(size));
+  memset(skerry_segment_local(segment), 0, (size_t)word(words_used));
   CHECK(skerry_sync(skerry_world(job)));
   for (int i = 0; i < count; ++i) buffer[i] = i;
   for (int peer = 0; peer < size; ++peer) CHECK(skerry_acc(segment, peer, 0, SKERRY_DOUBLE, &scale, buffer, (uint64_t)count));
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   if (argc > 3 && atoi(argv[3])) expect(skerry_nodes(job), atoi(argv[3]), "nodes of the job", rank);
   skerry_segment* segment = NULL;
   skerry_mutexes* mutexes = NULL;
-  CHECK(skerry_segment_alloc(skerry_world(job), word(size), &segment));
+  CHECK(skerry_segment_alloc(skerry_world(job), word(words_used), &segment));
   CHECK(skerry_mutexes_create(skerry_world(job), 1, &mutexes));
   double* buffer = malloc(block_doubles * sizeof(double));
   double* back = malloc(block_doubles * sizeof(double));
