@@ -1,37 +1,37 @@
 #!/bin/bash
 # hosts.sh: several hosts on one machine, for tests and benchmarks (root, Linux; needs iproute2 and util-linux).
 #
-#   hosts.sh run N [--rate R] -- CMD...   make N hosts, run CMD here with SKERRY_TESTBED set, remove the hosts; CMD's status
+#   hosts.sh run N [--rate R] -- CMD...   make N hosts, run CMD here with TESTBED set, remove the hosts; CMD's status
 #   hosts.sh exec HOST CMD...             run CMD on HOST (same environment and directory)
 #   hosts.sh ssh [OPTS] HOST CMD...       the same in the manner of ssh: options skipped, fresh environment, CMD read by a shell
 #   hosts.sh shape R|none                 shape every link, both ways (such as 100mbit), or take the shaping away
-#   hosts.sh up N [--rate R]              make N hosts that outlive this call; prints the name of the run: export SKERRY_TESTBED=name
-#   hosts.sh down                         remove the hosts of $SKERRY_TESTBED
+#   hosts.sh up N [--rate R]              make N hosts that outlive this call; prints the name of the run: export TESTBED=name
+#   hosts.sh down                         remove the hosts of $TESTBED
 #   hosts.sh list | sweep                 show the runs of this machine | remove those whose owner is gone
 #   hosts.sh --help
 #
 # Hosts are sk1..skN with addresses 10.77.0.1..N, joined by a bridge that lives in sk0 (10.77.0.254), the launchers' own host. Each has its
 # own network, host name, IPC, /dev/shm and /etc/hosts; sk1..skN have their own process numbers too, so that removing a host ends everything on it.
 # A host is nothing but namespaces held by one sleeping process: two runs never meet, and nothing has a name outside its run.
-# Inside `run`, $SKERRY_TESTBED_AGENT is a program to give to launchers in place of ssh:
-#   hosts.sh exec sk0 skerry run --hosts sk1:2,sk2:2 --agent "$SKERRY_TESTBED_AGENT" PROG
-#   hosts.sh exec sk0 mpirun.openmpi --mca plm_rsh_agent "$SKERRY_TESTBED_AGENT" --mca plm_rsh_no_tree_spawn 1 --host sk1:2,sk2:2 \
+# Inside `run`, $TESTBED_AGENT is a program to give to launchers in place of ssh:
+#   hosts.sh exec sk0 skerry run --hosts sk1:2,sk2:2 --agent "$TESTBED_AGENT" PROG
+#   hosts.sh exec sk0 mpirun.openmpi --mca plm_rsh_agent "$TESTBED_AGENT" --mca plm_rsh_no_tree_spawn 1 --host sk1:2,sk2:2 \
 #     --mca oob_tcp_if_include 10.77.0.0/24 --mca btl_tcp_if_include 10.77.0.0/24 --mca pml ob1 --mca btl tcp,vader,self PROG
-#   hosts.sh exec sk0 mpiexec.hydra -launcher ssh -launcher-exec "$SKERRY_TESTBED_AGENT" -hosts sk1:2,sk2:2 -iface skbr PROG
+#   hosts.sh exec sk0 mpiexec.hydra -launcher ssh -launcher-exec "$TESTBED_AGENT" -hosts sk1:2,sk2:2 -iface skbr PROG
 # A shaped link passes a first burst of 64 kB at full speed.
 set -euo pipefail
 SELF=$(realpath "$0")
-ROOT=${SKERRY_TESTBED_DIR:-/run/skerry-testbed}
+ROOT=${TESTBED_DIR:-/run/skerry-testbed}
 
 die() { echo "hosts.sh: $*" >&2; exit 2; }
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "$SELF"; }
 need_root() { [ "$(id -u)" = 0 ] || die "needs root to make network namespaces; run it as root or with sudo"; }
-state() { [ -n "${SKERRY_TESTBED:-}" ] || die "SKERRY_TESTBED is not set: start with 'hosts.sh run N -- CMD' or export what 'hosts.sh up N' printed"
-  STATE=$ROOT/$SKERRY_TESTBED; [ -d "$STATE" ] || die "no run '$SKERRY_TESTBED' in $ROOT"; }
+state() { [ -n "${TESTBED:-}" ] || die "TESTBED is not set: start with 'hosts.sh run N -- CMD' or export what 'hosts.sh up N' printed"
+  STATE=$ROOT/$TESTBED; [ -d "$STATE" ] || die "no run '$TESTBED' in $ROOT"; }
 # A process is named by number and start time, so that a recycled number is never taken for it.
 stamp() { local f; f=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; set -- "$1" ${f##*) }; echo "$1:${21}"; }
 alive() { [ "$(stamp "${1%%:*}" 2>/dev/null)" = "$1" ]; }
-holder() { local s; s=$(cat "$STATE/$1" 2>/dev/null) || die "no host '$1' in run '$SKERRY_TESTBED'"; alive "$s" || die "host '$1' is gone"; echo "${s%%:*}"; }
+holder() { local s; s=$(cat "$STATE/$1" 2>/dev/null) || die "no host '$1' in run '$TESTBED'"; alive "$s" || die "host '$1' is gone"; echo "${s%%:*}"; }
 
 hold() {  # hold NAME: starts the sleeping process that is host NAME
   local name=$1 pid pids=(--pid --fork --kill-child=KILL --mount-proc)
@@ -66,11 +66,11 @@ shape() {
 make_hosts() {  # make_hosts N RATE
   local n=$1 rate=$2 k
   mkdir -p "$ROOT"; sweep
-  STATE=$(mktemp -d "$ROOT/run-XXXXXX"); export SKERRY_TESTBED=${STATE##*/}
+  STATE=$(mktemp -d "$ROOT/run-XXXXXX"); export TESTBED=${STATE##*/}
   [ -n "$KEEP" ] || stamp $$ > "$STATE/owner"
   seq "$n" > "$STATE/count_list"
   { echo "127.0.0.1 localhost"; for k in 0 $(seq "$n"); do echo "10.77.0.$((k ? k : 254)) sk$k"; done; } > "$STATE/hosts"
-  printf '#!/bin/bash\nSKERRY_TESTBED_DIR=%q SKERRY_TESTBED=%q exec %q ssh "$@"\n' "$ROOT" "$SKERRY_TESTBED" "$SELF" > "$STATE/agent"; chmod +x "$STATE/agent"
+  printf '#!/bin/bash\nTESTBED_DIR=%q TESTBED=%q exec %q ssh "$@"\n' "$ROOT" "$TESTBED" "$SELF" > "$STATE/agent"; chmod +x "$STATE/agent"
   hold sk0
   on sk0 ip link add skbr type bridge; on sk0 ip addr add 10.77.0.254/24 dev skbr; on sk0 ip link set skbr up
   for k in $(seq "$n"); do
@@ -115,11 +115,11 @@ run) need_root; shift; options "$@"; [ ${#REST[@]} -gt 0 ] || die "run what? hos
   trap '[ -z "$STATE" ] || remove "$STATE"' EXIT
   for s in INT TERM HUP; do trap '[ -z "$CHILD" ] || kill -'$s' "$CHILD" 2>/dev/null || true' $s; done
   make_hosts "$COUNT" "$RATE"
-  export SKERRY_TESTBED_DIR=$ROOT SKERRY_TESTBED_AGENT=$STATE/agent SKERRY_TESTBED_HOSTS=$SELF
+  export TESTBED_DIR=$ROOT TESTBED_AGENT=$STATE/agent TESTBED_HOSTS=$SELF
   "${REST[@]}" <&0 & CHILD=$!
   set +e; while :; do wait "$CHILD"; STATUS=$?; kill -0 "$CHILD" 2>/dev/null || break; done
   exit "$STATUS" ;;
-up) need_root; shift; options "$@"; KEEP=1; make_hosts "$COUNT" "$RATE"; echo "$SKERRY_TESTBED" ;;
+up) need_root; shift; options "$@"; KEEP=1; make_hosts "$COUNT" "$RATE"; echo "$TESTBED" ;;
 down) need_root; state; remove "$STATE" ;;
 shape) need_root; state; shape "${2:?a rate such as 100mbit, or none}" ;;
 exec) state; H=${2:?exec on which host?}; shift 2; PID=$(holder "$H")

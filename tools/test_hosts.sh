@@ -14,9 +14,9 @@ while [ $# -gt 0 ]; do
 done
 [ "$(id -u)" = 0 ] || { echo "test_hosts.sh: needs root to make hosts" >&2; exit 2; }
 [ -x "$BUILD/bin/host_check" ] || { echo "test_hosts.sh: no $BUILD/bin/host_check: build first" >&2; exit 2; }
-[ -n "${SKERRY_TESTBED:-}" ] || exec "$TREE/testbed/hosts.sh" run "$N" -- "$SELF" "${ARGS[@]}"
+[ -n "${TESTBED:-}" ] || exec "$TREE/testbed/hosts.sh" run "$N" -- "$SELF" "${ARGS[@]}"
 
-HOSTS=$TREE/testbed/hosts.sh CHECK=$BUILD/bin/host_check AGENT=$SKERRY_TESTBED_AGENT
+HOSTS=$TREE/testbed/hosts.sh CHECK=$BUILD/bin/host_check AGENT=$TESTBED_AGENT
 PASSED=0 FAILED=0 SKIPPED=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 list() { local k s=; for k in $(seq "$N"); do s+=${s:+,}sk$k:$1; done; echo "$s"; }

@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
         print(f"bench.py: no benchmark programs in {options.build}/bin/bench: build first (make build), or name the build directory with --build", file=sys.stderr)
         return 2
     can_host = os.geteuid() == 0 and not options.no_hosts
-    if can_host and "SKERRY_TESTBED" not in os.environ:  # start again inside a testbed of our own, removed however we end
+    if can_host and "TESTBED" not in os.environ:  # start again inside a testbed of our own, removed however we end
         testbed = str(ROOT / "testbed" / "hosts.sh")
         os.execv(testbed, [testbed, "run", "2", "--", sys.executable, str(HERE / "bench.py"), *arguments])
     rounds = options.rounds or (2 if options.quick else 5)

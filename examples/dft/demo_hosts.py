@@ -30,7 +30,7 @@ def run(arguments, rate, expected, results):
     program = [sys.executable, str(launch.HERE / "dft.py"), *reference.settings(arguments), "--batch", str(arguments.batch),
                "--reference", str(expected), "--json", str(results)]
     # The agent's name is known only inside the testbed's run; everything else is quoted for its shell.
-    script = " ".join([shlex.join([str(HOSTS), "exec", "sk0", *job]), '--agent "$SKERRY_TESTBED_AGENT"',
+    script = " ".join([shlex.join([str(HOSTS), "exec", "sk0", *job]), '--agent "$TESTBED_AGENT"',
                        shlex.join(["--env", f"PYTHONPATH={python_path}", "--env", "OMP_NUM_THREADS=1", *program])])
     shaping = [] if rate == "unshaped" else ["--rate", rate]
     results.unlink(missing_ok=True)

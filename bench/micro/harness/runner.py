@@ -119,7 +119,7 @@ class Runner:
         variables = {"BENCH_CPUS": pins, "BENCH_TIME_SCALE": self.environment["BENCH_TIME_SCALE"]}
         command = [str(self.launcher), "run", "-n", str(ranks)]
         if per_host and self.hosts:
-            command += ["--hosts", f"sk1:{per_host[0]},sk2:{per_host[1]}", "--agent", os.environ["SKERRY_TESTBED_AGENT"]]
+            command += ["--hosts", f"sk1:{per_host[0]},sk2:{per_host[1]}", "--agent", os.environ["TESTBED_AGENT"]]
             for name, value in variables.items():
                 command += ["--env", f"{name}={value}"]
             return self._on("sk0", [*command, *program]), variables
@@ -138,7 +138,7 @@ class Runner:
         if self.has("array_row") and self.launcher.exists():
             command, variables = self._job(2, 1, "two_cores", [self.bench / "array_row"])
             self._collect("array_row", command, self.samples, "array", variables)
-        python = os.environ.get("SKERRY_BENCH_PYTHON") or next(
+        python = os.environ.get("BENCH_PYTHON") or next(
             (str(p) for p in (self.root / ".venv" / "bin" / "python", Path(sys.executable)) if p.exists()), "python3")
         if self.launcher.exists() and subprocess.run([python, "-c", "import skerry"], capture_output=True).returncode == 0:
             command, variables = self._job(2, 1, "two_cores", [python, self.root / "bench" / "micro" / "skerry" / "array_row.py"])
@@ -184,7 +184,7 @@ class Runner:
         if starter is None or (remote and not self.hosts):
             return
         command = [starter]
-        agent = os.environ.get("SKERRY_TESTBED_AGENT", "")
+        agent = os.environ.get("TESTBED_AGENT", "")
         if mpich:
             if remote:
                 command += ["-launcher", "ssh", "-launcher-exec", agent, "-hosts", "sk1:1,sk2:1", "-iface", "skbr"]
