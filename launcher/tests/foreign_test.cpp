@@ -111,11 +111,12 @@ TEST_P(ForeignLauncher, AProcessMayLeaveAndJoinAgain) {
 
 TEST_P(ForeignLauncher, EveryOrderWithMpisStartAndEndWorks) {
   if (!has_mpi()) GTEST_SKIP() << launcher_.mpi << " is not installed";
-  expect_exchange("mpi MPI join exchange finish mpi-end", "mpi");
-  expect_exchange("mpi MPI join exchange mpi-end finish", "mpi");
-  expect_exchange("join exchange finish mpi MPI mpi-end", launcher_.without_mpi);
-  expect_exchange("join exchange mpi MPI mpi-end finish", launcher_.without_mpi);
-  expect_exchange("join mpi MPI exchange finish mpi-end", launcher_.without_mpi);
+  expect_exchange("mpi MPI join exchange fence finish mpi-end", "mpi");
+  expect_exchange("mpi MPI join exchange mpi-end fence finish", "mpi");
+  expect_exchange("join exchange fence finish mpi MPI mpi-end", launcher_.without_mpi);
+  expect_exchange("join exchange mpi MPI mpi-end fence finish", launcher_.without_mpi);
+  expect_exchange("join exchange mpi MPI fence finish mpi-end", launcher_.without_mpi);
+  expect_exchange("join mpi MPI exchange fence finish mpi-end", launcher_.without_mpi);
 }
 
 TEST_P(ForeignLauncher, AbortEndsTheJobAndSaysWhy) {
@@ -126,7 +127,9 @@ TEST_P(ForeignLauncher, AbortEndsTheJobAndSaysWhy) {
 
 TEST_P(ForeignLauncher, ADeathEndsTheJob) {
   EXPECT_NE(run("join only 1 kill 9 all fence finish").status, 0);
-  EXPECT_NE(run("join only 1 exit 0 all fence finish").status, 0);
+  // Hydra ends the job as well, but reports sometimes its own kills and sometimes the rank's 0.
+  const auto left = run("join only 1 exit 0 all fence finish say done");
+  EXPECT_EQ(count_of(left.out, "done"), 0u) << left.out;
 }
 
 INSTANTIATE_TEST_SUITE_P(Launchers, ForeignLauncher,

@@ -47,7 +47,8 @@ class Bootstrap {
   // Collective over all ranks. Blocks (sleeping) until all have called it.
   virtual Status fence() = 0;
 
-  // Collective, once, after the last fence and before the process ends; tells the launcher that what follows is a normal end.
+  // Collective, once, after the last fence and before the process ends; tells the launcher that what follows is a normal end. Blocks until
+  // all have called it. fence() and finish() also work when the program has finalised its MPI meanwhile; put() then does not.
   virtual Status finish() = 0;
   // Ends the whole job: the launcher prints `message` (or we do) and kills the other ranks. Does not return.
   [[noreturn]] virtual void abort(int exit_status, std::string_view message) = 0;

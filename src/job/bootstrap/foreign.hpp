@@ -14,6 +14,7 @@ Status join_pmi1(std::unique_ptr<Bootstrap>* bootstrap);  // PMI_FD is set
 
 // True if MPI was initialised in this process, whether or not it was finalised since.
 bool mpi_was_initialized();
+bool mpi_was_finalized();
 
 // How often this process has joined through a launcher that forgets no key: part of every key, so that a process may leave and join
 // again. The launcher's connection is the process's, not the job's: this is one of the few process-wide numbers.

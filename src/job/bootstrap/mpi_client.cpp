@@ -9,6 +9,7 @@
 #include "job/bootstrap/control_protocol.hpp"
 #include "job/bootstrap/foreign.hpp"
 #include "job/bootstrap/loaded_library.hpp"
+#include "job/bootstrap/meeting.hpp"
 
 namespace skerry::job {
 namespace {
@@ -28,6 +29,7 @@ struct MpiCalls {
 };
 constexpr int mpich_comm_world = 0x44000000;
 constexpr int mpich_byte = 0x4c00010d;
+constexpr std::string_view invitation_key = "skerry/meeting";
 
 template <class Function>
 bool find(const char* name, Function* function) {
@@ -63,7 +65,36 @@ class MpiBootstrap final : public Bootstrap {
   }
 
   Status fence() override {
-    if (is_finalized()) return error(Code::network, "MPI was finalised while Skerry was starting");
+    if (is_finalized()) {
+      if (!fresh_.empty()) return error(Code::network, "MPI was finalised while Skerry was starting");
+      return meet();
+    }
+    const bool first = !meeting_.ready() && size_ > 1;
+    if (first && rank_ == 0) {
+      std::vector<std::byte> invitation;
+      SKERRY_TRY(meeting_.open(size_, &invitation));
+      SKERRY_TRY(put(invitation_key, invitation));
+    }
+    SKERRY_TRY(gather());
+    if (!first || rank_ == 0) return {};
+    std::vector<std::byte> invitation;
+    SKERRY_TRY(get(0, invitation_key, &invitation));
+    return meeting_.accept_invitation(rank_, invitation);
+  }
+
+  // Over our own connections: the program may have finalised its MPI, and a barrier could meet another rank's MPI_Finalize.
+  Status finish() override { return meet(); }
+
+  void abort(int exit_status, std::string_view message) override {
+    print_abort(rank_, message);
+    if (!is_finalized()) (void)mpi_.abort(mpi_.world, exit_status);
+    _exit(exit_status);
+  }
+
+ private:
+  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
+
+  Status gather() {
     const int mine = static_cast<int>(fresh_.size());
     std::vector<int> counts(static_cast<size_t>(size_)), offsets(static_cast<size_t>(size_));
     if (mpi_.allgather(&mine, sizeof mine, mpi_.byte, counts.data(), sizeof mine, mpi_.byte, mpi_.world) != 0) return failed();
@@ -90,16 +121,6 @@ class MpiBootstrap final : public Bootstrap {
     }
   }
 
-  // Nothing: the program finalises its MPI itself, before or after this. A barrier here would meet another rank's MPI_Finalize.
-  Status finish() override { return {}; }
-
-  void abort(int exit_status, std::string_view message) override {
-    print_abort(rank_, message);
-    if (!is_finalized()) (void)mpi_.abort(mpi_.world, exit_status);
-    _exit(exit_status);
-  }
-
- private:
   bool is_finalized() const {
     int finalized = 1;
     (void)mpi_.finalized(&finalized);
@@ -110,6 +131,7 @@ class MpiBootstrap final : public Bootstrap {
   const MpiCalls<Handle> mpi_;
   int rank_ = 0;
   int size_ = 1;
+  Meeting meeting_;
   std::vector<std::byte> fresh_;  // put since the last fence, as frames
   std::map<std::pair<int, std::string>, std::vector<std::byte>> values_;
 };
@@ -127,6 +149,12 @@ Status join(MpiCalls<Handle> calls, std::unique_ptr<Bootstrap>* bootstrap) {
 }
 
 }  // namespace
+
+bool mpi_was_finalized() {
+  int (*finalized)(int*) = nullptr;
+  int yes = 0;
+  return find("MPI_Finalized", &finalized) && finalized(&yes) == 0 && yes != 0;
+}
 
 bool mpi_was_initialized() {
   int (*initialized)(int*) = nullptr;

@@ -11,11 +11,13 @@
 
 #include "job/bootstrap/control_protocol.hpp"
 #include "job/bootstrap/foreign.hpp"
+#include "job/bootstrap/meeting.hpp"
 
 namespace skerry::job {
 namespace {
 
 constexpr size_t max_line_bytes = 64 * 1024;
+constexpr std::string_view invitation_key = "skerry/meeting";
 
 Status number_from(const char* name, int* value) {
   const char* text = std::getenv(name);
@@ -161,11 +163,22 @@ class Pmi1Bootstrap final : public Bootstrap {
   }
 
   Status fence() override {
+    if (mpi_was_finalized()) return meet();  // and so the launcher's conversation is over
+    const bool first = !meeting_.ready() && size_ > 1;
+    std::vector<std::byte> invitation;
+    if (first && rank_ == 0) {
+      SKERRY_TRY(meeting_.open(size_, &invitation));
+      SKERRY_TRY(put(invitation_key, invitation));
+    }
     std::string line;
-    return pmi_.ask("cmd=barrier_in", "barrier_out", &line);
+    SKERRY_TRY(pmi_.ask("cmd=barrier_in", "barrier_out", &line));
+    if (!first || rank_ == 0) return {};
+    SKERRY_TRY(get(0, invitation_key, &invitation));
+    return meeting_.accept_invitation(rank_, invitation);
   }
 
   Status finish() override {
+    SKERRY_TRY(meet());
     pmi_.finished = true;
     return {};
   }
@@ -182,7 +195,10 @@ class Pmi1Bootstrap final : public Bootstrap {
     return error(Code::network, "rank ", rank, "'s bootstrap value \"", key, "\" came back damaged from the PMI launcher");
   }
 
+  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
+
   Conversation& pmi_ = conversation();
+  Meeting meeting_;
   const int rank_;
   const int size_;
   const unsigned join_;

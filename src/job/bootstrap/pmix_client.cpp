@@ -10,6 +10,7 @@
 
 #include "job/bootstrap/control_protocol.hpp"
 #include "job/bootstrap/foreign.hpp"
+#include "job/bootstrap/meeting.hpp"
 #include "job/bootstrap/pmix_helper.hpp"
 #include "job/bootstrap/pmix_library.hpp"
 
@@ -17,6 +18,7 @@ namespace skerry::job {
 namespace {
 
 constexpr int helper_since_version = 5;
+constexpr std::string_view invitation_key = "skerry/meeting";
 
 // The library's connection belongs to the process and outlives every job object: see leave_at_exit.
 struct Process {
@@ -52,8 +54,23 @@ class PmixBootstrap : public Bootstrap {
     SKERRY_TRY(check_key(key));
     return do_get(rank, full_key(key), value);
   }
+  Status fence() override {
+    if (mpi_was_finalized()) return meet();  // for the launcher, this rank has ended then
+    const bool first = !meeting_.ready() && size_ > 1;
+    std::vector<std::byte> invitation;
+    if (first && rank_ == 0) {
+      SKERRY_TRY(meeting_.open(size_, &invitation));
+      SKERRY_TRY(put(invitation_key, invitation));
+    }
+    SKERRY_TRY(do_fence());
+    if (!first || rank_ == 0) return {};
+    SKERRY_TRY(get(0, invitation_key, &invitation));
+    return meeting_.accept_invitation(rank_, invitation);
+  }
 
  protected:
+  Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
+  virtual Status do_fence() = 0;
   virtual Status do_put(const std::string& key, std::span<const std::byte> value) = 0;
   virtual Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) = 0;
 
@@ -62,13 +79,14 @@ class PmixBootstrap : public Bootstrap {
   const int rank_;
   const int size_;
   const unsigned join_;
+  Meeting meeting_;
 };
 
 class DirectPmix final : public PmixBootstrap {
  public:
   using PmixBootstrap::PmixBootstrap;
-  Status fence() override { return process().library.fence(); }
   Status finish() override {
+    SKERRY_TRY(meet());
     process().finished = true;
     return {};
   }
@@ -79,6 +97,7 @@ class DirectPmix final : public PmixBootstrap {
   }
 
  protected:
+  Status do_fence() override { return process().library.fence(); }
   Status do_put(const std::string& key, std::span<const std::byte> value) override { return process().library.put(key, value); }
   Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) override {
     return process().library.get(rank, key, value);
@@ -88,8 +107,10 @@ class DirectPmix final : public PmixBootstrap {
 class HelpedPmix final : public PmixBootstrap {
  public:
   HelpedPmix(PmixHelper helper, int rank, int size) : PmixBootstrap(rank, size), helper_(std::move(helper)) {}
-  Status fence() override { return helper_.fence(); }
-  Status finish() override { return helper_.finish(); }
+  Status finish() override {
+    SKERRY_TRY(meet());
+    return helper_.finish();
+  }
   void abort(int exit_status, std::string_view message) override {
     print_abort(rank(), message);
     helper_.abort(exit_status);
@@ -97,6 +118,7 @@ class HelpedPmix final : public PmixBootstrap {
   }
 
  protected:
+  Status do_fence() override { return helper_.fence(); }
   Status do_put(const std::string& key, std::span<const std::byte> value) override { return helper_.put(key, value); }
   Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) override { return helper_.get(rank, key, value); }
 
