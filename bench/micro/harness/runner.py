@@ -51,7 +51,7 @@ class Runner:
         if self.verbose:
             print("bench: " + " ".join(command), file=sys.stderr)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**self.environment, **(extra or {})},
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
+                                   stdin=subprocess.DEVNULL, process_group=0)
         try:
             output, errors = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -140,8 +140,10 @@ class Runner:
             self._collect("array_row", command, self.samples, "array", variables)
         python = os.environ.get("BENCH_PYTHON") or next(
             (str(p) for p in (self.root / ".venv" / "bin" / "python", Path(sys.executable)) if p.exists()), "python3")
-        if self.launcher.exists() and subprocess.run([python, "-c", "import skerry"], capture_output=True).returncode == 0:
+        path = os.pathsep.join(filter(None, [str(self.bench.parents[1] / "python"), os.environ.get("PYTHONPATH")]))
+        if self.launcher.exists() and subprocess.run([python, "-c", "import skerry"], capture_output=True, env={**os.environ, "PYTHONPATH": path}).returncode == 0:
             command, variables = self._job(2, 1, "two_cores", [python, self.root / "bench" / "micro" / "skerry" / "array_row.py"])
+            variables["PYTHONPATH"] = path
             self._collect("array_row.py", command, self.samples, "python", variables)
         else:
             self._note(f"{python} cannot import skerry: no Python row")
