@@ -11,7 +11,7 @@ REPOSITORY = HERE.parent.parent
 
 
 def build_directory():
-    return Path(os.environ.get("SKERRY_BUILD", REPOSITORY / "build"))
+    return Path(os.environ.get("SKERRY_USER_BUILD", REPOSITORY / "build"))
 
 
 def launcher():
