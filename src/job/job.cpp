@@ -170,6 +170,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.control = control_;
   config.member_index = member_index_;
   config.one_thread_at_a_time = options_.thread_level != ThreadLevel::multiple;
+  config.helper = options_.config.progress_thread;
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
@@ -190,6 +191,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
   server_ = std::make_unique<server::Server>(server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size())}, std::move(server_side), *directory_);
+  broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
   SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
   std::vector<std::byte> address;
   SKERRY_TRY(server_->start(&address));

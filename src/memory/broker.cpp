@@ -208,6 +208,7 @@ Status Broker::detach(const Request& request) {
   if (found == segments_.end()) return error(Code::freed, "this segment is freed already");
   Segment& segment = found->second;
   if (--segment.attached == 0) {
+    if (on_release_) on_release_(SegmentId{static_cast<uint32_t>(request.id >> 32), static_cast<uint32_t>(request.id)});
     release(&segment);
     segments_.erase(found);
   }

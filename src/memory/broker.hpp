@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -34,6 +35,8 @@ class Broker {
   void on_readable_owner();
   // The node's part of a segment, mapped in this process; none if it was freed or never allocated here. Valid until on_readable_owner.
   LocalSegment find_owner(SegmentId id) const;
+  // Called with each segment just before it is unmapped. Set before the server's thread runs.
+  void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
   uint64_t segments_owner() const { return segments_.size(); }
   uint64_t strangers_refused_owner() const { return strangers_refused_; }
 
@@ -58,6 +61,7 @@ class Broker {
   void release(Segment* segment);
 
   BrokerAddress address_;
+  std::function<void(SegmentId)> on_release_;  // null: nobody cares
   int listen_fd_ = -1;
   int epoll_fd_ = -1;
   uint32_t max_pending_ = 0;

@@ -99,12 +99,27 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       case wire::Kind::read_modify_write:
       case wire::Kind::lock:
       case wire::Kind::unlock:
+      case wire::Kind::key:
       case wire::Kind::bye:
         status = error(Code::internal, "an origin was sent a ", wire::to_string(kind));
         break;
     }
   fail(*link, error(Code::internal, "node ", link->server.node, " does not speak our protocol: ", status.message()));
   return fabric::Verdict::taken;
+}
+
+// A put or get of the fabric's own finished.
+void Engine::on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) {
+  const auto found = rma_.find(cookie);
+  if (found == rma_.end()) return;  // late: its link failed meanwhile
+  const Rma rma = found->second;
+  rma_.erase(found);
+  --rma.link->rma_outstanding;
+  --rma.op->waiting_replies;
+  if (!ok && rma.op->status.ok())
+    rma.op->status = error(Code::peer_dead, "a transfer of rank ", config_.rank, " to node ", rma.link->server.node, " failed under way");
+  (void)endpoint;
+  maybe_drained(*rma.link);
 }
 
 std::byte* Engine::on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) {

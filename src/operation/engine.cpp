@@ -1,5 +1,7 @@
 #include "operation/engine.hpp"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sodium.h>
 
 #include <algorithm>
@@ -24,7 +26,17 @@ Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric) : co
   implicit_.used = true;
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  {
+    const Lock lock(mutex_);
+    helper_stop_ = true;
+    helper_call_.notify_one();
+  }
+  if (helper_.joinable()) {
+    fabric_->wake();
+    helper_.join();
+  }
+}
 
 // ---- links ------------------------------------------------------------------------------------------------------------------------
 
@@ -51,6 +63,13 @@ void Engine::fail(Link& link, Status status) {
       if (op->status.ok()) op->status = link.failure;
       release(i);
     }
+  std::erase_if(rma_, [&](const auto& entry) {
+    if (entry.second.link != &link) return false;
+    --entry.second.op->waiting_replies;
+    if (entry.second.op->status.ok()) entry.second.op->status = link.failure;
+    return true;
+  });
+  link.rma_outstanding = 0;
 }
 
 // Feeds the machine and performs what it answers.
@@ -115,9 +134,8 @@ void Engine::maybe_drained(Link& link) {
     (void)drive(link, connection::Event::drained, link.machine.generation());
 }
 
-// Returns with the link open, credits for one more request and the fabric taking messages; the mutex was held at that moment and still is.
-Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
-  auto ready = [&] { return link.machine.state() == connection::State::open && !link.blocked && link.session.may_issue(copied_bytes); };
+Status Engine::wait_open(Lock& lock, Link& link) {
+  auto ready = [&] { return link.machine.state() == connection::State::open && !link.blocked; };
   while (!ready()) {
     if (!link.failure.ok()) return link.failure;
     if (link.machine.state() != connection::State::open) SKERRY_TRY(drive(link, connection::Event::want, link.machine.generation()));
@@ -125,6 +143,18 @@ Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
     SKERRY_TRY(wait_until(lock, [&] { return ready() || !link.failure.ok() || link.machine.state() != seen; }, fabric::no_endpoint));
   }
   return {};
+}
+
+// Returns with the link open, credits for one more request and the fabric taking messages; the mutex was held at that moment and still is.
+Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
+  // A message may overtake an RMA before it, unless the fabric says otherwise.
+  const bool rma_first = fabric_->capabilities().rma && !fabric_->capabilities().am_after_rma_ordered;
+  auto may_issue = [&] { return link.session.may_issue(copied_bytes) && (!rma_first || link.rma_outstanding == 0); };
+  for (;;) {
+    SKERRY_TRY(wait_open(lock, link));
+    if (may_issue()) return {};
+    SKERRY_TRY(wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }, fabric::no_endpoint));
+  }
 }
 
 // ---- progress ---------------------------------------------------------------------------------------------------------------------
@@ -140,6 +170,71 @@ void Engine::flush_corked() {
     if (link->endpoint != fabric::no_endpoint) (void)fabric_->flush(link->endpoint);
   }
   corked_.clear();
+}
+
+// ---- the helper -------------------------------------------------------------------------------------------------------------------
+
+// Non-blocking operations leave something to do: requests held back to be sent together, replies to receive. The helper sleeps unless there
+// is; it never keeps the progress role from a thread that waits.
+void Engine::call_helper(bool eager) {
+  if (!config_.helper) return;
+  if (eager) helper_eager_ = true;
+  if (helper_awake_) {
+    if (eager && !role_taken_) helper_call_.notify_one();
+    return;
+  }
+  helper_awake_ = true;
+  if (helper_.joinable()) {
+    helper_call_.notify_one();
+    return;
+  }
+  sigset_t all, before;  // signals are the program's business
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  helper_ = std::thread([this] { help(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Engine::help() {
+  // How long held-back requests may wait for company, and how long the program must have left the role alone before the helper takes it.
+  constexpr auto hold = std::chrono::microseconds(500);
+  // The helper stays up this many rounds without work, so that a program that issues a few operations at a time does not pay for waking it.
+  constexpr int idle_rounds = 20;
+  pthread_setname_np(pthread_self(), "skerry-progress");
+  Lock lock(mutex_);
+  int idle = 0;
+  uint64_t seen_rounds = user_rounds_;
+  while (!helper_stop_) {
+    if (!help_is_needed() && ++idle > idle_rounds) {
+      helper_awake_ = false;
+      helper_call_.wait(lock, [&] { return helper_stop_ || helper_awake_; });
+      idle = 0;
+      seen_rounds = user_rounds_;
+      continue;
+    }
+    const bool receive = implicit_.waiting_replies > 0 || open_handles_ > 0;
+    const bool program_is_at_it = role_taken_ || sleepers_ > 0 || seen_rounds != user_rounds_;
+    seen_rounds = user_rounds_;
+    if (!receive || role_taken_ || sleepers_ > 0 || (program_is_at_it && !helper_eager_)) {
+      helper_eager_ = false;
+      helper_call_.wait_for(lock, hold);
+      if (!corked_.empty()) {
+        flush_corked();
+        idle = 0;
+      }
+      continue;
+    }
+    helper_eager_ = false;
+    idle = 0;
+    role_taken_ = helper_has_role_ = true;
+    if (!corked_.empty()) flush_corked();
+    lock.unlock();
+    fabric_->poll(wait_slice_ns, fabric::no_endpoint);
+    lock.lock();
+    fabric_->dispatch(*this);
+    role_taken_ = helper_has_role_ = false;
+    if (sleepers_ > 0) changed_.notify_all();
+  }
 }
 
 // One look without sleeping.
@@ -171,6 +266,7 @@ Status Engine::wait(Handle* handle) {
   if (op == nullptr) return error(Code::invalid, "handle ", *handle, " is not outstanding: it was waited for already, or is not a handle");
   SKERRY_TRY(wait_until(lock, [&] { return op_done(*op); }, fabric::no_endpoint));
   *handle = 0;
+  --open_handles_;
   Status status = op_status(*op);
   free_op(op);
   return status;
@@ -189,6 +285,7 @@ Status Engine::test(Handle* handle, bool* done) {
   *done = op_done(*op);
   if (!*done) return {};
   *handle = 0;
+  --open_handles_;
   Status status = op_status(*op);
   free_op(op);
   return status;
@@ -213,6 +310,8 @@ Status Engine::fence(placement::ServerRef server) {
   if (found == links_.end()) return {};
   Link& link = *found->second;
   const uint64_t newest = link.session.issued();
+  if (link.rma_outstanding > 0)
+    SKERRY_TRY(wait_until(lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }, fabric::no_endpoint));
   if (link.session.applied() < newest) {
     const bool alone = config_.one_thread_at_a_time && slots_in_use_ == 0;
     SKERRY_TRY(wait_until(lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); }, alone ? link.endpoint : fabric::no_endpoint));
@@ -227,7 +326,7 @@ Status Engine::fence_all() {
   {
     Lock lock(mutex_);
     for (const auto& [key, link] : links_)
-      if (!link->session.drained() || !link->request_failure.ok()) servers.push_back(link->server);
+      if (link->unacknowledged() || !link->request_failure.ok()) servers.push_back(link->server);
     ++counters_.fences;
   }
   Status first;

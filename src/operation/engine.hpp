@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -76,6 +77,7 @@ struct EngineConfig {
   memory::Control control;
   uint32_t member_index = 0;
   bool one_thread_at_a_time = true;  // thread level below multiple
+  bool helper = true;                // a thread moves non-blocking transfers while the program computes
 };
 
 struct EngineCounters {
@@ -129,10 +131,12 @@ class Engine final : private fabric::Sink {
     bool blocked = false;                 // send said would_block; on_writable clears it
     bool corked = false;                  // the fabric holds back messages of ours until flush
     uint32_t waiting_replies = 0;
+    uint32_t rma_outstanding = 0;         // puts and gets of the fabric's own that are not done
+    std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
     uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
 
     explicit Link(placement::ServerRef s, uint32_t incarnation) : server(s), session(incarnation, session::Credits{}) {}
-    bool unacknowledged() const { return !session.drained() || waiting_replies > 0; }
+    bool unacknowledged() const { return !session.drained() || waiting_replies > 0 || rma_outstanding > 0; }
   };
 
   // A non-blocking (or blocking) operation that is under way.
@@ -159,11 +163,25 @@ class Engine final : private fabric::Sink {
     uint64_t* result = nullptr;            // read-modify-write: where the old value goes
   };
 
+  // A put or get of the fabric's own that is under way. It has no number of its own: it takes its place in the session by waiting for the
+  // messages before it and by making those after it wait (docs/design/0003-rma-order.md).
+  struct Rma {
+    Op* op;
+    Link* link;
+  };
+  struct SegmentKey {  // of a target's slice
+    fabric::RemoteKey key;
+    uint64_t offset = 0;
+  };
+  static constexpr size_t max_keys = 1024;
+
   using Lock = std::unique_lock<std::mutex>;
+  static constexpr uint64_t eager_help_bytes = 32 * 1024;  // below, waking the helper costs more than it hides
   static constexpr uint64_t landing_part_bytes = 8u << 20;  // long transfers are cut, so that no message occupies a server for long
 
   // links
   Link& link_to(placement::ServerRef server);
+  Status wait_open(Lock& lock, Link& link);
   Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes);
   Status drive(Link& link, connection::Event event, uint32_t generation);
   void fail(Link& link, Status status);
@@ -177,6 +195,9 @@ class Engine final : private fabric::Sink {
   Status send_stream(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
                      const Notify* notify, Mode mode, Op* op);
   Status request_stream(Lock& lock, Link& link, const Target& target, const Side& from, const Side& to, Op* op);
+  Status rma_stream(Lock& lock, Link& link, const Target& target, uint64_t offset, std::byte* local, uint64_t bytes, bool is_put, Op* op);
+  Status key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key);
+  bool use_rma(uint64_t bytes, const Side& a, const Side& b) const;
   Status request_reply(const Target& target, uint64_t offset, wire::Kind kind, uint8_t type, wire::Operands operands, uint64_t* result);
 
   // slots and operations
@@ -190,7 +211,7 @@ class Engine final : private fabric::Sink {
   void arm(uint32_t index, Op* op, Link* link);
   void release(uint32_t index);
   memory::CompletionSlot& slot(uint32_t index) const;
-  Status finish_op(Lock& lock, Op* op, Mode mode, Handle* handle);
+  Status finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
 
   // progress
   template <class Done>
@@ -198,6 +219,9 @@ class Engine final : private fabric::Sink {
   void poke(Lock& lock);
   void flush_corked();
   Status abort_status() const;
+  void call_helper(bool eager);
+  void help();
+  bool help_is_needed() const { return implicit_.waiting_replies > 0 || open_handles_ > 0 || !corked_.empty(); }
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
@@ -207,7 +231,7 @@ class Engine final : private fabric::Sink {
   fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_sent(fabric::EndpointId, uint64_t) override {}
-  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
+  void on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) override;
   void on_watched(int, uint64_t) override {}
   void complete(uint32_t index, int code, fabric::Bytes payload, bool landed, uint64_t result);
@@ -217,11 +241,23 @@ class Engine final : private fabric::Sink {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool role_taken_ = false;
+  bool helper_has_role_ = false;
+  bool helper_awake_ = false;
+  bool helper_stop_ = false;
+  bool helper_eager_ = false;           // a long transfer was issued: the helper takes the role at once if it is free
+  uint64_t user_rounds_ = 0;            // times a thread of the program took the role
+  uint32_t open_handles_ = 0;           // non-blocking operations that were not done when they were issued and not waited for yet
+  std::condition_variable helper_call_;
+  std::thread helper_;                  // started with the first non-blocking operation that leaves something to do
   uint32_t sleepers_ = 0;  // threads in changed_
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;      // by node << 16 | index
   std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
   Link* last_link_ = nullptr;                                      // cache of the last look-up
   std::vector<Link*> corked_;
+  std::unordered_map<uint64_t, Rma> rma_;                          // by cookie
+  uint64_t next_cookie_ = 0;
+  std::unordered_map<uint64_t, std::unordered_map<Rank, SegmentKey>> keys_;  // by packed segment id; emptied when it grows beyond max_keys
+  size_t keys_count_ = 0;
   std::vector<Pending> pending_;                                   // one per completion slot of this rank
   std::vector<uint32_t> free_slots_;
   std::vector<std::unique_ptr<Op>> ops_;
@@ -240,11 +276,13 @@ Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
     if (config_.control && config_.control.is_aborted()) return abort_status();
     if (role_taken_) {
       ++sleepers_;
+      if (helper_has_role_) fabric_->wake();  // a thread that waits is closer to its data than the helper: it takes over
       changed_.wait_for(lock, std::chrono::nanoseconds(wait_slice_ns));
       --sleepers_;
       continue;
     }
     role_taken_ = true;
+    ++user_rounds_;
     if (!corked_.empty()) flush_corked();
     lock.unlock();
     fabric_->poll(wait_slice_ns, only);

@@ -9,17 +9,19 @@ namespace skerry::operation {
 namespace {
 
 constexpr uint64_t inline_bytes = fabric::inline_payload_bytes;
-constexpr uint64_t max_pieces_per_message = 1024;
+
+// Pieces named in one message: at most a quarter of its payload is their table.
+uint64_t piece_limit(uint64_t payload_bytes) { return std::clamp<uint64_t>(payload_bytes / 4 / sizeof(Piece), 1, 1024); }
 
 memory::Cursor cursor_of(const Side& side) {
   return side.form == Side::Form::strided ? memory::Cursor(*side.shape) : memory::Cursor(side.pieces);
 }
 
 // The part [from, from + bytes) of a pieces side, as a list of its own. `piece` and `within` are where `from` lies; they advance.
-uint64_t cut_pieces(std::span<const Piece> pieces, size_t* piece, uint64_t* within, uint64_t bytes, std::vector<Piece>* out) {
+uint64_t cut_pieces(std::span<const Piece> pieces, size_t* piece, uint64_t* within, uint64_t bytes, uint64_t most, std::vector<Piece>* out) {
   uint64_t taken = 0;
   out->clear();
-  while (taken < bytes && *piece < pieces.size() && out->size() < max_pieces_per_message) {
+  while (taken < bytes && *piece < pieces.size() && out->size() < most) {
     const Piece& p = pieces[*piece];
     const uint64_t part = std::min(p.bytes - *within, bytes - taken);
     if (part > 0) out->push_back({p.offset + *within, part});
@@ -68,9 +70,11 @@ bool Engine::send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool
       return false;
   }
   *number = link.session.issue(credit_bytes);
+  if (fabric_->capabilities().rma) link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
   if (more && !link.corked) {
     link.corked = true;
     corked_.push_back(&link);
+    call_helper(false);
   }
   return true;
 }
@@ -94,8 +98,8 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
     uint64_t part = std::min(total - done, part_limit);
     std::span<const std::byte> table;
     if (to.form == Side::Form::pieces) {
-      const uint64_t room = part_limit - max_pieces_per_message * sizeof(Piece);
-      part = cut_pieces(to.pieces, &piece, &within, std::min(total - done, room), &pieces);
+      const uint64_t most = piece_limit(part_limit);
+      part = cut_pieces(to.pieces, &piece, &within, std::min(total - done, part_limit - most * sizeof(Piece)), most, &pieces);
       table = std::as_bytes(std::span(pieces));
     }
     for (;;) {
@@ -174,7 +178,7 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
   uint64_t done = 0;
   while (done < total) {
     uint64_t part = std::min(total - done, part_limit);
-    if (from.form == Side::Form::pieces) part = cut_pieces(from.pieces, &piece, &within, part, &table);
+    if (from.form == Side::Form::pieces) part = cut_pieces(from.pieces, &piece, &within, part, piece_limit(part_limit), &table);
     for (;;) {
       SKERRY_TRY(wait_sendable(lock, link, 0));
       uint32_t index = 0;
@@ -224,12 +228,100 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
   return {};
 }
 
+// ---- the fabric's own puts and gets ----------------------------------------------------------------------------------------------------
+
+bool Engine::use_rma(uint64_t bytes, const Side& a, const Side& b) const {
+  const fabric::Capabilities& can = fabric_->capabilities();
+  return can.rma && can.rma_from_bytes > 0 && bytes >= can.rma_from_bytes && a.form == Side::Form::contiguous && b.form == Side::Form::contiguous;
+}
+
+Status Engine::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key) {
+  auto& of_segment = keys_[target.segment.packed()];
+  if (const auto found = of_segment.find(target.rank); found != of_segment.end()) {
+    *key = found->second;
+    return {};
+  }
+  wire::Key answer{};
+  Op* op = new_op();
+  uint32_t index = 0;
+  for (;;) {
+    Status status = wait_sendable(lock, link, 0);
+    if (status.ok() && !take_slot(&index)) {
+      status = wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint);
+      if (status.ok()) continue;
+    }
+    if (!status.ok()) {
+      free_op(op);
+      return status;
+    }
+    wire::Request& r = begin(wire::Kind::key, target, link);
+    arm(index, op, &link);
+    r.header.reply_slot = index + 1;
+    r.header.reply_tag = memory::slot_generation(slot(index));
+    pending_[index].land = reinterpret_cast<std::byte*>(&answer);
+    pending_[index].bytes = sizeof answer;
+    uint64_t number = 0;
+    if (send(link, {}, 0, false, true, &number)) {
+      pending_[index].number = number;
+      break;
+    }
+    release(index);
+  }
+  SKERRY_TRY(finish_op(lock, op, Mode::blocking, 0, nullptr));
+  key->key = {answer.key, answer.base};
+  key->offset = answer.offset;
+  if (++keys_count_ > max_keys) {
+    keys_.clear();
+    keys_count_ = 1;
+  }
+  keys_[target.segment.packed()][target.rank] = *key;
+  return {};
+}
+
+// Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last message to the same target rank is
+// acknowledged; a get also waits for our puts (they might be read too early), a put for our gets and puts (it might be overtaken by, or
+// overtake, one to the same place). What follows an RMA waits in wait_sendable.
+Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t offset, std::byte* local, uint64_t bytes, bool is_put, Op* op) {
+  SegmentKey key;
+  SKERRY_TRY(key_of(lock, link, target, &key));
+  auto clear = [&] {
+    if (!link.failure.ok()) return true;
+    if (link.rma_outstanding > 0) return false;
+    const auto last = link.last_message.find(target.rank);
+    return last == link.last_message.end() || last->second <= link.session.applied();
+  };
+  SKERRY_TRY(wait_until(lock, clear, fabric::no_endpoint));
+  if (link.session.drained()) link.last_message.clear();
+  for (uint64_t done = 0; done < bytes;) {
+    SKERRY_TRY(wait_open(lock, link));
+    const uint64_t part = std::min(bytes - done, landing_part_bytes);
+    const uint64_t cookie = ++next_cookie_;
+    const uint64_t at = key.offset + offset + done;
+    const fabric::SendResult sent = is_put ? fabric_->put(link.endpoint, local + done, key.key, at, part, cookie)
+                                           : fabric_->get(link.endpoint, local + done, key.key, at, part, cookie);
+    if (sent != fabric::SendResult::accepted) {
+      link.blocked = true;
+      continue;
+    }
+    rma_[cookie] = {op, &link};
+    ++link.rma_outstanding;
+    ++op->waiting_replies;
+    done += part;
+  }
+  return {};
+}
+
 // ---- the public calls ---------------------------------------------------------------------------------------------------------------
 
-Status Engine::finish_op(Lock& lock, Op* op, Mode mode, Handle* handle) {
-  if (mode == Mode::implicit) return {};
+Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
+  if (mode == Mode::implicit) {
+    if (op->waiting_replies > 0) call_helper(bytes >= eager_help_bytes);
+    return {};
+  }
   if (mode == Mode::handle && !op_done(*op)) {
     *handle = handle_of(op);
+    ++open_handles_;
+    call_helper(bytes >= eager_help_bytes);
     return {};
   }
   fabric::EndpointId only = fabric::no_endpoint;
@@ -259,6 +351,13 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
   Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
   ++counters_.remote_operations;
   counters_.remote_bytes += from.bytes;
+  if (notify == nullptr && use_rma(from.bytes, to, from)) {
+    Op* op = mode == Mode::implicit ? &implicit_ : new_op();
+    Status status = rma_stream(lock, link, target, to.offset, from.base, from.bytes, true, op);
+    if (!status.ok() && op->waiting_replies == 0 && op != &implicit_) free_op(op);
+    SKERRY_TRY(status);
+    return finish_op(lock, op, mode, from.bytes, handle);
+  }
   Op by_value;  // small puts are source done when this returns: no operation outlives the call
   const bool long_put = from.bytes > fabric::inline_payload_bytes;
   Op* op = !long_put ? &by_value : mode == Mode::implicit ? &implicit_ : new_op();
@@ -272,7 +371,7 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
     free_op(op);
     return status;
   }
-  return finish_op(lock, op, mode, handle);
+  return finish_op(lock, op, mode, from.bytes, handle);
 }
 
 Status Engine::accumulate(const Target& target, const Side& to, const Side& from, const Accumulate& what, Mode mode, Handle* handle) {
@@ -292,10 +391,11 @@ Status Engine::get(const Target& target, const Side& from, const Side& to, Mode 
   ++counters_.remote_operations;
   counters_.remote_bytes += to.bytes;
   Op* op = mode == Mode::implicit ? &implicit_ : new_op();
-  Status status = request_stream(lock, link, target, from, to, op);
+  Status status = use_rma(to.bytes, from, to) ? rma_stream(lock, link, target, from.offset, to.base, to.bytes, false, op)
+                                              : request_stream(lock, link, target, from, to, op);
   if (!status.ok() && op->waiting_replies == 0 && op != &implicit_) free_op(op);
   SKERRY_TRY(status);
-  return finish_op(lock, op, mode, handle);
+  return finish_op(lock, op, mode, to.bytes, handle);
 }
 
 Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind kind, uint8_t type, wire::Operands operands, uint64_t* result) {
@@ -332,7 +432,7 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
     }
     release(index);
   }
-  return finish_op(lock, op, Mode::blocking, nullptr);
+  return finish_op(lock, op, Mode::blocking, 0, nullptr);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old) {

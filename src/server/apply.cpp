@@ -235,6 +235,19 @@ Server::Outcome Server::apply_rmw(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
+// The fabric's key to a slice, registered when it is first asked for. Registrations end with their segment (forget).
+Server::Outcome Server::apply_key(Client& client, const memory::Region& region, Status* failure) {
+  const SegmentId segment{request_.header.segment_owner, request_.header.segment_generation};
+  Registration& known = registrations_[segment.packed()][static_cast<Rank>(request_.header.target_rank)];
+  if (known.handle == 0) {
+    if (*failure = fabric_->register_memory(region.base, region.bytes, &known.key, &known.handle); !failure->ok()) return Outcome::failed;
+  }
+  const wire::Key answer{known.key.key, known.key.base, 0};
+  client.session->applied_next();
+  reply(client, 0, 0, std::as_bytes(std::span(&answer, 1)));
+  return Outcome::answered;
+}
+
 Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   const SegmentId segment{h.segment_owner, h.segment_generation};
@@ -260,6 +273,7 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
     case wire::Kind::accumulate: return apply_accumulate(client, region, payload, failure);
     case wire::Kind::get: return apply_get(client, region, payload, failure);
     case wire::Kind::read_modify_write: return apply_rmw(client, region, failure);
+    case wire::Kind::key: return apply_key(client, region, failure);
     case wire::Kind::lock:
     case wire::Kind::unlock:
     case wire::Kind::acknowledge:

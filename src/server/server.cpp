@@ -219,6 +219,14 @@ void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {
   send_reply(*client, header, {});
 }
 
+void Server::forget(SegmentId segment) {
+  const auto found = registrations_.find(segment.packed());
+  if (found == registrations_.end()) return;
+  for (const auto& [rank, registration] : found->second)
+    if (registration.handle != 0) fabric_->deregister_memory(registration.handle);
+  registrations_.erase(found);
+}
+
 void Server::mark_acknowledge(Client& client) {
   if (client.acknowledge) return;
   client.acknowledge = true;

@@ -74,6 +74,8 @@ class Server final : private fabric::Sink {
   // Ends the thread. Connections are closed; nobody may need them any more.
   void stop();
 
+  // Server's thread: the segment goes: what the fabric was told of it is taken back. Before it is unmapped.
+  void forget(SegmentId segment);
   // Server's thread: answers a parked lock request.
   void grant(Rank origin, uint32_t slot, uint32_t tag);
 
@@ -108,6 +110,10 @@ class Server final : private fabric::Sink {
     uint32_t generation = 0;  // of its newest connection; only grows
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
+  struct Registration {
+    fabric::RemoteKey key;
+    uint64_t handle = 0;  // 0: not registered
+  };
   enum class Outcome : uint8_t { done, park, failed, answered };
 
   void run();
@@ -120,6 +126,7 @@ class Server final : private fabric::Sink {
   Outcome apply_accumulate(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure);
   Outcome apply_notify(Client& client, const memory::Region& region, Status* failure);
   Outcome apply_get(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure);
+  Outcome apply_key(Client& client, const memory::Region& region, Status* failure);
   Outcome apply_rmw(Client& client, const memory::Region& region, Status* failure);
   Status read_shape(Shape* shape) const;
   Status read_pieces(const memory::Region& region, fabric::Bytes payload, fabric::Bytes* data);
@@ -151,6 +158,7 @@ class Server final : private fabric::Sink {
   std::optional<memory::Stripes> stripes_;
   std::unordered_map<fabric::EndpointId, std::unique_ptr<Client>> clients_;
   std::unordered_map<Rank, Known> known_;
+  std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>> registrations_;  // by packed segment id; fabrics with RMA only
   Client* last_client_ = nullptr;          // cache of the last look-up
   std::vector<fabric::EndpointId> acknowledge_;
   std::vector<fabric::EndpointId> retry_;  // parked by a busy stripe

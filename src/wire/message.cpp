@@ -39,7 +39,7 @@ class Writer {
 
 bool takes_operands(Kind kind) { return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock; }
 
-bool is_request(uint8_t kind) { return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::unlock); }
+bool is_request(uint8_t kind) { return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::key); }
 
 Status short_message(std::string_view part, size_t bytes) {
   return error(Code::invalid, "message of ", bytes, " bytes ends within its ", part);
@@ -55,6 +55,7 @@ std::string_view to_string(Kind kind) {
     case Kind::read_modify_write: return "read-modify-write";
     case Kind::lock: return "lock";
     case Kind::unlock: return "unlock";
+    case Kind::key: return "key";
     case Kind::acknowledge: return "acknowledge";
     case Kind::reply: return "reply";
     case Kind::failure: return "failure";
@@ -98,7 +99,7 @@ Status decode(Bytes in, Request* request) {
   if (request->has(flag_vector) != (h.piece_count != 0)) return error(Code::invalid, "piece count ", h.piece_count, " and the vector flag disagree");
   if (kind != Kind::put && kind != Kind::accumulate && (h.flags & (flag_notify | flag_scaled)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
-  if (takes_operands(kind) && (h.flags & (flag_strided | flag_vector)) != 0)
+  if ((takes_operands(kind) || kind == Kind::key) && (h.flags & (flag_strided | flag_vector)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
 
   if (request->has(flag_scaled) && !reader.take(&request->scale)) return short_message("scale", in.size());

@@ -27,6 +27,7 @@ enum class Kind : uint8_t {
   read_modify_write = 4,
   lock = 5,
   unlock = 6,
+  key = 7,  // asks for the fabric's key to a slice; the reply's payload is a fabric::RemoteKey
   // server -> origin
   acknowledge = 32,  // everything up to `applied` is remote done
   reply = 33,        // the answer to one request, for its completion slot
@@ -88,6 +89,7 @@ struct ShapeHead {
 };
 struct ShapeLevel { uint64_t count; int64_t stride; };
 struct Piece { uint64_t offset; uint64_t bytes; };
+struct Key { uint64_t key; uint64_t base; uint64_t offset; };  // payload of the reply to `key`: offset of the slice within what the key names
 static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Operands) == 16 && sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 &&
               sizeof(ShapeLevel) == 16 && sizeof(Piece) == 16);
 
