@@ -23,10 +23,6 @@ constexpr Variable known[] = {
     {"SKERRY_NODES", "", "set by skerry run: number of nodes"},
     {"SKERRY_CONTROL_FD", "", "set by skerry run: descriptor of the launcher's control socket"},
     {"SKERRY_AGENT", "", "skerry run: command that starts a program on another host"},
-    // Set by testbed/hosts.sh, and inherited by whatever runs on its hosts.
-    {"SKERRY_TESTBED", "", "set by testbed/hosts.sh: name of the run"},
-    {"SKERRY_TESTBED_AGENT", "", "set by testbed/hosts.sh: replacement for ssh"},
-    {"SKERRY_TESTBED_DIR", "", "testbed/hosts.sh: where its runs keep their state"},
 };
 
 // Edits to turn one name into the other: small names, so the plain algorithm.
