@@ -116,6 +116,10 @@ Mode mode_of(const skerry_handle* handle) { return handle == SKERRY_IMPLICIT ? M
 int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
+  if (of(segment)->put_here(rank, offset, origin, bytes)) [[likely]] {
+    if (handle != nullptr) *handle = 0;
+    return SKERRY_OK;
+  }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), nullptr, mode, handle));
 }
@@ -123,6 +127,10 @@ int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, 
 int get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
+  if (of(segment)->get_here(rank, offset, origin, bytes)) [[likely]] {
+    if (handle != nullptr) *handle = 0;
+    return SKERRY_OK;
+  }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->get(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), mode, handle));
 }

@@ -247,6 +247,22 @@ Status Segment::local_notify(Rank rank, const memory::Region& region, const oper
   return {};
 }
 
+bool Segment::put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return false;
+  count_local(*job_, bytes);
+  memory::put(region->base + offset, origin, bytes);
+  return true;
+}
+
+bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return false;
+  count_local(*job_, bytes);
+  memory::get(origin, region->base + offset, bytes);
+  return true;
+}
+
 Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().put({rank, id_}, to, from, notify, mode, handle);

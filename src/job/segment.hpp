@@ -47,6 +47,11 @@ class Segment {
   Status check(Rank rank, uint64_t offset, uint64_t bytes) const;
   Status check_shape(Rank rank, uint64_t offset, const Shape& shape, uint64_t* stream) const;
 
+  // The shortest way for a contiguous transfer on this node: true if it is done. False, with nothing done, if anything about it is not plain:
+  // another node, no member, out of range, freed; the general way then finds out what, and says so.
+  bool put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
+  bool get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes);
+
   // Any rank, local or remote; arguments have been checked.
   Status put(Rank rank, const operation::Side& to, const operation::Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);
   Status get(Rank rank, const operation::Side& from, const operation::Side& to, operation::Mode mode, operation::Handle* handle);
