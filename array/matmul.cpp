@@ -12,6 +12,8 @@ void sgemm_(const char*, const char*, const int*, const int*, const int*, const 
             const float*, float*, const int*);
 void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*, const double*, const int*, const double*,
             const int*, const double*, double*, const int*);
+// OpenBLAS only, null elsewhere.
+[[gnu::weak]] void openblas_set_num_threads(int);
 }
 
 namespace sk {
@@ -70,6 +72,7 @@ class Product {
 
   void run() {
     const Impl& c = out_.impl();
+    if (openblas_set_num_threads) openblas_set_num_threads(1);  // the ranks are the parallelism
     c.group.sync();
     if (c.mirrored()) run_mirrored();
     else if (const auto* own = c.own()) multiply(own->patch, reinterpret_cast<T*>(own->data), beta_);
