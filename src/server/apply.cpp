@@ -341,6 +341,7 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   // Every request may need an answer: it is not begun before there is room for one.
   if (!has_room(*client)) {
     client->parked = true;
+    full_.push_back(endpoint);
     return fabric::Verdict::park;
   }
   if (Status status = wire::decode(header, &request_); !status.ok()) {

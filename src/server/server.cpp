@@ -12,6 +12,8 @@ namespace {
 
 // While a stripe keeps a session parked the server looks again this often: stripes are held for at most 4 KiB of work.
 constexpr int64_t stripe_retry_ns = 20'000;
+// Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
+constexpr uint64_t late_payload = 1;
 
 }  // namespace
 
@@ -91,6 +93,7 @@ void Server::run() {
       retry_.clear();
     }
     fabric_->dispatch(*this);
+    retry_waiting_for_room();
     {
       const std::lock_guard guard(posted_mutex_);
       tasks.swap(posted_);
@@ -248,19 +251,35 @@ void Server::send_acknowledgements() {
   acknowledge_.clear();
 }
 
+// The fabric calls on_writable only after it refused a message; a client may be parked without that, because much is unsent already.
+void Server::retry_waiting_for_room() {
+  std::erase_if(full_, [&](fabric::EndpointId endpoint) {
+    Client* client = client_of(endpoint);
+    if (client == nullptr) return true;
+    if (!has_room(*client)) return false;
+    client->parked = false;
+    fabric_->unpark(endpoint);
+    return true;
+  });
+}
+
 void Server::on_writable(fabric::EndpointId endpoint) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return;
   size_t sent = 0;
   for (; sent < client->late.size(); ++sent) {
-    const Client::Late& late = client->late[sent];
-    if (fabric_->send(endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false, 0) == fabric::SendResult::would_block) break;
+    Client::Late& late = client->late[sent];
+    const bool by_reference = late.payload.size() > fabric::inline_payload_bytes;
+    const fabric::SendResult result = fabric_->send(endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false, by_reference ? late_payload : 0);
+    if (result == fabric::SendResult::would_block) break;
+    if (by_reference && result == fabric::SendResult::accepted) client->sending.push_back(std::move(late.payload));
   }
   client->late.erase(client->late.begin(), client->late.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (client->parked && has_room(*client)) {
-    client->parked = false;
-    fabric_->unpark(endpoint);
-  }
+}
+
+void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {
+  Client* client = client_of(endpoint);
+  if (client != nullptr && cookie == late_payload && !client->sending.empty()) client->sending.pop_front();
 }
 
 }  // namespace skerry::server

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -95,7 +96,7 @@ class Server final : private fabric::Sink {
     fabric::EndpointId endpoint = fabric::no_endpoint;
     session::TargetSession* session = nullptr;
     bool acknowledge = false;     // requests were applied that no answer has told of yet; it is in acknowledge_
-    bool parked = false;          // its next message waits; it is in retry_ or waits for on_writable
+    bool parked = false;          // its next message waits; it is in retry_ or in full_
     uint64_t progress_bytes = 0;  // of the accumulate that a busy stripe interrupted
     bool notify_pending = false;  // its data is applied, its notification not yet
     struct Late {                 // answers that the fabric did not take; sent first when it is writable
@@ -103,6 +104,7 @@ class Server final : private fabric::Sink {
       std::vector<std::byte> payload;
     };
     std::vector<Late> late;
+    std::deque<std::vector<std::byte>> sending;  // payloads of late answers that the fabric still reads from; oldest first
   };
   struct Known {  // what is kept of a rank between its connections
     explicit Known(uint32_t incarnation) : session(incarnation) {}
@@ -138,6 +140,7 @@ class Server final : private fabric::Sink {
   void mark_acknowledge(Client& client);
   void send_acknowledgements();
   bool has_room(const Client& client) const;
+  void retry_waiting_for_room();
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId request, fabric::Bytes hello, std::string_view peer) override;
@@ -146,7 +149,7 @@ class Server final : private fabric::Sink {
   std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
   fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
-  void on_sent(fabric::EndpointId, uint64_t) override {}
+  void on_sent(fabric::EndpointId endpoint, uint64_t cookie) override;
   void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) override;
   void on_watched(int fd, uint64_t cookie) override;
@@ -162,6 +165,7 @@ class Server final : private fabric::Sink {
   Client* last_client_ = nullptr;          // cache of the last look-up
   std::vector<fabric::EndpointId> acknowledge_;
   std::vector<fabric::EndpointId> retry_;  // parked by a busy stripe
+  std::vector<fabric::EndpointId> full_;   // parked until there is room for their answers
   std::unordered_map<int, std::function<void()>> watched_;
   wire::Request request_;                  // the one being applied
   std::vector<Piece> pieces_;              // of the vector request being applied
