@@ -445,6 +445,7 @@ void Engine::release(uint32_t index) {
   --p.op->waiting_replies;
   --p.link->waiting_replies;
   Link* link = p.link;
+  if (p.from.end != p.from.begin) --link->long_gets;
   p = Pending{};
   memory::free_slot(slot(index));
   free_slots_.push_back(index);

@@ -133,6 +133,7 @@ class Engine final : private fabric::Sink {
     uint32_t waiting_replies = 0;
     uint32_t rma_outstanding = 0;         // puts and gets of the fabric's own that are not done
     std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
+    uint32_t long_gets = 0;               // of waiting_replies: gets that the server answers straight from memory, see Pending::from
     uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
 
     explicit Link(placement::ServerRef s, uint32_t incarnation) : server(s), session(incarnation, session::Credits{}) {}
@@ -150,6 +151,16 @@ class Engine final : private fabric::Sink {
     bool used = false;
   };
 
+  // Bytes of somebody's slice.
+  struct Extent {
+    Target target;
+    uint64_t begin = 0;
+    uint64_t end = 0;  // equal to begin: none
+    bool overlaps(const Extent& other) const {
+      return begin < other.end && other.begin < end && target.rank == other.target.rank && target.segment == other.target.segment;
+    }
+  };
+
   // What to do with the reply for a slot.
   struct Pending {
     Op* op = nullptr;  // null: slot is free
@@ -161,6 +172,7 @@ class Engine final : private fabric::Sink {
     std::byte* base = nullptr;
     std::shared_ptr<const std::vector<Piece>> pieces;  // what the cursor walks, if it walks pieces
     uint64_t* result = nullptr;            // read-modify-write: where the old value goes
+    Extent from;                           // long get: what it reads. The server sends it from where it lies, while it applies what follows
   };
 
   // A put or get of the fabric's own that is under way. It has no number of its own: it takes its place in the session by waiting for the
@@ -189,6 +201,9 @@ class Engine final : private fabric::Sink {
   void maybe_drained(Link& link);
 
   // requests
+  static Extent extent_of(const Target& target, const Side& side);
+  // True if a long get that was issued earlier still reads these bytes: a write to them must not be sent yet, else it might be seen by that get.
+  bool is_being_read(const Link& link, const Extent& extent) const;
   wire::Request& begin(wire::Kind kind, const Target& target, Link& link);
   // Encodes request_ and sends it; takes its number. Answers false if it would block (nothing was sent).
   bool send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool more, bool with_reply, uint64_t* number);

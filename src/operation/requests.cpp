@@ -79,6 +79,36 @@ bool Engine::send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool
   return true;
 }
 
+Engine::Extent Engine::extent_of(const Target& target, const Side& side) {
+  Extent extent{target, side.offset, side.offset + side.bytes};
+  if (side.bytes == 0) return extent;
+  switch (side.form) {
+    case Side::Form::contiguous: break;
+    case Side::Form::strided:
+      extent.end = side.offset + side.shape->block_bytes;
+      for (int32_t k = 0; k < side.shape->levels; ++k) {
+        const int64_t reach = side.shape->stride[k] * static_cast<int64_t>(side.shape->count[k] - 1);
+        if (reach < 0) extent.begin -= static_cast<uint64_t>(-reach);
+        else extent.end += static_cast<uint64_t>(reach);
+      }
+      break;
+    case Side::Form::pieces:
+      extent.begin = UINT64_MAX;
+      extent.end = 0;
+      for (const Piece& piece : side.pieces) {
+        extent.begin = std::min(extent.begin, piece.offset);
+        extent.end = std::max(extent.end, piece.offset + piece.bytes);
+      }
+      break;
+  }
+  return extent;
+}
+
+bool Engine::is_being_read(const Link& link, const Extent& extent) const {
+  if (link.long_gets == 0) [[likely]] return false;
+  return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.op != nullptr && p.link == &link && p.from.overlaps(extent); });
+}
+
 // put and accumulate.
 Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
                            const Notify* notify, Mode mode, Op* op) {
@@ -93,6 +123,9 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
   size_t piece = 0;
   uint64_t within = 0;
 
+  const Extent written = extent_of(target, to);
+  const Extent counted = notify == nullptr ? Extent{} : Extent{target, notify->counter_offset, notify->counter_offset + 8};
+  auto must_wait = [&] { return is_being_read(link, written) || is_being_read(link, counted); };
   uint64_t done = 0;
   do {
     uint64_t part = std::min(total - done, part_limit);
@@ -104,6 +137,10 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
     }
     for (;;) {
       SKERRY_TRY(wait_sendable(lock, link, by_reference ? 0 : part));
+      if (must_wait()) {
+        SKERRY_TRY(wait_until(lock, [&] { return !must_wait(); }, fabric::no_endpoint));
+        continue;
+      }
       // From here to the send the mutex stays with us: request_ and scratch_ are ours.
       wire::Request& r = begin(kind, target, link);
       r.header.offset = to.offset;
@@ -208,6 +245,10 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
       p.bytes = part;
       if (to.form == Side::Form::contiguous) {
         p.land = to.base + done;
+        if (from.form == Side::Form::contiguous && part > inline_bytes) {
+          p.from = {target, from.offset + done, from.offset + done + part};
+          ++link.long_gets;
+        }
       } else {
         p.base = to.base;
         p.pieces = kept;
@@ -408,6 +449,11 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
   Op* op = new_op();
   for (;;) {
     Status status = wait_sendable(lock, link, 0);
+    const Extent word{target, offset, offset + 8};
+    if (status.ok() && kind == wire::Kind::read_modify_write && is_being_read(link, word)) {
+      status = wait_until(lock, [&] { return !is_being_read(link, word); }, fabric::no_endpoint);
+      if (status.ok()) continue;
+    }
     uint32_t index = 0;
     if (status.ok() && !take_slot(&index)) {
       status = wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint);
