@@ -135,12 +135,14 @@ int skerry_fence_all(skerry_job* job) {
 
 int skerry_wait(skerry_job* job, skerry_handle* handle) {
   if (handle == nullptr) return null_argument("handle");
+  if (!of(job)->is_alive()) return forked();
   if (*handle == 0) return SKERRY_OK;
   return done(of(job)->engine().wait(handle));
 }
 
 int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
   if (handle == nullptr || is_done == nullptr) return null_argument("handle or done");
+  if (!of(job)->is_alive()) return forked();
   bool finished = false;
   const Status status = of(job)->engine().test(handle, &finished);
   if (!status.ok()) return fail(status);
@@ -148,7 +150,10 @@ int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
   return SKERRY_OK;
 }
 
-int skerry_wait_all(skerry_job* job) { return done(of(job)->engine().wait_implicit()); }
+int skerry_wait_all(skerry_job* job) {
+  if (!of(job)->is_alive()) return forked();
+  return done(of(job)->engine().wait_implicit());
+}
 
 int skerry_alloc_local(skerry_job* job, uint64_t bytes, void** memory) {
   if (memory == nullptr) return null_argument("memory");
