@@ -215,6 +215,7 @@ Status Group::reduce(ElementType type, Reduction reduction, void* buffer, uint64
   auto* const bytes = static_cast<std::byte*>(buffer);
   sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
     std::memcpy(chunk, bytes + from, n);
+    prepare(type, reduction, chunk, n);
     return true;
   };
   sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) { combine(type, reduction, into, from, n); };

@@ -77,6 +77,12 @@ Status check_reduction(ElementType type, Reduction reduction) {
   return {};
 }
 
+void prepare(ElementType type, Reduction reduction, std::byte* chunk, uint64_t bytes) {
+  if (reduction != Reduction::logical_and && reduction != Reduction::logical_or && reduction != Reduction::logical_xor) return;
+  if (type == ElementType::int32) each<int32_t>(chunk, chunk, bytes, [](int32_t a, int32_t) { return int32_t{a != 0}; });
+  if (type == ElementType::int64) each<int64_t>(chunk, chunk, bytes, [](int64_t a, int64_t) { return int64_t{a != 0}; });
+}
+
 void combine(ElementType type, Reduction reduction, std::byte* into, const std::byte* from, uint64_t bytes) {
   switch (type) {
     case ElementType::int32: return combine_as<int32_t>(reduction, into, from, bytes);
