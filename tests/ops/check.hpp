@@ -1,0 +1,101 @@
+// What the sections of the operation tests share. They use the public interface only, so that the same code runs as processes under
+// `skerry run` (ops/main.cpp) and as threads of one process under ThreadSanitizer (threads/main.cpp). No globals: several ranks may be
+// running in one process.
+#pragma once
+
+#include <skerry/skerry.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace skerry::test {
+
+struct Context {
+  skerry_job* job = nullptr;
+  int rank = 0;
+  int size = 1;
+  int nodes = 1;
+  uint64_t seed = 1;
+  int rounds = 0;         // 0: the section's own choice
+  int threads = 1;        // user threads per rank; more than one only at thread level multiple
+  bool as_threads = false;  // ranks are threads of one process
+  bool thorough = false;  // also what takes long or much memory
+
+  skerry_group* world() const { return skerry_world(job); }
+  int node_of(int r) const { return skerry_node_of(job, r); }
+};
+
+struct Section {
+  const char* name;
+  void (*run)(Context&);
+  bool by_default;  // part of "all"
+};
+// In order; ends with a null name.
+extern const Section sections[];
+
+void run_stream(Context&);
+void run_transfer(Context&);
+void run_words(Context&);
+void run_notify(Context&);
+void run_groups(Context&);
+void run_collectives(Context&);
+void run_mutexes(Context&);
+void run_segments(Context&);
+void run_counters(Context&);
+void run_errors(Context&);
+void run_litmus(Context&);
+void run_huge(Context&);
+
+[[noreturn]] inline void fail(const char* file, int line, const std::string& what) {
+  std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());
+  std::fflush(nullptr);
+  std::_Exit(1);
+}
+
+#define OK(call)                                                                                                          \
+  do {                                                                                                                    \
+    const int status_ = (call);                                                                                           \
+    if (status_ != SKERRY_OK)                                                                                             \
+      ::skerry::test::fail(__FILE__, __LINE__, std::string(#call) + ": " + skerry_status_name(status_) + ": " + skerry_last_error()); \
+  } while (0)
+
+#define EXPECT(condition)                                                                       \
+  do {                                                                                          \
+    if (!(condition)) ::skerry::test::fail(__FILE__, __LINE__, std::string("not so: ") + #condition); \
+  } while (0)
+
+// The same with values.
+#define EXPECT_IS(left, right)                                                                                              \
+  do {                                                                                                                      \
+    const auto left_ = (left);                                                                                              \
+    const auto right_ = (right);                                                                                            \
+    if (!(left_ == right_))                                                                                                 \
+      ::skerry::test::fail(__FILE__, __LINE__, std::string(#left) + " is " + std::to_string(left_) + ", not " + std::to_string(right_)); \
+  } while (0)
+
+// The call must fail with this status and a message that contains `fragment`.
+#define EXPECT_ERROR(call, wanted, fragment)                                                                                \
+  do {                                                                                                                      \
+    const int status_ = (call);                                                                                             \
+    if (status_ != (wanted))                                                                                                \
+      ::skerry::test::fail(__FILE__, __LINE__,                                                                              \
+                           std::string(#call) + ": " + skerry_status_name(status_) + " instead of " + skerry_status_name(wanted)); \
+    if (std::strstr(skerry_last_error(), fragment) == nullptr)                                                              \
+      ::skerry::test::fail(__FILE__, __LINE__, std::string(#call) + ": message \"" + skerry_last_error() + "\" lacks \"" + fragment + "\""); \
+  } while (0)
+
+using Random = std::mt19937_64;
+
+// A uniform number below `limit` (at least 1).
+inline uint64_t below(Random& random, uint64_t limit) { return random() % limit; }
+inline bool chance(Random& random, unsigned percent) { return below(random, 100) < percent; }
+
+constexpr int64_t patience_ns = 60'000'000'000;  // for waits that must succeed: long enough for a loaded machine
+
+}  // namespace skerry::test

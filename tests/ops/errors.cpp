@@ -1,0 +1,162 @@
+// Every wrong argument gives its status and a message that names the value; nothing is touched and the job goes on.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ops/check.hpp"
+
+namespace skerry::test {
+namespace {
+
+void check_on(skerry_segment* s, int rank) {
+  int64_t word = 42, result = 42;
+  double number = 42;
+  skerry_handle handle = 0;
+  const uint64_t bytes = skerry_segment_bytes(s, rank);
+  // Range.
+  EXPECT_ERROR(skerry_put(s, rank, bytes - 7, &word, 8), SKERRY_ERR_RANGE, "lie outside the 4096 bytes");
+  EXPECT_ERROR(skerry_get(s, rank, bytes, &word, 1), SKERRY_ERR_RANGE, "rank ");
+  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE, "18446744073709551615");
+  EXPECT_ERROR(skerry_put(s, rank, 8, &word, ~uint64_t{0}), SKERRY_ERR_RANGE, "18446744073709551615");
+  EXPECT_ERROR(skerry_acc(s, rank, bytes - 8, SKERRY_DOUBLE, nullptr, &number, 2), SKERRY_ERR_RANGE, "4088");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, ~uint64_t{0} / 4), SKERRY_ERR_INVALID, "at most 2^58");
+  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, bytes, 1, &result), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, bytes, 1), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_put_notify(s, rank, bytes, &word, 8, 0, 1), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_put_nb(s, rank, bytes, &word, 8, &handle), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_get_nb(s, rank, bytes, &word, 8, SKERRY_IMPLICIT), SKERRY_ERR_RANGE, "4096");
+  // Alignment and type.
+  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, 4, 1, &result), SKERRY_ERR_INVALID, "offset 4 is not a multiple of 8");
+  EXPECT_ERROR(skerry_swap_i32(s, rank, 2, 1, nullptr), SKERRY_ERR_INVALID, "offset 2 is not a multiple of 4");
+  EXPECT_ERROR(skerry_compare_swap_i64(s, rank, 12, 1, 1, &result), SKERRY_ERR_INVALID, "multiple of 8");
+  EXPECT_ERROR(skerry_acc(s, rank, 4, SKERRY_DOUBLE, nullptr, &number, 1), SKERRY_ERR_INVALID, "offset 4 is not a multiple of 8");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, 6, nullptr, &number, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, -1, nullptr, &number, 1), SKERRY_ERR_INVALID, "type -1");
+  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, 12, 1), SKERRY_ERR_INVALID, "counter_offset 12");
+  // Null.
+  EXPECT_ERROR(skerry_put(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
+  EXPECT_ERROR(skerry_get(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, nullptr, 1), SKERRY_ERR_INVALID, "origin is null");
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, nullptr), SKERRY_ERR_INVALID, "shape is null");
+  EXPECT_ERROR(skerry_put_vector(s, rank, nullptr, 1), SKERRY_ERR_INVALID, "pieces is null");
+  // Shapes.
+  skerry_strided shape{};
+  shape.block_bytes = 8;
+  shape.levels = 9;
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "shape.levels is 9");
+  shape.levels = -1;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "shape.levels is -1");
+  shape.levels = 1;
+  shape.count[0] = 3;
+  shape.target_stride[0] = -8;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE, "strided transfer from offset 8 leaves the 4096 bytes");
+  shape.target_stride[0] = INT64_MAX;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE, "leaves the 4096 bytes");
+  shape.target_stride[0] = INT64_MIN;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE, "leaves the 4096 bytes");
+  shape.target_stride[0] = 2048;
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_RANGE, "leaves the 4096 bytes");
+  shape.count[0] = ~uint64_t{0};
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "");
+  shape.count[0] = 2;
+  shape.target_stride[0] = 12;
+  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape), SKERRY_ERR_INVALID, "target_stride[0] is 12");
+  shape.target_stride[0] = 16;
+  shape.block_bytes = 12;
+  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape), SKERRY_ERR_INVALID, "12 bytes are not whole elements");
+  skerry_piece pieces[2] = {{&word, 0, 8}, {&word, bytes - 1, 8}};
+  EXPECT_ERROR(skerry_put_vector(s, rank, pieces, 2), SKERRY_ERR_RANGE, "4095");
+  pieces[1] = {nullptr, 0, 8};
+  EXPECT_ERROR(skerry_get_vector(s, rank, pieces, 2), SKERRY_ERR_INVALID, "origin of piece 1 is null");
+  pieces[1] = {&number, 4, 8};
+  EXPECT_ERROR(skerry_acc_vector(s, rank, SKERRY_DOUBLE, nullptr, pieces, 2), SKERRY_ERR_INVALID, "offset 4");
+  // Outputs untouched.
+  EXPECT(result == 42 && word == 42 && number == 42 && handle == 0);
+}
+
+}  // namespace
+
+void run_errors(Context& c) {
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 4096, &s));
+  int64_t word = 0;
+  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
+  EXPECT_ERROR(skerry_put(s, c.size, 0, &word, 8), SKERRY_ERR_INVALID, "does not exist: this job has ranks 0 to");
+  EXPECT_ERROR(skerry_put(s, -1, 0, &word, 8), SKERRY_ERR_INVALID, "rank -1 does not exist");
+  EXPECT_ERROR(skerry_put(nullptr, 0, 0, &word, 8), SKERRY_ERR_INVALID, "segment is null");
+  EXPECT_ERROR(skerry_fence(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_fence_node(c.job, c.nodes), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_fence_node(c.job, -1), SKERRY_ERR_INVALID, "node -1");
+  EXPECT_ERROR(skerry_node_of(c.job, -1), SKERRY_ERR_INVALID, "rank -1");
+  EXPECT_ERROR(skerry_node_of(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_node_size(c.job, c.nodes), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_node_rank(c.job, 0, 1000), SKERRY_ERR_INVALID, "has no rank number 1000");
+  // Handles.
+  EXPECT_ERROR(skerry_wait(c.job, nullptr), SKERRY_ERR_INVALID, "handle is null");
+  skerry_handle handle = 0;
+  int done = 0;
+  OK(skerry_wait(c.job, &handle));
+  OK(skerry_test(c.job, &handle, &done));
+  EXPECT(done == 1);
+  handle = 0x1234567890ull;
+  EXPECT_ERROR(skerry_wait(c.job, &handle), SKERRY_ERR_INVALID, "is not outstanding");
+  EXPECT_ERROR(skerry_test(c.job, &handle, &done), SKERRY_ERR_INVALID, "is not outstanding");
+  // Twice: the second wait is told.
+  std::vector<std::byte> buffer(4096);
+  OK(skerry_get_nb(s, c.size - 1, 0, buffer.data(), buffer.size(), &handle));
+  skerry_handle copy = handle;
+  OK(skerry_wait(c.job, &handle));
+  if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
+  // Collectives: what is wrong on every member fails on every member, without communication.
+  double x = 1;
+  EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
+  EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID, "root -1");
+  EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID, "reduction 10");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID, "int32 or int64, not ");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1), SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
+  EXPECT_ERROR(skerry_barrier(nullptr), SKERRY_ERR_INVALID, "group is null");
+  EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), 8, nullptr), SKERRY_ERR_INVALID, "null");
+  EXPECT_ERROR(skerry_segment_free(nullptr), SKERRY_ERR_INVALID, "segment is null");
+  EXPECT_ERROR(skerry_notify_wait(s, 4096, 1, 0, nullptr), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_notify_wait(s, 4, 1, 0, nullptr), SKERRY_ERR_INVALID, "counter_offset 4");
+  EXPECT(std::strcmp(skerry_status_name(SKERRY_ERR_RANGE), "SKERRY_ERR_RANGE") == 0);
+  EXPECT(std::strcmp(skerry_status_name(SKERRY_OK), "SKERRY_OK") == 0);
+  EXPECT(skerry_status_name(-1000) != nullptr);
+  EXPECT_IS(skerry_type_bytes(SKERRY_COMPLEX_DOUBLE), 16u);
+  EXPECT_IS(skerry_type_bytes(6), 0u);
+  if (!c.as_threads) {
+    skerry_job* second = nullptr;
+    skerry_options options = SKERRY_OPTIONS_INIT;
+    options.size = 3;
+    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.size is 3");
+    options.size = sizeof options;
+    options.thread_level = 3;
+    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
+    EXPECT_ERROR(skerry_init(nullptr, nullptr), SKERRY_ERR_INVALID, "job is null");
+    // A forked child is told that it cannot, and its parent goes on.
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      int64_t value = 0;
+      const bool told = skerry_put(s, c.size - 1, 0, &value, 8) == SKERRY_ERR_FORKED && std::strstr(skerry_last_error(), "forked child") != nullptr &&
+                        skerry_get(s, 0, 0, &value, 8) == SKERRY_ERR_FORKED && skerry_fence_all(c.job) == SKERRY_ERR_FORKED &&
+                        skerry_barrier(c.world()) == SKERRY_ERR_FORKED && skerry_wait_all(c.job) == SKERRY_ERR_FORKED &&
+                        skerry_finalize(c.job) == SKERRY_ERR_FORKED;
+      std::_Exit(told ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  // All of that left everything as it was.
+  OK(skerry_sync(c.world()));
+  const auto* const mine = static_cast<const unsigned char*>(skerry_segment_local(s));
+  for (int i = 0; i < 4096; ++i) EXPECT(mine[i] == 0);
+  OK(skerry_barrier(c.world()));
+  OK(skerry_segment_free(s));
+}
+
+}  // namespace skerry::test

@@ -1,0 +1,22 @@
+// The list of all operation tests.
+#include "ops/check.hpp"
+
+namespace skerry::test {
+
+const Section sections[] = {
+    {"segments", run_segments, true},
+    {"transfer", run_transfer, true},
+    {"words", run_words, true},
+    {"notify", run_notify, true},
+    {"collectives", run_collectives, true},
+    {"groups", run_groups, true},
+    {"mutexes", run_mutexes, true},
+    {"errors", run_errors, true},
+    {"litmus", run_litmus, true},
+    {"counters", run_counters, true},
+    {"stream", run_stream, true},
+    {"huge", run_huge, false},
+    {nullptr, nullptr, false},
+};
+
+}  // namespace skerry::test

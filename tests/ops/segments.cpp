@@ -1,0 +1,130 @@
+// Segments: sizes, addresses, life and death; counters of what was done.
+#include "ops/check.hpp"
+
+namespace skerry::test {
+
+void run_segments(Context& c) {
+  // Unequal sizes, zero for some; zeroed, page aligned, found by address.
+  skerry_segment* s = nullptr;
+  const auto bytes_of = [](int rank) { return rank % 3 == 1 ? uint64_t{0} : uint64_t{10'000} * static_cast<uint64_t>(rank + 1) + 7; };
+  OK(skerry_segment_alloc(c.world(), bytes_of(c.rank), &s));
+  auto* const mine = static_cast<unsigned char*>(skerry_segment_local(s));
+  EXPECT((mine == nullptr) == (bytes_of(c.rank) == 0));
+  EXPECT(reinterpret_cast<uintptr_t>(mine) % 4096 == 0);
+  for (uint64_t i = 0; i < bytes_of(c.rank); ++i) EXPECT(mine[i] == 0);
+  EXPECT(skerry_segment_address(s, c.rank) == reinterpret_cast<uint64_t>(mine));
+  EXPECT_IS(skerry_segment_bytes(s, -1), 0u);
+  EXPECT_IS(skerry_segment_bytes(s, c.size), 0u);
+  std::vector<uint64_t> addresses(static_cast<size_t>(c.size));
+  const uint64_t address = reinterpret_cast<uint64_t>(mine);
+  OK(skerry_allgather(c.world(), &address, 8, addresses.data()));
+  for (int r = 0; r < c.size; ++r) {
+    EXPECT_IS(skerry_segment_bytes(s, r), bytes_of(r));
+    EXPECT_IS(skerry_segment_address(s, r), addresses[static_cast<size_t>(r)]);
+    EXPECT((skerry_segment_pointer(s, r) != nullptr) == (skerry_same_node(c.job, r) == 1 && bytes_of(r) > 0));
+    skerry_segment* found = nullptr;
+    uint64_t offset = 1;
+    if (bytes_of(r) == 0) {
+      EXPECT_ERROR(skerry_put(s, r, 0, &offset, 1), SKERRY_ERR_RANGE, "lie outside the 0 bytes");
+      OK(skerry_put(s, r, 0, &offset, 0));  // nothing, nowhere
+      continue;
+    }
+    OK(skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r) - 1, &found, &offset));
+    EXPECT(found == s && offset == bytes_of(r) - 1);
+    EXPECT_ERROR(skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r), &found, &offset), SKERRY_ERR_RANGE, "");
+    EXPECT(offset == bytes_of(r) - 1);  // outputs stay
+  }
+  // Stores through a mapped pointer and puts are the same memory.
+  OK(skerry_sync(c.world()));
+  const int host = 0;
+  if (skerry_same_node(c.job, host) == 1) static_cast<unsigned char*>(skerry_segment_pointer(s, host))[100 + c.rank] = 7;
+  else {
+    const unsigned char seven = 7;
+    OK(skerry_put(s, host, static_cast<uint64_t>(100 + c.rank), &seven, 1));
+  }
+  OK(skerry_sync(c.world()));
+  if (c.rank == host)
+    for (int r = 0; r < c.size; ++r) EXPECT(mine[100 + r] == 7);
+  // After free: every use an error.
+  OK(skerry_segment_free(s));
+  unsigned char byte = 0;
+  EXPECT_ERROR(skerry_put(s, 0, 0, &byte, 1), SKERRY_ERR_FREED, "the segment was freed");
+  EXPECT_ERROR(skerry_get(s, c.size - 1, 0, &byte, 1), SKERRY_ERR_FREED, "the segment was freed");
+  EXPECT_ERROR(skerry_segment_free(s), SKERRY_ERR_FREED, "freed already");
+  EXPECT(skerry_segment_local(s) == nullptr && skerry_segment_pointer(s, 0) == nullptr);
+  EXPECT_IS(skerry_segment_bytes(s, 0), 0u);
+  skerry_segment* found = nullptr;
+  uint64_t offset = 0;
+  if (addresses[0] != 0) EXPECT_ERROR(skerry_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE, "");
+  // Many, coming and going; memory that was freed is zeroed when it comes back.
+  for (int i = 0; i < (c.as_threads ? 5 : 25); ++i) {
+    skerry_segment* several[3];
+    for (auto& one : several) OK(skerry_segment_alloc(c.world(), 50'000, &one));
+    for (auto* one : several) {
+      auto* const data = static_cast<unsigned char*>(skerry_segment_local(one));
+      for (int k = 0; k < 50'000; k += 499) EXPECT(data[k] == 0);
+      std::memset(data, 0xff, 50'000);
+    }
+    OK(skerry_segment_free(several[1]));
+    OK(skerry_segment_free(several[0]));
+    OK(skerry_segment_free(several[2]));
+  }
+  // Nobody's bytes at all.
+  OK(skerry_segment_alloc(c.world(), 0, &s));
+  OK(skerry_segment_free(s));
+  // More than any machine has: the same answer for all, and the job goes on.
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s), SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), ~uint64_t{0}, &s), SKERRY_ERR_NO_MEMORY, "");
+  void* memory = nullptr;
+  OK(skerry_alloc_local(c.job, 100, &memory));
+  EXPECT(reinterpret_cast<uintptr_t>(memory) % 4096 == 0);
+  OK(skerry_free_local(c.job, memory));
+  EXPECT_ERROR(skerry_alloc_local(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY, "bytes of private memory");
+}
+
+void run_counters(Context& c) {
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 200'000, &s));
+  std::vector<std::byte> buffer(200'000);
+  skerry_counters before{}, after{};
+  before.size = after.size = sizeof(skerry_counters);
+  for (int r = 0; r < c.size; ++r) {
+    OK(skerry_sync(c.world()));
+    OK(skerry_counters_read(c.job, &before));
+    OK(skerry_put(s, r, 0, buffer.data(), 1000));
+    OK(skerry_get(s, r, 0, buffer.data(), 150'000));
+    OK(skerry_fetch_add_i64(s, r, 0, 1, nullptr));
+    OK(skerry_fence(c.job, r));
+    OK(skerry_counters_read(c.job, &after));
+    const bool local = skerry_same_node(c.job, r) == 1;
+    EXPECT_IS(after.local_operations - before.local_operations, local ? 3u : 0u);
+    EXPECT_IS(after.local_bytes - before.local_bytes, local ? 151'008u : 0u);
+    EXPECT_IS(after.remote_operations - before.remote_operations, local ? 0u : 3u);
+    EXPECT_IS(after.remote_bytes - before.remote_bytes, local ? 0u : 151'008u);
+    if (local) {
+      EXPECT_IS(after.wire_bytes_sent, before.wire_bytes_sent);
+    } else {
+      EXPECT(after.wire_bytes_sent - before.wire_bytes_sent >= 1000);
+      EXPECT(after.wire_bytes_received - before.wire_bytes_received >= 150'000);
+      EXPECT(after.wire_bytes_received - before.wire_bytes_received < 160'000);
+      EXPECT(after.connections_open >= 1 && after.connections_opened >= 1);
+      EXPECT(after.fences > before.fences);
+    }
+  }
+  OK(skerry_counters_read(c.job, &before));
+  OK(skerry_barrier(c.world()));
+  OK(skerry_counters_read(c.job, &after));
+  EXPECT_IS(after.collectives - before.collectives, 1u);
+  // An older caller's smaller struct.
+  skerry_counters small{};
+  std::memset(static_cast<void*>(&small), 0xcc, sizeof small);
+  small.size = 2 * sizeof(uint64_t);
+  OK(skerry_counters_read(c.job, &small));
+  EXPECT_IS(small.local_operations, after.local_operations);
+  EXPECT_IS(small.local_bytes, 0xccccccccccccccccull);
+  small.size = 0;
+  EXPECT_ERROR(skerry_counters_read(c.job, &small), SKERRY_ERR_INVALID, "counters.size");
+  OK(skerry_segment_free(s));
+}
+
+}  // namespace skerry::test

@@ -1,0 +1,144 @@
+// Transfers whose size matters: around the limits between paths, long ones, and more than 2^31 bytes.
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+
+#include "ops/check.hpp"
+
+namespace skerry::test {
+namespace {
+
+std::byte pattern(uint64_t at, uint64_t salt) { return static_cast<std::byte>((at * 2654435761u + salt * 40503u + (at >> 13)) >> 3); }
+void fill(std::byte* data, uint64_t bytes, uint64_t salt) {
+  for (uint64_t i = 0; i < bytes; ++i) data[i] = pattern(i, salt);
+}
+void check(const std::byte* data, uint64_t bytes, uint64_t salt, const char* what) {
+  for (uint64_t i = 0; i < bytes; ++i)
+    if (data[i] != pattern(i, salt)) fail(__FILE__, __LINE__, std::string(what) + " of " + std::to_string(bytes) + " bytes is wrong from byte " + std::to_string(i));
+}
+
+}  // namespace
+
+void run_transfer(Context& c) {
+  const uint64_t longest = 20u << 20;  // longer than one landing message may be
+  skerry_segment* segment = nullptr;
+  OK(skerry_segment_alloc(c.world(), longest + 4096, &segment));
+  const auto* const mine = static_cast<const std::byte*>(skerry_segment_local(segment));
+  const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
+  std::vector<std::byte> buffer(longest), seen(longest);
+  std::vector<uint64_t> sizes = {0, 1, 7, 8, 9, 4095, 4096, 4097, 65535, 65536, 65537, 131072, 1000003, 8u << 20, (8u << 20) + 1};
+  if (!c.as_threads || c.thorough) sizes.push_back(longest);
+  for (const uint64_t bytes : sizes) {
+    const uint64_t salt = bytes * 17 + static_cast<uint64_t>(c.rank);
+    fill(buffer.data(), bytes, salt);
+    OK(skerry_put(segment, right, 3, buffer.data(), bytes));
+    std::fill_n(buffer.begin(), bytes, std::byte{0xee});
+    std::fill_n(seen.begin(), bytes, std::byte{0x11});
+    OK(skerry_get(segment, right, 3, seen.data(), bytes));  // a get sees the puts before it
+    check(seen.data(), bytes, salt, "get after put");
+    OK(skerry_sync(c.world()));
+    check(mine + 3, bytes, bytes * 17 + static_cast<uint64_t>(left), "own slice");
+    OK(skerry_barrier(c.world()));
+  }
+
+  // A long get that is under way when a put to the same bytes is issued returns what was there before: issue order. Guards against a
+  // server that sends straight from the slice while it already takes in the next request.
+  for (const uint64_t bytes : {uint64_t{200'000}, uint64_t{3'000'000}, longest}) {
+    if (c.as_threads && bytes == longest && !c.thorough) continue;
+    fill(buffer.data(), bytes, 1);
+    OK(skerry_put(segment, right, 0, buffer.data(), bytes));
+    skerry_handle get = 0, put = 0, small = 0;
+    OK(skerry_get_nb(segment, right, 0, seen.data(), bytes, &get));
+    fill(buffer.data(), bytes, 2);
+    const uint64_t nines[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+    OK(skerry_put_nb(segment, right, bytes - 64, nines, 32, &small));
+    OK(skerry_put_nb(segment, right, 0, buffer.data(), bytes, &put));
+    OK(skerry_wait(c.job, &put));
+    OK(skerry_wait(c.job, &get));
+    OK(skerry_wait(c.job, &small));
+    check(seen.data(), bytes, 1, "get issued before a put to the same bytes");
+    OK(skerry_get(segment, right, 0, seen.data(), bytes));
+    check(seen.data(), bytes, 2, "get issued after a put to the same bytes");
+    OK(skerry_barrier(c.world()));
+  }
+
+  // Many long gets at once from everybody to everybody, waited for in any order: replies outgrow what the network takes at once.
+  {
+    const uint64_t bytes = c.as_threads ? 100'000 : 700'000;
+    fill(buffer.data(), 4 * bytes, 5);
+    OK(skerry_sync(c.world()));
+    std::memcpy(skerry_segment_local(segment), buffer.data(), 4 * bytes);
+    OK(skerry_sync(c.world()));
+    std::vector<skerry_handle> handles(static_cast<size_t>(4 * c.size));
+    std::vector<std::vector<std::byte>> got(handles.size(), std::vector<std::byte>(bytes));
+    for (size_t i = 0; i < handles.size(); ++i)
+      OK(skerry_get_nb(segment, static_cast<int>(i) % c.size, (i / static_cast<size_t>(c.size)) * bytes, got[i].data(), bytes, &handles[i]));
+    Random random(c.seed);
+    std::vector<size_t> order(handles.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t i : order) {
+      OK(skerry_wait(c.job, &handles[i]));
+      EXPECT(std::memcmp(got[i].data(), buffer.data() + (i / static_cast<size_t>(c.size)) * bytes, bytes) == 0);
+    }
+    OK(skerry_sync(c.world()));
+  }
+
+  // There is no limit on the number of outstanding operations: ten times the completion slots.
+  {
+    const int many = c.as_threads ? 600 : 2600;
+    std::vector<int64_t> values(static_cast<size_t>(many));
+    for (int i = 0; i < many; ++i) values[static_cast<size_t>(i)] = c.rank * 100'000 + i;
+    for (int i = 0; i < many; ++i) OK(skerry_put_nb(segment, right, static_cast<uint64_t>(i) * 8, &values[static_cast<size_t>(i)], 8, SKERRY_IMPLICIT));
+    std::vector<int64_t> back(static_cast<size_t>(many));
+    std::vector<skerry_handle> handles(static_cast<size_t>(many));
+    for (int i = 0; i < many; ++i) OK(skerry_get_nb(segment, right, static_cast<uint64_t>(i) * 8, &back[static_cast<size_t>(i)], 8, &handles[static_cast<size_t>(i)]));
+    OK(skerry_wait_all(c.job));
+    for (int i = many - 1; i >= 0; --i) OK(skerry_wait(c.job, &handles[static_cast<size_t>(i)]));
+    EXPECT(values == back);
+  }
+  OK(skerry_segment_free(segment));
+}
+
+// One transfer of more than 2^31 bytes. Needs the segment twice over and a buffer: skipped, with the reason, where memory is short.
+void run_huge(Context& c) {
+  const uint64_t bytes = (uint64_t{1} << 31) + 12345;
+  const int target = c.size - 1;
+  struct sysinfo machine {};
+  (void)sysinfo(&machine);
+  int32_t enough = machine.freeram * machine.mem_unit > 3 * bytes ? 1 : 0;
+  OK(skerry_allreduce(c.world(), SKERRY_INT32, SKERRY_MIN, &enough, 1));
+  if (enough == 0) {
+    if (c.rank == 0) std::printf("huge: skipped: less than %llu MiB of memory are free\n", static_cast<unsigned long long>(3 * bytes >> 20));
+    return;
+  }
+  skerry_segment* segment = nullptr;
+  OK(skerry_segment_alloc(c.world(), c.rank == target ? bytes + 16 : 0, &segment));
+  if (c.rank == 0) {
+    void* memory = nullptr;
+    OK(skerry_alloc_local(c.job, bytes, &memory));
+    auto* const words = static_cast<uint64_t*>(memory);
+    for (uint64_t i = 0; i < bytes / 8; ++i) words[i] = i * 0x9e3779b97f4a7c15u;
+    std::memset(static_cast<char*>(memory) + bytes / 8 * 8, 0x5a, bytes % 8);
+    OK(skerry_put(segment, target, 8, memory, bytes));
+    std::memset(memory, 0, bytes);
+    OK(skerry_get(segment, target, 8, memory, bytes));
+    for (uint64_t i = 0; i < bytes / 8; ++i) EXPECT(words[i] == i * 0x9e3779b97f4a7c15u);
+    // The same as rows of a little less than 1 GiB with a gap: offsets beyond 2^31 in a strided transfer.
+    skerry_strided rows{};
+    rows.block_bytes = 1024;
+    rows.levels = 1;
+    rows.count[0] = 3;
+    rows.origin_stride[0] = 1024;
+    rows.target_stride[0] = (int64_t{1} << 30) - 8192;
+    OK(skerry_put_strided(segment, target, 8, memory, &rows));
+    std::memset(memory, 0, 3072);
+    OK(skerry_get_strided(segment, target, 8, memory, &rows));
+    for (uint64_t i = 0; i < 3072 / 8; ++i) EXPECT(words[i] == i * 0x9e3779b97f4a7c15u);
+    OK(skerry_free_local(c.job, memory));
+  }
+  OK(skerry_sync(c.world()));
+  OK(skerry_segment_free(segment));
+}
+
+}  // namespace skerry::test

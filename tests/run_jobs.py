@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Runs the operation tests as jobs, on every layout, and counts.
+
+    tests/run_jobs.py [--build DIR] [--quick] [--only WORD] [--fabric NAME] [--jobs N] [--seed N]
+
+One line per job while it runs, the output of those that fail, and at the end `N passed, N failed, N skipped`. A job that takes longer
+than its limit is killed (its process group, which this script made) and counts as failed. Needs nothing but Python's standard library.
+"""
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYOUTS = [(ranks, nodes) for nodes in (1, 2, 4) for ranks in (1, 2, 3, 4, 8) if ranks >= nodes]
+
+
+class Case:
+    """One job: its name, the words after `skerry run`, variables, and how long it may take."""
+
+    def __init__(self, name, words, limit_s=120, environment=None, expected_status=0, program=None):
+        self.name = name
+        self.words = words
+        self.limit_s = limit_s
+        self.environment = environment or {}
+        self.expected_status = expected_status
+        self.program = program
+
+
+def cases(options):
+    bin_dir = options.build / "bin" / "tests"
+    ops = str(bin_dir / "ops")
+    smoke = str(bin_dir / "ops_smoke")
+    seed = options.seed
+    every = "segments,transfer,words,notify,collectives,groups,mutexes,errors,litmus,counters"
+    layouts = [(4, 2), (3, 1)] if options.quick else LAYOUTS
+    for ranks, nodes in layouts:
+        where = ["-n", str(ranks), "--nodes", str(nodes)]
+        label = f"{ranks} ranks on {nodes} nodes"
+        yield Case(f"operations, {label}", where + [ops, every])
+        yield Case(f"random stream, seed {seed}, {label}", where + [ops, "stream", "--seed", str(seed)])
+        seed += 1
+    for ranks, nodes in [(2, 2)] if options.quick else [(2, 1), (2, 2), (4, 2)]:
+        where = ["-n", str(ranks), "--nodes", str(nodes)]
+        yield Case(f"random stream of 3 threads per rank, seed {seed}, {ranks} ranks on {nodes} nodes",
+                   where + [ops, "stream", "--threads", "3", "--seed", str(seed)])
+        seed += 1
+    yield Case("random stream with few completion slots", ["-n", "3", "--nodes", "3", ops, "stream,transfer", "--seed", str(seed)],
+               environment={"SKERRY_SLOTS": "16"})
+    yield Case("random stream without the helper thread", ["-n", "3", "--nodes", "2", ops, "stream,transfer", "--seed", str(seed + 1)],
+               environment={"SKERRY_PROGRESS_THREAD": "0"})
+    yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
+    yield Case("a job of one without a launcher", [ops, "all"], program=ops)
+    if not options.quick:
+        yield Case("a transfer of more than 2^31 bytes", ["-n", "2", "--nodes", "2", ops, "huge"], limit_s=240)
+
+
+def stop(process):
+    """Ends the process group that run() made, and nothing else."""
+    for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(patience_s)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def run(case, options):
+    """Returns (outcome, seconds, text); outcome is passed, failed or skipped."""
+    environment = dict(os.environ, **case.environment)
+    if options.fabric:
+        environment["SKERRY_FABRIC"] = options.fabric
+    if case.program:
+        command = case.words
+    else:
+        command = [str(options.build / "bin" / "skerry"), "run"] + case.words
+    begin = time.monotonic()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env=environment, start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=case.limit_s)
+        text = output.decode(errors="replace")
+        outcome = "passed" if process.returncode == case.expected_status else "failed"
+        if outcome == "failed":
+            text += f"\nstatus {process.returncode}, expected {case.expected_status}\n"
+        elif ": skipped:" in text:
+            outcome = "skipped"
+    except subprocess.TimeoutExpired:
+        stop(process)
+        output, _ = process.communicate()
+        outcome, text = "failed", output.decode(errors="replace") + f"\nnot done after {case.limit_s} s: killed\n"
+    except BaseException:
+        stop(process)
+        raise
+    return outcome, time.monotonic() - begin, text + "" if outcome != "failed" else text + "command: " + " ".join(command) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--quick", action="store_true", help="two layouts only")
+    parser.add_argument("--only", default="", help="jobs whose name contains this")
+    parser.add_argument("--fabric", default="", help="value for SKERRY_FABRIC")
+    parser.add_argument("--seed", type=int, default=None, help="first seed (printed; drawn if not given)")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    if options.seed is None:
+        options.seed = random.randrange(1, 1_000_000)
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    print(f"first seed {options.seed}", flush=True)
+    for case in cases(options):
+        if options.only not in case.name:
+            continue
+        outcome, seconds, text = run(case, options)
+        counts[outcome] += 1
+        print(f"{outcome:8} {seconds:6.1f} s  {case.name}", flush=True)
+        if outcome == "skipped":
+            print("".join("    " + line + "\n" for line in text.splitlines() if "skipped:" in line), end="")
+        if outcome == "failed":
+            print("".join("    " + line + "\n" for line in text.splitlines()[-40:]), end="", flush=True)
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] or counts["passed"] == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
