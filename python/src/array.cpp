@@ -96,13 +96,6 @@ PyArray::~PyArray() {
   else dropped().drop(this, std::move(array));
 }
 
-struct Request {
-  sk::Transfer transfer;
-  nb::object array, buffer;
-  std::unique_ptr<View> view;
-  bool returns_buffer;
-};
-
 // ---- patches -------------------------------------------------------------------------------------------------------------
 
 struct Selection {
@@ -300,7 +293,7 @@ nb::object array_get_nb(nb::handle self, nb::handle patch, nb::handle out) {
     nb::gil_scoped_release waits;
     transfer = a.array.get_nb(s.patch, view->data(), strides.span());
   }
-  return nb::cast(Request{std::move(transfer), nb::borrow(self), std::move(result), std::move(view), true});
+  return nb::cast(Request{true, nb::borrow(self), std::move(result), std::move(view), std::move(transfer), {}});
 }
 
 // ---- put and acc -------------------------------------------------------------------------------------------------------------
@@ -378,7 +371,7 @@ nb::object array_write_nb(nb::handle self, nb::handle patch, nb::handle values, 
     transfer = factor ? a.array.acc_nb(s.patch, view->data(), factor->bytes, strides.span())
                       : a.array.put_nb(s.patch, view->data(), strides.span());
   }
-  return nb::cast(Request{std::move(transfer), nb::borrow(self), std::move(held), std::move(view), false});
+  return nb::cast(Request{false, nb::borrow(self), std::move(held), std::move(view), std::move(transfer), {}});
 }
 
 std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) {
@@ -467,10 +460,11 @@ void bind_array(nb::module_& m) {
         {
           nb::gil_scoped_release waits;
           r.transfer.wait();
+          r.handle.wait();
         }
         return r.returns_buffer ? r.buffer : nb::none();
       })
-      .def("done", [](Request& r) { return r.transfer.test(); });
+      .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); });
 
   nb::class_<PyArray>(m, "Array", nb::is_weak_referenceable())
       .def_prop_ro("shape", [](const PyArray& a) { return tuple_of(std::span(a.shape, static_cast<std::size_t>(a.dims))); })

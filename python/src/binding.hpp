@@ -54,6 +54,15 @@ class View {
 // A C-contiguous buffer, or InvalidError.
 void acquire_contiguous(View& view, nb::handle object, bool writable, const char* what);
 
+// A transfer under way, with what must outlive it: the transfers come last, so that they are waited for before the buffer goes.
+struct Request {
+  bool returns_buffer;  // a get
+  nb::object owner, buffer;
+  std::unique_ptr<View> view;  // of buffer
+  sk::Transfer transfer;       // of an array; else done
+  sk::Handle handle;           // of a segment; else done
+};
+
 void bind_errors(nb::module_& m);
 void bind_job(nb::module_& m);
 void bind_array(nb::module_& m);

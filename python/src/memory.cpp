@@ -30,14 +30,6 @@ using HeldSegment = Held<sk::Segment>;
 using HeldMutexes = Held<sk::Mutexes>;
 using HeldCounter = Held<sk::Counter>;
 
-// A transfer under way, with what must outlive it.
-struct Pending {
-  sk::Handle handle;
-  nb::object segment, buffer;
-  std::unique_ptr<View> view;
-  bool returns_buffer;
-};
-
 std::uint8_t nothing_there;  // what a view of no bytes points at
 
 ByteView bytes_view(void* data, std::size_t bytes, nb::handle owner) {
@@ -108,22 +100,12 @@ nb::object segment_start(nb::handle self, int rank, std::uint64_t offset, nb::ob
     sk::check(get ? skerry_get_nb(s.owner.get(), rank, offset, view->data(), view->bytes(), &handle)
                   : skerry_put_nb(s.owner.get(), rank, offset, view->data(), view->bytes(), &handle));
   }
-  return nb::cast(Pending{sk::Handle(job().world().job_ref(), handle), nb::borrow(self), std::move(buffer), std::move(view), get});
+  return nb::cast(Request{get, nb::borrow(self), std::move(buffer), std::move(view), {}, sk::Handle(job().world().job_ref(), handle)});
 }
 
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  nb::class_<Pending>(m, "SegmentRequest")
-      .def("wait", [](Pending& p) {
-        {
-          nb::gil_scoped_release waits;
-          p.handle.wait();
-        }
-        return p.returns_buffer ? p.buffer : nb::none();
-      })
-      .def("done", [](Pending& p) { return p.handle.test(); });
-
   nb::class_<HeldSegment>(m, "Segment")
       .def("__init__", [](HeldSegment* self, std::int64_t bytes, nb::handle group) {
         if (bytes < 0) throw sk::Error(SKERRY_ERR_INVALID, "a segment of " + std::to_string(bytes) + " bytes: the size cannot be negative");
