@@ -34,7 +34,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench.json", help="default: %(default)s")
     parser.add_argument("--no-peers", action="store_true", help="leave ARMCI-MPI and MPI out")
     parser.add_argument("--no-hosts", action="store_true", help="no network namespaces, even as root")
-    parser.add_argument("--priority", action="store_true", help="weigh more than the machine's other work (root): for a machine that is not quiet")
+    parser.add_argument("--priority", action="store_true", help="weigh more than the machine's other work (root): for one that is not quiet; "
+                        "overlap then suffers, as the kernel's own threads that handle packets stay behind")
     parser.add_argument("--list", action="store_true", help="print the names of the rows and their targets")
     parser.add_argument("--verbose", action="store_true", help="print every command")
     return parser.parse_args(arguments)

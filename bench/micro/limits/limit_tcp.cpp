@@ -211,15 +211,14 @@ class Client {
       for (uint32_t turn = 1;; ++turn) {
         for (uint32_t seen = posted.load(); seen < turn; seen = posted.load()) posted.wait(seen);
         if (posted.load() == UINT32_MAX) return;
-        uint64_t word = 0;
-        bench::send_all(fd, &word, sizeof word);
         receive_block(fd, block.data(), 0);
         done.store(turn);
         done.notify_one();
       }
     });
     uint32_t turn = 0;
-    auto start = [&] { posted.store(++turn); posted.notify_one(); };
+    uint64_t word = 0;
+    auto start = [&] { bench::send_all(fd, &word, sizeof word); posted.store(++turn); posted.notify_one(); };
     auto finish = [&] {
       for (uint32_t seen = done.load(); seen < turn; seen = done.load()) done.wait(seen);
     };

@@ -20,6 +20,7 @@ constexpr uint64_t mega = 1 << 20;
 constexpr uint64_t half_footprint = 32 * mega;  // origin and target together rotate over 64 MiB
 constexpr uint64_t word_offset = half_footprint;  // a page of words behind the blocks: read-modify-write, stop flag
 constexpr uint64_t segment_bytes = half_footprint + 4096;
+constexpr uint64_t segment_bytes_of_four = 4 * half_footprint;  // local4: every rank rotates over 64 MiB of its own
 
 class Rows {
  public:
@@ -39,22 +40,21 @@ class Rows {
     row("acc_8", [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1)); });
   }
 
-  // All ranks call: each on its own quarter, all at once, then the same with memcpy; the sum of the four bandwidths.
+  // All ranks call: each on its own part, all at once, then the same with memcpy; the sum of the four bandwidths.
   void local4() {
-    const int ranks = job_.size();
-    const uint64_t part = half_footprint / static_cast<uint64_t>(ranks) / mega * mega;
-    const uint64_t mine = part * static_cast<uint64_t>(job_.rank());
+    const uint64_t mine = half_footprint * static_cast<uint64_t>(job_.rank());
     auto* target = static_cast<char*>(skerry_segment_pointer(segment_, 0));
     std::vector<double> accumulated;
     std::vector<double> copied;
+    together([&](uint64_t i) { std::memset(target + mine + i * mega % half_footprint, 0, mega); });  // pages are there before anything is timed
     for (int turn = 0; turn < 7; ++turn) {
       accumulated.push_back(together([&](uint64_t i) {
-        const uint64_t at = mine + i * mega % part;
-        ok(skerry_acc(segment_, 0, at, SKERRY_DOUBLE, nullptr, block(at), mega / 8));
+        const uint64_t at = i * mega % half_footprint;
+        ok(skerry_acc(segment_, 0, mine + at, SKERRY_DOUBLE, nullptr, block(at), mega / 8));
       }));
       copied.push_back(together([&](uint64_t i) {
-        const uint64_t at = mine + i * mega % part;
-        std::memcpy(target + at, block(at), mega);
+        const uint64_t at = i * mega % half_footprint;
+        std::memcpy(target + mine + at, block(at), mega);
         bench::keep(target);
       }));
     }
@@ -262,7 +262,7 @@ int main(int argc, char** argv) {
     std::puts("skerry run -n P [--nodes K] skerry_rows local|local4|remote|busy|overlap|fair|idle [ROW|SECONDS]");
     return 0;
   }
-  Job job(segment_bytes);
+  Job job(scenario == "local4" ? segment_bytes_of_four : segment_bytes);
   if (scenario == "fair") {
     fair(job);
     return 0;
