@@ -35,7 +35,7 @@ constexpr EndpointId no_endpoint = 0;
 
 constexpr uint32_t max_header_bytes = 512;
 constexpr uint32_t inline_payload_bytes = 64 * 1024;
-constexpr uint32_t max_hello_bytes = 55;  // what verbs leaves of its connect data for us: the smallest of all fabrics
+constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect data (55, padded: a length byte is needed): the smallest of all fabrics
 
 enum class KeyKind { none, offset, virtual_address };
 

@@ -59,7 +59,7 @@ class Slots {
 
   uint32_t open() const { return open_; }
   template <class Function>
-  void for_each(Function function) {
+  void for_each(Function function) const {
     for (uint32_t slot = 0; slot < used_; ++slot) {
       if (at(slot)->item.id.load(std::memory_order_relaxed) != 0) function(at(slot)->item);
     }

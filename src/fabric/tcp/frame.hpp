@@ -1,7 +1,7 @@
 // What stands on the wire of the tcp fabric, and nothing else: the frame prefix and the greeting.
 //
 //   frame:    | prefix 8 | header 1..512 | payload 0..max |      prefix = header bytes (low 16 bits), payload bytes (high 48 bits)
-//   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..55 |   once from the connecting side, once back when accepted
+//   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..54 |   once from the connecting side, once back when accepted
 //
 // All little endian. A peer of another byte order does not find its magic and is refused.
 #pragma once

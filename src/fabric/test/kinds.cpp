@@ -1,5 +1,6 @@
 #include "fabric/hooks/hooks.hpp"
 #include "fabric/loop/loop.hpp"
+#include "fabric/ofi/ofi.hpp"
 #include "fabric/test/side.hpp"
 
 namespace skerry::fabric::test {
@@ -19,6 +20,16 @@ std::vector<Kind> kinds() {
   loop("loop", {});
   loop("loop_without_rma", without_rma);
   for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
+  // Each provider of libfabric that has something here: tcp wherever the library is, verbs where there is an adapter.
+  for (std::string provider : {"tcp", "verbs"}) {
+    std::unique_ptr<Fabric> probe;
+    Options options;
+    options.loopback_only = true;
+    if (!make_ofi_fabric(options, provider, &probe).ok()) continue;
+    all.push_back({"ofi_" + provider, [provider] {
+                     return [provider](const Options& given, std::unique_ptr<Fabric>* fabric) { return make_ofi_fabric(given, provider, fabric); };
+                   }});
+  }
   // All hooks that keep the contract, around each other.
   all.push_back({"hooked_tcp", [] {
                    return [](const Options& options, std::unique_ptr<Fabric>* fabric) {
