@@ -127,32 +127,9 @@ class Client {
     close(fd);
   }
 
-  void stream() {
-    double best = 0;
-    for (const Settings& s : settings_) best = std::max(best, stream_with(s, 1));
-    bench::report("stream", best, "GB/s");
-  }
-  void stream_window() {
-    double best = 0;
-    for (const Settings& s : settings_) best = std::max(best, stream_with(s, 2));
-    bench::report("stream_window", best, "GB/s");
-  }
-
-  void stream_back() {
-    double best = 0;
-    std::vector<char> block(block_bytes);
-    for (const Settings& s : settings_) {
-      const int fd = open('g', s.chunk_bytes, s.buffer_bytes);
-      uint64_t word = 0;
-      const double ns = bench::median_of_singles_ns([&] {
-        bench::send_all(fd, &word, sizeof word);
-        receive_block(fd, block.data(), s.chunk_bytes);
-      }, 25);
-      best = std::max(best, block_bytes / ns);
-      close(fd);
-    }
-    bench::report("stream_back", best, "GB/s");
-  }
+  void stream() { with_best_settings("stream", [this](const Settings& s, double ms) { return stream_with(s, 1, ms); }); }
+  void stream_window() { with_best_settings("stream_window", [this](const Settings& s, double ms) { return stream_with(s, 2, ms); }); }
+  void stream_back() { with_best_settings("stream_back", [this](const Settings& s, double ms) { return stream_back_with(s, ms); }); }
 
   void frames(const char* row, uint32_t header_bytes) {
     const uint32_t frame_bytes = header_bytes + payload_bytes;
@@ -236,7 +213,34 @@ class Client {
   };
   static constexpr Settings settings_[] = {{0, 0}, {256 << 10, 0}, {1 << 20, 0}, {0, 4 << 20}, {1 << 20, 4 << 20}};
 
-  double stream_with(const Settings& s, int window) {
+  // Tries all settings, then measures the best one anew: the best of several noisy figures would flatter the limit.
+  template <typename Measure>
+  void with_best_settings(const char* row, Measure&& measure) {
+    Settings best = settings_[0];
+    double most = 0;
+    for (const Settings& s : settings_) {
+      const double found = measure(s, 20);
+      if (found > most) {
+        most = found;
+        best = s;
+      }
+    }
+    bench::report(row, measure(best, 100), "GB/s");
+  }
+
+  double stream_back_with(const Settings& s, double total_ms) {
+    const int fd = open('g', s.chunk_bytes, s.buffer_bytes);
+    std::vector<char> block(block_bytes);
+    uint64_t word = 0;
+    const double ns = bench::median_of_singles_ns([&] {
+      bench::send_all(fd, &word, sizeof word);
+      receive_block(fd, block.data(), s.chunk_bytes);
+    }, total_ms);
+    close(fd);
+    return block_bytes / ns;
+  }
+
+  double stream_with(const Settings& s, int window, double total_ms) {
     const int fd = open('s', s.chunk_bytes, s.buffer_bytes);
     std::vector<char> block(block_bytes, 1);
     uint64_t word = 0;
@@ -244,7 +248,7 @@ class Client {
     const double ns = bench::median_of_singles_ns([&] {
       bench::send_all(fd, block.data(), block_bytes);
       bench::receive_all(fd, &word, sizeof word);
-    }, 25);
+    }, total_ms);
     close(fd);
     return block_bytes / ns;
   }
