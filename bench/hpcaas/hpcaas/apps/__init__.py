@@ -14,9 +14,13 @@ from .base import App
 def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
     from .gromacs import Gromacs
     from .montecarlo_app import MonteCarlo
+    from .mpas import Mpas
+    from .namd import Namd
     from .openfoam import OpenFoam
+    from .openradioss import OpenRadioss
+    from .skerry_dft import SkerryDft
 
-    apps: list[App] = [MonteCarlo(), OpenFoam(), Gromacs()]
+    apps: list[App] = [MonteCarlo(), Namd(), OpenRadioss(), OpenFoam(), Mpas(), Gromacs(), SkerryDft()]
     apps += [point.load()() for point in entry_points(group="hpcaas.apps")]
     for path in (site or {}).get("plugins", []):
         apps += _from_file(Path(path))
