@@ -41,6 +41,7 @@ def _machine(tools: Tools, name: Optional[str] = None) -> dict[str, Any]:
     profile = describe(name or tools.site.get("machine"))
     profile["nodes_available"] = int(tools.site.get("nodes_available", 1))
     profile["filesystems"] = list(tools.site.get("filesystems", []))
+    profile["interconnects"] = sorted({*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})})
     if "price" in tools.site:
         profile["price"] = tools.site["price"]
     return profile
@@ -211,7 +212,7 @@ def measure(
     for sample in results.samples:
         if not sample.ok:
             console.print(f"  {sample.configuration.app} {sample.configuration.label()}: {sample.status.value}: {sample.diagnosis}" +
-                          (f" (log '{sample.log}')" if sample.log else ""), markup=False)
+                          (f" (log '{directory / sample.log}')" if sample.log else ""), markup=False)
 
 
 RESULTS = typer.Argument(..., help="results.json files; several are merged; `paper` is the paper's own data")

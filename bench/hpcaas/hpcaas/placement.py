@@ -47,7 +47,7 @@ def nodes_of_ranks(ranks: int, nodes: int, per_node: int, policy: str) -> list[i
     return result
 
 
-def _units(topology: Topology, binding: str, smt: str) -> dict[int, list[list[int]]]:
+def _units(topology: Topology, binding: str, smt: Optional[str]) -> dict[int, list[list[int]]]:
     """Per socket, the units that threads are dealt to: cores (as lists of their hardware threads) or single hardware threads."""
     units: dict[int, list[list[int]]] = {}
     for socket in topology.sockets:
@@ -84,8 +84,9 @@ def _sockets_of_local_ranks(count: int, capacity: dict[int, int], policy: str) -
 
 
 def place(topology: Topology, *, nodes: int, ranks: int, per_node: int, threads: int, binding: str, distribution: str = DEFAULT_DISTRIBUTION,
-          smt: str = "off", mpi: Optional[str] = None) -> Optional[list[Place]]:
-    """Places of all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
+          smt: Optional[str] = None, mpi: Optional[str] = None) -> Optional[list[Place]]:
+    """smt: off leaves second hardware threads unused, on deals threads to them, None (nothing asked) deals threads to cores and
+    lets them float between the core's hardware threads. Places of all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
     if binding not in BINDINGS:
         raise BadInput(f"binding '{binding}' is not known", f"use one of {', '.join(BINDINGS)}")
     if distribution not in DISTRIBUTIONS:

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
-from .apps.base import App
+from .apps.base import App, Installation
 from .axes import AXES
 from .errors import BadInput, Missing
 from .machine import Topology
@@ -72,13 +72,19 @@ def parse_split(text: str) -> tuple[int, int]:
     return ranks, threads
 
 
-def _candidates(app: App, choice: Choice, machine: dict[str, Any], left: list[LeftOut]) -> dict[str, list[Any]]:
+def _candidates(app: App, choice: Choice, machine: dict[str, Any], installed: list[Installation], left: list[LeftOut]) -> dict[str, list[Any]]:
     """Values per axis for one application, with those that do not apply taken out."""
     values: dict[str, list[Any]] = {}
     defaults = app.defaults()
+    carried = {axis for i in installed for axis in i.axes}
     for axis in (*FIELDS, "split"):
         asked = choice.values.get(axis)
         why = app.applies(axis)
+        if axis == "installation":
+            values[axis] = _installations(app, choice, installed, left)
+            continue
+        if asked and why is not None and axis in carried:
+            asked = None  # selects installations, see below
         if asked and why is not None:
             # One value for all applications is a setting, not a comparison: nothing is lost where it does not apply.
             if len(asked) > 1:
@@ -93,6 +99,24 @@ def _candidates(app: App, choice: Choice, machine: dict[str, Any], left: list[Le
     if values["split"] == [None]:
         values["split"] = ["1x1"]
     return values
+
+
+def _installations(app: App, choice: Choice, installed: list[Installation], left: list[LeftOut]) -> list[Optional[str]]:
+    """Names of the installations to run. Axes that an application cannot be built for reach it through installations: asking for
+    compilers or targets selects those that stand for them."""
+    named = choice.values.get("installation")
+    chosen = [i for i in installed if named is None or named == ["all"] or i.name in named]
+    selecting = [axis for axis in FIELDS if choice.values.get(axis) and axis != "installation" and app.applies(axis) is not None and any(axis in i.axes for i in installed)]
+    for axis in selecting:
+        asked = [str(v) for v in choice.values[axis]]
+        none_has = [v for v in asked if not any(i.axes.get(axis) == v for i in installed)]
+        if none_has:
+            left.append(LeftOut(f"{app.name}: {axis} {', '.join(none_has)}", "no installation stands for it; describe one in the site file"))
+        chosen = [i for i in chosen if i.axes.get(axis) in asked]
+    if named is None and not selecting:
+        chosen = chosen[:1]
+    # With one installation that says nothing of itself the axis says nothing either.
+    return [i.name if len(installed) > 1 or i.axes else None for i in chosen]
 
 
 def _combinations(values: dict[str, list[Any]], mode: str) -> Iterable[dict[str, Any]]:
@@ -151,7 +175,7 @@ def _indistinct_key(config: Configuration, topology: Topology) -> Optional[tuple
     if config.nodes > 1:
         return None
     places = place(topology, nodes=1, ranks=config.ranks, per_node=config.per_node, threads=config.threads, binding=config.binding or "none",
-                   distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt or "off", mpi=config.mpi)
+                   distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt, mpi=config.mpi)
     if places is None:
         return None
     same = config.model_dump(exclude={"binding", "distribution", "smt"})
@@ -179,12 +203,19 @@ def make_plan(choice: Choice, tools: Tools, machine: dict[str, Any], topology: T
         size = choice.sizes.get(name) or choice.sizes.get("") or next(iter(app.sizes))
         if size not in app.sizes:
             raise BadInput(f"{name} has no size '{size}'", f"use one of {', '.join(app.sizes)}")
-        values = _candidates(app, choice, machine, left)
+        values = _candidates(app, choice, machine, state.installations, left)
         seen: dict[tuple[Any, ...], Configuration] = {}
         keys: set[str] = set()
         reasons: dict[str, int] = {}
         for point in _combinations(values, choice.mode):
             config = _make(app, size, point)
+            stands_for = next((i.axes for i in state.installations if i.name == config.installation), {})
+            clash = stands_for.get("mpi") if config.mpi and stands_for.get("mpi") not in (None, config.mpi) else None
+            if clash:
+                words = f"installation '{config.installation}' is built for MPI '{clash}', not '{config.mpi}'"
+                reasons[words] = reasons.get(words, 0) + 1
+                continue
+            config = Configuration.model_validate({**config.model_dump(), **stands_for})
             if config.key() in keys:
                 continue
             keys.add(config.key())

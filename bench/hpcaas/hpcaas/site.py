@@ -10,7 +10,7 @@ import yaml
 from .errors import BadInput
 
 KNOWN = {"scheduler", "access", "nodes_available", "modules_system", "installations", "compilers", "mpis", "plugins", "filesystems", "price", "openfoam_source",
-         "machine", "skerry"}
+         "machine", "skerry", "axis_environment"}
 
 
 def load_site(path: Optional[Path]) -> dict[str, Any]:
@@ -27,4 +27,7 @@ def load_site(path: Optional[Path]) -> dict[str, Any]:
     unknown = sorted(set(content) - KNOWN)
     if unknown:
         raise BadInput(f"site file '{path}' has an unknown key '{unknown[0]}'", f"use {', '.join(sorted(KNOWN))}")
+    for key, kind in (("filesystems", dict), ("axis_environment", dict), ("installations", dict), ("compilers", list), ("mpis", list), ("plugins", list)):
+        if key in content and not isinstance(content[key], kind):
+            raise BadInput(f"site file '{path}': {key} is a {type(content[key]).__name__}, not a {'mapping' if kind is dict else 'list'}", "see docs/site.md")
     return content

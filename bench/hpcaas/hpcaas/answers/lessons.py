@@ -81,8 +81,20 @@ def _axis_lesson(axes: tuple[str, ...], need: str, largest: bool = True) -> Call
         top = max(found, key=lambda e: e.largest if largest else e.ratio.value)
         speaking = [e for e in found if _speaks(e)]
         text = f"{top.app}: {top.axis} '{top.value}' takes {top.ratio.value:.3g}x the time of '{top.best}' over {top.pairs} pair{'s' if top.pairs > 1 else ''}, up to {top.largest:.3g}x" + _bars(top)
-        return ("confirmed" if speaking else "contradicted"), text
+        return _verdict(bool(speaking), found, text)
     return judge
+
+
+# Contradicted means that an effect of this size can be excluded; a wide interval around 1 says nothing either way.
+EXCLUDED = 1.10
+
+
+def _verdict(speaks: bool, found: list[Effect], text: str) -> tuple[str, str]:
+    if speaks:
+        return "confirmed", text
+    if any(e.ratio.high is not None and max(e.ratio.high, e.ratio.value) > EXCLUDED for e in found):
+        return "untested", "the spread is too wide to tell: " + text
+    return "contradicted", text
 
 
 def _bars(e: Effect) -> str:
@@ -106,6 +118,8 @@ def _three(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
         if _speaks(e) and e.axis == "variant" and e.best == "plain":
             return "confirmed", f"{e.app}: the plain source beats '{e.value}' by {e.ratio.value:.3g}x on average" + _bars(e)
     top = max(found, key=lambda e: e.ratio.value)
+    if not _speaks(top):
+        return _verdict(False, found, f"{top.app}: {top.axis} '{top.value}' takes {top.ratio.value:.3g}x the time of '{top.best}'" + _bars(top))
     return "contradicted", f"{top.app}: here the wider or forced vectorisation wins: {top.axis} '{top.best}' against '{top.value}' {top.ratio.value:.3g}x" + _bars(top)
 
 
@@ -159,7 +173,8 @@ def _seven(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
             best_text += f"; {dist[0].app}: distribution '{dist[0].best}' is best, '{dist[-1].value}' costs up to {dist[-1].largest:.3g}x"
     if not tested:
         return "untested", "needs two bindings of one application"
-    return ("confirmed" if good and worst >= WORTH else "contradicted"), best_text + ("" if good else "; the default (none) is not measurably worse here")
+    verdict, best_text = _verdict(good and worst >= WORTH, [e for some in _per_app(all_groups) for e in effects(some, "binding")], best_text)
+    return verdict, best_text + ("" if good else "; the default (none) is not measurably worse here")
 
 
 def _eight(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:

@@ -30,7 +30,7 @@ BATCH_S = 90.0
 class Options:
     budget_s: Optional[float] = None  # of measuring; builds and inputs are not counted
     precision: float = 0.03  # relative half width of the 95 % interval at which a configuration is done
-    time_limit_s: Optional[int] = None  # of one run; None: ten times the estimate, at least a minute
+    time_limit_s: Optional[int] = None  # of one run; None: ten times the estimate, at least two minutes
     seed: int = 1
     diagnose: bool = True
 
@@ -97,10 +97,10 @@ class Campaign:
         places = None
         if config.nodes == 1 and self.tools.apps[config.app].applies("binding") is None:
             places = place(self.topology, nodes=1, ranks=config.ranks, per_node=config.per_node, threads=config.threads, binding=config.binding or "none",
-                           distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt or "off", mpi=config.mpi)
+                           distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt, mpi=config.mpi)
         # Without an MPI launcher nobody binds the process itself; OpenMP binds its threads.
         expected = [sorted(p.cpus) for p in places] if places and config.mpi else None
-        limit = self.options.time_limit_s or int(max(60.0, 10.0 * planned.estimate_s))
+        limit = self.options.time_limit_s or int(max(120.0, 10.0 * planned.estimate_s))
         return resolve(config, self.tools, self.cache, self.directory / "records", repeat=repeat, campaign=self.directory.name, machine=self.machine["id"],
                        time_limit_s=limit, wide_cores=self.topology.threads_per_core > 1, stack=stack, expected=expected)
 
@@ -115,9 +115,9 @@ class Campaign:
     def run(self, plan: Plan, chooser: Optional[Callable[[dict[str, list[Sample]], float], Optional[Planned]]] = None) -> ResultSet:
         """Measures a plan. `chooser` is the budgeted search: it is asked for the next configuration until it answers None."""
         self._check_disk(plan)
-        append(self.journal, {"machine": self.machine})
-        self.resume()
         try:
+            append(self.journal, {"machine": self.machine})
+            self.resume()
             runnable = self._provide(plan)
             self._measuring_s = 0.0
             if chooser is not None:
@@ -163,12 +163,11 @@ class Campaign:
         stages = sorted((self.directory / "reframe").rglob("rfm_job.out"), key=lambda p: p.stat().st_mtime)
         for out in reversed(stages):
             script = out.with_name("rfm_job.sh")
-            batch_name = job_id.replace("-", "_")
-            if job_id in str(out) or batch_name in str(out) or (script.exists() and job_id in script.read_text(errors="replace")):
+            if script.exists() and job_id in script.read_text(errors="replace"):
                 target = self.directory / "records" / f"{job_id}.log"
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(out.read_text(errors="replace") + out.with_name("rfm_job.err").read_text(errors="replace"))
-                return str(target)
+                return f"records/{target.name}"
         return None
 
     def _wanted(self, planned: Planned, plan: Plan) -> bool:

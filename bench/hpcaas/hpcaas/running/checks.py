@@ -72,7 +72,8 @@ class BuildJob(rfm.RunOnlyRegressionTest, _Common):
         self.sourcesdir = None
         self.executable = "true"
         # A failing line ends the script there: the first error is the one that the log shows last.
-        self.prerun_cmds = ["set -e"] + job.commands
+        # The id in the script is how the log of a failure is found again.
+        self.prerun_cmds = [f": hpcaas job {job.id}", "set -e"] + job.commands
         self.postrun_cmds = ["echo hpcaas-done"]
 
     @sanity_function

@@ -43,6 +43,8 @@ class Job(BaseModel):
     machine: str = ""
     stack: str = ""  # `unlimited` for the diagnostic repetition of a crash
     expected: list[list[int]] = Field(default_factory=list)  # CPUs that each rank should be bound to; empty: only the launcher knows
+    plugins: list[str] = Field(default_factory=list)  # files that define the user's own applications: the reader may be in one
+    stage: str = ""  # directory on the file system of that axis; empty: beside the campaign
     static: dict[str, Any] = Field(default_factory=dict)  # provenance known before the run
 
 
@@ -130,6 +132,14 @@ def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, 
     else:
         built = launch(config, context.mpi, wide_cores=wide_cores)
         argv, launch_env, remarks = built.argv, built.env, built.remarks
+    # What only the site knows: which variables choose a fabric, which library path a scientific library.
+    for axis, by_value in tools.site.get("axis_environment", {}).items():
+        env.update({k: str(v) for k, v in by_value.get(getattr(config, axis, None), {}).items()})
+    stage = ""
+    if config.filesystem is not None:
+        stage = str(tools.site.get("filesystems", {}).get(config.filesystem, ""))
+        if not stage:
+            raise Missing(f"file system '{config.filesystem}' has no directory", "give `filesystems: {NAME: DIRECTORY}` in the site file")
     static["input_hash"] = short_hash([config.app, config.size, static.get("input"), app.size(config).options, recipe.args if prepare is None else ""])
     static["launch"] = " ".join(argv)
     static["environment"] = {k: v for k, v in sorted({**launch_env, **recipe.env}.items()) if "ROOT" not in k}
@@ -140,5 +150,6 @@ def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, 
               module_system=module_system, executable=recipe.executable, args=recipe.args, before=recipe.before, after=recipe.after,
               outputs=recipe.outputs, launcher=argv, nodes=config.nodes, ranks=1 if recipe.serial_launch else config.ranks, per_node=config.per_node,
               threads=config.threads * (config.ranks if recipe.serial_launch else 1), time_limit_s=time_limit_s, configuration=config, repeat=repeat,
-              campaign=campaign, machine=machine, stack=stack, expected=expected or [], static=static)
+              campaign=campaign, machine=machine, stack=stack, expected=expected or [], stage=stage, static=static,
+              plugins=[str(Path(p).resolve()) for p in tools.site.get("plugins", [])])
     return needs, run

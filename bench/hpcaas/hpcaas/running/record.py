@@ -137,7 +137,7 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
 
 def _status_of(sample: Sample, job: Job, code: int, stdout: str, stderr: str, stage: Path, stack: str) -> None:
     """Fills status, seconds, figure and diagnosis from the application's output and the launcher's exit code."""
-    app = registry(job.static.get("site"))[job.configuration.app]
+    app = registry({"plugins": job.plugins})[job.configuration.app]
     if "No space left on device" in stdout + stderr:
         sample.status, sample.diagnosis = Status.DISK_FULL, "the run wrote 'No space left on device'"
         return
@@ -182,8 +182,11 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     if (sample.load.steal_fraction or 0) > NOISY_FRACTION or (sample.load.other_fraction or 0) > NOISY_FRACTION:
         sample.flags.append("noisy: " + ", ".join(f"{v:.0%} {n}" for n, v in (("stolen", sample.load.steal_fraction), ("used by others", sample.load.other_fraction))
                                                   if (v or 0) > NOISY_FRACTION))
-    sample.log = str(directory / "output.txt")
+    # Relative to the campaign: results travel, directories do not.
+    sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}")
+    cache = str(directory.parents[2])
+    hashes = {path.removeprefix(cache + "/"): value for path, value in hashes.items()}
     provenance = {**job.static, "libraries": hashes, "fabric_and_mpi_mapped": mpi_seen(list(hashes)), "stack_limit_kib": sorted(stacks),
                   "kernel": node.get("begin", {}).get("kernel")}
     sample.provenance = short_hash(provenance)

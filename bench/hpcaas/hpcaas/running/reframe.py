@@ -50,9 +50,9 @@ def run_batch(jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Calla
     if not program.exists():
         raise Missing("the `reframe` command is not beside this Python", "pip install reframe-hpc")
     failures: dict[str, str] = {}
-    systems = list(dict.fromkeys(job.module_system for job in jobs))
-    for system in systems:
-        failures.update(_session([j for j in jobs if j.module_system == system], system, program, campaign, site, tick))
+    # A session has one module system and one place for stage directories.
+    for kind in dict.fromkeys((job.module_system, job.stage) for job in jobs):
+        failures.update(_session([j for j in jobs if (j.module_system, j.stage) == kind], kind[0], program, campaign, site, tick))
     return failures
 
 
@@ -62,7 +62,7 @@ def _session(jobs: list[Job], module_system: Optional[str], program: Path, campa
     batch.write_text(json.dumps({"journal": str(campaign / "journal.jsonl"), "jobs": [json.loads(j.model_dump_json()) for j in jobs]}))
     report.unlink(missing_ok=True)
     argv = [str(program), "-C", str(config), "-c", str(_CHECKS), "-r", "--exec-policy=serial", f"--prefix={campaign / 'reframe'}",
-            f"--report-file={report}", "--keep-stage-files", "--nocolor", "--timestamp=%FT%H%M%S"]
+            f"--report-file={report}", "--nocolor", *(["--stage", f"{jobs[0].stage}/hpcaas-stage"] if jobs[0].stage else []), "--timestamp=%FT%H%M%S"]
     with (campaign / "reframe.out").open("a") as output:
         # Its own session: a Ctrl-C of the terminal reaches only us, and we pass it on once, so that its clean-up is not cut.
         process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,

@@ -1,0 +1,154 @@
+"""Campaigns through the real ReFrame: what is recorded, and everything that goes wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpcaas.apps import registry
+from hpcaas.errors import Busy, NoSpace
+from hpcaas.model import Status
+from hpcaas.plan import Choice, make_plan
+from hpcaas.running import campaign as campaign_module
+from hpcaas.running.campaign import Campaign, Options
+from hpcaas.running.jobs import Tools
+from hpcaas.running.lock import MachineLock
+from hpcaas.running.record import append, read_journal
+
+PLUGIN = Path(__file__).with_name("toy_app.py")
+SITE = {"plugins": [str(PLUGIN)]}
+
+
+@pytest.fixture()
+def start(tmp_path, profile, topology, tools):
+    toys = Tools(SITE, registry(SITE), tools.compilers, tools.mpis)
+
+    def run(sizes, repeats=(1, 1), name="c", values=None, **options):
+        runs, left = [], []
+        for size in sizes:
+            plan = make_plan(Choice(["toy"], {"": size}, values or {}, repeats=repeats), toys, profile, topology)
+            runs += plan.runs
+            left += plan.left_out
+        plan.runs = runs
+        made = Campaign(tmp_path / name, toys, profile, topology, Options(**options))
+        return made.run(plan), made
+    return run
+
+
+def by_size(results):
+    return {s.configuration.size: s for s in results.samples}
+
+
+def test_everything_that_goes_wrong_is_a_result_and_the_others_go_on(start):
+    results, made = start(["badbuild", "badinput", "good", "wrong", "silent", "segv", "stack", "full", "input"])
+    found = by_size(results)
+    assert {size: s.status for size, s in found.items()} == {
+        "badbuild": Status.BUILD_FAILED, "badinput": Status.PREPARE_FAILED, "good": Status.OK, "wrong": Status.WRONG, "silent": Status.FAILED, "segv": Status.CRASHED,
+        "stack": Status.CRASHED, "full": Status.DISK_FULL, "input": Status.OK}
+    assert "no_such_file.c" in (made.directory / found["badbuild"].log).read_text()
+    assert "the mesh is missing" in (made.directory / found["badinput"].log).read_text()
+    assert found["wrong"].diagnosis == "answer 2 is not 1" and "no time" in found["silent"].diagnosis
+    assert (found["segv"].signal, found["stack"].signal) == (11, 11)
+    assert "not the stack limit" in found["segv"].diagnosis
+    assert "Confirmed: the same program ran with an unlimited stack" in found["stack"].diagnosis and "-fstack-arrays" in found["stack"].diagnosis
+    assert found["input"].seconds == 0.42  # the child input was made from its parent
+    good = found["good"]
+    assert good.placement[0].cpus == sorted(os.sched_getaffinity(0)) and good.load.load_before is not None and good.wall_seconds > 0
+    assert good.energy.joules is not None or "RAPL" in good.energy.reason
+    provenance = results.provenance[good.provenance]
+    assert {"suite_version", "app_version", "input_hash", "stack_limit_kib", "kernel", "launch", "environment"} <= set(provenance)
+    assert "time 0.25" in (made.directory / good.log).read_text()
+
+
+def test_a_hung_run_is_ended_at_its_time_limit(start):
+    results, _ = start(["hang", "good"], time_limit_s=3)
+    found = by_size(results)
+    assert found["hang"].status is Status.TIMEOUT and "3 s" in found["hang"].diagnosis
+    assert found["good"].status is Status.OK
+
+
+def test_the_same_campaign_continues_and_repeats_nothing(start):
+    first, made = start(["good"], repeats=(1, 1))
+    again, _ = start(["good"], repeats=(2, 2))
+    assert [s.repeat for s in again.samples] == [0, 1]
+    assert again.samples[0] == first.samples[0]
+
+
+def test_a_journal_line_that_was_cut_loses_only_itself(tmp_path):
+    append(tmp_path / "j", {"a": 1})
+    with (tmp_path / "j").open("a") as file:
+        file.write('{"sample": {"id": "ha')
+    assert read_journal(tmp_path / "j") == [{"a": 1}]
+
+
+def test_a_full_disk_is_refused_before_and_named_in_the_middle(start, monkeypatch):
+    monkeypatch.setattr(campaign_module.shutil, "disk_usage", lambda _: type("U", (), {"free": 50 * 2**20})())
+    with pytest.raises(NoSpace, match="50 MiB free"):
+        start(["good"])
+    monkeypatch.undo()
+    original = campaign_module.append
+    monkeypatch.setattr(campaign_module, "append", lambda path, entry: original(Path("/dev/full"), entry))
+    with pytest.raises(NoSpace, match="is full; all samples up to now are in the journal"):
+        start(["good"], name="d")
+
+
+def test_two_measurements_at_once_are_refused(tmp_path):
+    with MachineLock(tmp_path / "lock"):
+        with pytest.raises(Busy, match=f"process {os.getpid()}"):
+            with MachineLock(tmp_path / "lock"):
+                pass
+    with MachineLock(tmp_path / "lock"):
+        pass
+
+
+def test_ctrl_c_keeps_what_was_measured_and_ends_what_runs(tmp_path):
+    """The whole command: interrupted in a run that hangs, it exits with 130, keeps the sample before, and leaves no process."""
+    (tmp_path / "site.yaml").write_text(yaml.safe_dump(SITE))
+    common = [sys.executable, "-m", "hpcaas.cli", "measure", "--site", str(tmp_path / "site.yaml"), "--apps", "toy", "--out", str(tmp_path), "--campaign", "c", "--noise", "ignore",
+              "--repeats", "1-1"]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # a lock of its own
+    assert subprocess.run([*common, "--size", "good"], env=env, capture_output=True, timeout=120).returncode == 0
+    process = subprocess.Popen([*common, "--size", "hang", "--time-limit-s", "300"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("c/records/*/watch/rank.0")) or len(list(tmp_path.glob("c/records/*/watch/rank.0"))) < 2:
+        assert process.poll() is None and time.monotonic() < deadline, "the hanging run did not start"
+        time.sleep(0.05)  # waits for the condition above
+    pid = next(int(p.read_text().split()[2]) for p in tmp_path.glob("c/records/*/watch/rank.0") if (p.parent.parent / "fifo").exists())
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted; 1 samples are kept" in output, output
+    assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    kept = json.loads((tmp_path / "c/results.json").read_text())
+    assert [s["status"] for s in kept["samples"]] == ["ok"]
+
+
+@pytest.mark.slow
+def test_a_file_system_is_where_the_run_takes_place(start, tmp_path, profile, topology, tools, monkeypatch):
+    place = tmp_path / "fast"
+    place.mkdir()
+    site = {**SITE, "filesystems": {"fast": str(place), "slow": str(tmp_path)}}
+    toys = Tools(site, registry(site), tools.compilers, tools.mpis)
+    plan = make_plan(Choice(["toy"], {"": "good"}, {"filesystem": ["fast"]}, repeats=(1, 1)), toys, {**profile, "filesystems": ["fast", "slow"]}, topology)
+    results = Campaign(tmp_path / "c", toys, profile, topology, Options()).run(plan)
+    assert results.samples[0].status is Status.OK and (place / "hpcaas-stage").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_binding_and_mpi_are_read_back_from_the_processes(tmp_path, profile, topology, tools, mpi):
+    if mpi not in tools.mpis or len(topology.cores) < 2 or "gcc" not in tools.compilers:
+        pytest.skip("needs g++, two cores and this MPI")
+    plan = make_plan(Choice(["montecarlo"], {"": "tiny"}, {"mpi": [mpi], "binding": ["cores"], "split": ["2x1"], "optimisation": ["O3"]}, repeats=(1, 1)), tools, profile, topology)
+    results = Campaign(tmp_path / "c", tools, profile, topology, Options()).run(plan)
+    (sample,) = results.samples
+    assert sample.status is Status.OK, sample.diagnosis
+    assert sorted(p.cpus for p in sample.placement) == [[topology.of_core(c)[0]] for c in topology.cores[:2]]
+    assert not [f for f in sample.flags if f.startswith(("binding differs", "MPI differs"))]
+    provenance = results.provenance[sample.provenance]
+    assert mpi in provenance["fabric_and_mpi_mapped"] and any("libmpi" in path for path in provenance["libraries"])

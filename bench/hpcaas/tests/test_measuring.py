@@ -1,0 +1,106 @@
+"""The small parts of honest measurement: signals, noise, load, energy, flags."""
+
+import signal
+
+import pytest
+
+from hpcaas.model import Configuration, RankPlace, Sample, Status
+from hpcaas.power import parse_ipmi, parse_sacct, state
+from hpcaas.running import crash, noise
+from hpcaas.running.jobs import Job
+from hpcaas.running.record import _verify, cpu_seconds, load_record, mpi_seen, rapl_energy
+from hpcaas.site import load_site
+from hpcaas.errors import BadInput
+
+
+@pytest.mark.parametrize("code, text, number", [
+    (139, "", 11), (134, "", 6), (0, "exited on signal 11", None), (1, "", None),
+    (1, "mpirun noticed that process rank 0 with PID 0 on node n exited on signal 4 (Illegal instruction).", 4),
+    (139, "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)", 11),
+    (1, "srun: error: node1: task 3: Segmentation fault", 11), (255, "KILLED BY SIGNAL: 9 (Killed)", 9)])
+def test_signals_are_read_from_every_launcher(code, text, number):
+    assert crash.signal_of(code, text) == number
+
+
+def test_explanations_name_the_cause_and_what_to_try():
+    assert "-fstack-arrays" in crash.explain(11, "-Ofast -march=native", "8192") and "8 MiB" in crash.explain(11, "-Ofast", "8192")
+    assert "fstack" not in crash.explain(11, "-O2", "8192") and "ulimit" in crash.explain(11, "-O2", "8192")
+    assert "stack" not in crash.explain(11, "-Ofast", "unlimited")
+    assert "older target" in crash.explain(signal.SIGILL, "", "8192") and "memory" in crash.explain(signal.SIGKILL, "", "8192")
+
+
+def test_noise_is_judged_by_its_worst_sign():
+    assert noise.judge(0.01, 0.0, 0.1, 0.02).verdict == "quiet"
+    assert noise.judge(0.10, 0.0, 1.0, 0.02).verdict == "noisy"
+    assert noise.judge(0.10, 0.2, 1.0, 0.02).verdict == "very noisy"
+    assert len(noise.judge(0.10, 0.2, 1.0, 0.6).reasons) == 3
+
+
+def test_the_noise_check_runs_here_and_gives_the_affinity_back():
+    import os
+    before = os.sched_getaffinity(0)
+    found = noise.check(listen_s=0.05, pieces=20)
+    assert found.verdict in ("quiet", "noisy", "very noisy") and os.sched_getaffinity(0) == before
+
+
+def test_cpu_time_of_a_run_is_the_difference_of_two_times():
+    assert cpu_seconds("0m0.010s 0m0.002s\n0m1.000s 0m0.500s\n", "0m0.010s 0m0.002s\n1m2.000s 0m1.500s\n") == pytest.approx(62.0)
+    assert cpu_seconds("", "") is None
+
+
+def node(busy_s, steal_s, idle_s):
+    begin = dict(stat=[0] * 8, load1=0.5, mhz=2000.0, clock_tick=100, rapl={})
+    end = dict(stat=[int(busy_s * 100), 0, 0, int(idle_s * 100), 0, 0, 0, int(steal_s * 100)], load1=0.9, mhz=2100.0, clock_tick=100, rapl={})
+    return {"begin": begin, "end": end}
+
+
+def test_load_separates_the_run_from_others_and_from_the_hypervisor():
+    load = load_record(node(busy_s=6.0, steal_s=1.0, idle_s=3.0), own_cpu_s=4.0)
+    assert load.steal_fraction == pytest.approx(0.1) and load.other_fraction == pytest.approx(0.2)
+    assert (load.load_before, load.load_after, load.frequency_mhz_after) == (0.5, 0.9, 2100.0)
+    assert load_record({}, 1.0).other_fraction is None
+
+
+def test_energy_counters_wrap_around():
+    counters = {"begin": {"rapl": {"d": [900, 1000]}}, "end": {"rapl": {"d": [100, 1000]}}}
+    assert rapl_energy(counters).joules == pytest.approx(200e-6)
+    assert "no readable RAPL" in rapl_energy({}).reason
+
+
+def test_power_sources_say_why_they_are_silent():
+    assert set(state()) == {"rapl", "ipmi", "slurm"} and all(state().values())
+    assert parse_ipmi("    Instantaneous power reading:                   220 Watts\n") == 220.0
+    assert parse_ipmi("no") is None
+    assert parse_sacct("12345\n12300\n").joules == 12345
+    assert parse_sacct("18446744073709551614\n").joules is None and parse_sacct("0\n").reason
+
+
+def job(**static):
+    return Job(id="x-0", kind="run", configuration=Configuration(app="a", size="s", ranks=2, framework=static.pop("framework", None)), expected=[[0], [1]], static=static)
+
+
+def flags_of(placement, libraries, **static):
+    sample = Sample(id="x", campaign="c", configuration=Configuration(app="a", size="s"), machine="m", repeat=0, status=Status.OK,
+                    placement=[RankPlace(rank=r, host="h", cpus=c) for r, c in enumerate(placement)])
+    _verify(job(**static), sample, libraries)
+    return sample.flags
+
+
+def test_what_was_asked_for_is_compared_with_what_was_in_force():
+    assert flags_of([[0], [1]], ["/usr/lib/libmpi.so.40"], mpi="openmpi 4.1.4") == []
+    assert "binding differs: rank 1" in flags_of([[0], [0, 1]], [], mpi="none")[0]
+    assert "MPI differs" in flags_of([[0], [1]], ["/usr/lib/libmpich.so.12"], mpi="openmpi 4.1.4")[0]
+    assert "framework differs" in flags_of([[0], [1]], ["/usr/lib/libmpi.so.40"], mpi="openmpi 4.1.4", framework="ucx")[0]
+
+
+def test_mapped_libraries_name_mpi_and_fabric():
+    assert mpi_seen(["/usr/lib/libmpi.so.40", "/usr/lib/libucp.so.0"]) == ["openmpi", "ucx"]
+    assert mpi_seen(["/opt/intel/mpi/lib/libmpi.so.12", "/opt/intel/libfabric.so.1"]) == ["intelmpi", "ofi"]
+
+
+@pytest.mark.parametrize("text, words", [("[1, 2]", "not a mapping"), ("x: [", "not YAML"), ("colour: red", "unknown key 'colour'"), ("filesystems: [a]", "not a mapping"),
+                                         ("plugins: a.py", "not a list")])
+def test_site_files_that_cannot_be_meant(tmp_path, text, words):
+    (tmp_path / "site.yaml").write_text(text)
+    with pytest.raises(BadInput, match=words):
+        load_site(tmp_path / "site.yaml")

@@ -1,0 +1,162 @@
+"""Prices and costs: the formula, the schema, the importers, and everything that is refused."""
+
+import json
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given, strategies as st
+
+from hpcaas import money
+from hpcaas.errors import BadInput
+from hpcaas.prices import Defaults, PriceRow, find_row, import_prices, load_catalogue, mismatch, rows_from, to_yaml
+
+ROW = dict(provider="p", shape="s", region="r", cores=64, vcpus=128, memory_gib=512, price=3.2, unit="hour", currency="USD", term="on-demand", date="2024-05-01",
+           source="price page")
+
+
+def row(**changes):
+    return PriceRow.model_validate({k: v for k, v in {**ROW, **changes}.items() if v is not None})
+
+
+@given(st.floats(0.001, 1e6), st.integers(1, 64))
+def test_cost_is_time_times_nodes_times_price(seconds, nodes):
+    c = money.cost(seconds, nodes, row(), exact=True)
+    assert c.amount == pytest.approx(seconds / 3600 * nodes * 3.2)
+
+
+@given(st.floats(0.001, 1e6), st.sampled_from([1.0, 60.0, 3600.0]), st.sampled_from([0.0, 60.0]))
+def test_bills_round_up_by_less_than_one_step(seconds, step, least):
+    billed = money.billed_seconds(seconds, step, least)
+    assert billed >= seconds * (1 - 1e-9) and billed >= least
+    assert billed < max(seconds + step, least + step)
+
+
+def test_an_exact_number_of_steps_is_not_rounded_up():
+    assert money.billed_seconds(0.1 * 3 * 10, 0.1) == pytest.approx(3.0)
+    assert money.billed_seconds(7200, 3600) == 7200
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20))
+def test_performance_per_dollar_is_one_for_the_cheapest_and_falls_with_cost(costs):
+    values = money.performance_per_dollar(costs)
+    assert max(values) == 1.0
+    order = sorted(range(len(costs)), key=lambda i: costs[i])
+    assert all(values[a] >= values[b] for a, b in zip(order, order[1:]))
+    assert all(v * c == pytest.approx(min(costs)) for v, c in zip(values, costs))
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e4), st.floats(0.01, 1e3)), min_size=1, max_size=20), st.floats(1, 1e4))
+def test_the_cheapest_by_a_deadline_meets_it_and_nothing_cheaper_does(points, deadline):
+    found = money.cheapest_by(deadline, points)
+    fast = [p for p in points if p[0] <= deadline]
+    assert (found is None) == (not fast)
+    if found:
+        assert found.seconds <= deadline and found.amount == min(p[1] for p in fast)
+
+
+def test_per_core_scaling_is_labelled():
+    c = money.estimated_cost(3600, 2, row(), 96)
+    assert c.amount == pytest.approx(2 * 3.2 / 64 * 96) and "estimate" in c.estimate and "64 to 96" in c.estimate
+
+
+def test_energy_becomes_runs_per_kilowatt_hour_or_nothing():
+    assert money.performance_per_watt(10, 3.6e6) == 1.0
+    assert money.performance_per_watt(10, None) is None
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"date": None}, "undated price is refused"), ({"date": ""}, "undated price is refused"), ({"unit": "hourly"}, "write 'hour'"), ({"unit": "fortnight"}, "unit"),
+    ({"unit": "month"}, "hours_per_month"), ({"hours_per_month": 730}, "unit says hour"), ({"price": -1}, "price"), ({"price": "cheap"}, "price"),
+    ({"price": 3047.42}, "is the unit right"), ({"unit": "second"}, "is the unit right"), ({"vcpus": 32}, "fewer than"), ({"currency": "dollars"}, "currency"),
+    ({"source": None}, "source"), ({"surprise": 1}, "surprise"), ({"date": str(date.today() + timedelta(days=2))}, "future"), ({"term": "forever"}, "term"),
+])
+def test_rows_that_cannot_be_meant_are_refused_with_the_reason(changes, words):
+    with pytest.raises(BadInput) as error:
+        rows_from({"prices": [{k: v for k, v in {**ROW, **changes}.items() if v is not None}]}, "test.yaml")
+    assert words in str(error.value) and "price 1 (p/s)" in str(error.value)
+
+
+def test_the_sample_catalogue_is_dated_and_sourced():
+    rows = load_catalogue()
+    assert len(rows) >= 4 and all(r.date and len(r.source) > 10 for r in rows)
+    assert find_row(rows, "oci/BM.Standard3.64").per_hour / 64 == pytest.approx(0.0640, abs=1e-4)
+    with pytest.raises(BadInput, match="it has"):
+        find_row(rows, "oci/BM.Nothing")
+
+
+def test_a_row_that_is_not_this_machine_is_noticed():
+    machine = {"id": "m", "cores": 2, "threads_per_core": 1, "memory_gib": 23.5}
+    assert "64 cores" in mismatch(row(), machine)
+    assert mismatch(row(cores=1, vcpus=2, memory_gib=24, price=0.05), machine) is None
+    assert "GiB" in mismatch(row(cores=2, vcpus=2, memory_gib=256, price=0.05), machine)
+
+
+def test_files_that_are_no_catalogue(tmp_path):
+    for name, text, words in (("a.yaml", "x: [", "not YAML"), ("b.yaml", "prices: 3", "no list")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BadInput, match=words):
+            load_catalogue(tmp_path / name)
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_catalogue(tmp_path / "absent.yaml")
+
+
+GIVEN = Defaults(date=date(2026, 11, 1), source="provider's public list")
+
+
+def imported(tmp_path, kind, text, **options):
+    path = tmp_path / "list"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    return import_prices(kind, path, GIVEN, **options)
+
+
+def test_aws(tmp_path):
+    offer = {"publicationDate": "2026-10-05T00:00:00Z", "products": {
+        "A": {"productFamily": "Compute Instance", "attributes": {"instanceType": "c6a.48xlarge", "vcpu": "192", "memory": "384 GiB", "operatingSystem": "Linux",
+              "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used", "regionCode": "us-east-1", "physicalProcessor": "AMD EPYC 7R13"}},
+        "B": {"productFamily": "Compute Instance", "attributes": {"instanceType": "c6a.48xlarge", "vcpu": "192", "memory": "384 GiB", "operatingSystem": "Windows", "tenancy": "Shared"}}},
+        "terms": {"OnDemand": {"A": {"A.1": {"priceDimensions": {"d": {"unit": "Hrs", "pricePerUnit": {"USD": "7.3440000000"}}}}}}}}
+    (r,) = imported(tmp_path, "aws", offer)
+    assert (r.name, r.cores, r.vcpus, r.per_hour, str(r.date)) == ("aws/c6a.48xlarge", 96, 192, 7.344, "2026-10-05")
+
+
+def test_azure(tmp_path):
+    item = {"serviceName": "Virtual Machines", "type": "Consumption", "productName": "HBv3", "skuName": "HB120rs v3", "armSkuName": "Standard_HB120rs_v3",
+            "armRegionName": "eastus", "unitOfMeasure": "1 Hour", "retailPrice": 3.6, "currencyCode": "USD"}
+    listing = {"Items": [item, {**item, "productName": "HBv3 Windows"}, {**item, "skuName": "HB120rs v3 Spot", "retailPrice": 0.36}]}
+    rows = imported(tmp_path, "azure", listing, shapes={"Standard_HB120rs_v3": (120, 120, 448.0)})
+    assert [(r.term.value, r.per_hour) for r in rows] == [("on-demand", 3.6), ("spot", 0.36)]
+    with pytest.raises(BadInput, match="no row"):
+        imported(tmp_path, "azure", listing)
+
+
+def test_oci(tmp_path):
+    def item(name, metric, value):
+        return {"displayName": name, "metricName": metric, "currencyCodeLocalizations": [{"currencyCode": "USD", "prices": [{"model": "PAY_AS_YOU_GO", "value": value}]}]}
+    listing = {"items": [item("Compute - Standard - E4 - OCPU", "OCPU Per Hour", 0.025), item("Compute - Standard - E4 - Memory", "Gigabyte Per Hour", 0.0015)]}
+    (r,) = imported(tmp_path, "oci", listing, shapes={"Compute - Standard - E4=VM.Standard.E4.Flex": (64, 128, 512.0)})
+    assert r.per_hour == pytest.approx(64 * 0.025 + 512 * 0.0015)
+
+
+def test_gcp(tmp_path):
+    def sku(description, nanos):
+        return {"description": description, "category": {"usageType": "OnDemand"}, "serviceRegions": ["us-central1"],
+                "pricingInfo": [{"pricingExpression": {"tieredRates": [{"unitPrice": {"units": "0", "nanos": nanos}}]}}]}
+    listing = {"skus": [sku("C2D AMD Instance Core running in Americas", 29563000), sku("C2D AMD Instance Ram running in Americas", 3959000)]}
+    (r,) = imported(tmp_path, "gcp", listing, shapes={"C2D AMD=c2d-standard-112": (56, 112, 448.0)})
+    assert r.per_hour == pytest.approx(112 * 0.029563 + 448 * 0.003959)
+
+
+def test_skypilot(tmp_path):
+    text = ("InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+            "VM.Standard.E4.Flex$_2_8,,,2,8,,0.037,0.0185,eu-frankfurt-1,AD-1\nBM.GPU.A10.4,A10,4,128,1024,{},8,,eu-frankfurt-1,AD-1\n")
+    rows = imported(tmp_path, "skypilot", text, provider="oci")
+    assert [(r.term.value, r.per_hour, r.cores) for r in rows] == [("on-demand", 0.037, 1), ("spot", 0.0185, 1)]
+    assert rows_from(__import__("yaml").safe_load(to_yaml(rows)), "again") == rows
+
+
+def test_lists_of_the_wrong_kind_are_refused(tmp_path):
+    for kind in ("aws", "azure", "gcp"):
+        with pytest.raises(BadInput):
+            imported(tmp_path, kind, "not json at all")
+    with pytest.raises(BadInput, match="no importer"):
+        imported(tmp_path, "ibm", "{}")

@@ -1,0 +1,159 @@
+"""Adapters read what their applications print: recorded output, and the same output damaged in the ways that matter."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hpcaas.apps import registry
+from hpcaas.apps.base import Context, Installation, Unreadable, installations_from_site
+from hpcaas.apps.openfoam import split_in_three
+from hpcaas.apps.openradioss_deck import engine, starter, tube
+from hpcaas.errors import BadInput, Missing
+from hpcaas.model import Configuration
+from hpcaas.toolchain import Mpi
+
+RECORDED = Path(__file__).parent / "recorded"
+APPS = registry()
+
+
+def config(app, **more):
+    return Configuration(app=app, size="tiny", **more)
+
+
+def test_openfoam(tmp_path):
+    app, text = APPS["openfoam"], (RECORDED / "openfoam/stdout").read_text()
+    reading = app.read(text, RECORDED / "openfoam", config("openfoam", ranks=2))
+    assert reading.wrong == "" and reading.seconds == pytest.approx(4.55454) and reading.figure.value == pytest.approx(4.55454 / 20)
+    assert reading.extra["cells"] == 32668 < 60000 and reading.figure.better == "lower"
+    with pytest.raises(Unreadable, match="iteration 12 of 20"):
+        app.read(text[: text.index("Time = 13")], RECORDED / "openfoam", config("openfoam", ranks=2))
+    assert "not finite" in app.read(text.replace("Solving for Ux, Initial residual = ", "Solving for Ux, Initial residual = nan, was ", 1), RECORDED / "openfoam", config("openfoam")).wrong
+    # Without the profile only whole seconds are left, which are refused for a short run.
+    with pytest.raises(Unreadable, match="whole seconds"):
+        app.read(text, tmp_path, config("openfoam", ranks=2))
+
+
+@pytest.mark.parametrize("ranks, parts", [(1, (1, 1, 1)), (2, (2, 1, 1)), (6, (3, 2, 1)), (8, (2, 2, 2)), (128, (8, 4, 4)), (7, (7, 1, 1))])
+def test_openfoam_cuts_the_domain_into_equal_boxes(ranks, parts):
+    assert split_in_three(ranks) == parts
+
+
+def test_openfoam_for_another_mpi_needs_its_source(tmp_path):
+    app = APPS["openfoam"]
+    debian = Installation("debian", Path("/usr/bin"), options={"project": "/usr/share/openfoam"})
+    mpich = Mpi("mpich", "mpich", "4.0.2", "mpirun.mpich", "mpicxx.mpich", ("ucx",))
+    openmpi = Mpi("openmpi", "openmpi", "4.1.4", "mpirun", "mpicxx", ())
+    assert app.build(config("openfoam"), Context(None, openmpi, debian, {})) is None
+    with pytest.raises(Missing, match="apt-get source openfoam"):
+        app.build(config("openfoam"), Context(None, mpich, debian, {}))
+    root = tmp_path / "openfoam-OpenFOAM-v1912.200626"
+    (root / "src/Pstream/mpi").mkdir(parents=True)
+    for name in ("UOPwrite.C", "UIPread.C", "UPstream.C", "PstreamGlobals.C"):
+        (root / "src/Pstream/mpi" / name).write_text("//")
+    build = app.build(config("openfoam"), Context(None, mpich, debian, {"openfoam_source": str(root)}))
+    assert build.products == ["libPstream.so"] and "-DOPENFOAM=1912" in build.flags
+    run = app.run(config("openfoam", ranks=2), Context(None, mpich, debian, {}))
+    assert run.env["LD_LIBRARY_PATH"].startswith("$HPCAAS_BUILD")
+
+
+def test_gromacs(tmp_path):
+    app = APPS["gromacs"]
+    shutil.copy(RECORDED / "gromacs_run.log", tmp_path / "run.log")
+    reading = app.read("", tmp_path, config("gromacs", threads=2))
+    assert reading.wrong == "" and reading.figure.unit == "ns/day" and reading.figure.better == "higher"
+    assert 285 < reading.extra["temperature_k"] < 315 and reading.extra["simd"] == "SSE4.1"
+    assert "used 1 ranks x 2 threads" in app.read("", tmp_path, config("gromacs", ranks=2)).wrong
+    text = (tmp_path / "run.log").read_text()
+    (tmp_path / "run.log").write_text(text[: text.index("Performance:")])
+    with pytest.raises(Unreadable):
+        app.read("", tmp_path, config("gromacs", threads=2))
+
+
+def test_mpas(tmp_path):
+    app = APPS["mpas"]
+    text = (RECORDED / "mpas_log.atmosphere.0000.out").read_text()
+    (tmp_path / "log.atmosphere.0000.out").write_text(text)
+    reading = app.read("", tmp_path, config("mpas", ranks=2))
+    assert reading.wrong == "" and reading.seconds == pytest.approx(24.02778) and reading.figure.value == pytest.approx(2.402778)
+    assert reading.extra["max_u"] == pytest.approx(35.0789, abs=1e-3) and reading.extra["cells"] == 2562
+    (tmp_path / "log.atmosphere.0000.out").write_text(text.replace("35.0789081571112", "95.0789081571112"))
+    assert "not the jet's 35" in app.read("", tmp_path, config("mpas")).wrong
+    (tmp_path / "log.atmosphere.0000.out").write_text(text[: text.index("Finished running")])
+    with pytest.raises(Unreadable):
+        app.read("", tmp_path, config("mpas"))
+
+
+def test_namd():
+    app, text = APPS["namd"], (RECORDED / "namd/stdout").read_text()
+    reading = app.read(text, RECORDED, config("namd", threads=2))
+    assert reading.wrong == "" and reading.figure.value == pytest.approx((23.3 - 4.4) / 18) and reading.extra["total_0"] == -223539.1745
+    assert "step-0 TOTAL" in app.read(text.replace("-223539.1745", "-223000.0000"), RECORDED, config("namd")).wrong
+    assert "not finite" in app.read(text.replace("23230.0000", "nan"), RECORDED, config("namd")).wrong
+    with pytest.raises(Unreadable, match="step 10 of 20"):
+        app.read(text[: text.index("TIMING: 20")], RECORDED, config("namd"))
+
+
+def test_namd_reserves_a_thread_for_communication():
+    smp = Installation("smp", Path("/opt/namd2"), options={"smp": True})
+    mpi = Mpi("openmpi", "openmpi", "4", "mpirun", None)
+    assert APPS["namd"].run(config("namd", ranks=4, threads=24), Context(None, mpi, smp, {})).args[:2] == ["+ppn", "23"]
+
+
+def test_namd_and_its_inputs_are_never_fetched():
+    app = APPS["namd"]
+    assert "licence" in app.find({}).remedy or app.find({}).installations
+    with pytest.raises(Missing, match="unpack apoa1 from the NAMD site"):
+        app.prepare(config("namd"), Context(None, None, Installation("x", Path("/opt/namd2")), {}))
+
+
+def test_openradioss():
+    app = APPS["openradioss"]
+    reading = app.read("", RECORDED / "openradioss", config("openradioss"))
+    assert reading.wrong == "" and reading.seconds == 6.75 and reading.extra == {"cycles": 4401, "energy_error_percent": -0.4}
+    text = (RECORDED / "openradioss/crush_0001.out").read_text()
+    assert "energy error" in app.read(text.replace("-0.4%", "-40.0%"), Path("/nowhere"), config("openradioss")).wrong
+    with pytest.raises(Unreadable):
+        app.read(text.replace("NORMAL TERMINATION", "ERROR TERMINATION"), Path("/nowhere"), config("openradioss"))
+
+
+def test_the_crush_model_is_a_closed_tube():
+    nodes, shells = tube(8)
+    assert len(shells) == 1024 and len(nodes) == 32 * 33
+    uses = {}
+    for shell in shells:
+        assert len(set(shell)) == 4 and 1 <= min(shell) and max(shell) <= len(nodes)
+        for edge in zip(shell, shell[1:] + shell[:1]):
+            uses[frozenset(edge)] = uses.get(frozenset(edge), 0) + 1
+    assert sorted(set(uses.values())) == [1, 2] and sum(v == 1 for v in uses.values()) == 2 * 32  # open at both ends only
+    text = starter(8)
+    for keyword in ("/BEGIN", "/MAT/PLAS_JOHNS/1", "/RWALL/PLANE/1", "/INTER/TYPE7/1", "/INIVEL/TRA/1", "/END"):
+        assert keyword in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert engine(2.0).splitlines()[:2] == ["/RUN/crush/1/", f"{2.0:>20.10G}"]
+
+
+def test_sites_describe_installations_in_four_ways(tmp_path):
+    site = {"modules_system": "lmod", "installations": {"namd": [
+        {"name": "a", "path": str(tmp_path)}, {"name": "b", "modules": ["namd/3.0", "fftw"]}, {"name": "c", "spack": "namd@2.14 %gcc"}, {"name": "d", "easybuild": "NAMD-2.14-foss-2022a.eb"}]}}
+    found = {i.name: i for i in installations_from_site(site, "namd")}
+    assert found["a"].path == tmp_path and found["a"].module_system is None
+    assert (found["b"].modules, found["b"].module_system) == (("namd/3.0", "fftw"), "lmod")
+    assert (found["c"].modules, found["c"].module_system) == (("namd@2.14 %gcc",), "spack")
+    assert (found["d"].modules, found["d"].module_system) == (("NAMD/2.14-foss-2022a",), "lmod")
+
+
+@pytest.mark.parametrize("entry, words", [({"path": "/nowhere/at/all", "name": "x"}, "does not exist"), ({"name": "x"}, "exactly one"), ({"path": "/"}, "has no name"),
+                                          ({"name": "x", "path": "/", "spack": "y"}, "exactly one")])
+def test_bad_installations_are_refused(entry, words):
+    with pytest.raises(BadInput, match=words):
+        installations_from_site({"installations": {"namd": [entry]}}, "namd")
+
+
+@pytest.mark.parametrize("name", list(APPS))
+def test_every_adapter_says_what_it_must(name):
+    app = APPS[name]
+    assert all(getattr(app, field) for field in ("title", "vertical", "origin", "licence", "check", "figure", "sizes", "axes"))
+    assert all(size.what and (size.omits or size.name == "paper") for size in app.sizes.values())
+    state = app.find({})
+    assert state.installations or (state.missing and state.remedy)

@@ -1,0 +1,54 @@
+"""A plug-in application for the tests: does what its size says, including everything that goes wrong."""
+
+import re
+
+from hpcaas.apps.base import App, Build, Installation, Prepare, Reading, Run, Size, State, Unreadable
+from hpcaas.model import Figure
+
+# Recurses through more stack than 8 MiB and less than 64: what gfortran's -fstack-arrays does to large automatic arrays.
+STACK = r'''
+#include <stdio.h>
+#include <string.h>
+int main(void) { volatile char big[24 << 20]; memset((char*)big, 1, sizeof big); printf("time 0.5 %d\n", big[1 << 20]); return 0; }
+'''
+
+
+def size(name):
+    return Size(name, name, {}, 0.1, 10, 1, "toy")
+
+
+class Toy(App):
+    name = title = "toy"
+    vertical = origin = licence = check = figure = "toy"
+    sizes = {n: size(n) for n in ("good", "wrong", "silent", "hang", "segv", "stack", "full", "badbuild", "badinput", "input")}
+    axes = {"mpi": True, "binding": True, "split": True, "variant": True, "filesystem": True}
+
+    def find(self, site):
+        return State([Installation("here", version="1.0")])
+
+    def build(self, config, context):
+        if config.size == "badbuild":
+            return Build(["echo about to fail", "cc -o toy no_such_file.c"], ["toy"], flags="-O2")
+        if config.size == "stack":
+            return Build([f"cat > toy.c <<'EOF'\n{STACK}\nEOF", "cc -O0 -o toy toy.c"], ["toy"], flags="-Ofast")
+        return None
+
+    def prepare(self, config, context):
+        if config.size == "badinput":
+            return Prepare("bad", ["echo the mesh is missing >&2", "false"])
+        if config.size == "input":
+            return Prepare("child", ["cat \"$HPCAAS_PARENT\"/number > copy"], after=Prepare("parent", ["echo 42 > number"]))
+        return None
+
+    def run(self, config, context):
+        script = {"good": "echo time 0.25 1", "wrong": "echo time 0.25 2", "silent": "echo nothing to see", "hang": "read -r x < $HPCAAS_WATCH/../fifo",
+                  "segv": "kill -SEGV $$", "full": "echo 'write: No space left on device' >&2; exit 1", "input": 'echo time 0.$(cat "$HPCAAS_INPUT"/copy) 1'}.get(config.size, "true")
+        if config.size == "stack":
+            return Run("$HPCAAS_BUILD/toy")
+        return Run("/bin/bash", ["-c", "'" + script.replace("'", "'\\''") + "'"], before=["mkfifo $HPCAAS_WATCH/../fifo"] if config.size == "hang" else [])
+
+    def read(self, stdout, directory, config):
+        found = re.search(r"time ([\d.]+) (\d)", stdout)
+        if not found:
+            raise Unreadable("no time")
+        return Reading(float(found.group(1)), Figure(name="time", value=float(found.group(1)), unit="s", better="lower"), "" if found.group(2) == "1" else "answer 2 is not 1")
