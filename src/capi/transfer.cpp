@@ -120,6 +120,11 @@ int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, 
     if (handle != nullptr) *handle = 0;
     return SKERRY_OK;
   }
+  if (mode != Mode::blocking && of(segment)->remote_holds(rank, offset, bytes) &&
+      of(segment)->job().engine().join_batch({rank, of(segment)->id()}, offset, origin, bytes)) {
+    if (handle != nullptr) *handle = 0;
+    return SKERRY_OK;
+  }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), nullptr, mode, handle));
 }

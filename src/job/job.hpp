@@ -41,6 +41,12 @@ struct LocalCounters {
   std::atomic<uint64_t> operations{0};
   std::atomic<uint64_t> bytes{0};
   std::atomic<uint64_t> collectives{0};
+
+  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never an operation slowed.
+  void add(uint64_t moved) {
+    operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    bytes.store(bytes.load(std::memory_order_relaxed) + moved, std::memory_order_relaxed);
+  }
 };
 
 class Job {
@@ -72,7 +78,8 @@ class Job {
   std::string_view fabric_name() const { return fabric_name_; }
 
   // False in a forked child, where nothing of the job works.
-  bool is_alive() const { return *alive_ == 1; }
+  bool is_alive() const { return alive_->load(std::memory_order_relaxed) == 1; }
+  const std::atomic<uint32_t>* alive_flag() const { return alive_; }
   // The end of the job if it is ending, else ok.
   Status check_abort() const;
   // Marks the job as ending with this reason and tells the launcher. Does not return.

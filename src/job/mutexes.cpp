@@ -33,8 +33,9 @@ namespace {
 
 // At thread level multiple a mutex belongs to the thread that locked it; below, to the rank, whichever of its threads comes.
 lock::Holder holder_of(const Job& job) {
+  if (job.options().thread_level != ThreadLevel::multiple) return lock::make_holder(job.rank(), 1);
   static thread_local const uint32_t thread = static_cast<uint32_t>(gettid());
-  return lock::make_holder(job.rank(), job.options().thread_level == ThreadLevel::multiple ? thread : 1);
+  return lock::make_holder(job.rank(), thread);
 }
 
 }  // namespace
@@ -59,9 +60,9 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
 }
 
 Status Mutexes::lock(Rank rank, uint32_t index) {
-  lock::Mutex* mutex = nullptr;
-  SKERRY_TRY(find(rank, index, &mutex));
   const lock::Holder holder = holder_of(*job_);
+  lock::Mutex* mutex = here(rank, index);
+  if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
   lock::LockAnswer answer = lock::try_lock(*mutex, holder);
   if (answer == lock::LockAnswer::granted) [[likely]] return {};
@@ -110,9 +111,9 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
 }
 
 Status Mutexes::unlock(Rank rank, uint32_t index) {
-  lock::Mutex* mutex = nullptr;
-  SKERRY_TRY(find(rank, index, &mutex));
   const lock::Holder holder = holder_of(*job_);
+  lock::Mutex* mutex = here(rank, index);
+  if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().unlock({rank, segment_->id()}, index, holder);
   // Whoever gets the mutex next must see what we did to this node's memory; our stores are visible already, and nothing of ours to our own
   // node is ever under way.

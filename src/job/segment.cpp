@@ -72,6 +72,14 @@ void Segment::index_local(const Layout& layout) {
   }
 }
 
+// Freed: every look-up takes the slow path, which says so.
+void Segment::forget_local() {
+  freed_ = true;
+  dense_count_ = 0;
+  sparse_.clear();
+  recent_rank_ = no_rank;
+}
+
 const memory::Region* Segment::find_sparse(Rank rank) const {
   const auto found = std::lower_bound(sparse_.begin(), sparse_.end(), rank, [](const auto& entry, Rank r) { return entry.first < r; });
   return found != sparse_.end() && found->first == rank ? &found->second : nullptr;
@@ -80,6 +88,7 @@ const memory::Region* Segment::find_sparse(Rank rank) const {
 Status Segment::open(Group& group, SegmentId id, std::span<const Rank>, uint64_t bytes_each, Segment** segment) {
   auto made = std::make_unique<Segment>();
   made->job_ = &group.job();
+  made->alive_ = group.job().alive_flag();
   made->group_ = &group;
   made->id_ = id;
   made->uniform_bytes_ = bytes_each;
@@ -93,7 +102,7 @@ Status Segment::open(Group& group, SegmentId id, std::span<const Rank>, uint64_t
 }
 
 Status Segment::close() {
-  freed_ = true;
+  forget_local();
   return job_->node_memory().detach(id_);
 }
 
@@ -115,6 +124,7 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
 
   auto made = std::make_unique<Segment>();
   made->job_ = &job;
+  made->alive_ = job.alive_flag();
   made->group_ = &group;
   made->id_ = {static_cast<uint32_t>(group.lowest()), asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
   Layout layout;
@@ -149,7 +159,7 @@ Status Segment::free() {
   if (freed_) return error(Code::freed, "the segment was freed already");
   SKERRY_TRY(job_->engine().wait_implicit());
   SKERRY_TRY(group_->sync());
-  freed_ = true;
+  forget_local();
   table_ = nullptr;
   return job_->node_memory().detach(id_);
 }
@@ -165,6 +175,14 @@ uint64_t Segment::bytes_of(Rank rank) const {
 uint64_t Segment::address_of(Rank rank) const {
   const int32_t index = group_->index_of(rank);
   return index < 0 || table_ == nullptr ? 0 : table_[index].address;
+}
+
+// Answers false: the caller goes the long way this time.
+bool Segment::note_recent(Rank rank) const {
+  if (freed_ || table_ == nullptr || job_->options().thread_level == ThreadLevel::multiple || local(rank) != nullptr || group_->index_of(rank) < 0) return false;
+  recent_bytes_ = bytes_of(rank);
+  recent_rank_ = rank;
+  return false;
 }
 
 std::byte* Segment::own() const {
@@ -206,12 +224,7 @@ namespace {
 
 using operation::Side;
 
-void count_local(Job& job, uint64_t bytes) {
-  LocalCounters& counters = job.local_counters();
-  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never an operation slowed.
-  counters.operations.store(counters.operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  counters.bytes.store(counters.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
-}
+void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
 // Moves a packed stream between two cursors through a small buffer: sides of different forms on one node.
 template <class Step>

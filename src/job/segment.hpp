@@ -37,6 +37,13 @@ class Segment {
     if (at < dense_count_) [[likely]] return dense_[at].base != nullptr || dense_is_member_[at] ? &dense_[at] : nullptr;
     return dense_count_ == 0 ? find_sparse(rank) : nullptr;
   }
+  // The same for the fast paths: also null in a forked child, which then takes the slow path and its error.
+  const memory::Region* usable(Rank rank) const { return alive_->load(std::memory_order_relaxed) == 1 ? local(rank) : nullptr; }
+  // Is [offset, offset + bytes) inside the slice of a rank of another node? No error: false says only that the long way is to be taken.
+  bool remote_holds(Rank rank, uint64_t offset, uint64_t bytes) const {
+    if (rank != recent_rank_) return note_recent(rank);
+    return offset <= recent_bytes_ && bytes <= recent_bytes_ - offset;
+  }
   uint64_t bytes_of(Rank rank) const;    // 0 if not a member
   uint64_t address_of(Rank rank) const;  // in the rank's own address space
   std::byte* own() const;
@@ -76,15 +83,21 @@ class Segment {
   Status lay_out(Group& group, std::span<const uint64_t> bytes_by_index, Layout* layout) const;
   Status attach(const Layout& layout, std::span<const uint64_t> bytes_by_index);
   void index_local(const Layout& layout);
+  void forget_local();
   const memory::Region* find_sparse(Rank rank) const;
+  bool note_recent(Rank rank) const;
   Status local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify);
 
   Job* job_ = nullptr;
+  const std::atomic<uint32_t>* alive_ = nullptr;  // the job's
   Group* group_ = nullptr;
   SegmentId id_;
   bool freed_ = false;
   memory::LocalSegment local_;
   TableEntry* table_ = nullptr;  // in shared memory; null for a group's area
+  // The remote rank last asked for by remote_holds; the calling thread's own below thread level multiple, never written at multiple.
+  mutable Rank recent_rank_ = no_rank;
+  mutable uint64_t recent_bytes_ = 0;
   uint64_t uniform_bytes_ = 0;   // of a group's area
   Rank first_local_ = 0;
   uint32_t dense_count_ = 0;                 // ranks first_local_ ... that dense_ covers; 0: use sparse_

@@ -152,7 +152,11 @@ Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
   auto may_issue = [&] { return link.session.may_issue(copied_bytes) && (!rma_first || link.rma_outstanding == 0); };
   for (;;) {
     SKERRY_TRY(wait_open(lock, link));
-    if (may_issue()) return {};
+    if (may_issue()) {
+      if (!link.has_batch()) return {};
+      (void)send_batch(link);  // what was issued before goes before
+      continue;
+    }
     SKERRY_TRY(wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }, fabric::no_endpoint));
   }
 }
@@ -164,12 +168,18 @@ Status Engine::abort_status() const {
   return Status(Code::peer_dead, concat("the job is ending: ", static_cast<const char*>(header.abort_text)));
 }
 
+// Sends what was held back. Never waits: a batch for which there is no credit now stays corked.
 void Engine::flush_corked() {
-  for (Link* link : corked_) {
+  std::erase_if(corked_, [&](Link* link) {
+    if (link->has_batch() && link->failure.ok()) {
+      const bool sendable = link->machine.state() == connection::State::open && !link->blocked && link->session.may_issue(link->batch->bytes) &&
+                            link->rma_outstanding == 0;
+      if (!sendable || !send_batch(*link)) return false;
+    }
     link->corked = false;
     if (link->endpoint != fabric::no_endpoint) (void)fabric_->flush(link->endpoint);
-  }
-  corked_.clear();
+    return true;
+  });
 }
 
 // ---- the helper -------------------------------------------------------------------------------------------------------------------
@@ -309,6 +319,7 @@ Status Engine::fence(placement::ServerRef server) {
   const auto found = links_.find(link_key(server));
   if (found == links_.end()) return {};
   Link& link = *found->second;
+  if (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes));
   const uint64_t newest = link.session.issued();
   if (link.rma_outstanding > 0)
     SKERRY_TRY(wait_until(lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }, fabric::no_endpoint));
@@ -344,6 +355,7 @@ Status Engine::push_out() {
   flush_corked();
   for (auto& [key, link] : links_) {
     Link& l = *link;
+    if (l.has_batch()) SKERRY_TRY(wait_sendable(lock, l, l.batch->bytes));
     if (l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0) continue;
     SKERRY_TRY(wait_until(lock, [&] { return l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0; }, fabric::no_endpoint));
   }

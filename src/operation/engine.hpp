@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -89,11 +90,22 @@ struct EngineCounters {
 };
 
 class Engine final : private fabric::Sink {
+  using Lock = std::unique_lock<std::mutex>;
+
  public:
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
   ~Engine() override;
 
   Status put(const Target& target, const Side& to, const Side& from, const Notify* notify, Mode mode, Handle* handle);
+  // The fast path of small non-blocking contiguous puts: true if it joined the batch that is being collected for this very target.
+  bool join_batch(const Target& target, uint64_t offset, const void* from, uint64_t bytes) {
+    const Lock lock(mutex_);
+    if (batching_ == nullptr || !batching_->takes(target, bytes) || bytes > Batch::longest_put_bytes) return false;
+    batching_->add(offset, static_cast<const std::byte*>(from), bytes);
+    ++counters_.remote_operations;
+    counters_.remote_bytes += bytes;
+    return true;
+  }
   Status get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle);
   Status accumulate(const Target& target, const Side& to, const Side& from, const Accumulate& what, Mode mode, Handle* handle);
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old);
@@ -120,6 +132,36 @@ class Engine final : private fabric::Sink {
   uint64_t open_connections();
 
  private:
+  // Small non-blocking puts in a row to one rank's slice travel as one vector put: a header, a number and a system call for all of them.
+  // The buffer is the payload: the table grows from its start, the data from its middle; a batch that is not full closes the gap.
+  struct Batch {
+    static constexpr uint64_t most_pieces = 2048;
+    static constexpr uint64_t table_bytes = most_pieces * sizeof(Piece);
+    static constexpr uint64_t most_bytes = fabric::inline_payload_bytes - table_bytes;
+    static constexpr uint64_t longest_put_bytes = 256;  // longer ones gain nothing
+
+    Target target;
+    uint64_t pieces = 0;
+    uint64_t bytes = 0;  // of data
+    std::byte payload[table_bytes + most_bytes];
+
+    bool takes(const Target& other, uint64_t put_bytes) const {
+      return pieces < most_pieces && bytes + put_bytes <= most_bytes && target.rank == other.rank && target.segment == other.segment;
+    }
+    void add(uint64_t offset, const std::byte* from, uint64_t put_bytes) {
+      const Piece piece{offset, put_bytes};
+      std::memcpy(payload + pieces++ * sizeof(Piece), &piece, sizeof piece);
+      std::byte* const to = payload + table_bytes + bytes;
+      if (put_bytes == 8) [[likely]] std::memcpy(to, from, 8);
+      else std::memcpy(to, from, put_bytes);
+      bytes += put_bytes;
+    }
+    fabric::Bytes close() {
+      if (pieces < most_pieces) std::memmove(payload + pieces * sizeof(Piece), payload + table_bytes, bytes);
+      return {payload, pieces * sizeof(Piece) + bytes};
+    }
+  };
+
   struct Link {
     placement::ServerRef server;
     connection::Machine machine;
@@ -130,6 +172,7 @@ class Engine final : private fabric::Sink {
     Status request_failure;               // first one-way request that the server refused; reported by the next fence or wait
     bool blocked = false;                 // send said would_block; on_writable clears it
     bool corked = false;                  // the fabric holds back messages of ours until flush
+    std::unique_ptr<Batch> batch;         // null: never used. Its puts come before whatever is sent next
     uint32_t waiting_replies = 0;
     uint32_t rma_outstanding = 0;         // puts and gets of the fabric's own that are not done
     std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
@@ -137,7 +180,8 @@ class Engine final : private fabric::Sink {
     uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
 
     explicit Link(placement::ServerRef s, uint32_t incarnation) : server(s), session(incarnation, session::Credits{}) {}
-    bool unacknowledged() const { return !session.drained() || waiting_replies > 0 || rma_outstanding > 0; }
+    bool unacknowledged() const { return !session.drained() || waiting_replies > 0 || rma_outstanding > 0 || has_batch(); }
+    bool has_batch() const { return batch && batch->pieces > 0; }
   };
 
   // A non-blocking (or blocking) operation that is under way.
@@ -187,7 +231,6 @@ class Engine final : private fabric::Sink {
   };
   static constexpr size_t max_keys = 1024;
 
-  using Lock = std::unique_lock<std::mutex>;
   static constexpr uint64_t eager_help_bytes = 32 * 1024;  // below, waking the helper costs more than it hides
   static constexpr uint64_t landing_part_bytes = 8u << 20;  // long transfers are cut, so that no message occupies a server for long
 
@@ -206,6 +249,9 @@ class Engine final : private fabric::Sink {
   bool is_being_read(const Link& link, const Extent& extent) const;
   wire::Request& begin(wire::Kind kind, const Target& target, Link& link);
   // Encodes request_ and sends it; takes its number. Answers false if it would block (nothing was sent).
+  bool send_batch(Link& link);
+  Status batch_put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from, uint64_t bytes);
+  void cork(Link& link);
   bool send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool more, bool with_reply, uint64_t* number);
   Status send_stream(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
                      const Notify* notify, Mode mode, Op* op);
@@ -267,6 +313,7 @@ class Engine final : private fabric::Sink {
   uint32_t sleepers_ = 0;  // threads in changed_
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;      // by node << 16 | index
   std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
+  Batch* batching_ = nullptr;                                      // a batch that is open and corked; null: none
   Link* last_link_ = nullptr;                                      // cache of the last look-up
   std::vector<Link*> corked_;
   std::unordered_map<uint64_t, Rma> rma_;                          // by cookie

@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint64_t inline_bytes = fabric::inline_payload_bytes;
 
+constexpr uint64_t hold_below_bytes = 16 * 1024;
+
 // Pieces named in one message: at most a quarter of its payload is their table.
 uint64_t piece_limit(uint64_t payload_bytes) { return std::clamp<uint64_t>(payload_bytes / 4 / sizeof(Piece), 1, 1024); }
 
@@ -71,11 +73,7 @@ bool Engine::send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool
   }
   *number = link.session.issue(credit_bytes);
   if (fabric_->capabilities().rma) link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
-  if (more && !link.corked) {
-    link.corked = true;
-    corked_.push_back(&link);
-    call_helper(false);
-  }
+  if (more) cork(link);
   return true;
 }
 
@@ -107,6 +105,43 @@ Engine::Extent Engine::extent_of(const Target& target, const Side& side) {
 bool Engine::is_being_read(const Link& link, const Extent& extent) const {
   if (link.long_gets == 0) [[likely]] return false;
   return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.op != nullptr && p.link == &link && p.from.overlaps(extent); });
+}
+
+void Engine::cork(Link& link) {
+  if (link.corked) return;
+  link.corked = true;
+  corked_.push_back(&link);
+  call_helper(false);
+}
+
+// Sends the batch as one vector put. The link was found sendable and the mutex was held since. False: it would block.
+bool Engine::send_batch(Link& link) {
+  Batch& batch = *link.batch;
+  wire::Request& r = begin(wire::Kind::put, batch.target, link);
+  r.header.flags |= wire::flag_vector;
+  r.header.piece_count = static_cast<uint32_t>(batch.pieces);
+  const uint64_t pieces = batch.pieces, bytes = batch.bytes;
+  const fabric::Bytes payload = batch.close();
+  uint64_t number = 0;
+  if (!send(link, payload, bytes, false, false, &number)) {
+    // Not taken: open the gap again, the batch may still grow.
+    if (pieces < Batch::most_pieces) std::memmove(batch.payload + Batch::table_bytes, batch.payload + pieces * sizeof(Piece), bytes);
+    return false;
+  }
+  batch.pieces = batch.bytes = 0;
+  if (batching_ == &batch) batching_ = nullptr;
+  return true;
+}
+
+Status Engine::batch_put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from, uint64_t bytes) {
+  if (!link.batch) link.batch = std::make_unique<Batch>();
+  Batch& batch = *link.batch;
+  while (batch.pieces > 0 && !batch.takes(target, bytes)) SKERRY_TRY(wait_sendable(lock, link, batch.bytes));  // sends it
+  if (batch.pieces == 0) batch.target = target;
+  batch.add(offset, from, bytes);
+  batching_ = &batch;
+  cork(link);
+  return {};
 }
 
 // put and accumulate.
@@ -182,8 +217,9 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
         }
         payload = {scratch_.data(), table.size() + part};
       }
-      // A stream of small non-blocking operations is held back and sent together; the first goes at once.
-      const bool more = !last || (mode != Mode::blocking && !by_reference && !link.session.drained());
+      // Small parts are held back and sent together; long ones go straight from the caller's buffer.
+      const bool more = !by_reference && part < hold_below_bytes && (!last || (mode != Mode::blocking && !link.session.drained()));
+      if (!last && link.session.at_ease()) r.header.flags |= wire::flag_more;
       uint64_t number = 0;
       if (!send(link, payload, by_reference ? 0 : part, more, false, &number)) continue;
       if (by_reference) {
@@ -398,6 +434,13 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
     if (!status.ok() && op->waiting_replies == 0 && op != &implicit_) free_op(op);
     SKERRY_TRY(status);
     return finish_op(lock, op, mode, from.bytes, handle);
+  }
+  const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
+  const bool batches = fabric_->capabilities().max_payload_bytes >= sizeof(Batch::payload);
+  // The first put after a pause goes at once; one that a long get before it may still read goes the long way, too.
+  if (mode != Mode::blocking && notify == nullptr && small && batches && link.unacknowledged() && link.long_gets == 0 && link.failure.ok()) {
+    if (handle != nullptr) *handle = 0;
+    return batch_put(lock, link, target, to.offset, from.base, from.bytes);
   }
   Op by_value;  // small puts are source done when this returns: no operation outlives the call
   const bool long_put = from.bytes > fabric::inline_payload_bytes;

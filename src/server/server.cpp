@@ -231,6 +231,7 @@ void Server::forget(SegmentId segment) {
 }
 
 void Server::mark_acknowledge(Client& client) {
+  client.quiet_bytes = 0;
   if (client.acknowledge) return;
   client.acknowledge = true;
   acknowledge_.push_back(client.endpoint);

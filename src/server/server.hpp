@@ -96,6 +96,7 @@ class Server final : private fabric::Sink {
     fabric::EndpointId endpoint = fabric::no_endpoint;
     session::TargetSession* session = nullptr;
     bool acknowledge = false;     // requests were applied that no answer has told of yet; it is in acknowledge_
+    uint64_t quiet_bytes = 0;     // applied since the last acknowledgement
     bool parked = false;          // its next message waits; it is in retry_ or in full_
     uint64_t progress_bytes = 0;  // of the accumulate that a busy stripe interrupted
     bool notify_pending = false;  // its data is applied, its notification not yet
@@ -116,6 +117,8 @@ class Server final : private fabric::Sink {
     fabric::RemoteKey key;
     uint64_t handle = 0;  // 0: not registered
   };
+  // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.
+  static constexpr uint64_t quiet_bytes_limit = 512 * 1024;
   enum class Outcome : uint8_t { done, park, failed, answered };
 
   void run();

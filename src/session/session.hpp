@@ -29,6 +29,9 @@ class OriginSession {
   bool may_issue(uint64_t bytes) const {
     return issued_ == applied_ || (issued_ - applied_ < credits_.requests && issued_bytes_ - applied_bytes_ + bytes <= credits_.bytes);
   }
+  // Less than half of the credits are in use: the server may take its time to acknowledge. Beyond that it must not, or an origin out of
+  // credits would wait for an acknowledgement that waits for its next request.
+  bool at_ease() const { return issued_ - applied_ < credits_.requests / 2 && issued_bytes_ - applied_bytes_ < credits_.bytes / 2; }
   // Takes the next number. The caller checked may_issue.
   uint64_t issue(uint64_t bytes) {
     issued_bytes_ += bytes;

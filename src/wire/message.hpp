@@ -45,7 +45,8 @@ constexpr uint8_t flag_strided = 2;   // a Shape follows
 constexpr uint8_t flag_vector = 4;    // the payload begins with `piece_count` Piece records
 constexpr uint8_t flag_notify = 8;    // a Notify follows: add to a counter after the data
 constexpr uint8_t flag_scaled = 16;   // a Scale follows
-constexpr uint8_t flag_all = 31;
+constexpr uint8_t flag_more = 32;     // part of a transfer of which more follows: its acknowledgement may wait
+constexpr uint8_t flag_all = 63;
 
 enum class Rmw : uint8_t { fetch_add_64 = 0, fetch_add_32 = 1, swap_64 = 2, swap_32 = 3, compare_swap_64 = 4, compare_swap_32 = 5 };
 

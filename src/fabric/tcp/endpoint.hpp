@@ -82,6 +82,7 @@ struct Endpoint {
   bool registered = false;                 // in the epoll set; issue lock
   std::atomic<bool> output_pending{false}; // unsent output waits for EPOLLOUT: poll must not block in recv. Written by the issue side
   int32_t send_error = 0;                  // errno of a failed send (0: none): the receive side reports it once its data is read; issue lock
+  int wake_bytes = 1;                      // SO_RCVLOWAT as set. Progress side
   int64_t receive_timeout_ns = 0;          // SO_RCVTIMEO as set; 0: none. Progress side
   std::unique_ptr<Receive> receive;        // null: nothing started
   std::unique_ptr<Output> output;          // null: nothing unsent

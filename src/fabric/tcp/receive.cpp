@@ -16,7 +16,18 @@ namespace skerry::fabric::tcp {
 namespace {
 // A landing may take this much of one connection in one dispatch, then it is the others' turn (epoll is level triggered: we come back).
 constexpr uint64_t landing_turn_bytes = 1024 * 1024;
+// While a payload lands the socket wakes us for this much at a time (SO_RCVLOWAT), or for the rest: a wake-up per segment costs more than
+// the copy. Large enough to amortise it, small enough that copying overlaps with the sender.
+constexpr uint64_t landing_wake_bytes = 256 * 1024;
+
 }  // namespace
+
+void TcpFabric::set_wake_bytes(Endpoint& endpoint, uint64_t bytes) {
+  const int wanted = static_cast<int>(std::clamp<uint64_t>(bytes, 1, landing_wake_bytes));
+  if (wanted == endpoint.wake_bytes) return;
+  endpoint.wake_bytes = wanted;
+  setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+}
 
 Receive& TcpFabric::receive_state(Endpoint& endpoint) {
   if (endpoint.receive == nullptr) endpoint.receive = std::make_unique<Receive>();
@@ -35,8 +46,8 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   if (state != nullptr && state->landing != nullptr) {
     direct_room = state->landing_need - state->landing_have;
     if ((flags & MSG_DONTWAIT) == 0) {
-      // poll(only): nothing else matters, so sleep until the whole payload is here instead of waking up per segment.
-      flags |= MSG_WAITALL;
+      // poll(only): a blocking recv sleeps until SO_RCVLOWAT bytes are here, which set_wake_bytes keeps at the rest or below. (MSG_WAITALL
+      // together with SO_RCVLOWAT would sleep through the tail: the socket wakes for a low-water mark that never comes.)
       with_buffer = false;
     } else if (direct_room > landing_turn_bytes) {
       direct_room = landing_turn_bytes;
@@ -112,7 +123,10 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     Parsed parsed = Parsed::all;
     if (state.landing != nullptr) {
       state.landing_have += received.direct;
-      if (state.landing_have < state.landing_need) return 0;
+      if (state.landing_have < state.landing_need) {
+        set_wake_bytes(*endpoint, state.landing_need - state.landing_have);
+        return 0;
+      }
       parsed = finish_landing(*endpoint, id, sink);
       if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
     } else {
@@ -194,13 +208,16 @@ TcpFabric::Parsed TcpFabric::begin_landing(Endpoint& endpoint, EndpointId id, By
   state.landing = landing;
   state.landing_have = available.size();
   state.landing_need = payload_bytes;
-  return available.size() == payload_bytes ? finish_landing(endpoint, id, sink) : Parsed::all;
+  if (available.size() == payload_bytes) return finish_landing(endpoint, id, sink);
+  set_wake_bytes(endpoint, payload_bytes - available.size());
+  return Parsed::all;
 }
 
 // Also after unpark: landing_need and header are still there then.
 TcpFabric::Parsed TcpFabric::finish_landing(Endpoint& endpoint, EndpointId id, Sink& sink) {
   Receive& state = *endpoint.receive;
   state.landing = nullptr;
+  set_wake_bytes(endpoint, 1);
   std::vector<std::byte> header = std::move(state.header);  // moved out: the sink may close the endpoint
   ++upcalls_;
   const Verdict verdict = sink.on_landed(id, header, state.landing_need);

@@ -78,6 +78,7 @@ class TcpFabric final : public Fabric {
 
   // receive.cpp
   Received receive(Endpoint& endpoint, EndpointId id, int flags);
+  static void set_wake_bytes(Endpoint& endpoint, uint64_t bytes);
   void block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns);
   int consume(const Received& received, Sink& sink);
   int resume(EndpointId id, Sink& sink);
@@ -137,7 +138,7 @@ class TcpFabric final : public Fabric {
   int upcalls_ = 0;  // for what dispatch returns; wraps
 
   // Progress side.
-  static constexpr uint32_t buffer_bytes = 256 * 1024;
+  static constexpr uint32_t buffer_bytes = 128 * 1024;
   static constexpr int max_events = 64;
   std::unique_ptr<std::byte[]> buffer_;  // one for all connections: what recv fills and parse empties before the next recv
   Received received_;                    // by poll(only), for the next dispatch

@@ -56,6 +56,18 @@ TEST(OriginSession, CreditsComeBackWhateverTheAcknowledgementPattern) {
   EXPECT_TRUE(s.may_issue(1000));
 }
 
+// A server that held back acknowledgements while the origin was out of credits made both wait for ever.
+TEST(OriginSession, IsNotAtEaseBeforeItsCreditsEnd) {
+  OriginSession s(1, Credits{8, 1000});
+  while (s.at_ease()) {
+    ASSERT_TRUE(s.may_issue(100));
+    s.issue(100);
+  }
+  EXPECT_TRUE(s.may_issue(100));
+  EXPECT_TRUE(s.acknowledge(s.issued()).ok());
+  EXPECT_TRUE(s.at_ease());
+}
+
 TEST(TargetSession, AppliesInOrderAndOnce) {
   TargetSession t(7);
   EXPECT_EQ(t.classify(2), Order::gap);
