@@ -13,6 +13,7 @@
 // contributes nothing, and neither is read by others in that phase; the second phase is entered and left together.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 #include <unordered_map>
 
@@ -80,10 +81,11 @@ class Merge {
  public:
   explicit Merge(const Impl& a)
       : a_(a), nodes_(a.nodes->nodes()), self_(a.nodes->own_node()), max_box_(static_cast<std::int64_t>(portion_bytes / a.element_bytes)) {
-    for (int node = 0; node < nodes_; ++node)
-      layouts_.push_back(a.nodes->node_size(node) == a.nodes->node_size(self_)
-                             ? a.layout
-                             : layout::Distribution(a.layout.shape(), a.options, a.nodes->node_size(node)));
+    for (int node = 0; node < nodes_; ++node) {
+      const int members = a.nodes->node_size(node);
+      if (members != a.nodes->node_size(self_) && !other_layouts_.contains(members))
+        other_layouts_.emplace(members, layout::Distribution(a.layout.shape(), a.options, members));
+    }
   }
 
   void run() {
@@ -103,6 +105,11 @@ class Merge {
   }
 
  private:
+  const layout::Distribution& layout_of(int node) const {
+    const int members = a_.nodes->node_size(node);
+    return members == a_.nodes->node_size(self_) ? a_.layout : other_layouts_.at(members);
+  }
+
   std::uint8_t* own_flags() const {
     return reinterpret_cast<std::uint8_t*>(a_.segment->pointer(a_.nodes->rank(self_, 0))) +
            layout::flags_offset(a_.layout, a_.element_bytes);
@@ -136,7 +143,7 @@ class Merge {
     Batch batch(a_.group.job());
     for (int step = 1; step < nodes_; ++step) {
       const int node = (self_ + step) % nodes_;
-      const auto offset = layout::flags_offset(layouts_[static_cast<std::size_t>(node)], a_.element_bytes) + static_cast<std::uint64_t>(low);
+      const auto offset = layout::flags_offset(layout_of(node), a_.element_bytes) + static_cast<std::uint64_t>(low);
       check(skerry_get_nb(a_.segment->get(), a_.nodes->rank(node, 0), offset, flags_[static_cast<std::size_t>(node)].data(), count, batch.add()));
     }
     std::memcpy(flags_[static_cast<std::size_t>(self_)].data(), own_flags() + low, count);
@@ -179,7 +186,7 @@ class Merge {
 
   // Starts fetching `box` from the copy of `node` to `to`, where `to_strides` apply.
   void start_get(int node, const Patch& box, std::byte* to, const Strides& to_strides, Batch& batch) const {
-    const auto& layout = layouts_[static_cast<std::size_t>(node)];
+    const auto& layout = layout_of(node);
     layout.for_each_block(box, [&](int b, const Patch& part) {
       const Patch block = layout.block(b);
       const Strides target = detail::dense_strides(block, a_.element_bytes);
@@ -278,7 +285,7 @@ class Merge {
   const Impl& a_;
   const int nodes_, self_;
   const std::int64_t max_box_;                     // elements
-  std::vector<layout::Distribution> layouts_;      // by node
+  std::map<int, layout::Distribution> other_layouts_;  // of nodes whose number of members, the key, is not this node's
   std::vector<std::vector<std::uint8_t>> flags_;   // by node, of tiles first_flag_ and on
   std::int64_t first_flag_ = 0;
   std::vector<std::vector<int>> sets_;             // nodes that contribute, ascending; the own node is among them
