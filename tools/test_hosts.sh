@@ -1,5 +1,5 @@
 #!/bin/bash
-# test_hosts.sh: one program on separate hosts (testbed/hosts.sh; root), started by skerry, mpirun.openmpi and mpiexec.hydra.
+# test_hosts.sh: one program on separate hosts (testbed/hosts.sh; root), started by skerry, mpirun.openmpi and mpiexec.hydra; and the DFT example.
 #   tools/test_hosts.sh [--build DIR] [--hosts N]
 # Ends with "N passed, N failed, N skipped"; status 1 if anything failed.
 set -uo pipefail
@@ -22,8 +22,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 list() { local k s=; for k in $(seq "$N"); do s+=${s:+,}sk$k:$1; done; echo "$s"; }
 one() {  # one NAME COMMAND...: runs it on the launchers' host
   local name=$1 log start; shift; log=$(mktemp); start=$(date +%s)
-  if timeout -k 5 120 "$HOSTS" exec sk0 "$@" > "$log" 2>&1 < /dev/null && grep -q '^host_check: .* ok$' "$log"; then
-    PASSED=$((PASSED + 1)); echo "ok      $name ($(($(date +%s) - start)) s): $(grep -m1 '^host_check:' "$log")"
+  if timeout -k 5 120 "$HOSTS" exec sk0 "$@" > "$log" 2>&1 < /dev/null && grep -q '^[a-z]*_check: .* ok$' "$log"; then
+    PASSED=$((PASSED + 1)); echo "ok      $name ($(($(date +%s) - start)) s): $(grep -m1 '^[a-z]*_check:' "$log")"
   else
     FAILED=$((FAILED + 1)); echo "FAILED  $name"; sed 's/^/        /' "$log" | tail -25
   fi
@@ -46,5 +46,17 @@ for each in 1 2; do
     skip "mpiexec.hydra, $each a host" "not installed (mpich)"
   fi
 done
+
+# The DFT example: PySCF's energy, and its bytes between nodes held against the hosts' own count.
+PYTHON=$TREE/.venv/bin/python DFT=$TREE/examples/dft
+if [ -x "$PYTHON" ] && [ -d "$BUILD/python/skerry" ]; then
+  RESULTS=$(mktemp -d)
+  one "DFT, 1 a host" /bin/sh -c '"$@" && "$0" '"$DFT/tests/check_bytes.py $RESULTS/dft.json" "$PYTHON" \
+    "$BUILD/bin/skerry" run -n "$N" --hosts "$(list 1)" --agent "$AGENT" --env "PYTHONPATH=$BUILD/python" --env OMP_NUM_THREADS=1 \
+    "$PYTHON" "$DFT/dft.py" --xyz "$DFT/molecules/disiloxane.xyz" --basis def2-TZVP --json "$RESULTS/dft.json"
+  rm -rf "$RESULTS"
+else
+  skip "DFT, 1 a host" "no $PYTHON or no $BUILD/python/skerry"
+fi
 echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 [ $FAILED = 0 ]

@@ -143,7 +143,7 @@ def draw(document, path):
     for index, (label, value) in enumerate(parts):
         at = [place + (index - 0.5) * 0.36 for place in range(len(modes))]
         bars = traffic.bar(at, [value(document[mode]) / 1e6 for mode in modes], 0.36, label=label, color=("#4c72b0", "#a1b4d4")[index])
-        traffic.bar_label(bars, fmt="%.3g", fontsize=8)
+        traffic.bar_label(bars, fmt="%.0f", fontsize=8)
     operations = [document[mode][STEPS]["operations_between_nodes"] for mode in modes]
     traffic.set_xticks(range(len(modes)), [f"{mode}\n{count} operations\nin steps 1 to 6" for mode, count in zip(modes, operations)])
     traffic.set_ylabel("MB between nodes, all iterations")
