@@ -184,6 +184,9 @@ class Engine final : private fabric::Sink {
     bool has_batch() const { return batch && batch->pieces > 0; }
   };
 
+  // What a process keeps for a data server it has talked to, for the rest of the job, beside a map entry; nothing for those it has not.
+  static_assert(sizeof(Link) <= 384);
+
   // A non-blocking (or blocking) operation that is under way.
   struct Op {
     uint32_t index = 0;       // in ops_

@@ -151,7 +151,9 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
   const bool contiguous = to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
   // Long contiguous puts travel by reference and land in place. Everything else goes in messages whose payload the fabric copies.
   const bool by_reference = contiguous && kind == wire::Kind::put && fabric_->capabilities().landing && total > inline_bytes;
-  const uint64_t part_limit = by_reference ? landing_part_bytes : std::min(inline_bytes, fabric_->capabilities().max_payload_bytes);
+  // An accumulate is applied from the server's receive buffer: parts that are small against it are seldom cut in two there and copied once more.
+  const uint64_t message_bytes = kind == wire::Kind::accumulate ? inline_bytes / 2 : inline_bytes;
+  const uint64_t part_limit = by_reference ? landing_part_bytes : std::min(message_bytes, fabric_->capabilities().max_payload_bytes);
   std::optional<memory::Cursor> pack;
   if (from.form != Side::Form::contiguous) pack.emplace(cursor_of(from));
   std::vector<Piece> pieces;

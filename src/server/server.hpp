@@ -113,6 +113,8 @@ class Server final : private fabric::Sink {
     uint32_t generation = 0;  // of its newest connection; only grows
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
+  static_assert(sizeof(Known) <= 48, "kept for every rank that ever connected");
+
   struct Registration {
     fabric::RemoteKey key;
     uint64_t handle = 0;  // 0: not registered
