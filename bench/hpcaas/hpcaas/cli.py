@@ -352,6 +352,14 @@ def paper(table3: bool = typer.Option(False, help="the steps of Table 3, printed
 
 
 @app.command()
+def quantlib(rounds: int = typer.Option(5)) -> None:
+    """Our Monte-Carlo against QuantLib's low-discrepancy engine, per core, in one run."""
+    from .against_quantlib import compare as against
+
+    console.print_json(json.dumps(against(rounds)))
+
+
+@app.command()
 def tour(out: Path = OUT, open_page: bool = typer.Option(True, "--open/--no-open", help="open the page where a browser is")) -> None:
     """Monte-Carlo over two MPIs, bindings, splits and optimisation levels, OpenFOAM over bindings and ranks, and a report."""
     from .tour import run_tour

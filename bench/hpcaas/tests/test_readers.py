@@ -117,6 +117,17 @@ def test_openradioss():
         app.read(text.replace("NORMAL TERMINATION", "ERROR TERMINATION"), Path("/nowhere"), config("openradioss"))
 
 
+def test_skerry_dft(tmp_path):
+    app = APPS["skerry_dft"]
+    (tmp_path / "result.json").write_text('{"mirrored": {"energy_hartree": -2840.7, "electrons": 185.999, "seconds": {"total": 9.5}}}')
+    assert app.read("", tmp_path, config("skerry_dft")).seconds == 9.5
+    (tmp_path / "result.json").write_text('{"mirrored": {"energy_hartree": -2840.7, "electrons": 150.0, "seconds": {"total": 9.5}}}')
+    assert "150.0 electrons" in app.read("", tmp_path, config("skerry_dft")).wrong
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(Unreadable):
+        app.read("", tmp_path, config("skerry_dft"))
+
+
 def test_the_crush_model_is_a_closed_tube():
     nodes, shells = tube(8)
     assert len(shells) == 1024 and len(nodes) == 32 * 33
