@@ -233,7 +233,13 @@ int open_process(int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid,
 // The leader's server sees the end of its node's processes; everybody else sees the leader's. (Ranks that are threads of one process have
 // no ends of their own.)
 Status Job::watch_members() {
+  if (options_.failures_return) {
+    if (Status status = bootstrap_->report_failures(); !status.ok())
+      return Status(status.code(), concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap_->name(), " ends the job when a rank dies: ", status.message()));
+  }
   if (server_) {
+    if (options_.failures_return && bootstrap_->events_fd() >= 0)
+      server_->call([this] { (void)server_->watch(bootstrap_->events_fd(), [this] { take_news(); }); });
     for (int32_t k = 0; k < map_.node_size(node_); ++k) {
       memory::Member& member = control_.member(static_cast<uint32_t>(k));
       if (member.pid == getpid()) continue;
@@ -247,7 +253,7 @@ Status Job::watch_members() {
           member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
           const std::string text = concat("rank ", member.rank, " (process ", member.pid, ") on node ", node_, " ended without leaving the job");
           if (!control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text)) return;
-          if (!bootstrap_->launcher_ends_job()) bootstrap_->abort(1, text);
+          if (!bootstrap_->launcher_ends_job() && !options_.failures_return) bootstrap_->abort(1, text);
         });
       });
     }
@@ -267,12 +273,29 @@ Status Job::watch_members() {
       if (member.state.load(std::memory_order_acquire) == static_cast<uint32_t>(memory::MemberState::joined)) {
         member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
         const std::string text = concat("rank ", member.rank, " (process ", member.pid, "), leader of node ", node_, ", ended without leaving the job");
-        if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) && !bootstrap_->launcher_ends_job()) bootstrap_->abort(1, text);
+        if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) && !bootstrap_->launcher_ends_job() && !options_.failures_return)
+          bootstrap_->abort(1, text);
       }
     }
     close(fd);
   });
   return {};
+}
+
+// The launcher tells of dead ranks, also of other nodes: from then on every wait of this node's ranks returns, and none of them hangs.
+// Runs on the server's thread; nobody else uses the bootstrap between start and stop.
+void Job::take_news() {
+  std::vector<DeadRank> dead;
+  const Status status = bootstrap_->take_events(&dead);
+  for (const DeadRank& d : dead) {
+    if (map_.node_of(d.rank) == node_)
+      control_.member(static_cast<uint32_t>(member_of(d.rank))).state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
+    (void)control_.set_abort(d.rank, static_cast<int32_t>(Code::peer_dead), concat("rank ", d.rank, " ", d.cause));
+  }
+  if (!status.ok()) {
+    server_->unwatch(bootstrap_->events_fd());
+    (void)control_.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead), "the launcher has gone");
+  }
 }
 
 Status Job::check_abort() const {
@@ -294,6 +317,7 @@ Status Job::stop() {
   SKERRY_TRY(world_->sync());
   SKERRY_TRY(engine_->close_all());
   stopped_ = true;
+  if (server_ && options_.failures_return && bootstrap_->events_fd() >= 0) server_->call([this] { server_->unwatch(bootstrap_->events_fd()); });
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need connections.
   SKERRY_TRY(bootstrap_->fence());
   control_.member(member_index_).state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);

@@ -106,6 +106,7 @@ class Job {
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
   Status attach_control(uint64_t node_table_bytes);
   Status watch_members();
+  void take_news();
   void stop_leader_watch();
 
   JobOptions options_;

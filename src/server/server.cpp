@@ -45,13 +45,19 @@ void Server::stop() {
 }
 
 void Server::open(NodeView view) {
-  std::promise<void> opened;
-  post([&] {
+  call([&] {
     view_ = std::move(view);
     stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(), Sharing::node);
-    opened.set_value();
   });
-  opened.get_future().wait();
+}
+
+void Server::call(const std::function<void()>& task) {
+  std::promise<void> ran;
+  post([&] {
+    task();
+    ran.set_value();
+  });
+  ran.get_future().wait();
 }
 
 Status Server::watch(int fd, std::function<void()> readable) {

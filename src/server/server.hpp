@@ -72,6 +72,8 @@ class Server final : private fabric::Sink {
   void unwatch(int fd);
   // Runs `task` on the server's thread soon. Any thread.
   void post(std::function<void()> task);
+  // The same, and returns when it has run. Not from the server's thread.
+  void call(const std::function<void()>& task);
   // Ends the thread. Connections are closed; nobody may need them any more.
   void stop();
 
