@@ -188,9 +188,13 @@ Status Group::sweep(const Sweep& what) {
 
 Status Group::barrier() { return sweep(Sweep{}); }
 
+// A request that was refused is reported by the fence, but the others wait for this member all the same. Only where nothing can come of a
+// barrier any more is there none.
 Status Group::sync() {
-  SKERRY_TRY(job_->engine().fence_all());
-  return barrier();
+  const Status fenced = job_->engine().fence_all();
+  if (fenced.code() == Code::peer_dead || fenced.code() == Code::network) return fenced;
+  SKERRY_TRY(barrier());
+  return fenced;
 }
 
 Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {

@@ -157,11 +157,15 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
 
 Status Segment::free() {
   if (freed_) return error(Code::freed, "the segment was freed already");
-  SKERRY_TRY(job_->engine().wait_implicit());
-  SKERRY_TRY(group_->sync());
+  const Status waited = job_->engine().wait_implicit();
+  const Status synced = group_->sync();
+  for (const Status* status : {&waited, &synced})
+    if (status->code() == Code::peer_dead || status->code() == Code::network) return *status;
+  // Whatever else was reported belongs to earlier requests: the others free it, so this member does.
   forget_local();
   table_ = nullptr;
-  return job_->node_memory().detach(id_);
+  SKERRY_TRY(job_->node_memory().detach(id_));
+  return waited.ok() ? synced : waited;
 }
 
 // ---- queries ----------------------------------------------------------------------------------------------------------------------------

@@ -106,6 +106,16 @@ void run_errors(Context& c) {
   skerry_handle copy = handle;
   OK(skerry_wait(c.job, &handle));
   if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
+  // A sync that reports an earlier refusal used to leave before the barrier, and the others waited for it for ever: so did a free.
+  skerry_mutexes* mutexes = nullptr;
+  OK(skerry_mutexes_create(c.world(), 1, &mutexes));
+  const bool other_node = c.rank == 0 && c.node_of(c.size - 1) != c.node_of(0);
+  for (const bool frees : {false, true}) {
+    if (other_node) OK(skerry_unlock(mutexes, c.size - 1, 0));  // not held: only the other node's server knows
+    const int status = frees ? skerry_mutexes_free(mutexes) : skerry_sync(c.world());
+    EXPECT_IS(status, other_node ? SKERRY_ERR_INVALID : SKERRY_OK);
+    if (other_node) EXPECT(std::strstr(skerry_last_error(), "which it does not hold") != nullptr);
+  }
   // Collectives: what is wrong on every member fails on every member, without communication.
   double x = 1;
   EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
