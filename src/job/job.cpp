@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "job/group.hpp"
@@ -125,7 +126,11 @@ Status Job::join(const FabricMaker& make_fabric) {
   memory::BrokerAddress broker;
   const std::string job_tag = hex(derive<16>(key_, "broker name"));
   if (leader_ == rank_) {
-    SKERRY_TRY(start_leader([&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) { return make_fabric(fabric_options, f); }, rank_node));
+    // With all ranks on one node nobody else connects: no network is needed, and none is listened on. (An RDMA adapter is no loopback.)
+    fabric::Options server_options = fabric_options;
+    const bool one_node = std::all_of(rank_node.begin(), rank_node.end(), [](NodeId n) { return n == 0; });
+    server_options.loopback_only = one_node && server_options.interface.empty() && options_.config.fabric == "tcp";
+    SKERRY_TRY(start_leader([&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) { return make_fabric(server_options, f); }, rank_node));
   } else {
     SKERRY_TRY(bootstrap_->fence());  // addresses are out
     SKERRY_TRY(bootstrap_->fence());  // invitations are out
