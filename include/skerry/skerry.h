@@ -76,7 +76,7 @@ typedef enum skerry_thread_level {
 
 typedef enum skerry_on_failure {
   SKERRY_FAILURE_ENDS_JOB = 0, /* a dead rank ends the job with one message (default) */
-  SKERRY_FAILURE_RETURNS = 1   /* calls return SKERRY_ERR_PEER_DEAD instead; accepted, but not done yet: a death still ends the job */
+  SKERRY_FAILURE_RETURNS = 1   /* calls return SKERRY_ERR_PEER_DEAD instead */
 } skerry_on_failure;
 
 /* Set `size` to sizeof(skerry_options) and zero the rest for defaults: SKERRY_OPTIONS_INIT does. */
