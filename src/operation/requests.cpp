@@ -153,7 +153,8 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
   const bool by_reference = contiguous && kind == wire::Kind::put && fabric_->capabilities().landing && total > inline_bytes;
   // An accumulate is applied from the server's receive buffer: parts that are small against it are seldom cut in two there and copied once more.
   const uint64_t message_bytes = kind == wire::Kind::accumulate ? inline_bytes / 2 : inline_bytes;
-  const uint64_t part_limit = by_reference ? landing_part_bytes : std::min(message_bytes, fabric_->capabilities().max_payload_bytes);
+  // Whole elements of every type in each part, whatever a fabric's limit is.
+  const uint64_t part_limit = by_reference ? landing_part_bytes : std::min(message_bytes, fabric_->capabilities().max_payload_bytes) / max_element_bytes * max_element_bytes;
   std::optional<memory::Cursor> pack;
   if (from.form != Side::Form::contiguous) pack.emplace(cursor_of(from));
   std::vector<Piece> pieces;
