@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
@@ -153,6 +154,10 @@ def _impossible(config: Configuration, app: App, tools: Tools, machine: dict[str
     why = app.impossible(config)
     if why:
         return why
+    if config.launcher == "srun" and not shutil.which("srun"):
+        return "launcher 'srun' is not here (no Slurm)"
+    if config.launcher not in (None, "srun", "mpirun"):
+        return f"launcher '{config.launcher}' is not known: srun or mpirun"
     if config.ranks > 1 and config.mpi is None and app.applies("mpi") is None and config.launcher != "srun":
         return f"{config.ranks} ranks need an MPI"
     width = topology.threads_per_core if config.smt == "on" or config.binding == "threads" else 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -152,3 +153,23 @@ def test_binding_and_mpi_are_read_back_from_the_processes(tmp_path, profile, top
     assert not [f for f in sample.flags if f.startswith(("binding differs", "MPI differs"))]
     provenance = results.provenance[sample.provenance]
     assert mpi in provenance["fabric_and_mpi_mapped"] and any("libmpi" in path for path in provenance["libraries"])
+
+
+@pytest.mark.slow
+def test_installations_by_module_are_loaded_through_reframe(tmp_path, profile, topology, tools, monkeypatch):
+    """Two installations of one application, one per compiler, as a site would have them."""
+    if not shutil.which("modulecmd"):
+        pytest.skip("no environment modules here: apt-get install environment-modules")
+    for version, seconds in (("gcc", "0.5"), ("intel", "0.25")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "toytool").write_text(f"#!/bin/sh\necho time {seconds} 1\n")
+        (tmp_path / version / "toytool").chmod(0o755)
+        (tmp_path / "modules/toytool").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "modules/toytool" / version).write_text(f"#%Module1.0\nprepend-path PATH {tmp_path / version}\n")
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
+    site = {**SITE, "modules_system": "tmod4", "installations": {"moduled": [
+        {"name": v, "modules": [f"toytool/{v}"], "axes": {"compiler": v}} for v in ("gcc", "intel")]}}
+    toys = Tools(site, registry(site), tools.compilers, tools.mpis)
+    plan = make_plan(Choice(["moduled"], {"": "good"}, {"compiler": ["gcc", "intel"]}, repeats=(1, 1)), toys, profile, topology)
+    results = Campaign(tmp_path / "c", toys, profile, topology, Options()).run(plan)
+    assert {s.configuration.compiler: s.seconds for s in results.samples} == {"gcc": 0.5, "intel": 0.25}, [s.diagnosis for s in results.samples]

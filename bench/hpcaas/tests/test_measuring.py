@@ -8,7 +8,7 @@ from hpcaas.model import Configuration, RankPlace, Sample, Status
 from hpcaas.power import parse_ipmi, parse_sacct, state
 from hpcaas.running import crash, noise
 from hpcaas.running.jobs import Job
-from hpcaas.running.record import _verify, cpu_seconds, load_record, mpi_seen, rapl_energy
+from hpcaas.running.record import _verify, cpu_seconds, energy_of, load_record, mpi_seen, rapl_energy
 from hpcaas.site import load_site
 from hpcaas.errors import BadInput
 
@@ -65,6 +65,15 @@ def test_energy_counters_wrap_around():
     counters = {"begin": {"rapl": {"d": [900, 1000]}}, "end": {"rapl": {"d": [100, 1000]}}}
     assert rapl_energy(counters).joules == pytest.approx(200e-6)
     assert "no readable RAPL" in rapl_energy({}).reason
+
+
+def test_energy_is_taken_from_what_is_readable():
+    ipmi = "    Instantaneous power reading:                   200 Watts\n"
+    found = energy_of({"begin": {"ipmi": ipmi, "time": 10.0}, "end": {"ipmi": ipmi.replace("200", "300"), "time": 14.0}})
+    assert found.joules == 1000.0 and "IPMI" in found.source
+    assert energy_of({"begin": {"time": 1.0}, "end": {"time": 2.0, "slurm": "5000\n"}}).joules == 5000
+    assert "Slurm gathered no energy" in energy_of({"begin": {}, "end": {"slurm": "0\n"}}).reason
+    assert energy_of({}).joules is None
 
 
 def test_power_sources_say_why_they_are_silent():

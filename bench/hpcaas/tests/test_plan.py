@@ -15,7 +15,7 @@ from hpcaas.toolchain import Compiler, Mpi
 class Toy(App):
     name = title = vertical = origin = licence = check = figure = "toy"
     sizes = {"small": Size("small", "toy", {}, 8.0, 10, 1)}
-    axes = {a: True for a in ("compiler", "optimisation", "target", "mpi", "binding", "distribution", "split", "smt", "nodes", "framework")} | {"library": "uses none"}
+    axes = {a: True for a in ("compiler", "optimisation", "target", "mpi", "binding", "distribution", "split", "smt", "nodes", "framework", "launcher")} | {"library": "uses none"}
 
     def find(self, site):
         return State([Installation("here")])
@@ -85,9 +85,12 @@ def test_a_machine_with_two_sockets_keeps_them():
     ({"split": ["2x1"]}, "need an MPI"),
     ({"split": ["1x1"], "nodes": ["1", "2"]}, "needs two nodes"),
     ({"split": ["1x1"], "library": ["mkl", "openblas"]}, "uses none"),
+    ({"split": ["1x1"], "launcher": ["srun"]}, "no Slurm"),
+    ({"split": ["1x1"], "launcher": ["jsrun"]}, "not known"),
     ({"split": ["1x1"], "smt": ["off", "on"]}, "one hardware thread"),
 ])
-def test_impossible_choices_are_left_out_with_the_reason(values, reason):
+def test_impossible_choices_are_left_out_with_the_reason(values, reason, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert reason in why(plan(values))
 
 

@@ -52,3 +52,21 @@ class Toy(App):
         if not found:
             raise Unreadable("no time")
         return Reading(float(found.group(1)), Figure(name="time", value=float(found.group(1)), unit="s", better="lower"), "" if found.group(2) == "1" else "answer 2 is not 1")
+
+
+class Moduled(Toy):
+    """Installed by the site: reached through environment modules."""
+
+    name = "moduled"
+    axes = {"installation": True, "compiler": "installations bring this axis"}
+
+    def find(self, site):
+        from hpcaas.apps.base import installations_from_site
+        found = installations_from_site(site, self.name)
+        return State(found, "" if found else "not described", "" if found else "describe it")
+
+    def build(self, config, context):
+        return None
+
+    def run(self, config, context):
+        return Run("toytool")

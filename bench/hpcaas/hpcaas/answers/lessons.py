@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Callable
 
 from ..stats import pareto, ratio
 from .costs import Pricing
-from .groups import Effect, Group, apps_of, axis_value, best_of, effects, of_app, rest
+from .groups import Effect, Group, apps_of, best_of, effects, of_app, rest
 
 # Below this a difference is not worth a lesson, however significant.
 WORTH = 1.02
@@ -208,8 +208,3 @@ LESSONS: tuple[tuple[str, Callable[[list[Group], Pricing], tuple[str, str]]], ..
 
 def judge_lessons(all_groups: list[Group], pricing: Pricing) -> list[Lesson]:
     return [Lesson(i + 1, text, *judge(all_groups, pricing)) for i, (text, judge) in enumerate(LESSONS)]
-
-
-def value_of(g: Group, axis: str) -> Optional[str]:
-    value = axis_value(g.machine, g.config, axis)
-    return None if value is None else str(value)

@@ -3,7 +3,6 @@ journal that survives any interruption; the same command continues where it stop
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import time
@@ -11,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from ..errors import HpcaasError, NoSpace
+from ..errors import NoSpace
 from ..machine import Topology
-from ..model import Configuration, ResultSet, Sample, Status
+from ..model import ResultSet, Sample, Status
 from ..placement import DEFAULT_DISTRIBUTION, place
 from ..plan import OVERHEAD_S, Plan, Planned
 from ..stats import outliers, summarise
@@ -303,10 +302,3 @@ def save_results(results: ResultSet, directory: Path) -> Path:
     results.save(temporary)
     temporary.replace(path)
     return path
-
-
-def load_plan_configs(path: Path) -> list[Configuration]:
-    return [Configuration.model_validate(c) for c in json.loads(path.read_text())]
-
-
-__all__ = ["Campaign", "HpcaasError", "Options", "Progress", "flag_outliers", "save_results"]

@@ -4,6 +4,8 @@ library only, because compute nodes have what they have)."""
 import glob
 import json
 import os
+import shutil
+import subprocess
 import sys
 import time
 
@@ -32,9 +34,30 @@ def rapl():
     return counters
 
 
+def ask(argv):
+    """Output of a short command, empty if it cannot be had."""
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def ipmi():
+    """Text of the board's power reading; empty without tool or device."""
+    if shutil.which("ipmitool") and any(os.path.exists(p) for p in ("/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0")):
+        return ask(["ipmitool", "dcmi", "power", "reading"])
+    return ""
+
+
+def slurm_energy():
+    """Energy that Slurm has gathered for this job up to now; empty outside Slurm."""
+    job = os.environ.get("SLURM_JOB_ID")
+    return ask(["sacct", "-n", "-P", "-j", job, "-o", "ConsumedEnergyRaw"]) if job and shutil.which("sacct") else ""
+
+
 def counters():
     fields = [int(v) for v in read("/proc/stat").splitlines()[0].split()[1:9]]
-    return {"time": time.time(), "load1": os.getloadavg()[0], "stat": fields, "mhz": frequency_mhz(), "rapl": rapl(),
+    return {"time": time.time(), "load1": os.getloadavg()[0], "stat": fields, "mhz": frequency_mhz(), "rapl": rapl(), "ipmi": ipmi(), "slurm": slurm_energy(),
             "host": read("/proc/sys/kernel/hostname"), "stack": read("/proc/self/limits").split("Max stack size")[-1].split()[0],
             "kernel": read("/proc/sys/kernel/osrelease"), "clock_tick": os.sysconf("SC_CLK_TCK")}
 

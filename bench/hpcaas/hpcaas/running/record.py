@@ -13,6 +13,7 @@ from ..apps import registry
 from ..apps.base import Unreadable
 from ..machine import parse_cpu_list
 from ..model import Energy, Load, RankPlace, Sample, Status
+from ..power import parse_ipmi, parse_sacct
 from . import crash
 from .jobs import Job, short_hash
 
@@ -83,6 +84,24 @@ def rapl_energy(node: dict[str, Any]) -> Energy:
         last = end.get(domain, [first])[0]
         joules += ((last - first) if last >= first else (last - first + wrap)) / 1e6
     return Energy(joules=joules, source="RAPL package counters of the first node")
+
+
+def energy_of(node: dict[str, Any]) -> Energy:
+    """RAPL if readable, else the board's power over the time of the run, else what Slurm gathered, else why none."""
+    energy = rapl_energy(node)
+    if energy.joules is not None:
+        return energy
+    begin, end = node.get("begin", {}), node.get("end", {})
+    watts = [w for w in (parse_ipmi(begin.get("ipmi", "")), parse_ipmi(end.get("ipmi", ""))) if w is not None]
+    if watts:
+        # The board samples slowly: two readings are a rough mean, and said to be.
+        return Energy(joules=sum(watts) / len(watts) * (end["time"] - begin["time"]), source="IPMI power readings before and after, times the run's time; first node only")
+    if end.get("slurm"):
+        slurm = parse_sacct(end["slurm"])
+        if slurm.joules is not None:
+            return slurm
+        energy.reason = f"{energy.reason}; {slurm.reason}"
+    return energy
 
 
 def watch_record(directory: Path) -> tuple[list[RankPlace], dict[str, str], set[str]]:
@@ -174,7 +193,7 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     sample.wall_seconds = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
     # On several nodes the launcher's children here are not the whole run: no claim about others then.
     sample.load = load_record(node, own if job.nodes == 1 else None)
-    sample.energy = rapl_energy(node)
+    sample.energy = energy_of(node)
     sample.placement, hashes, stacks = watch_record(directory / "watch")
     stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
     _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))

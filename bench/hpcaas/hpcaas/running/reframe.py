@@ -64,9 +64,10 @@ def _session(jobs: list[Job], module_system: Optional[str], program: Path, campa
     argv = [str(program), "-C", str(config), "-c", str(_CHECKS), "-r", "--exec-policy=serial", f"--prefix={campaign / 'reframe'}",
             f"--report-file={report}", "--nocolor", *(["--stage", f"{jobs[0].stage}/hpcaas-stage"] if jobs[0].stage else []), "--timestamp=%FT%H%M%S"]
     with (campaign / "reframe.out").open("a") as output:
+        # A login shell where modules are loaded: on many systems only that one knows the command `module`.
         # Its own session: a Ctrl-C of the terminal reaches only us, and we pass it on once, so that its clean-up is not cut.
         process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-                                   env={**os.environ, "HPCAAS_BATCH": str(batch), "RFM_USE_LOGIN_SHELL": "no"})
+                                   env={**os.environ, "HPCAAS_BATCH": str(batch), "RFM_USE_LOGIN_SHELL": "yes" if module_system else "no"})
         try:
             while True:
                 try:
