@@ -21,7 +21,13 @@ std::vector<Kind> kinds() {
   loop("loop_without_rma", without_rma);
   for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
   // Each provider of libfabric that has something here: tcp wherever the library is, verbs where there is an adapter.
-  for (std::string provider : {"tcp", "verbs"}) {
+  // Not under the thread sanitizer: it sees our half of what libfabric's own threads and locks order, and reports what is none.
+#ifdef __SANITIZE_THREAD__
+  const std::vector<std::string> providers;
+#else
+  const std::vector<std::string> providers = {"tcp", "verbs"};
+#endif
+  for (const std::string& provider : providers) {
     std::unique_ptr<Fabric> probe;
     Options options;
     options.loopback_only = true;
