@@ -41,6 +41,7 @@ step() {
 }
 
 [ -f tools/check_includes.py ] && step "includes follow the rooms" .venv/bin/python tools/check_includes.py
+step "documentation follows the code" .venv/bin/python tools/check_docs.py
 step "unit tests" ctest --test-dir build -L unit -LE launchers --output-on-failure -j 2
 step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-failure
 [ -f tests/run_jobs.py ] && step "jobs on 1, 2 and 4 nodes" .venv/bin/python tests/run_jobs.py
