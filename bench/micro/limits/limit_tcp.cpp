@@ -26,15 +26,26 @@ struct Hello {
   uint32_t mode;          // 'p', 's', 'g', 'f'
   uint32_t chunk_bytes;   // largest recv of a block; 0: the whole block in one call with MSG_WAITALL
   uint32_t buffer_bytes;  // SO_SNDBUF and SO_RCVBUF; 0: the kernel's tuning
+  uint32_t wake_bytes;    // SO_RCVLOWAT while a block is received: wakes only for so much, or for the rest; 0: for anything
   uint32_t frame_bytes;   // header + payload
 };
-static_assert(sizeof(Hello) == 16);
+static_assert(sizeof(Hello) == 20);
 
-void receive_block(int fd, char* block, uint32_t chunk_bytes) {
-  if (chunk_bytes == 0)
-    bench::receive_all(fd, block, block_bytes, SIZE_MAX, MSG_WAITALL);
-  else
-    bench::receive_all(fd, block, block_bytes, chunk_bytes);
+void receive_block(int fd, char* block, uint32_t chunk_bytes, uint32_t wake_bytes) {
+  if (wake_bytes == 0)
+    return static_cast<void>(bench::receive_all(fd, block, block_bytes, chunk_bytes == 0 ? SIZE_MAX : chunk_bytes, chunk_bytes == 0 ? MSG_WAITALL : 0));
+  int set = 0;
+  for (size_t have = 0; have < block_bytes;) {
+    const int wanted = static_cast<int>(std::min<size_t>(wake_bytes, block_bytes - have));
+    if (wanted != set) bench::set_option(fd, SOL_SOCKET, SO_RCVLOWAT, set = wanted);
+    // Asleep in poll: a recv that has taken less than the mark would sleep on until as many bytes were in the queue again.
+    pollfd readable{fd, POLLIN, 0};
+    if (poll(&readable, 1, -1) < 0) bench::fail("poll");
+    const ssize_t got = recv(fd, block + have, block_bytes - have, MSG_DONTWAIT);
+    if (got <= 0) bench::fail("recv");
+    have += static_cast<size_t>(got);
+  }
+  bench::set_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
 }
 
 void serve_frames(int fd, const Hello& hello, std::vector<char>& memory) {
@@ -72,7 +83,7 @@ void serve(int fd) {
       break;
     case 's':
       while (recv(fd, block.data(), 1, MSG_PEEK) == 1) {
-        receive_block(fd, block.data(), hello.chunk_bytes);
+        receive_block(fd, block.data(), hello.chunk_bytes, hello.wake_bytes);
         bench::send_all(fd, &word, sizeof word);
       }
       break;
@@ -135,7 +146,7 @@ class Client {
     const uint32_t frame_bytes = header_bytes + payload_bytes;
     double best = 0;
     for (const uint32_t buffer_bytes : {0u, 1u << 20}) {
-      const int fd = open('f', 0, buffer_bytes, frame_bytes);
+      const int fd = open('f', 0, buffer_bytes, 0, frame_bytes);
       const size_t per_batch = batch_bytes / frame_bytes;
       std::vector<char> batch(per_batch * frame_bytes);
       uint64_t value = 0;
@@ -179,7 +190,7 @@ class Client {
   }
 
   void overlap() {
-    const int fd = open('g', 0, 0);
+    const int fd = open('g');
     std::vector<char> block(block_bytes);
     std::atomic<uint32_t> posted{0};
     std::atomic<uint32_t> done{0};
@@ -188,7 +199,7 @@ class Client {
       for (uint32_t turn = 1;; ++turn) {
         for (uint32_t seen = posted.load(); seen < turn; seen = posted.load()) posted.wait(seen);
         if (posted.load() == UINT32_MAX) return;
-        receive_block(fd, block.data(), 0);
+        receive_block(fd, block.data(), 0, 0);
         done.store(turn);
         done.notify_one();
       }
@@ -210,8 +221,10 @@ class Client {
   struct Settings {
     uint32_t chunk_bytes;
     uint32_t buffer_bytes;
+    uint32_t wake_bytes;
   };
-  static constexpr Settings settings_[] = {{0, 0}, {256 << 10, 0}, {1 << 20, 0}, {0, 4 << 20}, {1 << 20, 4 << 20}};
+  static constexpr Settings settings_[] = {{0, 0, 0},           {256 << 10, 0, 0},          {1 << 20, 0, 0},    {0, 4 << 20, 0},
+                                           {1 << 20, 4 << 20, 0}, {1 << 20, 0, 256 << 10}, {1 << 20, 0, 512 << 10}};
 
   // Tries all settings, then measures the best one anew: the best of several noisy figures would flatter the limit.
   template <typename Measure>
@@ -229,19 +242,19 @@ class Client {
   }
 
   double stream_back_with(const Settings& s, double total_ms) {
-    const int fd = open('g', s.chunk_bytes, s.buffer_bytes);
+    const int fd = open('g', s.chunk_bytes, s.buffer_bytes, s.wake_bytes);
     std::vector<char> block(block_bytes);
     uint64_t word = 0;
     const double ns = bench::median_of_singles_ns([&] {
       bench::send_all(fd, &word, sizeof word);
-      receive_block(fd, block.data(), s.chunk_bytes);
+      receive_block(fd, block.data(), s.chunk_bytes, s.wake_bytes);
     }, total_ms);
     close(fd);
     return block_bytes / ns;
   }
 
   double stream_with(const Settings& s, int window, double total_ms) {
-    const int fd = open('s', s.chunk_bytes, s.buffer_bytes);
+    const int fd = open('s', s.chunk_bytes, s.buffer_bytes, s.wake_bytes);
     std::vector<char> block(block_bytes, 1);
     uint64_t word = 0;
     for (int i = 1; i < window; ++i) bench::send_all(fd, block.data(), block_bytes);
@@ -253,9 +266,9 @@ class Client {
     return block_bytes / ns;
   }
 
-  int open(char mode, uint32_t chunk_bytes = 0, uint32_t buffer_bytes = 0, uint32_t frame_bytes = 0) const {
+  int open(char mode, uint32_t chunk_bytes = 0, uint32_t buffer_bytes = 0, uint32_t wake_bytes = 0, uint32_t frame_bytes = 0) const {
     const int fd = bench::connect_to(host_, port_, static_cast<int>(buffer_bytes));
-    const Hello hello{static_cast<uint32_t>(mode), chunk_bytes, buffer_bytes, frame_bytes};
+    const Hello hello{static_cast<uint32_t>(mode), chunk_bytes, buffer_bytes, wake_bytes, frame_bytes};
     bench::send_all(fd, &hello, sizeof hello);
     return fd;
   }

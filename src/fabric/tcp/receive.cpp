@@ -1,6 +1,7 @@
 // From the socket to the sink: recv into the one shared buffer (or straight into a started frame or a landing), then parse in place.
 //
 // receive() touches the progress side only, so poll may call it without the issue lock; everything that calls up is part of dispatch.
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -45,11 +46,7 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   const Receive* state = endpoint.receive.get();
   if (state != nullptr && state->landing != nullptr) {
     direct_room = state->landing_need - state->landing_have;
-    if ((flags & MSG_DONTWAIT) == 0) {
-      // poll(only): a blocking recv sleeps until SO_RCVLOWAT bytes are here, which set_wake_bytes keeps at the rest or below. (MSG_WAITALL
-      // together with SO_RCVLOWAT would sleep through the tail: the socket wakes for a low-water mark that never comes.)
-      with_buffer = false;
-    } else if (direct_room > landing_turn_bytes) {
+    if (direct_room > landing_turn_bytes) {
       direct_room = landing_turn_bytes;
       with_buffer = false;
     }
@@ -82,6 +79,17 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
 }
 
 void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns) {
+  if (endpoint.wake_bytes > 1) {
+    // Not in recv: one that finds less than SO_RCVLOWAT bytes takes them and sleeps on, and the socket wakes it only for as many bytes *in its
+    // queue* again. The tail of a payload is shorter than that, so it would sleep until its time-out. ppoll takes nothing, and set_wake_bytes
+    // keeps the mark at the rest or below.
+    pollfd waiting{endpoint.fd, POLLIN, 0};
+    const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
+    if (ppoll(&waiting, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr) <= 0) return;
+    const Received received = receive(endpoint, id, MSG_DONTWAIT);
+    if (received.bytes >= 0 || (received.error_number != EAGAIN && received.error_number != EINTR)) received_ = received;
+    return;
+  }
   // SO_RCVTIMEO costs a system call, so time-outs are rounded down to powers of two (poll may return early) and set only when they change.
   const int64_t rounded_ns = timeout_ns < 0 ? 0 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(timeout_ns, 1'000'000))));
   if (rounded_ns != endpoint.receive_timeout_ns) {

@@ -7,6 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <thread>
+
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"
 #include "fabric/test/side.hpp"
@@ -106,6 +110,39 @@ TEST_F(Tcp, HelloMayComeByteByByte) {
   }
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
   EXPECT_EQ(target->hellos[0], "slow hello");
+}
+
+// A wait for one endpoint used to sleep in recv while a payload landed. With a low-water mark that recv took the first part of the payload,
+// slept, and was not woken for the rest, which was shorter than the mark.
+TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
+  auto target = server();
+  const int fd = stranger();
+  write_all(fd, greeting("hello"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  const std::vector<std::byte> payload = pattern(2 * inline_payload_bytes, 5);
+  const std::vector<std::byte> bytes = frame("long", payload);
+  const size_t begin = bytes.size() - payload.size() + 100, middle = begin + inline_payload_bytes;
+  write_all(fd, {bytes.data(), begin});
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->landings_begun == 1; }));
+  write_all(fd, {bytes.data() + begin, middle - begin});
+  std::atomic<int> reader_id{0};
+  std::thread reader([&] {
+    reader_id = gettid();
+    while (target->landed == 0 && target->closed.empty()) target->step(-1, target->accepted[0]);
+  });
+  // Expect: whether the reader has taken the first part or not when it falls asleep, the second wakes it.
+  char state = 0;
+  while (state != 'S') {
+    std::ifstream stat("/proc/self/task/" + std::to_string(reader_id.load()) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    const size_t name_end = text.rfind(')');
+    state = name_end == std::string::npos ? '\0' : text.at(name_end + 2);
+  }
+  write_all(fd, {bytes.data() + middle, bytes.size() - middle});
+  reader.join();
+  ASSERT_EQ(target->landed, 1);
+  EXPECT_EQ(target->messages.back().payload, payload);
 }
 
 TEST_F(Tcp, SilentStrangersAreClosedAtTheDeadline) {
