@@ -124,7 +124,7 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     return 1;
   }
   const int before = upcalls_;
-  const Bytes rest{buffer_.get(), received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
+  Bytes rest{buffer_.get(), received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
   if (received.carried != 0) endpoint->receive->partial.reset();  // it stands in the buffer now
   if (received.direct != 0) {
     Receive& state = *endpoint->receive;
@@ -147,6 +147,21 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
       parsed = parse(*endpoint, id, frame.get(), bytes, &consumed, sink);
       if (parsed == Parsed::parked) keep_backlog(*endpoint, {frame.get() + consumed, bytes - consumed}, rest);
     }
+    if (parsed != Parsed::all) return upcalls_ - before;
+  }
+  // The header that was cut announced a long payload, whose beginning came together with the header's end.
+  if (endpoint->receive != nullptr && endpoint->receive->landing != nullptr && !rest.empty()) {
+    Receive& state = *endpoint->receive;
+    const Bytes payload = rest.first(std::min<uint64_t>(rest.size(), state.landing_need - state.landing_have));
+    std::memcpy(state.landing + state.landing_have, payload.data(), payload.size());
+    state.landing_have += payload.size();
+    rest = rest.subspan(payload.size());
+    if (state.landing_have < state.landing_need) {
+      set_wake_bytes(*endpoint, state.landing_need - state.landing_have);
+      return upcalls_ - before;
+    }
+    const Parsed parsed = finish_landing(*endpoint, id, sink);
+    if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
     if (parsed != Parsed::all) return upcalls_ - before;
   }
   uint64_t consumed = 0;

@@ -258,6 +258,34 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
   }
 }
 
+// Guards against: the rest of a cut header arrives together with payload bytes, which were then taken for the next frame.
+TEST_F(Tcp, LongPayloadsLandHoweverTheirHeaderIsCut) {
+  auto target = server();
+  const int fd = stranger();
+  write_all(fd, greeting("x"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  const std::vector<std::byte> long_one = pattern(inline_payload_bytes + 1000, 3), small = pattern(40, 4);
+  std::vector<std::byte> stream = frame("a long one", long_one);
+  const size_t long_bytes = stream.size();
+  const std::vector<std::byte> behind = frame("behind", small);
+  stream.insert(stream.end(), behind.begin(), behind.end());
+  for (size_t cut = 1; cut <= tcp::prefix_bytes + 12; ++cut) {
+    for (const size_t second : {cut + 1, cut + 100, long_bytes - 1, long_bytes, long_bytes + 5, stream.size()}) {
+      target->messages.clear();
+      size_t at = 0;
+      for (const size_t end : {cut, second, stream.size()}) {
+        write_all(fd, Bytes(stream).subspan(at, end - at));
+        at = end;
+        target->step(1'000'000);
+      }
+      ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 2 || !target->closed.empty(); }));
+      ASSERT_TRUE(target->closed.empty()) << "cut at " << cut << " and " << second << ": " << target->details.back();
+      EXPECT_TRUE(target->messages[0].header == "a long one" && target->messages[0].payload == long_one) << "cut at " << cut << " and " << second;
+      EXPECT_TRUE(target->messages[1].header == "behind" && target->messages[1].payload == small) << "cut at " << cut << " and " << second;
+    }
+  }
+}
+
 TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
   auto target = server();
   const uint64_t bad[] = {0, 513, 0xffff, tcp::encode_prefix(0, 8), tcp::encode_prefix(16, tcp::max_payload_bytes + 1), ~uint64_t{0}};
