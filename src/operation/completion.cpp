@@ -115,6 +115,7 @@ void Engine::on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) 
   const Rma rma = found->second;
   rma_.erase(found);
   --rma.link->rma_outstanding;
+  if (rma.is_get) --rma.link->rma_gets_outstanding;
   --rma.op->waiting_replies;
   if (!ok && rma.op->status.ok())
     rma.op->status = error(Code::peer_dead, "a transfer of rank ", config_.rank, " to node ", rma.link->server.node, " failed under way");

@@ -69,7 +69,7 @@ void Engine::fail(Link& link, Status status) {
     if (entry.second.op->status.ok()) entry.second.op->status = link.failure;
     return true;
   });
-  link.rma_outstanding = 0;
+  link.rma_outstanding = link.rma_gets_outstanding = 0;
 }
 
 // Feeds the machine and performs what it answers.
@@ -147,9 +147,9 @@ Status Engine::wait_open(Lock& lock, Link& link) {
 
 // Returns with the link open, credits for one more request and the fabric taking messages; the mutex was held at that moment and still is.
 Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
-  // A message may overtake an RMA before it, unless the fabric says otherwise.
-  const bool rma_first = fabric_->capabilities().rma && !fabric_->capabilities().am_after_rma_ordered;
-  auto may_issue = [&] { return link.session.may_issue(copied_bytes) && (!rma_first || link.rma_outstanding == 0); };
+  // A message may overtake a get of the fabric's own before it, and a put unless the fabric says otherwise.
+  const bool puts_first = fabric_->capabilities().rma && !fabric_->capabilities().am_after_rma_ordered;
+  auto may_issue = [&] { return link.session.may_issue(copied_bytes) && link.rma_gets_outstanding == 0 && (!puts_first || link.rma_outstanding == 0); };
   for (;;) {
     SKERRY_TRY(wait_open(lock, link));
     if (may_issue()) {

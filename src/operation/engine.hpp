@@ -175,6 +175,7 @@ class Engine final : private fabric::Sink {
     std::unique_ptr<Batch> batch;         // null: never used. Its puts come before whatever is sent next
     uint32_t waiting_replies = 0;
     uint32_t rma_outstanding = 0;         // puts and gets of the fabric's own that are not done
+    uint32_t rma_gets_outstanding = 0;    // of these the gets: whatever is sent before they are done might change what they read
     std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
     uint32_t long_gets = 0;               // of waiting_replies: gets that the server answers straight from memory, see Pending::from
     uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
@@ -227,6 +228,7 @@ class Engine final : private fabric::Sink {
   struct Rma {
     Op* op;
     Link* link;
+    bool is_get;
   };
   struct SegmentKey {  // of a target's slice
     fabric::RemoteKey key;

@@ -383,8 +383,9 @@ Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t
       link.blocked = true;
       continue;
     }
-    rma_[cookie] = {op, &link};
+    rma_[cookie] = {op, &link, !is_put};
     ++link.rma_outstanding;
+    if (!is_put) ++link.rma_gets_outstanding;
     ++op->waiting_replies;
     done += part;
   }

@@ -269,7 +269,12 @@ void OfiFabric::unpark(EndpointId id) {
 int OfiFabric::deliver(EndpointId id, Sink& sink) {
   int upcalls = 0;
   Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->state != State::open || endpoint->parked) return 0;
+  if (endpoint == nullptr || endpoint->state != State::open) return 0;
+  if (endpoint->parked) {
+    // Nothing is delivered, but the parcel may have brought credits, and what it waits for may be exactly that our own answers go out.
+    after_progress(*endpoint, id);
+    return 0;
+  }
   while (!endpoint->inbox.empty()) {
     Operation* const parcel = endpoint->inbox.front();
     endpoint->inbox.pop_front();  // out of the endpoint's hands: the sink may close it while it looks at the message
