@@ -61,6 +61,13 @@ def test_a_lesson_can_be_contradicted():
     assert verdicts[3] == "contradicted" and verdicts[4] == "contradicted"
 
 
+def test_one_noisy_sample_each_is_no_evidence():
+    """Bug guarded against: two single samples on a busy machine, 6 x apart, "confirmed" a lesson."""
+    results = made({c(binding="none"): 1.0, c(binding="cores"): 6.0}, repeats=1)
+    lesson = [v for v in judge_lessons(groups(results), NONE) if v.number == 7][0]
+    assert lesson.verdict == "untested" and "one sample each" in lesson.evidence
+
+
 def test_advice_names_the_fastest_and_those_that_cannot_be_told_from_it():
     results = made({c(binding="none"): 10, c(binding="cores"): 8, c(binding="sockets"): 8.01}, spread=0.02)
     advice = advise(results, NONE)

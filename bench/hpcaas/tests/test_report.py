@@ -14,7 +14,7 @@ from hpcaas.answers.costs import Pricing, paper_pricing, price_machines
 from hpcaas.answers.groups import groups, of_app
 from hpcaas.cli import app, main
 from hpcaas.dataset import paper
-from hpcaas.model import Configuration, ResultSet, Sample, Status
+from hpcaas.model import Configuration, Load, ResultSet, Sample, Status
 from hpcaas.prices import load_catalogue
 from hpcaas.report.export import to_csv, to_json
 from hpcaas.report.page import page
@@ -78,6 +78,18 @@ def test_csv_and_json_hold_every_sample():
     assert len(content["results"]["samples"]) == len(results.samples) and len(content["advice"]["lessons"]) == 8
 
 
+def test_answers_can_be_given_in_cpu_seconds(tmp_path):
+    """On a machine that others use, CPU seconds say what wall time cannot."""
+    results = ResultSet(machines={"m": {"cores": 2}}, samples=[
+        Sample(id=f"{opt}{i}", campaign="c", configuration=Configuration(app="a", size="s", optimisation=opt), machine="m", repeat=i, status=Status.OK, seconds=wall,
+               load=Load(cpu_seconds=cpu)) for opt, cpu0 in (("O2", 2.0), ("O3", 1.0)) for i, (wall, cpu) in enumerate(((3.0, cpu0), (9.0, cpu0 * 1.01), (5.0, cpu0 * 0.99)))])
+    results.save(tmp_path / "r.json")
+    run = CliRunner().invoke
+    assert "not significant" in run(app, ["advise", str(tmp_path / "r.json")]).output
+    text = run(app, ["advise", str(tmp_path / "r.json"), "--by", "cpu"]).output
+    assert "best optimisation is 'O3' (time of the others: O2 2x)" in text and "CPU SECONDS" in text
+
+
 def test_commands_answer(tmp_path):
     run = CliRunner().invoke
     for args in (["paper"], ["prices"], ["advise", "paper"], ["compare", "paper:genoa", "paper:spr", "--any-target"], ["apps"], ["axes"], ["version"],
@@ -105,7 +117,7 @@ def test_a_real_browser_shows_it_without_sideways_scrolling(paper_page, tmp_path
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     driver_program = shutil.which("chromedriver")
     if not browser or not driver_program:
-        pytest.skip("no chromium with its driver here: `make deps-browser` brings it")
+        pytest.skip("no chromium with its driver here: apt-get install chromium chromium-driver")
     selenium = pytest.importorskip("selenium.webdriver")
     options = selenium.ChromeOptions()
     options.binary_location = browser

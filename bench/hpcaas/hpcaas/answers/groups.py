@@ -100,6 +100,7 @@ class Effect:
     ratio: Ratio  # time with `value` / time with `best`
     pairs: int
     largest: float  # of the single pairs: what it can cost
+    published: bool = False  # all values come from a publication, which gives no spread
 
 
 def effects(some: list[Group], axis: str) -> list[Effect]:
@@ -123,10 +124,11 @@ def effects(some: list[Group], axis: str) -> list[Effect]:
 
     best = min(values, key=losses)
     found = []
+    published = all(s.source for by_value in cells.values() for g in by_value.values() for s in g.samples)
     for value in values:
         pairs = against(value, best) if value != best else []
         if pairs:
-            found.append(Effect(usable[0].config.app, usable[0].config.size, axis, value, best, combine(pairs), len(pairs), max(p.value for p in pairs)))
+            found.append(Effect(usable[0].config.app, usable[0].config.size, axis, value, best, combine(pairs), len(pairs), max(p.value for p in pairs), published))
     return sorted(found, key=lambda e: e.ratio.value)
 
 

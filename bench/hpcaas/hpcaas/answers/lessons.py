@@ -26,8 +26,8 @@ def _names(g: Group) -> str:
 
 
 def _speaks(e: Effect) -> bool:
-    """An effect that is large enough, and not shown to be noise."""
-    return e.ratio.value >= WORTH and e.ratio.significant is not False
+    """An effect that is large enough and not chance. Published single values are taken at their word; measured ones need a spread."""
+    return e.ratio.value >= WORTH and (e.ratio.significant is True or (e.ratio.significant is None and e.published))
 
 
 def _per_app(all_groups: list[Group]) -> list[list[Group]]:
@@ -92,6 +92,8 @@ EXCLUDED = 1.10
 def _verdict(speaks: bool, found: list[Effect], text: str) -> tuple[str, str]:
     if speaks:
         return "confirmed", text
+    if all(e.ratio.high is None and not e.published for e in found):
+        return "untested", "one sample each, no spread known: " + text
     if any(e.ratio.high is not None and max(e.ratio.high, e.ratio.value) > EXCLUDED for e in found):
         return "untested", "the spread is too wide to tell: " + text
     return "contradicted", text
@@ -173,7 +175,8 @@ def _seven(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
             best_text += f"; {dist[0].app}: distribution '{dist[0].best}' is best, '{dist[-1].value}' costs up to {dist[-1].largest:.3g}x"
     if not tested:
         return "untested", "needs two bindings of one application"
-    verdict, best_text = _verdict(good and worst >= WORTH, [e for some in _per_app(all_groups) for e in effects(some, "binding")], best_text)
+    found = [e for some in _per_app(all_groups) for e in effects(some, "binding")]
+    verdict, best_text = _verdict(good and any(_speaks(e) for e in found), found, best_text)
     return verdict, best_text + ("" if good else "; the default (none) is not measurably worse here")
 
 

@@ -81,7 +81,7 @@ def scaling(series: dict[str, list[tuple[float, float]]], fits: dict[str, Option
     axes.minorticks_off()
     axes.set_xlabel("cores or hardware threads used")
     axes.set_ylabel("seconds")
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper right")
     return _svg(figure, title)
 
 
@@ -99,7 +99,7 @@ def time_and_cost(points: Sequence[tuple[float, float, str, bool]], currency: st
     axes.set_yscale("log")
     axes.set_xlabel("seconds of one run")
     axes.set_ylabel(f"{currency} of one run")
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper right")
     return _svg(figure, title)
 
 

@@ -139,10 +139,11 @@ def _spread(some: list[Group]) -> str:
         text = ", ".join(f for f in flags if f != "noisy") + (f" noisy {noisy} of {s.n}" if noisy else "")
         figure = g.samples[0].figure
         merit = f"{sorted(x.figure.value for x in g.samples if x.figure)[len([x for x in g.samples if x.figure]) // 2]:.4g} {figure.unit} ({figure.better} is better)" if figure else ""
-        rows.append([escape(g.machine), escape(g.label), str(s.n), f"{s.median:.4g}", f"{s.minimum:.4g}", f"{s.maximum:.4g}", "-" if s.stdev is None else f"{s.stdev:.2g}",
+        cpu = sorted(x.load.cpu_seconds for x in g.samples if x.ok and x.load.cpu_seconds is not None)
+        rows.append([escape(g.machine), escape(g.label), str(s.n), f"{s.median:.4g}", f"{cpu[len(cpu) // 2]:.4g}" if cpu else "-", f"{s.minimum:.4g}", f"{s.maximum:.4g}", "-" if s.stdev is None else f"{s.stdev:.2g}",
                      "-" if s.low is None or s.high is None else f"{s.low:.4g} to {s.high:.4g}", escape(merit), escape(text)])
     return "<details><summary>All configurations with all statistics</summary>" + \
-        _table(["machine", "configuration", "n", "median s", "min", "max", "sd", "95 % interval", "figure of merit (median)", "flags"], rows) + "</details>"
+        _table(["machine", "configuration", "n", "median s", "CPU s", "min", "max", "sd", "95 % interval", "figure of merit (median)", "flags"], rows) + "</details>"
 
 
 def _energy(some: list[Group]) -> str:
