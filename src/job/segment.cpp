@@ -5,6 +5,7 @@
 
 #include "core/memory_limits.hpp"
 #include "job/group.hpp"
+#include "job/host.hpp"
 #include "job/job.hpp"
 #include "memory/bell.hpp"
 
@@ -110,12 +111,17 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   Job& job = group.job();
   struct Ask {
     uint64_t bytes;
+    uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes
     uint64_t cgroup;
     uint32_t generation;
     uint32_t reserved;
   };
   const uint64_t cgroup = memory_cgroup_hash();
-  const Ask mine{bytes, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
+  HostIdentity identity{};
+  const Status identified = host_identity(std::nullopt, &identity);
+  uint64_t machine = 0;
+  std::memcpy(&machine, identity.data(), sizeof machine);
+  const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
   std::vector<Ask> asks(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, asks.data()));
   std::vector<uint64_t> bytes_by_index;
@@ -129,10 +135,18 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   made->id_ = {static_cast<uint32_t>(group.lowest()), asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
   Layout layout;
   // First everybody looks whether there is room, then everybody takes: no member touches memory that another is refused.
-  Status status = made->lay_out(group, bytes_by_index, &layout);
+  Status status = identified.ok() ? made->lay_out(group, bytes_by_index, &layout) : identified;
   if (status.ok()) {
-    MemoryAsk ask{memory::round_up(bytes, memory::page_bytes), layout.total_bytes, true};
-    for (const int32_t index : layout.local_indices) ask.leaf_is_shared = ask.leaf_is_shared && asks[static_cast<size_t>(index)].cgroup == cgroup;
+    // Virtual nodes share one machine: what fits each of them alone may be too much for all.
+    uint64_t on_machine = layout.total_bytes - layout.plan.total_bytes;
+    bool leaf_is_shared = true;
+    for (const Ask& other : asks) {
+      if (other.machine != machine || other.bytes == 0) continue;
+      const uint64_t taken = other.bytes > UINT64_MAX - memory::page_bytes ? UINT64_MAX : memory::round_up(other.bytes, memory::page_bytes);
+      on_machine = taken > UINT64_MAX - on_machine ? UINT64_MAX : on_machine + taken;
+      leaf_is_shared = leaf_is_shared && other.cgroup == cgroup;
+    }
+    const MemoryAsk ask{memory::round_up(bytes, memory::page_bytes), on_machine, leaf_is_shared};
     status = check_memory(ask);
     if (!status.ok()) status = Status(status.code(), concat("rank ", job.rank(), " asks for ", bytes, " bytes: ", status.message()));
   }
