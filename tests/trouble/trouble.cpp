@@ -1,0 +1,140 @@
+// Jobs that get into trouble, one kind per word. trouble.py starts them and looks at how they end.
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "capi/handles.hpp"
+#include "ops/check.hpp"
+
+using namespace skerry;
+using namespace skerry::test;
+
+namespace {
+
+// Says something to trouble.py, whole and at once.
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (write(1, text.data(), text.size()) < 0) std::_Exit(3);
+}
+void await_input() {
+  char c = 0;
+  while (read(0, &c, 1) == 1 && c != '\n') {
+  }
+}
+[[noreturn]] void die() {
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string kind = argc > 1 ? argv[1] : "";
+  const int victim = argc > 2 ? std::atoi(argv[2]) : 0;
+  const char* const rank_text = std::getenv("SKERRY_RANK");
+  const int early_rank = rank_text == nullptr ? 0 : std::atoi(rank_text);
+  if (kind == "before-init" && early_rank == victim) die();
+  skerry_job* job = nullptr;
+  const int status = skerry_init(nullptr, &job);
+  if (status != SKERRY_OK) {
+    std::fprintf(stderr, "init: %s: %s\n", skerry_status_name(status), skerry_last_error());
+    return 5;
+  }
+  const int rank = skerry_rank(job), size = skerry_size(job);
+  skerry_group* const world = skerry_world(job);
+  skerry_segment* s = nullptr;
+  skerry_mutexes* m = nullptr;
+  const uint64_t bytes = 4u << 20;
+  OK(skerry_segment_alloc(world, bytes, &s));
+  OK(skerry_mutexes_create(world, 1, &m));
+  OK(skerry_sync(world));
+  std::vector<char> buffer(bytes);
+  int64_t seen = 0;
+
+  if (kind == "gets") {
+    // Everybody gets from the victim and from the next rank; the victim dies in the middle of its own.
+    for (int i = 0;; ++i) {
+      if (rank == victim && i == 20) die();
+      if (skerry_get(s, victim, 0, buffer.data(), bytes) != SKERRY_OK || skerry_get(s, (rank + 1) % size, 0, buffer.data(), 8) != SKERRY_OK) break;
+    }
+    std::fprintf(stderr, "told: %s\n", skerry_last_error());
+    return 6;
+  }
+  if (kind == "stripe") {
+    // The victim dies holding every stripe of its node; the others want one there.
+    if (rank == victim) {
+      const memory::Control& control = capi::of(job)->control();
+      for (uint32_t i = 0; i < memory::stripe_count; ++i) (void)try_lock_word(control.stripes()[i].word, capi::of(job)->member_index(), control.watch());
+      die();
+    }
+    while (skerry_fetch_add_i64(s, victim, 64, 1, &seen) == SKERRY_OK) {
+    }
+    std::fprintf(stderr, "told: %s\n", skerry_last_error());
+    return 6;
+  }
+  if (kind == "mutex") {
+    // The victim dies holding a mutex that everybody waits for.
+    if (rank == victim) {
+      OK(skerry_lock(m, 0, 0));
+      OK(skerry_barrier(world));
+      OK(skerry_notify_wait(s, 8, static_cast<uint64_t>(size) - 1, patience_ns, nullptr));
+      die();
+    }
+    OK(skerry_barrier(world));
+    OK(skerry_put_notify(s, victim, 0, nullptr, 0, 8, 1));
+    if (skerry_lock(m, 0, 0) == SKERRY_OK) return 0;
+    std::fprintf(stderr, "told: %s\n", skerry_last_error());
+    return 6;
+  }
+  if (kind == "no-finalize") {
+    if (rank == victim) return 0;
+    const int told = skerry_barrier(world);
+    std::fprintf(stderr, "told: %s: %s\n", skerry_status_name(told), skerry_last_error());
+    return 6;
+  }
+  if (kind == "stopped") {
+    // The victim is stopped by trouble.py; rank 0 works with its memory when told to.
+    if (rank == victim) say("victim " + std::to_string(getpid()));
+    if (rank == 0) {
+      say("ready");
+      await_input();
+      for (int i = 0; i < 50; ++i) {
+        OK(skerry_fetch_add_i64(s, victim, 0, 1, &seen));
+        EXPECT_IS(seen, i);
+        OK(skerry_put(s, victim, 64, buffer.data(), 100'000));
+        OK(skerry_get(s, victim, 64, buffer.data(), 100'000));
+      }
+      OK(skerry_fence(job, victim));
+      say("worked");
+    }
+  } else if (kind == "strangers") {
+    if (rank == size - 1) say("server " + std::to_string(getpid()));
+    if (rank == 0) {
+      say("ready");
+      await_input();
+    }
+    OK(skerry_barrier(world));
+    // Rank 1 is no leader: this is its first connection.
+    if (rank == 1) {
+      OK(skerry_put(s, size - 1, 0, buffer.data(), bytes));
+      OK(skerry_fetch_add_i64(s, size - 1, 0, 1, &seen));
+      say("worked");
+    }
+  } else if (kind == "memory") {
+    skerry_segment* large = nullptr;
+    const uint64_t wanted = std::strtoull(argv[2], nullptr, 0);
+    const int answer = skerry_segment_alloc(world, wanted, &large);
+    int32_t answers[2] = {answer, -answer};
+    OK(skerry_allreduce(world, SKERRY_INT32, SKERRY_MAX, answers, 2));
+    EXPECT_IS(answers[0], -answers[1]);  // all members got the same
+    if (rank == 0) say(std::string("answer ") + skerry_status_name(answer) + ": " + (answer == SKERRY_OK ? "" : skerry_last_error()));
+    if (large != nullptr) OK(skerry_segment_free(large));
+  } else if (kind != "fine") {
+    std::fprintf(stderr, "unknown kind %s\n", kind.c_str());
+    return 2;
+  }
+  OK(skerry_sync(world));
+  OK(skerry_finalize(job));
+  return 0;
+}

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""Jobs in trouble: a death, a stopped rank, strangers at the door, too little memory, wrong variables. None may hang, and nothing may be
+left behind: no process, no socket, no file. Standard library only.
+
+    tests/trouble/trouble.py [--build DIR] [--only WORD]
+"""
+import argparse
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LIMIT_S = 60
+DEATH_S = 30  # "within seconds", on a loaded machine
+
+
+class Failure(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+class Job:
+    """A job with a mark in its environment, by which whatever it leaves behind is found."""
+
+    def __init__(self, build, words, environment=None, wrapper=()):
+        self.mark = f"SKERRY_USER_TROUBLE={uuid.uuid4().hex}"
+        self.begin = time.monotonic()
+        name, value = self.mark.split("=")
+        self.process = subprocess.Popen(
+            list(wrapper) + [str(build / "bin" / "skerry"), "run"] + [str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, bufsize=0, env=dict(os.environ, **(environment or {}), **{name: value}), start_new_session=True)
+
+    def line(self, prefix):
+        """Reads output up to a line that begins with `prefix`."""
+        while True:
+            ready, _, _ = select.select([self.process.stdout], [], [], LIMIT_S)
+            if not ready:
+                self.kill()
+                raise Failure(f"the job does not say {prefix!r}")
+            line = self.process.stdout.readline().decode(errors="replace")
+            if not line:
+                raise Failure(f"the job ended before it said {prefix!r}: {self.process.stderr.read().decode(errors='replace')}")
+            if line.startswith(prefix):
+                return line[len(prefix):].strip()
+
+    def tell(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def end(self, limit_s=LIMIT_S):
+        try:
+            out, err = self.process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            out, err = self.process.communicate()
+            raise Failure(f"not done after {limit_s} s\n{out.decode(errors='replace')}{err.decode(errors='replace')}") from None
+        self.seconds = time.monotonic() - self.begin
+        self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
+        return self.process.returncode
+
+    def kill(self):
+        for pid in self.left():
+            try:
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def left(self):
+        """Processes that carry the mark: only ever ours."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if self.mark.encode() in (entry / "environ").read_bytes() and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+
+def sockets():
+    return {line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@skerry" in line}
+
+
+def shared_files():
+    return set(os.listdir("/dev/shm"))
+
+
+def wait_until(condition, what, limit_s=20):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        expect(time.monotonic() < deadline, what)
+        time.sleep(0.02)
+
+
+# ---- the kinds of trouble ----------------------------------------------------------------------------------------------------------------
+
+
+def death(kind, victim, cause=r"signal 9|SIGKILL", layout=("-n", 4, "--nodes", 2)):
+    def check(build, program):
+        job = Job(build, [*layout, program, kind, victim])
+        status = job.end(DEATH_S)
+        expect(status != 0, "status 0 although a rank died")
+        messages = [line for line in job.err.splitlines() if line.startswith("skerry: ")]
+        expect(len(messages) == 1, f"not one message but {len(messages)}:\n{job.err}")
+        expect(f"rank {victim} " in messages[0] and re.search(cause, messages[0]), f"the message does not name rank {victim} and the cause: {messages[0]}")
+        return job
+    return check
+
+
+def stopped(victim, is_server):
+    def check(build, program):
+        job = Job(build, ["-n", 4, "--nodes", 2, program, "stopped", victim])
+        pid = None
+        ready = False
+        while pid is None or not ready:
+            line = job.line("")
+            if line.startswith("victim "):
+                pid = int(line.split()[1])
+            ready = ready or line == "ready"
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "the rank does not stop")
+        job.tell()
+        if not is_server:
+            job.line("worked")  # one-sided: the stopped rank is not needed
+        else:
+            expect(job.process.poll() is None, "a stopped server was taken for dead")
+        os.kill(pid, signal.SIGCONT)
+        if is_server:
+            job.line("worked")
+        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+        return job
+    return check
+
+
+def listening_port(pid):
+    inodes = set()
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = os.readlink(fd)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and words[9] in inodes:
+                address, port = words[1].split(":")
+                host = socket.inet_ntoa(bytes.fromhex(address)[::-1]) if table == "tcp" else "::1"
+                return ("127.0.0.1" if host == "0.0.0.0" else host), int(port, 16)
+    raise Failure(f"process {pid} listens nowhere")
+
+
+def strangers(build, program):
+    job = Job(build, ["-n", 3, "--nodes", 2, program, "strangers"])
+    pid, ready = None, False
+    while pid is None or not ready:
+        line = job.line("")
+        if line.startswith("server "):
+            pid = int(line.split()[1])
+        ready = ready or line == "ready"
+    address = listening_port(pid)
+    crowd = []
+    try:
+        for i in range(1000):
+            s = socket.create_connection(address, timeout=10)
+            if i % 3 == 1:
+                try:
+                    s.sendall(os.urandom(1 + i % 700))
+                except OSError:
+                    pass  # closed already: that is an answer
+            crowd.append(s)
+        job.tell()
+        job.line("worked")
+        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    finally:
+        for s in crowd:
+            s.close()
+    return job
+
+
+def two_jobs(build, program):
+    jobs = [Job(build, ["-n", 4, "--nodes", 2, build / "bin" / "tests" / "ops", "words,notify,groups,segments"]) for _ in range(2)]
+    for job in jobs:
+        expect(job.end(120) == 0, f"status {job.process.returncode}: {job.err}")
+    return jobs[0]
+
+
+def variable(name, value, *fragments):
+    def check(build, program):
+        job = Job(build, ["-n", 2, "--nodes", 2, program, "fine"], {name: value})
+        expect(job.end() != 0, "status 0")
+        for fragment in fragments:
+            expect(fragment in job.err, f"no {fragment!r} in: {job.err}")
+        return job
+    return check
+
+
+def fine(build, program):
+    job = Job(build, ["-n", 4, "--nodes", 4, program, "fine"])
+    expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    return job
+
+
+def too_much_for_the_machine(build, program):
+    total = int(re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text()).group(1)) * 1024
+    job = Job(build, ["-n", 4, "--nodes", 2, program, "memory", total // 3])  # each member alone would fit
+    expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    expect("answer SKERRY_ERR_NO_MEMORY" in job.out and "MemAvailable" in job.out, job.out)
+    return job
+
+
+def too_much_for_the_cgroup(build, program):
+    """A memory cgroup of 300 MiB, by whichever version this machine mounts."""
+    limit = 300 << 20
+    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    if (v1 / "memory.limit_in_bytes").exists():
+        parent, name = v1, "memory.limit_in_bytes"
+    elif "memory" in ((v2 / "cgroup.subtree_control").read_text() if (v2 / "cgroup.subtree_control").exists() else ""):
+        parent, name = v2, "memory.max"
+    else:
+        raise Skip("no memory cgroup can be made here")
+    group = parent / f"skerry-trouble-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / name).write_text(str(limit))
+    except OSError as why:
+        if group.is_dir():
+            group.rmdir()
+        raise Skip(f"no memory cgroup can be made here: {why}") from None
+    try:
+        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        job = Job(build, ["-n", 2, program, "memory", 200 << 20], wrapper=enter)
+        expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+        expect("answer SKERRY_ERR_NO_MEMORY" in job.out and "cgroup" in job.out, job.out)
+        small = Job(build, ["-n", 2, program, "memory", 20 << 20], wrapper=enter)
+        expect(small.end() == 0 and "answer SKERRY_OK" in small.out, small.out + small.err)
+        return job
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text().strip(), "the cgroup does not become empty")
+        group.rmdir()
+
+
+TROUBLES = [
+    ("nothing", fine),
+    ("a rank is killed in the middle of gets", death("gets", 3)),
+    ("the rank that hosts a data server is killed in the middle of gets", death("gets", 2)),
+    ("rank 0 is killed in the middle of gets", death("gets", 0)),
+    ("a rank dies holding the stripes of its node", death("stripe", 3)),
+    ("a rank dies holding a mutex with waiters", death("mutex", 1)),
+    ("a rank of another node dies holding a mutex with waiters", death("mutex", 3)),
+    ("a rank dies before it starts Skerry", death("before-init", 1)),
+    ("a rank ends with status 0 without finalizing", death("no-finalize", 1, r"without")),
+    ("a rank is stopped: its memory is at work all the same", stopped(3, False)),
+    ("the rank that hosts the data server is stopped: others wait, and go on", stopped(2, True)),
+    ("1000 strangers, idle and babbling, while a peer connects", strangers),
+    ("two jobs at once", two_jobs),
+    ("an unknown variable", variable("SKERRY_FABRIK", "tcp", "SKERRY_FABRIK", "did you mean SKERRY_FABRIC")),
+    ("a variable with a wrong value", variable("SKERRY_SLOTS", "lots", "SKERRY_SLOTS=lots", "whole number")),
+    ("an interface that does not exist", variable("SKERRY_INTERFACE", "nonsense0", "nonsense0", "SKERRY_INTERFACE")),
+    ("a fabric that does not exist", variable("SKERRY_FABRIC", "pigeons", "SKERRY_FABRIC=pigeons")),
+    ("more memory than the machine has", too_much_for_the_machine),
+    ("more memory than the cgroup allows", too_much_for_the_cgroup),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    program = build / "bin" / "tests" / "trouble"
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for name, check in TROUBLES:
+        if options.only not in name:
+            continue
+        files, names, begin = shared_files(), sockets(), time.monotonic()
+        why = ""
+        try:
+            job = check(build, program)
+            wait_until(lambda: not job.left(), f"processes {job.left()} are left")
+            wait_until(lambda: sockets() <= names or not (sockets() - names), f"sockets {sockets() - names} are left")
+            expect(shared_files() <= files, f"/dev/shm has {shared_files() - files} more")
+            outcome = "passed"
+        except Failure as failure:
+            outcome, why = "failed", str(failure)
+        except Skip as reason:
+            outcome, why = "skipped", f"skipped: {reason}"
+        counts[outcome] += 1
+        print(f"{outcome:8} {time.monotonic() - begin:6.1f} s  {name}", flush=True)
+        for line in why.splitlines()[:30]:
+            print("    " + line, flush=True)
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] or counts["passed"] == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
