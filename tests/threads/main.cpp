@@ -1,0 +1,83 @@
+// The operation tests with ranks as threads of one process, so that ThreadSanitizer and AddressSanitizer see both ends of everything:
+//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--fabric tcp|loop|worst] [--threads N] [--seed N] [--rounds N]
+// The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not by skerry_init.
+#include <sstream>
+#include <thread>
+
+#include "capi/handles.hpp"
+#include "fabric/fabric.h"
+#include "fabric/loop/loop.hpp"
+#include "job/bootstrap/thread_bootstrap.hpp"
+#include "ops/check.hpp"
+
+using namespace skerry;
+using namespace skerry::test;
+
+namespace {
+
+struct Choice {
+  std::string wanted = "all";
+  int ranks = 4;
+  int nodes = 2;
+  std::string fabric = "tcp";
+  Context context;
+};
+
+void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap, const job::Job::FabricMaker& make_fabric) {
+  job::JobOptions options;
+  options.config.huge_pages = false;
+  options.config.slots = 32;  // so that running out of slots is part of every run
+  if (choice.context.threads > 1) options.thread_level = job::ThreadLevel::multiple;
+  std::unique_ptr<job::Job> job;
+  const Status started = job::Job::start(std::move(bootstrap), options, make_fabric, &job);
+  if (!started.ok()) fail(__FILE__, __LINE__, started.message());
+  Context context = choice.context;
+  context.as_threads = true;
+  context.job = capi::to(job.release());
+  context.rank = skerry_rank(context.job);
+  context.size = skerry_size(context.job);
+  context.nodes = skerry_nodes(context.job);
+  std::istringstream words(choice.wanted);
+  std::vector<std::string> names;
+  for (std::string name; std::getline(words, name, ',');) names.push_back(name);
+  for (const Section* section = sections; section->name != nullptr; ++section) {
+    bool chosen = false;
+    for (const std::string& name : names) chosen = chosen || name == section->name || (name == "all" && section->by_default);
+    if (!chosen) continue;
+    section->run(context);
+    OK(skerry_sync(context.world()));
+    if (context.rank == 0) {
+      std::printf("%s: right\n", section->name);
+      std::fflush(stdout);
+    }
+  }
+  OK(skerry_finalize(context.job));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Choice choice;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto next = [&] { return std::string(i + 1 < argc ? argv[++i] : "0"); };
+    const auto number = [&] { return std::strtoull(next().c_str(), nullptr, 0); };
+    if (word == "--ranks") choice.ranks = static_cast<int>(number());
+    else if (word == "--nodes") choice.nodes = static_cast<int>(number());
+    else if (word == "--fabric") choice.fabric = next();
+    else if (word == "--threads") choice.context.threads = static_cast<int>(number());
+    else if (word == "--seed") choice.context.seed = number();
+    else if (word == "--rounds") choice.context.rounds = static_cast<int>(number());
+    else choice.wanted = word;
+  }
+  auto capabilities = choice.fabric == "worst" ? fabric::LoopCapabilities::worst(choice.context.seed) : fabric::LoopCapabilities{};
+  const auto network = fabric::make_loop_network(capabilities);
+  const job::Job::FabricMaker make_fabric = [&](const fabric::Options& options, std::unique_ptr<fabric::Fabric>* fabric) {
+    return choice.fabric == "tcp" ? fabric::make_tcp_fabric(options, fabric) : fabric::make_loop_fabric(network, options, fabric);
+  };
+  auto bootstraps = job::make_thread_bootstraps(choice.ranks, choice.nodes);
+  std::vector<std::thread> ranks;
+  for (auto& bootstrap : bootstraps) ranks.emplace_back([&choice, &make_fabric, b = std::move(bootstrap)]() mutable { run_rank(choice, std::move(b), make_fabric); });
+  for (auto& rank : ranks) rank.join();
+  return 0;
+}
