@@ -370,6 +370,8 @@ Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t
     const auto last = link.last_message.find(target.rank);
     return last == link.last_message.end() || last->second <= link.session.applied();
   };
+  // Small puts that are still held back were issued before this; wait_sendable sends them.
+  while (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, 0));
   SKERRY_TRY(wait_until(lock, clear, fabric::no_endpoint));
   if (link.session.drained()) link.last_message.clear();
   for (uint64_t done = 0; done < bytes;) {
