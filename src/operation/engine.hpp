@@ -153,7 +153,7 @@ class Engine final : private fabric::Sink {
       std::memcpy(payload + pieces++ * sizeof(Piece), &piece, sizeof piece);
       std::byte* const to = payload + table_bytes + bytes;
       if (put_bytes == 8) [[likely]] std::memcpy(to, from, 8);
-      else std::memcpy(to, from, put_bytes);
+      else if (put_bytes > 0) std::memcpy(to, from, put_bytes);  // `from` may be null when there is nothing to put
       bytes += put_bytes;
     }
     fabric::Bytes close() {
