@@ -104,7 +104,7 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
         status = error(Code::internal, "an origin was sent a ", wire::to_string(kind));
         break;
     }
-  fail(*link, error(Code::internal, "node ", link->server.node, " does not speak our protocol: ", status.message()));
+  cut(*link, error(Code::internal, "node ", link->server.node, " does not speak our protocol: ", status.message()));
   return fabric::Verdict::taken;
 }
 
@@ -140,7 +140,7 @@ fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   wire::ReplyHeader reply;
   if (link == nullptr || !wire::decode(header, &reply).ok()) return fabric::Verdict::taken;
   if (Status status = link->session.acknowledge(reply.applied); !status.ok()) {
-    fail(*link, std::move(status));
+    cut(*link, std::move(status));
     return fabric::Verdict::taken;
   }
   complete(reply.slot - 1, reply.code, {}, true, 0);

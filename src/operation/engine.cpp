@@ -43,7 +43,10 @@ Engine::~Engine() {
 Engine::Link& Engine::link_to(placement::ServerRef server) {
   if (last_link_ != nullptr && last_link_->server == server) return *last_link_;
   auto& entry = links_[link_key(server)];
-  if (!entry) entry = std::make_unique<Link>(server, config_.incarnation);
+  if (!entry) {
+    entry = std::make_unique<Link>(server, config_.incarnation);
+    all_links_.push_back(entry.get());
+  }
   last_link_ = entry.get();
   return *entry;
 }
@@ -72,6 +75,18 @@ void Engine::fail(Link& link, Status status) {
   link.rma_outstanding = link.rma_gets_outstanding = 0;
 }
 
+void Engine::cut(Link& link, Status status) {
+  if (link.endpoint != fabric::no_endpoint) {
+    by_endpoint_.erase(link.endpoint);
+    fabric_->close(link.endpoint);
+    link.endpoint = fabric::no_endpoint;
+    ++counters_.connections_closed;
+  }
+  fail(link, std::move(status));
+  // Twice if it was closing and wanted again: a failed link is not opened once more.
+  while (link.machine.state() != connection::State::idle) (void)link.machine.on(connection::Event::closed, link.machine.generation(), true);
+}
+
 // Feeds the machine and performs what it answers.
 Status Engine::drive(Link& link, connection::Event event, uint32_t generation) {
   using connection::Action;
@@ -94,6 +109,7 @@ Status Engine::drive(Link& link, connection::Event event, uint32_t generation) {
     if (!status.ok()) {
       link.endpoint = fabric::no_endpoint;
       fail(link, Status(status.code(), concat("rank ", config_.rank, " cannot connect to the data server of node ", link.server.node, ": ", status.message())));
+      (void)link.machine.on(connection::Event::closed, link.machine.generation(), true);  // or it would be opening for ever
       return link.failure;
     }
     by_endpoint_[link.endpoint] = &link;
@@ -136,13 +152,13 @@ void Engine::maybe_drained(Link& link) {
 
 Status Engine::wait_open(Lock& lock, Link& link) {
   auto ready = [&] { return link.machine.state() == connection::State::open && !link.blocked; };
-  while (!ready()) {
+  for (;;) {
     if (!link.failure.ok()) return link.failure;
+    if (ready()) return {};
     if (link.machine.state() != connection::State::open) SKERRY_TRY(drive(link, connection::Event::want, link.machine.generation()));
     const connection::State seen = link.machine.state();
     SKERRY_TRY(wait_until(lock, [&] { return ready() || !link.failure.ok() || link.machine.state() != seen; }, fabric::no_endpoint));
   }
-  return {};
 }
 
 // Returns with the link open, credits for one more request and the fabric taking messages; the mutex was held at that moment and still is.
@@ -170,6 +186,7 @@ Status Engine::abort_status() const {
 
 // Sends what was held back. Never waits: a batch for which there is no credit now stays corked.
 void Engine::flush_corked() {
+  if (is_ending()) return;
   std::erase_if(corked_, [&](Link* link) {
     if (link->has_batch() && link->failure.ok()) {
       const bool sendable = link->machine.state() == connection::State::open && !link->blocked && link->session.may_issue(link->batch->bytes) &&
@@ -215,6 +232,10 @@ void Engine::help() {
   int idle = 0;
   uint64_t seen_rounds = user_rounds_;
   while (!helper_stop_) {
+    if (is_ending()) {  // nothing moves any more
+      helper_call_.wait(lock, [&] { return helper_stop_; });
+      return;
+    }
     if (!help_is_needed() && ++idle > idle_rounds) {
       helper_awake_ = false;
       helper_call_.wait(lock, [&] { return helper_stop_ || helper_awake_; });
@@ -241,7 +262,7 @@ void Engine::help() {
     lock.unlock();
     fabric_->poll(wait_slice_ns, fabric::no_endpoint);
     lock.lock();
-    fabric_->dispatch(*this);
+    dispatch();
     role_taken_ = helper_has_role_ = false;
     if (sleepers_ > 0) changed_.notify_all();
   }
@@ -250,12 +271,12 @@ void Engine::help() {
 // One look without sleeping.
 void Engine::poke(Lock& lock) {
   if (!corked_.empty()) flush_corked();
-  if (role_taken_) return;
+  if (role_taken_ || is_ending()) return;
   role_taken_ = true;
   lock.unlock();
   fabric_->poll(0, fabric::no_endpoint);
   lock.lock();
-  fabric_->dispatch(*this);
+  dispatch();
   role_taken_ = false;
   if (sleepers_ > 0) changed_.notify_all();
 }
@@ -291,7 +312,7 @@ Status Engine::test(Handle* handle, bool* done) {
   Op* op = find_op(*handle);
   if (op == nullptr) return error(Code::invalid, "handle ", *handle, " is not outstanding: it was waited for already, or is not a handle");
   if (!op_done(*op)) poke(lock);
-  if (config_.control && config_.control.is_aborted()) return abort_status();
+  if (is_ending()) return abort_status();
   *done = op_done(*op);
   if (!*done) return {};
   *handle = 0;
@@ -304,8 +325,8 @@ Status Engine::test(Handle* handle, bool* done) {
 Status Engine::wait_implicit() {
   Lock lock(mutex_);
   SKERRY_TRY(wait_until(lock, [&] { return implicit_.waiting_replies == 0; }, fabric::no_endpoint));
-  for (auto& [key, link] : links_) {
-    Link& l = *link;
+  for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
+    Link& l = *all_links_[i];
     SKERRY_TRY(wait_until(lock, [&] { return l.session.applied() >= l.implicit_number || !l.failure.ok(); }, fabric::no_endpoint));
     if (l.session.applied() < l.implicit_number) return l.failure;
     l.implicit_number = 0;
@@ -348,29 +369,37 @@ Status Engine::fence_all() {
   return first;
 }
 
-// A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches the server without us. Replies and
-// acknowledgements may wait: a server that cannot send them parks this process alone and blocks nobody.
+// A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches the server without us. Nor may replies be left to
+// nobody: a server that cannot send them parks our session, and with it what we sent behind them, which others may be waiting for. The helper
+// takes them in; without it, we do so here.
 Status Engine::push_out() {
   Lock lock(mutex_);
   flush_corked();
-  for (auto& [key, link] : links_) {
-    Link& l = *link;
+  for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
+    Link& l = *all_links_[i];
     if (l.has_batch()) SKERRY_TRY(wait_sendable(lock, l, l.batch->bytes));
     if (l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0) continue;
     SKERRY_TRY(wait_until(lock, [&] { return l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0; }, fabric::no_endpoint));
   }
-  return {};
+  if (config_.helper) return {};
+  auto taken_in = [&] {
+    return implicit_.waiting_replies == 0 &&
+           std::none_of(ops_.begin(), ops_.end(), [](const auto& op) { return op->used && op->open && op->waiting_replies > 0; });
+  };
+  return wait_until(lock, taken_in, fabric::no_endpoint);
 }
 
+// A request that failed is reported, but keeps no connection from being closed.
 Status Engine::close_all() {
-  SKERRY_TRY(wait_implicit());
-  SKERRY_TRY(fence_all());
+  Status first = wait_implicit();
+  if (Status fenced = fence_all(); first.ok()) first = std::move(fenced);
   Lock lock(mutex_);
   for (auto& [key, link] : links_) (void)drive(*link, connection::Event::evict, link->machine.generation());
-  return wait_until(
+  Status closed = wait_until(
       lock,
       [&] { return std::all_of(links_.begin(), links_.end(), [](const auto& entry) { return entry.second->machine.state() == connection::State::idle; }); },
       fabric::no_endpoint);
+  return first.ok() ? closed : first;
 }
 
 EngineCounters Engine::counters() {
@@ -399,6 +428,7 @@ Engine::Op* Engine::new_op() {
   Op* op = ops_[free_ops_.back()].get();
   free_ops_.pop_back();
   op->used = true;
+  op->open = false;
   op->waiting_replies = 0;
   op->number = 0;
   op->link = nullptr;
@@ -442,6 +472,10 @@ void Engine::return_slot(uint32_t slot) {
   const Lock lock(mutex_);
   free_slots_.push_back(slot);
   --slots_in_use_;
+  if (free_slots_.size() > 1) return;
+  // There was none: another thread may be waiting for one, asleep or in the fabric.
+  if (sleepers_ > 0) changed_.notify_all();
+  if (role_taken_) fabric_->wake();
 }
 
 void Engine::arm(uint32_t index, Op* op, Link* link) {

@@ -197,6 +197,7 @@ class Engine final : private fabric::Sink {
     uint64_t number = 0;  // 0, or: done when the session acknowledged this request (payloads sent by reference)
     Status status;
     bool used = false;
+    bool open = false;  // the caller has its handle
   };
 
   // Bytes of somebody's slice.
@@ -245,6 +246,8 @@ class Engine final : private fabric::Sink {
   Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes);
   Status drive(Link& link, connection::Event event, uint32_t generation);
   void fail(Link& link, Status status);
+  // Fails the link and closes its endpoint: whatever is under way on it neither lands nor is read from our buffers any more.
+  void cut(Link& link, Status status);
   Link* link_of(fabric::EndpointId endpoint);
   void maybe_drained(Link& link);
 
@@ -285,6 +288,12 @@ class Engine final : private fabric::Sink {
   void poke(Lock& lock);
   void flush_corked();
   Status abort_status() const;
+  // The job is ending: waits are cut short and their callers take their buffers back, so that nothing may land there or be sent from there any
+  // more. Looked at with the mutex held before every dispatch and flush: who saw the end has the mutex before who would touch its buffer.
+  bool is_ending() const { return config_.control && config_.control.is_aborted(); }
+  void dispatch() {
+    if (!is_ending()) fabric_->dispatch(*this);
+  }
   void call_helper(bool eager);
   void help();
   bool help_is_needed() const { return implicit_.waiting_replies > 0 || open_handles_ > 0 || !corked_.empty(); }
@@ -317,6 +326,7 @@ class Engine final : private fabric::Sink {
   std::thread helper_;                  // started with the first non-blocking operation that leaves something to do
   uint32_t sleepers_ = 0;  // threads in changed_
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;      // by node << 16 | index
+  std::vector<Link*> all_links_;                                   // the same, to walk while the mutex is given up now and then: it only grows
   std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
   Batch* batching_ = nullptr;                                      // a batch that is open and corked; null: none
   Link* last_link_ = nullptr;                                      // cache of the last look-up
@@ -340,7 +350,7 @@ class Engine final : private fabric::Sink {
 template <class Done>
 Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
   while (!done()) {
-    if (config_.control && config_.control.is_aborted()) return abort_status();
+    if (is_ending()) return abort_status();
     if (role_taken_) {
       ++sleepers_;
       if (helper_has_role_) fabric_->wake();  // a thread that waits is closer to its data than the helper: it takes over
@@ -354,7 +364,7 @@ Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
     lock.unlock();
     fabric_->poll(wait_slice_ns, only);
     lock.lock();
-    fabric_->dispatch(*this);
+    dispatch();
     role_taken_ = false;
     if (sleepers_ > 0) changed_.notify_all();
   }

@@ -364,6 +364,7 @@ Status Engine::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* 
 Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t offset, std::byte* local, uint64_t bytes, bool is_put, Op* op) {
   SegmentKey key;
   SKERRY_TRY(key_of(lock, link, target, &key));
+  if (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, 0));  // puts that were issued before and are not sent yet: not even a number tells of them
   auto clear = [&] {
     if (!link.failure.ok()) return true;
     if (link.rma_outstanding > 0) return false;
@@ -402,6 +403,7 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
     return {};
   }
   if (mode == Mode::handle && !op_done(*op)) {
+    op->open = true;
     *handle = handle_of(op);
     ++open_handles_;
     call_helper(bytes >= eager_help_bytes);
@@ -538,12 +540,17 @@ Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
   return request_reply(target, index, wire::Kind::lock, 0, {holder, 0}, nullptr);
 }
 
-// Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after everything issued before it.
+// Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after everything issued before it. Long gets are
+// read from memory while they are sent: they must be here, or they might see what the next holder writes.
 Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(mutex_);
   Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
   for (;;) {
     SKERRY_TRY(wait_sendable(lock, link, 0));
+    if (link.long_gets > 0) {
+      SKERRY_TRY(wait_until(lock, [&] { return link.long_gets == 0; }, fabric::no_endpoint));
+      continue;
+    }
     wire::Request& r = begin(wire::Kind::unlock, target, link);
     r.header.offset = index;
     r.operands = {holder, 0};
