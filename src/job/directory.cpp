@@ -1,5 +1,6 @@
 #include "job/directory.hpp"
 
+#include "core/futex.hpp"
 #include "job/mutexes.hpp"
 #include "memory/stripes.hpp"
 
@@ -59,6 +60,7 @@ Status NodeDirectory::unlock(SegmentId segment, Rank rank, uint64_t index, Rank 
     case lock::UnlockAnswer::handed_over:
       if (!grant_local(control_, *map_, node_, next))
         server_->grant(lock::rank_of(next.holder), static_cast<uint32_t>(next.reply[0]), static_cast<uint32_t>(next.reply[1]));
+      if (pool.starving().load(std::memory_order_seq_cst) != 0) futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
       return {};
     case lock::UnlockAnswer::not_holder: return error(Code::invalid, "rank ", origin, " unlocks mutex ", index, " of rank ", rank, ", which it does not hold");
     case lock::UnlockAnswer::contended:

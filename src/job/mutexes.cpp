@@ -19,6 +19,7 @@ bool grant_local(const memory::Control& control, const placement::NodeMap& map, 
   const Rank rank = lock::rank_of(next.holder);
   if (map.node_of(rank) != node) return false;
   const uint32_t slot = static_cast<uint32_t>(next.reply[0]) - 1;
+  if (slot >= control.layout().slots_per_member) return true;  // came over the wire from who does not keep to it: nobody to tell
   const uint32_t member = static_cast<uint32_t>(map.index_in_node(rank));
   memory::fill_slot(control.slot(member * control.layout().slots_per_member + slot), static_cast<uint32_t>(next.reply[1]), 0, 0);
   return true;

@@ -1,6 +1,7 @@
 // How the server applies one request. Everything the wire says is checked here: segment, range, alignment, shape.
 #include <cstring>
 
+#include "lock/mutex.hpp"
 #include "memory/bell.hpp"
 #include "server/server.hpp"
 
@@ -133,6 +134,8 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
     return true;
   };
 
+  if (client.notify_pending) return apply_notify(client, region, failure);  // its data is applied, its notification met a busy stripe
+
   memory::Applied applied;
   if (request_.has(wire::flag_strided)) {
     Shape shape;
@@ -144,7 +147,7 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
       return Outcome::failed;
     }
     for (int32_t k = 0; k < shape.levels; ++k)
-      if (misfit(payload.size(), static_cast<uint64_t>(shape.stride[k]))) return Outcome::failed;
+      if (shape.count[k] > 1 && misfit(payload.size(), static_cast<uint64_t>(shape.stride[k]))) return Outcome::failed;
     if (misfit(shape.block_bytes, h.offset) || misfit(request_.shape.skip_bytes, 0) || misfit(payload.size(), 0)) return Outcome::failed;
     memory::Cursor cursor(shape);
     cursor.seek(request_.shape.skip_bytes + client.progress_bytes);
@@ -270,11 +273,17 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
   const SegmentId segment{h.segment_owner, h.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
   if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock) {
+    // A grant goes where the holder's name says: nobody asks in another's name.
+    const lock::Holder holder = request_.operands.first;
+    if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
+      *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder, ", which is not one of its threads");
+      return Outcome::failed;
+    }
     LockOutcome outcome = LockOutcome::granted;
     if (request_.kind() == wire::Kind::lock)
-      *failure = directory_.lock(segment, rank, h.offset, client.rank, h.reply_slot, h.reply_tag, request_.operands.first, &outcome);
+      *failure = directory_.lock(segment, rank, h.offset, client.rank, h.reply_slot, h.reply_tag, holder, &outcome);
     else
-      *failure = directory_.unlock(segment, rank, h.offset, client.rank, request_.operands.first, &outcome);
+      *failure = directory_.unlock(segment, rank, h.offset, client.rank, holder, &outcome);
     if (!failure->ok()) return Outcome::failed;
     if (outcome == LockOutcome::busy) return Outcome::park;
     if (request_.kind() == wire::Kind::unlock) return Outcome::done;

@@ -4,14 +4,18 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 
 namespace skerry::server {
 namespace {
 
-// While a stripe keeps a session parked the server looks again this often: stripes are held for at most 4 KiB of work.
+// While a stripe keeps a session parked the server looks again this often: stripes are held for at most 4 KiB of work. Who has been kept for many
+// rounds waits for something slower (a stopped process, a free waiter's record): then ever more seldom, so that it does not burn the core.
 constexpr int64_t stripe_retry_ns = 20'000;
+constexpr int64_t longest_retry_ns = 2'000'000;
+constexpr uint32_t quick_rounds = 64;
 // Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
 constexpr uint64_t late_payload = 1;
 
@@ -88,8 +92,14 @@ void Server::run() {
   sched_setaffinity(0, sizeof everywhere, &everywhere);
 
   std::vector<std::function<void()>> tasks;
+  uint32_t parked_rounds = 0;  // in a row, without anything getting done
+  uint64_t requests_before = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    fabric_->poll(retry_.empty() ? -1 : stripe_retry_ns, fabric::no_endpoint);
+    const uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
+    parked_rounds = retry_.empty() || requests != requests_before ? 0 : parked_rounds + 1;
+    requests_before = requests;
+    const int64_t retry_ns = parked_rounds <= quick_rounds ? stripe_retry_ns : std::min(stripe_retry_ns * (parked_rounds / quick_rounds), longest_retry_ns);
+    fabric_->poll(retry_.empty() ? -1 : retry_ns, fabric::no_endpoint);
     if (!retry_.empty()) {
       for (const fabric::EndpointId endpoint : retry_)
         if (Client* client = client_of(endpoint)) {
