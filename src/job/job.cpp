@@ -318,9 +318,12 @@ void Job::abort(int exit_status, std::string_view reason) {
 // ---- the end ------------------------------------------------------------------------------------------------------------------------------
 
 Status Job::stop() {
-  SKERRY_TRY(engine_->wait_implicit());
-  SKERRY_TRY(world_->sync());
-  SKERRY_TRY(engine_->close_all());
+  // A request of ours that failed is reported at the end: who left the others waiting for it would end the job as if it had died.
+  Status first = engine_->wait_implicit();
+  if (Status fenced = engine_->fence_all(); first.ok()) first = std::move(fenced);
+  SKERRY_TRY(world_->barrier());
+  if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
+  SKERRY_TRY(check_abort());
   stopped_ = true;
   if (server_ && options_.failures_return && bootstrap_->events_fd() >= 0) server_->call([this] { server_->unwatch(bootstrap_->events_fd()); });
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need connections.
@@ -333,7 +336,8 @@ Status Job::stop() {
     node_memory_->watch_abort(nullptr);
     (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});
   }
-  return bootstrap_->finish();  // returns when all have come here: the leader's server has outlived every detach
+  Status finished = bootstrap_->finish();  // returns when all have come here: the leader's server has outlived every detach
+  return first.ok() ? finished : first;
 }
 
 void Job::stop_leader_watch() {
