@@ -321,6 +321,7 @@ Status Job::stop() {
   // A request of ours that failed is reported at the end: who left the others waiting for it would end the job as if it had died.
   Status first = engine_->wait_implicit();
   if (Status fenced = engine_->fence_all(); first.ok()) first = std::move(fenced);
+  if (first.code() == Code::peer_dead || first.code() == Code::network) return first;  // nothing can come of a barrier any more
   SKERRY_TRY(world_->barrier());
   if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
   SKERRY_TRY(check_abort());

@@ -280,7 +280,8 @@ class Engine final : private fabric::Sink {
   void arm(uint32_t index, Op* op, Link* link);
   void release(uint32_t index);
   memory::CompletionSlot& slot(uint32_t index) const;
-  Status finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
+  // needs_others: its reply may depend on what this process sent to other servers (a lock on an unlock).
+  Status finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle, bool needs_others = false);
 
   // progress
   template <class Done>

@@ -397,7 +397,7 @@ Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t
 
 // ---- the public calls ---------------------------------------------------------------------------------------------------------------
 
-Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
+Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle, bool needs_others) {
   if (mode == Mode::implicit) {
     if (op->waiting_replies > 0) call_helper(bytes >= eager_help_bytes);
     return {};
@@ -419,6 +419,9 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
         break;
       }
     if (link != nullptr && link->waiting_replies == slots_in_use_) only = link->endpoint;
+    // An unlock that is still in our hands must go out while we wait: its next holder may be who makes us wait.
+    auto holds_back = [&](const Link* other) { return other != link && (other->corked || fabric_->unsent_bytes(other->endpoint) > 0); };
+    if (needs_others && std::any_of(all_links_.begin(), all_links_.end(), holds_back)) only = fabric::no_endpoint;
   }
   Status status = wait_until(lock, [&] { return op_done(*op); }, only);
   if (!status.ok()) {
@@ -529,7 +532,7 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
     }
     release(index);
   }
-  return finish_op(lock, op, Mode::blocking, 0, nullptr);
+  return finish_op(lock, op, Mode::blocking, 0, nullptr, kind == wire::Kind::lock);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old) {
