@@ -119,9 +119,11 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
 
 Status Group::free() {
   if (is_world_) return error(Code::invalid, "the world group cannot be freed");
-  SKERRY_TRY(sync());
-  freed_ = true;
-  return area_->close();
+  const Status synced = sync();
+  if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
+  freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so this member does
+  SKERRY_TRY(area_->close());
+  return synced;
 }
 
 // ---- the sweep ------------------------------------------------------------------------------------------------------------------------
