@@ -41,6 +41,32 @@ void run_transfer(Context& c) {
     OK(skerry_barrier(c.world()));
   }
 
+  // Replies that nobody takes in keep the server from what was sent behind them. A barrier must not wait for that: without the helper
+  // (SKERRY_PROGRESS_THREAD=0) it did, for ever.
+  {
+    const int gets = c.as_threads && !c.thorough ? 2 : 8;
+    std::vector<std::byte> many(static_cast<size_t>(gets) * (4u << 20));
+    for (int i = 0; i < gets; ++i) OK(skerry_get_nb(segment, right, 0, many.data() + static_cast<size_t>(i) * (4u << 20), 4u << 20, SKERRY_IMPLICIT));
+    OK(skerry_barrier(c.world()));
+    OK(skerry_wait_all(c.job));
+  }
+
+  // Small puts that are collected, then a long get and a long put: in issue order, also where those are the fabric's own.
+  {
+    const uint64_t bytes = 300'000;
+    std::vector<std::byte> before(bytes, std::byte{1}), after(bytes, std::byte{3});
+    const uint64_t twos = 0x0202020202020202;
+    OK(skerry_put(segment, right, 0, before.data(), bytes));
+    for (uint64_t at = 0; at < 800; at += 8) OK(skerry_put_nb(segment, right, at, &twos, 8, SKERRY_IMPLICIT));
+    OK(skerry_get(segment, right, 0, seen.data(), bytes));
+    for (uint64_t at = 0; at < bytes; ++at) EXPECT(seen[at] == (at < 800 ? std::byte{2} : std::byte{1}));
+    for (uint64_t at = 0; at < 800; at += 8) OK(skerry_put_nb(segment, right, at, &twos, 8, SKERRY_IMPLICIT));
+    OK(skerry_put(segment, right, 0, after.data(), bytes));
+    OK(skerry_get(segment, right, 0, seen.data(), bytes));
+    for (uint64_t at = 0; at < bytes; ++at) EXPECT(seen[at] == std::byte{3});
+    OK(skerry_barrier(c.world()));
+  }
+
   // A long get that is under way when a put to the same bytes is issued returns what was there before: issue order. Guards against a
   // server that sends straight from the slice while it already takes in the next request.
   for (const uint64_t bytes : {uint64_t{200'000}, uint64_t{3'000'000}, longest}) {
