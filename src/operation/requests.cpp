@@ -364,7 +364,6 @@ Status Engine::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* 
 Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t offset, std::byte* local, uint64_t bytes, bool is_put, Op* op) {
   SegmentKey key;
   SKERRY_TRY(key_of(lock, link, target, &key));
-  if (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, 0));  // puts that were issued before and are not sent yet: not even a number tells of them
   auto clear = [&] {
     if (!link.failure.ok()) return true;
     if (link.rma_outstanding > 0) return false;
