@@ -269,7 +269,8 @@ SKERRY_API int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64
 SKERRY_API int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes,
                                  uint64_t counter_offset, uint64_t increment);
 /* Sleeps until the counter at `counter_offset` of the caller's own slice is at least `at_least` (unsigned). timeout_ns < 0: no limit.
- * *value, if not null, is the counter. Errors: TIMEOUT. */
+ * Only put_notify wakes the sleeper; a plain put or fetch-and-add on the counter is noticed within 0.2 s. *value, if not null, is
+ * the counter. Errors: TIMEOUT. */
 SKERRY_API int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
                                   uint64_t* value);
 

@@ -83,7 +83,10 @@ int skerry_finalize(skerry_job* job) {
   return done(status);
 }
 
-void skerry_abort(skerry_job* job, int exit_status, const char* reason) { of(job)->abort(exit_status, reason == nullptr ? "" : reason); }
+void skerry_abort(skerry_job* job, int exit_status, const char* reason) {
+  if (!of(job)->is_alive()) _exit(exit_status);  // a forked child: the job is its parent's
+  of(job)->abort(exit_status, reason == nullptr ? "" : reason);
+}
 
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
 int skerry_size(const skerry_job* job) { return of(job)->size(); }

@@ -23,9 +23,11 @@ Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region)
 
 namespace {
 
-Status find_mutex(NodeDirectory& directory, SegmentId segment, Rank rank, uint64_t index, lock::Mutex** mutex) {
+Status find_mutex(NodeDirectory& directory, const memory::Broker& broker, SegmentId segment, Rank rank, uint64_t index, lock::Mutex** mutex) {
   memory::Region region;
   SKERRY_TRY(directory.find(segment, rank, &region));
+  if (broker.find_owner(segment).purpose() != purpose_mutexes)
+    return error(Code::invalid, "segment (", segment.owner, ", ", segment.generation, ") holds no mutexes");  // a peer gone wrong: its bytes are no queue
   if (index >= region.bytes / sizeof(lock::Mutex)) return error(Code::range, "mutex ", index, " of rank ", rank, ", which hosts ", region.bytes / sizeof(lock::Mutex));
   *mutex = reinterpret_cast<lock::Mutex*>(region.base) + index;
   return {};
@@ -35,7 +37,7 @@ Status find_mutex(NodeDirectory& directory, SegmentId segment, Rank rank, uint64
 
 Status NodeDirectory::lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot, uint32_t tag, uint64_t holder, server::LockOutcome* outcome) {
   lock::Mutex* mutex = nullptr;
-  SKERRY_TRY(find_mutex(*this, segment, rank, index, &mutex));
+  SKERRY_TRY(find_mutex(*this, broker_, segment, rank, index, &mutex));
   lock::WaiterPool pool = waiter_pool(control_);
   const lock::Waiter waiter{holder, {static_cast<uint64_t>(static_cast<uint32_t>(origin)) << 32 | slot, tag}};
   switch (lock::lock_request(*mutex, waiter, pool, MutexGuard(control_, member_index_, false))) {
@@ -51,7 +53,7 @@ Status NodeDirectory::lock(SegmentId segment, Rank rank, uint64_t index, Rank or
 
 Status NodeDirectory::unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder, server::LockOutcome* outcome) {
   lock::Mutex* mutex = nullptr;
-  SKERRY_TRY(find_mutex(*this, segment, rank, index, &mutex));
+  SKERRY_TRY(find_mutex(*this, broker_, segment, rank, index, &mutex));
   lock::WaiterPool pool = waiter_pool(control_);
   lock::Waiter next;
   *outcome = server::LockOutcome::granted;

@@ -333,6 +333,7 @@ Status Job::stop() {
   for (auto& segment : segments_)
     if (!segment->is_freed()) (void)segment->close();
   stop_leader_watch();
+  engine_->stop_helper();
   if (!server_) {  // the leader's server still signs with the control segment
     node_memory_->watch_abort(nullptr);
     (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});

@@ -45,6 +45,8 @@ Status Mutexes::create(Group& group, uint32_t count, Mutexes** mutexes) {
   auto made = std::make_unique<Mutexes>();
   made->job_ = &group.job();
   SKERRY_TRY(Segment::alloc(group, uint64_t{count} * sizeof(lock::Mutex), &made->segment_));
+  made->segment_->set_purpose(purpose_mutexes);
+  SKERRY_TRY(group.barrier());  // servers look at the purpose: it must be there before the first lock
   *mutexes = group.job().keep(std::move(made), &group.job().mutexes_);
   return {};
 }

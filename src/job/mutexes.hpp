@@ -11,6 +11,8 @@ namespace skerry::job {
 
 class Job;
 
+constexpr uint32_t purpose_mutexes = 1;  // of a segment whose slices are arrays of lock::Mutex
+
 // How a process takes a mutex's guard. `wait`: sleep for it (a rank), else one attempt (a server).
 class MutexGuard {
  public:

@@ -26,6 +26,9 @@ class Segment {
   static Status open(Group& group, SegmentId id, std::span<const Rank> members, uint64_t bytes_each, Segment** segment);
   Status close();
 
+  // What the data server checks before it takes bytes for something else than memory. Before anybody else uses the segment.
+  void set_purpose(uint32_t purpose) { local_.set_purpose(purpose); }
+
   Job& job() const { return *job_; }
   Group& group() const { return *group_; }
   SegmentId id() const { return id_; }

@@ -25,7 +25,7 @@ static_assert(sizeof(SliceEntry) == 32);
 
 struct SegmentHeader {
   std::atomic<uint32_t> members;  // every member, the same value: entries that follow
-  uint32_t reserved;              // 0
+  std::atomic<uint32_t> purpose;  // every member, the same value: 0 memory; else what its owner says (job: mutexes)
   uint64_t total_bytes;           // unused by readers of the map; for tools that look at a dump
   SliceEntry slices[1];           // `members` of them, ascending by rank
 };
@@ -50,6 +50,9 @@ class LocalSegment {
 
   // Member `index` of `members` describes its own slice, once, right after attaching. Others may ask for it after a barrier.
   void publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset, uint64_t bytes) const;
+
+  void set_purpose(uint32_t purpose) const { header().purpose.store(purpose, std::memory_order_release); }
+  uint32_t purpose() const { return header().purpose.load(std::memory_order_acquire); }
 
   // The slice of a local member; false if `rank` is none or has not published.
   bool find(Rank rank, Region* region) const;

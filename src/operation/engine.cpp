@@ -26,16 +26,17 @@ Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric) : co
   implicit_.used = true;
 }
 
-Engine::~Engine() {
+Engine::~Engine() { stop_helper(); }
+
+void Engine::stop_helper() {
   {
     const Lock lock(mutex_);
     helper_stop_ = true;
     helper_call_.notify_one();
   }
-  if (helper_.joinable()) {
-    fabric_->wake();
-    helper_.join();
-  }
+  if (!helper_.joinable()) return;
+  fabric_->wake();
+  helper_.join();
 }
 
 // ---- links ------------------------------------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ void Engine::flush_corked() {
 // Non-blocking operations leave something to do: requests held back to be sent together, replies to receive. The helper sleeps unless there
 // is; it never keeps the progress role from a thread that waits.
 void Engine::call_helper(bool eager) {
-  if (!config_.helper) return;
+  if (!config_.helper || helper_stop_) return;
   if (eager) helper_eager_ = true;
   if (helper_awake_) {
     if (eager && !role_taken_) helper_call_.notify_one();
@@ -454,8 +455,8 @@ memory::CompletionSlot& Engine::slot(uint32_t index) const {
   return config_.control.slot(config_.member_index * config_.control.layout().slots_per_member + index);
 }
 
-bool Engine::take_slot(uint32_t* index) {
-  if (free_slots_.empty()) return false;
+bool Engine::take_slot(uint32_t* index, Wait wait) {
+  if (!has_slot(wait)) return false;
   *index = free_slots_.back();
   free_slots_.pop_back();
   ++slots_in_use_;
@@ -464,7 +465,7 @@ bool Engine::take_slot(uint32_t* index) {
 
 Status Engine::borrow_slot(uint32_t* slot) {
   Lock lock(mutex_);
-  while (!take_slot(slot)) SKERRY_TRY(wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint));
+  while (!take_slot(slot, Wait::for_ever)) SKERRY_TRY(wait_until(lock, [&] { return has_slot(Wait::for_ever); }, fabric::no_endpoint));
   return {};
 }
 

@@ -123,6 +123,8 @@ class Engine final : private fabric::Sink {
   void return_slot(uint32_t slot);
   // Before sleeping on something else than the fabric: nothing issued so far may depend on this thread coming back.
   Status push_out();
+  // The helper thread looks at the control segment: it must have ended before that is unmapped. For good.
+  void stop_helper();
   // All connections closed in order. Nothing may be issued afterwards.
   Status close_all();
 
@@ -276,7 +278,11 @@ class Engine final : private fabric::Sink {
   Handle handle_of(const Op* op) const;
   bool op_done(const Op& op) const { return op.waiting_replies == 0 && (op.number == 0 || op.link->session.applied() >= op.number || !op.link->failure.ok()); }
   Status op_status(Op& op);
-  bool take_slot(uint32_t* index);
+  // Locks may wait for ever: the last slots are for requests that are always answered, among them what the mutex's holder does.
+  enum class Wait : uint8_t { answered, for_ever };
+  static constexpr size_t slots_kept = 8;
+  bool has_slot(Wait wait) const { return free_slots_.size() > (wait == Wait::for_ever ? slots_kept : 0); }
+  bool take_slot(uint32_t* index, Wait wait = Wait::answered);
   void arm(uint32_t index, Op* op, Link* link);
   void release(uint32_t index);
   memory::CompletionSlot& slot(uint32_t index) const;

@@ -508,8 +508,9 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
       if (status.ok()) continue;
     }
     uint32_t index = 0;
-    if (status.ok() && !take_slot(&index)) {
-      status = wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint);
+    const Wait wait = kind == wire::Kind::lock ? Wait::for_ever : Wait::answered;
+    if (status.ok() && !take_slot(&index, wait)) {
+      status = wait_until(lock, [&] { return has_slot(wait); }, fabric::no_endpoint);
       if (status.ok()) continue;
     }
     if (!status.ok()) {
