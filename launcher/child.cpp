@@ -116,7 +116,10 @@ Status start_child(const ChildOptions& options, pid_t* pid, bool* not_found) {
   if (failure.step == Step::directory) {
     return error(Code::config, "cannot change to directory \"", options.directory, "\": ", std::strerror(failure.error));
   }
-  return error(Code::config, "cannot start \"", options.command[0], "\": ", std::strerror(failure.error));
+  const std::string& program = options.command[0];
+  const bool here = failure.error == ENOENT && program.find('/') == std::string::npos &&
+                    access((options.directory.empty() ? program : options.directory + "/" + program).c_str(), X_OK) == 0;
+  return error(Code::config, "cannot start \"", program, "\": ", std::strerror(failure.error), here ? "; did you mean ./" + program + "?" : "");
 }
 
 void adopt_orphans() { (void)prctl(PR_SET_CHILD_SUBREAPER, 1); }

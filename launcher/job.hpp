@@ -112,6 +112,7 @@ class Job {
   bool ending_ = false;   // the remaining ranks were told to end
   bool stopping_ = false; // the agents were told to stop
   int interrupted_by_ = 0;  // the signal by which we were asked to end; 0: none
+  EventLoop::Clock::time_point interrupted_at_;
   int result_ = 0;          // exit status so far
 };
 

@@ -18,6 +18,9 @@ using job::FrameReader;
 using job::FrameType;
 using job::FrameWriter;
 
+// timeout(1) and batch systems signal a process and then its group: both within a moment, and they mean one request.
+constexpr std::chrono::milliseconds echo_time{300};
+
 void Job::tell(uint32_t rank, const std::vector<std::byte>& frame) {
   if (auto& agent = agents_[ranks_[rank].agent]; agent.link) agent.link->send(frame);
 }
@@ -224,13 +227,15 @@ void Job::on_signal(int signal) {
     return pump_input();  // we may be in the foreground again
   }
   if (signal == SIGUSR1 || signal == SIGUSR2) return pass_on(signal);
-  // A request to end. The ranks decide what to do with the first one; the second is an order.
+  // A request to end. The ranks decide what to do with the first one; the second is an order, unless it is the first one's echo.
   if (interrupted_by_ != 0) {
+    if (EventLoop::Clock::now() - interrupted_at_ < echo_time) return;
     output_.say(concat("second ", signal_name(signal), ": killing the job"));
     if (!ending_) begin_ending(128 + signal);
     return stop_agents();
   }
   interrupted_by_ = signal;
+  interrupted_at_ = EventLoop::Clock::now();
   if (ending_) return;
   pass_on(signal);
   const bool nobody_to_ask = std::none_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.link != nullptr; });

@@ -38,7 +38,7 @@ int main(int count, char** arguments) {
     const std::vector<std::string> known = {"run", "info", "--version", "--help"};
     const std::string near = nearest(command, known);
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
-                 near.empty() ? "" : (", did you mean " + near + "?").c_str());
+                 near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : "" : (", did you mean " + near + "?").c_str());
   }
   std::fputs(help, stderr);
   return 2;

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "core/pure/status.hpp"
 #include "launcher/tests/running_program.hpp"
@@ -176,6 +178,7 @@ TEST(Run, TheFirstInterruptIsTheRanksToHandleAndTheSecondKills) {
   RunningProgram handled(shell("2", "trap 'echo caught; exit 0' INT; echo ready$SKERRY_RANK; while :; do sleep 0.05; done"));
   ASSERT_TRUE(handled.wait_for("ready0") && handled.wait_for("ready1"));
   handled.signal(SIGINT);
+  handled.signal(SIGINT);  // as timeout(1) does: to the process and to its group
   EXPECT_EQ(handled.finish(), 0) << handled.err();
   EXPECT_EQ(count_of(handled.out(), "caught"), 2u);
 
@@ -183,6 +186,7 @@ TEST(Run, TheFirstInterruptIsTheRanksToHandleAndTheSecondKills) {
   ASSERT_TRUE(stubborn.wait_for("ready0") && stubborn.wait_for("ready1"));
   stubborn.signal(SIGINT);
   ASSERT_TRUE(stubborn.wait_for("caught"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // not the echo of the first
   stubborn.signal(SIGINT);
   EXPECT_EQ(stubborn.finish(), 128 + SIGINT);
 
