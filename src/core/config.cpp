@@ -45,6 +45,9 @@ Status unknown(std::string_view name) {
   const Variable* nearest = std::min_element(std::begin(known), std::end(known), [&](const Variable& a, const Variable& b) {
     return distance(name, a.name) < distance(name, b.name);
   });
+  if (distance(name, nearest->name) > (name.size() - 7) / 3 + 1) {  // farther is another word
+    return error(Code::config, "unknown variable ", name, "; docs/variables.md lists those that are known, and variables of your own may begin with SKERRY_USER_");
+  }
   return error(Code::config, "unknown variable ", name, "; did you mean ", nearest->name, "? (variables of your own may begin with SKERRY_USER_)");
 }
 
