@@ -21,5 +21,5 @@ if rank == 0:
     print("sum of all ranks:", float(memory.local[:8].view("float64")[0]))
 
 requests = [memory.get_nb(right, offset, np.empty(1)) for offset in (64, 72)]  # both under way
-print([float(request.wait()[0]) for request in requests])
+print(f"rank {rank} reads from rank {right}: {[float(request.wait()[0]) for request in requests]}")
 sk.finalize()

@@ -10,7 +10,7 @@ import skerry as sk
 sk.init()
 tasks, done, total = sk.Counter(), 0, 0.0
 while (task := tasks.next()) < 100:
-    total += np.sqrt(np.arange(task * 1000)).sum()
+    total += np.sqrt(np.arange(task * 1000 + 1)).sum()
     done += 1
 print(f"rank {sk.rank()} did {done} tasks")
 total = sk.allreduce(total)
