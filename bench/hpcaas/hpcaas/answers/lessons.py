@@ -139,7 +139,8 @@ def _four(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
             if len(same) > 1:
                 best, worst = best_of(same), max(same, key=lambda g: g.seconds or 0)
                 assert best and best.seconds and worst.seconds
-                if worst.seconds / best.seconds < WORTH or ratio(best.times, worst.times).significant is False:
+                published = all(x.source for g in same for x in g.samples)
+                if worst.seconds / best.seconds < WORTH or not (ratio(best.times, worst.times).significant is True or published):
                     continue
                 text = f"{best.config.app} on {best.workers} workers: {best.axis('split')} is best ({best.seconds:.4g} s), {worst.axis('split')} worst ({worst.seconds / best.seconds:.3g}x)"
                 (hybrids if best.config.threads > 1 and best.config.ranks > 1 else pure).append((worst.seconds / best.seconds, text, best))

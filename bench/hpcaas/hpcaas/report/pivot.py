@@ -79,7 +79,8 @@ def make(some: list[Group], title: str, row_axes: tuple[str, ...], column_axes: 
             if good:
                 group = min(good, key=lambda g: g.seconds or 0)
                 summary = group.summary
-                spread = f" ±{summary.half_width:.0%}" if summary and summary.half_width is not None else ""
+                width = summary.half_width if summary else None
+                spread = "" if width is None else f" ±{width:.0%}" if width < 1 else " ± more than itself"
                 line.append(Cell(group, f"{group.seconds:.4g} s{spread}", group.seconds == min(times), f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}"))
             elif here and here[0].failure:
                 line.append(Cell(here[0], here[0].failure.status.value, False, here[0].failure.diagnosis or ""))
