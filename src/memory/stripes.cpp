@@ -5,7 +5,14 @@ namespace skerry::memory {
 LockResult Stripes::lock_busy(uint32_t index, Patience patience) const {
   switch (patience) {
     case Patience::wait: return lock_word_contended(table_[index].word, owner_, watch_, sharing_);
-    case Patience::try_once: return try_lock_word(table_[index].word, owner_, watch_);
+    case Patience::try_once:
+      // Held for less than a microsecond as a rule: a few looks now are cheaper than parking a session, and where local ranks hammer on one
+      // word they are what gives a server its turn at all.
+      for (uint32_t i = spin_limit(); i > 0; --i) {
+        spin_pause();
+        if (table_[index].word.try_lock(owner_)) return LockResult::locked;
+      }
+      return try_lock_word(table_[index].word, owner_, watch_);
   }
   return LockResult::busy;
 }

@@ -20,7 +20,7 @@ constexpr uint64_t stripe_bytes = 4096;
 
 enum class Patience : uint8_t {
   wait,      // a rank's own thread: sleep until the stripe is free
-  try_once,  // a data server: never waits; on busy it parks the session and comes back
+  try_once,  // a data server: a short spin, never asleep; on busy it parks the session and comes back
 };
 
 // Equal for all processes of the job.
