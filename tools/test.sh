@@ -15,6 +15,7 @@ for a in "$@"; do
 done
 PASSED=0 FAILED=0 SKIPPED=0 FAILURES=() SKIPS=()
 LOG=$(mktemp -d); trap 'rm -rf "$LOG"' EXIT
+export PYTHONPATH=$PWD/build/python${PYTHONPATH:+:$PYTHONPATH}
 export SKERRY_USER_TEST_PYTHON=$PWD/.venv/bin/python
 
 # step NAME COMMAND...: counts what the command's own summary says ("N passed, N failed, N skipped", ctest or pytest).
