@@ -1,0 +1,150 @@
+#include "connection/core/victim.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/pure/assert.hpp"
+
+namespace skerry::connection {
+namespace {
+
+// The least recently used one.
+class Lru final : public VictimPolicy {
+ public:
+  explicit Lru(uint32_t capacity) : VictimPolicy(capacity) {}
+
+ private:
+  Worth worth(const Entry& entry) const override { return {entry.last_used, 0}; }
+};
+
+// The paper's LRU-M: one LRU queue per number of teardowns, the victim is the tail of the lowest queue that is not empty. The queues are
+// kept as an order, by teardowns and then by last use: using a connection stays one store, and choosing looks at every open one.
+class LruM final : public VictimPolicy {
+ public:
+  explicit LruM(uint32_t capacity) : VictimPolicy(capacity) {}
+
+ private:
+  Worth worth(const Entry& entry) const override { return {entry.teardowns, entry.last_used}; }
+};
+
+constexpr std::string_view all_names[] = {"lru", "lru_m"};
+
+}  // namespace
+
+std::span<const std::string_view> VictimPolicy::names() { return all_names; }
+
+std::unique_ptr<VictimPolicy> VictimPolicy::make(std::string_view name, uint32_t capacity) {
+  if (name == "lru") return std::make_unique<Lru>(capacity);
+  if (name == "lru_m") return std::make_unique<LruM>(capacity);
+  return nullptr;
+}
+
+VictimPolicy::VictimPolicy(uint32_t capacity) : capacity_(capacity) {
+  SKERRY_ASSERT(capacity >= 1 && capacity <= (1u << 24), "a cap of connections is at least one");
+  entries_.resize(capacity);
+  const uint32_t places = std::bit_ceil(std::max(8u, 2 * capacity));
+  table_.assign(places, none);
+  table_mask_ = places - 1;
+  shift_ = static_cast<uint32_t>(32 - std::countr_zero(places));
+  const uint32_t past = std::bit_ceil(std::max(least_remembered, remembered_per_place * capacity));
+  past_.resize(past);
+  set_mask_ = past / ways - 1;
+}
+
+uint64_t VictimPolicy::bytes() const {
+  return sizeof(*this) + entries_.size() * sizeof(Entry) + table_.size() * sizeof(uint32_t) + past_.size() * sizeof(Past);
+}
+
+uint32_t VictimPolicy::find(Peer peer) const {
+  for (uint32_t at = home(peer);; at = (at + 1) & table_mask_) {
+    const uint32_t index = table_[at];
+    if (index == none || entries_[index].peer == peer) return index;
+  }
+}
+
+void VictimPolicy::insert(uint32_t index) {
+  uint32_t at = home(entries_[index].peer);
+  while (table_[at] != none) at = (at + 1) & table_mask_;
+  table_[at] = index;
+}
+
+// Later members of the probe sequence move up, so that no gap hides them: without it searches would have to pass tombstones for ever.
+void VictimPolicy::erase(Peer peer) {
+  uint32_t at = home(peer);
+  while (entries_[table_[at]].peer != peer) at = (at + 1) & table_mask_;
+  for (uint32_t next = (at + 1) & table_mask_; table_[next] != none; next = (next + 1) & table_mask_) {
+    const uint32_t wants = home(entries_[table_[next]].peer);
+    if (((next - wants) & table_mask_) < ((next - at) & table_mask_)) continue;  // its home lies behind the gap: it may stay
+    table_[at] = table_[next];
+    at = next;
+  }
+  table_[at] = none;
+}
+
+void VictimPolicy::opened(Peer peer) {
+  SKERRY_ASSERT(peer != no_peer, "not a server");
+  if (is_open(peer)) return used(peer);
+  SKERRY_ASSERT(size_ < capacity_, "more connections open than the victim policy was made for");
+  Entry& entry = entries_[size_];
+  entry = {peer, 0, ++now_, 0};
+  for (const Past& past : set_of(peer))
+    if (past.peer == peer) {
+      entry.teardowns = past.teardowns;
+      entry.used_before = past.last_used;
+    }
+  insert(size_);
+  newest_ = size_++;
+}
+
+void VictimPolicy::use_other(Peer peer) {
+  const uint32_t index = find(peer);
+  if (index == none) return;
+  Entry& entry = entries_[index];
+  entry.used_before = entry.last_used;
+  entry.last_used = ++now_;
+  newest_ = index;
+}
+
+void VictimPolicy::closed(Peer peer, bool evicted) {
+  const uint32_t index = find(peer);
+  if (index == none) return;
+  Entry entry = entries_[index];
+  erase(peer);
+  // The last one takes the free place.
+  if (index != --size_) {
+    const Peer moved = entries_[size_].peer;
+    erase(moved);
+    entries_[index] = entries_[size_];
+    insert(index);
+  }
+  newest_ = none;
+  if (evicted) ++entry.teardowns;
+  remember(entry);
+  if (entry.teardowns >= most_teardowns) age();
+}
+
+void VictimPolicy::remember(const Entry& entry) {
+  Past* place = nullptr;
+  for (Past& past : set_of(entry.peer)) {
+    if (past.peer == entry.peer || past.peer == no_peer) {
+      place = &past;
+      break;
+    }
+    if (!place || past.teardowns < place->teardowns || (past.teardowns == place->teardowns && past.last_used < place->last_used)) place = &past;
+  }
+  *place = {entry.peer, entry.teardowns, entry.last_used};
+}
+
+uint32_t VictimPolicy::teardowns(Peer peer) const {
+  if (const uint32_t index = find(peer); index != none) return entries_[index].teardowns;
+  for (const Past& past : set_of(peer))
+    if (past.peer == peer) return past.teardowns;
+  return 0;
+}
+
+void VictimPolicy::age() {
+  for (uint32_t i = 0; i < size_; ++i) entries_[i].teardowns /= 2;
+  for (Past& past : past_) past.teardowns /= 2;
+}
+
+}  // namespace skerry::connection
