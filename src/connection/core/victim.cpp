@@ -55,25 +55,25 @@ uint64_t VictimPolicy::bytes() const {
   return sizeof(*this) + entries_.size() * sizeof(Entry) + table_.size() * sizeof(uint32_t) + past_.size() * sizeof(Past);
 }
 
-uint32_t VictimPolicy::find(Peer peer) const {
-  for (uint32_t at = home(peer);; at = (at + 1) & table_mask_) {
+uint32_t VictimPolicy::find(ServerIndex server) const {
+  for (uint32_t at = home(server);; at = (at + 1) & table_mask_) {
     const uint32_t index = table_[at];
-    if (index == none || entries_[index].peer == peer) return index;
+    if (index == none || entries_[index].server == server) return index;
   }
 }
 
 void VictimPolicy::insert(uint32_t index) {
-  uint32_t at = home(entries_[index].peer);
+  uint32_t at = home(entries_[index].server);
   while (table_[at] != none) at = (at + 1) & table_mask_;
   table_[at] = index;
 }
 
 // Later members of the probe sequence move up, so that no gap hides them: without it searches would have to pass tombstones for ever.
-void VictimPolicy::erase(Peer peer) {
-  uint32_t at = home(peer);
-  while (entries_[table_[at]].peer != peer) at = (at + 1) & table_mask_;
+void VictimPolicy::erase(ServerIndex server) {
+  uint32_t at = home(server);
+  while (entries_[table_[at]].server != server) at = (at + 1) & table_mask_;
   for (uint32_t next = (at + 1) & table_mask_; table_[next] != none; next = (next + 1) & table_mask_) {
-    const uint32_t wants = home(entries_[table_[next]].peer);
+    const uint32_t wants = home(entries_[table_[next]].server);
     if (((next - wants) & table_mask_) < ((next - at) & table_mask_)) continue;  // its home lies behind the gap: it may stay
     table_[at] = table_[next];
     at = next;
@@ -81,14 +81,14 @@ void VictimPolicy::erase(Peer peer) {
   table_[at] = none;
 }
 
-void VictimPolicy::opened(Peer peer) {
-  SKERRY_ASSERT(peer != no_peer, "not a server");
-  if (is_open(peer)) return used(peer);
+void VictimPolicy::opened(ServerIndex server) {
+  SKERRY_ASSERT(server != no_server, "not a server");
+  if (is_open(server)) return used(server);
   SKERRY_ASSERT(size_ < capacity_, "more connections open than the victim policy was made for");
   Entry& entry = entries_[size_];
-  entry = {peer, 0, ++now_, 0};
-  for (const Past& past : set_of(peer))
-    if (past.peer == peer) {
+  entry = {server, 0, ++now_, 0};
+  for (const Past& past : set_of(server))
+    if (past.server == server) {
       entry.teardowns = past.teardowns;
       entry.used_before = past.last_used;
     }
@@ -96,8 +96,8 @@ void VictimPolicy::opened(Peer peer) {
   newest_ = size_++;
 }
 
-void VictimPolicy::use_other(Peer peer) {
-  const uint32_t index = find(peer);
+void VictimPolicy::use_other(ServerIndex server) {
+  const uint32_t index = find(server);
   if (index == none) return;
   Entry& entry = entries_[index];
   entry.used_before = entry.last_used;
@@ -105,14 +105,14 @@ void VictimPolicy::use_other(Peer peer) {
   newest_ = index;
 }
 
-void VictimPolicy::closed(Peer peer, bool evicted) {
-  const uint32_t index = find(peer);
+void VictimPolicy::closed(ServerIndex server, bool evicted) {
+  const uint32_t index = find(server);
   if (index == none) return;
   Entry entry = entries_[index];
-  erase(peer);
+  erase(server);
   // The last one takes the free place.
   if (index != --size_) {
-    const Peer moved = entries_[size_].peer;
+    const ServerIndex moved = entries_[size_].server;
     erase(moved);
     entries_[index] = entries_[size_];
     insert(index);
@@ -125,20 +125,20 @@ void VictimPolicy::closed(Peer peer, bool evicted) {
 
 void VictimPolicy::remember(const Entry& entry) {
   Past* place = nullptr;
-  for (Past& past : set_of(entry.peer)) {
-    if (past.peer == entry.peer || past.peer == no_peer) {
+  for (Past& past : set_of(entry.server)) {
+    if (past.server == entry.server || past.server == no_server) {
       place = &past;
       break;
     }
     if (!place || past.teardowns < place->teardowns || (past.teardowns == place->teardowns && past.last_used < place->last_used)) place = &past;
   }
-  *place = {entry.peer, entry.teardowns, entry.last_used};
+  *place = {entry.server, entry.teardowns, entry.last_used};
 }
 
-uint32_t VictimPolicy::teardowns(Peer peer) const {
-  if (const uint32_t index = find(peer); index != none) return entries_[index].teardowns;
-  for (const Past& past : set_of(peer))
-    if (past.peer == peer) return past.teardowns;
+uint32_t VictimPolicy::teardowns(ServerIndex server) const {
+  if (const uint32_t index = find(server); index != none) return entries_[index].teardowns;
+  for (const Past& past : set_of(server))
+    if (past.server == server) return past.teardowns;
   return 0;
 }
 

@@ -17,14 +17,14 @@
 
 namespace skerry::connection {
 
-using Peer = uint32_t;  // dense index of a server, 0..; the highest value is never a peer
+using ServerIndex = uint32_t;  // dense index of a data server, 0..; the highest value is never a server
 
 class VictimPolicy {
  public:
   // What is known of one open connection. Written by the bookkeeping only.
   struct Entry {
-    Peer peer;
-    uint32_t teardowns;    // evictions of this peer so far, as far as remembered
+    ServerIndex server;
+    uint32_t teardowns;    // evictions of this server so far, as far as remembered
     uint64_t last_used;    // logical time of its newest use
     uint64_t used_before;  // of the use before that one, also across evictions; 0: none known
   };
@@ -39,24 +39,24 @@ class VictimPolicy {
   VictimPolicy& operator=(const VictimPolicy&) = delete;
 
   // The connection counts towards the cap from now on; opening one is a use. Of one that is open already: a use.
-  void opened(Peer peer);
-  // A request goes to it. Of one that is not open: nothing. O(1); a repeated use of the same peer is one comparison.
-  void used(Peer peer) {
-    if (newest_ < size_ && entries_[newest_].peer == peer) return;
-    use_other(peer);
+  void opened(ServerIndex server);
+  // A request goes to it. Of one that is not open: nothing. O(1); a repeated use of the same server is one comparison.
+  void used(ServerIndex server) {
+    if (newest_ < size_ && entries_[newest_].server == server) return;
+    use_other(server);
   }
   // It no longer counts. `evicted`: torn down for the cap; a break or a server's wish is held against nobody. Of one not open: nothing.
-  void closed(Peer peer, bool evicted);
+  void closed(ServerIndex server, bool evicted);
   // The open connection that is worth least among those that are not pinned; none if all are. O(open connections), a few ns each: small
-  // beside any teardown. pinned(peer) -> bool.
+  // beside any teardown. pinned(server) -> bool.
   template <class Pinned>
-  std::optional<Peer> choose(Pinned&& pinned) const {
-    std::optional<Peer> victim;
+  std::optional<ServerIndex> choose(Pinned&& pinned) const {
+    std::optional<ServerIndex> victim;
     Worth least{};
     for (uint32_t i = 0; i < size_; ++i) {
       const Worth own = worth(entries_[i]);
-      if ((!victim || own < least) && !pinned(entries_[i].peer)) {
-        victim = entries_[i].peer;
+      if ((!victim || own < least) && !pinned(entries_[i].server)) {
+        victim = entries_[i].server;
         least = own;
       }
     }
@@ -65,8 +65,8 @@ class VictimPolicy {
 
   uint32_t size() const { return size_; }
   uint32_t capacity() const { return capacity_; }
-  bool is_open(Peer peer) const { return find(peer) != none; }
-  uint32_t teardowns(Peer peer) const;  // as far as remembered
+  bool is_open(ServerIndex server) const { return find(server) != none; }
+  uint32_t teardowns(ServerIndex server) const;  // as far as remembered
   uint64_t now() const { return now_; }
   // Bytes of this object and its tables: proportional to the capacity, whatever the number of servers.
   uint64_t bytes() const;
@@ -82,27 +82,27 @@ class VictimPolicy {
   virtual Worth worth(const Entry& entry) const = 0;
 
  private:
-  // One peer that was open and is not. Sets of `ways` by the peer's low bits: while there are at most as many servers as places nobody is
+  // One server that was open and is not. Sets of `ways` by the server's low bits: while there are at most as many servers as places nobody is
   // forgotten; beyond that the one with the fewest teardowns goes, the longest gone among equals.
   struct Past {
-    Peer peer = no_peer;
+    ServerIndex server = no_server;
     uint32_t teardowns = 0;
     uint64_t last_used = 0;
   };
-  static constexpr Peer no_peer = ~Peer{0};
+  static constexpr ServerIndex no_server = ~ServerIndex{0};
   static constexpr uint32_t none = ~uint32_t{0};
   static constexpr uint32_t ways = 8;
   static constexpr uint32_t least_remembered = 256;
   static constexpr uint32_t remembered_per_place = 8;
   static constexpr uint32_t most_teardowns = 1u << 20;  // then all counts halve: they age, and never overflow
 
-  uint32_t home(Peer peer) const { return (peer * 0x9e3779b1u) >> shift_; }
-  uint32_t find(Peer peer) const;  // index into entries_, or none
-  void use_other(Peer peer);
+  uint32_t home(ServerIndex server) const { return (server * 0x9e3779b1u) >> shift_; }
+  uint32_t find(ServerIndex server) const;  // index into entries_, or none
+  void use_other(ServerIndex server);
   void insert(uint32_t index);
-  void erase(Peer peer);
-  std::span<Past> set_of(Peer peer) { return {past_.data() + (peer & set_mask_) * ways, ways}; }
-  std::span<const Past> set_of(Peer peer) const { return {past_.data() + (peer & set_mask_) * ways, ways}; }
+  void erase(ServerIndex server);
+  std::span<Past> set_of(ServerIndex server) { return {past_.data() + (server & set_mask_) * ways, ways}; }
+  std::span<const Past> set_of(ServerIndex server) const { return {past_.data() + (server & set_mask_) * ways, ways}; }
   void remember(const Entry& entry);
   void age();
 
