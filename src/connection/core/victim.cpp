@@ -55,7 +55,7 @@ uint64_t VictimPolicy::bytes() const {
   return sizeof(*this) + entries_.size() * sizeof(Entry) + table_.size() * sizeof(uint32_t) + past_.size() * sizeof(Past);
 }
 
-uint32_t VictimPolicy::find(ServerIndex server) const {
+uint32_t VictimPolicy::find(Partner server) const {
   for (uint32_t at = home(server);; at = (at + 1) & table_mask_) {
     const uint32_t index = table_[at];
     if (index == none || entries_[index].server == server) return index;
@@ -69,7 +69,7 @@ void VictimPolicy::insert(uint32_t index) {
 }
 
 // Later members of the probe sequence move up, so that no gap hides them: without it searches would have to pass tombstones for ever.
-void VictimPolicy::erase(ServerIndex server) {
+void VictimPolicy::erase(Partner server) {
   uint32_t at = home(server);
   while (entries_[table_[at]].server != server) at = (at + 1) & table_mask_;
   for (uint32_t next = (at + 1) & table_mask_; table_[next] != none; next = (next + 1) & table_mask_) {
@@ -81,7 +81,7 @@ void VictimPolicy::erase(ServerIndex server) {
   table_[at] = none;
 }
 
-void VictimPolicy::opened(ServerIndex server) {
+void VictimPolicy::opened(Partner server) {
   SKERRY_ASSERT(server != no_server, "not a server");
   if (is_open(server)) return used(server);
   SKERRY_ASSERT(size_ < capacity_, "more connections open than the victim policy was made for");
@@ -96,7 +96,7 @@ void VictimPolicy::opened(ServerIndex server) {
   newest_ = size_++;
 }
 
-void VictimPolicy::use_other(ServerIndex server) {
+void VictimPolicy::use_other(Partner server) {
   const uint32_t index = find(server);
   if (index == none) return;
   Entry& entry = entries_[index];
@@ -105,14 +105,14 @@ void VictimPolicy::use_other(ServerIndex server) {
   newest_ = index;
 }
 
-void VictimPolicy::closed(ServerIndex server, bool evicted) {
+void VictimPolicy::closed(Partner server, bool evicted) {
   const uint32_t index = find(server);
   if (index == none) return;
   Entry entry = entries_[index];
   erase(server);
   // The last one takes the free place.
   if (index != --size_) {
-    const ServerIndex moved = entries_[size_].server;
+    const Partner moved = entries_[size_].server;
     erase(moved);
     entries_[index] = entries_[size_];
     insert(index);
@@ -135,7 +135,7 @@ void VictimPolicy::remember(const Entry& entry) {
   *place = {entry.server, entry.teardowns, entry.last_used};
 }
 
-uint32_t VictimPolicy::teardowns(ServerIndex server) const {
+uint32_t VictimPolicy::teardowns(Partner server) const {
   if (const uint32_t index = find(server); index != none) return entries_[index].teardowns;
   for (const Past& past : set_of(server))
     if (past.server == server) return past.teardowns;

@@ -17,13 +17,13 @@
 
 namespace skerry::connection {
 
-using ServerIndex = uint32_t;  // dense index of a data server, 0..; the highest value is never a server
+using Partner = uint32_t;  // dense index of a data server, 0..; the highest value is never a server
 
 class VictimPolicy {
  public:
   // What is known of one open connection. Written by the bookkeeping only.
   struct Entry {
-    ServerIndex server;
+    Partner server;
     uint32_t teardowns;    // evictions of this server so far, as far as remembered
     uint64_t last_used;    // logical time of its newest use
     uint64_t used_before;  // of the use before that one, also across evictions; 0: none known
@@ -39,19 +39,19 @@ class VictimPolicy {
   VictimPolicy& operator=(const VictimPolicy&) = delete;
 
   // The connection counts towards the cap from now on; opening one is a use. Of one that is open already: a use.
-  void opened(ServerIndex server);
+  void opened(Partner server);
   // A request goes to it. Of one that is not open: nothing. O(1); a repeated use of the same server is one comparison.
-  void used(ServerIndex server) {
+  void used(Partner server) {
     if (newest_ < size_ && entries_[newest_].server == server) return;
     use_other(server);
   }
   // It no longer counts. `evicted`: torn down for the cap; a break or a server's wish is held against nobody. Of one not open: nothing.
-  void closed(ServerIndex server, bool evicted);
+  void closed(Partner server, bool evicted);
   // The open connection that is worth least among those that are not pinned; none if all are. O(open connections), a few ns each: small
   // beside any teardown. pinned(server) -> bool.
   template <class Pinned>
-  std::optional<ServerIndex> choose(Pinned&& pinned) const {
-    std::optional<ServerIndex> victim;
+  std::optional<Partner> choose(Pinned&& pinned) const {
+    std::optional<Partner> victim;
     Worth least{};
     for (uint32_t i = 0; i < size_; ++i) {
       const Worth own = worth(entries_[i]);
@@ -65,8 +65,8 @@ class VictimPolicy {
 
   uint32_t size() const { return size_; }
   uint32_t capacity() const { return capacity_; }
-  bool is_open(ServerIndex server) const { return find(server) != none; }
-  uint32_t teardowns(ServerIndex server) const;  // as far as remembered
+  bool is_open(Partner server) const { return find(server) != none; }
+  uint32_t teardowns(Partner server) const;  // as far as remembered
   uint64_t now() const { return now_; }
   // Bytes of this object and its tables: proportional to the capacity, whatever the number of servers.
   uint64_t bytes() const;
@@ -85,24 +85,24 @@ class VictimPolicy {
   // One server that was open and is not. Sets of `ways` by the server's low bits: while there are at most as many servers as places nobody is
   // forgotten; beyond that the one with the fewest teardowns goes, the longest gone among equals.
   struct Past {
-    ServerIndex server = no_server;
+    Partner server = no_server;
     uint32_t teardowns = 0;
     uint64_t last_used = 0;
   };
-  static constexpr ServerIndex no_server = ~ServerIndex{0};
+  static constexpr Partner no_server = ~Partner{0};
   static constexpr uint32_t none = ~uint32_t{0};
   static constexpr uint32_t ways = 8;
   static constexpr uint32_t least_remembered = 256;
   static constexpr uint32_t remembered_per_place = 8;
   static constexpr uint32_t most_teardowns = 1u << 20;  // then all counts halve: they age, and never overflow
 
-  uint32_t home(ServerIndex server) const { return (server * 0x9e3779b1u) >> shift_; }
-  uint32_t find(ServerIndex server) const;  // index into entries_, or none
-  void use_other(ServerIndex server);
+  uint32_t home(Partner server) const { return (server * 0x9e3779b1u) >> shift_; }
+  uint32_t find(Partner server) const;  // index into entries_, or none
+  void use_other(Partner server);
   void insert(uint32_t index);
-  void erase(ServerIndex server);
-  std::span<Past> set_of(ServerIndex server) { return {past_.data() + (server & set_mask_) * ways, ways}; }
-  std::span<const Past> set_of(ServerIndex server) const { return {past_.data() + (server & set_mask_) * ways, ways}; }
+  void erase(Partner server);
+  std::span<Past> set_of(Partner server) { return {past_.data() + (server & set_mask_) * ways, ways}; }
+  std::span<const Past> set_of(Partner server) const { return {past_.data() + (server & set_mask_) * ways, ways}; }
   void remember(const Entry& entry);
   void age();
 

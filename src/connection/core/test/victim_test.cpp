@@ -11,7 +11,7 @@
 namespace skerry::connection {
 namespace {
 
-const auto nobody = [](ServerIndex) { return false; };
+const auto nobody = [](Partner) { return false; };
 
 TEST(Victim, UnknownNamesMakeNothing) {
   EXPECT_EQ(VictimPolicy::make("fifo", 4), nullptr);
@@ -20,11 +20,11 @@ TEST(Victim, UnknownNamesMakeNothing) {
 
 TEST(Victim, LruTakesTheOneUnusedForLongest) {
   auto policy = VictimPolicy::make("lru", 3);
-  for (const ServerIndex p : {1u, 2u, 3u}) policy->opened(p);
+  for (const Partner p : {1u, 2u, 3u}) policy->opened(p);
   policy->used(1);
   EXPECT_EQ(policy->choose(nobody), 2u);
-  EXPECT_EQ(policy->choose([](ServerIndex p) { return p == 2; }), 3u);
-  EXPECT_EQ(policy->choose([](ServerIndex) { return true; }), std::nullopt);
+  EXPECT_EQ(policy->choose([](Partner p) { return p == 2; }), 3u);
+  EXPECT_EQ(policy->choose([](Partner) { return true; }), std::nullopt);
 }
 
 // The paper's reason for several queues: the counter's server is asked for regularly, so it was torn down before, and is kept.
@@ -71,7 +71,7 @@ TEST(Victim, MemoryDependsOnTheCapacityOnly) {
     auto policy = VictimPolicy::make(name, 16);
     const uint64_t before = policy->bytes();
     EXPECT_LT(before, 8192u);
-    for (ServerIndex p = 0; p < 1'000'000; ++p) {
+    for (Partner p = 0; p < 1'000'000; ++p) {
       if (policy->size() == 16) policy->closed(*policy->choose(nobody), true);
       policy->opened(p);
     }
@@ -83,7 +83,7 @@ TEST(Victim, MemoryDependsOnTheCapacityOnly) {
 TEST(Victim, CountsOutliveConnections) {
   auto policy = VictimPolicy::make("lru_m", 4);
   for (int round = 0; round < 50; ++round)
-    for (ServerIndex p = 0; p < 200; ++p) {
+    for (Partner p = 0; p < 200; ++p) {
       policy->opened(p);
       EXPECT_EQ(policy->teardowns(p), static_cast<uint32_t>(round));
       policy->closed(p, true);
@@ -107,25 +107,25 @@ TEST(Victim, CountsAgeInsteadOfOverflowing) {
 // The paper's words, literally: lists ordered by use, most recent in front; one list per number of teardowns.
 struct Naive {
   bool by_teardowns;
-  std::map<uint32_t, std::list<ServerIndex>> queues;
-  std::map<ServerIndex, uint32_t> torn;
-  uint32_t queue_of(ServerIndex p) { return by_teardowns ? torn[p] : 0; }
-  bool open(ServerIndex p) { return std::count(queues[queue_of(p)].begin(), queues[queue_of(p)].end(), p) != 0; }
-  void use(ServerIndex p) {
+  std::map<uint32_t, std::list<Partner>> queues;
+  std::map<Partner, uint32_t> torn;
+  uint32_t queue_of(Partner p) { return by_teardowns ? torn[p] : 0; }
+  bool open(Partner p) { return std::count(queues[queue_of(p)].begin(), queues[queue_of(p)].end(), p) != 0; }
+  void use(Partner p) {
     if (!open(p)) return;
     queues[queue_of(p)].remove(p);
     queues[queue_of(p)].push_front(p);
   }
-  void start(ServerIndex p) {
+  void start(Partner p) {
     if (!open(p)) queues[queue_of(p)].push_front(p);
     use(p);
   }
-  void end(ServerIndex p, bool evicted) {
+  void end(Partner p, bool evicted) {
     if (!open(p)) return;
     queues[queue_of(p)].remove(p);
     if (evicted) ++torn[p];
   }
-  std::optional<ServerIndex> choose(const std::set<ServerIndex>& pinned) {
+  std::optional<Partner> choose(const std::set<Partner>& pinned) {
     for (auto& [count, queue] : queues)
       for (auto p = queue.rbegin(); p != queue.rend(); ++p)
         if (!pinned.count(*p)) return *p;
@@ -147,17 +147,17 @@ TEST(Victim, AgreesWithTheNaiveQueues) {
       auto policy = VictimPolicy::make(by_teardowns ? "lru_m" : "lru", capacity);
       Naive naive{by_teardowns, {}, {}};
       for (int step = 0; step < 3000; ++step) {
-        const ServerIndex p = random() % peers;
+        const Partner p = random() % peers;
         switch (random() % 8) {
           case 0:
             policy->closed(p, false);
             naive.end(p, false);
             break;
           default:
-            std::set<ServerIndex> pinned;
+            std::set<Partner> pinned;
             for (uint32_t i = random() % 3; i > 0; --i) pinned.insert(random() % peers);
             if (!policy->is_open(p) && policy->size() == capacity) {
-              const auto victim = policy->choose([&](ServerIndex q) { return pinned.count(q) != 0; });
+              const auto victim = policy->choose([&](Partner q) { return pinned.count(q) != 0; });
               ASSERT_EQ(victim, naive.choose(pinned)) << "seed " << seed << " step " << step;
               if (!victim) break;
               policy->closed(*victim, true);
@@ -166,7 +166,7 @@ TEST(Victim, AgreesWithTheNaiveQueues) {
             policy->opened(p);
             naive.start(p);
             for (uint32_t i = random() % 4; i > 0; --i) {
-              const ServerIndex q = random() % peers;
+              const Partner q = random() % peers;
               policy->used(q);
               naive.use(q);
             }
