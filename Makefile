@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= release
 export PYTHONPATH := $(CURDIR)/build/python
 
-.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma bench bench-quick format clean
+.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma test-nwchem bench bench-quick bench-armci format clean
 .DEFAULT_GOAL := help
 
 help:            ## what there is to make
@@ -39,11 +39,17 @@ test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 test-rdma: build ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
 	@tools/test_rdma.sh
 
+test-nwchem: build ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
+	@tools/test_nwchem.sh
+
 bench: build     ## the benchmark table beside the machine's limits and peers: out/bench.json
 	@bench/micro/bench.py
 
 bench-quick: build ## the same in a minute, rougher
 	@bench/micro/bench.py --quick
+
+bench-armci: build ## our libarmci beside ARMCI-MPI and, with COMEX=PREFIX, ComEx MPI-PR: out/armci.json (hosts: root)
+	@bench/armci/bench.py $(if $(COMEX),--comex $(COMEX))
 
 format:          ## clang-format over the C and C++ sources
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
