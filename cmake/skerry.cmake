@@ -46,10 +46,14 @@ function(skerry_test NAME)
   set_tests_properties(${NAME} PROPERTIES TIMEOUT 120 LABELS "unit;${T_LABELS}")
 endfunction()
 
-# Installs a pkg-config file that finds its prefix from where it lies: only `cmake --install --prefix` may decide that.
+# Installs a pkg-config file that finds its prefix from where it lies: only `cmake --install --prefix` may decide that. The second form makes
+# `name`.pc from another file's pattern.
 function(skerry_pkgconfig name)
+  skerry_pkgconfig_as(${name} ${name})
+endfunction()
+function(skerry_pkgconfig_as pattern name)
   file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(REGEX REPLACE "/$" "" SKERRY_PC_TO_PREFIX "${up}")
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${pattern}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()

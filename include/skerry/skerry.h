@@ -79,16 +79,32 @@ typedef enum skerry_on_failure {
   SKERRY_FAILURE_RETURNS = 1   /* calls return SKERRY_ERR_PEER_DEAD instead */
 } skerry_on_failure;
 
+/* How processes that somebody else has connected (by an MPI communicator, say) reach each other while Skerry does not connect them yet. Used
+ * only inside the call that it is given to. */
+typedef struct skerry_exchange {
+  size_t size;      /* sizeof(skerry_exchange) */
+  int32_t position; /* of the caller among the participants, 0..count-1 */
+  int32_t count;    /* participants */
+  void* context;    /* handed to the functions */
+  /* Collective over the participants: `bytes` bytes (equal everywhere) of participant i land at out + i x bytes. Returns 0, or else the call in
+   * progress fails with SKERRY_ERR_NETWORK. */
+  int (*allgather)(void* context, const void* in, uint64_t bytes, void* out);
+  /* skerry_init only, may be null: ends all participants, or returns if it cannot any more. Unlike allgather it may be called as long as the job
+   * lives, and from any thread. */
+  void (*abort)(void* context, int exit_status);
+} skerry_exchange;
+
 /* Set `size` to sizeof(skerry_options) and zero the rest for defaults: SKERRY_OPTIONS_INIT does. */
 typedef struct skerry_options {
   size_t size;          /* of this struct, so that later versions may grow it */
   int32_t thread_level; /* skerry_thread_level asked for; what is granted: skerry_thread_level_granted */
   int32_t on_failure;   /* skerry_on_failure */
+  const skerry_exchange* exchange; /* the job is its participants, ranks are positions; null: whoever started the process says */
 } skerry_options;
-#define SKERRY_OPTIONS_INIT {sizeof(skerry_options), SKERRY_THREAD_SINGLE, SKERRY_FAILURE_ENDS_JOB}
+#define SKERRY_OPTIONS_INIT {sizeof(skerry_options), SKERRY_THREAD_SINGLE, SKERRY_FAILURE_ENDS_JOB, NULL}
 
-/* Joins the job. Collective over all ranks. Finds out who it is from, in this order: `skerry run`, an initialised MPI, PMIx, PMI-1;
- * otherwise the job has one rank. `options` may be null. Errors: CONFIG, NETWORK, NO_MEMORY. */
+/* Joins the job. Collective over all ranks. Finds out who it is from options->exchange or else, in this order: `skerry run`, an initialised MPI,
+ * PMIx, PMI-1; otherwise the job has one rank. `options` may be null. Errors: CONFIG, NETWORK, NO_MEMORY. */
 SKERRY_API int skerry_init(const skerry_options* options, skerry_job** job);
 /* Leaves the job; completes all outstanding operations first. Collective. `job` is invalid afterwards. Segments and groups still
  * alive are freed. */
@@ -132,6 +148,10 @@ SKERRY_API skerry_group* skerry_world(skerry_job* job);
 /* Splits `parent`: members that give the same `color` >= 0 form a new group, ordered by (key, rank); a negative color joins none
  * and gets *group = NULL. Collective over `parent`. */
 SKERRY_API int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** group);
+/* Makes a group of the exchange's participants; ranks[i] is the job rank of the one at position i. Collective over the participants only: nobody
+ * else takes part. All of them get the same answer. Errors: INVALID (a rank that does not exist or is there twice, a position that is not the
+ * caller's), NETWORK, NO_MEMORY. */
+SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange* exchange, skerry_group** group);
 /* Collective over the group. The world cannot be freed. */
 SKERRY_API int skerry_group_free(skerry_group* group);
 SKERRY_API int skerry_group_size(const skerry_group* group);

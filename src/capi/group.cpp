@@ -41,6 +41,18 @@ int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** 
   return SKERRY_OK;
 }
 
+int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange* exchange, skerry_group** group) {
+  if (job == nullptr || ranks == nullptr || exchange == nullptr || group == nullptr) return null_argument("job, ranks, exchange or group");
+  if (!of(job)->is_alive()) return forked();
+  job::Exchange read;
+  if (Status status = read_exchange(*exchange, &read); !status.ok()) return fail(status);
+  job::Group* made = nullptr;
+  const Status status = job::Group::create(*of(job), {ranks, static_cast<size_t>(read.count)}, read, &made);
+  if (!status.ok()) return fail(status);
+  *group = to(made);
+  return SKERRY_OK;
+}
+
 int skerry_group_free(skerry_group* group) {
   CHECK(check_group(group));
   return done(of(group)->free());

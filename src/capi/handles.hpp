@@ -27,6 +27,9 @@ inline skerry_group* to(job::Group* object) { return reinterpret_cast<skerry_gro
 inline skerry_segment* to(job::Segment* object) { return reinterpret_cast<skerry_segment*>(object); }
 inline skerry_mutexes* to(job::Mutexes* object) { return reinterpret_cast<skerry_mutexes*>(object); }
 
+// A caller's exchange, for as long as its functions live. Errors: invalid (a size or position that cannot be, no allgather).
+Status read_exchange(const skerry_exchange& given, job::Exchange* exchange);
+
 // Keeps the message for skerry_last_error of this thread.
 int fail(const Status& status);
 inline int done(const Status& status) { return status.ok() ? SKERRY_OK : fail(status); }

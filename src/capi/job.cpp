@@ -38,6 +38,20 @@ int forked() {
   return fail(error(Code::forked, "this is a forked child of a rank: the job belongs to its parent; use fork and exec to start another program"));
 }
 
+Status read_exchange(const skerry_exchange& given, job::Exchange* exchange) {
+  if (given.size < sizeof given) return error(Code::invalid, "exchange.size is ", given.size, ": set it to sizeof(skerry_exchange)");
+  if (given.position < 0 || given.position >= given.count) return error(Code::invalid, "exchange.position is ", given.position, " of ", given.count);
+  if (given.allgather == nullptr) return error(Code::invalid, "exchange.allgather is null");
+  exchange->position = given.position;
+  exchange->count = given.count;
+  exchange->allgather = [context = given.context, call = given.allgather](std::span<const std::byte> in, std::byte* out) -> Status {
+    const int answer = call(context, in.data(), in.size(), out);
+    return answer == 0 ? Status() : error(Code::network, "the exchange's allgather answered ", answer);
+  };
+  if (given.abort != nullptr) exchange->abort = [context = given.context, call = given.abort](int exit_status) { call(context, exit_status); };
+  return {};
+}
+
 }  // namespace skerry::capi
 
 extern "C" {
@@ -57,7 +71,7 @@ int skerry_init(const skerry_options* options, skerry_job** job) {
   if (job == nullptr) return null_argument("job");
   job::JobOptions chosen;
   if (options != nullptr) {
-    if (options->size < sizeof(skerry_options)) return fail(error(Code::invalid, "options.size is ", options->size, ": set it to sizeof(skerry_options)"));
+    if (options->size < offsetof(skerry_options, exchange)) return fail(error(Code::invalid, "options.size is ", options->size, ": set it to sizeof(skerry_options)"));
     if (options->thread_level < SKERRY_THREAD_SINGLE || options->thread_level > SKERRY_THREAD_MULTIPLE)
       return fail(error(Code::invalid, "options.thread_level is ", options->thread_level, ": give a skerry_thread_level, 0 to 2"));
     chosen.thread_level = static_cast<job::ThreadLevel>(options->thread_level);
@@ -65,7 +79,14 @@ int skerry_init(const skerry_options* options, skerry_job** job) {
   }
   if (Status status = read_config(environ, &chosen.config); !status.ok()) return fail(status);
   std::unique_ptr<job::Bootstrap> bootstrap;
-  if (Status status = job::discover(&bootstrap); !status.ok()) return fail(status);
+  // Older programs know no exchange.
+  if (options != nullptr && options->size >= offsetof(skerry_options, exchange) + sizeof options->exchange && options->exchange != nullptr) {
+    job::Exchange exchange;
+    if (Status status = read_exchange(*options->exchange, &exchange); !status.ok()) return fail(status);
+    bootstrap = std::make_unique<job::ExchangeBootstrap>(std::move(exchange));
+  } else if (Status status = job::discover(&bootstrap); !status.ok()) {
+    return fail(status);
+  }
   std::unique_ptr<job::Job> made;
   const auto make_fabric = [&](const fabric::Options& fabric_options, std::unique_ptr<fabric::Fabric>* fabric) {
     return fabric::make_fabric(chosen.config.fabric, fabric_options, fabric);

@@ -16,11 +16,11 @@ constexpr Variable known[] = {
     {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
     {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
     {"SKERRY_PROGRESS_THREAD", "1", "1: a helper thread moves non-blocking transfers while the program computes; 0: only Skerry calls do"},
+    {"SKERRY_NODES", "", "number of virtual nodes to split the ranks into when mpirun, srun or prterun started them; skerry run has --nodes"},
     // Set by `skerry run` for the processes it starts; not for users.
     {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
     {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},
     {"SKERRY_NODE", "", "set by skerry run: number of this process's (virtual) node"},
-    {"SKERRY_NODES", "", "set by skerry run: number of nodes"},
     {"SKERRY_CONTROL_FD", "", "set by skerry run: descriptor of the launcher's control socket"},
     {"SKERRY_AGENT", "", "skerry run: command that starts a program on another host"},
 };
@@ -82,6 +82,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_SLOTS") {
     SKERRY_TRY(number(name, value, 16, 65536, &parsed));
     config->slots = static_cast<uint32_t>(parsed);
+  } else if (name == "SKERRY_NODES") {
+    if (value.empty()) return {};
+    SKERRY_TRY(number(name, value, 1, INT32_MAX, &parsed));
+    config->nodes = static_cast<int32_t>(parsed);
   } else if (name == "SKERRY_CONNECT_TIMEOUT") {
     SKERRY_TRY(number(name, value, 1, 86400, &parsed));
     config->connect_timeout_ns = parsed * 1'000'000'000;

@@ -16,6 +16,7 @@ struct Config {
   std::string interface;                // SKERRY_INTERFACE: name or address to listen on; empty: choose
   bool huge_pages = true;               // SKERRY_HUGE_PAGES
   uint32_t slots = 256;                 // SKERRY_SLOTS: requests of one rank that may await a reply at once
+  int32_t nodes = 0;                    // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
   int64_t connect_timeout_ns = 20'000'000'000;  // SKERRY_CONNECT_TIMEOUT, seconds
   int64_t silence_timeout_ns = 30'000'000'000;  // SKERRY_SILENCE_TIMEOUT, seconds
   bool progress_thread = true;          // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers

@@ -101,19 +101,62 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
     std::stable_sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) { return a.key != b.key ? a.key < b.key : a.rank < b.rank; });
     made = std::make_unique<Group>();
     made->job_ = &job;
-    made->size_ = static_cast<int32_t>(cards.size());
     for (const Card& card : cards) made->ranks_.push_back(card.rank);
-    made->by_rank_.resize(cards.size());
-    for (size_t i = 0; i < cards.size(); ++i) made->by_rank_[i] = static_cast<int32_t>(i);
-    std::sort(made->by_rank_.begin(), made->by_rank_.end(),
-              [&](int32_t a, int32_t b) { return made->ranks_[static_cast<size_t>(a)] < made->ranks_[static_cast<size_t>(b)]; });
+    made->index_members();
     const Card& first = cards[static_cast<size_t>(made->by_rank_.front())];
-    made->lowest_ = first.rank;
-    made->index_ = made->index_of(job.rank());
     opened = made->open_area(SegmentId{static_cast<uint32_t>(first.rank), first.generation}, made->ranks_);
   }
   SKERRY_TRY(parent.agree(opened));  // also the barrier after which every area may be used
   *group = made ? job.keep(std::move(made), &job.groups_) : nullptr;
+  return {};
+}
+
+void Group::index_members() {
+  size_ = static_cast<int32_t>(ranks_.size());
+  by_rank_.resize(ranks_.size());
+  for (size_t i = 0; i < ranks_.size(); ++i) by_rank_[i] = static_cast<int32_t>(i);
+  std::sort(by_rank_.begin(), by_rank_.end(), [&](int32_t a, int32_t b) { return ranks_[static_cast<size_t>(a)] < ranks_[static_cast<size_t>(b)]; });
+  lowest_ = ranks_[static_cast<size_t>(by_rank_.front())];
+  index_ = index_of(job_->rank());
+}
+
+Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exchange, Group** group) {
+  struct Report {
+    int32_t code;
+    uint32_t generation;  // what the lowest member names the group by
+    char text[504];
+  };
+  std::vector<Report> reports(ranks.size());
+  // Every member tells how it fared; all take the first failure in order of position.
+  const auto agree_on = [&](const Status& mine, uint32_t generation) -> Status {
+    Report report{static_cast<int32_t>(mine.code()), generation, {}};
+    mine.message().copy(report.text, sizeof report.text - 1);
+    SKERRY_TRY(exchange.allgather(std::as_bytes(std::span(&report, 1)), reinterpret_cast<std::byte*>(reports.data())));
+    for (const Report& theirs : reports)
+      if (theirs.code != 0) return Status(static_cast<Code>(theirs.code), theirs.text);
+    return {};
+  };
+  auto made = std::make_unique<Group>();
+  made->job_ = &job;
+  made->ranks_.assign(ranks.begin(), ranks.end());
+  made->index_members();
+  Status status;
+  for (size_t i = 0; i < ranks.size() && status.ok(); ++i) {
+    const Rank rank = made->ranks_[static_cast<size_t>(made->by_rank_[i])];
+    if (rank < 0 || rank >= job.size()) status = error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", job.size() - 1);
+    else if (i > 0 && made->ranks_[static_cast<size_t>(made->by_rank_[i - 1])] == rank) status = error(Code::invalid, "rank ", rank, " is named twice");
+  }
+  if (status.ok() && made->index_ != exchange.position)
+    status = error(Code::invalid, "rank ", job.rank(), " is at position ", exchange.position, " of the exchange, but ranks says position ", made->index_);
+  SKERRY_TRY(agree_on(status, made->lowest_ == job.rank() ? job.next_generation() : 0));
+  const SegmentId id{static_cast<uint32_t>(made->lowest_), reports[static_cast<size_t>(made->by_rank_.front())].generation};
+  status = made->open_area(id, made->ranks_);
+  const bool opened = status.ok();
+  if (Status agreed = agree_on(status, 0); !agreed.ok()) {  // also the barrier after which every area may be used
+    if (opened) (void)made->area_->close();
+    return agreed;
+  }
+  *group = job.keep(std::move(made), &job.groups_);
   return {};
 }
 

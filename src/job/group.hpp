@@ -19,6 +19,7 @@
 #include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
+#include "job/bootstrap/exchange.hpp"
 #include "job/reduction.hpp"
 #include "job/segment.hpp"
 
@@ -33,6 +34,8 @@ class Group {
   static Status create_world(Job& job, Group** group);
   // Collective over the parent; *group null for members that join none.
   static Status split(Group& parent, int color, int key, Group** group);
+  // Collective over the exchange's participants only, of which the one at position i is rank ranks[i]; they all get the same answer.
+  static Status create(Job& job, std::span<const Rank> ranks, const Exchange& exchange, Group** group);
   Status free();
 
   Job& job() const { return *job_; }
@@ -72,6 +75,8 @@ class Group {
     std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;  // null: the result is not wanted here
     uint64_t unit = 1;      // chunks hold whole elements of this many bytes
   };
+  // ranks_ is set: the rest of who is a member.
+  void index_members();
   Status sweep(const Sweep& what);
   Status build_tree(std::span<const Rank> members);
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "job/bootstrap/thread_bootstrap.hpp"
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
@@ -94,7 +95,12 @@ Status Job::join(const FabricMaker& make_fabric) {
   // Who shares memory with whom. Each rank looks for the lowest with its identity; only leaders read them all.
   const Rank size = bootstrap_->size();
   HostIdentity identity;
-  SKERRY_TRY(host_identity(bootstrap_->node_hint(), &identity));
+  std::optional<int> node_hint = bootstrap_->node_hint();
+  if (const int nodes = options_.config.nodes; !node_hint && nodes > 0) {
+    if (nodes > size) return error(Code::config, "SKERRY_NODES=", nodes, ": this job has only ", size, " ranks, and every node needs one");
+    node_hint = block_node(bootstrap_->rank(), size, nodes);
+  }
+  SKERRY_TRY(host_identity(node_hint, &identity));
   SKERRY_TRY(bootstrap_->put("host", bytes_of(identity)));
   SKERRY_TRY(bootstrap_->fence());
   HostIdentity theirs;
@@ -179,6 +185,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
+  bootstrap_->start_is_over();
   SKERRY_TRY(watch_members());
   return {};
 }

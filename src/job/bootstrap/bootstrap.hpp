@@ -47,6 +47,9 @@ class Bootstrap {
   // Collective over all ranks. Blocks (sleeping) until all have called it.
   virtual Status fence() = 0;
 
+  // No put follows: later fences only wait. The exchange that brought the job up may be gone from here on.
+  virtual void start_is_over() {}
+
   // Collective, once, after the last fence and before the process ends; tells the launcher that what follows is a normal end. Blocks until
   // all have called it. fence() and finish() also work when the program has finalised its MPI meanwhile; put() then does not.
   virtual Status finish() = 0;

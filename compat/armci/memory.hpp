@@ -1,0 +1,48 @@
+// Allocations, and whose memory an address is.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "runtime.hpp"
+
+namespace skerry::armci {
+
+// Where an address of a process lies. segment null: in no allocation.
+struct Place {
+  skerry_segment* segment;
+  uint64_t offset;
+};
+
+// One remembered slice. Empty: low == high.
+struct Slice {
+  uintptr_t low = 0;
+  uintptr_t high = 0;  // one past the end
+  int proc = -1;
+  skerry_segment* segment = nullptr;
+};
+
+// What this thread found last, by process; most recent first. Dropped when an allocation has gone.
+struct Found {
+  static constexpr int sets = 64;
+  static constexpr int ways = 4;
+  Slice slices[sets][ways];
+  uint64_t epoch = 0;  // of the allocations that they come from; 0: none
+};
+
+uint64_t allocation_epoch();
+Place search(int proc, uintptr_t address);
+Found& found();
+
+// The allocation that holds `address` as the caller knows it for `proc`: what ARMCI_Malloc returned for it, or, for a process of this node, what it
+// returned there.
+inline Place find(int proc, const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  Found& mine = found();
+  const Slice& first = mine.slices[static_cast<unsigned>(proc) % Found::sets][0];
+  if (mine.epoch == allocation_epoch() && first.proc == proc && address >= first.low && address < first.high) [[likely]]
+    return {first.segment, address - first.low};
+  return search(proc, address);
+}
+
+}  // namespace skerry::armci

@@ -1,0 +1,146 @@
+// Start, end and errors.
+#include "runtime.hpp"
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+
+namespace skerry::armci {
+
+Runtime& runtime() {
+  static Runtime* the_only = new Runtime;  // never destroyed: what runs at exit may still look
+  return *the_only;
+}
+
+bool mpi_is_up() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+void die(const char* call, const std::string& what, int code) {
+  const std::string line = text("ARMCI_", call, ": ", what);
+  if (code == 0) code = 1;
+  if (runtime().job != nullptr) skerry_abort(runtime().job, code, line.c_str());
+  std::fflush(nullptr);
+  std::fprintf(stderr, "%s\n", line.c_str());
+  if (mpi_is_up()) MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+int complain(const char* call, const std::string& what) {
+  std::fprintf(stderr, "%d: ARMCI_%s: %s\n", runtime().rank, call, what.c_str());
+  return -1;
+}
+
+skerry_exchange exchange_over(MPI_Comm* comm) {
+  skerry_exchange exchange{};
+  exchange.size = sizeof exchange;
+  MPI_Comm_rank(*comm, &exchange.position);
+  MPI_Comm_size(*comm, &exchange.count);
+  exchange.context = comm;
+  exchange.allgather = [](void* context, const void* in, uint64_t bytes, void* out) -> int {
+    if (bytes > INT_MAX) return MPI_ERR_COUNT;
+    const int count = static_cast<int>(bytes);
+    return MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, *static_cast<MPI_Comm*>(context));
+  };
+  exchange.abort = [](void* context, int exit_status) {
+    if (mpi_is_up()) MPI_Abort(*static_cast<MPI_Comm*>(context), exit_status);
+  };
+  return exchange;
+}
+
+namespace {
+
+// A program that finalises MPI and ends without ARMCI_Finalize has meant no harm: leave the job in order. (One that exits in the middle, with MPI
+// alive, has: the others must hear of it, and do.)
+void leave_at_exit() {
+  Runtime& rt = runtime();
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (rt.job == nullptr || initialized == 0 || mpi_is_up()) return;
+  rt.starts = 1;
+  PARMCI_Finalize();
+}
+
+int start(const char* call, int required, MPI_Comm comm) {
+  Runtime& rt = runtime();
+  if (rt.job != nullptr) {
+    ++rt.starts;
+    return 0;
+  }
+  int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) MPI_Finalized(&finalized);
+  if (finalized != 0) return complain(call, "MPI has been finalised already: start ARMCI before MPI_Finalize");
+  rt.owns_mpi = initialized == 0;
+  if (rt.owns_mpi) MPI_Init_thread(nullptr, nullptr, required, &provided);
+  else MPI_Query_thread(&provided);
+  if (const int failed = MPI_Comm_dup(comm, &rt.world.comm); failed != MPI_SUCCESS) return complain(call, "MPI_Comm_dup failed");
+  MPI_Comm_dup(comm, &rt.messages);
+  MPI_Comm_rank(rt.messages, &rt.rank);
+  MPI_Comm_size(rt.messages, &rt.size);
+  if (const char* started = std::getenv("SKERRY_SIZE"); started != nullptr && rt.size == 1 && std::atoi(started) > 1)
+    die(call, "skerry run starts no MPI, so this process is alone: start programs that use MPI with mpirun (or srun)");
+
+  const skerry_exchange exchange = exchange_over(&rt.messages);
+  skerry_options options = SKERRY_OPTIONS_INIT;
+  options.exchange = &exchange;
+  rt.multiple = required == MPI_THREAD_MULTIPLE || provided == MPI_THREAD_MULTIPLE;
+  options.thread_level = rt.multiple ? SKERRY_THREAD_MULTIPLE : SKERRY_THREAD_SERIALIZED;
+  if (skerry_init(&options, &rt.job) != SKERRY_OK) {
+    rt.job = nullptr;
+    const std::string why = skerry_last_error();
+    MPI_Comm_free(&rt.world.comm);
+    MPI_Comm_free(&rt.messages);
+    return complain(call, why);
+  }
+  rt.starts = 1;
+  start_groups();
+  settle(call, start_notifications());
+  static const int registered = std::atexit(leave_at_exit);
+  (void)registered;
+  return 0;
+}
+
+// The level the program asked MPI for decides, unless it says more here.
+int level_of_mpi() {
+  int level = MPI_THREAD_SINGLE;
+  if (mpi_is_up()) MPI_Query_thread(&level);
+  return level;
+}
+
+}  // namespace
+
+PROFILED(int, Init, (void)) { return start("Init", level_of_mpi(), MPI_COMM_WORLD); }
+PROFILED(int, Init_args, (int*, char***)) { return start("Init_args", level_of_mpi(), MPI_COMM_WORLD); }
+PROFILED(int, Init_thread, (int required)) { return start("Init_thread", required, MPI_COMM_WORLD); }
+PROFILED(int, Init_mpi_comm, (MPI_Comm comm)) { return start("Init_mpi_comm", level_of_mpi(), comm); }
+PROFILED(int, Init_thread_comm, (int required, MPI_Comm comm)) { return start("Init_thread_comm", required, comm); }
+PROFILED(int, Initialized, (void)) { return runtime().job != nullptr ? 1 : 0; }
+
+PROFILED(int, Finalize, (void)) {
+  Runtime& rt = runtime();
+  if (rt.job == nullptr || --rt.starts > 0) return 0;
+  end_memory();
+  const int status = skerry_finalize(rt.job);
+  const std::string why = status == SKERRY_OK ? "" : skerry_last_error();
+  rt.job = nullptr;
+  end_groups();
+  if (mpi_is_up()) {
+    MPI_Comm_free(&rt.messages);
+    if (rt.owns_mpi) MPI_Finalize();
+  }
+  rt.messages = MPI_COMM_NULL;
+  return status == SKERRY_OK ? 0 : complain("Finalize", why);
+}
+
+PROFILED(void, Cleanup, (void)) {}
+
+extern "C" void PARMCI_Error(const char* message, int code) {
+  die("Error", text(message == nullptr ? "" : message, " (", code, ")"), code);
+}
+extern "C" __attribute__((weak, alias("PARMCI_Error"))) void ARMCI_Error(const char* message, int code);
+
+}  // namespace skerry::armci
