@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-packages=(g++ cmake ninja-build pkg-config make git libsodium-dev libgtest-dev libbenchmark-dev libopenblas-dev libfabric-dev iproute2 python3-venv python3-dev)
+packages=(g++ cmake ninja-build pkg-config make git libsodium-dev libgtest-dev libbenchmark-dev libopenblas-dev libfabric-dev iproute2 nftables spin python3-venv python3-dev)
 [ -n "$PEERS" ] && packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libarmci-mpi-dev libpmix-dev)
 missing=()
 if command -v dpkg-query > /dev/null; then

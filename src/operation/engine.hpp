@@ -359,6 +359,7 @@ Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
   while (!done()) {
     if (is_ending()) return abort_status();
     if (role_taken_) {
+      if (!corked_.empty()) flush_corked();  // what we wait for may be held back itself, and who has the role sleeps in the fabric
       ++sleepers_;
       if (helper_has_role_) fabric_->wake();  // a thread that waits is closer to its data than the helper: it takes over
       changed_.wait_for(lock, std::chrono::nanoseconds(wait_slice_ns));
