@@ -197,8 +197,10 @@ def measure(
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
-        # SIGTERM (a batch system's end of time) is treated like Ctrl-C.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. SIGINT is ignored in what a script starts in the background, and
+        # ReFrame, which we end by it, would inherit that.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler)
         try:
             results = run.run(planned, Searcher(planned, seed=1).next if mode == "search" else None)
         except KeyboardInterrupt:

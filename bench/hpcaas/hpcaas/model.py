@@ -96,6 +96,7 @@ class Load(BaseModel):
     load_after: Optional[float] = None
     steal_fraction: Optional[float] = None  # of all CPU time; the hypervisor gave it to someone else
     other_fraction: Optional[float] = None  # of all CPU time; used by processes that are not this run
+    waited_fraction: Optional[float] = None  # of the time that the run's threads wanted a CPU; they waited for one instead
     frequency_mhz_before: Optional[float] = None
     frequency_mhz_after: Optional[float] = None
     cpu_seconds: Optional[float] = None  # user + system time of the run itself
@@ -138,7 +139,7 @@ class Sample(BaseModel):
     signal: Optional[int] = None
     diagnosis: Optional[str] = None
     log: Optional[str] = None
-    flags: list[str] = Field(default_factory=list)  # outlier, noisy, binding differs, ...
+    flags: list[str] = Field(default_factory=list)  # outlier, noisy, shared, binding differs, ...
     extra: dict[str, Any] = Field(default_factory=dict)
     source: Optional[str] = None  # table and section of a publication; None: measured by this suite
 

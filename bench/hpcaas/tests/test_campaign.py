@@ -108,20 +108,23 @@ def test_two_measurements_at_once_are_refused(tmp_path):
         pass
 
 
-def test_ctrl_c_keeps_what_was_measured_and_ends_what_runs(tmp_path):
-    """The whole command: interrupted in a run that hangs, it exits with 130, keeps the sample before, and leaves no process."""
+@pytest.mark.parametrize("end, in_background", [(signal.SIGINT, False), (signal.SIGTERM, True)])
+def test_ctrl_c_keeps_what_was_measured_and_ends_what_runs(tmp_path, end, in_background):
+    """The whole command: interrupted in a run that hangs, it exits with 130, keeps the sample before, and leaves no process. A script's
+    background commands start with SIGINT ignored; there SIGTERM must do the same."""
     (tmp_path / "site.yaml").write_text(yaml.safe_dump(SITE))
     common = [sys.executable, "-m", "hpcaas.cli", "measure", "--site", str(tmp_path / "site.yaml"), "--apps", "toy", "--out", str(tmp_path), "--campaign", "c", "--noise", "ignore",
               "--repeats", "1-1"]
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # a lock of its own
     assert subprocess.run([*common, "--size", "good"], env=env, capture_output=True, timeout=120).returncode == 0
-    process = subprocess.Popen([*common, "--size", "hang", "--time-limit-s", "300"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen([*common, "--size", "hang", "--time-limit-s", "300"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if in_background else None)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("c/records/*/watch/rank.0")) or len(list(tmp_path.glob("c/records/*/watch/rank.0"))) < 2:
         assert process.poll() is None and time.monotonic() < deadline, "the hanging run did not start"
         time.sleep(0.05)  # waits for the condition above
     pid = next(int(p.read_text().split()[2]) for p in tmp_path.glob("c/records/*/watch/rank.0") if (p.parent.parent / "fifo").exists())
-    process.send_signal(signal.SIGINT)
+    process.send_signal(end)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted; 1 samples are kept" in output, output
     assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"

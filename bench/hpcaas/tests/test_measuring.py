@@ -1,14 +1,15 @@
 """The small parts of honest measurement: signals, noise, load, energy, flags."""
 
+import json
 import signal
 
 import pytest
 
-from hpcaas.model import Configuration, RankPlace, Sample, Status
+from hpcaas.model import Configuration, Load, RankPlace, Sample, Status
 from hpcaas.power import parse_ipmi, parse_sacct, state
 from hpcaas.running import crash, noise
 from hpcaas.running.jobs import Job
-from hpcaas.running.record import _verify, cpu_seconds, energy_of, load_record, mpi_seen, rapl_energy
+from hpcaas.running.record import _verify, cpu_seconds, energy_of, load_record, mpi_seen, noise_flag, rapl_energy, waited_fraction
 from hpcaas.site import load_site
 from hpcaas.errors import BadInput
 
@@ -59,6 +60,25 @@ def test_load_separates_the_run_from_others_and_from_the_hypervisor():
     assert load.steal_fraction == pytest.approx(0.1) and load.other_fraction == pytest.approx(0.2)
     assert (load.load_before, load.load_after, load.frequency_mhz_after) == (0.5, 0.9, 2100.0)
     assert load_record({}, 1.0).other_fraction is None
+
+
+def test_waiting_for_a_cpu_is_summed_over_ranks_and_hosts(tmp_path):
+    assert waited_fraction(tmp_path) is None
+    for host, ranks in (("a", [(60, 10), (20, 0)]), ("b", [(0, 10)])):
+        (tmp_path / f"watch.{host}.json").write_text(json.dumps({"ranks": [{"rank": 0, "ran_ns": r, "waited_ns": w} for r, w in ranks]}))
+    assert waited_fraction(tmp_path) == pytest.approx(0.2)
+    (tmp_path / "watch.a.json").write_text("{}")
+    (tmp_path / "watch.b.json").write_text(json.dumps({"ranks": [{"rank": 0}]}))  # no look saw it run
+    assert waited_fraction(tmp_path) is None
+
+
+@pytest.mark.parametrize("steal, others, waited, flag", [
+    (0.0, 0.01, 0.5, None),  # more threads than CPUs wait for each other: nobody else's doing
+    (0.0, 0.5, 0.001, "shared: 50% used by others, waited 0.1%"), (0.0, 0.5, 0.1, "noisy: 50% used by others, waited 10.0%"),
+    (0.2, 0.0, 0.0, "noisy: 20% stolen"), (0.0, 0.5, None, "noisy: 50% used by others")])
+def test_using_what_a_run_leaves_free_is_not_the_same_as_taking_from_it(steal, others, waited, flag):
+    found = noise_flag(Load(steal_fraction=steal, other_fraction=others, waited_fraction=waited))
+    assert found is None if flag is None else found.startswith(flag)
 
 
 def test_energy_counters_wrap_around():

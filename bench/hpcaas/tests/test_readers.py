@@ -89,9 +89,17 @@ def test_namd():
     reading = app.read(text, RECORDED, config("namd", threads=2))
     assert reading.wrong == "" and reading.figure.value == pytest.approx((23.3 - 4.4) / 18) and reading.extra["total_0"] == -223539.1745
     assert "step-0 TOTAL" in app.read(text.replace("-223539.1745", "-223000.0000"), RECORDED, config("namd")).wrong
-    assert "not finite" in app.read(text.replace("23230.0000", "nan"), RECORDED, config("namd")).wrong
-    with pytest.raises(Unreadable, match="step 10 of 20"):
+    assert "not finite" in app.read(text.replace("23251.1001", "   -nan   "), RECORDED, config("namd")).wrong
+    # NAMD cuts numbers off at the width of its columns: what blew up is printed as a large finite number.
+    assert "blew up" in app.read(text.replace("   23252.2627", "9999999999.9999"), RECORDED, config("namd")).wrong
+    assert "blew up" in app.read(text.replace("   -337758.3060", " -99999999.9999"), RECORDED, config("namd")).wrong
+    # Version 3 says nanoseconds per day on the same line.
+    with_days = text.replace("/step, ", "/step, 0.0823 ns/days, ")
+    assert app.read(with_days.replace("CPU: 4.18, 1/step, 0.0823 ns/days, ", "CPU: 4.18, 1/step  "), RECORDED, config("namd")).figure.value == reading.figure.value
+    with pytest.raises(Unreadable, match="step 18 of 20"):
         app.read(text[: text.index("TIMING: 20")], RECORDED, config("namd"))
+    with pytest.raises(Unreadable):
+        app.read(text[: text.index("WallClock:")], RECORDED, config("namd"))
 
 
 def test_namd_reserves_a_thread_for_communication():
@@ -110,11 +118,25 @@ def test_namd_and_its_inputs_are_never_fetched():
 def test_openradioss():
     app = APPS["openradioss"]
     reading = app.read("", RECORDED / "openradioss", config("openradioss"))
-    assert reading.wrong == "" and reading.seconds == 6.75 and reading.extra == {"cycles": 4401, "energy_error_percent": -0.4}
+    assert reading.wrong == "" and reading.seconds == 6.75 and reading.extra == {"cycles": 4400, "energy_error_percent": -0.4}
     text = (RECORDED / "openradioss/crush_0001.out").read_text()
-    assert "energy error" in app.read(text.replace("-0.4%", "-40.0%"), Path("/nowhere"), config("openradioss")).wrong
+
+    def wrong(changed, size="tiny"):
+        return app.read(changed, Path("/nowhere"), Configuration(app="openradioss", size=size)).wrong
+
+    assert wrong(text) == "" and "energy error" in wrong(text.replace("-0.4%", "-40.0%"))
     with pytest.raises(Unreadable):
-        app.read(text.replace("NORMAL TERMINATION", "ERROR TERMINATION"), Path("/nowhere"), config("openradioss"))
+        wrong(text.replace("NORMAL TERMINATION", "ERROR TERMINATION"))
+    # The engine ends `normally` too when a limit stops it, a control file breaks it, or the deck asks for less.
+    assert "ENERGY ERROR LIMIT" in wrong(text.replace("     NORMAL", " ** RUN KILLED: ENERGY ERROR LIMIT REACHED\n     NORMAL"))
+    with pytest.raises(Unreadable, match="USER BREAK"):
+        wrong(text.replace("     NORMAL TERMINATION", "     NORMAL TERMINATION\n     USER BREAK"))
+    half = "\n".join(line for line in text.splitlines() if not line.startswith(tuple(f"{100 * k:8d} " for k in range(22, 45))))
+    assert "of 2" in wrong(half) and "of 5" in wrong(text, "small")
+    assert "of 2" in wrong(text.replace("-0.4%", " NaN%").replace("-0.3%", " NaN%"))
+    # What the engine says on the way to its standard output is not the final time.
+    on_the_way = " NC=    4300 T= 1.9544E+00 DT= 4.5460E-04 ERR= -0.4% DM/M= 0.0000E+00\n ELAPSED TIME=          6.60 s  REMAINING TIME=          0.15 s\n"
+    assert app.read(on_the_way + text, Path("/nowhere"), config("openradioss")).seconds == 6.75
 
 
 def test_skerry_dft(tmp_path):

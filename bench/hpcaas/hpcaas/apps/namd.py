@@ -15,6 +15,8 @@ from .base import App, Context, Installation, Prepare, Reading, Run, Size, State
 
 # Potential plus kinetic energy of ApoA1 before the first step: depends on the input alone.
 APOA1_TOTAL = -223539.1745
+# NAMD prints no larger numbers than these (the second in old versions): a run that blew up still looks finite.
+_LARGEST = ("9999999999.9999", "99999999.9999")
 _PAGE = "https://www.ks.uiuc.edu/Research/namd/ (licence: academic, research and internal business use)"
 
 
@@ -71,7 +73,7 @@ class Namd(App):
         return Run(program, args + [f"$HPCAAS_INPUT/{which}.namd"])
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
-        timing = re.findall(r"^TIMING: (\d+)\s+CPU: [\d.]+, [\d.e+-]+/step\s+Wall: ([\d.]+), ([\d.e+-]+)/step", stdout, re.M)
+        timing = re.findall(r"^TIMING: (\d+)\s+CPU: [\d.e+-]+, [\d.e+-]+/step\s+Wall: ([\d.e+-]+), ([\d.e+-]+)/step", stdout, re.M)
         steps = self.size(config).options["steps"]
         if not timing or int(timing[-1][0]) != steps or not re.search(r"^WallClock:", stdout, re.M):
             raise Unreadable(f"stopped at step {timing[-1][0] if timing else 0} of {steps}")
@@ -80,6 +82,8 @@ class Namd(App):
         wrong, total0 = "", None
         for line in re.findall(r"^ENERGY:\s+(.*)$", stdout, re.M):
             values = [float(v) for v in line.split()]
+            if any(v.lstrip("-") in _LARGEST for v in line.split()):
+                wrong = wrong or f"an energy of step {values[0]:.0f} is beyond what NAMD prints: the run blew up"
             if any(not math.isfinite(v) for v in values):
                 wrong = wrong or f"an energy of step {values[0]:.0f} is not finite"
             if values[0] == 0 and "TOTAL" in columns:

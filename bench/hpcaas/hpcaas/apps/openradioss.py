@@ -14,6 +14,16 @@ from ..model import Configuration, Figure
 from .base import App, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable, installations_from_site
 
 
+# A line of the engine's cycle table: CYCLE TIME TIME-STEP ELEMENT (kind and id) ERROR% and energies. Not-a-number does not match.
+_CYCLE = re.compile(r"^ *\d+ +([\d.E+-]+) +[\d.E+-]+ +\S+ +\d+ +(-?[\d.]+)%", re.M)
+
+
+def _reached(cycle_lines: list[tuple[float, float]]) -> float:
+    """Time that the run got to: every so many cycles are printed, so it may have ended up to one such distance after the last line."""
+    last = cycle_lines[-1][0]
+    return last + (last - cycle_lines[-2][0] if len(cycle_lines) > 1 else 0.0)
+
+
 class OpenRadioss(App):
     name = "openradioss"
     title = "OpenRadioss, crush of a tube or Neon"
@@ -85,9 +95,22 @@ class OpenRadioss(App):
         elapsed = re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", text) or re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", stdout)
         if not elapsed:
             raise Unreadable("no ELAPSED TIME")
-        # Cycle lines: CYCLE TIME TIME-STEP ELEMENT ID ERROR% ...; the error is the only number with a percent sign.
-        errors = [float(v) for v in re.findall(r"(-?\d+\.\d+)%", text)]
-        wrong = f"energy error {errors[-1]} %" if errors and abs(errors[-1]) > 15.0 else ""
+        # The engine also ends `normally` when a control file breaks it or a limit on energy or mass stops it: the end time decides.
+        size, wrong = self.size(config).options, ""
+        end = float(size["end"] if "end" in size else size["neon"])
+        cycle_lines = [(float(t), float(e)) for t, e in _CYCLE.findall(text)]
+        errors = [e for _, e in cycle_lines]
+        if "USER BREAK" in text or "USER BREAK" in stdout:
+            raise Unreadable("USER BREAK: a control file ended it")
+        stopped = re.search(r"RUN (?:KILLED|STOPPED)\s*:[^\n]*", text + "\n" + stdout)
+        if stopped:
+            wrong = stopped.group(0).strip()
+        elif not cycle_lines:
+            wrong = "no line of the cycle table says the time and the energy error"
+        elif not _reached(cycle_lines) >= 0.99 * end:
+            wrong = f"the last printed cycle is at {cycle_lines[-1][0]:g} of {end:g}"
+        elif not abs(errors[-1]) <= 15.0:
+            wrong = f"energy error {errors[-1]} %"
         cycles = re.findall(r"TOTAL NUMBER OF CYCLES\s*:\s*(\d+)", text)
         seconds = float(elapsed[-1])
         return Reading(seconds, Figure(name="elapsed time", value=seconds, unit="s", better="lower"), wrong,

@@ -51,7 +51,7 @@ def starter(across: int) -> str:
     added = 200.0 / len(rear)
     lines = ["#RADIOSS STARTER", "/BEGIN", "crush", _i(2022, 0), f"{'kg':>20}{'mm':>20}{'ms':>20}", f"{'kg':>20}{'mm':>20}{'ms':>20}", "/TITLE",
              "square tube against a rigid wall", "/MAT/PLAS_JOHNS/1", "mild steel", _f(DENSITY), _f(YOUNG, POISSON) + _i(0), _f(0.25, 0.45, 0.5, 0.0, 0.0),
-             _f(0.0, 0.0) + _i(0, 0) + _f(0.0, 0.0), _f(0.0, 0.0, 0.0, 0.0), "/PROP/SHELL/1", "wall of the tube", _i(24, 0, 0, 0, 0) + _f(0.0) + " " * 10, _f(0.0, 0.0, 0.0, 0.0, 0.0),
+             _f(0.0, 0.0) + _i(0, 0) + _f(0.0, 0.0), _f(0.0, 0.0, 0.0, 0.0), "/PROP/SHELL/1", "wall of the tube", _i(24, 0, 0, 0, 0) + " " * 10 + _f(0.0), _f(0.0, 0.0, 0.0, 0.0, 0.0),
              _i(5, 0) + _f(THICKNESS_MM, 0.0) + " " * 10 + _i(1, 1), "/PART/1", "tube", _i(1, 1, 0), "/NODE"]
     lines += [_i(n) + _f(*p) for n, p in zip(everyone, nodes)]
     lines.append("/SHELL/1")
@@ -60,7 +60,7 @@ def starter(across: int) -> str:
               "/BCS/1", "rear end moves along the tube only", "   110 111" + _i(0, 2), "/INIVEL/TRA/1", "50 km/h", _f(0.0, 0.0, -SPEED) + _i(1),
               "/RWALL/PLANE/1", "rigid wall", _i(0, 0, 1, 0), _f(0.0, 0.1, 0.0, 0.0) + _i(0), _f(0.0, 0.0, 0.0), _f(0.0, 0.0, 1.0),
               "/SURF/PART/1", "tube outside", _i(1), "/INTER/TYPE7/1", "tube folds on itself", _i(1, 1, 4, 0, 0, 0, 0, 0, 0, 0), _f(0.0, 0.0, 0.0, 0.0), _f(0.0, 0.0, 0.0, 0.0), _f(1.0, 0.1, 1.0, 0.0, 0.0),
-              "       000" + " " * 20 + _i(0) + _f(0.0, 0.0, 0.0), _i(0, 0) + _f(0.0) + _i(0, 0) + _f(0.0) + _i(0), "/TH/RWALL/1", "wall force", f"{'FNZ':>10}", _i(1), "/END", ""]
+              "       000" + " " * 20 + _i(0) + _f(0.0, 0.0, 0.0), _i(0, 0) + _f(0.0) + _i(0, 0, 0) + _f(0.0) + _i(0), "/TH/RWALL/1", "wall force", f"{'FNZ':<10}", _i(1), "/END", ""]
     return "\n".join(lines)
 
 

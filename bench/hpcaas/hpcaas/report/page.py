@@ -194,7 +194,10 @@ def page(results: ResultSet, pricing: Pricing, title: str = "HPCaaS-Bench report
     pairs = apps_of(all_groups)
     bad = sum(1 for s in results.samples if not s.ok)
     noisy = sum(1 for s in results.samples if any(f.startswith("noisy") for f in s.flags))
+    shared = sum(1 for s in results.samples if any(f.startswith("shared") for f in s.flags))
     warn = f"<p class='warn'>{noisy} of {len(results.samples)} samples were taken while others used the machine: differences of a few per cent mean nothing.</p>" if noisy else ""
+    if shared:
+        warn += f"<p class='warn'>In {shared} of {len(results.samples)} samples others used only what the run left free (it hardly waited for a CPU), but caches and memory were not its own.</p>"
     links = "".join(f"<a href='#app{i}'>{escape(a)}</a> " for i, (a, _) in enumerate(pairs))
     body = (f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good, {len(all_groups)} configurations, {len(pairs)} applications, "
             f"{len(results.machines)} machine{'s' if len(results.machines) != 1 else ''}. Suite {__version__}.</p>{warn}"

@@ -19,6 +19,8 @@ from .jobs import Job, short_hash
 
 # A sample with more than this of the machine's time taken by others is flagged, not dropped.
 NOISY_FRACTION = 0.05
+# Waiting goes straight into the time of a run, so less of it is tolerated.
+NOISY_WAIT = 0.02
 
 
 def append(journal: Path, entry: dict[str, Any]) -> None:
@@ -136,6 +138,26 @@ def mpi_seen(libraries: list[str]) -> list[str]:
     return sorted(set(found))
 
 
+def waited_fraction(directory: Path) -> Optional[float]:
+    """Share of the time that the ranks wanted a CPU and had none; None where no look saw them run."""
+    ran = waited = 0
+    for path in directory.glob("watch.*.json"):
+        for rank in json.loads(_text(path) or "{}").get("ranks", []):
+            ran, waited = ran + rank.get("ran_ns", 0), waited + rank.get("waited_ns", 0)
+    return waited / (ran + waited) if ran else None
+
+
+def noise_flag(load: Load) -> Optional[str]:
+    """`noisy` where others took time from the run. Where they only used what it left free, `shared`: caches and memory were not its own."""
+    seen = [f"{v:.0%} {n}" for n, v in (("stolen", load.steal_fraction), ("used by others", load.other_fraction)) if (v or 0) > NOISY_FRACTION]
+    if not seen:
+        return None
+    if load.waited_fraction is None:
+        return "noisy: " + ", ".join(seen)
+    disturbed = (load.steal_fraction or 0) > NOISY_FRACTION or load.waited_fraction > NOISY_WAIT
+    return ("noisy: " if disturbed else "shared: ") + ", ".join([*seen, f"waited {load.waited_fraction:.1%} of the time for a CPU"])
+
+
 def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
     """Compares what was asked for with what was seen."""
     if job.expected and sample.placement:
@@ -198,9 +220,10 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
     _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))
     _verify(job, sample, list(hashes))
-    if (sample.load.steal_fraction or 0) > NOISY_FRACTION or (sample.load.other_fraction or 0) > NOISY_FRACTION:
-        sample.flags.append("noisy: " + ", ".join(f"{v:.0%} {n}" for n, v in (("stolen", sample.load.steal_fraction), ("used by others", sample.load.other_fraction))
-                                                  if (v or 0) > NOISY_FRACTION))
+    sample.load.waited_fraction = waited_fraction(directory / "watch")
+    flag = noise_flag(sample.load)
+    if flag:
+        sample.flags.append(flag)
     # Relative to the campaign: results travel, directories do not.
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}")

@@ -9,7 +9,7 @@ import sys
 import time
 
 # Looks at growing distance: early enough for runs of a second, rare enough not to disturb. Threads of OpenMP start late.
-LOOKS_S = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
+LOOKS_S = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
 INTERESTING = ("libmpi", "libmpich", "libfabric", "libucp", "libuct", "libpsm", "libcxi", "libpmix", "libopen-pal", "libgomp", "libomp", "libiomp",
                "libOpenFOAM", "libPstream", "libgromacs", "libpnetcdf", "libopenblas", "libmkl", "libfftw3", "libc.so", "libm.so", "libmvec")
 
@@ -22,6 +22,14 @@ def threads_of(pid):
                 if line.startswith("Cpus_allowed_list:"):
                     places.append((int(tid), line.split()[1]))
     return [cpus for _, cpus in sorted(places)]
+
+
+def scheduling_of(pid, known):
+    """Adds to `known`, per thread, the nanoseconds it ran and those it was ready but waited for a CPU; threads that ended stay."""
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/schedstat") as stat:
+            ran, waited = stat.read().split()[:2]
+        known[tid] = (int(ran), int(waited))
 
 
 def libraries_of(pid):
@@ -61,7 +69,7 @@ def main(directory, host):
                 if len(parts) < 5 or parts[1] != host or int(parts[2]) in known:
                     continue
                 pid = int(parts[2])
-                known[pid] = {"rank": int(parts[0]), "host": host, "cpus": parts[3], "stack": parts[4], "threads": [], "libraries": [], "program": ""}
+                known[pid] = {"rank": int(parts[0]), "host": host, "cpus": parts[3], "stack": parts[4], "threads": [], "libraries": [], "program": "", "scheduled": {}}
                 try:
                     fd = os.pidfd_open(pid)
                     open_fds[fd] = pid
@@ -90,11 +98,16 @@ def main(directory, host):
                 if len(threads) >= len(record["threads"]):
                     record["threads"] = threads
                 record["program"] = program
+                scheduling_of(pid, record["scheduled"])
                 record["libraries"] = sorted(set(record["libraries"]) | set(libraries_of(pid)))
             except OSError:
                 continue  # it ended between two looks
     libraries = sorted({path for record in known.values() for path in record["libraries"]})
     programs = sorted({record["program"] for record in known.values() if record["program"]})
+    for record in known.values():
+        scheduled = record.pop("scheduled").values()
+        # Up to the last look: a share of the run, not its whole. Absent where the kernel keeps no such account.
+        record["ran_ns"], record["waited_ns"] = sum(s[0] for s in scheduled), sum(s[1] for s in scheduled)
     result = {"ranks": list(known.values()), "hashes": {path: digest(path) for path in libraries + programs}}
     temporary = os.path.join(directory, f".watch.{host}")
     with open(temporary, "w") as file:
