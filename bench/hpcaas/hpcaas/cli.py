@@ -153,6 +153,7 @@ def measure(
     machine: Optional[str] = typer.Option(None, help="name of this machine in reports"), budget_min: Optional[float] = typer.Option(None, help="minutes of measuring"),
     precision: float = typer.Option(0.03, help="relative half width of the interval at which a configuration is done"),
     time_limit_s: Optional[int] = typer.Option(None, help="of one run"), noise: str = typer.Option("flag", help="noisy machine: flag, refuse or ignore"),
+    retry: bool = typer.Option(False, "--retry", help="measure again what did not end well in an earlier start of this campaign"),
     installation: Optional[str] = _AXIS["installation"], compiler: Optional[str] = _AXIS["compiler"], optimisation: Optional[str] = _AXIS["optimisation"],
     target: Optional[str] = _AXIS["target"], variant: Optional[str] = _AXIS["variant"], library: Optional[str] = _AXIS["library"], mpi: Optional[str] = _AXIS["mpi"],
     framework: Optional[str] = _AXIS["framework"], interconnect: Optional[str] = _AXIS["interconnect"], filesystem: Optional[str] = _AXIS["filesystem"],
@@ -186,7 +187,7 @@ def measure(
             bar.update(task, description=progress.phase, total=max(1, progress.expected), completed=progress.done,
                        left=duration(progress.left_s) if progress.left_s else "?", last=progress.last)
 
-        run = Campaign(directory, tools, profile, topology, Options((budget_min or 0) * 60 or None, precision, time_limit_s), show)
+        run = Campaign(directory, tools, profile, topology, Options((budget_min or 0) * 60 or None, precision, time_limit_s, retry=retry), show)
         if noise != "ignore":
             found = noise_check.check()
             append(run.journal, {"noise": found.as_dict()})

@@ -161,7 +161,18 @@ class ResultSet(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     def save(self, path: Path) -> None:
-        path.write_text(self.model_dump_json(by_alias=True, exclude_defaults=False, indent=1, exclude_none=True) + "\n")
+        """One machine, provenance set or sample per line: small, and a difference of two files shows what changed."""
+        parts = []
+        for key, value in self.model_dump(mode="json", by_alias=True, exclude_none=True).items():
+            if isinstance(value, dict):
+                rows = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()]
+                text = "{\n" + ",\n".join(rows) + "\n}" if rows else "{}"
+            elif isinstance(value, list):
+                text = "[\n" + ",\n".join(json.dumps(v) for v in value) + "\n]" if value else "[]"
+            else:
+                text = json.dumps(value)
+            parts.append(f"{json.dumps(key)}: {text}")
+        path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
     @staticmethod
     def load(path: Path) -> "ResultSet":

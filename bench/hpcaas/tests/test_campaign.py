@@ -39,6 +39,7 @@ def start(tmp_path, profile, topology, tools):
         plan.runs = runs
         made = Campaign(tmp_path / name, toys, profile, topology, Options(**options))
         return made.run(plan), made
+    run.toys = toys
     return run
 
 
@@ -97,6 +98,18 @@ def test_a_full_disk_is_refused_before_and_named_in_the_middle(start, monkeypatc
     monkeypatch.setattr(campaign_module, "append", lambda path, entry: original(Path("/dev/full"), entry))
     with pytest.raises(NoSpace, match="is full; all samples up to now are in the journal"):
         start(["good"], name="d")
+
+
+def test_a_failure_is_measured_again_only_when_asked_for(start, tmp_path, monkeypatch):
+    """What was missing may have been brought since: here, the compiler's name."""
+    first, made = start(["badbuild", "good"])
+    assert "no_such_file.c" in by_size(first)["badbuild"].diagnosis
+    monkeypatch.setattr(start.toys.apps["toy"], "build", lambda config, context: None)
+    again, _ = start(["badbuild", "good"])
+    assert by_size(again)["badbuild"].status is Status.BUILD_FAILED
+    retried, _ = start(["badbuild", "good"], retry=True)
+    assert by_size(retried)["badbuild"].status is not Status.BUILD_FAILED and len(retried.samples) == 2
+    assert sum("sample" in e for e in read_journal(made.journal)) == 3  # the journal forgets nothing
 
 
 def test_two_measurements_at_once_are_refused(tmp_path):

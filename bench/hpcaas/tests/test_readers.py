@@ -166,6 +166,29 @@ def test_the_crush_model_is_a_closed_tube():
     assert engine(2.0).splitlines()[:2] == ["/RUN/crush/1/", f"{2.0:>20.10G}"]
 
 
+# Widths of the fields of each card, from the keyword reference of version 2022.
+CARDS = {
+    "/MAT/PLAS_JOHNS": [[20, 20], [20, 20, 10], [20] * 5, [20, 20, 10, 10, 20, 20], [20] * 4],
+    "/PROP/SHELL": [[10] * 6 + [20], [20] * 5, [10, 10, 20, 20, 10, 10, 10]],
+    "/PART": [[10, 10, 10, 20]], "/ADMAS": [[20, 10]], "/BCS": [[3, 1, 1, 1, 1, 1, 1, 1, 10, 10]], "/INIVEL": [[20, 20, 20, 10, 10]],
+    "/RWALL/PLANE": [[10] * 4, [20] * 4 + [10], [20] * 3, [20] * 3], "/SURF/PART": [[10] * 10],
+    "/INTER/TYPE7": [[10] * 10, [20] * 4 + [10], [20] * 4 + [10, 10], [20] * 5, [7, 1, 1, 1, 20, 10, 20, 20, 20], [10, 10, 20, 10, 10, 10, 20, 10]],
+}
+
+
+def test_the_crush_model_keeps_to_the_columns():
+    """A number in the wrong column is read as another field, or as two."""
+    lines = starter(8).splitlines()
+    for keyword, cards in CARDS.items():
+        at = next(i for i, line in enumerate(lines) if line.startswith(keyword + "/"))
+        for line, widths in zip(lines[at + 2:], cards):
+            assert not line.startswith("/") and len(line) <= sum(widths), f"{keyword}: '{line}'"
+            for k, width in enumerate(widths):
+                field = line[sum(widths[:k]):sum(widths[:k]) + width]
+                assert not field.strip() or (float(field.strip()) is not None and (width == 1 or field == field.rstrip())), f"{keyword}: '{field}' in '{line}'"
+        assert lines[at + 2 + len(cards)].startswith("/"), f"{keyword} has more cards than the reference"
+
+
 def test_sites_describe_installations_in_four_ways(tmp_path):
     site = {"modules_system": "lmod", "installations": {"namd": [
         {"name": "a", "path": str(tmp_path)}, {"name": "b", "modules": ["namd/3.0", "fftw"]}, {"name": "c", "spack": "namd@2.14 %gcc"}, {"name": "d", "easybuild": "NAMD-2.14-foss-2022a.eb"}]}}

@@ -32,6 +32,7 @@ class Options:
     time_limit_s: Optional[int] = None  # of one run; None: ten times the estimate, at least two minutes
     seed: int = 1
     diagnose: bool = True
+    retry: bool = False  # measure again what did not end well before
 
 
 @dataclass
@@ -73,14 +74,24 @@ class Campaign:
     def resume(self) -> int:
         """Reads the journal; returns how many samples of an interrupted campaign are kept."""
         self.state.samples.clear()
-        for entry in read_journal(self.journal):
+        self.state.given_up.clear()
+        for entry in self._entries():
             if "sample" in entry and not entry["sample"]["id"].endswith("-stack"):
                 sample = Sample.model_validate(entry["sample"])
                 self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
-                # One failure is a result. Repeating it would cost the time of the others; --retry starts anew.
+                # One failure is a result. Repeating it would cost the time of the others; --retry asks for it.
                 if not sample.ok:
                     self.state.given_up.add(sample.configuration.key())
         return sum(len(s) for s in self.state.samples.values())
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """The journal without the failures that a later `--retry` replaces; they stay in the file."""
+        kept: list[dict[str, Any]] = []
+        for entry in read_journal(self.journal):
+            if "retry" in entry:
+                kept = [e for e in kept if "diagnosed" not in e and ("sample" not in e or e["sample"]["status"] == Status.OK.value)]
+            kept.append(entry)
+        return kept
 
     def _tick(self) -> None:
         for entry in read_journal(self.journal)[-1:]:
@@ -116,6 +127,8 @@ class Campaign:
         self._check_disk(plan)
         try:
             append(self.journal, {"machine": self.machine})
+            if self.options.retry:
+                append(self.journal, {"retry": True})
             self.resume()
             runnable = self._provide(plan)
             self._measuring_s = 0.0
@@ -153,7 +166,8 @@ class Campaign:
                 continue
             log = self._keep_log(broken.id)
             status = Status.BUILD_FAILED if broken.kind == "build" else Status.PREPARE_FAILED
-            record_failure(self.journal, first[key], status, failed.get(broken.id, "not done: an earlier step failed"), log)
+            why = failed.get(broken.id, "not done: an earlier step failed")
+            record_failure(self.journal, first[key], status, why + (f"; {crash.first_error((self.directory / log).read_text(errors='replace'))}" if log else ""), log)
         self.resume()
         return [p for key, p in by_key.items() if key not in self.state.given_up]
 
@@ -227,7 +241,7 @@ class Campaign:
             Path(job.destination).mkdir(parents=True, exist_ok=True)
             runs.append(job)
         failed = run_batch(runs, self.directory, self.tools.site, self._tick)
-        recorded = {e["sample"]["id"] for e in read_journal(self.journal) if "sample" in e}
+        recorded = {e["sample"]["id"] for e in self._entries() if "sample" in e}
         for job in runs:
             if f"{job.campaign}.{job.id}" not in recorded:
                 why = failed.get(job.id, "ReFrame says nothing")
@@ -249,7 +263,7 @@ class Campaign:
         if not samples or samples[-1].status is not Status.CRASHED:
             return
         sample = samples[-1]
-        entries = read_journal(self.journal)
+        entries = self._entries()
         provenance = next((e["provenance"][sample.provenance] for e in entries if sample.provenance in e.get("provenance", {})), {})
         stack = (provenance.get("stack_limit_kib") or ["unknown"])[0]
         if not crash.may_be_stack(sample.signal, stack) or any(e.get("diagnosed") == sample.id for e in entries):
@@ -266,7 +280,7 @@ class Campaign:
     def results(self) -> ResultSet:
         results = ResultSet()
         diagnoses: dict[str, str] = {}
-        for entry in read_journal(self.journal):
+        for entry in self._entries():
             if "machine" in entry:
                 results.machines[entry["machine"]["id"]] = entry["machine"]
             elif "noise" in entry:

@@ -58,6 +58,12 @@ def confirmed(ran: bool, original: str) -> str:
     return original + ". It also fails with an unlimited stack: not the stack limit"
 
 
+def first_error(text: str) -> str:
+    """The line of a build's log that says what went wrong: what follows the first error is mostly its echo."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if re.search(r"\b(?:fatal )?error\b|not found|cannot|No such", line, re.I)), lines[-1] if lines else "the log is empty")[:300]
+
+
 def last_words(text: str, lines: int = 3) -> str:
     kept = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(kept[-lines:])[:400] or "none"
