@@ -21,7 +21,7 @@ def _command(console: Console, *args: str) -> int:
 def run_tour(out: Path, open_page: bool, console: Console) -> None:
     start = time.monotonic()
     out = out.resolve()
-    monte = ["--apps", "montecarlo", "--size", "tiny", "--mpi", "openmpi,mpich", "--binding", "none,cores", "--split", "1x2,2x1", "--optimisation", "O2,O3", "--repeats", "3-5"]
+    monte = ["--apps", "montecarlo", "--size", "small", "--mpi", "openmpi,mpich", "--binding", "none,cores", "--split", "1x2,2x1", "--optimisation", "O2,O3", "--repeats", "3-5"]
     foam = ["--apps", "openfoam", "--size", "tiny", "--mpi", "openmpi", "--binding", "none,cores", "--split", "1x1,2x1", "--repeats", "3-4"]
     _command(console, "apps")
     codes = []

@@ -68,6 +68,21 @@ def test_one_noisy_sample_each_is_no_evidence():
     assert lesson.verdict == "untested" and "one sample each" in lesson.evidence
 
 
+def test_the_lesson_on_binding_is_about_the_default():
+    """Bug guarded against: one application whose default is worse was called untested because another's is not."""
+    worse = made({c(binding="none"): 1.2, c(binding="cores"): 1.0})
+    equal = made({c(binding="none"): 1.001, c(binding="cores"): 1.0}, app="indifferent", machine="n")
+    better = made({c(binding="none"): 1.0, c(binding="cores"): 1.5}, machine="o")
+
+    def seven(*sets):
+        return next(v for v in judge_lessons(groups(merge(list(sets))), NONE) if v.number == 7)
+
+    mixed = seven(worse, equal)
+    assert mixed.verdict == "confirmed" and "toy: binding 'none' takes 1.2" in mixed.evidence and "not measurably worse for indifferent" in mixed.evidence
+    assert seven(equal).verdict == "contradicted" and "not measurably worse here" in seven(equal).evidence
+    assert seven(better).verdict == "contradicted" and "the default (none) is best here" in seven(better).evidence
+
+
 def test_advice_names_the_fastest_and_those_that_cannot_be_told_from_it():
     results = made({c(binding="none"): 10, c(binding="cores"): 8, c(binding="sockets"): 8.01}, spread=0.02)
     advice = advise(results, NONE)

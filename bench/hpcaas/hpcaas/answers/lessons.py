@@ -159,26 +159,27 @@ def _six(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
 def _seven(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
     """Defaults are far from optimal; auto with block:block is usually great."""
     del pricing
-    best_text, worst = "", 0.0
-    tested = False
-    good = True
-    for some in _per_app(all_groups):
-        for e in effects(some, "binding"):
-            tested = True
-            if e.largest > worst:
-                worst = e.largest
-                best_text = f"{e.app}: binding '{e.value}' takes {e.ratio.value:.3g}x the time of '{e.best}', up to {e.largest:.3g}x" + _bars(e)
-        defaults = [e for e in effects(some, "binding") if e.value == "none"]
-        if tested and defaults and not any(_speaks(e) for e in defaults):
-            good = False
-        dist = effects(some, "distribution")
-        if dist:
-            best_text += f"; {dist[0].app}: distribution '{dist[0].best}' is best, '{dist[-1].value}' costs up to {dist[-1].largest:.3g}x"
-    if not tested:
-        return "untested", "needs two bindings of one application"
     found = [e for some in _per_app(all_groups) for e in effects(some, "binding")]
-    verdict, best_text = _verdict(good and any(_speaks(e) for e in found), found, best_text)
-    return verdict, best_text + ("" if good else "; the default (none) is not measurably worse here")
+    if not found:
+        return "untested", "needs two bindings of one application"
+    distributions = [dist for some in _per_app(all_groups) if (dist := effects(some, "distribution"))]
+    also = "".join(f"; {d[0].app}: distribution '{d[0].best}' is best, '{d[-1].value}' costs up to {d[-1].largest:.3g}x" for d in distributions)
+
+    def words(e: Effect) -> str:
+        return f"{e.app}: binding '{e.value}' takes {e.ratio.value:.3g}x the time of '{e.best}', up to {e.largest:.3g}x" + _bars(e)
+
+    worse = [e for e in found if e.value == "none" and _speaks(e)]
+    if worse:
+        spared = sorted({e.app for e in found if e.value == "none" or e.best == "none"} - {e.app for e in worse})
+        # The widest effect of any binding stands beside the default's own: what a wrong choice can cost.
+        top, widest = max(worse, key=lambda e: e.ratio.value), max((e for e in found if _speaks(e)), key=lambda e: e.largest)
+        text = words(top) + (f"; {words(widest)}" if widest is not top else "")
+        return "confirmed", text + also + (f"; the default (none) is not measurably worse for {', '.join(spared)}" if spared else "")
+    against = [e for e in found if e.best == "none" and _speaks(e)]
+    if against:
+        return "contradicted", words(max(against, key=lambda e: e.ratio.value)) + also + "; the default (none) is best here"
+    verdict, text = _verdict(False, found, words(max(found, key=lambda e: e.largest)))
+    return verdict, text + also + ("; the default (none) is not measurably worse here" if verdict == "contradicted" else "")
 
 
 def _eight(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:

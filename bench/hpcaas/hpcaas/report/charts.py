@@ -12,6 +12,8 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is chosen)
 import numpy as np  # noqa: E402
+from matplotlib.axis import Axis  # noqa: E402
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator  # noqa: E402
 
 from ..stats import Scaling  # noqa: E402
 
@@ -62,6 +64,15 @@ def bars_of_effects(rows: Sequence[tuple[str, float, Optional[float], Optional[f
     return _svg(figure, title)
 
 
+def _log_ticks(axis: Axis, values: Sequence[float]) -> None:
+    """Ticks of a logarithmic axis as plain numbers. Within one decade the usual ones are one or none: there they stand evenly."""
+    if max(values) < 10.0 * min(values):
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def scaling(series: dict[str, list[tuple[float, float]]], fits: dict[str, Optional[Scaling]], title: str) -> str:
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
     for colour, (name, points) in zip(COLOURS * 4, series.items()):
@@ -79,9 +90,10 @@ def scaling(series: dict[str, list[tuple[float, float]]], fits: dict[str, Option
     axes.set_yscale("log")
     axes.set_xticks(xs, [f"{x:g}" for x in xs])
     axes.minorticks_off()
+    _log_ticks(axes.yaxis, [p[1] for p in everything])
     axes.set_xlabel("cores or hardware threads used")
     axes.set_ylabel("seconds")
-    axes.legend(fontsize=8, frameon=False, loc="upper right")
+    axes.legend(fontsize=8, frameon=False, loc="best")
     return _svg(figure, title)
 
 
@@ -99,7 +111,9 @@ def time_and_cost(points: Sequence[tuple[float, float, str, bool]], currency: st
     axes.set_yscale("log")
     axes.set_xlabel("seconds of one run")
     axes.set_ylabel(f"{currency} of one run")
-    axes.legend(fontsize=8, frameon=False, loc="upper right")
+    _log_ticks(axes.xaxis, [p[0] for p in points])
+    _log_ticks(axes.yaxis, [p[1] for p in points])
+    axes.legend(fontsize=8, frameon=False, loc="best")
     return _svg(figure, title)
 
 

@@ -188,6 +188,11 @@ def _provenance(results: ResultSet, pricing: Pricing) -> str:
     return text + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped ({len(results.provenance)} sets)</summary>{items}</details></section>"
 
 
+def _waiting(results: ResultSet) -> str:
+    waited = sorted(s.load.waited_fraction for s in results.samples if s.load.waited_fraction is not None)
+    return f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU, nine of ten at most {waited[int(0.9 * len(waited))]:.1%}." if waited else ""
+
+
 def page(results: ResultSet, pricing: Pricing, title: str = "HPCaaS-Bench report", deadline_s: Optional[float] = None) -> str:
     all_groups = groups(results)
     advice = advise(results, pricing, deadline_s)
@@ -195,10 +200,11 @@ def page(results: ResultSet, pricing: Pricing, title: str = "HPCaaS-Bench report
     bad = sum(1 for s in results.samples if not s.ok)
     noisy = sum(1 for s in results.samples if any(f.startswith("noisy") for f in s.flags))
     shared = sum(1 for s in results.samples if any(f.startswith("shared") for f in s.flags))
-    warn = f"<p class='warn'>{noisy} of {len(results.samples)} samples were taken while others used the machine: differences of a few per cent mean nothing.</p>" if noisy else ""
+    warn = f"<p class='warn'>{noisy} of {len(results.samples)} samples were taken while others used the machine: differences of a few per cent mean nothing.{_waiting(results)}</p>" if noisy else ""
     if shared:
         warn += f"<p class='warn'>In {shared} of {len(results.samples)} samples others used only what the run left free (it hardly waited for a CPU), but caches and memory were not its own.</p>"
-    links = "".join(f"<a href='#app{i}'>{escape(a)}</a> " for i, (a, _) in enumerate(pairs))
+    several = {a for a, s in pairs for b, t in pairs if a == b and s != t}
+    links = "".join(f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> " for i, (a, s) in enumerate(pairs))
     body = (f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good, {len(all_groups)} configurations, {len(pairs)} applications, "
             f"{len(results.machines)} machine{'s' if len(results.machines) != 1 else ''}. Suite {__version__}.</p>{warn}"
             f"<nav><a href='#advice'>What to choose</a> <a href='#lessons'>Lessons</a> {links}<a href='#provenance'>Provenance</a></nav></header>" +
