@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -174,6 +175,24 @@ TARGET_NEEDS = {
     "genoa": ["avx512f", "avx512_bf16"], "znver4": ["avx512f", "avx512_bf16"], "skylake": ["avx2", "fma"], "skylake-avx512": ["avx512f"],
     "cascadelake": ["avx512f"], "spr": ["avx512f", "amx_tile"], "sapphirerapids": ["avx512f", "amx_tile"], "native": [],
 }
+
+
+@functools.cache
+def library_versions(paths: tuple[str, ...]) -> dict[str, str]:
+    """Package and version of installed files, from dpkg or rpm; files of no package, and other systems, are left out."""
+    if shutil.which("dpkg-query"):
+        # With /usr merged a library may be mapped under one name and belong to the package under the other.
+        names = {name: path for path in paths for name in (path, path.removeprefix("/usr"))}
+        owners = re.findall(r"^(\S+?)(?:, \S+)*: (/\S+)$", run_text(["dpkg-query", "-S", *names], {"LC_ALL": "C"}), re.M)
+        packages = sorted({package for package, _ in owners})
+        shown = run_text(["dpkg-query", "-W", "-f=${binary:Package} ${Version}\n", *packages]) if packages else ""
+        versions = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
+        versions |= {name.split(":")[0]: version for name, version in versions.items()}
+        return {names[path]: f"{package.split(':')[0]} {versions[package]}" for package, path in owners if package in versions and path in names}
+    if shutil.which("rpm"):
+        found = {path: run_text(["rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", path]) for path in paths}
+        return {path: text for path, text in found.items() if text and "not owned" not in text and "error" not in text.lower()}
+    return {}
 
 
 def library_of(program: Path) -> list[str]:

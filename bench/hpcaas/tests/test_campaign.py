@@ -169,6 +169,9 @@ def test_binding_and_mpi_are_read_back_from_the_processes(tmp_path, profile, top
     assert not [f for f in sample.flags if f.startswith(("binding differs", "MPI differs"))]
     provenance = results.provenance[sample.provenance]
     assert mpi in provenance["fabric_and_mpi_mapped"] and any("libmpi" in path for path in provenance["libraries"])
+    if shutil.which("dpkg-query"):
+        versions = {package.split()[0]: package.split()[1] for package in provenance["library_versions"].values()}
+        assert "libc6" in versions and any(name.startswith(("libopenmpi", "libmpich")) for name in versions)
 
 
 @pytest.mark.slow

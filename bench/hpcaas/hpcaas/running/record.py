@@ -14,6 +14,7 @@ from ..apps.base import Unreadable
 from ..machine import parse_cpu_list
 from ..model import Energy, Load, RankPlace, Sample, Status
 from ..power import parse_ipmi, parse_sacct
+from ..toolchain import library_versions
 from . import crash
 from .jobs import Job, short_hash
 
@@ -228,8 +229,9 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}")
     cache = str(directory.parents[2])
+    versions = library_versions(tuple(sorted(path for path in hashes if not path.startswith(cache + "/"))))
     hashes = {path.removeprefix(cache + "/"): value for path, value in hashes.items()}
-    provenance = {**job.static, "libraries": hashes, "fabric_and_mpi_mapped": mpi_seen(list(hashes)), "stack_limit_kib": sorted(stacks),
+    provenance = {**job.static, "libraries": hashes, "library_versions": versions, "fabric_and_mpi_mapped": mpi_seen(list(hashes)), "stack_limit_kib": sorted(stacks),
                   "kernel": node.get("begin", {}).get("kernel")}
     sample.provenance = short_hash(provenance)
     append(journal, {"sample": json.loads(sample.model_dump_json(exclude_none=True)), "provenance": {sample.provenance: provenance}})
