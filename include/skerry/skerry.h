@@ -321,6 +321,13 @@ typedef struct skerry_counters {
   uint64_t server_requests;     /* requests applied by the data server that this process hosts; 0 if it hosts none */
   uint64_t server_wire_bytes_sent;
   uint64_t server_wire_bytes_received;
+  uint64_t strangers_refused;   /* connections that this data server refused, in all; of these: */
+  uint64_t strangers_silent;    /*   did not say a whole hello in time */
+  uint64_t strangers_left;      /*   went before they had */
+  uint64_t strangers_crowded_out; /* made way for newer ones, or no descriptor was left */
+  uint64_t strangers_garbage;   /*   did not speak our protocol, or another version of it */
+  uint64_t strangers_unproven;  /*   did not know this job's key, or meant another server or role */
+  uint64_t strangers_replayed;  /*   sent a recorded or overtaken hello */
   uint64_t fences;
   uint64_t collectives;
 } skerry_counters;

@@ -79,6 +79,13 @@ nb::dict counters() {
   set("server_requests", c.server_requests);
   set("server_wire_bytes_sent", c.server_wire_bytes_sent);
   set("server_wire_bytes_received", c.server_wire_bytes_received);
+  set("strangers_refused", c.strangers_refused);
+  set("strangers_silent", c.strangers_silent);
+  set("strangers_left", c.strangers_left);
+  set("strangers_crowded_out", c.strangers_crowded_out);
+  set("strangers_garbage", c.strangers_garbage);
+  set("strangers_unproven", c.strangers_unproven);
+  set("strangers_replayed", c.strangers_replayed);
   set("fences", c.fences);
   set("collectives", c.collectives);
   set("array_gets", a.gets);

@@ -216,6 +216,13 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
     now.server_requests = server->counters().requests.load(std::memory_order_relaxed);
     now.server_wire_bytes_sent = server->counters().bytes_sent.load(std::memory_order_relaxed);
     now.server_wire_bytes_received = server->counters().bytes_received.load(std::memory_order_relaxed);
+    now.strangers_refused = server->counters().strangers.load(std::memory_order_relaxed);
+    now.strangers_silent = server->counters().strangers_silent.load(std::memory_order_relaxed);
+    now.strangers_left = server->counters().strangers_left.load(std::memory_order_relaxed);
+    now.strangers_crowded_out = server->counters().strangers_crowded_out.load(std::memory_order_relaxed);
+    now.strangers_garbage = server->counters().strangers_garbage.load(std::memory_order_relaxed);
+    now.strangers_unproven = server->counters().strangers_unproven.load(std::memory_order_relaxed);
+    now.strangers_replayed = server->counters().strangers_replayed.load(std::memory_order_relaxed);
   }
   now.size = counters->size;
   std::memcpy(counters, &now, std::min(counters->size, sizeof now));

@@ -147,11 +147,20 @@ class Fabric {
   // --- any thread --------------------------------------------------------------------------------------------------------------
   virtual void wake() = 0;
 
+  // Connections that were closed before a peer was accepted, by reason.
+  struct Strangers {
+    uint64_t silent = 0;       // no whole hello, or no answer to it by the caller, before the deadline
+    uint64_t left = 0;         // ended by themselves
+    uint64_t crowded_out = 0;  // made way for newer ones, or no descriptor was left
+    uint64_t garbage = 0;      // do not speak our protocol, or another version of it
+    uint64_t rejected = 0;     // the caller would not have them
+    uint64_t all() const { return silent + left + crowded_out + garbage + rejected; }
+  };
   struct Traffic {
     uint64_t bytes_sent = 0;      // handed to the network, framing included
     uint64_t bytes_received = 0;
     uint64_t endpoints_open = 0;
-    uint64_t strangers_refused = 0;  // connections closed before a peer was accepted
+    Strangers strangers;
   };
   virtual Traffic traffic() const = 0;  // by the holder of the issue lock
 };
@@ -162,6 +171,8 @@ struct Options {
   bool loopback_only = false;            // all peers are on this host (virtual nodes): listen on loopback
   int64_t hello_deadline_ns = 5'000'000'000;   // a stranger that has not said a whole hello by then is closed
   uint32_t max_strangers = 256;          // connections before accept; beyond that the oldest is closed
+  // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond that the listener rests, and newcomers wait in the system's queue.
+  uint32_t max_refusals_per_s = 20'000;
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t silence_timeout_ns = 30'000'000'000; // unacknowledged data older than this closes the endpoint (TCP_USER_TIMEOUT)
 };

@@ -120,7 +120,7 @@ void Server::run() {
     const fabric::Fabric::Traffic traffic = fabric_->traffic();
     counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
     counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
-    counters_.strangers.store(traffic.strangers_refused, std::memory_order_relaxed);
+    store_strangers(traffic.strangers);
   }
 }
 
@@ -145,8 +145,9 @@ void Server::drop(Client& client) {
 void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, std::string_view) {
   const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index, wire::version, connection::Role::server};
   connection::Hello hello;
-  // A stranger, or a member of another job: closed without a word.
+  // A stranger, or a member of another job: closed without a word. Nothing is remembered of it but a count.
   if (!connection::check_hello(config_.key, peer, bytes, &hello).ok() || hello.rank >= static_cast<uint32_t>(config_.ranks)) {
+    ++strangers_unproven_;
     fabric_->reject(request);
     return;
   }
@@ -154,6 +155,7 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   Known& known = known_.try_emplace(rank, uint32_t{1}).first->second;
   // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was overtaken by its successor.
   if (hello.generation <= known.generation) {
+    ++strangers_replayed_;
     fabric_->reject(request);
     return;
   }
@@ -173,6 +175,16 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   client->session = &known.session;
   clients_[endpoint] = std::move(client);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+}
+
+void Server::store_strangers(const fabric::Fabric::Strangers& strangers) {
+  counters_.strangers.store(strangers.all(), std::memory_order_relaxed);
+  counters_.strangers_silent.store(strangers.silent, std::memory_order_relaxed);
+  counters_.strangers_left.store(strangers.left, std::memory_order_relaxed);
+  counters_.strangers_crowded_out.store(strangers.crowded_out, std::memory_order_relaxed);
+  counters_.strangers_garbage.store(strangers.garbage, std::memory_order_relaxed);
+  counters_.strangers_unproven.store(strangers_unproven_, std::memory_order_relaxed);
+  counters_.strangers_replayed.store(strangers_replayed_, std::memory_order_relaxed);
 }
 
 void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {

@@ -86,7 +86,10 @@ class Server final : private fabric::Sink {
     std::atomic<uint64_t> requests{0};
     std::atomic<uint64_t> bytes_sent{0};
     std::atomic<uint64_t> bytes_received{0};
-    std::atomic<uint64_t> strangers{0};
+    // Connections refused, in all and by reason: see Fabric::Strangers, and what it counts as rejected:
+    std::atomic<uint64_t> strangers{0}, strangers_silent{0}, strangers_left{0}, strangers_crowded_out{0}, strangers_garbage{0};
+    std::atomic<uint64_t> strangers_unproven{0};  // no member of this job, or none that means this server in this role
+    std::atomic<uint64_t> strangers_replayed{0};  // a hello of an older generation
     std::atomic<uint64_t> clients{0};
   };
   const Counters& counters() const { return counters_; }
@@ -128,6 +131,7 @@ class Server final : private fabric::Sink {
   void run();
   Client* client_of(fabric::EndpointId endpoint);
   void drop(Client& client);
+  void store_strangers(const fabric::Fabric::Strangers& strangers);
   void protocol_error(Client& client, const Status& why);
 
   Outcome apply(Client& client, fabric::Bytes payload, Status* failure);
@@ -178,6 +182,8 @@ class Server final : private fabric::Sink {
   std::vector<Piece> pieces_;              // of the vector request being applied
   std::vector<std::byte> scratch_;         // packs the reply to a non-contiguous get
   Counters counters_;
+  uint64_t strangers_unproven_ = 0;
+  uint64_t strangers_replayed_ = 0;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::mutex posted_mutex_;                // guards posted_ alone

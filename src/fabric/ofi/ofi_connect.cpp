@@ -131,7 +131,7 @@ void OfiFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking) return;
   fi_reject(listener_.get(), endpoint->info->handle, nullptr, 0);
-  ++traffic_.strangers_refused;
+  ++traffic_.strangers.rejected;
   release(*endpoint);
 }
 
@@ -206,7 +206,7 @@ int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   }));
   if (!read_connect_data(data, &hello) || asking >= options_.max_strangers) {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
-    ++traffic_.strangers_refused;
+    ++(asking >= options_.max_strangers ? traffic_.strangers.crowded_out : traffic_.strangers.garbage);
     return 0;
   }
   std::string peer_name = "unknown";

@@ -13,8 +13,10 @@
 namespace skerry::fabric::tcp {
 namespace {
 
-constexpr int accepts_per_dispatch = 64;                  // then it is the endpoints' turn
+constexpr int accepts_per_dispatch = 16;                  // then it is the endpoints' turn
+constexpr int64_t listener_rest_ns = 1'000'000;           // when strangers come too fast: not for each of them a timer
 constexpr int64_t listener_pause_ns = 100'000'000;        // when the system has no descriptor or memory left for us
+constexpr int64_t refusals_at_once_ns = 100'000'000;      // what may be refused in a burst, as time at the full rate
 constexpr int listen_backlog = 4096;                      // a job's start: everyone connects at once. The kernel caps it at somaxconn
 
 std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
@@ -84,6 +86,10 @@ Status TcpFabric::listen(std::vector<std::byte>* address) {
 int TcpFabric::accept_strangers(Sink& sink) {
   const int before = upcalls_;
   for (int i = 0; i < accepts_per_dispatch; ++i) {
+    if (refusals_paid_ns_ > 0 && refusals_paid_ns_ > now_ns()) {
+      rest_listener(refusals_paid_ns_ + listener_rest_ns);
+      break;
+    }
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
       take_stranger(fd, sink);
@@ -99,16 +105,12 @@ int TcpFabric::accept_strangers(Sink& sink) {
     const int refused = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (refused >= 0) {
       ::close(refused);
-      ++strangers_refused_;
+      count_refusal(&Strangers::crowded_out);
     }
     reserve_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (refused >= 0) continue;
     // Not even that (the system as a whole is short): rest a little instead of burning the core.
-    epoll_event event{};
-    event.data.u64 = tag_listener;
-    epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, listen_fd_, &event);
-    listener_paused_ = true;
-    arm_timer(now_ns() + listener_pause_ns);
+    rest_listener(now_ns() + listener_pause_ns);
     break;
   }
   return upcalls_ - before;
@@ -126,7 +128,7 @@ bool TcpFabric::take_stranger(int fd, Sink& sink) {
   Slots<Endpoint>::publish(&endpoint, id);
   arm_timer(endpoint.opening->deadline_ns);
   if (!set_interest(endpoint, id, EPOLLIN)) {
-    refuse(endpoint);
+    refuse(endpoint, &Strangers::crowded_out);
     return false;
   }
   read_stranger(endpoint, id, sink);  // a peer's hello usually arrives with its connection
@@ -146,7 +148,7 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   const ssize_t n = recv(endpoint.fd, asking ? data : data + have, asking ? 1 : max_greeting_bytes - have, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
   if (n <= 0 || asking) {
-    refuse(endpoint);
+    refuse(endpoint, n <= 0 ? &Strangers::left : &Strangers::garbage);
     return 0;
   }
   have += static_cast<uint32_t>(n);
@@ -155,11 +157,11 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   switch (inspect_greeting(data, have, connect_magic, &hello_bytes)) {
     case GreetingState::incomplete: keep_partial(endpoint, data, have, true); return 0;
     case GreetingState::garbage:
-    case GreetingState::other_version: refuse(endpoint); return 0;
+    case GreetingState::other_version: refuse(endpoint, &Strangers::garbage); return 0;
     case GreetingState::complete: break;
   }
   if (have != sizeof(Greeting) + hello_bytes) {  // nothing may follow before we accepted
-    refuse(endpoint);
+    refuse(endpoint, &Strangers::garbage);
     return 0;
   }
   endpoint.receive.reset();
@@ -178,17 +180,32 @@ bool TcpFabric::close_oldest_stranger() {
   for (EndpointId id : strangers_) {
     Endpoint& endpoint = *endpoints_.find(id);
     if (endpoint.state == State::greeting) {
-      refuse(endpoint);
+      refuse(endpoint, &Strangers::crowded_out);
       return true;
     }
   }
-  refuse(*endpoints_.find(strangers_.front()));
+  refuse(*endpoints_.find(strangers_.front()), &Strangers::crowded_out);
   return true;
 }
 
-void TcpFabric::refuse(Endpoint& endpoint) {
-  ++strangers_refused_;
+void TcpFabric::refuse(Endpoint& endpoint, uint64_t Strangers::* reason) {
+  count_refusal(reason);
   release(endpoint);
+}
+
+void TcpFabric::count_refusal(uint64_t Strangers::* reason) {
+  ++(strangers_refused_.*reason);
+  if (options_.max_refusals_per_s == 0) return;
+  const int64_t price_ns = 1'000'000'000 / options_.max_refusals_per_s;
+  refusals_paid_ns_ = std::max(refusals_paid_ns_, now_ns() - refusals_at_once_ns) + price_ns;
+}
+
+void TcpFabric::rest_listener(int64_t until_ns) {
+  epoll_event event{};
+  event.data.u64 = tag_listener;
+  epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, listen_fd_, &event);
+  listener_paused_ = true;
+  arm_timer(until_ns);
 }
 
 Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
@@ -201,7 +218,7 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
   // An empty socket takes these few bytes or is broken.
   if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) {
     const int error_number = errno;
-    refuse(*endpoint);
+    refuse(*endpoint, &Strangers::left);
     return error(Code::peer_dead, "the peer went away while it was accepted: ", error_text(error_number));
   }
   bytes_sent_ += greeting.size();
@@ -214,7 +231,7 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
 
 void TcpFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
-  if (endpoint != nullptr && endpoint->state == State::asking) refuse(*endpoint);
+  if (endpoint != nullptr && endpoint->state == State::asking) refuse(*endpoint, &Strangers::rejected);
 }
 
 // --- the connecting side ---------------------------------------------------------------------------------------------------------

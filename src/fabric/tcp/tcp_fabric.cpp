@@ -264,7 +264,7 @@ void TcpFabric::fail(Endpoint& endpoint, CloseReason reason, std::string_view de
   const EndpointId id = endpoint.id.load(std::memory_order_relaxed);
   const bool stranger = endpoint.state == State::greeting || endpoint.state == State::asking;
   if (stranger) {
-    refuse(endpoint);  // the caller never got an endpoint; its accept, if it comes, is answered peer_dead
+    refuse(endpoint, &Strangers::left);  // the caller never got an endpoint; its accept, if it comes, is answered peer_dead
     return;
   }
   const std::string text(detail);
@@ -291,7 +291,7 @@ int TcpFabric::run_timer(Sink& sink) {
   while (!strangers_.empty()) {
     Endpoint& endpoint = *endpoints_.find(strangers_.front());
     if (endpoint.opening->deadline_ns > now) break;
-    refuse(endpoint);
+    refuse(endpoint, &Strangers::silent);
   }
   while (!connecting_.empty()) {
     Endpoint& endpoint = *endpoints_.find(connecting_.front());

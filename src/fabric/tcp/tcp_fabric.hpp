@@ -107,7 +107,9 @@ class TcpFabric final : public Fabric {
   bool take_stranger(int fd, Sink& sink);
   int read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink);
   bool close_oldest_stranger();
-  void refuse(Endpoint& endpoint);
+  void refuse(Endpoint& endpoint, uint64_t Strangers::* reason);
+  void count_refusal(uint64_t Strangers::* reason);
+  void rest_listener(int64_t until_ns);
   void configure(int fd) const;
 
   Capabilities capabilities_;
@@ -117,7 +119,7 @@ class TcpFabric final : public Fabric {
   int timer_fd_ = -1;     // fires at the earliest deadline of strangers and connects
   int listen_fd_ = -1;    // -1: does not listen
   int reserve_fd_ = -1;   // given up to accept and close a connection when descriptors run out
-  bool listener_paused_ = false;  // out of descriptors or memory: the timer tries again
+  bool listener_paused_ = false;  // out of descriptors or memory, or refusing too many: the timer tries again
 
   Slots<Endpoint> endpoints_;
   std::list<EndpointId> strangers_;   // oldest first; all have the same time to live
@@ -134,7 +136,8 @@ class TcpFabric final : public Fabric {
   std::atomic<bool> woken_{false};         // wake_fd_ was written and not yet drained
   std::atomic<uint64_t> bytes_received_{0};
   uint64_t bytes_sent_ = 0;
-  uint64_t strangers_refused_ = 0;
+  Strangers strangers_refused_;
+  int64_t refusals_paid_ns_ = 0;      // each refusal moves it on by its share of a second; while it lies ahead of the clock the listener rests
   int upcalls_ = 0;  // for what dispatch returns; wraps
 
   // Progress side.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -84,7 +85,8 @@ TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
   for (const std::string& text : garbage) write_all(stranger(), as_bytes(text));
   ASSERT_TRUE(run_until({target.get()}, [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
   EXPECT_TRUE(target->requests.empty());
-  EXPECT_EQ(target->fabric->traffic().strangers_refused, garbage.size());
+  EXPECT_EQ(target->fabric->traffic().strangers.garbage, garbage.size());
+  EXPECT_EQ(target->fabric->traffic().strangers.all(), garbage.size());
 }
 
 TEST_F(Tcp, BytesBehindTheHelloAreABreach) {
@@ -99,6 +101,31 @@ TEST_F(Tcp, BytesBehindTheHelloAreABreach) {
   ASSERT_TRUE(run_until({target.get()}, [&] { return closed_by_peer(fds[1]); }));
   EndpointId none;
   EXPECT_EQ(target->fabric->accept(target->requests[0], {}, &none).code(), Code::peer_dead);
+}
+
+// Whoever comes faster than strangers may be refused waits in the system's queue; a peer that waits among them gets in.
+TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
+  Options options;
+  options.max_refusals_per_s = 1000;  // 100 at once
+  auto target = server(options);
+  auto client = side();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 300; ++i) write_all(stranger(), as_bytes("GET / HTTP/1.0"));
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
+  // Expect: never more than the rate allows (a slow machine only makes it fewer), and all in the end.
+  const auto within_rate = [&] {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return static_cast<double>(target->fabric->traffic().strangers.garbage) <= 101 + 1000 * seconds;
+  };
+  bool always = true;
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+    const uint64_t seen = target->fabric->traffic().strangers.garbage;
+    if (seen > 0) always = always && within_rate();
+    return client->connected.size() == 1;
+  }));
+  EXPECT_TRUE(always);
+  EXPECT_EQ(target->fabric->traffic().strangers.garbage, 300u);
 }
 
 TEST_F(Tcp, HelloMayComeByteByByte) {
@@ -154,7 +181,7 @@ TEST_F(Tcp, SilentStrangersAreClosedAtTheDeadline) {
   write_all(stranger(), greeting("but nobody answers me"));
   target->accept_requests = false;
   ASSERT_TRUE(run_until({target.get()}, [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
-  EXPECT_EQ(target->fabric->traffic().strangers_refused, 3u);
+  EXPECT_EQ(target->fabric->traffic().strangers.silent, 3u);
   EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
 }
 
@@ -190,7 +217,7 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
   EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
-  EXPECT_GE(target->fabric->traffic().strangers_refused, 700u);
+  EXPECT_GE(target->fabric->traffic().strangers.crowded_out, 700u);
   setrlimit(RLIMIT_NOFILE, &old);
 }
 
