@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= release
 export PYTHONPATH := $(CURDIR)/build/python
 
-.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma test-nwchem bench bench-quick bench-armci format clean
+.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma test-armci test-nwchem bench bench-quick bench-armci format clean
 .DEFAULT_GOAL := help
 
 help:            ## what there is to make
@@ -38,6 +38,11 @@ test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 
 test-rdma: build ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
 	@tools/test_rdma.sh
+
+test-armci: build ## C and Fortran programs over Debian's Global Arrays on our libarmci; as root also on several hosts
+	@tools/setup.sh --with-peers
+	@cmake --preset $(PRESET) > /dev/null && cmake --build --preset $(PRESET) -j $(JOBS)
+	@tests/armci/run.py
 
 test-nwchem: build ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
 	@tools/test_nwchem.sh

@@ -1,6 +1,9 @@
 // Start, end and errors.
 #include "runtime.hpp"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -19,9 +22,14 @@ bool mpi_is_up() {
   return initialized != 0 && finalized == 0;
 }
 
+namespace {
+std::atomic<bool> dying{false};  // the end is under way: what runs at exit keeps still
+}
+
 void die(const char* call, const std::string& what, int code) {
   const std::string line = text("ARMCI_", call, ": ", what);
   if (code == 0) code = 1;
+  dying = true;
   if (runtime().job != nullptr) skerry_abort(runtime().job, code, line.c_str());
   std::fflush(nullptr);
   std::fprintf(stderr, "%s\n", line.c_str());
@@ -46,6 +54,7 @@ skerry_exchange exchange_over(MPI_Comm* comm) {
     return MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, *static_cast<MPI_Comm*>(context));
   };
   exchange.abort = [](void* context, int exit_status) {
+    dying = true;
     if (mpi_is_up()) MPI_Abort(*static_cast<MPI_Comm*>(context), exit_status);
   };
   return exchange;
@@ -53,15 +62,21 @@ skerry_exchange exchange_over(MPI_Comm* comm) {
 
 namespace {
 
-// A program that finalises MPI and ends without ARMCI_Finalize has meant no harm: leave the job in order. (One that exits in the middle, with MPI
-// alive, has: the others must hear of it, and do.)
-void leave_at_exit() {
+// A program that finalises MPI and ends without ARMCI_Finalize has meant no harm: leave the job in order. One that exits in the middle, with MPI alive,
+// ends the job: the others would wait for it, and a launcher that sees status 0 may end them without a word.
+void at_exit(int status, void*) {
   Runtime& rt = runtime();
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (rt.job == nullptr || initialized == 0 || mpi_is_up()) return;
-  rt.starts = 1;
-  PARMCI_Finalize();
+  if (rt.job == nullptr || initialized == 0 || dying) return;
+  if (!mpi_is_up()) {
+    rt.starts = 1;
+    PARMCI_Finalize();
+    return;
+  }
+  std::fprintf(stderr, "ARMCI: process %d exits with status %d but without ARMCI_Finalize: it ends the job\n", rt.rank, status);
+  std::fflush(nullptr);
+  _exit(status == 0 ? 1 : status);
 }
 
 int start(const char* call, int required, MPI_Comm comm) {
@@ -99,7 +114,7 @@ int start(const char* call, int required, MPI_Comm comm) {
   rt.starts = 1;
   start_groups();
   settle(call, start_notifications());
-  static const int registered = std::atexit(leave_at_exit);
+  static const int registered = on_exit(at_exit, nullptr);
   (void)registered;
   return 0;
 }

@@ -147,6 +147,7 @@ static void vectors(void) {
   CHECK(ARMCI_PutV(pieces, 2, next) == 0, "putv");
   ARMCI_Barrier();
   CHECK(*(int*)((char*)p[me] + 80 * 38) == 100 * before + 1 && *(int*)((char*)q[me] + 80 * 39) == 100 * before, "putv");
+  ARMCI_Barrier();
   int one = 1;
   armci_hdl_t handle;
   ARMCI_INIT_HANDLE(&handle);

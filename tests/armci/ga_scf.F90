@@ -64,7 +64,7 @@ program ga_scf
     call ga_dgop(1_8, energy, 1_8, '+')
     call ga_zero(g_s)
     do i = 1 + me, sites, n
-      call ga_put(g_s, i, i, i, i, 1d0, 1_8)
+      call ga_put(g_s, i, i, i, i, [1d0], 1_8)
     end do
     call ga_sync()
     call ga_diag_seq(g_f, g_s, g_v, e)

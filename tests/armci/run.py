@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Runs the programs over libarmci and over the system's Global Arrays, on every layout, and counts.
+
+    tests/armci/run.py [--build DIR] [--quick] [--only WORD] [--mpi openmpi|mpich]
+
+On this host with one node and with virtual ones; as root also on several hosts (testbed/hosts.sh). A job that takes longer than its limit is killed (its
+process group, which this script made) and counts as failed. Ends with `N passed, N failed, N skipped`. Python's standard library only.
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MPIS = ("openmpi", "mpich")
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+SURVIVES = r"^armci_trouble: survived$"
+# case: (processes, status 0 expected, what its output must hold)
+TROUBLE = {
+    "wrong_arguments": (3, True, SURVIVES),
+    "no_memory": (3, True, SURVIVES),
+    "outside": (2, False, r"ARMCI_Put: address 0x[0-9a-f]+ of process 1 lies in no live allocation"),
+    "beyond": (2, False, r"ARMCI_Put: bytes \[0, 0 \+ 100000\) lie outside"),
+    "wrong_group": (2, False, r"ARMCI_msg_group_barrier: there is no such group"),
+    "unknown_mutex": (2, False, r"ARMCI_Lock: mutex 1 of process 2: this job has processes 0 to 1"),
+    "mutex_too_high": (2, False, r"ARMCI_Lock: .*5"),
+    "exit_in_the_middle": (3, False, r"process 2 exits with status 0 but without ARMCI_Finalize"),
+    "error_call": (2, False, r"a program's own reason \(17\)"),
+    "interrupted": (2, False, r"armci_trouble: waiting"),
+    "mpi_first": (3, True, SURVIVES),
+    "never_finalised": (3, True, SURVIVES),
+    "without_mpi": (2, True, SURVIVES),
+    "part_of_world": (4, True, SURVIVES),
+    "threads": (2, True, SURVIVES),
+    "threads_unknown_to_mpi": (2, True, SURVIVES),
+    "serialized": (2, True, SURVIVES),
+    "before_start": (1, False, r"ARMCI_Put: ARMCI is not initialised"),
+    "again": (3, True, SURVIVES),
+}
+ON_NODES = ("wrong_arguments", "no_memory", "outside", "beyond", "unknown_mutex", "exit_in_the_middle", "interrupted", "mpi_first", "threads", "again")
+
+
+def count(kind, text):
+    counts[kind] += 1
+    print(f"{kind if kind != 'failed' else 'FAILED':8}{text}", flush=True)
+
+
+def run(command, limit_s, environment, interrupt_at=None):
+    """(status, output, seconds); status None: killed for taking too long. At the line `interrupt_at` the command gets SIGINT."""
+    started = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors="replace",
+                               env={**os.environ, **environment}, start_new_session=True)
+    output = ""
+    try:
+        if interrupt_at:
+            for line in process.stdout:
+                output += line
+                if interrupt_at in line:
+                    process.send_signal(signal.SIGINT)
+                    break
+        rest, _ = process.communicate(timeout=limit_s)
+        return process.returncode, output + rest, time.monotonic() - started
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        rest, _ = process.communicate()
+        return None, output + (rest or ""), time.monotonic() - started
+
+
+def launcher(mpi, processes, environment):
+    """Words before the program, on this host."""
+    if mpi == "openmpi":
+        words = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", str(processes)]
+        for name in environment:
+            words += ["-x", name]
+        return words
+    return ["mpiexec.hydra", "-n", str(processes)]
+
+
+def on_hosts(mpi, hosts, each, environment):
+    """The same on hosts sk1.. of the testbed, from sk0."""
+    agent = os.environ["TESTBED_AGENT"]
+    where = ",".join(f"sk{k + 1}:{each}" for k in range(hosts))
+    before = [str(ROOT / "testbed/hosts.sh"), "exec", "sk0"]
+    if mpi == "openmpi":
+        words = before + ["mpirun.openmpi", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1", "--host", where,
+                          "--mca", "oob_tcp_if_include", "10.77.0.0/24", "--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self",
+                          "--bind-to", "none", "--oversubscribe", "-n", str(hosts * each)]
+        for name in environment:
+            words += ["-x", name]
+        return words
+    words = before + ["mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", agent, "-hosts", where, "-iface", "skbr", "-n", str(hosts * each)]
+    for name, value in environment.items():
+        words += ["-genv", name, value]
+    return words
+
+
+def job(options, name, command, expected=r", ok$", succeeds=True, limit_s=180, environment=None, interrupt_at=None):
+    if options.only and options.only not in name:
+        return
+    environment = {**(environment or {}), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    status, output, seconds = run(command, limit_s, environment, interrupt_at)
+    good = status is not None and (status == 0) == succeeds and re.search(expected, output, re.M)
+    count("passed" if good else "failed", f"{name} ({seconds:.1f} s)")
+    if not good:
+        print(f"        status {status}, wanted {'0' if succeeds else 'another than 0'} and /{expected}/ from {' '.join(command)}")
+        print("".join(f"        {line}\n" for line in output.splitlines()[-25:]), end="", flush=True)
+
+
+def programs(options, mpi):
+    directory = options.build / "bin/tests/armci"
+    found = {name: directory / f"{name}-{mpi}" for name in ("armci_check", "armci_trouble", "ga_check", "ga_check_static", "ga_scf")}
+    return {name: str(path) for name, path in found.items() if path.exists()}
+
+
+def check_symbols(options, mpi):
+    """Every ARMCI name that the system's libga, with its TCGMSG and parallel input and output, leaves open is in our library."""
+    library = next((p for p in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib")) if (p / f"libga-{mpi}.a").exists()), None)
+    if library is None or not shutil.which("nm"):
+        count("skipped", f"{mpi}: symbols: no libga-{mpi}.a (libglobalarrays-dev) or no nm")
+        return
+    if options.only and options.only not in f"{mpi}: symbols":
+        return
+    def names(which, *arguments):
+        lines = subprocess.run(["nm", *arguments], capture_output=True, text=True).stdout.splitlines()
+        return {line.split()[-1] for line in lines if len(line.split()) >= 2 and line.split()[-2] in which}
+    archive = str(library / f"libga-{mpi}.a")
+    # pario and tcgmsg are inside the archive.
+    missing = names("U", archive) - names("TWDBRVC", archive)
+    wanted = {name for name in missing if re.match(r"p?armci_|P?ARMCI_", name)}
+    absent = wanted - names("TW", "-D", "--defined-only", str(options.build / f"lib/armci-{mpi}/libarmci.so"))
+    count("failed" if absent or not wanted else "passed", f"{mpi}: symbols: libga needs {len(wanted)} of ARMCI, {len(absent)} are missing {' '.join(sorted(absent))}")
+
+
+def one_host(options, mpi, found):
+    layouts = [(1, 1), (4, 1), (4, 2), (3, 3)] if options.quick else [(1, 1), (2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (4, 2), (4, 4), (5, 2), (8, 3), (16, 4)]
+    for processes, nodes in layouts:
+        environment = {"SKERRY_NODES": str(nodes)} if nodes > 1 else {}
+        for name in ("armci_check", "ga_check", "ga_scf"):
+            if name in found:
+                job(options, f"{mpi}: {name}, {processes} processes on {nodes} nodes", launcher(mpi, processes, environment) + [found[name]], environment=environment, limit_s=300)
+    if "ga_check_static" in found:
+        job(options, f"{mpi}: ga_check, libarmci.a, 3 processes", launcher(mpi, 3, {}) + [found["ga_check_static"]])
+    # Without any launcher: a job of one.
+    for name in ("armci_check", "ga_check", "ga_scf"):
+        if name in found:
+            job(options, f"{mpi}: {name}, alone", [found[name]])
+    if options.cap:
+        for name in ("armci_check", "ga_check", "ga_scf"):
+            if name in found:
+                environment = {"SKERRY_NODES": "4", "SKERRY_MAX_CONN": "1"}
+                job(options, f"{mpi}: {name}, 8 processes on 4 nodes, one connection each", launcher(mpi, 8, environment) + [found[name]], environment=environment, limit_s=300)
+    if "armci_trouble" not in found:
+        return
+    for case, (processes, succeeds, expected) in TROUBLE.items():
+        for nodes in (1, 2):
+            if nodes == 2 and (case not in ON_NODES or options.quick):
+                continue
+            environment = {"SKERRY_NODES": "2"} if nodes == 2 else {}
+            job(options, f"{mpi}: trouble, {case}{', 2 nodes' if nodes == 2 else ''}", launcher(mpi, processes, environment) + [found["armci_trouble"], case], expected, succeeds, 60,
+                environment, "armci_trouble: waiting" if case == "interrupted" else None)
+    job(options, f"{mpi}: trouble, under skerry run", [str(options.build / "bin/skerry"), "run", "-n", "2", found["armci_trouble"], "alone"],
+        r"skerry run starts no MPI", False, 60)
+
+
+def several_hosts(options, mpi, found):
+    for hosts, each in ((2, 1), (2, 2)) if options.quick else ((2, 1), (2, 2), (4, 1), (4, 4)):
+        environments = [{}] + ([{"SKERRY_MAX_CONN": "1"}] if options.cap else [])
+        for environment in environments:
+            for name in ("armci_check", "ga_check", "ga_scf"):
+                if name in found:
+                    job(options, f"{mpi}: {name}, {hosts} hosts x {each}{', one connection each' if environment else ''}", on_hosts(mpi, hosts, each, environment) + [found[name]],
+                        environment=environment, limit_s=300)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--quick", action="store_true", help="fewer layouts")
+    parser.add_argument("--only", help="jobs whose name holds this word")
+    parser.add_argument("--mpi", choices=MPIS)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)  # in a testbed
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.cap = '"SKERRY_MAX_CONN"' in (ROOT / "src/core/config.cpp").read_text()
+    for mpi in MPIS:
+        if options.mpi not in (None, mpi):
+            continue
+        found = programs(options, mpi)
+        start = {"openmpi": "mpirun.openmpi", "mpich": "mpiexec.hydra"}[mpi]
+        if not found or not shutil.which(start):
+            if not options.inside:
+                count("skipped", f"{mpi}: no programs in {options.build}/bin/tests/armci, or no {start}: install {mpi} with its headers and build again")
+            continue
+        if "ga_check" not in found and not options.inside:
+            count("skipped", f"{mpi}: Global Arrays: install libglobalarrays-dev, libscalapack-{mpi}-dev and gfortran and build again")
+        if options.inside:
+            several_hosts(options, mpi, found)
+            continue
+        check_symbols(options, mpi)
+        one_host(options, mpi, found)
+    if not options.inside:
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            count("skipped", "several hosts: needs root (network namespaces) and iproute2")
+        else:
+            words = [a for a in sys.argv[1:]] + ["--inside"]
+            inner = subprocess.run([str(ROOT / "testbed/hosts.sh"), "run", "4", "--", sys.executable, str(Path(__file__).resolve()), *words], stdout=subprocess.PIPE, text=True)
+            lines = inner.stdout.splitlines()
+            summary = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1]) if lines else None
+            print("\n".join(lines[:-1] if summary else lines), flush=True)
+            if summary:
+                for kind, number in zip(counts, summary.groups()):
+                    counts[kind] += int(number)
+            else:
+                count("failed", f"several hosts: ended with status {inner.returncode} and no summary")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
