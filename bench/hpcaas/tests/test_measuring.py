@@ -122,6 +122,16 @@ def test_what_was_asked_for_is_compared_with_what_was_in_force():
     assert "framework differs" in flags_of([[0], [1]], ["/usr/lib/libmpi.so.40"], mpi="openmpi 4.1.4", framework="ucx")[0]
 
 
+@pytest.mark.parametrize("binding, threads, words", [
+    ("cores", [[0], [1]], None), ("cores", [[0], [1], [0, 1]], None), ("cores", [[0, 1], [0, 1]], "0 of 2 workers"), ("none", [[0, 1], [0, 1]], None), ("none", [[0], [1]], "2 threads are bound"),
+    ("cores", [[0, 1]], None), (None, [[0], [1]], None)])
+def test_programs_that_bind_their_own_threads_are_looked_at_too(binding, threads, words):
+    config = Configuration(app="a", size="s", threads=2, binding=binding)
+    sample = Sample(id="x", campaign="c", configuration=config, machine="m", repeat=0, status=Status.OK, placement=[RankPlace(rank=0, host="h", cpus=[0, 1], threads=threads)])
+    _verify(Job(id="x-0", kind="run", configuration=config), sample, [])
+    assert sample.flags == [] if words is None else words in sample.flags[0]
+
+
 def test_mapped_libraries_name_mpi_and_fabric():
     assert mpi_seen(["/usr/lib/libmpi.so.40", "/usr/lib/libucp.so.0"]) == ["openmpi", "ucx"]
     assert mpi_seen(["/opt/intel/mpi/lib/libmpi.so.12", "/opt/intel/libfabric.so.1"]) == ["intelmpi", "ofi"]

@@ -12,7 +12,7 @@ from typing import Any, Optional
 from ..apps import registry
 from ..apps.base import Unreadable
 from ..machine import parse_cpu_list
-from ..model import Energy, Load, RankPlace, Sample, Status
+from ..model import Configuration, Energy, Load, RankPlace, Sample, Status
 from ..power import parse_ipmi, parse_sacct
 from ..toolchain import library_versions
 from . import crash
@@ -159,6 +159,19 @@ def noise_flag(load: Load) -> Optional[str]:
     return ("noisy: " if disturbed else "shared: ") + ", ".join([*seen, f"waited {load.waited_fraction:.1%} of the time for a CPU"])
 
 
+def _verify_threads(config: Configuration, sample: Sample) -> None:
+    """Where no MPI launcher binds ranks, the program binds its own threads: as many as there are workers, or none."""
+    place = sample.placement[0]
+    workers = config.ranks * config.threads
+    if len(place.cpus) < 2 or len(place.threads) < workers or len(sample.placement) > 1:
+        return  # nothing to tell apart, or no look saw all of them
+    bound = sum(1 for cpus in place.threads if set(cpus) < set(place.cpus))
+    if config.binding in ("cores", "threads") and bound < workers:
+        sample.flags.append(f"binding differs: {bound} of {workers} workers are bound, asked for {config.binding}")
+    elif config.binding == "none" and bound:
+        sample.flags.append(f"binding differs: {bound} threads are bound, asked for none")
+
+
 def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
     """Compares what was asked for with what was seen."""
     if job.expected and sample.placement:
@@ -166,6 +179,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
         if differing:
             first = next(p for p in sample.placement if p.rank == differing[0])
             sample.flags.append(f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for {job.expected[first.rank]}")
+    elif job.configuration and sample.placement:
+        _verify_threads(job.configuration, sample)
     wanted = (job.static.get("mpi") or "none").split(" ")[0].rstrip("0123456789.")
     seen = mpi_seen(libraries)
     implementations = [s for s in seen if s in ("openmpi", "mpich", "intelmpi")]
