@@ -94,8 +94,10 @@ def _candidates(app: App, choice: Choice, machine: dict[str, Any], installed: li
         if asked and len(asked) > 1:
             reason = AXES[axis].unmeasurable(machine)
             if reason:
-                left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked[1:]))}", reason, len(asked) - 1))
-                asked = asked[:1]
+                # Without SMT neither `on` nor `off` says anything of a run.
+                kept = [] if axis == "smt" else asked[:1]
+                left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked[len(kept):]))}", reason, len(asked) - len(kept)))
+                asked = kept
         values[axis] = list(dict.fromkeys(asked)) if asked else [defaults.get(axis)]
     if values["split"] == [None]:
         values["split"] = ["1x1"]
