@@ -36,6 +36,14 @@ test-launchers: build ## the same binary under mpirun, prterun and hydra on this
 test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 	@tools/test_fresh.sh
 
+.PHONY: chaos models
+chaos: build     ## break BREAKS (10000) connections under a storm on 4 hosts, then let strangers attack one: out/chaos.json (root)
+	@tests/chaos/chaos.py $(if $(BREAKS),--breaks $(BREAKS))
+	@tests/chaos/strangers.py
+
+models: setup    ## search the protocols' models completely, also the larger configurations (spin; minutes, 2 GB)
+	@models/check.py --long
+
 test-rdma: build ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
 	@tools/test_rdma.sh
 

@@ -2,7 +2,7 @@
 //   storm [--seed N] [--epochs N] [--operations N] [--report DIR]
 // Each rank does everything to everybody: accumulates in three forms, fetch-and-adds, swaps, compare-and-swaps, long and strided puts that it
 // reads back, lock cycles, notifications, non-blocking ones outstanding. After each epoch of so many operations every sum is checked, exactly.
-// Goes on for `epochs`, or with 0 until DIR/stop exists. DIR/rank.N says how far each rank is.
+// Goes on for `epochs`, or with 0 until DIR/stop exists (looked for between epochs; DIR/end ends the one that is under way). DIR/rank.N says how far each rank is.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -70,7 +70,7 @@ class Storm {
     for (uint64_t i = 0; i < operations; ++i) {
       one(static_cast<int>(below(random_, static_cast<uint64_t>(size_))));
       ++operations_;
-      report(false);
+      if (report(false) && access((directory_ + "/end").c_str(), F_OK) == 0) break;  // this epoch, too: for one that is without end
     }
     check();
     ++epochs_;
@@ -296,10 +296,11 @@ class Storm {
     OK(skerry_barrier(skerry_world(job_)));  // nobody goes on writing while another still looks
   }
 
-  void report(bool now) {
-    if (directory_.empty()) return;
+  // True if it was time to.
+  bool report(bool now) {
+    if (directory_.empty()) return false;
     const auto time = std::chrono::steady_clock::now();
-    if (!now && time - reported_ < std::chrono::milliseconds(200)) return;
+    if (!now && time - reported_ < std::chrono::milliseconds(200)) return false;
     reported_ = time;
     skerry_counters c{};
     c.size = sizeof c;
@@ -308,8 +309,11 @@ class Storm {
     const std::string name = directory_ + "/rank." + std::to_string(rank_), fresh = name + ".new";
     std::ofstream(fresh) << "{\"operations\": " << operations_ << ", \"epochs\": " << epochs_ << ", \"broken\": " << broken << ", \"resumed\": " << resumed
                          << ", \"replayed\": " << replayed << ", \"opened\": " << c.connections_opened << ", \"strangers\": " << c.strangers_refused
+                         << ", \"strangers_replayed\": " << c.strangers_replayed << ", \"strangers_garbage\": " << c.strangers_garbage
+                         << ", \"strangers_crowded_out\": " << c.strangers_crowded_out << ", \"strangers_silent\": " << c.strangers_silent
                          << ", \"files\": " << open_files() << ", \"resident_kib\": " << resident_kib() << "}\n";
     (void)rename(fresh.c_str(), name.c_str());
+    return true;
   }
 
   skerry_job* job_;
