@@ -330,8 +330,29 @@ typedef struct skerry_counters {
   uint64_t strangers_replayed;  /*   sent a recorded or overtaken hello */
   uint64_t fences;
   uint64_t collectives;
+  uint64_t connections_evicted;   /* closed to make place for another, see skerry_limit_connections */
+  uint64_t connections_dropped;   /* closed by a data server that needed the place */
+  uint64_t connections_broken;    /* lost with operations under way; they are resumed, each applied once */
+  uint64_t connections_resumed;
+  uint64_t connections_peak;      /* most at one time, opening and closing ones included */
+  uint64_t requests_replayed;     /* sent again after a break */
+  uint64_t teardown_ns;           /* from each eviction to its end, summed ... */
+  uint64_t teardown_exposed_ns;   /* ... and what of it somebody waited for */
+  uint64_t teardowns_hidden;      /* evictions that kept nobody waiting */
+  uint64_t setup_ns;              /* from each connect to its answer, summed ... */
+  uint64_t setup_exposed_ns;      /* ... and what of it somebody waited for */
+  uint64_t servers_known;         /* data servers this process has talked to */
+  uint64_t connection_bytes;      /* memory that these take in this process now, beyond the operating system's */
 } skerry_counters;
 SKERRY_API int skerry_counters_read(const skerry_job* job, skerry_counters* counters);
+
+/* ---- connections ----------------------------------------------------------------------------------------------------------- */
+
+/* From now on this process keeps at most `max_connections` connections to data servers (0: no limit), as SKERRY_MAX_CONN does from the
+ * start. At the limit a new partner takes the place of the one that SKERRY_VICTIM chooses: its operations are completed, then it closes
+ * while the new one opens (one more connection exists meanwhile). Those that are too many leave as their places are needed. Not
+ * collective. A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant Connection Management for PGAS Models on InfiniBand", section IV. */
+SKERRY_API int skerry_limit_connections(skerry_job* job, uint32_t max_connections);
 
 #ifdef __cplusplus
 }

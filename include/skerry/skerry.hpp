@@ -231,6 +231,8 @@ class Job {
   void fence_node(int node) const { check(skerry_fence_node(get(), node)); }
   void fence() const { check(skerry_fence_all(get())); }
   void wait_all() const { check(skerry_wait_all(get())); }  // all implicit non-blocking operations
+  // See skerry_limit_connections: at most so many connections of this process from now on; 0: no limit.
+  void limit_connections(uint32_t max_connections) { check(skerry_limit_connections(get(), max_connections)); }
   skerry_counters counters() const {
     skerry_counters values{};
     values.size = sizeof(values);

@@ -18,6 +18,7 @@ from ._core import (
     abort,
     barrier,
     counters,
+    limit_connections,
     fabric,
     fence,
     initialized,

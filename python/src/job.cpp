@@ -88,6 +88,19 @@ nb::dict counters() {
   set("strangers_replayed", c.strangers_replayed);
   set("fences", c.fences);
   set("collectives", c.collectives);
+  set("connections_evicted", c.connections_evicted);
+  set("connections_dropped", c.connections_dropped);
+  set("connections_broken", c.connections_broken);
+  set("connections_resumed", c.connections_resumed);
+  set("connections_peak", c.connections_peak);
+  set("requests_replayed", c.requests_replayed);
+  set("teardown_ns", c.teardown_ns);
+  set("teardown_exposed_ns", c.teardown_exposed_ns);
+  set("teardowns_hidden", c.teardowns_hidden);
+  set("setup_ns", c.setup_ns);
+  set("setup_exposed_ns", c.setup_exposed_ns);
+  set("servers_known", c.servers_known);
+  set("connection_bytes", c.connection_bytes);
   set("array_gets", a.gets);
   set("array_puts", a.puts);
   set("array_accs", a.accs);
@@ -167,6 +180,7 @@ void bind_job(nb::module_& m) {
   m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
   m.def("fabric", [] { return std::string(job().fabric()); });
   m.def("counters", &counters);
+  m.def("limit_connections", [](std::uint32_t max_connections) { job().limit_connections(max_connections); }, nb::arg("max_connections"));
   m.def("world", [] { return job().world(); });
   m.def("barrier", [](nb::handle group) {
     const sk::Group members = group_or_world(group);

@@ -208,7 +208,20 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
   now.remote_bytes = engine.remote_bytes;
   now.connections_opened = engine.connections_opened;
   now.connections_closed = engine.connections_closed;
-  now.connections_open = j->engine().open_connections();
+  now.connections_open = engine.connections_now;
+  now.connections_evicted = engine.connections_evicted;
+  now.connections_dropped = engine.connections_dropped;
+  now.connections_broken = engine.connections_broken;
+  now.connections_resumed = engine.connections_resumed;
+  now.connections_peak = engine.connections_peak;
+  now.requests_replayed = engine.requests_replayed;
+  now.teardown_ns = engine.teardown_ns;
+  now.teardown_exposed_ns = engine.teardown_exposed_ns;
+  now.teardowns_hidden = engine.teardowns_hidden;
+  now.setup_ns = engine.setup_ns;
+  now.setup_exposed_ns = engine.setup_exposed_ns;
+  now.servers_known = engine.links;
+  now.connection_bytes = engine.link_bytes;
   now.fences = engine.fences;
   now.wire_bytes_sent = traffic.bytes_sent;
   now.wire_bytes_received = traffic.bytes_received;
@@ -228,5 +241,7 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
   std::memcpy(counters, &now, std::min(counters->size, sizeof now));
   return SKERRY_OK;
 }
+
+int skerry_limit_connections(skerry_job* handle, uint32_t max_connections) { return done(of(handle)->engine().limit_connections(max_connections)); }
 
 }  // extern "C"

@@ -14,6 +14,11 @@ constexpr Variable known[] = {
     {"SKERRY_HUGE_PAGES", "1", "1: back segments of 2 MiB and more by huge pages where possible; 0: do not"},
     {"SKERRY_SLOTS", "256", "requests of one rank that may await a reply at once (16 to 65536)"},
     {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
+    {"SKERRY_MAX_CONN", "0", "connections of one process to data servers, at most (one more may be closing); 0: no limit"},
+    {"SKERRY_VICTIM", "lru", "policy that chooses whose connection goes at that limit"},
+    {"SKERRY_SERVER_MAX_CONN", "0", "connections that one data server keeps, at most; 0: no limit"},
+    {"SKERRY_RECONNECT_TIMEOUT", "60", "seconds for which a server may be unreachable before the job ends"},
+    {"SKERRY_FAULTS", "", "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million messages)"},
     {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
     {"SKERRY_PROGRESS_THREAD", "1", "1: a helper thread moves non-blocking transfers while the program computes; 0: only Skerry calls do"},
     {"SKERRY_NODES", "", "number of virtual nodes to split the ranks into when mpirun, srun or prterun started them; skerry run has --nodes"},
@@ -67,6 +72,25 @@ Status flag(std::string_view name, std::string_view value, bool* out) {
   return {};
 }
 
+// drop=N,seed=N in any order.
+Status faults(std::string_view value, Config* config) {
+  while (!value.empty()) {
+    const std::string_view item = value.substr(0, value.find(','));
+    value.remove_prefix(std::min(value.size(), item.size() + 1));
+    int64_t parsed = 0;
+    if (item.substr(0, 5) == "drop=") {
+      SKERRY_TRY(number("SKERRY_FAULTS: drop", item.substr(5), 0, 1'000'000, &parsed));
+      config->fault_drops_per_million = static_cast<uint32_t>(parsed);
+    } else if (item.substr(0, 5) == "seed=") {
+      SKERRY_TRY(number("SKERRY_FAULTS: seed", item.substr(5), 0, INT64_MAX, &parsed));
+      config->fault_seed = static_cast<uint64_t>(parsed);
+    } else {
+      return error(Code::config, "SKERRY_FAULTS: ", item, " is not drop=N or seed=N");
+    }
+  }
+  return {};
+}
+
 Status set(std::string_view name, std::string_view value, Config* config) {
   int64_t parsed = 0;
   if (name == "SKERRY_FABRIC") {
@@ -86,6 +110,19 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     if (value.empty()) return {};
     SKERRY_TRY(number(name, value, 1, INT32_MAX, &parsed));
     config->nodes = static_cast<int32_t>(parsed);
+  } else if (name == "SKERRY_MAX_CONN") {
+    SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
+    config->max_connections = static_cast<uint32_t>(parsed);
+  } else if (name == "SKERRY_SERVER_MAX_CONN") {
+    SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
+    config->server_max_connections = static_cast<uint32_t>(parsed);
+  } else if (name == "SKERRY_VICTIM") {
+    config->victim = value;
+  } else if (name == "SKERRY_FAULTS") {
+    SKERRY_TRY(faults(value, config));
+  } else if (name == "SKERRY_RECONNECT_TIMEOUT") {
+    SKERRY_TRY(number(name, value, 1, 86400, &parsed));
+    config->reconnect_timeout_ns = parsed * 1'000'000'000;
   } else if (name == "SKERRY_CONNECT_TIMEOUT") {
     SKERRY_TRY(number(name, value, 1, 86400, &parsed));
     config->connect_timeout_ns = parsed * 1'000'000'000;

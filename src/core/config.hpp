@@ -19,6 +19,12 @@ struct Config {
   int32_t nodes = 0;                    // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
   int64_t connect_timeout_ns = 20'000'000'000;  // SKERRY_CONNECT_TIMEOUT, seconds
   int64_t silence_timeout_ns = 30'000'000'000;  // SKERRY_SILENCE_TIMEOUT, seconds
+  int64_t reconnect_timeout_ns = 60'000'000'000;  // SKERRY_RECONNECT_TIMEOUT, seconds
+  uint32_t max_connections = 0;         // SKERRY_MAX_CONN: 0: no limit
+  std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
+  uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
+  uint32_t fault_drops_per_million = 0; // SKERRY_FAULTS: drop=
+  uint64_t fault_seed = 1;              // SKERRY_FAULTS: seed=
   bool progress_thread = true;          // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers
 };
 

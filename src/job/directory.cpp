@@ -51,6 +51,13 @@ Status NodeDirectory::lock(SegmentId segment, Rank rank, uint64_t index, Rank or
   return error(Code::internal, "a lock request had no answer");
 }
 
+Status NodeDirectory::holds(SegmentId segment, Rank rank, uint64_t index, uint64_t holder, bool* granted) {
+  lock::Mutex* mutex = nullptr;
+  SKERRY_TRY(find_mutex(*this, broker_, segment, rank, index, &mutex));
+  *granted = (mutex->word.load(std::memory_order_acquire) & ~lock::queued_bit) == holder;
+  return {};
+}
+
 Status NodeDirectory::unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder, server::LockOutcome* outcome) {
   lock::Mutex* mutex = nullptr;
   SKERRY_TRY(find_mutex(*this, broker_, segment, rank, index, &mutex));

@@ -16,6 +16,7 @@ class NodeDirectory final : public server::Directory {
 
   Status find(SegmentId segment, Rank rank, memory::Region* region) override;
   Status lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot, uint32_t tag, uint64_t holder, server::LockOutcome* outcome) override;
+  Status holds(SegmentId segment, Rank rank, uint64_t index, uint64_t holder, bool* granted) override;
   Status unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder, server::LockOutcome* outcome) override;
 
  private:

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "job/bootstrap/thread_bootstrap.hpp"
+#include "fabric/hooks/hooks.hpp"
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
@@ -182,7 +183,16 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.member_index = member_index_;
   config.one_thread_at_a_time = options_.thread_level != ThreadLevel::multiple;
   config.helper = options_.config.progress_thread;
+  config.victim = options_.config.victim;
+  config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
+  if (options_.config.fault_drops_per_million != 0) {
+    fabric::FaultPlan plan;
+    plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(rank_);
+    plan.drop_per_million = options_.config.fault_drops_per_million;
+    origin_side = fabric::hook_faults(std::move(origin_side), plan, std::make_shared<fabric::FaultLog>());
+  }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
+  SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();

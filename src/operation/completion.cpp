@@ -6,40 +6,6 @@
 
 namespace skerry::operation {
 
-void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
-  Link* link = link_of(endpoint);
-  if (link == nullptr) return;  // late: closed meanwhile
-  const connection::Peer peer{static_cast<uint32_t>(link->server.node), link->server.index, wire::version, connection::Role::server};
-  if (Status status = connection::check_answer(config_.key, peer, link->hello, reply); !status.ok()) {
-    by_endpoint_.erase(endpoint);
-    fabric_->close(endpoint);
-    link->endpoint = fabric::no_endpoint;
-    fail(*link, std::move(status));
-    (void)link->machine.on(connection::Event::closed, link->machine.generation(), true);
-    return;
-  }
-  ++counters_.connections_opened;
-  (void)drive(*link, connection::Event::connected, link->hello.generation);
-}
-
-void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) {
-  Link* link = link_of(endpoint);
-  if (link == nullptr) return;
-  by_endpoint_.erase(endpoint);
-  link->endpoint = fabric::no_endpoint;
-  link->blocked = false;
-  const bool was_open = link->machine.sendable();
-  if (was_open) ++counters_.connections_closed;
-  if (link->machine.state() == connection::State::opening)
-    fail(*link, error(Code::network, "rank ", config_.rank, " cannot connect to the data server of node ", link->server.node, ": ", to_string(reason),
-                      detail.empty() ? "" : ", ", detail));
-  (void)drive(*link, connection::Event::closed, link->machine.generation());
-}
-
-void Engine::on_writable(fabric::EndpointId endpoint) {
-  if (Link* link = link_of(endpoint)) link->blocked = false;
-}
-
 // Completes the request that waits in slot `index` (already checked to be this use of it).
 void Engine::complete(uint32_t index, int code, fabric::Bytes payload, bool landed, uint64_t result) {
   Pending& p = pending_[index];
@@ -67,9 +33,13 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
         wire::ReplyHeader reply;
         if (status = wire::decode(header, &reply); !status.ok()) break;
         if (reply.incarnation != link->session.incarnation()) return fabric::Verdict::taken;  // late: of an earlier session
-        if (status = link->session.acknowledge(reply.applied); !status.ok()) break;
-        if (kind == wire::Kind::failure && link->request_failure.ok())
-          link->request_failure = Status(static_cast<Code>(reply.code), std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+        if (status = acknowledge(*link, reply.applied); !status.ok()) break;
+        if (kind == wire::Kind::failure && reply.number > link->failure_number) {  // else we heard of it before the connection broke
+          link->failure_number = reply.number;
+          link->session.result_received(reply.number);
+          if (link->request_failure.ok())
+            link->request_failure = Status(static_cast<Code>(reply.code), std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+        }
         if (kind == wire::Kind::reply) {
           const uint32_t index = reply.slot - 1;
           if (index >= pending_.size()) {
@@ -88,10 +58,13 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
         return fabric::Verdict::taken;
       }
       case wire::Kind::please_close:
-        (void)drive(*link, connection::Event::please_close, link->machine.generation());
+        drive(*link, connection::Event::please_close);
+        return fabric::Verdict::taken;
+      case wire::Kind::farewell:  // the end of the connection follows; what crosses it is sent again
+        link->dropped = true;
         return fabric::Verdict::taken;
       case wire::Kind::bye_answer:
-        (void)drive(*link, connection::Event::bye_answer, link->machine.generation());
+        drive(*link, connection::Event::bye_answer);
         return fabric::Verdict::taken;
       case wire::Kind::put:
       case wire::Kind::get:
@@ -113,6 +86,7 @@ void Engine::on_rma_done(fabric::EndpointId endpoint, uint64_t cookie, bool ok) 
   const auto found = rma_.find(cookie);
   if (found == rma_.end()) return;  // late: its link failed meanwhile
   const Rma rma = found->second;
+  if (!ok && rma.link->failure.ok()) return;  // its connection is going: it is issued again on the next one
   rma_.erase(found);
   --rma.link->rma_outstanding;
   if (rma.is_get) --rma.link->rma_gets_outstanding;
@@ -139,7 +113,7 @@ fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   Link* link = link_of(endpoint);
   wire::ReplyHeader reply;
   if (link == nullptr || !wire::decode(header, &reply).ok()) return fabric::Verdict::taken;
-  if (Status status = link->session.acknowledge(reply.applied); !status.ok()) {
+  if (Status status = acknowledge(*link, reply.applied); !status.ok()) {
     cut(*link, std::move(status));
     return fabric::Verdict::taken;
   }

@@ -1,6 +1,9 @@
 // The engine of a process: everything that leaves the node starts here and completes here. It owns the origin side of the fabric, one Link
 // (connection machine + session) per data server it talks to, the completion slots of its rank, and the progress role.
 //
+// Files: links.cpp opens, evicts and resumes; requests.cpp builds and sends; rma.cpp the fabric's own puts and gets; completion.cpp is what
+// servers answer; progress.cpp the helper thread; engine.cpp waits, fences, operations and slots.
+//
 // Threads. One mutex guards all state; public calls take it. Progress is a *role* that at most one thread holds: the holder sleeps in
 // Fabric::poll without the mutex, then dispatches with it. A thread that waits takes the role if it is free, else sleeps on `changed_`;
 // whoever gives the role back wakes the sleepers, who look whether they are done and, if not, one takes the role. No wake-up is lost: the
@@ -15,12 +18,14 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "connection/core/admission.hpp"
 #include "connection/core/machine.hpp"
+#include "connection/core/victim.hpp"
 #include "core/futex.hpp"
 #include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
@@ -30,6 +35,7 @@
 #include "memory/apply.hpp"
 #include "memory/control.hpp"
 #include "placement/node_map.hpp"
+#include "session/replay_log.hpp"
 #include "session/session.hpp"
 #include "wire/message.hpp"
 
@@ -79,6 +85,8 @@ struct EngineConfig {
   uint32_t member_index = 0;
   bool one_thread_at_a_time = true;  // thread level below multiple
   bool helper = true;                // a thread moves non-blocking transfers while the program computes
+  std::string victim = "lru";        // policy that chooses whose connection goes at the limit, see limit_connections
+  int64_t reconnect_limit_ns = 60'000'000'000;  // a server that cannot be reached for so long is lost
 };
 
 struct EngineCounters {
@@ -86,6 +94,20 @@ struct EngineCounters {
   uint64_t remote_bytes = 0;
   uint64_t connections_opened = 0;
   uint64_t connections_closed = 0;
+  uint64_t connections_evicted = 0;   // closed to make place for another
+  uint64_t connections_broken = 0;    // lost with requests outstanding ...
+  uint64_t connections_resumed = 0;   // ... and opened again
+  uint64_t connections_dropped = 0;   // closed by a server that needed the place, with nothing outstanding
+  uint64_t connections_now = 0;
+  uint64_t connections_peak = 0;      // opening, open and leaving ones
+  uint64_t requests_replayed = 0;
+  uint64_t teardown_ns = 0;           // from each eviction to its end, summed
+  uint64_t teardown_exposed_ns = 0;   // of that, what somebody waited for: choosing, saying bye, and a place that was not free yet
+  uint64_t teardowns_hidden = 0;      // evictions that kept nobody waiting
+  uint64_t setup_ns = 0;              // from each connect to its answer, summed
+  uint64_t setup_exposed_ns = 0;      // of that, what somebody waited for
+  uint64_t link_bytes = 0;            // what links take now, replay logs and batches included
+  uint64_t links = 0;                 // servers this process has talked to
   uint64_t fences = 0;
 };
 
@@ -130,8 +152,8 @@ class Engine final : private fabric::Sink {
 
   EngineCounters counters();
   fabric::Fabric::Traffic traffic();
-  // The links there are, for accounting: number of servers this process ever talked to and bytes each costs.
-  uint64_t open_connections();
+  // From now on at most so many connections (0: no limit). Those beyond leave as their places are needed.
+  Status limit_connections(uint32_t max_connections);
 
  private:
   // Small non-blocking puts in a row to one rank's slice travel as one vector put: a header, a number and a system call for all of them.
@@ -166,29 +188,44 @@ class Engine final : private fabric::Sink {
 
   struct Link {
     placement::ServerRef server;
+    uint32_t index;                       // in all_links_: the server's name for the victim policy
     connection::Machine machine;
     session::OriginSession session;
     fabric::EndpointId endpoint = fabric::no_endpoint;
-    connection::Hello hello{};            // of the current opening, to check the answer
+    uint64_t nonce = 0;                   // of the current opening, to check the answer
     Status failure;                       // not ok: the server cannot be reached any more
     Status request_failure;               // first one-way request that the server refused; reported by the next fence or wait
-    bool blocked = false;                 // send said would_block; on_writable clears it
-    bool corked = false;                  // the fabric holds back messages of ours until flush
-    std::unique_ptr<Batch> batch;         // null: never used. Its puts come before whatever is sent next
+    uint64_t failure_number = 0;          // newest request of whose refusal we heard
+    std::unique_ptr<session::ReplayLog> log;  // null: nothing is outstanding
+    std::unique_ptr<Batch> batch;         // null: none lately. Its puts come before whatever is sent next
+    std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
+    uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
+    uint64_t replay_next = 0;             // the next request to look at for sending again; 0: not replaying
+    uint32_t replay_slot = 0;             // the next slot to look at for a lock to be asked for again
     uint32_t waiting_replies = 0;
+    uint32_t lock_waits = 0;              // of these, requests for mutexes
     uint32_t rma_outstanding = 0;         // puts and gets of the fabric's own that are not done
     uint32_t rma_gets_outstanding = 0;    // of these the gets: whatever is sent before they are done might change what they read
-    std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
     uint32_t long_gets = 0;               // of waiting_replies: gets that the server answers straight from memory, see Pending::from
-    uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
+    uint32_t waiters = 0;                 // threads in wait_open
+    uint32_t retries = 0;                 // attempts since something last got through
+    bool blocked = false;                 // send said would_block; on_writable clears it
+    bool corked = false;                  // the fabric holds back messages of ours until flush
+    bool wanted = false;                  // it is in wanted_
+    bool fresh = false;                   // nothing was acknowledged since it was opened: it is not evicted yet, or two threads would evict each other for ever
+    bool dropped = false;                 // the server said that it needs the place
+    int64_t trouble_since_ns = 0;         // 0: none. Monotonic time of the first failure since something last got through
+    int64_t retry_at_ns = 0;              // not to be opened before
+    int64_t since_ns = 0;                 // while opening, draining or closing: since when
 
-    explicit Link(placement::ServerRef s, uint32_t incarnation) : server(s), session(incarnation, session::Credits{}) {}
-    bool unacknowledged() const { return !session.drained() || waiting_replies > 0 || rma_outstanding > 0 || has_batch(); }
+    Link(placement::ServerRef s, uint32_t i, uint32_t incarnation) : server(s), index(i), session(incarnation, session::Credits{}) {}
     bool has_batch() const { return batch && batch->pieces > 0; }
+    bool is_ready() const { return machine.state() == connection::State::open && !blocked && replay_next == 0; }
+    bool may_send() const { return machine.sendable() && !blocked && replay_next == 0; }
   };
 
   // What a process keeps for a data server it has talked to, for the rest of the job, beside a map entry; nothing for those it has not.
-  static_assert(sizeof(Link) <= 384);
+  static_assert(sizeof(Link) <= 448);
 
   // A non-blocking (or blocking) operation that is under way.
   struct Op {
@@ -224,6 +261,7 @@ class Engine final : private fabric::Sink {
     std::shared_ptr<const std::vector<Piece>> pieces;  // what the cursor walks, if it walks pieces
     uint64_t* result = nullptr;            // read-modify-write: where the old value goes
     Extent from;                           // long get: what it reads. The server sends it from where it lies, while it applies what follows
+    std::unique_ptr<std::vector<std::byte>> lock_request;  // lock: encoded, to ask again whether it was granted. Null: no lock
   };
 
   // A put or get of the fabric's own that is under way. It has no number of its own: it takes its place in the session by waiting for the
@@ -232,6 +270,12 @@ class Engine final : private fabric::Sink {
     Op* op;
     Link* link;
     bool is_get;
+    std::byte* local;
+    fabric::RemoteKey key;
+    uint64_t at;            // offset in what the key names
+    uint64_t bytes;
+    uint64_t after_number;  // the newest request when it was issued
+    fabric::EndpointId endpoint;  // on which
   };
   struct SegmentKey {  // of a target's slice
     fabric::RemoteKey key;
@@ -243,15 +287,36 @@ class Engine final : private fabric::Sink {
   static constexpr uint64_t landing_part_bytes = 8u << 20;  // long transfers are cut, so that no message occupies a server for long
 
   // links
+  static uint64_t link_key(placement::ServerRef server) { return uint64_t{static_cast<uint32_t>(server.node)} << 16 | server.index; }
   Link& link_to(placement::ServerRef server);
+  Link* link_of(fabric::EndpointId endpoint);
+  // Anything that must be done before the connection may go: sent, acknowledged, answered. A mutex that is waited for keeps no connection: the
+  // server finds another way to tell of its grant.
+  bool unacknowledged(const Link& link) const {
+    return !link.session.drained() || link.waiting_replies > parked_locks(link) || link.rma_outstanding > 0 || link.has_batch();
+  }
+  uint32_t parked_locks(const Link& link) const;
+  bool at_limit() const { return max_connections_ != 0 && occupied_ >= max_connections_; }
+  connection::Action step(Link& link, connection::Event event);
+  void drive(Link& link, connection::Event event);
+  void connect(Link& link);
+  void disconnect(Link& link);
+  void want(Link& link);
+  void unwant(Link& link);
+  void advance_links();
+  bool advance(Link& link, int64_t now_ns);
+  bool make_place();
+  void replay(Link& link);
+  bool replay_rma(Link& link, uint64_t up_to);
+  void trouble(Link& link, std::string_view what, bool at_once);
+  Status acknowledge(Link& link, uint64_t applied);
   Status wait_open(Lock& lock, Link& link);
   Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes);
-  Status drive(Link& link, connection::Event event, uint32_t generation);
   void fail(Link& link, Status status);
   // Fails the link and closes its endpoint: whatever is under way on it neither lands nor is read from our buffers any more.
   void cut(Link& link, Status status);
-  Link* link_of(fabric::EndpointId endpoint);
   void maybe_drained(Link& link);
+  void tidy(Link& link);
 
   // requests
   static Extent extent_of(const Target& target, const Side& side);
@@ -262,9 +327,22 @@ class Engine final : private fabric::Sink {
   bool send_batch(Link& link);
   Status batch_put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from, uint64_t bytes);
   void cork(Link& link);
-  bool send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool more, bool with_reply, uint64_t* number);
+  // Where the payload lies until the request is acknowledged, should it have to be sent again.
+  enum class Payload : uint8_t {
+    copied,      // send copies it into the replay log
+    packed,      // it lies at the front of the room that was just reserved there
+    referenced,  // in the caller's buffer, which waits for the acknowledgement
+  };
+  session::ReplayLog& log_of(Link& link) {
+    if (!link.log) link.log = std::make_unique<session::ReplayLog>();
+    return *link.log;
+  }
+  bool send(Link& link, fabric::Bytes payload, Payload where, uint64_t credit_bytes, bool more, bool awaits_reply, uint64_t* number);
   Status send_stream(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
                      const Notify* notify, Mode mode, Op* op);
+  Status send_all(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what, const Notify* notify,
+                  Mode mode, Handle* handle);
+  void describe_target(const Side& side, uint64_t done, size_t pieces);
   Status request_stream(Lock& lock, Link& link, const Target& target, const Side& from, const Side& to, Op* op);
   Status rma_stream(Lock& lock, Link& link, const Target& target, uint64_t offset, std::byte* local, uint64_t bytes, bool is_put, Op* op);
   Status key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key);
@@ -286,12 +364,13 @@ class Engine final : private fabric::Sink {
   void arm(uint32_t index, Op* op, Link* link);
   void release(uint32_t index);
   memory::CompletionSlot& slot(uint32_t index) const;
-  // needs_others: its reply may depend on what this process sent to other servers (a lock on an unlock).
-  Status finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle, bool needs_others = false);
+  Status finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
+  Status finish_lock(Lock& lock, Op* op, uint32_t index);
 
   // progress
   template <class Done>
-  Status wait_until(Lock& lock, Done&& done, fabric::EndpointId only);
+  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr);
+  int64_t patience_ns() const;
   void poke(Lock& lock);
   void flush_corked();
   Status abort_status() const;
@@ -303,7 +382,7 @@ class Engine final : private fabric::Sink {
   }
   void call_helper(bool eager);
   void help();
-  bool help_is_needed() const { return implicit_.waiting_replies > 0 || open_handles_ > 0 || !corked_.empty(); }
+  bool help_is_needed() const { return implicit_.waiting_replies > 0 || open_handles_ > 0 || !corked_.empty() || !wanted_.empty(); }
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
@@ -338,6 +417,13 @@ class Engine final : private fabric::Sink {
   Batch* batching_ = nullptr;                                      // a batch that is open and corked; null: none
   Link* last_link_ = nullptr;                                      // cache of the last look-up
   std::vector<Link*> corked_;
+  std::vector<Link*> wanted_;                                      // to be opened, in the order of asking
+  int64_t next_retry_ns_ = 0;                                      // earliest retry_at_ns of these; 0: none waits for its time
+  uint32_t max_connections_ = 0;                                   // 0: no limit
+  uint32_t occupied_ = 0;                                          // links opening or open
+  uint32_t leaving_ = 0;                                           // links draining or closing
+  bool leave_waited_ = false;                                      // somebody waits for who is leaving
+  std::unique_ptr<connection::VictimPolicy> policy_;               // null: no limit
   std::unordered_map<uint64_t, Rma> rma_;                          // by cookie
   uint64_t next_cookie_ = 0;
   std::unordered_map<uint64_t, std::unordered_map<Rank, SegmentKey>> keys_;  // by packed segment id; emptied when it grows beyond max_keys
@@ -347,15 +433,14 @@ class Engine final : private fabric::Sink {
   std::vector<std::unique_ptr<Op>> ops_;
   std::vector<uint32_t> free_ops_;
   Op implicit_;                                                    // all implicit gets
-  std::vector<std::byte> scratch_;                                 // packs one message's payload; used only while the mutex is held
   wire::Request request_;                                          // the request being built, likewise
   EngineCounters counters_;
   uint64_t slots_in_use_ = 0;
 };
 
-// Sleeps until done() or the end of the job. `only`: nothing but this endpoint can make it done (see Fabric::poll).
+// Sleeps until done() or the end of the job. `only`: nothing but this link's endpoint can make it done (see Fabric::poll).
 template <class Done>
-Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
+Status Engine::wait_until(Lock& lock, Done&& done, const Link* only) {
   while (!done()) {
     if (is_ending()) return abort_status();
     if (role_taken_) {
@@ -366,11 +451,17 @@ Status Engine::wait_until(Lock& lock, Done&& done, fabric::EndpointId only) {
       --sleepers_;
       continue;
     }
+    if (!wanted_.empty()) {
+      advance_links();
+      if (done()) break;  // a link may have failed
+    }
     role_taken_ = true;
     ++user_rounds_;
     if (!corked_.empty()) flush_corked();
+    const fabric::EndpointId endpoint = only != nullptr && wanted_.empty() ? only->endpoint : fabric::no_endpoint;
+    const int64_t timeout_ns = patience_ns();
     lock.unlock();
-    fabric_->poll(wait_slice_ns, only);
+    fabric_->poll(timeout_ns, endpoint);
     lock.lock();
     dispatch();
     role_taken_ = false;

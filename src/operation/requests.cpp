@@ -57,24 +57,66 @@ wire::Request& Engine::begin(wire::Kind kind, const Target& target, Link& link) 
   return request_;
 }
 
-bool Engine::send(Link& link, fabric::Bytes payload, uint64_t credit_bytes, bool more, bool with_reply, uint64_t* number) {
+// Sends request_ and takes its number, and notes it in the replay log. False: it would block; nothing was sent.
+bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t credit_bytes, bool more, bool awaits_reply, uint64_t* number) {
   request_.header.number = link.session.issued() + 1;
-  (void)with_reply;
-  std::byte buffer[wire::max_request_bytes];
-  const uint32_t length = wire::encode(request_, std::span<std::byte, wire::max_request_bytes>(buffer));
-  switch (fabric_->send(link.endpoint, fabric::Bytes(buffer, length), payload, more, request_.header.number)) {
+  session::ReplayLog& log = log_of(link);
+  std::byte* room = nullptr;
+  uint64_t payload_room = 0;
+  switch (where) {
+    case Payload::copied:
+      payload_room = payload.size();
+      room = log.reserve(payload_room + wire::max_request_bytes);
+      break;
+    case Payload::packed:  // already reserved, header included
+      payload_room = payload.size();
+      room = const_cast<std::byte*>(payload.data());
+      break;
+    case Payload::referenced:
+      room = log.reserve(wire::max_request_bytes);
+      break;
+  }
+  std::byte* const header = room + payload_room;
+  const uint32_t length = wire::encode(request_, std::span<std::byte, wire::max_request_bytes>(header, wire::max_request_bytes));
+  switch (fabric_->send(link.endpoint, fabric::Bytes(header, length), payload, more, request_.header.number)) {
     case fabric::SendResult::accepted: break;
     case fabric::SendResult::would_block:
+    case fabric::SendResult::closed:  // on_closed follows
       link.blocked = true;
-      return false;
-    case fabric::SendResult::closed:
-      link.blocked = true;  // on_closed follows and fails the link; the waiter in wait_sendable then sees it
       return false;
   }
   *number = link.session.issue(credit_bytes);
+  switch (where) {
+    case Payload::copied:
+      if (payload.size() == 8) [[likely]] std::memcpy(room, payload.data(), 8);
+      else if (!payload.empty()) std::memcpy(room, payload.data(), payload.size());
+      log.commit(*number, payload.size(), length, awaits_reply);
+      break;
+    case Payload::packed: log.commit(*number, payload.size(), length, awaits_reply); break;
+    case Payload::referenced: log.commit_reference(*number, payload, length, awaits_reply); break;
+  }
+  if (policy_) policy_->used(link.index);
   if (fabric_->capabilities().rma) link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
   if (more) cork(link);
   return true;
+}
+
+// The target's side of request_: `done` bytes of the packed stream went before.
+void Engine::describe_target(const Side& side, uint64_t done, size_t pieces) {
+  wire::Request& r = request_;
+  r.header.offset = side.offset;
+  switch (side.form) {
+    case Side::Form::contiguous: r.header.offset += done; break;
+    case Side::Form::strided:
+      r.header.flags |= wire::flag_strided;
+      r.shape = {side.shape->block_bytes, done, static_cast<uint32_t>(side.shape->levels), 0};
+      for (int32_t k = 0; k < side.shape->levels; ++k) r.level[k] = {side.shape->count[k], side.shape->stride[k]};
+      break;
+    case Side::Form::pieces:
+      r.header.flags |= wire::flag_vector;
+      r.header.piece_count = static_cast<uint32_t>(pieces);
+      break;
+  }
 }
 
 Engine::Extent Engine::extent_of(const Target& target, const Side& side) {
@@ -123,7 +165,7 @@ bool Engine::send_batch(Link& link) {
   const uint64_t pieces = batch.pieces, bytes = batch.bytes;
   const fabric::Bytes payload = batch.close();
   uint64_t number = 0;
-  if (!send(link, payload, bytes, false, false, &number)) {
+  if (!send(link, payload, Payload::copied, bytes, false, false, &number)) {
     // Not taken: open the gap again, the batch may still grow.
     if (pieces < Batch::most_pieces) std::memmove(batch.payload + Batch::table_bytes, batch.payload + pieces * sizeof(Piece), bytes);
     return false;
@@ -151,6 +193,8 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
   const bool contiguous = to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
   // Long contiguous puts travel by reference and land in place. Everything else goes in messages whose payload the fabric copies.
   const bool by_reference = contiguous && kind == wire::Kind::put && fabric_->capabilities().landing && total > inline_bytes;
+  // Longer contiguous ones of either kind are not copied for the case that they must be sent again: source done is then acknowledged.
+  const bool stays = contiguous && total > inline_bytes;
   // An accumulate is applied from the server's receive buffer: parts that are small against it are seldom cut in two there and copied once more.
   const uint64_t message_bytes = kind == wire::Kind::accumulate ? inline_bytes / 2 : inline_bytes;
   // Whole elements of every type in each part, whatever a fabric's limit is.
@@ -176,24 +220,12 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
     for (;;) {
       SKERRY_TRY(wait_sendable(lock, link, by_reference ? 0 : part));
       if (must_wait()) {
-        SKERRY_TRY(wait_until(lock, [&] { return !must_wait(); }, fabric::no_endpoint));
+        SKERRY_TRY(wait_until(lock, [&] { return !must_wait(); }));
         continue;
       }
       // From here to the send the mutex stays with us: request_ and scratch_ are ours.
       wire::Request& r = begin(kind, target, link);
-      r.header.offset = to.offset;
-      switch (to.form) {
-        case Side::Form::contiguous: r.header.offset += done; break;
-        case Side::Form::strided:
-          r.header.flags |= wire::flag_strided;
-          r.shape = {to.shape->block_bytes, done, static_cast<uint32_t>(to.shape->levels), 0};
-          for (int32_t k = 0; k < to.shape->levels; ++k) r.level[k] = {to.shape->count[k], to.shape->stride[k]};
-          break;
-        case Side::Form::pieces:
-          r.header.flags |= wire::flag_vector;
-          r.header.piece_count = static_cast<uint32_t>(pieces.size());
-          break;
-      }
+      describe_target(to, done, pieces.size());
       if (what != nullptr) {
         r.header.type = static_cast<uint8_t>(what->type);
         if (!what->scale.is_one) {
@@ -207,28 +239,31 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
         r.notify = {notify->counter_offset, notify->increment};
       }
       fabric::Bytes payload;
+      Payload where = stays ? Payload::referenced : Payload::copied;
       if (!pack && table.empty()) {
         payload = {from.base + done, part};
       } else {
-        std::copy(table.begin(), table.end(), scratch_.begin());
-        const std::span<std::byte> room(scratch_.data() + table.size(), part);
+        where = Payload::packed;
+        std::byte* const packed = log_of(link).reserve(table.size() + part + wire::max_request_bytes);
+        std::copy(table.begin(), table.end(), packed);
+        const std::span<std::byte> room(packed + table.size(), part);
         if (pack) {
           pack->seek(done);
           pack->pack(room, from.base);
         } else {
           std::memcpy(room.data(), from.base + done, part);
         }
-        payload = {scratch_.data(), table.size() + part};
+        payload = {packed, table.size() + part};
       }
       // Small parts are held back and sent together; long ones go straight from the caller's buffer.
       const bool more = !by_reference && part < hold_below_bytes && (!last || (mode != Mode::blocking && !link.session.drained()));
       if (!last && link.session.at_ease()) r.header.flags |= wire::flag_more;
       uint64_t number = 0;
-      if (!send(link, payload, by_reference ? 0 : part, more, false, &number)) continue;
-      if (by_reference) {
+      if (!send(link, payload, where, by_reference ? 0 : part, more, false, &number)) continue;
+      if (stays && mode == Mode::implicit) link.implicit_number = number;  // wait_implicit looks at the links
+      if (stays && op != nullptr) {
         op->link = &link;
         op->number = number;
-        if (mode == Mode::implicit) link.implicit_number = number;
       }
       break;
     }
@@ -259,24 +294,12 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
       SKERRY_TRY(wait_sendable(lock, link, 0));
       uint32_t index = 0;
       if (!take_slot(&index)) {
-        SKERRY_TRY(wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint));
+        SKERRY_TRY(wait_until(lock, [&] { return !free_slots_.empty(); }));
         continue;  // the link may have changed meanwhile
       }
       wire::Request& r = begin(wire::Kind::get, target, link);
-      r.header.offset = from.offset;
       r.extent_bytes = part;
-      switch (from.form) {
-        case Side::Form::contiguous: r.header.offset += done; break;
-        case Side::Form::strided:
-          r.header.flags |= wire::flag_strided;
-          r.shape = {from.shape->block_bytes, done, static_cast<uint32_t>(from.shape->levels), 0};
-          for (int32_t k = 0; k < from.shape->levels; ++k) r.level[k] = {from.shape->count[k], from.shape->stride[k]};
-          break;
-        case Side::Form::pieces:
-          r.header.flags |= wire::flag_vector;
-          r.header.piece_count = static_cast<uint32_t>(table.size());
-          break;
-      }
+      describe_target(from, done, table.size());
       arm(index, op, &link);
       r.header.reply_slot = index + 1;
       r.header.reply_tag = memory::slot_generation(slot(index));
@@ -296,7 +319,7 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
         p.cursor->seek(done);
       }
       uint64_t number = 0;
-      if (!send(link, std::as_bytes(std::span(table)), 0, false, true, &number)) {
+      if (!send(link, std::as_bytes(std::span(table)), Payload::copied, 0, false, true, &number)) {
         release(index);
         continue;
       }
@@ -308,95 +331,9 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
   return {};
 }
 
-// ---- the fabric's own puts and gets ----------------------------------------------------------------------------------------------------
-
-bool Engine::use_rma(uint64_t bytes, const Side& a, const Side& b) const {
-  const fabric::Capabilities& can = fabric_->capabilities();
-  return can.rma && can.rma_from_bytes > 0 && bytes >= can.rma_from_bytes && a.form == Side::Form::contiguous && b.form == Side::Form::contiguous;
-}
-
-Status Engine::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key) {
-  auto& of_segment = keys_[target.segment.packed()];
-  if (const auto found = of_segment.find(target.rank); found != of_segment.end()) {
-    *key = found->second;
-    return {};
-  }
-  wire::Key answer{};
-  Op* op = new_op();
-  uint32_t index = 0;
-  for (;;) {
-    Status status = wait_sendable(lock, link, 0);
-    if (status.ok() && !take_slot(&index)) {
-      status = wait_until(lock, [&] { return !free_slots_.empty(); }, fabric::no_endpoint);
-      if (status.ok()) continue;
-    }
-    if (!status.ok()) {
-      free_op(op);
-      return status;
-    }
-    wire::Request& r = begin(wire::Kind::key, target, link);
-    arm(index, op, &link);
-    r.header.reply_slot = index + 1;
-    r.header.reply_tag = memory::slot_generation(slot(index));
-    pending_[index].land = reinterpret_cast<std::byte*>(&answer);
-    pending_[index].bytes = sizeof answer;
-    uint64_t number = 0;
-    if (send(link, {}, 0, false, true, &number)) {
-      pending_[index].number = number;
-      break;
-    }
-    release(index);
-  }
-  SKERRY_TRY(finish_op(lock, op, Mode::blocking, 0, nullptr));
-  key->key = {answer.key, answer.base};
-  key->offset = answer.offset;
-  if (++keys_count_ > max_keys) {
-    keys_.clear();
-    keys_count_ = 1;
-  }
-  keys_[target.segment.packed()][target.rank] = *key;
-  return {};
-}
-
-// Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last message to the same target rank is
-// acknowledged; a get also waits for our puts (they might be read too early), a put for our gets and puts (it might be overtaken by, or
-// overtake, one to the same place). What follows an RMA waits in wait_sendable.
-Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t offset, std::byte* local, uint64_t bytes, bool is_put, Op* op) {
-  SegmentKey key;
-  SKERRY_TRY(key_of(lock, link, target, &key));
-  auto clear = [&] {
-    if (!link.failure.ok()) return true;
-    if (link.rma_outstanding > 0) return false;
-    const auto last = link.last_message.find(target.rank);
-    return last == link.last_message.end() || last->second <= link.session.applied();
-  };
-  // Small puts that are still held back were issued before this; wait_sendable sends them.
-  while (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, 0));
-  SKERRY_TRY(wait_until(lock, clear, fabric::no_endpoint));
-  if (link.session.drained()) link.last_message.clear();
-  for (uint64_t done = 0; done < bytes;) {
-    SKERRY_TRY(wait_open(lock, link));
-    const uint64_t part = std::min(bytes - done, landing_part_bytes);
-    const uint64_t cookie = ++next_cookie_;
-    const uint64_t at = key.offset + offset + done;
-    const fabric::SendResult sent = is_put ? fabric_->put(link.endpoint, local + done, key.key, at, part, cookie)
-                                           : fabric_->get(link.endpoint, local + done, key.key, at, part, cookie);
-    if (sent != fabric::SendResult::accepted) {
-      link.blocked = true;
-      continue;
-    }
-    rma_[cookie] = {op, &link, !is_put};
-    ++link.rma_outstanding;
-    if (!is_put) ++link.rma_gets_outstanding;
-    ++op->waiting_replies;
-    done += part;
-  }
-  return {};
-}
-
 // ---- the public calls ---------------------------------------------------------------------------------------------------------------
 
-Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle, bool needs_others) {
+Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
   if (mode == Mode::implicit) {
     if (op->waiting_replies > 0) call_helper(bytes >= eager_help_bytes);
     return {};
@@ -408,19 +345,16 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
     call_helper(bytes >= eager_help_bytes);
     return {};
   }
-  fabric::EndpointId only = fabric::no_endpoint;
+  const Link* only = nullptr;
   if (!op_done(*op) && config_.one_thread_at_a_time) {
     // Nothing but this operation's server matters if all outstanding replies come from there.
-    Link* link = op->link;
+    const Link* link = op->link;
     for (const Pending& p : pending_)
       if (p.op == op) {
         link = p.link;
         break;
       }
-    if (link != nullptr && link->waiting_replies == slots_in_use_) only = link->endpoint;
-    // An unlock that is still in our hands must go out while we wait: its next holder may be who makes us wait.
-    auto holds_back = [&](const Link* other) { return other != link && (other->corked || fabric_->unsent_bytes(other->endpoint) > 0); };
-    if (needs_others && std::any_of(all_links_.begin(), all_links_.end(), holds_back)) only = fabric::no_endpoint;
+    if (link != nullptr && link->waiting_replies == slots_in_use_) only = link;
   }
   Status status = wait_until(lock, [&] { return op_done(*op); }, only);
   if (!status.ok()) {
@@ -429,6 +363,42 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
   }
   if (mode == Mode::handle) *handle = 0;
   status = op_status(*op);
+  free_op(op);
+  return status;
+}
+
+// A mutex may be waited for as long as its holder likes. The connection need not stay for that: it may be evicted, or its server may need the place;
+// the grant then comes through this node's own data server, into the slot.
+Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
+  const Link& link = *pending_[index].link;
+  memory::CompletionSlot& mine = slot(index);
+  const uint32_t tag = memory::slot_generation(mine);
+  const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
+  const uint32_t filled = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
+  auto granted_here = [&] { return mine.word.load(std::memory_order_acquire) == filled; };
+  // Nothing that others wait for is in our hands, and nothing can come from the network: sleep on the slot alone.
+  auto cut_off = [&] {
+    return link.machine.state() == connection::State::idle && wanted_.empty() && corked_.empty() &&
+           std::none_of(all_links_.begin(), all_links_.end(), [&](const Link* l) { return unacknowledged(*l); });
+  };
+  // An unlock that is still in our hands must go out while we wait: its next holder may be who makes us wait.
+  const bool holds_back = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* other) {
+    return other != &link && (other->corked || (other->endpoint != fabric::no_endpoint && fabric_->unsent_bytes(other->endpoint) > 0));
+  });
+  const bool alone = config_.one_thread_at_a_time && link.waiting_replies == slots_in_use_ && !holds_back;
+  while (!op_done(*op)) {
+    SKERRY_TRY(wait_until(lock, [&] { return op_done(*op) || granted_here() || cut_off(); }, alone ? &link : nullptr));
+    if (op_done(*op)) break;
+    if (granted_here()) {
+      complete(index, 0, {}, true, 0);
+      break;
+    }
+    lock.unlock();
+    // In slices: another thread may open the connection again, and the grant come over it while nobody looks.
+    (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(wait_slice_ns), config_.control.abort_flag(), Sharing::node);
+    lock.lock();
+  }
+  Status status = op_status(*op);
   free_op(op);
   return status;
 }
@@ -448,20 +418,23 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
   const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
   const bool batches = fabric_->capabilities().max_payload_bytes >= sizeof(Batch::payload);
   // The first put after a pause goes at once; one that a long get before it may still read goes the long way, too.
-  if (mode != Mode::blocking && notify == nullptr && small && batches && link.unacknowledged() && link.long_gets == 0 && link.failure.ok()) {
+  if (mode != Mode::blocking && notify == nullptr && small && batches && unacknowledged(link) && link.long_gets == 0 && link.failure.ok()) {
     if (handle != nullptr) *handle = 0;
     return batch_put(lock, link, target, to.offset, from.base, from.bytes);
   }
-  Op by_value;  // small puts are source done when this returns: no operation outlives the call
-  const bool long_put = from.bytes > fabric::inline_payload_bytes;
-  Op* op = !long_put ? &by_value : mode == Mode::implicit ? &implicit_ : new_op();
-  Status status = send_stream(lock, link, wire::Kind::put, target, to, from, nullptr, notify, mode, op);
-  if (op == &implicit_) implicit_.number = 0;  // wait_implicit looks at the links
-  if (!long_put || mode == Mode::implicit) {
-    if (handle != nullptr && mode == Mode::handle) *handle = 0;
-    return status;
+  return send_all(lock, link, wire::Kind::put, target, to, from, nullptr, notify, mode, handle);
+}
+
+// put and accumulate as messages. Short ones, and those that are packed on the way, are source done when this returns: no operation outlives the call.
+Status Engine::send_all(Lock& lock, Link& link, wire::Kind kind, const Target& target, const Side& to, const Side& from, const Accumulate* what,
+                        const Notify* notify, Mode mode, Handle* handle) {
+  if (handle != nullptr) *handle = 0;
+  if (from.bytes <= inline_bytes || mode == Mode::implicit) {
+    Op by_value;
+    return send_stream(lock, link, kind, target, to, from, what, notify, mode, mode == Mode::implicit ? nullptr : &by_value);
   }
-  if (!status.ok()) {
+  Op* op = new_op();
+  if (Status status = send_stream(lock, link, kind, target, to, from, what, notify, mode, op); !status.ok()) {
     free_op(op);
     return status;
   }
@@ -473,10 +446,7 @@ Status Engine::accumulate(const Target& target, const Side& to, const Side& from
   Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
   ++counters_.remote_operations;
   counters_.remote_bytes += from.bytes;
-  Op by_value;
-  Status status = send_stream(lock, link, wire::Kind::accumulate, target, to, from, &what, nullptr, mode, &by_value);
-  if (handle != nullptr && mode == Mode::handle) *handle = 0;
-  return status;
+  return send_all(lock, link, wire::Kind::accumulate, target, to, from, &what, nullptr, mode, handle);
 }
 
 Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle) {
@@ -504,13 +474,13 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
     Status status = wait_sendable(lock, link, 0);
     const Extent word{target, offset, offset + 8};
     if (status.ok() && kind == wire::Kind::read_modify_write && is_being_read(link, word)) {
-      status = wait_until(lock, [&] { return !is_being_read(link, word); }, fabric::no_endpoint);
+      status = wait_until(lock, [&] { return !is_being_read(link, word); });
       if (status.ok()) continue;
     }
     uint32_t index = 0;
     const Wait wait = kind == wire::Kind::lock ? Wait::for_ever : Wait::answered;
     if (status.ok() && !take_slot(&index, wait)) {
-      status = wait_until(lock, [&] { return has_slot(wait); }, fabric::no_endpoint);
+      status = wait_until(lock, [&] { return has_slot(wait); });
       if (status.ok()) continue;
     }
     if (!status.ok()) {
@@ -526,13 +496,18 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
     r.header.reply_tag = memory::slot_generation(slot(index));
     pending_[index].result = result;
     uint64_t number = 0;
-    if (send(link, {}, 0, false, true, &number)) {
+    const bool is_lock = kind == wire::Kind::lock;  // may wait for ever: the log does not keep it once it is applied, Pending does
+    if (send(link, {}, Payload::copied, 0, false, !is_lock, &number)) {
       pending_[index].number = number;
-      break;
+      if (!is_lock) break;
+      const fabric::Bytes header = link.log->request(number).header;
+      pending_[index].lock_request = std::make_unique<std::vector<std::byte>>(header.begin(), header.end());
+      ++link.lock_waits;
+      return finish_lock(lock, op, index);
     }
     release(index);
   }
-  return finish_op(lock, op, Mode::blocking, 0, nullptr, kind == wire::Kind::lock);
+  return finish_op(lock, op, Mode::blocking, 0, nullptr);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old) {
@@ -551,14 +526,14 @@ Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   for (;;) {
     SKERRY_TRY(wait_sendable(lock, link, 0));
     if (link.long_gets > 0) {
-      SKERRY_TRY(wait_until(lock, [&] { return link.long_gets == 0; }, fabric::no_endpoint));
+      SKERRY_TRY(wait_until(lock, [&] { return link.long_gets == 0; }));
       continue;
     }
     wire::Request& r = begin(wire::Kind::unlock, target, link);
     r.header.offset = index;
     r.operands = {holder, 0};
     uint64_t number = 0;
-    if (send(link, {}, 0, false, false, &number)) return {};
+    if (send(link, {}, Payload::copied, 0, false, false, &number)) return {};
   }
 }
 

@@ -51,7 +51,7 @@ Status Server::read_pieces(const memory::Region& region, fabric::Bytes payload, 
 
 Server::Outcome Server::apply_put(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
-  if (!client.notify_pending) {
+  if (!client.session->notify_pending()) {
     if (request_.has(wire::flag_strided)) {
       Shape shape;
       *failure = read_shape(&shape);
@@ -106,10 +106,9 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
   }
   uint64_t old = 0;
   const memory::Rmw add{memory::RmwOp::fetch_add, 8, n.increment, 0};
-  client.notify_pending = true;
+  client.session->set_notify_pending();
   const LockResult result = memory::rmw(region, n.counter_offset, add, *stripes_, memory::Patience::try_once, &old);
   if (result == LockResult::busy) return Outcome::park;
-  client.notify_pending = false;
   if (result != LockResult::locked) {
     *failure = stripes_->explain(result, memory::stripe_index(region.seed, n.counter_offset));
     return Outcome::failed;
@@ -134,8 +133,9 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
     return true;
   };
 
-  if (client.notify_pending) return apply_notify(client, region, failure);  // its data is applied, its notification met a busy stripe
+  if (client.session->notify_pending()) return apply_notify(client, region, failure);  // its data is applied, its notification met a busy stripe
 
+  const uint64_t done = client.session->progress_bytes();  // before a busy stripe interrupted it
   memory::Applied applied;
   if (request_.has(wire::flag_strided)) {
     Shape shape;
@@ -150,8 +150,8 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
       if (shape.count[k] > 1 && misfit(payload.size(), static_cast<uint64_t>(shape.stride[k]))) return Outcome::failed;
     if (misfit(shape.block_bytes, h.offset) || misfit(request_.shape.skip_bytes, 0) || misfit(payload.size(), 0)) return Outcome::failed;
     memory::Cursor cursor(shape);
-    cursor.seek(request_.shape.skip_bytes + client.progress_bytes);
-    applied = cursor.accumulate(region, h.offset, payload.subspan(client.progress_bytes), type, scale, *stripes_, memory::Patience::try_once);
+    cursor.seek(request_.shape.skip_bytes + done);
+    applied = cursor.accumulate(region, h.offset, payload.subspan(done), type, scale, *stripes_, memory::Patience::try_once);
   } else if (request_.has(wire::flag_vector)) {
     fabric::Bytes data;
     if (*failure = read_pieces(region, payload, &data); !failure->ok()) return Outcome::failed;
@@ -162,19 +162,18 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
       *failure = error(Code::invalid, "a vector accumulate of ", cursor.total_bytes(), " bytes carries ", data.size());
       return Outcome::failed;
     }
-    cursor.seek(client.progress_bytes);
-    applied = cursor.accumulate(region, 0, data.subspan(client.progress_bytes), type, scale, *stripes_, memory::Patience::try_once);
+    cursor.seek(done);
+    applied = cursor.accumulate(region, 0, data.subspan(done), type, scale, *stripes_, memory::Patience::try_once);
   } else {
     if (*failure = check_range(region, h.offset, payload.size()); !failure->ok()) return Outcome::failed;
     if (misfit(payload.size(), h.offset)) return Outcome::failed;
-    applied = memory::accumulate(region, h.offset + client.progress_bytes, payload.data() + client.progress_bytes, payload.size() - client.progress_bytes, type,
+    applied = memory::accumulate(region, h.offset + done, payload.data() + done, payload.size() - done, type,
                                  scale, *stripes_, memory::Patience::try_once);
   }
   if (applied.result == LockResult::busy) {
-    client.progress_bytes += applied.bytes;
+    client.session->add_progress(applied.bytes);
     return Outcome::park;
   }
-  client.progress_bytes = 0;
   if (applied.result != LockResult::locked) {
     *failure = stripes_->explain(applied.result, applied.stripe);
     return Outcome::failed;
@@ -223,7 +222,7 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region, 
       answer = {scratch_.data(), bytes};
     }
   }
-  client.session->applied_next();
+  if (!again_) client.session->applied_next();
   reply(client, 0, 0, answer);
   return Outcome::answered;
 }
@@ -263,7 +262,7 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
     if (*failure = fabric_->register_memory(region.base, region.bytes, &known.key, &known.handle); !failure->ok()) return Outcome::failed;
   }
   const wire::Key answer{known.key.key, known.key.base, 0};
-  client.session->applied_next();
+  if (!again_) client.session->applied_next();
   reply(client, 0, 0, std::as_bytes(std::span(&answer, 1)));
   return Outcome::answered;
 }
@@ -307,7 +306,8 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
     case wire::Kind::failure:
     case wire::Kind::please_close:
     case wire::Kind::bye:
-    case wire::Kind::bye_answer: break;
+    case wire::Kind::bye_answer:
+    case wire::Kind::farewell: break;
   }
   *failure = error(Code::internal, "a request of kind ", wire::to_string(request_.kind()), " reached apply");
   return Outcome::failed;
@@ -327,28 +327,61 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
       if (!request_.has(wire::flag_more) || client.quiet_bytes >= quiet_bytes_limit) mark_acknowledge(client);
       break;
     case Outcome::failed: {
-      client.progress_bytes = 0;
-      client.notify_pending = false;
+      const uint64_t number = request_.header.number;
+      const int code = static_cast<int>(failure.code());
+      const std::string text = failure.message().substr(0, 1024);
+      const bool one_way = request_.header.reply_slot == 0;
       client.session->applied_next();  // it was dealt with: its origin is told, and what follows it goes on
-      const fabric::Bytes text = std::as_bytes(std::span(failure.message())).first(std::min<size_t>(failure.message().size(), 1024));
-      if (request_.header.reply_slot != 0) {
-        reply(client, static_cast<int>(failure.code()), 0, text);
-      } else {
-        wire::ReplyHeader header{};
-        header.version = wire::version;
-        header.kind = static_cast<uint8_t>(wire::Kind::failure);
-        header.code = static_cast<int8_t>(failure.code());
-        header.incarnation = client.session->incarnation();
-        header.applied = client.session->applied();
-        header.number = request_.header.number;
-        send_reply(client, header, text);
-      }
+      client.session->keep_failure(number, code, one_way, text);
+      if (one_way) send_failure(client, number, code, text);
+      else reply(client, code, 0, std::as_bytes(std::span(text)));
       break;
     }
   }
   client.session->confirm(request_.header.results_received);
   counters_.requests.fetch_add(1, std::memory_order_relaxed);
   return fabric::Verdict::taken;
+}
+
+// A request that was applied before comes once more: its connection broke before the origin had the answer. The answer again, not the effect.
+void Server::answer_again(Client& client, fabric::Bytes payload) {
+  const wire::RequestHeader& h = request_.header;
+  if (const session::Kept* kept = client.session->kept(h.number)) {
+    if (h.reply_slot != 0) reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->text)));
+    return;
+  }
+  Status failure;
+  const SegmentId segment{h.segment_owner, h.segment_generation};
+  const Rank rank = static_cast<Rank>(h.target_rank);
+  switch (request_.kind()) {
+    case wire::Kind::get:    // read anew: any value since it was issued is right
+    case wire::Kind::key: {
+      memory::Region region;
+      failure = directory_.find(segment, rank, &region);
+      again_ = true;
+      if (failure.ok()) (void)(request_.kind() == wire::Kind::get ? apply_get(client, region, payload, &failure) : apply_key(client, region, &failure));
+      again_ = false;
+      break;
+    }
+    case wire::Kind::lock: {  // it may be queued still: then its grant follows
+      bool granted = false;
+      failure = directory_.holds(segment, rank, h.offset, request_.operands.first, &granted);
+      if (granted) reply(client, 0, 0, {});
+      break;
+    }
+    case wire::Kind::put:
+    case wire::Kind::accumulate:
+    case wire::Kind::read_modify_write:
+    case wire::Kind::unlock:
+    case wire::Kind::acknowledge:
+    case wire::Kind::reply:
+    case wire::Kind::failure:
+    case wire::Kind::please_close:
+    case wire::Kind::bye:
+    case wire::Kind::bye_answer:
+    case wire::Kind::farewell: mark_acknowledge(client); break;
+  }
+  if (!failure.ok()) reply(client, static_cast<int>(failure.code()), 0, std::as_bytes(std::span(failure.message())));
 }
 
 fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) {
@@ -386,13 +419,9 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   }
   switch (client->session->classify(h.number)) {
     case session::Order::apply: break;
-    case session::Order::duplicate: {
-      // A replay of what was applied: the answer again, not the effect. A get is read anew: any value since its issue is right.
-      uint64_t result = 0;
-      if (client->session->kept(h.number, &result)) reply(*client, 0, result, {});
-      else mark_acknowledge(*client);
+    case session::Order::duplicate:
+      answer_again(*client, payload);
       return fabric::Verdict::taken;
-    }
     case session::Order::gap:
       protocol_error(*client, error(Code::invalid, "request ", h.number, " follows request ", client->session->applied()));
       return fabric::Verdict::taken;

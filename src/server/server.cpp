@@ -159,22 +159,26 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
     fabric_->reject(request);
     return;
   }
-  // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after the new one starts.
+  // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after the new one is told how far we came. What it
+  // still holds unread is discarded, and its late writes cannot land.
   if (known.endpoint != fabric::no_endpoint) {
     const fabric::EndpointId old = known.endpoint;
     if (Client* client = client_of(old)) drop(*client);
     fabric_->close(old);
   }
   fabric::EndpointId endpoint = fabric::no_endpoint;
-  if (!fabric_->accept(request, connection::make_answer(config_.key, peer, hello), &endpoint).ok()) return;  // gone meanwhile
+  if (!fabric_->accept(request, connection::make_answer(config_.key, peer, hello, known.session.applied()), &endpoint).ok()) return;  // gone meanwhile
   known.generation = hello.generation;
   known.endpoint = endpoint;
   auto client = std::make_unique<Client>();
   client->rank = rank;
   client->endpoint = endpoint;
   client->session = &known.session;
+  Client& admitted = *client;
   clients_[endpoint] = std::move(client);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+  for (const session::Kept& kept : known.session.kept())
+    if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
 }
 
 void Server::store_strangers(const fabric::Fabric::Strangers& strangers) {
@@ -234,6 +238,17 @@ void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payl
   header.result = result;
   client.acknowledge = false;  // the reply says `applied` as well
   send_reply(client, header, payload);
+}
+
+void Server::send_failure(Client& client, uint64_t number, int code, std::string_view text) {
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::Kind::failure);
+  header.code = static_cast<int8_t>(code);
+  header.incarnation = client.session->incarnation();
+  header.applied = client.session->applied();
+  header.number = number;
+  send_reply(client, header, std::as_bytes(std::span(text)));
 }
 
 void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {

@@ -41,6 +41,8 @@ class Directory {
   virtual Status find(SegmentId segment, Rank rank, memory::Region* region) = 0;
   // A remote rank asks for mutex `index` of `rank`. Queued: whoever unlocks sees to its grant.
   virtual Status lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot, uint32_t tag, uint64_t holder, LockOutcome* outcome) = 0;
+  // Has a lock request that was queued been granted meanwhile? (Its origin lost its connection, and with it perhaps the grant.)
+  virtual Status holds(SegmentId segment, Rank rank, uint64_t index, uint64_t holder, bool* granted) = 0;
   // Hands the mutex to the next waiter, through its slot or Server::grant. Outcome: granted (released) or busy.
   virtual Status unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder, LockOutcome* outcome) = 0;
 };
@@ -103,8 +105,6 @@ class Server final : private fabric::Sink {
     bool acknowledge = false;     // requests were applied that no answer has told of yet; it is in acknowledge_
     uint64_t quiet_bytes = 0;     // applied since the last acknowledgement
     bool parked = false;          // its next message waits; it is in retry_ or in full_
-    uint64_t progress_bytes = 0;  // of the accumulate that a busy stripe interrupted
-    bool notify_pending = false;  // its data is applied, its notification not yet
     struct Late {                 // answers that the fabric did not take; sent first when it is writable
       wire::ReplyHeader header;
       std::vector<std::byte> payload;
@@ -148,6 +148,8 @@ class Server final : private fabric::Sink {
   fabric::Verdict finish(Client& client, Outcome outcome, const Status& failure);
   void reply(Client& client, int code, uint64_t result, fabric::Bytes payload);
   void send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload);
+  void send_failure(Client& client, uint64_t number, int code, std::string_view text);
+  void answer_again(Client& client, fabric::Bytes payload);
   void mark_acknowledge(Client& client);
   void send_acknowledgements();
   bool has_room(const Client& client) const;
@@ -179,6 +181,7 @@ class Server final : private fabric::Sink {
   std::vector<fabric::EndpointId> full_;   // parked until there is room for their answers
   std::unordered_map<int, std::function<void()>> watched_;
   wire::Request request_;                  // the one being applied
+  bool again_ = false;                     // it was applied before: its answer is wanted once more, not its effect
   std::vector<Piece> pieces_;              // of the vector request being applied
   std::vector<std::byte> scratch_;         // packs the reply to a non-contiguous get
   Counters counters_;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +54,12 @@ class OriginSession {
     }
     return {};
   }
+  // A connection was replaced: the server says how far it had come. What lies beyond is to be sent again. Errors: internal, if it knows less than
+  // it acknowledged before (it lost the session: never "start from here") or more than was issued.
+  Status resume(uint64_t applied) {
+    if (applied < applied_) return error(Code::internal, "the server has lost the session: it acknowledged request ", applied_, " before and now knows ", applied);
+    return acknowledge(applied);
+  }
   // The result of request `number` arrived. Results are confirmed cumulatively only when all earlier requests are acknowledged, too.
   void result_received(uint64_t number) {
     if (number > results_received_) results_received_ = number;
@@ -84,6 +91,15 @@ enum class Order {
 };
 std::string_view to_string(Order order);
 
+// What was answered to a request and may have to be answered again.
+struct Kept {
+  uint64_t number;
+  uint64_t result;   // of a read-modify-write
+  int32_t code;      // 0, or why the request failed, ...
+  bool one_way;      // the request has no reply slot: its origin does not ask again, it must be told again
+  std::string text;  // ... in words
+};
+
 // The server's memory of one origin process: 32 bytes while no result waits for its confirmation.
 class TargetSession {
  public:
@@ -93,22 +109,36 @@ class TargetSession {
     if (number == applied_ + 1) return Order::apply;
     return number <= applied_ ? Order::duplicate : Order::gap;
   }
-  void applied_next() { ++applied_; }
-
-  // Results of read-modify-writes are kept until the origin confirms them, so that a replay is answered and not executed twice. At most
-  // as many as the link has credits; usually one.
-  void keep_result(uint64_t number, uint64_t result) {
-    if (!kept_) kept_ = std::make_unique<std::vector<Kept>>();
-    kept_->push_back({number, result});
+  void applied_next() {
+    ++applied_;
+    progress_ = 0;
   }
-  bool kept(uint64_t number, uint64_t* result) const {
-    if (!kept_) return false;
-    for (const Kept& k : *kept_)
-      if (k.number == number) {
-        *result = k.result;
-        return true;
-      }
-    return false;
+
+  // A request may be applied in steps, with its connection lost in between: the next one goes on where the last one stopped. Of request
+  // applied() + 1: bytes of its payload that are applied, and whether all of them are and only its notification is missing.
+  uint32_t progress_bytes() const { return progress_ & ~notify_pending_bit; }
+  bool notify_pending() const { return (progress_ & notify_pending_bit) != 0; }
+  void add_progress(uint64_t bytes) {
+    SKERRY_ASSERT(bytes < notify_pending_bit - progress_bytes(), "a message is not that long");
+    progress_ += static_cast<uint32_t>(bytes);
+  }
+  void set_notify_pending() { progress_ |= notify_pending_bit; }
+
+  // Results of read-modify-writes are kept until the origin confirms them, so that a replay is answered and not executed twice; failures, so
+  // that no break swallows one. At most as many as the link has credits; usually one.
+  void keep_result(uint64_t number, uint64_t result) { keep({number, result, 0, false, {}}); }
+  void keep_failure(uint64_t number, int32_t code, bool one_way, std::string text) { keep({number, 0, code, one_way, std::move(text)}); }
+  // Null: none is kept for this request.
+  const Kept* kept(uint64_t number) const {
+    if (kept_)
+      for (const Kept& k : *kept_)
+        if (k.number == number) return &k;
+    return nullptr;
+  }
+  // All that are kept, oldest first.
+  const std::vector<Kept>& kept() const {
+    static const std::vector<Kept> none;
+    return kept_ ? *kept_ : none;
   }
   // The origin has all results up to `results_received`.
   void confirm(uint64_t results_received) {
@@ -120,13 +150,17 @@ class TargetSession {
   uint64_t applied() const { return applied_; }
 
  private:
-  struct Kept {
-    uint64_t number;
-    uint64_t result;
-  };
+  static constexpr uint32_t notify_pending_bit = uint32_t{1} << 31;
+
+  void keep(Kept kept) {
+    if (!kept_) kept_ = std::make_unique<std::vector<Kept>>();
+    kept_->push_back(std::move(kept));
+  }
+
   uint64_t applied_ = 0;
   std::unique_ptr<std::vector<Kept>> kept_;  // ascending numbers; null: none was ever kept
   uint32_t incarnation_;
+  uint32_t progress_ = 0;                    // bytes, and notify_pending_bit
 };
 static_assert(sizeof(TargetSession) <= 32, "the server keeps this for every origin it ever served");
 

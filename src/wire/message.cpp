@@ -62,6 +62,7 @@ std::string_view to_string(Kind kind) {
     case Kind::please_close: return "please-close";
     case Kind::bye: return "bye";
     case Kind::bye_answer: return "bye-answer";
+    case Kind::farewell: return "farewell";
   }
   return "unknown";
 }

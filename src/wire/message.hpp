@@ -36,6 +36,7 @@ enum class Kind : uint8_t {
   please_close = 48,  // server -> origin: drain, then bye
   bye = 49,           // origin -> server: nothing of mine is unacknowledged; I send no more on this connection
   bye_answer = 50,    // server -> origin: nor do I; close it
+  farewell = 51,      // server -> origin: I need the place and close now; nothing of yours is under way here
 };
 std::string_view to_string(Kind kind);
 
@@ -134,13 +135,13 @@ static_assert(sizeof(ReplyHeader) == 40 && offsetof(ReplyHeader, applied) == 8 &
 
 Status decode(Bytes in, ReplyHeader* reply);
 
-// please_close, bye, bye_answer.
+// please_close, bye, bye_answer, farewell.
 struct CloseHeader {
   uint8_t version;
   uint8_t kind;
   uint16_t reserved;     // 0
   uint32_t incarnation;  // of the session
-  uint64_t last_number;  // bye: last number used; bye_answer: last number applied. They must agree.
+  uint64_t last_number;  // bye: last number used; bye_answer and farewell: last number applied. They must agree.
 };
 static_assert(sizeof(CloseHeader) == 16);
 Status decode(Bytes in, CloseHeader* close);

@@ -20,12 +20,13 @@ struct Covered {
   uint32_t rank;
   uint32_t generation;
   uint64_t nonce;
+  uint64_t applied;  // of the answer; else 0
 };
-static_assert(sizeof(Covered) == 32, "no padding is hashed");
+static_assert(sizeof(Covered) == 40, "no padding is hashed");
 
-Hash hash(const JobKey& key, const Peer& peer, Role direction, const Hello& hello) {
+Hash hash(const JobKey& key, const Peer& peer, Role direction, const Hello& hello, uint64_t applied) {
   Covered covered{{'s', 'k', 'e', 'r', 'r', 'y', '0', '1'}, static_cast<uint8_t>(direction), peer.wire_version, peer.server_index,
-                  peer.server_node, hello.rank, hello.generation, hello.nonce};
+                  peer.server_node, hello.rank, hello.generation, hello.nonce, applied};
   Hash out;
   crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(), reinterpret_cast<const unsigned char*>(&covered),
                      sizeof covered, reinterpret_cast<const unsigned char*>(key.data()), key.size());
@@ -38,7 +39,7 @@ bool equal(const Hash& a, const std::byte* b) { return sodium_memcmp(a.data(), b
 
 std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce) {
   const Hello hello{rank, generation, nonce, {}};
-  const Hash proof = hash(key, peer, Role::origin, hello);
+  const Hash proof = hash(key, peer, Role::origin, hello, 0);
   std::array<std::byte, hello_bytes> out;
   std::memcpy(out.data(), &rank, 4);
   std::memcpy(out.data() + 4, &generation, 4);
@@ -54,18 +55,24 @@ Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byt
   std::memcpy(&got.generation, bytes.data() + 4, 4);
   std::memcpy(&got.nonce, bytes.data() + 8, 8);
   std::memcpy(got.proof.data(), bytes.data() + 16, hash_bytes);
-  if (!equal(hash(key, peer, Role::origin, got), bytes.data() + 16))
+  if (!equal(hash(key, peer, Role::origin, got, 0), bytes.data() + 16))
     return error(Code::config, "a peer that says it is rank ", got.rank, " does not know this job's key, or means another server or version");
   *hello = got;
   return {};
 }
 
-std::array<std::byte, hash_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello) {
-  return hash(key, peer, Role::server, hello);
+std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello, uint64_t applied) {
+  const Hash proof = hash(key, peer, Role::server, hello, applied);
+  std::array<std::byte, answer_bytes> out;
+  std::memcpy(out.data(), proof.data(), proof.size());
+  std::memcpy(out.data() + proof.size(), &applied, 8);
+  return out;
 }
 
-Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes) {
-  if (bytes.size() != hash_bytes || !equal(hash(key, peer, Role::server, hello), bytes.data()))
+Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes, uint64_t* applied) {
+  *applied = 0;
+  if (bytes.size() == answer_bytes) std::memcpy(applied, bytes.data() + hash_bytes, 8);
+  if (bytes.size() != answer_bytes || !equal(hash(key, peer, Role::server, hello, *applied), bytes.data()))
     return error(Code::config, "whoever answers for the server of node ", peer.server_node, " does not know this job's key");
   return {};
 }

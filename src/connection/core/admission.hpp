@@ -1,4 +1,4 @@
-// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 20 back, both keyed hashes over everything that
+// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 28 back, both keyed hashes over everything that
 // must not be forged. Strangers on the network are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of
 // libsodium (crypto_generichash), a function of its arguments.
 #pragma once
@@ -36,7 +36,11 @@ struct Peer {  // what both sides know without being told, and what the proof bi
 std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce);
 // Errors: invalid (length), config (proof wrong: another job, another server, another version, or forged).
 Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello);
-std::array<std::byte, hash_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello);
-Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes);
+// The answer says how far the session had come, so that the origin knows what to send again. Whatever an earlier connection still carries is
+// discarded before: nothing of it is applied afterwards.
+constexpr uint32_t answer_bytes = hash_bytes + 8;
+std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello, uint64_t applied);
+// Errors: config (whoever answers does not know the key).
+Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes, uint64_t* applied);
 
 }  // namespace skerry::connection

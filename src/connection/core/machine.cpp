@@ -34,7 +34,6 @@ std::string_view to_string(Action action) {
     case Action::start_drain: return "start_drain";
     case Action::send_bye: return "send_bye";
     case Action::close_endpoint: return "close_endpoint";
-    case Action::reopen: return "reopen";
     case Action::broken: return "broken";
     case Action::refused: return "refused";
   }
@@ -54,9 +53,7 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
         case State::draining:  // bye is not said yet, so the connection is as good as open: keep it
           state_ = State::open;
           return Action::send_queued;
-        case State::closing:  // crossing: wanted again after bye; nothing may follow a bye, so wait for its answer
-          wanted_ = true;
-          return Action::none;
+        case State::closing:  // crossing: wanted again after bye; nothing may follow a bye, so it is for the driver to ask again when idle
         case State::opening:
         case State::open:
           return Action::none;
@@ -82,12 +79,6 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
       return Action::send_bye;
     case Event::bye_answer:
       if (state_ != State::closing) return Action::none;
-      if (wanted_) {
-        wanted_ = false;
-        state_ = State::opening;
-        ++generation_;
-        return Action::reopen;
-      }
       state_ = State::idle;
       return Action::close_endpoint;
     case Event::closed:
@@ -99,11 +90,7 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
           return Action::refused;
         case State::closing:  // the server closed on our bye before its answer reached us, or the network did: same end
           state_ = State::idle;
-          if (!wanted_) return Action::none;
-          wanted_ = false;
-          state_ = State::opening;
-          ++generation_;
-          return Action::connect;
+          return Action::none;
         case State::open:
         case State::draining:
           state_ = State::idle;

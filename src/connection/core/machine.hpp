@@ -6,7 +6,9 @@
 //    +------------------+-----------------------+-------------------------------------+------------------+
 //
 // The origin alone closes; a server only asks for it (please_close). So bye and bye never cross, and a request that crosses a
-// please_close is simply applied. What can cross is handled where it says "crossing". Generations: each opening takes the next one; an
+// please_close is simply applied. (A server short of places may drop an idle connection without asking; that is a break like any other: what
+// crossed it is sent again.) Whoever wants a connection that is closing asks again when it is idle: opening takes a place under the cap, which
+// is the driver's to give. What can cross is handled where it says "crossing". Generations: each opening takes the next one; an
 // event of an older generation does nothing here (its buffers and handles are completed by the driver).
 #pragma once
 
@@ -36,8 +38,7 @@ enum class Action : uint8_t {
   start_drain,    // send what is queued, wait for the acknowledgements; then event drained
   send_bye,
   close_endpoint, // release the endpoint
-  reopen,         // close_endpoint, then connect: someone wanted it meanwhile
-  broken,         // an open connection was lost with requests unacknowledged: resume or fail
+  broken,         // an open connection was lost with requests unacknowledged: want it again and resume
   refused,        // it could not be opened: retry or fail
 };
 std::string_view to_string(Action action);
@@ -54,7 +55,6 @@ class Machine {
 
  private:
   State state_ = State::idle;
-  bool wanted_ = false;      // a request came while closing: open again afterwards
   uint32_t generation_ = 0;  // 0: never opened; only grows
 };
 

@@ -81,11 +81,47 @@ TEST(TargetSession, AReplayedReadModifyWriteIsAnsweredFromTheKeptResult) {
   TargetSession t(7);
   t.applied_next();
   t.keep_result(1, 42);
-  uint64_t result = 0;
-  EXPECT_TRUE(t.kept(1, &result));
-  EXPECT_EQ(result, 42u);
+  ASSERT_NE(t.kept(1), nullptr);
+  EXPECT_EQ(t.kept(1)->result, 42u);
+  EXPECT_EQ(t.kept(1)->code, 0);
   t.confirm(1);
-  EXPECT_FALSE(t.kept(1, &result));
+  EXPECT_EQ(t.kept(1), nullptr);
+}
+
+TEST(TargetSession, AFailureIsKeptUntilItsOriginHasHeardOfIt) {
+  TargetSession t(7);
+  t.applied_next();
+  t.keep_failure(1, -3, true, "out of range");
+  t.applied_next();
+  t.keep_result(2, 5);
+  t.confirm(0);
+  ASSERT_EQ(t.kept().size(), 2u);
+  EXPECT_EQ(t.kept().front().text, "out of range");
+  t.confirm(1);
+  EXPECT_EQ(t.kept().size(), 1u);
+}
+
+TEST(TargetSession, ProgressBelongsToTheNextRequestAndOutlivesItsConnection) {
+  TargetSession t(7);
+  t.add_progress(4096);
+  t.add_progress(4096);
+  EXPECT_EQ(t.progress_bytes(), 8192u);
+  t.set_notify_pending();
+  EXPECT_TRUE(t.notify_pending());
+  EXPECT_EQ(t.progress_bytes(), 8192u);
+  t.applied_next();
+  EXPECT_EQ(t.progress_bytes(), 0u);
+  EXPECT_FALSE(t.notify_pending());
+}
+
+TEST(OriginSession, ResumesWhereTheServerIsAndNeverFromLess) {
+  OriginSession s(1, Credits{});
+  for (int i = 0; i < 5; ++i) s.issue(1);
+  EXPECT_TRUE(s.acknowledge(2).ok());
+  EXPECT_TRUE(s.resume(4).ok());
+  EXPECT_EQ(s.applied(), 4u);
+  EXPECT_EQ(s.resume(3).code(), Code::internal);
+  EXPECT_EQ(s.resume(6).code(), Code::internal);
 }
 
 }  // namespace

@@ -19,7 +19,12 @@ TEST(Admission, AMemberIsAdmittedAndAnswered) {
   ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
   EXPECT_EQ(hello.rank, 17u);
   EXPECT_EQ(hello.generation, 2u);
-  EXPECT_TRUE(check_answer(key_of(1), server, hello, make_answer(key_of(1), server, hello)).ok());
+  uint64_t applied = 0;
+  auto answer = make_answer(key_of(1), server, hello, 1'000'000'007);
+  EXPECT_TRUE(check_answer(key_of(1), server, hello, answer, &applied).ok());
+  EXPECT_EQ(applied, 1'000'000'007u);
+  answer.back() ^= std::byte{1};
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, answer, &applied).ok()) << "nobody may change how far the session came";
 }
 
 TEST(Admission, AnotherJobAnotherServerAnotherVersionAreRefused) {
@@ -45,7 +50,9 @@ TEST(Admission, AHelloIsNotItsOwnAnswer) {
   Hello hello;
   const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
   ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
-  EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).subspan(16)).ok());
+  uint64_t applied = 0;
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).subspan(16), &applied).ok());
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).first(28), &applied).ok());
 }
 
 TEST(Admission, ShortAndLongHellosAreRefused) {

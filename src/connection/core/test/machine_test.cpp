@@ -42,11 +42,13 @@ TEST(Machine, WantedWhileDrainingStaysOpen) {
   EXPECT_EQ(m.state(), State::open);
 }
 
-TEST(Machine, WantedWhileClosingReopensAfterTheAnswer) {
+TEST(Machine, WantedWhileClosingOpensAfterTheAnswer) {
   Machine m = opened();
   EXPECT_EQ(m.on(Event::evict, 1, false), Action::send_bye);
   EXPECT_EQ(m.on(Event::want, 1, true), Action::none);
-  EXPECT_EQ(m.on(Event::bye_answer, 1, true), Action::reopen);
+  EXPECT_EQ(m.state(), State::closing) << "nothing may follow a bye";
+  EXPECT_EQ(m.on(Event::bye_answer, 1, true), Action::close_endpoint);
+  EXPECT_EQ(m.on(Event::want, 1, true), Action::connect);
   EXPECT_EQ(m.generation(), 2u);
   // Expect: the old endpoint's close arrives late and does not touch the new opening.
   EXPECT_EQ(m.on(Event::closed, 1, true), Action::none);
@@ -105,7 +107,7 @@ TEST(Machine, RandomEventsKeepItsInvariants) {
       ASSERT_EQ(action, Action::none);
       ASSERT_EQ(m.state(), state);
     }
-    if (action == Action::connect || action == Action::reopen) {
+    if (action == Action::connect) {
       ASSERT_EQ(m.state(), State::opening);
     }
     if (action == Action::send_bye) {

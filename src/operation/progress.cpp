@@ -1,0 +1,115 @@
+// Moving things along: what is held back goes out, what arrived is dispatched, by who waits or by the helper thread.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "operation/engine.hpp"
+
+namespace skerry::operation {
+
+// Sends what was held back. Never waits: a batch for which there is no credit now stays corked.
+void Engine::flush_corked() {
+  if (is_ending()) return;
+  std::vector<Link*> lost;  // closed with a batch that nobody has sent: opened for it
+  std::erase_if(corked_, [&](Link* link) {
+    if (link->has_batch() && link->failure.ok()) {
+      const bool sendable = link->may_send() && link->session.may_issue(link->batch->bytes) && link->rma_outstanding == 0;
+      if (!sendable || !send_batch(*link)) {
+        if (link->machine.state() == connection::State::idle && !link->wanted) lost.push_back(link);
+        return false;
+      }
+    }
+    link->corked = false;
+    if (link->endpoint != fabric::no_endpoint) (void)fabric_->flush(link->endpoint);
+    return true;
+  });
+  for (Link* link : lost) want(*link);
+}
+
+// ---- the helper -------------------------------------------------------------------------------------------------------------------
+
+// Non-blocking operations leave something to do: requests held back to be sent together, replies to receive. The helper sleeps unless there
+// is; it never keeps the progress role from a thread that waits.
+void Engine::call_helper(bool eager) {
+  if (!config_.helper || helper_stop_) return;
+  if (eager) helper_eager_ = true;
+  if (helper_awake_) {
+    if (eager && !role_taken_) helper_call_.notify_one();
+    return;
+  }
+  helper_awake_ = true;
+  if (helper_.joinable()) {
+    helper_call_.notify_one();
+    return;
+  }
+  sigset_t all, before;  // signals are the program's business
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  helper_ = std::thread([this] { help(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Engine::help() {
+  // How long held-back requests may wait for company, and how long the program must have left the role alone before the helper takes it.
+  constexpr auto hold = std::chrono::microseconds(500);
+  // The helper stays up this many rounds without work, so that a program that issues a few operations at a time does not pay for waking it.
+  constexpr int idle_rounds = 20;
+  pthread_setname_np(pthread_self(), "skerry-progress");
+  Lock lock(mutex_);
+  int idle = 0;
+  uint64_t seen_rounds = user_rounds_;
+  while (!helper_stop_) {
+    if (is_ending()) {  // nothing moves any more
+      helper_call_.wait(lock, [&] { return helper_stop_; });
+      return;
+    }
+    if (!help_is_needed() && ++idle > idle_rounds) {
+      helper_awake_ = false;
+      helper_call_.wait(lock, [&] { return helper_stop_ || helper_awake_; });
+      idle = 0;
+      seen_rounds = user_rounds_;
+      continue;
+    }
+    const bool receive = implicit_.waiting_replies > 0 || open_handles_ > 0 || !wanted_.empty();
+    const bool program_is_at_it = role_taken_ || sleepers_ > 0 || seen_rounds != user_rounds_;
+    seen_rounds = user_rounds_;
+    if (!receive || role_taken_ || sleepers_ > 0 || (program_is_at_it && !helper_eager_)) {
+      helper_eager_ = false;
+      helper_call_.wait_for(lock, hold);
+      if (!corked_.empty()) {
+        flush_corked();
+        idle = 0;
+      }
+      continue;
+    }
+    helper_eager_ = false;
+    idle = 0;
+    if (!wanted_.empty()) advance_links();
+    role_taken_ = helper_has_role_ = true;
+    if (!corked_.empty()) flush_corked();
+    const int64_t timeout_ns = patience_ns();
+    lock.unlock();
+    fabric_->poll(timeout_ns, fabric::no_endpoint);
+    lock.lock();
+    dispatch();
+    role_taken_ = helper_has_role_ = false;
+    if (sleepers_ > 0) changed_.notify_all();
+  }
+}
+
+// One look without sleeping.
+void Engine::poke(Lock& lock) {
+  if (!wanted_.empty()) advance_links();
+  if (!corked_.empty()) flush_corked();
+  if (role_taken_ || is_ending()) return;
+  role_taken_ = true;
+  lock.unlock();
+  fabric_->poll(0, fabric::no_endpoint);
+  lock.lock();
+  dispatch();
+  role_taken_ = false;
+  if (sleepers_ > 0) changed_.notify_all();
+}
+
+}  // namespace skerry::operation
