@@ -127,7 +127,7 @@ Status Engine::fence_all() {
 
 // A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches the server without us. Nor may replies be left to
 // nobody: a server that cannot send them parks our session, and with it what we sent behind them, which others may be waiting for. The helper
-// takes them in; without it, we do so here.
+// takes them in; without it, we do so here, and see that what we sent has arrived.
 Status Engine::push_out() {
   Lock lock(mutex_);
   flush_corked();
@@ -139,6 +139,7 @@ Status Engine::push_out() {
   }
   if (config_.helper) return {};
   auto taken_in = [&] {
+    if (std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* l) { return l->failure.ok() && unacknowledged(*l); })) return false;
     return implicit_.waiting_replies == 0 &&
            std::none_of(ops_.begin(), ops_.end(), [](const auto& op) { return op->used && op->open && op->waiting_replies > 0; });
   };

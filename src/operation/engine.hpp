@@ -382,6 +382,10 @@ class Engine final : private fabric::Sink {
   }
   void call_helper(bool eager);
   void help();
+  void keep_watch(Lock& lock);
+  void watch_over() {
+    if (!helper_watches_ && !helper_awake_) call_helper(false);
+  }
   bool help_is_needed() const { return implicit_.waiting_replies > 0 || open_handles_ > 0 || !corked_.empty() || !wanted_.empty(); }
 
   // fabric::Sink
@@ -404,6 +408,8 @@ class Engine final : private fabric::Sink {
   bool role_taken_ = false;
   bool helper_has_role_ = false;
   bool helper_awake_ = false;
+  bool helper_watches_ = false;         // it looks by itself now and then: nobody need wake it for requests that no thread waits for
+  uint64_t requests_sent_ = 0;
   bool helper_stop_ = false;
   bool helper_eager_ = false;           // a long transfer was issued: the helper takes the role at once if it is free
   uint64_t user_rounds_ = 0;            // times a thread of the program took the role

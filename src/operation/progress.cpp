@@ -50,6 +50,25 @@ void Engine::call_helper(bool eager) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// A put is source done when it is on its way: its program may compute, or sleep on a counter, while the connection breaks under it. So the helper
+// looks now and then as long as anything is unacknowledged, and sleeps for good when nothing was sent for a while.
+void Engine::keep_watch(Lock& lock) {
+  constexpr auto look_every = std::chrono::milliseconds(100);
+  constexpr int quiet_looks = 20;
+  auto called = [&] { return helper_stop_ || helper_awake_; };
+  helper_watches_ = true;
+  for (int quiet = 0; quiet < quiet_looks;) {
+    const uint64_t sent = requests_sent_;
+    if (helper_call_.wait_for(lock, look_every, called) || is_ending()) break;
+    const bool waiting = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* link) { return link->failure.ok() && unacknowledged(*link); });
+    if (waiting) poke(lock);
+    quiet = waiting || sent != requests_sent_ ? 0 : quiet + 1;
+    if (help_is_needed()) helper_awake_ = true;
+  }
+  helper_watches_ = false;
+  if (!is_ending()) helper_call_.wait(lock, called);
+}
+
 void Engine::help() {
   // How long held-back requests may wait for company, and how long the program must have left the role alone before the helper takes it.
   constexpr auto hold = std::chrono::microseconds(500);
@@ -66,7 +85,7 @@ void Engine::help() {
     }
     if (!help_is_needed() && ++idle > idle_rounds) {
       helper_awake_ = false;
-      helper_call_.wait(lock, [&] { return helper_stop_ || helper_awake_; });
+      keep_watch(lock);
       idle = 0;
       seen_rounds = user_rounds_;
       continue;

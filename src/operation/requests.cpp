@@ -95,6 +95,8 @@ bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t cre
     case Payload::packed: log.commit(*number, payload.size(), length, awaits_reply); break;
     case Payload::referenced: log.commit_reference(*number, payload, length, awaits_reply); break;
   }
+  ++requests_sent_;
+  if (!awaits_reply) watch_over();
   if (policy_) policy_->used(link.index);
   if (fabric_->capabilities().rma) link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
   if (more) cork(link);
