@@ -52,7 +52,7 @@ def libraries(build: Path, comex: Path | None) -> list[Library]:
     found = []
     ours = build / "lib" / "armci-openmpi"
     if (ours / "libarmci.so").exists():
-        if program := compiled("skerry", build, [f"-I{ROOT}/compat/armci/include", f"-L{ours}", f"-Wl,-rpath,{ours}", "-larmci"]):
+        if program := compiled("skerry", build, [f"-I{ours}/include", f"-L{ours}", f"-Wl,-rpath,{ours}", "-larmci"]):
             found.append(Library("skerry", program, {"mpi_yield_when_idle": "1"}))
     else:
         print(f"bench/armci: no {ours}/libarmci.so: build first (make build)", file=sys.stderr)
