@@ -63,7 +63,7 @@ PLACES = (Place(1, 2), Place(2, 2), Place(2, 2, "100mbit"), Place(1, 4), Place(1
 
 def command(program: Program, place: Place, deck: Path) -> list[str]:
     each = place.each + program.extra
-    line = ["mpirun.openmpi", "--bind-to", "none", "--oversubscribe", "-n", str(each * place.hosts), "--mca", "mpi_yield_when_idle", "1"]
+    line = ["mpirun.openmpi", "--leave-session-attached", "--bind-to", "none", "--oversubscribe", "-n", str(each * place.hosts), "--mca", "mpi_yield_when_idle", "1"]
     if place.hosts > 1:
         line += ["--host", ",".join(f"sk{k + 1}:{each}" for k in range(place.hosts))]
         for key, value in (("plm", "rsh"), ("plm_rsh_agent", os.environ["TESTBED_AGENT"]), ("plm_rsh_no_tree_spawn", "1"), ("oob_tcp_if_include", NET),
