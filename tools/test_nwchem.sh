@@ -27,8 +27,8 @@ nwchem_why_not || skip_all "$REASON"
 ARMCI=$BUILD/lib/armci-openmpi
 [ -e "$ARMCI/libarmci.so" ] || skip_all "no $ARMCI/libarmci.so: build first, with OpenMPI's development package installed"
 nwchem_build || die "could not build NWChem: the end of $CACHE/build.log says why"
-nwchem_link armci-mpi /usr/lib/"$(gcc -print-multiarch)"/libarmci-openmpi.a || die "could not link with ARMCI-MPI: see $CACHE/link-armci-mpi.log"
-nwchem_link skerry "$ARMCI/libarmci.so" || die "could not link with $ARMCI/libarmci.so: see $CACHE/link-skerry.log"
+nwchem_link armci-mpi /usr || die "could not link with ARMCI-MPI: see $CACHE/link-armci-mpi.log"
+nwchem_link skerry "$ARMCI" || die "could not link with $ARMCI: see $CACHE/link-skerry.log"
 [ -z "$BUILD_ONLY" ] || exit 0
 
 # The energies of NWChem's own reference outputs; the tolerance is what differing orders of summation may change.

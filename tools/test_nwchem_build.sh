@@ -1,7 +1,7 @@
 # test_nwchem_build.sh: sourced. Gets and builds Debian's NWChem once in $CACHE, and links the same objects with one ARMCI or another.
 #   nwchem_why_not     true if it can be built here; otherwise REASON says why not
 #   nwchem_build       source and objects; nothing to do the second time
-#   nwchem_link NAME LIBARMCI   makes $CACHE/nwchem.NAME from the objects and LIBARMCI (.a or .so); some seconds
+#   nwchem_link NAME PREFIX   makes $CACHE/nwchem.NAME from the objects and the libarmci-openmpi in PREFIX/lib (/usr: Debian's); some seconds
 # Uses CACHE (directory), JOBS (number).
 NWCHEM_PACKAGES=(gfortran csh make dpkg-dev pkg-config openmpi-bin libopenmpi-dev libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev libopenblas-dev)
 
@@ -29,16 +29,17 @@ nwchem_source() {
     dpkg-source --no-check -x nwchem_*.dsc nwchem)
 }
 
-nwchem_environment() {  # what NWChem's makefiles are told; its documentation explains each
+nwchem_environment() {  # nwchem_environment [PREFIX]: what NWChem's makefiles are told; its documentation explains each
   export NWCHEM_TOP=$CACHE/source/nwchem NWCHEM_TARGET=LINUX64 NWCHEM_MODULES="nwdft gradients" NWCHEM_LONG_PATHS=y LARGE_FILES=TRUE
   export USE_MPI=y USE_MPIF=y USE_MPIF4=y USE_64TO32=y BLAS_SIZE=4 BLASOPT="-lblas -llapack" BLAS_LIB=-lblas LAPACK_LIB=-llapack
   export USE_SCALAPACK=y SCALAPACK_SIZE=4 SCALAPACK=-lscalapack-openmpi FC=gfortran
   MPI_INCLUDE=$(pkg-config --variable=includedir ompi-fort) LIBMPI=$(pkg-config --libs ompi-fort) MPI_LIB=$(pkg-config --variable=libdir ompi-fort)
   export MPI_INCLUDE LIBMPI MPI_LIB
-  # Debian's libga is complete but for its ARMCI; this ga-config leaves ARMCI out, so that NWChem's EXTERNAL_ARMCI_PATH decides.
-  export ARMCI_NETWORK=ARMCI EXTERNAL_GA_PATH=$CACHE/ga EXTERNAL_ARMCI_PATH=$CACHE/armci
-  mkdir -p "$EXTERNAL_GA_PATH/bin" "$EXTERNAL_ARMCI_PATH/lib"
-  printf '#!/bin/sh\n/usr/lib/%s/ga/openmpi/bin/ga-config "$@" | sed "s/-larmci-openmpi//g"\n' "$(gcc -print-multiarch)" > "$EXTERNAL_GA_PATH/bin/ga-config"
+  # Debian's libga is complete but for its ARMCI, which ga-config names -larmci-openmpi: NWChem looks for it first where ga-config's --ldflags say.
+  export ARMCI_NETWORK=ARMCI EXTERNAL_GA_PATH=$CACHE/ga EXTERNAL_ARMCI_PATH=${1:-/usr}
+  mkdir -p "$EXTERNAL_GA_PATH/bin"
+  printf '#!/bin/sh\n[ "$1" = --ldflags ] && exec echo -L"$EXTERNAL_ARMCI_PATH"/lib\nexec /usr/lib/%s/ga/openmpi/bin/ga-config "$@"\n' \
+    "$(gcc -print-multiarch)" > "$EXTERNAL_GA_PATH/bin/ga-config"
   chmod +x "$EXTERNAL_GA_PATH/bin/ga-config"
 }
 
@@ -63,22 +64,16 @@ nwchem_build() {
 }
 
 nwchem_link() {
-  local to=$CACHE/nwchem.$1 from; from=$(realpath "$2")
-  local stamp; stamp="$from $(stat -c %Y "$from")"
+  local to=$CACHE/nwchem.$1 prefix=$2
   # A shared library is found again by its path: rebuilding it needs no new link.
-  [ "${from##*.}" = so ] && stamp=$from
-  [ -x "$to" ] && [ "$(cat "$to.from" 2> /dev/null)" = "$stamp" ] && return 0
+  [ -x "$to" ] && [ "$(cat "$to.from" 2> /dev/null)" = "$prefix" ] && return 0
   (
     set -e
-    nwchem_environment
-    rm -f "$EXTERNAL_ARMCI_PATH"/lib/libarmci.*
-    case $2 in
-    *.so*) ln -s "$(realpath -s "$2")" "$EXTERNAL_ARMCI_PATH/lib/libarmci.so"; export LIBMPI="$LIBMPI -Wl,-rpath,$(dirname "$(realpath -s "$2")")" ;;
-    *) ln -s "$from" "$EXTERNAL_ARMCI_PATH/lib/libarmci.a" ;;
-    esac
+    nwchem_environment "$prefix"
+    [ "$prefix" = /usr ] || export LIBMPI="$LIBMPI -Wl,-rpath,$prefix/lib"
     cd "$NWCHEM_TOP/src"
     make link
     mv "$NWCHEM_TOP/bin/$NWCHEM_TARGET/nwchem" "$to"
-    echo "$stamp" > "$to.from"
+    echo "$prefix" > "$to.from"
   ) > "$CACHE/link-$1.log" 2>&1
 }

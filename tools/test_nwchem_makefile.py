@@ -15,7 +15,7 @@ GIVEN = {"$(_FC)": "gfortran", "$(FC)": "gfortran", "$(CC)": "gcc", "$(_CC)": "g
 
 def answered(line: str) -> str:
     found = re.match(r"^(\s*\w+\s*(?::=|=|\+=) *(?:-[LI])?)\$\(shell (.*)\)\s*$", line)
-    if found and any(word in found[2] for word in ASKED):
+    if found and any(word in found[2] for word in ASKED) and not re.search("--(ldflags|libs) ", found[2]):  # those change from link to link
         question = found[2]
         for name, value in GIVEN.items():
             question = question.replace(name, value)
