@@ -79,6 +79,13 @@ void at_exit(int status, void*) {
   _exit(status == 0 ? 1 : status);
 }
 
+// MPI moves a message only while its sender, too, is in a call of MPI; and a send may be over for the program long before. Programs that mix ARMCI with
+// message passing (ScaLAPACK under Global Arrays) would wait for ever for one whose sender has gone on to a barrier of ARMCI.
+void progress_mpi(void* messages) {
+  int there = 0;
+  if (mpi_is_up()) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *static_cast<MPI_Comm*>(messages), &there, MPI_STATUS_IGNORE);
+}
+
 int start(const char* call, int required, MPI_Comm comm) {
   Runtime& rt = runtime();
   if (rt.job != nullptr) {
@@ -112,6 +119,7 @@ int start(const char* call, int required, MPI_Comm comm) {
     return complain(call, why);
   }
   rt.starts = 1;
+  settle(call, skerry_while_waiting(rt.job, progress_mpi, &rt.messages));
   start_groups();
   settle(call, start_notifications());
   static const int registered = on_exit(at_exit, nullptr);

@@ -104,6 +104,12 @@ int skerry_finalize(skerry_job* job) {
   return done(status);
 }
 
+int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* context) {
+  if (job == nullptr) return null_argument("job");
+  of(job)->while_waiting(work, context);
+  return SKERRY_OK;
+}
+
 void skerry_abort(skerry_job* job, int exit_status, const char* reason) {
   if (!of(job)->is_alive()) _exit(exit_status);  // a forked child: the job is its parent's
   of(job)->abort(exit_status, reason == nullptr ? "" : reason);

@@ -4,6 +4,7 @@
 // world group. Stop is the reverse, with a barrier between "nobody sends any more" and "the server goes".
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -85,6 +86,22 @@ class Job {
   // Marks the job as ending with this reason and tells the launcher. Does not return.
   [[noreturn]] void abort(int exit_status, std::string_view reason);
 
+  // What a thread that waits for other ranks' calls does meanwhile; null: it only sleeps.
+  void while_waiting(void (*work)(void*), void* context) { work_ = work, work_context_ = context; }
+  // Waits by wait(deadline), which sleeps; wakes up for the work in between.
+  template <class Wait>
+  WaitResult wait_working(int64_t deadline_ns, Wait&& wait) const {
+    if (work_ == nullptr) return wait(deadline_ns);
+    // Often at first, when whoever needs the work is likely to be near; a rank that waits long costs a fraction of a per cent of a core.
+    for (int64_t pause_ns = 100'000;; pause_ns = std::min<int64_t>(pause_ns + pause_ns / 8, 1'000'000)) {
+      const int64_t until_ns = deadline_after(pause_ns);
+      const bool last = deadline_ns != no_deadline && deadline_ns <= until_ns;
+      const WaitResult result = wait(last ? deadline_ns : until_ns);
+      if (result != WaitResult::timeout || last) return result;
+      work_(work_context_);
+    }
+  }
+
   // This rank's counter for ids of segments and groups that it is the lowest member of.
   uint32_t next_generation() { return ++generation_; }
 
@@ -129,6 +146,8 @@ class Job {
   std::unique_ptr<operation::Engine> engine_;
   Group* world_ = nullptr;
   LocalCounters local_counters_;
+  void (*work_)(void*) = nullptr;  // set by the program while no thread waits; null: none
+  void* work_context_ = nullptr;
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   std::thread leader_watch_;                      // sleeps until the leader's process ends
   int stop_watch_fd_ = -1;                        // eventfd that ends leader_watch_

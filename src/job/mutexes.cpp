@@ -95,7 +95,10 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
       case lock::LockAnswer::recursive: status = error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ", rank, " again, which it holds"); break;
       case lock::LockAnswer::queued: {
         const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
-        if (wait_until(&mine.word, [&](uint32_t word) { return word == done; }, no_deadline, control.abort_flag(), Sharing::node) == WaitResult::aborted)
+        const auto asleep = [&](int64_t until_ns) {
+          return wait_until(&mine.word, [&](uint32_t word) { return word == done; }, until_ns, control.abort_flag(), Sharing::node);
+        };
+        if (job_->wait_working(no_deadline, asleep) == WaitResult::aborted)
           status = job_->check_abort();
         break;
       }

@@ -380,7 +380,8 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   if (!ready()) {
     SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
     memory::Member& me = job_->control().member(job_->member_index());
-    switch (memory::wait_bell(me, job_->control().abort_flag(), deadline_after(timeout_ns), ready)) {
+    const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready); };
+    switch (job_->wait_working(deadline_after(timeout_ns), asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout: return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ", at_least, ", after ", timeout_ns, " ns");
       case WaitResult::aborted: return job_->check_abort();
