@@ -40,10 +40,11 @@ void create(const char* call, int count, const int* ranks, ARMCI_Group* out, Gro
   if (count < 0 || (ranks == nullptr && count > 0)) die(call, text("a group of ", count, " members needs their list"));
   bool is_member = false;
   std::vector<int> world(static_cast<size_t>(count));
+  std::vector<bool> seen(static_cast<size_t>(parent.size));
   for (int i = 0; i < count; ++i) {
     if (ranks[i] < 0 || ranks[i] >= parent.size) die(call, text("member ", i, " is rank ", ranks[i], ": the parent group has ranks 0 to ", parent.size - 1));
-    for (int k = 0; k < i; ++k)
-      if (ranks[k] == ranks[i]) die(call, text("rank ", ranks[i], " is in the list twice"));
+    if (seen[static_cast<size_t>(ranks[i])]) die(call, text("rank ", ranks[i], " is in the list twice"));
+    seen[static_cast<size_t>(ranks[i])] = true;
     world[static_cast<size_t>(i)] = skerry_group_rank(parent.group, ranks[i]);
     is_member = is_member || ranks[i] == parent.rank;
   }
@@ -89,6 +90,9 @@ void start_groups() {
   skerry_group* group = nullptr;
   settle("Init", skerry_group_split(rt.world.group, node, rt.rank, &group));
   fill(rt.node, group);
+  const int first = skerry_node_rank(rt.job, node, 0);
+  rt.near_from = first;
+  while (rt.near_count < rt.node.size && skerry_node_rank(rt.job, node, rt.near_count) == first + rt.near_count) ++rt.near_count;
   settle("Init", skerry_group_split(rt.world.group, skerry_node_rank(rt.job, node, 0) == rt.rank ? 0 : -1, rt.rank, &group));
   fill(rt.masters, group);
 }
@@ -102,6 +106,7 @@ void end_groups() {
   if (up) MPI_Comm_free(&rt.world.comm);
   rt.world = rt.node = rt.masters = Group{};
   rt.default_group = nullptr;
+  rt.near_count = 0;
 }
 
 PROFILED(void, Group_create, (int count, int* ranks, ARMCI_Group* group)) {
@@ -122,6 +127,7 @@ PROFILED(void, Group_free, (ARMCI_Group* group)) {
   if (&gone == &rt.world) die("Group_free", "the world cannot be freed");
   settle("Group_free", skerry_group_free(gone.group));
   if (mpi_is_up()) MPI_Comm_free(&gone.comm);
+  forget_group(&gone);
   *group = nobody();
   if (rt.default_group == &gone) rt.default_group = &rt.world;
   const Guard guard;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 
 namespace skerry::armci {
 namespace {
@@ -14,25 +15,21 @@ struct Allocation {
 };
 
 std::deque<Allocation> allocations;     // newest first; guarded by Guard
-std::atomic<uint64_t> epoch{1};         // grows when an allocation goes
 
 bool slice_of(const Allocation& allocation, int proc, bool as_owner, Slice* slice) {
   const uint64_t bytes = skerry_segment_bytes(allocation.segment, proc);
   if (bytes == 0) return false;
-  uintptr_t low = as_owner ? skerry_segment_address(allocation.segment, proc) : reinterpret_cast<uintptr_t>(skerry_segment_pointer(allocation.segment, proc));
+  char* const shared = static_cast<char*>(skerry_segment_pointer(allocation.segment, proc));
+  const uintptr_t low = as_owner ? skerry_segment_address(allocation.segment, proc) : reinterpret_cast<uintptr_t>(shared);
   if (low == 0) return false;
-  *slice = {low, low + bytes, proc, allocation.segment};
+  *slice = {low, low + bytes, proc, allocation.segment, shared};
   return true;
 }
 
 }  // namespace
 
-uint64_t allocation_epoch() { return epoch.load(std::memory_order_relaxed); }
-
-Found& found() {
-  static thread_local Found mine;
-  return mine;
-}
+std::atomic<uint64_t> epoch{1};
+thread_local constinit Found found_here;
 
 Place search(int proc, uintptr_t address) {
   Found& mine = found();
@@ -118,6 +115,13 @@ int release(const char* call, void* pointer, Group& group) {
 }
 
 }  // namespace
+
+// What was allocated over it stays, and cannot be freed any more.
+void forget_group(const Group* group) {
+  const Guard guard;
+  for (Allocation& allocation : allocations)
+    if (allocation.group == group) allocation.group = nullptr;
+}
 
 // The segments themselves go with the job.
 void end_memory() {

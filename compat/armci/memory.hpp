@@ -1,8 +1,8 @@
 // Allocations, and whose memory an address is.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <deque>
 
 #include "runtime.hpp"
 
@@ -20,6 +20,7 @@ struct Slice {
   uintptr_t high = 0;  // one past the end
   int proc = -1;
   skerry_segment* segment = nullptr;
+  char* shared = nullptr;  // the slice as this process maps it; null: on another node
 };
 
 // What this thread found last, by process; most recent first. Dropped when an allocation has gone.
@@ -30,9 +31,11 @@ struct Found {
   uint64_t epoch = 0;  // of the allocations that they come from; 0: none
 };
 
-uint64_t allocation_epoch();
+extern std::atomic<uint64_t> epoch;  // grows when an allocation goes
+inline uint64_t allocation_epoch() { return epoch.load(std::memory_order_relaxed); }
 Place search(int proc, uintptr_t address);
-Found& found();
+extern thread_local constinit Found found_here;
+inline Found& found() { return found_here; }
 
 // The allocation that holds `address` as the caller knows it for `proc`: what ARMCI_Malloc returned for it, or, for a process of this node, what it
 // returned there.
@@ -43,6 +46,19 @@ inline Place find(int proc, const void* pointer) {
   if (mine.epoch == allocation_epoch() && first.proc == proc && address >= first.low && address < first.high) [[likely]]
     return {first.segment, address - first.low};
   return search(proc, address);
+}
+
+// Where a word at `pointer` can be loaded and stored, if it lies on this node in the allocation found last for `proc`; else null, and the long way is to
+// be taken. A hit means that ARMCI is started: there are no allocations otherwise.
+template <class Word>
+Word* word_at(int proc, const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  Found& mine = found();
+  const Slice& first = mine.slices[static_cast<unsigned>(proc) % Found::sets][0];
+  if (first.proc != proc || address < first.low || address >= first.high || mine.epoch != allocation_epoch()) return nullptr;
+  const uintptr_t offset = address - first.low;
+  if (first.shared == nullptr || offset % sizeof(Word) != 0 || first.high - address < sizeof(Word)) return nullptr;
+  return reinterpret_cast<Word*>(first.shared + offset);
 }
 
 }  // namespace skerry::armci

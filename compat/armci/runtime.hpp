@@ -40,6 +40,8 @@ struct Runtime {
   Group node;                     // processes of this node
   Group masters;                  // the first process of every node; group null elsewhere
   Group* default_group = nullptr;
+  int near_from = 0;              // processes [near_from, near_from + near_count) are on this node; there may be others
+  int near_count = 0;             // 0: not started
   std::vector<std::unique_ptr<Group>> groups;  // made by the program and not yet freed
   std::mutex mutex;               // guards what several threads change, if multiple
 };
@@ -110,5 +112,6 @@ void start_groups();
 void end_groups();
 int start_notifications();
 void end_memory();
+void forget_group(const Group* group);
 
 }  // namespace skerry::armci
