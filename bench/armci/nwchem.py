@@ -58,7 +58,7 @@ class Program:
 
 
 # The most telling first, so that a run that is cut short has them.
-PLACES = (Place(1, 2), Place(2, 2), Place(2, 2, "100mbit"), Place(1, 4), Place(1, 1), Place(4, 1, "100mbit"), Place(4, 1), Place(1, 8))
+PLACES = (Place(1, 2), Place(2, 2), Place(2, 2, "100mbit"), Place(1, 4), Place(4, 1, "100mbit"), Place(4, 1), Place(1, 8), Place(1, 1))
 
 
 def command(program: Program, place: Place, deck: Path) -> list[str]:
@@ -128,6 +128,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--other", action="append", default=[], metavar="NAME=PROGRAM:EXTRA", help="a further program and its extra processes a node")
     parser.add_argument("--limit", type=float, default=240, metavar="SECONDS", help="for one calculation (default %(default)s)")
     parser.add_argument("--priority", action="store_true", help="weigh more than the machine's other work (root)")
+    parser.add_argument("--add", action="store_true", help="add to the results that are there instead of starting anew")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "nwchem.json", help="default: %(default)s")
     options = parser.parse_args(arguments)
     cache = options.cache.resolve()
@@ -159,6 +160,8 @@ def main(arguments: list[str]) -> int:
     os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1",
                    "NWCHEM_BASIS_LIBRARY": f"{cache}/source/nwchem/src/basis/libraries/"}
     results: dict[str, dict[str, list[dict]]] = {}
+    if options.add and options.out.exists():
+        results = json.loads(options.out.read_text())["results"]
     failed = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     (cache / "run").mkdir(exist_ok=True)

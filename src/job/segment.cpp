@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/memory_limits.hpp"
 #include "job/group.hpp"
@@ -380,7 +381,8 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   if (!ready()) {
     SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
     memory::Member& me = job_->control().member(job_->member_index());
-    const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready); };
+    bool goes_on = false;
+    const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready, std::exchange(goes_on, true)); };
     switch (job_->wait_working(deadline_after(timeout_ns), asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout: return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ", at_least, ", after ", timeout_ns, " ns");
