@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/agent.hpp"
+#include "launcher/helper_program.hpp"
 #include "launcher/info.hpp"
 #include "launcher/job.hpp"
 
@@ -13,6 +14,8 @@ constexpr const char* help =
     "usage: skerry COMMAND ...\n\n"
     "  run -n P program ...  start P processes of one job (skerry run --help)\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
+    "  sim ...               simulates caps on connections for jobs of any size (skerry sim --help)\n"
+    "  calibrate             measures the costs that sim computes with\n"
     "  --version             the version of this program\n"
     "  --help                this\n";
 
@@ -26,6 +29,8 @@ int main(int count, char** arguments) {
   if (command == "run") return run_main(rest);
   if (command == "agent") return agent_main();
   if (command == "info") return info_main(rest);
+  if (command == "sim") return sim_main(rest);
+  if (command == "calibrate") return calibrate_main(rest);
   if (command == "--version" || command == "version") {
     std::printf("skerry %s\n", SKERRY_PROGRAM_VERSION);
     return 0;
@@ -35,7 +40,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    const std::vector<std::string> known = {"run", "info", "--version", "--help"};
+    const std::vector<std::string> known = {"run", "info", "sim", "calibrate", "--version", "--help"};
     const std::string near = nearest(command, known);
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
                  near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : "" : (", did you mean " + near + "?").c_str());

@@ -41,6 +41,7 @@ ROOMS = {
     "bench/hpcaas": ([PUBLIC, "array"], False),
     "examples": ([PUBLIC, "array"], False),
     "sim": (["src/core/pure", "src/wire", "src/placement", "src/session", "src/connection/core", "src/lock"], False),
+    "sim/calibrate": ([PUBLIC], False),
     "launcher": (["src/core", "src/core/pure", "src/job/bootstrap"], False),
 }
 

@@ -27,7 +27,77 @@ class LruM final : public VictimPolicy {
   Worth worth(const Entry& entry) const override { return {entry.teardowns, entry.last_used}; }
 };
 
-constexpr std::string_view all_names[] = {"lru", "lru_m"};
+// The one whose next use is expected to be farthest away, judged by its last interval: one that is younger than its interval comes back when that
+// is over; one that is older has broken its rhythm and is taken to stay away for as long again. Finds what comes round in a circle wider than
+// the cap (neighbours, blocks in order), where least recently used is always the wrong answer, and a counter that is asked regularly.
+class Reuse final : public VictimPolicy {
+ public:
+  explicit Reuse(uint32_t capacity) : VictimPolicy(capacity) {}
+
+ private:
+  Worth worth(const Entry& entry) const override { return expected(entry, now()); }
+
+ public:
+  static Worth expected(const Entry& entry, uint64_t now) {
+    constexpr uint64_t unknown = uint64_t{1} << 40;  // used once: farther away than anything known, the one used longest ago first
+    const uint64_t age = now - entry.last_used;
+    if (entry.used_before == 0) return {~(unknown + age), entry.last_used};
+    const uint64_t interval = entry.last_used - entry.used_before;
+    return {~(age < interval ? interval - age : age), entry.last_used};
+  }
+};
+
+// No policy is best for every program, and a program changes. This one runs the others beside it on the same uses, as bookkeeping without
+// connections, counts how often each would have had to open one lately, and chooses as the best of them would among what is really open.
+class Adaptive final : public VictimPolicy {
+ public:
+  explicit Adaptive(uint32_t capacity) : VictimPolicy(capacity) {
+    shadow_[0] = std::make_unique<Lru>(capacity);
+    shadow_[1] = std::make_unique<LruM>(capacity);
+    shadow_[2] = std::make_unique<Reuse>(capacity);
+  }
+  uint64_t bytes() const override {
+    uint64_t sum = VictimPolicy::bytes() + sizeof(Adaptive) - sizeof(VictimPolicy);
+    for (const auto& shadow : shadow_) sum += shadow->bytes();
+    return sum;
+  }
+
+ private:
+  static constexpr int shadows = 3;
+  static constexpr uint64_t fade = 512;  // uses after which an old miss counts about a third
+
+  Worth worth(const Entry& entry) const override {
+    switch (best_) {
+      case 0: return {entry.last_used, 0};
+      case 1: return {entry.teardowns, entry.last_used};
+      default: return Reuse::expected(entry, now());
+    }
+  }
+  void at_cap() override {
+    cap_ = size();
+    best_ = 0;
+    for (int i = 1; i < shadows; ++i)
+      if (misses_[i] < misses_[best_]) best_ = i;
+  }
+  void noticed(Partner server) override {
+    for (int i = 0; i < shadows; ++i) {
+      misses_[i] -= misses_[i] / fade;
+      VictimPolicy& shadow = *shadow_[i];
+      if (!shadow.is_open(server)) {
+        misses_[i] += fade;
+        while (shadow.size() >= cap_) shadow.closed(*shadow.choose([](Partner) { return false; }), true);
+      }
+      shadow.opened(server);
+    }
+  }
+
+  std::unique_ptr<VictimPolicy> shadow_[shadows];
+  uint64_t misses_[shadows] = {};
+  uint32_t cap_ = capacity();  // open connections when one last had to go; before that nothing has to be learned
+  int best_ = 0;
+};
+
+constexpr std::string_view all_names[] = {"lru", "lru_m", "reuse", "adaptive"};
 
 }  // namespace
 
@@ -36,6 +106,8 @@ std::span<const std::string_view> VictimPolicy::names() { return all_names; }
 std::unique_ptr<VictimPolicy> VictimPolicy::make(std::string_view name, uint32_t capacity) {
   if (name == "lru") return std::make_unique<Lru>(capacity);
   if (name == "lru_m") return std::make_unique<LruM>(capacity);
+  if (name == "reuse") return std::make_unique<Reuse>(capacity);
+  if (name == "adaptive") return std::make_unique<Adaptive>(capacity);
   return nullptr;
 }
 
@@ -94,6 +166,7 @@ void VictimPolicy::opened(Partner server) {
     }
   insert(size_);
   newest_ = size_++;
+  noticed(server);
 }
 
 void VictimPolicy::use_other(Partner server) {
@@ -103,6 +176,7 @@ void VictimPolicy::use_other(Partner server) {
   entry.used_before = entry.last_used;
   entry.last_used = ++now_;
   newest_ = index;
+  noticed(server);
 }
 
 void VictimPolicy::closed(Partner server, bool evicted) {

@@ -50,7 +50,8 @@ class VictimPolicy {
   // The open connection that is worth least among those that are not pinned; none if all are. O(open connections), a few ns each: small
   // beside any teardown. pinned(server) -> bool.
   template <class Pinned>
-  std::optional<Partner> choose(Pinned&& pinned) const {
+  std::optional<Partner> choose(Pinned&& pinned) {
+    at_cap();
     std::optional<Partner> victim;
     Worth least{};
     for (uint32_t i = 0; i < size_; ++i) {
@@ -69,7 +70,7 @@ class VictimPolicy {
   uint32_t teardowns(Partner server) const;  // as far as remembered
   uint64_t now() const { return now_; }
   // Bytes of this object and its tables: proportional to the capacity, whatever the number of servers.
-  uint64_t bytes() const;
+  virtual uint64_t bytes() const;
 
  protected:
   struct Worth {
@@ -80,6 +81,10 @@ class VictimPolicy {
   explicit VictimPolicy(uint32_t capacity);
   // Distinct for distinct entries (last_used is), so that the choice does not depend on the order of the table.
   virtual Worth worth(const Entry& entry) const = 0;
+  // A use of `server` that is not a repetition, or an opening, was entered. For policies that learn; a few ns at most on average.
+  virtual void noticed(Partner) {}
+  // Somebody must go: as many are open as may be.
+  virtual void at_cap() {}
 
  private:
   // One server that was open and is not. Sets of `ways` by the server's low bits: while there are at most as many servers as places nobody is

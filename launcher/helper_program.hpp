@@ -1,0 +1,16 @@
+// Commands that are programs of their own, so that `skerry` stays small: they lie in libexec/skerry beside its bin.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace skerry::launcher {
+
+// Where `name` lies: ../libexec/skerry/NAME from this program. Empty: it is not installed.
+std::string helper_program(const std::string& name);
+// `skerry sim ...`: becomes skerry-sim. Returns only if that fails, with the exit status.
+int sim_main(const std::vector<std::string>& words);
+// `skerry calibrate ...`: starts a small job of virtual nodes that measures.
+int calibrate_main(const std::vector<std::string>& words);
+
+}  // namespace skerry::launcher

@@ -1,0 +1,14 @@
+// The commands of skerry-sim. Each returns the program's exit status.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace skerry::sim {
+
+int run_main(const std::vector<std::string>& words);
+int paper_main(const std::vector<std::string>& words);
+int storm_main(const std::vector<std::string>& words);
+const char* help();
+
+}  // namespace skerry::sim
