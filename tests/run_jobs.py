@@ -53,6 +53,13 @@ def cases(options):
                environment={"SKERRY_SLOTS": "16"})
     yield Case("random stream without the helper thread", ["-n", "3", "--nodes", "2", ops, "stream,transfer", "--seed", str(seed + 1)],
                environment={"SKERRY_PROGRESS_THREAD": "0"})
+    for cap, victim, drop in [(1, "lru", 0), (2, "lru_m", 0), (0, "lru", 5000), (1, "lru", 3000)]:
+        breaks = f", {drop} breaks per million messages" if drop else ""
+        yield Case(f"operations, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}", ["-n", "4", "--nodes", "4", ops, every],
+                   environment={"SKERRY_MAX_CONN": str(cap), "SKERRY_VICTIM": victim, "SKERRY_FAULTS": f"drop={drop},seed={seed}"})
+        yield Case(f"random stream, seed {seed}, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}",
+                   ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
+                   environment={"SKERRY_MAX_CONN": str(cap), "SKERRY_VICTIM": victim, "SKERRY_FAULTS": f"drop={drop},seed={seed}"})
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)
     if not options.quick:
