@@ -254,7 +254,7 @@ void Engine::release(uint32_t index) {
   --p.op->waiting_replies;
   --p.link->waiting_replies;
   Link* link = p.link;
-  if (p.from.end != p.from.begin) --link->long_gets;
+  if (p.from.end != p.from.begin) --link->gets_waiting;
   if (was_lock) --link->lock_waits;
   p = Pending{};
   memory::free_slot(slot(index));

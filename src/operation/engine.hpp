@@ -206,7 +206,7 @@ class Engine final : private fabric::Sink {
     uint32_t lock_waits = 0;              // of these, requests for mutexes
     uint32_t rma_outstanding = 0;         // puts and gets of the fabric's own that are not done
     uint32_t rma_gets_outstanding = 0;    // of these the gets: whatever is sent before they are done might change what they read
-    uint32_t long_gets = 0;               // of waiting_replies: gets that the server answers straight from memory, see Pending::from
+    uint32_t gets_waiting = 0;               // of waiting_replies: gets, see Pending::from
     uint32_t waiters = 0;                 // threads in wait_open
     uint32_t retries = 0;                 // attempts since something last got through
     bool blocked = false;                 // send said would_block; on_writable clears it
@@ -260,7 +260,7 @@ class Engine final : private fabric::Sink {
     std::byte* base = nullptr;
     std::shared_ptr<const std::vector<Piece>> pieces;  // what the cursor walks, if it walks pieces
     uint64_t* result = nullptr;            // read-modify-write: where the old value goes
-    Extent from;                           // long get: what it reads. The server sends it from where it lies, while it applies what follows
+    Extent from;                           // get: what it reads. A long one is sent from where it lies while the server applies what follows, and any is read anew after a break
     std::unique_ptr<std::vector<std::byte>> lock_request;  // lock: encoded, to ask again whether it was granted. Null: no lock
   };
 
@@ -320,7 +320,7 @@ class Engine final : private fabric::Sink {
 
   // requests
   static Extent extent_of(const Target& target, const Side& side);
-  // True if a long get that was issued earlier still reads these bytes: a write to them must not be sent yet, else it might be seen by that get.
+  // True if a get that was issued earlier still reads these bytes: a write to them must not be sent yet, else it might be seen by that get.
   bool is_being_read(const Link& link, const Extent& extent) const;
   wire::Request& begin(wire::Kind kind, const Target& target, Link& link);
   // Encodes request_ and sends it; takes its number. Answers false if it would block (nothing was sent).

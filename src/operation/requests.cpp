@@ -147,7 +147,7 @@ Engine::Extent Engine::extent_of(const Target& target, const Side& side) {
 }
 
 bool Engine::is_being_read(const Link& link, const Extent& extent) const {
-  if (link.long_gets == 0) [[likely]] return false;
+  if (link.gets_waiting == 0) [[likely]] return false;
   return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.op != nullptr && p.link == &link && p.from.overlaps(extent); });
 }
 
@@ -288,6 +288,7 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
   std::shared_ptr<const std::vector<Piece>> kept;
   if (to.form == Side::Form::pieces) kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
 
+  const Extent read = extent_of(target, from);
   uint64_t done = 0;
   while (done < total) {
     uint64_t part = std::min(total - done, part_limit);
@@ -307,12 +308,10 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
       r.header.reply_tag = memory::slot_generation(slot(index));
       Pending& p = pending_[index];
       p.bytes = part;
+      p.from = from.form == Side::Form::contiguous ? Extent{target, from.offset + done, from.offset + done + part} : read;
+      ++link.gets_waiting;
       if (to.form == Side::Form::contiguous) {
         p.land = to.base + done;
-        if (from.form == Side::Form::contiguous && part > inline_bytes) {
-          p.from = {target, from.offset + done, from.offset + done + part};
-          ++link.long_gets;
-        }
       } else {
         p.base = to.base;
         p.pieces = kept;
@@ -419,8 +418,8 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
   }
   const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
   const bool batches = fabric_->capabilities().max_payload_bytes >= sizeof(Batch::payload);
-  // The first put after a pause goes at once; one that a long get before it may still read goes the long way, too.
-  if (mode != Mode::blocking && notify == nullptr && small && batches && unacknowledged(link) && link.long_gets == 0 && link.failure.ok()) {
+  // The first put after a pause goes at once; one that a get before it may still read goes the long way, too.
+  if (mode != Mode::blocking && notify == nullptr && small && batches && unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok()) {
     if (handle != nullptr) *handle = 0;
     return batch_put(lock, link, target, to.offset, from.base, from.bytes);
   }
@@ -520,15 +519,15 @@ Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
   return request_reply(target, index, wire::Kind::lock, 0, {holder, 0}, nullptr);
 }
 
-// Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after everything issued before it. Long gets are
-// read from memory while they are sent: they must be here, or they might see what the next holder writes.
+// Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after everything issued before it. Gets may be
+// read from memory while they are sent, or anew after a break: they must be here, or they might see what the next holder writes.
 Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(mutex_);
   Link& link = link_to(placement::route(*config_.map, config_.node, placement::server_of(*config_.map, target.rank)));
   for (;;) {
     SKERRY_TRY(wait_sendable(lock, link, 0));
-    if (link.long_gets > 0) {
-      SKERRY_TRY(wait_until(lock, [&] { return link.long_gets == 0; }));
+    if (link.gets_waiting > 0) {
+      SKERRY_TRY(wait_until(lock, [&] { return link.gets_waiting == 0; }));
       continue;
     }
     wire::Request& r = begin(wire::Kind::unlock, target, link);

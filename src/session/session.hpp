@@ -44,10 +44,10 @@ class OriginSession {
     if (applied > issued_) return error(Code::internal, "server acknowledged request ", applied, ", but only ", issued_, " were issued");
     if (applied > applied_) {
       applied_ = applied;
-      // Bytes are returned in bulk: exact once nothing is outstanding, conservative (late) in between.
-      if (applied_ == issued_) applied_bytes_ = issued_bytes_;
-      else if (applied_ >= mark_number_) {
-        applied_bytes_ = mark_bytes_;
+      // Bytes are returned in bulk: exact once nothing is outstanding, conservative (late) in between. The mark moves with both, or what was
+      // returned would be taken back.
+      if (applied_ >= mark_number_) {
+        applied_bytes_ = applied_ == issued_ ? issued_bytes_ : mark_bytes_;
         mark_number_ = issued_;
         mark_bytes_ = issued_bytes_;
       }

@@ -56,6 +56,25 @@ TEST(OriginSession, CreditsComeBackWhateverTheAcknowledgementPattern) {
   EXPECT_TRUE(s.may_issue(1000));
 }
 
+// What was once returned was taken back by the first partial acknowledgement after a complete one: the origin then waited for acknowledgements
+// that nobody owed it.
+TEST(OriginSession, CreditsThatCameBackStay) {
+  OriginSession s(1, Credits{64, 1000});
+  s.issue(10);
+  s.issue(10);
+  EXPECT_TRUE(s.acknowledge(1).ok());  // the mark is at request 2, of 20 bytes
+  EXPECT_TRUE(s.acknowledge(2).ok());
+  for (int i = 0; i < 50; ++i) {  // 5000 bytes, each acknowledged before the next
+    s.issue(100);
+    EXPECT_TRUE(s.acknowledge(s.issued()).ok());
+  }
+  s.issue(10);
+  s.issue(10);
+  EXPECT_TRUE(s.acknowledge(s.issued() - 1).ok());
+  EXPECT_TRUE(s.may_issue(500));
+  EXPECT_TRUE(s.at_ease());
+}
+
 // A server that held back acknowledgements while the origin was out of credits made both wait for ever.
 TEST(OriginSession, IsNotAtEaseBeforeItsCreditsEnd) {
   OriginSession s(1, Credits{8, 1000});
