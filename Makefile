@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= release
 export PYTHONPATH := $(CURDIR)/build/python
 
-.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma test-armci test-nwchem bench bench-quick bench-armci format clean
+.PHONY: help setup build demo demo-hosts test test-hosts test-launchers test-fresh test-rdma test-armci test-nwchem bench bench-quick bench-armci sim format clean
 .DEFAULT_GOAL := help
 
 help:            ## what there is to make
@@ -63,6 +63,10 @@ bench-quick: build ## the same in a minute, rougher
 
 bench-armci: build ## our libarmci beside ARMCI-MPI and, with COMEX=PREFIX, ComEx MPI-PR: out/armci.json (hosts: root)
 	@bench/armci/bench.py $(if $(COMEX),--comex $(COMEX))
+
+sim: build       ## simulate the connection caps of the ACTS paper's jobs: out/sim.json, out/sim.png (half an hour; figures are simulated)
+	@build/bin/skerry sim paper
+	@.venv/bin/python sim/figure.py out/sim.json
 
 format:          ## clang-format over the C and C++ sources
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i

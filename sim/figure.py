@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 
@@ -46,7 +47,7 @@ def main() -> int:
         axes[0][column].set_title(f"{job['name']}: {traffic['ranks']} ranks, {traffic['per_node']} on each node", fontsize=9)
         axes[-1][column].set_xlabel("cap on connections of a rank")
     axes[0][0].legend(fontsize=8)
-    figure.suptitle("Simulated, not measured. Costs: " + data["jobs"][0]["costs"]["source"], fontsize=8)
+    figure.suptitle(textwrap.fill("Simulated, not measured. Costs: " + data["jobs"][0]["costs"]["source"], 60 * len(jobs)), fontsize=8)
     figure.tight_layout()
     out = options.out or options.results.with_suffix(".png")
     figure.savefig(out, dpi=110)
