@@ -31,7 +31,7 @@ bool replay = true;                         /* a stranger may send a recorded he
 /* The origin. */
 mtype state = idle;
 byte generation = 0, endpoint = 0;          /* endpoint 0: none */
-bool wanted = false, has_result = false;
+bool has_result = false;
 byte issued = 0, applied = 0;               /* applied: as far as the server told */
 bool over = false;                          /* everything is done and closed */
 #define unacknowledged (applied < issued || (issued >= 1 && !has_result))
@@ -82,9 +82,7 @@ active proctype Origin() {
   :: atomic { issued < REQUESTS && state == open -> issued++; send(issued); printf("origin: request %d\n", issued) }
 #ifdef SEND_AFTER_BYE
   :: atomic { issued < REQUESTS && state == closing -> issued++; send(issued); printf("origin: request %d\n", issued) }
-#else
-  :: atomic { issued < REQUESTS && state == closing && !wanted -> wanted = true }     /* crossing: waits for the answer */
-#endif
+#endif                                                                                  /* crossing: wanted while it closes: asks again when idle */
   :: atomic { issued < REQUESTS && state == draining -> state = open }                /* crossing: reused before bye */
   :: atomic { state == idle && issued < REQUESTS -> connect() }                       /* wanted */
 
@@ -122,10 +120,7 @@ active proctype Origin() {
             assert(state == closing);
             printf("origin: closes generation %d\n", endpoint);
             disconnect();
-            if
-            :: wanted -> wanted = false; connect()
-            :: else -> state = idle
-            fi
+            state = idle
        fi;
        a = 0 }
 
@@ -140,8 +135,7 @@ active proctype Origin() {
             assert(a == endpoint);                                                    /* nothing old ends what is new */
             endpoint = 0;
             if
-            :: state == closing && wanted -> wanted = false; connect()
-            :: state == closing && !wanted -> state = idle
+            :: state == closing -> state = idle
             :: state == opening -> connect()                                          /* refused or broken: tries again */
             :: state == open || state == draining ->
                  if
@@ -259,6 +253,13 @@ active proctype Server() {
   /* One acknowledgement for all that was applied since the last, at leisure. */
   :: atomic { client != 0 && told < server_applied && nfull(down[client]) -> told = server_applied; down[client]!acknowledge, told }
   :: atomic { client != 0 && closes > 0 && nfull(down[client]) -> closes--; down[client]!please_close, 0; printf("server: asks to close\n") }
+  /* Short of places it drops an idle connection without asking: for the origin a break like any other. */
+  :: atomic { client != 0 && landing == 0 && closes > 0 && empty(up[client]) ->
+       closes--;
+       printf("server: drops generation %d\n", client);
+       origin_hears!client;
+       discard(client);
+       client = 0 }
 
   :: atomic { server_hears?g ->
        if

@@ -33,13 +33,6 @@ struct Sums {
 };
 static_assert(sizeof(Sums) % 8 == 0);
 
-// Fields that appear with the runtime's ability to resume; 0 without it.
-template <class Counters>
-std::array<uint64_t, 3> breaks_of(const Counters& c) {
-  if constexpr (requires { c.connections_resumed; }) return {c.connections_broken, c.connections_resumed, c.requests_replayed};
-  else return {0, 0, 0};
-}
-
 uint64_t open_files() {
   uint64_t count = 0;
   DIR* const directory = opendir("/proc/self/fd");
@@ -305,10 +298,9 @@ class Storm {
     skerry_counters c{};
     c.size = sizeof c;
     OK(skerry_counters_read(job_, &c));
-    const auto [broken, resumed, replayed] = breaks_of(c);
     const std::string name = directory_ + "/rank." + std::to_string(rank_), fresh = name + ".new";
-    std::ofstream(fresh) << "{\"operations\": " << operations_ << ", \"epochs\": " << epochs_ << ", \"broken\": " << broken << ", \"resumed\": " << resumed
-                         << ", \"replayed\": " << replayed << ", \"opened\": " << c.connections_opened << ", \"strangers\": " << c.strangers_refused
+    std::ofstream(fresh) << "{\"operations\": " << operations_ << ", \"epochs\": " << epochs_ << ", \"broken\": " << c.connections_broken << ", \"resumed\": " << c.connections_resumed
+                         << ", \"replayed\": " << c.requests_replayed << ", \"opened\": " << c.connections_opened << ", \"strangers\": " << c.strangers_refused
                          << ", \"strangers_replayed\": " << c.strangers_replayed << ", \"strangers_garbage\": " << c.strangers_garbage
                          << ", \"strangers_crowded_out\": " << c.strangers_crowded_out << ", \"strangers_silent\": " << c.strangers_silent
                          << ", \"files\": " << open_files() << ", \"resident_kib\": " << resident_kib() << "}\n";

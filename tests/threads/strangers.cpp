@@ -59,13 +59,6 @@ class Visitor {
   int fd_ = -1;
 };
 
-// Whether or not answers carry how far the session had come.
-template <class Key>
-auto answer_to(const Key& key, const connection::Peer& peer, const connection::Hello& hello) {
-  if constexpr (requires { connection::make_answer(key, peer, hello, uint64_t{0}); }) return connection::make_answer(key, peer, hello, uint64_t{0});
-  else return connection::make_answer(key, peer, hello);
-}
-
 skerry_counters counters_of(skerry_job* job) {
   skerry_counters c{};
   c.size = sizeof c;
@@ -124,7 +117,7 @@ int main(int argc, char** argv) {
             connection::make_hello(key, peer, ~0u, 1'000'000, 5),
         };
         Hello reflected = connection::make_hello(key, peer, 0, 1'000'000, 5);  // a server's proof in an origin's hello
-        const auto answer = answer_to(key, peer, answered);
+        const auto answer = connection::make_answer(key, peer, answered, 0);
         std::memcpy(reflected.data() + 16, answer.data(), connection::hash_bytes);
         forged.push_back(reflected);
         for (const Hello& hello : forged) {
