@@ -68,6 +68,10 @@ sim: build       ## simulate the connection caps of the ACTS paper's jobs: out/s
 	@build/bin/skerry sim paper
 	@.venv/bin/python sim/figure.py out/sim.json
 
+.PHONY: bench-acts
+bench-acts: build ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
+	@.venv/bin/python bench/acts/acts.py
+
 format:          ## clang-format over the C and C++ sources
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 

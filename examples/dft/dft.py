@@ -79,6 +79,16 @@ def prepare(sk, arguments, mol, functional):
     return system, mean_field if sk.rank() == 0 else None
 
 
+def connection_totals(sk):
+    """What connections did in the whole job: sums over the ranks, and the largest number at one time. Collective."""
+    own = sk.counters()
+    summed = ["connections_opened", "connections_evicted", "connections_broken", "teardown_ns", "teardown_exposed_ns", "teardowns_hidden",
+              "setup_ns", "setup_exposed_ns", "remote_operations"]
+    totals = sk.allreduce(np.array([own[name] for name in summed], dtype=np.int64))
+    most = sk.allreduce(np.array([own["connections_peak"], own["servers_known"], own["connection_bytes"]], dtype=np.int64), "max")
+    return dict(zip(summed, map(int, totals))) | dict(zip(["connections_peak", "servers_known", "connection_bytes"], map(int, most)))
+
+
 def main(words=None, after_density=None):
     arguments = parse(words)
     import skerry as sk
@@ -105,6 +115,7 @@ def main(words=None, after_density=None):
             if root:
                 say(report.summary(results[mode]))
 
+    connections = connection_totals(sk)
     status = 0
     if root:
         found = None
@@ -114,7 +125,7 @@ def main(words=None, after_density=None):
             say("\nreference: unmodified pyscf.dft.RKS in a process of its own")
             path = (arguments.json or Path("out/dft.json")).with_name("reference.json")
             found = reference.in_own_process(arguments, path)
-        document = report.document(arguments, system, atoms, sk, found, results)
+        document = report.document(arguments, system, atoms, sk, found, results) | {"connections": connections}
         say(report.comparison(document))
         if arguments.json:
             report.write(document, arguments.json)

@@ -212,10 +212,11 @@ class Engine final : private fabric::Sink {
     bool blocked = false;                 // send said would_block; on_writable clears it
     bool corked = false;                  // the fabric holds back messages of ours until flush
     bool wanted = false;                  // it is in wanted_
-    bool fresh = false;                   // nothing was acknowledged since it was opened: it is not evicted yet, or two threads would evict each other for ever
+    bool fresh = false;                   // nothing was acknowledged since it was opened: not evicted from under a thread that waits for it, or two would evict each other for ever
     bool dropped = false;                 // the server said that it needs the place
     int64_t trouble_since_ns = 0;         // 0: none. Monotonic time of the first failure since something last got through
     int64_t retry_at_ns = 0;              // not to be opened before
+    int64_t denied_since_ns = 0;          // 0: it does not wait for a place
     int64_t since_ns = 0;                 // while opening, draining or closing: since when
 
     Link(placement::ServerRef s, uint32_t i, uint32_t incarnation) : server(s), index(i), session(incarnation, session::Credits{}) {}
@@ -306,6 +307,7 @@ class Engine final : private fabric::Sink {
   void advance_links();
   bool advance(Link& link, int64_t now_ns);
   bool make_place();
+  bool leave_now();
   void replay(Link& link);
   bool replay_rma(Link& link, uint64_t up_to);
   void trouble(Link& link, std::string_view what, bool at_once);
@@ -428,6 +430,8 @@ class Engine final : private fabric::Sink {
   uint32_t max_connections_ = 0;                                   // 0: no limit
   uint32_t occupied_ = 0;                                          // links opening or open
   uint32_t leaving_ = 0;                                           // links draining or closing
+  bool making_place_ = false;
+  fabric::EndpointId held_bye_ = fabric::no_endpoint;              // a bye that goes out when the newcomer's connect has
   bool leave_waited_ = false;                                      // somebody waits for who is leaving
   std::unique_ptr<connection::VictimPolicy> policy_;               // null: no limit
   std::unordered_map<uint64_t, Rma> rma_;                          // by cookie

@@ -3,13 +3,14 @@
 //
 // Places. Opening and open links count towards the cap; besides, at most one link drains or closes. Whoever wants a link queues it in wanted_;
 // advance_links gives places in that order: a free one, or that of a victim, whose leaving and the newcomer's opening overlap. A fresh link is
-// nobody's victim until something of it was acknowledged (or nobody uses it), so everyone who gets a place gets something done.
+// nobody's victim while a thread waits to send on it, so everyone who gets a place gets something done: what was sent completes while the link drains.
 //
 // Breaks. The server says in its answer to the next opening how far it had come; what it has not applied is sent again from the replay log, what
 // it has applied but whose answer is not here is asked for again (src/session). All upcalls and calls here run with the engine's mutex held.
 #include <sodium.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "memory/slots.hpp"
 #include "operation/engine.hpp"
@@ -150,25 +151,45 @@ bool Engine::advance(Link& link, int64_t now_ns) {
     if (next_retry_ns_ == 0 || link.retry_at_ns < next_retry_ns_) next_retry_ns_ = link.retry_at_ns;
     return false;
   }
-  if (at_limit() && !make_place()) return false;
-  drive(link, connection::Event::want);
-  return !link.failure.ok();
+  const bool has_place = !at_limit() || make_place();
+  if (!has_place) {
+    if (link.denied_since_ns == 0) link.denied_since_ns = now_ns;
+  } else {
+    if (link.denied_since_ns != 0) counters_.teardown_exposed_ns += static_cast<uint64_t>(now_ns - std::exchange(link.denied_since_ns, 0));
+    drive(link, connection::Event::want);
+  }
+  if (held_bye_ != fabric::no_endpoint) (void)fabric_->flush(std::exchange(held_bye_, fabric::no_endpoint));
+  return has_place && !link.failure.ok();
+}
+
+// Who is leaving has said bye and has nothing outstanding: what it still waits for is the server's word that it agrees, and the server remembers the
+// session either way. So when its place is wanted it closes without that. False: it drains still, or another thread is in the fabric.
+bool Engine::leave_now() {
+  if (role_taken_) return false;
+  for (Link* link : all_links_)
+    if (link->machine.state() == connection::State::closing) {
+      disconnect(*link);
+      (void)step(*link, connection::Event::closed);
+    }
+  return leaving_ == 0;
 }
 
 // Evicts whoever is worth least. False: somebody is leaving already, or all are pinned; the next acknowledgement changes that.
 bool Engine::make_place() {
-  if (leaving_ > 0) {
+  const int64_t begin_ns = monotonic_ns();
+  if (leaving_ > 0 && !leave_now()) {
     leave_waited_ = true;
     return false;
   }
-  const int64_t begin_ns = monotonic_ns();
   const auto victim = policy_->choose([&](connection::Partner partner) {
     const Link& link = *all_links_[partner];
-    return link.machine.state() != connection::State::open || link.replay_next != 0 || (link.fresh && (link.waiters > 0 || unacknowledged(link)));
+    return link.machine.state() != connection::State::open || link.replay_next != 0 || (link.fresh && link.waiters > 0);
   });
   if (!victim) return false;
   ++counters_.connections_evicted;
+  making_place_ = true;
   drive(*all_links_[*victim], connection::Event::evict);
+  making_place_ = false;
   counters_.teardown_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
   return !at_limit();
 }
@@ -223,8 +244,10 @@ void Engine::drive(Link& link, connection::Event event) {
       return;
     case Action::send_bye: {
       const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, link.session.incarnation(), link.session.issued()};
-      // A bye is tiny and the link is drained, so the fabric has room; if the endpoint died meanwhile, on_closed follows and ends it.
-      (void)fabric_->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {}, false, 0);
+      // A bye is tiny and the link is drained, so the fabric has room; if the endpoint died meanwhile, on_closed follows and ends it. While making
+      // place it is held back until the newcomer's connect is on its way: who gets the bye may preempt us.
+      (void)fabric_->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {}, making_place_, 0);
+      if (making_place_) held_bye_ = link.endpoint;
       return;
     }
     case Action::broken:
