@@ -172,7 +172,7 @@ struct Options {
   int64_t hello_deadline_ns = 5'000'000'000;   // a stranger that has not said a whole hello by then is closed
   uint32_t max_strangers = 256;          // connections before accept; beyond that the oldest is closed
   // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond that the listener rests, and newcomers wait in the system's queue.
-  uint32_t max_refusals_per_s = 20'000;
+  uint32_t max_refusals_per_s = 4'000;
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t silence_timeout_ns = 30'000'000'000; // unacknowledged data older than this closes the endpoint (TCP_USER_TIMEOUT)
 };

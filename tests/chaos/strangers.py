@@ -72,8 +72,8 @@ def attack(knock, *words):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=100000, help="of garbage, in all (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of quiet, dummy, server (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=4, help="of each measurement (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=20, help="of quiet, dummy, server, in turn (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement (default %(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build")
     parser.add_argument("--out", type=pathlib.Path, default=harness.ROOT / "out" / "chaos.json")
     options = parser.parse_args()
@@ -107,7 +107,8 @@ def main():
         first = storm.reports()
         memory = [first[1]["resident_kib"]]
         while storm.running() and (len(rates["server"]) < options.rounds or made["server"] < options.connections):
-            for case in ("quiet", "dummy", "server"):
+            order = ("quiet", "dummy", "server") if len(rates["server"]) % 2 == 0 else ("server", "dummy", "quiet")  # a drift of the machine's load cancels
+            for case in order:
                 process = None
                 if case != "quiet":
                     process = attack(knock, "garbage", host, dummy_port if case == "dummy" else server_port, options.seconds + 1, 0)
@@ -125,8 +126,9 @@ def main():
         if not storm.stop(120):
             problems.append("ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}")
         refused = {k: v for k, v in last[1].items() if k.startswith("strangers")}
-        slower = {case: statistics.median(q / max(r, 1e-9) for q, r in zip(rates["quiet"], rates[case])) for case in ("dummy", "server")}
-        beside = statistics.median(d / max(s, 1e-9) for d, s in zip(rates["dummy"], rates["server"]))
+        # Of all that was done in the same time: single measurements spread too much on a machine that does other things.
+        slower = {case: sum(rates["quiet"]) / max(sum(rates[case]), 1e-9) for case in ("dummy", "server")}
+        beside = sum(rates["dummy"]) / max(sum(rates["server"]), 1e-9)
         growth = max(memory[len(memory) // 4:]) - memory[0]
         exact = "every sum exact" in storm.text()
         rows = [

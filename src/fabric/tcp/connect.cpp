@@ -13,7 +13,7 @@
 namespace skerry::fabric::tcp {
 namespace {
 
-constexpr int accepts_per_dispatch = 16;                  // then it is the endpoints' turn
+constexpr int accepts_per_dispatch = 8;                   // then it is the endpoints' turn
 constexpr int64_t listener_rest_ns = 1'000'000;           // when strangers come too fast: not for each of them a timer
 constexpr int64_t listener_pause_ns = 100'000'000;        // when the system has no descriptor or memory left for us
 constexpr int64_t refusals_at_once_ns = 100'000'000;      // what may be refused in a burst, as time at the full rate
