@@ -81,9 +81,14 @@ void at_exit(int status, void*) {
 
 // MPI moves a message only while its sender, too, is in a call of MPI; and a send may be over for the program long before. Programs that mix ARMCI with
 // message passing (ScaLAPACK under Global Arrays) would wait for ever for one whose sender has gone on to a barrier of ARMCI.
+// Only where the program's level of threads lets this thread call MPI: any, or with the lower levels the one that waits for ARMCI alone.
 void progress_mpi(void* messages) {
-  int there = 0;
-  if (mpi_is_up()) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *static_cast<MPI_Comm*>(messages), &there, MPI_STATUS_IGNORE);
+  if (!mpi_is_up()) return;
+  int level = MPI_THREAD_SINGLE, is_main = 0, there = 0;
+  MPI_Query_thread(&level);
+  if (level < MPI_THREAD_MULTIPLE && runtime().multiple) return;
+  if (level < MPI_THREAD_SERIALIZED && MPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main == 0) return;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *static_cast<MPI_Comm*>(messages), &there, MPI_STATUS_IGNORE);
 }
 
 int start(const char* call, int required, MPI_Comm comm) {

@@ -1,5 +1,6 @@
 #include "job/host.hpp"
 
+#include <sched.h>
 #include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,16 @@ Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
                          nullptr, 0) != 0)
     return error(Code::internal, "hashing the host's identity failed");
   return {};
+}
+
+void allowed_cpus(int32_t* count, int32_t* first) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  *count = 1;
+  *first = 0;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) == 0) return;
+  *count = CPU_COUNT(&allowed);
+  while (!CPU_ISSET(static_cast<size_t>(*first), &allowed)) ++*first;
 }
 
 }  // namespace skerry::job

@@ -86,6 +86,8 @@ class Job {
   // Marks the job as ending with this reason and tells the launcher. Does not return.
   [[noreturn]] void abort(int exit_status, std::string_view reason);
 
+  // Whether a rank that spins takes time from nobody of this job.
+  bool has_own_core() const { return has_own_core_; }
   // What a thread that waits for other ranks' calls does meanwhile; null: it only sleeps.
   void while_waiting(void (*work)(void*), void* context) { work_ = work, work_context_ = context; }
   // Waits by wait(deadline), which sleeps; wakes up for the work in between.
@@ -146,6 +148,7 @@ class Job {
   std::unique_ptr<operation::Engine> engine_;
   Group* world_ = nullptr;
   LocalCounters local_counters_;
+  bool has_own_core_ = false;  // the leader found it out for all ranks of the node
   void (*work_)(void*) = nullptr;  // set by the program while no thread waits; null: none
   void* work_context_ = nullptr;
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork

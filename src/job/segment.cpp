@@ -381,7 +381,15 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   if (!ready()) {
     SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
     memory::Member& me = job_->control().member(job_->member_index());
-    bool goes_on = false;
+    // To be woken takes a core that went idle some 50 us. Where every rank has a core, it is worth a spin of about twice that: of two ranks that wait for
+    // each other by turns, one that has slept would make the other sleep, and so on for ever.
+    if (job_->has_own_core() && timeout_ns != 0) {
+      const int64_t end_ns = monotonic_ns() + 100'000;
+      do {
+        for (int i = 0; i < 32 && !ready(); ++i) spin_pause();
+      } while (seen < at_least && monotonic_ns() < end_ns);
+    }
+    bool goes_on = job_->has_own_core();  // has spun already
     const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready, std::exchange(goes_on, true)); };
     switch (job_->wait_working(deadline_after(timeout_ns), asleep)) {
       case WaitResult::reached: break;
