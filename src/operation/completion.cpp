@@ -17,7 +17,8 @@ void Engine::complete(uint32_t index, int code, fabric::Bytes payload, bool land
     if (p.land != nullptr) std::memcpy(p.land, payload.data(), payload.size());
     else if (p.cursor) p.cursor->unpack(p.base, payload);
   }
-  p.link->session.result_received(p.number);
+  // Not of a mutex: its grant may overtake the lost answers of earlier requests, which the server must go on keeping.
+  if (!p.lock_request) p.link->session.result_received(p.number);
   release(index);
 }
 

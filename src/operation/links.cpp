@@ -167,7 +167,7 @@ bool Engine::advance(Link& link, int64_t now_ns) {
 bool Engine::leave_now() {
   if (role_taken_) return false;
   for (Link* link : all_links_)
-    if (link->machine.state() == connection::State::closing) {
+    if (link->machine.state() == connection::State::closing && link->lock_waits == 0) {  // a grant may be on its way to who waits for a mutex
       disconnect(*link);
       (void)step(*link, connection::Event::closed);
     }
@@ -448,8 +448,11 @@ void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, 
   if (link->machine.state() != connection::State::opening) {
     ++counters_.connections_closed;
     if (link->dropped) ++counters_.connections_dropped;
+    const bool was_closing = link->machine.state() == connection::State::closing;
     drive(*link, connection::Event::closed);
     if (link->machine.state() == connection::State::idle) tidy(*link);
+    // Lost before the server had our bye: it may have sent a mutex's grant into the void. Ask again.
+    if (was_closing && link->lock_waits > 0) want(*link);
     return;
   }
   (void)step(*link, connection::Event::closed);
