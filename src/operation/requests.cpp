@@ -178,9 +178,12 @@ bool Engine::send_batch(Link& link) {
 }
 
 Status Engine::batch_put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from, uint64_t bytes) {
-  if (!link.batch) link.batch = std::make_unique<Batch>();
+  for (;;) {  // whoever waits gives up the mutex: the batch may be sent, and put away, meanwhile
+    if (!link.batch) link.batch = std::make_unique<Batch>();
+    if (link.batch->pieces == 0 || link.batch->takes(target, bytes)) break;
+    SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes));  // sends it
+  }
   Batch& batch = *link.batch;
-  while (batch.pieces > 0 && !batch.takes(target, bytes)) SKERRY_TRY(wait_sendable(lock, link, batch.bytes));  // sends it
   if (batch.pieces == 0) batch.target = target;
   batch.add(offset, from, bytes);
   batching_ = &batch;
@@ -371,7 +374,8 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
 // A mutex may be waited for as long as its holder likes. The connection need not stay for that: it may be evicted, or its server may need the place;
 // the grant then comes through this node's own data server, into the slot.
 Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
-  const Link& link = *pending_[index].link;
+  Link& link = *pending_[index].link;
+  int64_t ask_again_ns = wait_slice_ns;
   memory::CompletionSlot& mine = slot(index);
   const uint32_t tag = memory::slot_generation(mine);
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
@@ -396,8 +400,14 @@ Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
     }
     lock.unlock();
     // In slices: another thread may open the connection again, and the grant come over it while nobody looks.
-    (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(wait_slice_ns), config_.control.abort_flag(), Sharing::node);
+    const WaitResult slept =
+        skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(ask_again_ns), config_.control.abort_flag(), Sharing::node);
     lock.lock();
+    // Whatever became of the grant: the next connection asks for it.
+    if (slept == WaitResult::timeout && !op_done(*op) && !granted_here()) {
+      ask_again_ns = std::min(2 * ask_again_ns, 10 * wait_slice_ns);
+      if (link.machine.state() == connection::State::idle) want(link);
+    }
   }
   Status status = op_status(*op);
   free_op(op);
