@@ -60,6 +60,12 @@ def cases(options):
         yield Case(f"random stream, seed {seed}, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}",
                    ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
                    environment={"SKERRY_MAX_CONN": str(cap), "SKERRY_VICTIM": victim, "SKERRY_FAULTS": f"drop={drop},seed={seed}"})
+    for server_cap, cap in [(1, 0), (2, 0), (1, 1)]:
+        for ranks, nodes in [(4, 4)] if options.quick else [(4, 4), (8, 4)]:
+            yield Case(f"operations, {ranks} ranks on {nodes} nodes, server cap {server_cap}, cap {cap}", ["-n", str(ranks), "--nodes", str(nodes), ops, every],
+                       environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)})
+        yield Case(f"random stream, seed {seed}, 4 ranks on 4 nodes, server cap {server_cap}, cap {cap}", ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
+                   environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)})
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)
     if not options.quick:

@@ -113,6 +113,9 @@ class Fabric {
   // reply at most max_hello_bytes. Status peer_dead: the peer went away meanwhile.
   virtual Status accept(RequestId request, Bytes reply, EndpointId* endpoint) = 0;
   virtual void reject(RequestId request) = 0;
+  // The caller knows the peer and will answer, but cannot say when: from now on neither the deadline for an answer nor newer strangers close the
+  // request. If the peer leaves meanwhile, accept answers peer_dead. The caller bounds how many it holds.
+  virtual void hold(RequestId request) = 0;
 
   // Sends one message. more = true lets the fabric hold it back to send it along with the next one, until flush or a send without more.
   // cookie: passed to on_sent if the payload was longer than inline_payload_bytes (then it must stay valid until on_sent or on_closed/close).

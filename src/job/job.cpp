@@ -239,7 +239,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   directory_ = std::make_unique<NodeDirectory>(*broker_);
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
-  server_ = std::make_unique<server::Server>(server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size())}, std::move(server_side), *directory_);
+  server_ = std::make_unique<server::Server>(server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size()), options_.config.server_max_connections}, std::move(server_side), *directory_);
   broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
   SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
   std::vector<std::byte> address;
@@ -263,7 +263,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
   map_block_ = {};
   directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_, *server_);
-  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)), [this](Rank r) { return member_of(r); }});
+  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)), [this](Rank r) { return member_of(r); }, &map_});
   const Invitation invitation{map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0, static_cast<uint32_t>(map_.node_size(node_)),
                               static_cast<uint32_t>(node_), options_.config.slots, static_cast<uint32_t>(map_.ranks()), has_own_core_ ? 1U : 0U};
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));

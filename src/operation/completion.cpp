@@ -75,6 +75,8 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       case wire::Kind::unlock:
       case wire::Kind::key:
       case wire::Kind::bye:
+      case wire::Kind::grant:
+      case wire::Kind::grant_taken:
         status = error(Code::internal, "an origin was sent a ", wire::to_string(kind));
         break;
     }

@@ -307,7 +307,9 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
     case wire::Kind::please_close:
     case wire::Kind::bye:
     case wire::Kind::bye_answer:
-    case wire::Kind::farewell: break;
+    case wire::Kind::farewell:
+    case wire::Kind::grant:
+    case wire::Kind::grant_taken: break;
   }
   *failure = error(Code::internal, "a request of kind ", wire::to_string(request_.kind()), " reached apply");
   return Outcome::failed;
@@ -345,6 +347,7 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
 
 // A request that was applied before comes once more: its connection broke before the origin had the answer. The answer again, not the effect.
 void Server::answer_again(Client& client, fabric::Bytes payload) {
+  counters_.replays_answered.fetch_add(1, std::memory_order_relaxed);
   const wire::RequestHeader& h = request_.header;
   if (const session::Kept* kept = client.session->kept(h.number)) {
     if (h.reply_slot != 0) reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->text)));
@@ -379,14 +382,24 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     case wire::Kind::please_close:
     case wire::Kind::bye:
     case wire::Kind::bye_answer:
-    case wire::Kind::farewell: mark_acknowledge(client); break;
+    case wire::Kind::farewell:
+    case wire::Kind::grant:
+    case wire::Kind::grant_taken: mark_acknowledge(client); break;
   }
   if (!failure.ok()) reply(client, static_cast<int>(failure.code()), 0, std::as_bytes(std::span(failure.message())));
 }
 
 fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) {
   Client* client = client_of(endpoint);
-  if (client == nullptr) return fabric::Verdict::taken;
+  if (client == nullptr) return take_grant(endpoint, header) ? fabric::Verdict::taken : fabric::Verdict::park;
+  // Every message may need an answer, a bye too: it is not begun before there is room for one, and before all earlier answers are on their way.
+  if (!has_room(*client)) {
+    client->parked = true;
+    full_.push_back(endpoint);
+    return fabric::Verdict::park;
+  }
+  client->last_use = ++messages_;
+  client->served = true;
   if (header.size() == sizeof(wire::CloseHeader)) {
     wire::CloseHeader close;
     wire::Kind kind;
@@ -396,13 +409,8 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     }
     const wire::CloseHeader answer{wire::version, static_cast<uint8_t>(wire::Kind::bye_answer), 0, client->session->incarnation(), client->session->applied()};
     (void)fabric_->send(endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0);
+    client->leaving = true;
     return fabric::Verdict::taken;
-  }
-  // Every request may need an answer: it is not begun before there is room for one.
-  if (!has_room(*client)) {
-    client->parked = true;
-    full_.push_back(endpoint);
-    return fabric::Verdict::park;
   }
   if (Status status = wire::decode(header, &request_); !status.ok()) {
     protocol_error(*client, status);
@@ -444,7 +452,10 @@ std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
     status = error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ", wire::to_string(request_.kind()), " that may not carry one");
   if (status.ok()) status = directory_.find({h.segment_owner, h.segment_generation}, static_cast<Rank>(h.target_rank), &region);
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
-  if (status.ok()) return region.base + h.offset;
+  if (status.ok()) {
+    client->landing = true;
+    return region.base + h.offset;
+  }
   std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n", config_.self.node, client->rank, status.message().c_str());
   return nullptr;
 }
@@ -452,6 +463,9 @@ std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
 fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
+  client->landing = false;
+  client->served = true;
+  client->last_use = ++messages_;
   (void)wire::decode(header, &request_);  // on_landing accepted it
   request_.extent_bytes = payload_bytes;
   Status failure;

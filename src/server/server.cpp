@@ -8,6 +8,8 @@
 #include <cstring>
 #include <future>
 
+#include "core/futex.hpp"
+
 namespace skerry::server {
 namespace {
 
@@ -16,6 +18,8 @@ namespace {
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
+// While somebody waits for a place the server looks this often whether one has become free that no message tells of.
+constexpr int64_t waiting_retry_ns = 5'000'000;
 // Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
 constexpr uint64_t late_payload = 1;
 
@@ -24,7 +28,8 @@ constexpr uint64_t late_payload = 1;
 Server::Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory)
     : config_(std::move(config)),
       fabric_(std::move(fabric)),
-      directory_(directory) {
+      directory_(directory),
+      relay_(config_.key, config_.self.node, *fabric_) {
   scratch_.resize(fabric::inline_payload_bytes);
 }
 
@@ -51,6 +56,7 @@ void Server::stop() {
 void Server::open(NodeView view) {
   call([&] {
     view_ = std::move(view);
+    relay_.open(view_.map);
     stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(), Sharing::node);
   });
 }
@@ -99,7 +105,10 @@ void Server::run() {
     parked_rounds = retry_.empty() || requests != requests_before ? 0 : parked_rounds + 1;
     requests_before = requests;
     const int64_t retry_ns = parked_rounds <= quick_rounds ? stripe_retry_ns : std::min(stripe_retry_ns * (parked_rounds / quick_rounds), longest_retry_ns);
-    fabric_->poll(retry_.empty() ? -1 : retry_ns, fabric::no_endpoint);
+    int64_t sleep_ns = retry_.empty() ? -1 : retry_ns;
+    for (const int64_t other_ns : {waiting_.empty() ? -1 : waiting_retry_ns, relay_.advance(monotonic_ns())})
+      if (other_ns >= 0) sleep_ns = sleep_ns < 0 ? other_ns : std::min(sleep_ns, other_ns);
+    fabric_->poll(sleep_ns, fabric::no_endpoint);
     if (!retry_.empty()) {
       for (const fabric::EndpointId endpoint : retry_)
         if (Client* client = client_of(endpoint)) {
@@ -117,6 +126,7 @@ void Server::run() {
     for (auto& task : tasks) task();
     tasks.clear();
     send_acknowledgements();
+    if (!waiting_.empty()) admit_waiting();
     const fabric::Fabric::Traffic traffic = fabric_->traffic();
     counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
     counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
@@ -142,45 +152,6 @@ void Server::drop(Client& client) {
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
 }
 
-void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, std::string_view) {
-  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index, wire::version, connection::Role::server};
-  connection::Hello hello;
-  // A stranger, or a member of another job: closed without a word. Nothing is remembered of it but a count.
-  if (!connection::check_hello(config_.key, peer, bytes, &hello).ok() || hello.rank >= static_cast<uint32_t>(config_.ranks)) {
-    ++strangers_unproven_;
-    fabric_->reject(request);
-    return;
-  }
-  const Rank rank = static_cast<Rank>(hello.rank);
-  Known& known = known_.try_emplace(rank, uint32_t{1}).first->second;
-  // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was overtaken by its successor.
-  if (hello.generation <= known.generation) {
-    ++strangers_replayed_;
-    fabric_->reject(request);
-    return;
-  }
-  // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after the new one is told how far we came. What it
-  // still holds unread is discarded, and its late writes cannot land.
-  if (known.endpoint != fabric::no_endpoint) {
-    const fabric::EndpointId old = known.endpoint;
-    if (Client* client = client_of(old)) drop(*client);
-    fabric_->close(old);
-  }
-  fabric::EndpointId endpoint = fabric::no_endpoint;
-  if (!fabric_->accept(request, connection::make_answer(config_.key, peer, hello, known.session.applied()), &endpoint).ok()) return;  // gone meanwhile
-  known.generation = hello.generation;
-  known.endpoint = endpoint;
-  auto client = std::make_unique<Client>();
-  client->rank = rank;
-  client->endpoint = endpoint;
-  client->session = &known.session;
-  Client& admitted = *client;
-  clients_[endpoint] = std::move(client);
-  counters_.clients.store(clients_.size(), std::memory_order_relaxed);
-  for (const session::Kept& kept : known.session.kept())
-    if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
-}
-
 void Server::store_strangers(const fabric::Fabric::Strangers& strangers) {
   counters_.strangers.store(strangers.all(), std::memory_order_relaxed);
   counters_.strangers_silent.store(strangers.silent, std::memory_order_relaxed);
@@ -189,10 +160,6 @@ void Server::store_strangers(const fabric::Fabric::Strangers& strangers) {
   counters_.strangers_garbage.store(strangers.garbage, std::memory_order_relaxed);
   counters_.strangers_unproven.store(strangers_unproven_, std::memory_order_relaxed);
   counters_.strangers_replayed.store(strangers_replayed_, std::memory_order_relaxed);
-}
-
-void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {
-  if (Client* client = client_of(endpoint)) drop(*client);
 }
 
 void Server::protocol_error(Client& client, const Status& why) {
@@ -254,7 +221,10 @@ void Server::send_failure(Client& client, uint64_t number, int code, std::string
 void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {
   const auto known = known_.find(origin);
   Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
-  if (client == nullptr) return;
+  if (client == nullptr || client->leaving) {
+    relay_.send(origin, slot, tag);
+    return;
+  }
   wire::ReplyHeader header{};
   header.version = wire::version;
   header.kind = static_cast<uint8_t>(wire::Kind::reply);
@@ -299,7 +269,10 @@ void Server::send_acknowledgements() {
 void Server::retry_waiting_for_room() {
   std::erase_if(full_, [&](fabric::EndpointId endpoint) {
     Client* client = client_of(endpoint);
-    if (client == nullptr) return true;
+    if (client == nullptr) {  // gone, or another server, which the next attempt tells
+      fabric_->unpark(endpoint);
+      return true;
+    }
     if (!has_room(*client)) return false;
     client->parked = false;
     fabric_->unpark(endpoint);
@@ -309,7 +282,10 @@ void Server::retry_waiting_for_room() {
 
 void Server::on_writable(fabric::EndpointId endpoint) {
   Client* client = client_of(endpoint);
-  if (client == nullptr) return;
+  if (client == nullptr) {
+    relay_.on_writable(endpoint);
+    return;
+  }
   size_t sent = 0;
   for (; sent < client->late.size(); ++sent) {
     Client::Late& late = client->late[sent];

@@ -22,6 +22,7 @@
 #include "memory/control.hpp"
 #include "memory/stripes.hpp"
 #include "placement/node_map.hpp"
+#include "server/relay.hpp"
 #include "session/session.hpp"
 #include "wire/message.hpp"
 
@@ -50,7 +51,8 @@ class Directory {
 struct ServerConfig {
   placement::ServerRef self;
   connection::JobKey key{};
-  int32_t ranks = 0;  // of the job
+  int32_t ranks = 0;             // of the job
+  uint32_t max_connections = 0;  // of origins; 0: no limit. Other data servers do not count
 };
 
 // What exists only once the node's control segment does.
@@ -58,6 +60,7 @@ struct NodeView {
   memory::Control control;
   uint32_t member_index = 0;               // of the rank that hosts the server: it signs stripes as that
   std::function<int32_t(Rank)> member_of;  // member index of a rank of this node, -1 for others
+  const placement::NodeMap* map = nullptr;  // outlives the server
 };
 
 class Server final : private fabric::Sink {
@@ -81,7 +84,7 @@ class Server final : private fabric::Sink {
 
   // Server's thread: the segment goes: what the fabric was told of it is taken back. Before it is unmapped.
   void forget(SegmentId segment);
-  // Server's thread: answers a parked lock request.
+  // Server's thread: answers a parked lock request: over the origin's connection or, if it has none, through its node's server.
   void grant(Rank origin, uint32_t slot, uint32_t tag);
 
   struct Counters {
@@ -93,6 +96,10 @@ class Server final : private fabric::Sink {
     std::atomic<uint64_t> strangers_unproven{0};  // no member of this job, or none that means this server in this role
     std::atomic<uint64_t> strangers_replayed{0};  // a hello of an older generation
     std::atomic<uint64_t> clients{0};
+    std::atomic<uint64_t> clients_dropped{0};   // idle ones that made place for others under max_connections
+    std::atomic<uint64_t> clients_waiting{0};   // now: admitted origins for which there is no place
+    std::atomic<uint64_t> grants_relayed{0};    // through other servers, and taken by them
+    std::atomic<uint64_t> replays_answered{0};  // requests that came once more after a break and were answered, not applied, again
   };
   const Counters& counters() const { return counters_; }
 
@@ -105,6 +112,11 @@ class Server final : private fabric::Sink {
     bool acknowledge = false;     // requests were applied that no answer has told of yet; it is in acknowledge_
     uint64_t quiet_bytes = 0;     // applied since the last acknowledgement
     bool parked = false;          // its next message waits; it is in retry_ or in full_
+    bool served = false;          // got something done since it was admitted: before that it is nobody's victim
+    bool landing = false;         // a long payload of it is on its way
+    bool leaving = false;         // its bye is answered: what is sent now may not be read any more
+    uint64_t last_use = 0;        // by the server's count of messages
+    int64_t admitted_ns = 0;
     struct Late {                 // answers that the fabric did not take; sent first when it is writable
       wire::ReplyHeader header;
       std::vector<std::byte> payload;
@@ -120,6 +132,15 @@ class Server final : private fabric::Sink {
   };
   static_assert(sizeof(Known) <= 48, "kept for every rank that ever connected");
 
+  struct Waiting {  // an origin whose hello is proven, for which there is no place
+    fabric::RequestId request;
+    connection::Hello hello;
+  };
+  struct Neighbour {  // another data server that brings grants
+    uint32_t generation = 0;  // of its newest connection; only grows
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+  };
+
   struct Registration {
     fabric::RemoteKey key;
     uint64_t handle = 0;  // 0: not registered
@@ -131,6 +152,15 @@ class Server final : private fabric::Sink {
   void run();
   Client* client_of(fabric::EndpointId endpoint);
   void drop(Client& client);
+  void refuse_unproven(fabric::RequestId request);
+  void refuse_replayed(fabric::RequestId request);
+  bool has_place() const { return config_.max_connections == 0 || clients_.size() < config_.max_connections; }
+  void admit(fabric::RequestId request, const connection::Hello& hello);
+  void admit_waiting();
+  bool make_place();
+  bool is_idle(const Client& client, int64_t now_ns) const;
+  void admit_neighbour(fabric::RequestId request, const connection::Hello& hello);
+  bool take_grant(fabric::EndpointId endpoint, fabric::Bytes header);
   void store_strangers(const fabric::Fabric::Strangers& strangers);
   void protocol_error(Client& client, const Status& why);
 
@@ -157,7 +187,7 @@ class Server final : private fabric::Sink {
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId request, fabric::Bytes hello, std::string_view peer) override;
-  void on_connected(fabric::EndpointId, fabric::Bytes) override {}
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) override;
   std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
   fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
@@ -174,6 +204,10 @@ class Server final : private fabric::Sink {
   std::optional<memory::Stripes> stripes_;
   std::unordered_map<fabric::EndpointId, std::unique_ptr<Client>> clients_;
   std::unordered_map<Rank, Known> known_;
+  std::deque<Waiting> waiting_;            // longest waiting first; at most max_waiting, one for a rank
+  std::unordered_map<NodeId, Neighbour> neighbours_;
+  Relay relay_;
+  uint64_t messages_ = 0;                  // counts uses, for the least recent one
   std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>> registrations_;  // by packed segment id; fabrics with RMA only
   Client* last_client_ = nullptr;          // cache of the last look-up
   std::vector<fabric::EndpointId> acknowledge_;

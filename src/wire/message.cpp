@@ -63,6 +63,8 @@ std::string_view to_string(Kind kind) {
     case Kind::bye: return "bye";
     case Kind::bye_answer: return "bye-answer";
     case Kind::farewell: return "farewell";
+    case Kind::grant: return "grant";
+    case Kind::grant_taken: return "grant-taken";
   }
   return "unknown";
 }
@@ -131,6 +133,12 @@ Status decode(Bytes in, ReplyHeader* reply) {
 Status decode(Bytes in, CloseHeader* close) {
   if (in.size() != sizeof *close) return error(Code::invalid, "close header of ", in.size(), " bytes, expected ", sizeof *close);
   std::memcpy(close, in.data(), sizeof *close);
+  return {};
+}
+
+Status decode(Bytes in, GrantHeader* grant) {
+  if (in.size() != sizeof *grant) return error(Code::invalid, "grant header of ", in.size(), " bytes, expected ", sizeof *grant);
+  std::memcpy(grant, in.data(), sizeof *grant);
   return {};
 }
 

@@ -37,6 +37,9 @@ enum class Kind : uint8_t {
   bye = 49,           // origin -> server: nothing of mine is unacknowledged; I send no more on this connection
   bye_answer = 50,    // server -> origin: nor do I; close it
   farewell = 51,      // server -> origin: I need the place and close now; nothing of yours is under way here
+  // server -> server, and its answer
+  grant = 64,         // a mutex was granted to a rank of yours that has no connection to me: fill its completion slot
+  grant_taken = 65,   // done, or too late to matter; either way you may forget it
 };
 std::string_view to_string(Kind kind);
 
@@ -145,6 +148,19 @@ struct CloseHeader {
 };
 static_assert(sizeof(CloseHeader) == 16);
 Status decode(Bytes in, CloseHeader* close);
+
+// grant and grant_taken. A grant is sent again after a break: the tag makes the second one harmless.
+struct GrantHeader {
+  uint8_t version;
+  uint8_t kind;
+  uint16_t reserved;  // 0
+  uint32_t rank;      // whose slot; of the receiving node. grant_taken: 0, as are slot and tag
+  uint32_t slot;      // as in the lock request: never 0
+  uint32_t tag;
+  uint64_t sequence;  // 1, 2, 3, ... from one server to another; grant_taken: this one and all before it
+};
+static_assert(sizeof(GrantHeader) == 24 && offsetof(GrantHeader, sequence) == 16);
+Status decode(Bytes in, GrantHeader* grant);
 
 // What the first two bytes say: the caller's switch before decoding. Errors: invalid (too short, wrong version, unknown kind).
 Status peek(Bytes in, Kind* kind);

@@ -37,9 +37,10 @@ bool equal(const Hash& a, const std::byte* b) { return sodium_memcmp(a.data(), b
 
 }  // namespace
 
-std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce) {
+std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce,
+                                              Role from) {
   const Hello hello{rank, generation, nonce, {}};
-  const Hash proof = hash(key, peer, Role::origin, hello, 0);
+  const Hash proof = hash(key, peer, from, hello, 0);
   std::array<std::byte, hello_bytes> out;
   std::memcpy(out.data(), &rank, 4);
   std::memcpy(out.data() + 4, &generation, 4);
@@ -48,14 +49,14 @@ std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& pee
   return out;
 }
 
-Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello) {
+Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello, Role from) {
   if (bytes.size() != hello_bytes) return error(Code::invalid, "hello of ", bytes.size(), " bytes, expected ", hello_bytes);
   Hello got{};
   std::memcpy(&got.rank, bytes.data(), 4);
   std::memcpy(&got.generation, bytes.data() + 4, 4);
   std::memcpy(&got.nonce, bytes.data() + 8, 8);
   std::memcpy(got.proof.data(), bytes.data() + 16, hash_bytes);
-  if (!equal(hash(key, peer, Role::origin, got, 0), bytes.data() + 16))
+  if (!equal(hash(key, peer, from, got, 0), bytes.data() + 16))
     return error(Code::config, "a peer that says it is rank ", got.rank, " does not know this job's key, or means another server or version");
   *hello = got;
   return {};

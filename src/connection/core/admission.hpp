@@ -15,10 +15,11 @@ namespace skerry::connection {
 using JobKey = std::array<std::byte, 32>;
 constexpr uint32_t hash_bytes = 20;
 
-enum class Role : uint8_t { origin = 1, server = 2 };
+// Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not `server`: else that hello would be its own answer).
+enum class Role : uint8_t { origin = 1, server = 2, relay = 3 };
 
 struct Hello {
-  uint32_t rank;        // of the origin process
+  uint32_t rank;        // of the origin process; Role::relay: the node of the server that connects
   uint32_t generation;  // of this connection; grows with each attempt, so that a recorded hello is worth nothing
   uint64_t nonce;       // the server proves the job key over it
   std::array<std::byte, hash_bytes> proof;
@@ -33,9 +34,10 @@ struct Peer {  // what both sides know without being told, and what the proof bi
   Role role;
 };
 
-std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce);
+std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce,
+                                              Role from = Role::origin);
 // Errors: invalid (length), config (proof wrong: another job, another server, another version, or forged).
-Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello);
+Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello, Role from = Role::origin);
 // The answer says how far the session had come, so that the origin knows what to send again. Whatever an earlier connection still carries is
 // discarded before: nothing of it is applied afterwards.
 constexpr uint32_t answer_bytes = hash_bytes + 8;

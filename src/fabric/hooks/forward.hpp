@@ -14,6 +14,7 @@ class Forward : public Fabric, protected Sink {
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override { return inner_->connect(address, hello, endpoint); }
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override { return inner_->accept(request, reply, endpoint); }
   void reject(RequestId request) override { inner_->reject(request); }
+  void hold(RequestId request) override { inner_->hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
     return inner_->send(endpoint, header, payload, more, cookie);
   }

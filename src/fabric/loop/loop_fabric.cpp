@@ -221,6 +221,11 @@ void LoopFabric::reject(RequestId request) {
   if (reference != nullptr && reference->ours().state == End::State::asking) disconnect(request);
 }
 
+void LoopFabric::hold(RequestId request) {
+  std::lock_guard lock(network_->mutex);
+  std::erase_if(deadlines_, [=](const auto& one) { return one.second == request; });
+}
+
 SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) {
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
   SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes, "longer payloads are for the caller to cut");

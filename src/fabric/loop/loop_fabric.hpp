@@ -117,6 +117,7 @@ class LoopFabric final : public Fabric {
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override;
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
   void reject(RequestId request) override;
+  void hold(RequestId request) override;
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;

@@ -202,7 +202,7 @@ int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   // At most so many unanswered: beyond that the newcomer is refused (the library keeps its own strangers; it cannot be told to drop the oldest).
   const auto asking = static_cast<size_t>(std::count_if(opening_.begin(), opening_.end(), [&](EndpointId one) {
     const Endpoint* endpoint = endpoints_.find(one);
-    return endpoint != nullptr && endpoint->state == State::asking;
+    return endpoint != nullptr && endpoint->state == State::asking && endpoint->deadline_ns != INT64_MAX;
   }));
   if (!read_connect_data(data, &hello) || asking >= options_.max_strangers) {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
@@ -295,6 +295,11 @@ int OfiFabric::run_endings(Sink& sink) {
     upcalls += 1 + static_cast<int>(cookies.size());
   }
   return upcalls;
+}
+
+void OfiFabric::hold(RequestId request) {
+  Endpoint* const endpoint = endpoints_.find(request);
+  if (endpoint != nullptr && endpoint->state == State::asking) endpoint->deadline_ns = INT64_MAX;
 }
 
 int OfiFabric::run_deadlines(Sink& sink) {

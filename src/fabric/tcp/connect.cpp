@@ -222,7 +222,7 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
     return error(Code::peer_dead, "the peer went away while it was accepted: ", error_text(error_number));
   }
   bytes_sent_ += greeting.size();
-  strangers_.erase(endpoint->opening->place);
+  (endpoint->opening->held ? held_ : strangers_).erase(endpoint->opening->place);
   endpoint->opening.reset();
   endpoint->state = State::open;
   *id = request;
@@ -232,6 +232,13 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
 void TcpFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint != nullptr && endpoint->state == State::asking) refuse(*endpoint, &Strangers::rejected);
+}
+
+void TcpFabric::hold(RequestId request) {
+  Endpoint* const endpoint = endpoints_.find(request);
+  if (endpoint == nullptr || endpoint->state != State::asking || endpoint->opening->held) return;
+  held_.splice(held_.end(), strangers_, endpoint->opening->place);
+  endpoint->opening->held = true;
 }
 
 // --- the connecting side ---------------------------------------------------------------------------------------------------------

@@ -68,7 +68,8 @@ struct Output {
 // A connection that is not open yet. Issue side and dispatch.
 struct Opening {
   int64_t deadline_ns = 0;
-  std::list<EndpointId>::iterator place;  // in the fabric's list of connects or of strangers
+  std::list<EndpointId>::iterator place;  // in the fabric's list of connects, of strangers or of held requests
+  bool held = false;                      // in the last
   std::vector<SocketAddress> candidates;  // connects only
   size_t next_candidate = 0;
   std::vector<std::byte> greeting;        // connects only: what to send once connected

@@ -241,7 +241,7 @@ bool TcpFabric::set_interest(Endpoint& endpoint, EndpointId id, uint32_t events)
 void TcpFabric::release(Endpoint& endpoint) {
   if (endpoint.opening != nullptr) {
     const bool stranger = endpoint.state == State::greeting || endpoint.state == State::asking;
-    (stranger ? strangers_ : connecting_).erase(endpoint.opening->place);
+    (endpoint.opening->held ? held_ : stranger ? strangers_ : connecting_).erase(endpoint.opening->place);
   }
   if (endpoint.fd >= 0) ::close(endpoint.fd);  // leaves the epoll set by itself: the descriptor was never duplicated
   endpoint.fd = -1;
@@ -343,7 +343,7 @@ SendResult TcpFabric::get(EndpointId, void*, RemoteKey, uint64_t, uint64_t, uint
 }
 
 Fabric::Traffic TcpFabric::traffic() const {
-  return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed), endpoints_.open() - strangers_.size(), strangers_refused_};
+  return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed), endpoints_.open() - strangers_.size() - held_.size(), strangers_refused_};
 }
 
 }  // namespace skerry::fabric::tcp

@@ -30,6 +30,7 @@ class TcpFabric final : public Fabric {
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override;
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
   void reject(RequestId request) override;
+  void hold(RequestId request) override;
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
@@ -123,6 +124,7 @@ class TcpFabric final : public Fabric {
 
   Slots<Endpoint> endpoints_;
   std::list<EndpointId> strangers_;   // oldest first; all have the same time to live
+  std::list<EndpointId> held_;        // peers that wait for the caller's answer as long as it takes
   std::list<EndpointId> connecting_;  // oldest first
   std::unordered_map<int, uint64_t> watched_;
   std::vector<Deferred> deferred_;

@@ -91,10 +91,12 @@ TEST(Wire, GarbageGivesAStatus) {
     Request request;
     ReplyHeader reply;
     CloseHeader close;
+    GrantHeader grant;
     Kind kind;
     accepted += decode(Bytes(exact), &request).ok();
     (void)decode(Bytes(exact), &reply);
     (void)decode(Bytes(exact), &close);
+    (void)decode(Bytes(exact), &grant);
     (void)peek(Bytes(exact), &kind);
   }
   EXPECT_GT(accepted, 0u);  // flips in free fields stay valid: the test does reach the accepting paths

@@ -1,0 +1,139 @@
+#include "server/relay.hpp"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "core/futex.hpp"
+#include "wire/message.hpp"
+
+namespace skerry::server {
+namespace {
+
+constexpr int64_t first_retry_ns = 1'000'000;
+constexpr int64_t longest_retry_ns = 1'000'000'000;
+
+}  // namespace
+
+connection::Peer Relay::other(const Peer& peer) const { return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server}; }
+
+Relay::Peer* Relay::peer_of(fabric::EndpointId endpoint) {
+  const auto found = by_endpoint_.find(endpoint);
+  return found == by_endpoint_.end() ? nullptr : &peers_.find(found->second)->second;
+}
+
+void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
+  const NodeId node = map_ == nullptr ? no_node : map_->node_of(rank);
+  if (node == no_node || slot == 0) return;
+  Peer& peer = peers_[node];
+  peer.node = node;
+  // An earlier use of the same slot is over, or its rank would not have asked again.
+  const auto same = std::find_if(peer.grants.begin(), peer.grants.end(), [=](const Grant& g) { return g.rank == rank && g.slot == slot; });
+  if (same != peer.grants.end()) {
+    if (same - peer.grants.begin() < static_cast<std::ptrdiff_t>(peer.sent)) --peer.sent;
+    peer.grants.erase(same);
+  }
+  peer.grants.push_back({++peer.sequence, rank, slot, tag});
+  if (peer.is_open) send_more(peer);
+  else if (peer.endpoint == fabric::no_endpoint && peer.retry_at_ns == 0) connect(peer, monotonic_ns());
+}
+
+int64_t Relay::advance(int64_t now_ns) {
+  if (waiting_ == 0) return -1;
+  int64_t soonest_ns = -1;
+  for (auto& [node, peer] : peers_) {
+    if (peer.retry_at_ns == 0) continue;
+    if (peer.retry_at_ns <= now_ns) {
+      --waiting_;
+      peer.retry_at_ns = 0;
+      connect(peer, now_ns);
+    }
+    if (peer.retry_at_ns == 0) continue;
+    const int64_t left_ns = std::max<int64_t>(peer.retry_at_ns - now_ns, 0);
+    soonest_ns = soonest_ns < 0 ? left_ns : std::min(soonest_ns, left_ns);
+  }
+  return soonest_ns;
+}
+
+void Relay::connect(Peer& peer, int64_t now_ns) {
+  randombytes_buf(&peer.nonce, sizeof peer.nonce);
+  const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_), ++peer.generation, peer.nonce, connection::Role::relay);
+  peer.sent = 0;
+  if (fabric_.connect(map_->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
+    by_endpoint_[peer.endpoint] = peer.node;
+    return;
+  }
+  peer.endpoint = fabric::no_endpoint;
+  retry_later(peer, now_ns);
+}
+
+void Relay::retry_later(Peer& peer, int64_t now_ns) {
+  const int64_t backoff_ns = std::min(first_retry_ns << std::min(peer.retries, 10u), longest_retry_ns);
+  ++peer.retries;
+  peer.retry_at_ns = now_ns + backoff_ns / 2 + static_cast<int64_t>(randombytes_uniform(static_cast<uint32_t>(backoff_ns / 2)));
+  ++waiting_;
+}
+
+void Relay::send_more(Peer& peer) {
+  for (; peer.sent < peer.grants.size(); ++peer.sent) {
+    const Grant& g = peer.grants[peer.sent];
+    const wire::GrantHeader header{wire::version, static_cast<uint8_t>(wire::Kind::grant), 0, static_cast<uint32_t>(g.rank), g.slot, g.tag, g.sequence};
+    if (fabric_.send(peer.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0) != fabric::SendResult::accepted) return;  // on_writable or on_closed follows
+  }
+}
+
+void Relay::close(Peer& peer) {
+  by_endpoint_.erase(peer.endpoint);
+  fabric_.close(peer.endpoint);
+  peer.endpoint = fabric::no_endpoint;
+  peer.is_open = false;
+}
+
+void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
+  Peer* peer = peer_of(endpoint);
+  if (peer == nullptr) return;
+  uint64_t taken = 0;  // always 0: it keeps no sessions of servers
+  const connection::Hello hello{static_cast<uint32_t>(self_), peer->generation, peer->nonce, {}};
+  if (!connection::check_answer(key_, other(*peer), hello, answer, &taken).ok()) {  // somebody else has its port now
+    close(*peer);
+    retry_later(*peer, monotonic_ns());
+    return;
+  }
+  peer->is_open = true;
+  send_more(*peer);
+}
+
+uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
+  Peer* peer = peer_of(endpoint);
+  if (peer == nullptr) return 0;
+  wire::GrantHeader answer{};
+  if (!wire::decode(header, &answer).ok() || answer.version != wire::version || answer.kind != static_cast<uint8_t>(wire::Kind::grant_taken)) {
+    close(*peer);
+    retry_later(*peer, monotonic_ns());
+    return 0;
+  }
+  uint64_t taken = 0;
+  for (; peer->sent > 0 && peer->grants.front().sequence <= answer.sequence; --peer->sent, ++taken) peer->grants.pop_front();
+  peer->retries = 0;
+  if (peer->grants.empty()) {
+    close(*peer);
+    std::deque<Grant>().swap(peer->grants);
+  }
+  return taken;
+}
+
+void Relay::on_writable(fabric::EndpointId endpoint) {
+  Peer* peer = peer_of(endpoint);
+  if (peer != nullptr && peer->is_open) send_more(*peer);
+}
+
+void Relay::on_closed(fabric::EndpointId endpoint) {
+  Peer* peer = peer_of(endpoint);
+  if (peer == nullptr) return;
+  by_endpoint_.erase(endpoint);
+  peer->endpoint = fabric::no_endpoint;
+  peer->is_open = false;
+  if (!peer->grants.empty()) retry_later(*peer, monotonic_ns());
+}
+
+}  // namespace skerry::server

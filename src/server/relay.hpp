@@ -1,0 +1,69 @@
+// Grants of mutexes to ranks that have no connection to this server: sent through the data server of their node.
+//
+// A grant is kept until that server has answered, and sent again after a break: the slot's tag makes a second one harmless. At most one is kept for
+// a completion slot, so memory is bounded by the slots of the job. A connection lasts while there is something to send. Server's thread only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+
+#include "connection/core/admission.hpp"
+#include "core/pure/ids.hpp"
+#include "fabric/fabric.h"
+#include "placement/node_map.hpp"
+
+namespace skerry::server {
+
+class Relay {
+ public:
+  Relay(const connection::JobKey& key, NodeId self, fabric::Fabric& fabric) : key_(key), self_(self), fabric_(fabric) {}
+
+  void open(const placement::NodeMap* map) { map_ = map; }
+  void send(Rank rank, uint32_t slot, uint32_t tag);
+  // Opens what is due again. Returns how long until the next is due; negative: none.
+  int64_t advance(int64_t now_ns);
+  // The fabric's upcalls. Endpoints of others are let pass; on_message returns how many grants were taken.
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer);
+  uint64_t on_message(fabric::EndpointId endpoint, fabric::Bytes header);
+  void on_writable(fabric::EndpointId endpoint);
+  void on_closed(fabric::EndpointId endpoint);
+  bool owns(fabric::EndpointId endpoint) const { return by_endpoint_.contains(endpoint); }
+
+ private:
+  struct Grant {
+    uint64_t sequence;
+    Rank rank;
+    uint32_t slot;
+    uint32_t tag;
+  };
+  struct Peer {
+    NodeId node = no_node;
+    uint32_t generation = 0;  // of its newest connection
+    uint32_t retries = 0;     // in a row
+    int64_t retry_at_ns = 0;  // when to connect again; 0: not waiting for that
+    uint64_t sequence = 0;    // of the newest grant
+    uint64_t nonce = 0;
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+    bool is_open = false;
+    size_t sent = 0;          // of grants, on this connection
+    std::deque<Grant> grants; // not answered yet, oldest first
+  };
+
+  connection::Peer other(const Peer& peer) const;
+  void connect(Peer& peer, int64_t now_ns);
+  void send_more(Peer& peer);
+  void close(Peer& peer);
+  void retry_later(Peer& peer, int64_t now_ns);
+  Peer* peer_of(fabric::EndpointId endpoint);
+
+  const connection::JobKey key_;
+  const NodeId self_;
+  fabric::Fabric& fabric_;
+  const placement::NodeMap* map_ = nullptr;
+  std::unordered_map<NodeId, Peer> peers_;  // a few dozen bytes for every node that ever needed one: generations only grow
+  std::unordered_map<fabric::EndpointId, NodeId> by_endpoint_;
+  size_t waiting_ = 0;                      // peers with a retry_at_ns
+};
+
+}  // namespace skerry::server
