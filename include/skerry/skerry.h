@@ -347,6 +347,11 @@ typedef struct skerry_counters {
   uint64_t setup_exposed_ns;      /* ... and what of it somebody waited for */
   uint64_t servers_known;         /* data servers this process has talked to */
   uint64_t connection_bytes;      /* memory that these take in this process now, beyond the operating system's */
+  uint64_t server_connections;      /* of ranks to the data server that this process hosts, now */
+  uint64_t server_connections_peak; /* most at one time */
+  uint64_t server_connections_dropped; /* closed without asking, to make place under SKERRY_SERVER_MAX_CONN */
+  uint64_t server_origins_waited;   /* connections that had to wait for a place */
+  uint64_t grants_relayed;          /* mutexes granted to ranks that had no connection then, through the data server of their node */
 } skerry_counters;
 SKERRY_API int skerry_counters_read(const skerry_job* job, skerry_counters* counters);
 

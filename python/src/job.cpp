@@ -101,6 +101,11 @@ nb::dict counters() {
   set("setup_exposed_ns", c.setup_exposed_ns);
   set("servers_known", c.servers_known);
   set("connection_bytes", c.connection_bytes);
+  set("server_connections", c.server_connections);
+  set("server_connections_peak", c.server_connections_peak);
+  set("server_connections_dropped", c.server_connections_dropped);
+  set("server_origins_waited", c.server_origins_waited);
+  set("grants_relayed", c.grants_relayed);
   set("array_gets", a.gets);
   set("array_puts", a.puts);
   set("array_accs", a.accs);

@@ -303,7 +303,9 @@ void StormServer::execute(Client& client, const wire::Request& request, const Fr
     case wire::Kind::please_close:
     case wire::Kind::bye:
     case wire::Kind::bye_answer:
-    case wire::Kind::farewell: return checker_.fail("server ", index_, " got a ", wire::to_string(request.kind()));
+    case wire::Kind::farewell:
+    case wire::Kind::grant:
+    case wire::Kind::grant_taken: return checker_.fail("server ", index_, " got a ", wire::to_string(request.kind()));
   }
 }
 

@@ -242,6 +242,11 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
     now.strangers_garbage = server->counters().strangers_garbage.load(std::memory_order_relaxed);
     now.strangers_unproven = server->counters().strangers_unproven.load(std::memory_order_relaxed);
     now.strangers_replayed = server->counters().strangers_replayed.load(std::memory_order_relaxed);
+    now.server_connections = server->counters().clients.load(std::memory_order_relaxed);
+    now.server_connections_peak = server->counters().clients_peak.load(std::memory_order_relaxed);
+    now.server_connections_dropped = server->counters().clients_dropped.load(std::memory_order_relaxed);
+    now.server_origins_waited = server->counters().clients_waited.load(std::memory_order_relaxed);
+    now.grants_relayed = server->counters().grants_relayed.load(std::memory_order_relaxed);
   }
   now.size = counters->size;
   std::memcpy(counters, &now, std::min(counters->size, sizeof now));

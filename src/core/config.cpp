@@ -16,6 +16,7 @@ constexpr Variable known[] = {
     {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
     {"SKERRY_MAX_CONN", "0", "connections of one process to data servers, at most (one more may be closing); 0: no limit"},
     {"SKERRY_VICTIM", "lru", "policy that chooses whose connection goes at that limit"},
+    {"SKERRY_SERVER_MAX_CONN", "0", "connections that one data server keeps, at most; 0: no limit"},
     {"SKERRY_RECONNECT_TIMEOUT", "60", "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "", "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million messages)"},
     {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
@@ -112,6 +113,9 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_MAX_CONN") {
     SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
     config->max_connections = static_cast<uint32_t>(parsed);
+  } else if (name == "SKERRY_SERVER_MAX_CONN") {
+    SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
+    config->server_max_connections = static_cast<uint32_t>(parsed);
   } else if (name == "SKERRY_VICTIM") {
     config->victim = value;
   } else if (name == "SKERRY_FAULTS") {

@@ -22,6 +22,7 @@ struct Config {
   int64_t reconnect_timeout_ns = 60'000'000'000;  // SKERRY_RECONNECT_TIMEOUT, seconds
   uint32_t max_connections = 0;         // SKERRY_MAX_CONN: 0: no limit
   std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
+  uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
   uint32_t fault_drops_per_million = 0; // SKERRY_FAULTS: drop=
   uint64_t fault_seed = 1;              // SKERRY_FAULTS: seed=
   bool progress_thread = true;          // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers

@@ -212,6 +212,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.helper = options_.config.progress_thread;
   config.victim = options_.config.victim;
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
+  config.servers_drop = options_.config.server_max_connections != 0;
   if (options_.config.fault_drops_per_million != 0) {
     fabric::FaultPlan plan;
     plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(rank_);

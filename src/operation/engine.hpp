@@ -86,6 +86,7 @@ struct EngineConfig {
   bool one_thread_at_a_time = true;  // thread level below multiple
   bool helper = true;                // a thread moves non-blocking transfers while the program computes
   std::string victim = "lru";        // policy that chooses whose connection goes at the limit, see limit_connections
+  bool servers_drop = false;                    // data servers have a limit of their own, and close idle connections
   int64_t reconnect_limit_ns = 60'000'000'000;  // a server that cannot be reached for so long is lost
 };
 

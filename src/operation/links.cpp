@@ -320,6 +320,8 @@ void Engine::tidy(Link& link) {
 // ---- waiting ----------------------------------------------------------------------------------------------------------------------------
 
 Status Engine::wait_open(Lock& lock, Link& link) {
+  // A server that needs the place may have closed an idle connection: what is sent then is lost, and found out only later.
+  if (config_.servers_drop && link.is_ready() && !unacknowledged(link)) poke(lock);
   if (link.is_ready()) [[likely]] return {};
   const bool was_open = link.machine.state() == connection::State::open;
   const int64_t begin_ns = was_open ? 0 : monotonic_ns();
@@ -394,6 +396,12 @@ void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   unwant(*link);
   drive(*link, connection::Event::connected);
   if (!resumed) return;
+  // All was applied: what was still missing was the server's word. Others may be waiting for the place.
+  if (config_.servers_drop && link->waiters == 0 && link->lock_waits == 0 && !unacknowledged(*link)) {
+    drive(*link, connection::Event::please_close);
+    maybe_drained(*link);
+    return;
+  }
   link->replay_next = 1;
   link->replay_slot = 0;
   replay(*link);

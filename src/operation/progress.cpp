@@ -53,7 +53,8 @@ void Engine::call_helper(bool eager) {
 // A put is source done when it is on its way: its program may compute, or sleep on a counter, while the connection breaks under it. So the helper
 // looks now and then as long as anything is unacknowledged, and sleeps for good when nothing was sent for a while.
 void Engine::keep_watch(Lock& lock) {
-  constexpr auto look_every = std::chrono::milliseconds(100);
+  // Where a server may close a connection just when a request is on its way to it, more often.
+  const auto look_every = std::chrono::milliseconds(config_.servers_drop ? 2 : 100);
   constexpr int quiet_looks = 20;
   auto called = [&] { return helper_stop_ || helper_awake_; };
   helper_watches_ = true;

@@ -375,7 +375,6 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
 // the grant then comes through this node's own data server, into the slot.
 Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
   Link& link = *pending_[index].link;
-  int64_t ask_again_ns = wait_slice_ns;
   memory::CompletionSlot& mine = slot(index);
   const uint32_t tag = memory::slot_generation(mine);
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
@@ -399,15 +398,10 @@ Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
       break;
     }
     lock.unlock();
-    // In slices: another thread may open the connection again, and the grant come over it while nobody looks.
-    const WaitResult slept =
-        skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(ask_again_ns), config_.control.abort_flag(), Sharing::node);
+    // The grant comes into the slot, through the data server of this node. In slices: another thread may open the connection again, and the grant come over it
+    // while nobody looks.
+    (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(wait_slice_ns), config_.control.abort_flag(), Sharing::node);
     lock.lock();
-    // Whatever became of the grant: the next connection asks for it.
-    if (slept == WaitResult::timeout && !op_done(*op) && !granted_here()) {
-      ask_again_ns = std::min(2 * ask_again_ns, 10 * wait_slice_ns);
-      if (link.machine.state() == connection::State::idle) want(link);
-    }
   }
   Status status = op_status(*op);
   free_op(op);

@@ -347,7 +347,6 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
 
 // A request that was applied before comes once more: its connection broke before the origin had the answer. The answer again, not the effect.
 void Server::answer_again(Client& client, fabric::Bytes payload) {
-  counters_.replays_answered.fetch_add(1, std::memory_order_relaxed);
   const wire::RequestHeader& h = request_.header;
   if (const session::Kept* kept = client.session->kept(h.number)) {
     if (h.reply_slot != 0) reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->text)));
@@ -398,8 +397,7 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     full_.push_back(endpoint);
     return fabric::Verdict::park;
   }
-  client->last_use = ++messages_;
-  client->served = true;
+  used(*client);
   if (header.size() == sizeof(wire::CloseHeader)) {
     wire::CloseHeader close;
     wire::Kind kind;
@@ -464,8 +462,7 @@ fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   Client* client = client_of(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
   client->landing = false;
-  client->served = true;
-  client->last_use = ++messages_;
+  used(*client);
   (void)wire::decode(header, &request_);  // on_landing accepted it
   request_.extent_bytes = payload_bytes;
   Status failure;

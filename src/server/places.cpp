@@ -11,8 +11,10 @@ namespace {
 
 // Origins that may wait for a place at once; beyond that they are turned away and come back after a while.
 constexpr size_t max_waiting = 1024;
+// Who has not been heard of for this long is in the middle of something else: its place is taken without asking.
+constexpr int64_t idle_ns = 1'000'000;
 // Who was admitted and has not said anything for this long needs no place: it broke, and its answers are all it wanted to know.
-constexpr int64_t unused_ns = 200'000'000;
+constexpr int64_t unused_ns = 50'000'000;
 
 }  // namespace
 
@@ -68,7 +70,9 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
     waiting_.push_back({request, hello});
   }
   fabric_->hold(request);
+  const size_t before = waiting_.size();
   admit_waiting();
+  if (waiting_.size() == before) counters_.clients_waited.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Server::admit(fabric::RequestId request, const connection::Hello& hello) {
@@ -83,10 +87,11 @@ void Server::admit(fabric::RequestId request, const connection::Hello& hello) {
   client->endpoint = endpoint;
   client->session = &known.session;
   client->last_use = ++messages_;
-  client->admitted_ns = monotonic_ns();
+  client->since_ns = config_.max_connections == 0 ? 0 : monotonic_ns();
   Client& admitted = *client;
   clients_[endpoint] = std::move(client);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+  counters_.clients_peak.store(std::max<uint64_t>(counters_.clients_peak.load(std::memory_order_relaxed), clients_.size()), std::memory_order_relaxed);
   for (const session::Kept& kept : known.session.kept())
     if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
 }
@@ -98,28 +103,56 @@ void Server::admit_waiting() {
     waiting_.pop_front();
     admit(next.request, next.hello);
   }
-  counters_.clients_waiting.store(waiting_.size(), std::memory_order_relaxed);
 }
 
-bool Server::is_idle(const Client& client, int64_t now_ns) const {
-  return !client.leaving && !client.parked && !client.landing && !client.acknowledge && client.late.empty() && client.sending.empty() &&
-         (client.served || now_ns - client.admitted_ns >= unused_ns) && fabric_->unsent_bytes(client.endpoint) == 0;
+void Server::used(Client& client) {
+  client.last_use = ++messages_;
+  client.served = true;
+  if (config_.max_connections != 0 && !client.asked) client.since_ns = monotonic_ns();
 }
 
-// Closes the connection whose last request is longest ago, of those to whom nothing is owed but a mutex: a grant finds another way.
+// Nothing is owed to it but a mutex (a grant finds another way), and it does not seem to be about to say more: whatever crosses the end of the connection is
+// sent again on its next one, which costs more than a bye.
+bool Server::may_drop(const Client& client, int64_t now_ns) const {
+  return !client.parked && !client.landing && !client.acknowledge && client.late.empty() && client.sending.empty() &&
+         now_ns - client.since_ns >= (client.served ? idle_ns : unused_ns) && fabric_->unsent_bytes(client.endpoint) == 0;
+}
+
+// Takes the place of who said bye, or of who was heard of longest ago. If that one is busy it is asked to drain, and loses its place when it is idle, or has had
+// time enough since (see may_drop). False: not yet.
 bool Server::make_place() {
   const int64_t now_ns = monotonic_ns();
   Client* victim = nullptr;
-  for (const auto& [endpoint, client] : clients_)
-    if ((victim == nullptr || client->last_use < victim->last_use) && is_idle(*client, now_ns)) victim = client.get();
-  if (victim == nullptr) return false;
-  const wire::CloseHeader farewell{wire::version, static_cast<uint8_t>(wire::Kind::farewell), 0, victim->session->incarnation(), victim->session->applied()};
+  Client* oldest = nullptr;
+  bool asked = false;
+  for (const auto& [endpoint, client] : clients_) {
+    asked |= client->asked;
+    if (client->leaving && client->late.empty() && fabric_->unsent_bytes(endpoint) == 0) {
+      victim = client.get();
+      break;
+    }
+    if ((victim == nullptr || client->last_use < victim->last_use) && may_drop(*client, now_ns)) victim = client.get();
+    if (client->served && !client->leaving && (oldest == nullptr || client->last_use < oldest->last_use)) oldest = client.get();
+  }
+  if (victim == nullptr) {
+    if (oldest != nullptr && !asked) {
+      const wire::CloseHeader please{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0, oldest->session->incarnation(), oldest->session->applied()};
+      if (fabric_->send(oldest->endpoint, std::as_bytes(std::span(&please, 1)), {}, false, 0) == fabric::SendResult::accepted) {
+        oldest->asked = true;
+        oldest->since_ns = now_ns;
+      }
+    }
+    return false;
+  }
   const fabric::EndpointId endpoint = victim->endpoint;
-  (void)fabric_->send(endpoint, std::as_bytes(std::span(&farewell, 1)), {}, false, 0);
-  (void)fabric_->flush(endpoint);
+  if (!victim->leaving) {
+    const wire::CloseHeader farewell{wire::version, static_cast<uint8_t>(wire::Kind::farewell), 0, victim->session->incarnation(), victim->session->applied()};
+    (void)fabric_->send(endpoint, std::as_bytes(std::span(&farewell, 1)), {}, false, 0);
+    (void)fabric_->flush(endpoint);
+    counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
+  }
   drop(*victim);
   fabric_->close(endpoint);
-  counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
   return has_place();
 }
 

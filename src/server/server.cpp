@@ -19,7 +19,7 @@ constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
 // While somebody waits for a place the server looks this often whether one has become free that no message tells of.
-constexpr int64_t waiting_retry_ns = 5'000'000;
+constexpr int64_t waiting_retry_ns = 1'000'000;
 // Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
 constexpr uint64_t late_payload = 1;
 

@@ -96,10 +96,10 @@ class Server final : private fabric::Sink {
     std::atomic<uint64_t> strangers_unproven{0};  // no member of this job, or none that means this server in this role
     std::atomic<uint64_t> strangers_replayed{0};  // a hello of an older generation
     std::atomic<uint64_t> clients{0};
-    std::atomic<uint64_t> clients_dropped{0};   // idle ones that made place for others under max_connections
-    std::atomic<uint64_t> clients_waiting{0};   // now: admitted origins for which there is no place
-    std::atomic<uint64_t> grants_relayed{0};    // through other servers, and taken by them
-    std::atomic<uint64_t> replays_answered{0};  // requests that came once more after a break and were answered, not applied, again
+    std::atomic<uint64_t> clients_peak{0};     // most at one time
+    std::atomic<uint64_t> clients_dropped{0};  // idle ones that made place for others under max_connections
+    std::atomic<uint64_t> clients_waited{0};   // hellos of origins for which there was no place at once
+    std::atomic<uint64_t> grants_relayed{0};   // through other servers, and taken by them
   };
   const Counters& counters() const { return counters_; }
 
@@ -113,10 +113,11 @@ class Server final : private fabric::Sink {
     uint64_t quiet_bytes = 0;     // applied since the last acknowledgement
     bool parked = false;          // its next message waits; it is in retry_ or in full_
     bool served = false;          // got something done since it was admitted: before that it is nobody's victim
+    bool asked = false;           // to drain and say bye
     bool landing = false;         // a long payload of it is on its way
     bool leaving = false;         // its bye is answered: what is sent now may not be read any more
     uint64_t last_use = 0;        // by the server's count of messages
-    int64_t admitted_ns = 0;
+    int64_t since_ns = 0;         // with a limit only. When it was admitted or asked, or was last heard of
     struct Late {                 // answers that the fabric did not take; sent first when it is writable
       wire::ReplyHeader header;
       std::vector<std::byte> payload;
@@ -158,7 +159,8 @@ class Server final : private fabric::Sink {
   void admit(fabric::RequestId request, const connection::Hello& hello);
   void admit_waiting();
   bool make_place();
-  bool is_idle(const Client& client, int64_t now_ns) const;
+  void used(Client& client);
+  bool may_drop(const Client& client, int64_t now_ns) const;
   void admit_neighbour(fabric::RequestId request, const connection::Hello& hello);
   bool take_grant(fabric::EndpointId endpoint, fabric::Bytes header);
   void store_strangers(const fabric::Fabric::Strangers& strangers);

@@ -66,3 +66,36 @@ def test_a_rank_that_ends_well_needs_no_finalize(how, tmp_path):
 def test_command_of_the_package():
     told = subprocess.run([sys.executable, "-m", "skerry", "--help"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert told.returncode == 0 and "run" in told.stdout
+
+
+CONTENDED = """
+import numpy as np
+import skerry as sk
+sk.init()
+mutexes, total = sk.mutexes(1), sk.array((1,), dtype=np.int64)
+total.fill(0)
+sk.barrier()
+for _ in range(30):
+    mutexes.lock(0, 0)
+    value = total[0:1]
+    total[0:1] = value + 1
+    sk.fence()
+    mutexes.unlock(0, 0)
+sk.barrier()
+assert total[0:1][0] == 30 * sk.size(), total[0:1]
+sk.barrier()
+if sk.rank() == 0:
+    counters = sk.counters()
+    assert counters["server_connections_peak"] == 1, counters
+    assert counters["server_connections_dropped"] > 0, counters
+    assert counters["grants_relayed"] > 0, counters
+"""
+
+
+def test_data_servers_limit_their_connections(monkeypatch, tmp_path):
+    """With one place at the server the waiters' connections make way for each other: grants reach them through the server of their node."""
+    monkeypatch.setenv("SKERRY_SERVER_MAX_CONN", "1")
+    program = tmp_path / "program.py"
+    program.write_text(CONTENDED)
+    job = run(4, 4, program)
+    assert job.returncode == 0, job.stdout
