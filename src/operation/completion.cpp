@@ -58,8 +58,8 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
         maybe_drained(*link);
         return fabric::Verdict::taken;
       }
-      case wire::Kind::please_close:
-        drive(*link, connection::Event::please_close);
+      case wire::Kind::please_close:  // in the middle of a transfer it would wait for acknowledgements that come with its last part
+        if (link->transfers == 0) drive(*link, connection::Event::please_close);
         return fabric::Verdict::taken;
       case wire::Kind::farewell:  // the end of the connection follows; what crosses it is sent again
         link->dropped = true;

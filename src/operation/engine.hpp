@@ -214,6 +214,7 @@ class Engine final : private fabric::Sink {
     bool corked = false;                  // the fabric holds back messages of ours until flush
     bool wanted = false;                  // it is in wanted_
     bool fresh = false;                   // nothing was acknowledged since it was opened: not evicted from under a thread that waits for it, or two would evict each other for ever
+    uint32_t transfers = 0;               // sent in parts by threads that are at it: the server acknowledges the parts together, so none is left half sent
     bool dropped = false;                 // the server said that it needs the place
     int64_t trouble_since_ns = 0;         // 0: none. Monotonic time of the first failure since something last got through
     int64_t retry_at_ns = 0;              // not to be opened before

@@ -3,7 +3,7 @@
 //
 // Places. Opening and open links count towards the cap; besides, at most one link drains or closes. Whoever wants a link queues it in wanted_;
 // advance_links gives places in that order: a free one, or that of a victim, whose leaving and the newcomer's opening overlap. A fresh link is
-// nobody's victim while a thread waits to send on it, so everyone who gets a place gets something done: what was sent completes while the link drains.
+// nobody's victim while a thread waits to send on it, nor is one that a transfer in parts is half sent on, so everyone who gets a place gets something done: what was sent completes while the link drains.
 //
 // Breaks. The server says in its answer to the next opening how far it had come; what it has not applied is sent again from the replay log, what
 // it has applied but whose answer is not here is asked for again (src/session). All upcalls and calls here run with the engine's mutex held.
@@ -183,7 +183,7 @@ bool Engine::make_place() {
   }
   const auto victim = policy_->choose([&](connection::Partner partner) {
     const Link& link = *all_links_[partner];
-    return link.machine.state() != connection::State::open || link.replay_next != 0 || (link.fresh && link.waiters > 0);
+    return link.machine.state() != connection::State::open || link.replay_next != 0 || link.transfers > 0 || (link.fresh && link.waiters > 0);
   });
   if (!victim) return false;
   ++counters_.connections_evicted;

@@ -213,6 +213,11 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
   const Extent written = extent_of(target, to);
   const Extent counted = notify == nullptr ? Extent{} : Extent{target, notify->counter_offset, notify->counter_offset + 8};
   auto must_wait = [&] { return is_being_read(link, written) || is_being_read(link, counted); };
+  const struct Underway {
+    explicit Underway(uint32_t& transfers) : count(transfers) { ++count; }
+    ~Underway() { --count; }
+    uint32_t& count;
+  } underway(link.transfers);
   uint64_t done = 0;
   do {
     uint64_t part = std::min(total - done, part_limit);
