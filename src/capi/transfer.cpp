@@ -143,6 +143,10 @@ int get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64
 int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, uint64_t count, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, count));
+  if (count == 1 && is_element_type(type) && of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin)) [[likely]] {
+    if (handle != nullptr) *handle = 0;
+    return SKERRY_OK;
+  }
   operation::Accumulate what;
   Status status = read_accumulate(type, scale, &what);
   if (status.ok() && count > (uint64_t{1} << 58)) status = error(Code::invalid, count, " elements: at most 2^58");

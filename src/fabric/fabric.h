@@ -28,6 +28,12 @@ namespace skerry::fabric {
 
 using Bytes = std::span<const std::byte>;
 
+inline uint64_t total_bytes(std::span<const Bytes> parts) {
+  uint64_t total = 0;
+  for (const Bytes& part : parts) total += part.size();
+  return total;
+}
+
 // Never 0 and never reused within one Fabric (slot and generation): a late call with an id of a closed endpoint is refused, not misdirected.
 using EndpointId = uint64_t;
 using RequestId = uint64_t;  // a peer that asked to connect and was neither accepted nor rejected yet; never 0
@@ -42,6 +48,7 @@ enum class KeyKind { none, offset, virtual_address };
 struct Capabilities {
   bool rma = false;                   // put and get of registered memory work
   bool landing = false;               // long payloads land in place without a copy
+  bool gather = false;                // send_gathered works; implies landing
   bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's data is visible at the target
   bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that message was delivered
   bool rma_ordered = false;           // puts and gets of one endpoint take effect in issue order among themselves (else overlapping ones must wait)
@@ -120,6 +127,9 @@ class Fabric {
   // Sends one message. more = true lets the fabric hold it back to send it along with the next one, until flush or a send without more.
   // cookie: passed to on_sent if the payload was longer than inline_payload_bytes (then it must stay valid until on_sent or on_closed/close).
   virtual SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) = 0;
+  // The same for a payload that lies in several places, one behind the other; longer than inline_payload_bytes in all. What the parts name (not the list
+  // itself) must stay valid until on_sent. Only if capabilities say so.
+  virtual SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) = 0;
   virtual SendResult flush(EndpointId endpoint) = 0;
   // Bytes accepted by send but not yet taken by the network.
   virtual uint64_t unsent_bytes(EndpointId endpoint) const = 0;

@@ -295,6 +295,15 @@ bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes)
   return true;
 }
 
+bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale, const void* origin) {
+  const memory::Region* region = local(rank);
+  const uint64_t bytes = element_bytes(type);
+  if (region == nullptr || freed_ || bytes != part_bytes(type) || offset % bytes != 0 || offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return false;
+  if (memory::accumulate_one(*region, offset, origin, type, scale, job_->stripes()) != LockResult::locked) [[unlikely]] return false;
+  count_local(*job_, bytes);
+  return true;
+}
+
 Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().put({rank, id_}, to, from, notify, mode, handle);

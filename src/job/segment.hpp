@@ -61,6 +61,8 @@ class Segment {
   // another node, no member, out of range, freed; the general way then finds out what, and says so.
   bool put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
   bool get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes);
+  // The same for one element; complex ones are not plain. `scale` null: one.
+  bool accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale, const void* origin);
 
   // Any rank, local or remote; arguments have been checked.
   Status put(Rank rank, const operation::Side& to, const operation::Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/pure/assert.hpp"
 #include "memory/apply.hpp"
 #include "memory/copy.hpp"
 #include "memory/kernels.hpp"
@@ -153,6 +154,39 @@ Applied accumulate(const Region& region, uint64_t offset, const std::byte* origi
   order_before_put();
   Job(region, type, scale, stripes, patience).block(offset, origin, bytes, &applied);
   return applied;
+}
+
+namespace {
+
+template <class T>
+void add_one(std::byte* target, const void* origin, const void* scale) {
+  T x, a = T{1}, sum;
+  std::memcpy(&x, origin, sizeof x);
+  if (scale != nullptr) std::memcpy(&a, scale, sizeof a);
+  // Atomic accesses, so that a get that polls the element does not see half of it.
+  auto* const at = reinterpret_cast<T*>(target);
+  __atomic_load(at, &sum, __ATOMIC_RELAXED);
+  sum = static_cast<T>(sum + static_cast<T>(a * x));
+  __atomic_store(at, &sum, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin, ElementType type, const void* scale, const Stripes& stripes) {
+  const uint32_t stripe = stripe_index(region.seed, offset);
+  const LockResult result = stripes.lock(stripe, Patience::wait);
+  if (result != LockResult::locked) [[unlikely]] return result;
+  std::byte* const target = region.base + offset;
+  switch (type) {
+    case ElementType::int32: add_one<uint32_t>(target, origin, scale); break;
+    case ElementType::int64: add_one<uint64_t>(target, origin, scale); break;
+    case ElementType::float32: add_one<float>(target, origin, scale); break;
+    case ElementType::float64: add_one<double>(target, origin, scale); break;
+    case ElementType::complex_float:
+    case ElementType::complex_double: SKERRY_ASSERT(false, "complex elements go the general way"); break;
+  }
+  stripes.unlock(stripe);
+  return result;
 }
 
 Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape, const std::byte* origin,

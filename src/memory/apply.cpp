@@ -35,6 +35,19 @@ void copy_strided(std::byte* to, const Shape& to_shape, const std::byte* from, c
 
 }  // namespace
 
+void copy_in_steps(std::byte* to, const std::byte* from, uint64_t bytes) {
+  // The first step ends where the target is aligned: then every store hits one cache line.
+  uint64_t step = step_bytes - (reinterpret_cast<uintptr_t>(to) & 63);
+  while (bytes > step) {
+    std::memcpy(to, from, step);
+    to += step;
+    from += step;
+    bytes -= step;
+    step = step_bytes;
+  }
+  std::memcpy(to, from, bytes);
+}
+
 void put(std::byte* target, const void* origin, uint64_t bytes) {
   order_before_put();
   copy<Shared::to>(target, static_cast<const std::byte*>(origin), bytes);
@@ -141,6 +154,17 @@ void Cursor::pack(std::span<std::byte> stream, const std::byte* memory) {
     left -= run.block_bytes * run.blocks;
   }
   order_after_get();
+}
+
+bool Cursor::gather(const std::byte* memory, uint64_t bytes, size_t most, std::vector<std::span<const std::byte>>* parts) {
+  while (bytes > 0) {
+    const Run run = next_run(bytes);
+    if (parts->size() + run.blocks > most) return false;
+    for (uint64_t i = 0; i < run.blocks; ++i)
+      parts->push_back({memory + run.offset + static_cast<int64_t>(i) * run.stride, run.block_bytes});
+    bytes -= run.block_bytes * run.blocks;
+  }
+  return true;
 }
 
 void Cursor::unpack(std::byte* memory, std::span<const std::byte> stream) {

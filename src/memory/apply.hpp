@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/pure/element.hpp"
 #include "core/pure/shape.hpp"
@@ -63,6 +64,9 @@ struct Applied {
 Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes, ElementType type, const Scale& scale,
                    const Stripes& stripes, Patience patience);
 
+// One element that is not complex: what a loop over single elements waits for. `scale`: at any alignment; null means one.
+LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin, ElementType type, const void* scale, const Stripes& stripes);
+
 // Both sides strided. With Patience::try_once use a Cursor instead: this one cannot be resumed.
 Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape, const std::byte* origin,
                            const Shape& origin_shape, ElementType type, const Scale& scale, const Stripes& stripes);
@@ -99,6 +103,8 @@ class Cursor {
   // Each moves stream bytes [position, position + stream.size()) and advances. stream.size() is at most what is left.
   void pack(std::span<std::byte> stream, const std::byte* memory);        // memory -> stream (get at a target)
   void unpack(std::byte* memory, std::span<const std::byte> stream);      // stream -> memory (put at a target)
+  // Where the next `bytes` of the stream lie, in order, for who sends them from there. False: in more than `most` places; the cursor is anywhere then.
+  [[nodiscard]] bool gather(const std::byte* memory, uint64_t bytes, size_t most, std::vector<std::span<const std::byte>>* parts);
   // Position, chunk sizes and the shape's block are multiples of the element size. Stops early as Applied says; position advances by
   // Applied::bytes, so that a repeated call with the rest of the stream resumes. first: offset of the first block (shape) or 0 (pieces).
   Applied accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream, ElementType type, const Scale& scale,

@@ -12,11 +12,32 @@ constexpr uint64_t inline_bytes = fabric::inline_payload_bytes;
 
 constexpr uint64_t hold_below_bytes = 16 * 1024;
 
+// A strided get whose bytes land in one place is sent from where they lie, if that is in runs of this many: shorter ones are cheaper to pack. Its messages
+// are so long at most; together that bounds the runs in one.
+constexpr uint64_t gather_run_bytes = 1024;
+constexpr uint64_t gather_part_bytes = 1024 * 1024;
+
 // Pieces named in one message: at most a quarter of its payload is their table.
 uint64_t piece_limit(uint64_t payload_bytes) { return std::clamp<uint64_t>(payload_bytes / 4 / sizeof(Piece), 1, 1024); }
 
 memory::Cursor cursor_of(const Side& side) {
   return side.form == Side::Form::strided ? memory::Cursor(*side.shape) : memory::Cursor(side.pieces);
+}
+
+// No gaps and no other order, however it is described.
+bool is_contiguous(const Side& side) {
+  if (side.form != Side::Form::strided) return side.form == Side::Form::contiguous;
+  Shape shape = *side.shape;
+  coalesce(&shape);
+  return shape.levels == 0;
+}
+
+// Of a strided side: bytes that lie in one place each. Others: 0.
+uint64_t run_bytes(const Side& side) {
+  if (side.form != Side::Form::strided) return 0;
+  Shape shape = *side.shape;
+  coalesce(&shape);
+  return shape.block_bytes;
 }
 
 // The part [from, from + bytes) of a pieces side, as a list of its own. `piece` and `within` are where `from` lies; they advance.
@@ -287,9 +308,11 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
 // get: one reply per message.
 Status Engine::request_stream(Lock& lock, Link& link, const Target& target, const Side& from, const Side& to, Op* op) {
   const uint64_t total = to.bytes;
-  const bool contiguous = to.form == Side::Form::contiguous && from.form == Side::Form::contiguous;
-  const uint64_t part_limit =
-      contiguous && fabric_->capabilities().landing ? landing_part_bytes : std::min(inline_bytes, fabric_->capabilities().max_payload_bytes);
+  const fabric::Capabilities& can = fabric_->capabilities();
+  const bool lands = can.landing && is_contiguous(to);
+  uint64_t part_limit = std::min(inline_bytes, can.max_payload_bytes);
+  if (lands && from.form == Side::Form::contiguous) part_limit = landing_part_bytes;
+  else if (lands && can.gather && run_bytes(from) >= gather_run_bytes) part_limit = gather_part_bytes;
   std::vector<Piece> table;
   size_t piece = 0;
   uint64_t within = 0;
@@ -318,7 +341,7 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
       p.bytes = part;
       p.from = from.form == Side::Form::contiguous ? Extent{target, from.offset + done, from.offset + done + part} : read;
       ++link.gets_waiting;
-      if (to.form == Side::Form::contiguous) {
+      if (lands || to.form == Side::Form::contiguous) {
         p.land = to.base + done;
       } else {
         p.base = to.base;

@@ -1,4 +1,5 @@
 // How the server applies one request. Everything the wire says is checked here: segment, range, alignment, shape.
+#include <algorithm>
 #include <cstring>
 
 #include "lock/mutex.hpp"
@@ -186,11 +187,12 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region, 
   const uint64_t bytes = request_.extent_bytes;
   fabric::Bytes answer;
   if (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)) {
-    if (bytes > scratch_.size()) {
+    const bool gathers = bytes > scratch_.size() && request_.has(wire::flag_strided) && fabric_->capabilities().gather && fabric_->capabilities().landing;
+    if (bytes > scratch_.size() && !gathers) {
       *failure = error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ", scratch_.size(), " in one request");
       return Outcome::failed;
     }
-    const std::span<std::byte> room(scratch_.data(), bytes);
+    const std::span<std::byte> room(scratch_.data(), std::min<uint64_t>(bytes, scratch_.size()));
     if (request_.has(wire::flag_strided)) {
       Shape shape;
       (void)read_shape(&shape);
@@ -202,6 +204,16 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region, 
       }
       memory::Cursor cursor(shape);
       cursor.seek(request_.shape.skip_bytes);
+      if (gathers) {
+        parts_.clear();
+        if (!cursor.gather(region.base + h.offset, bytes, most_parts, &parts_)) {
+          *failure = error(Code::invalid, "a strided get of ", bytes, " bytes in more than ", most_parts, " places in one request");
+          return Outcome::failed;
+        }
+        if (!again_) client.session->applied_next();
+        reply_gathered(client, parts_);
+        return Outcome::answered;
+      }
       cursor.pack(room, region.base + h.offset);
     } else {
       fabric::Bytes rest;

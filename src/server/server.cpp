@@ -191,7 +191,7 @@ void Server::send_reply(Client& client, const wire::ReplyHeader& header, fabric:
   client.late.push_back({header, {payload.begin(), payload.end()}});
 }
 
-void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payload) {
+wire::ReplyHeader Server::reply_header(Client& client, int code, uint64_t result) {
   const wire::RequestHeader& h = request_.header;
   wire::ReplyHeader header{};
   header.version = wire::version;
@@ -204,7 +204,18 @@ void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payl
   header.tag = h.reply_tag;
   header.result = result;
   client.acknowledge = false;  // the reply says `applied` as well
-  send_reply(client, header, payload);
+  return header;
+}
+
+void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payload) { send_reply(client, reply_header(client, code, result), payload); }
+
+void Server::reply_gathered(Client& client, std::span<const fabric::Bytes> parts) {
+  const wire::ReplyHeader header = reply_header(client, 0, 0);
+  if (client.late.empty() && fabric_->send_gathered(client.endpoint, std::as_bytes(std::span(&header, 1)), parts, 0) != fabric::SendResult::would_block) return;
+  Client::Late late{header, {}};
+  late.payload.reserve(fabric::total_bytes(parts));
+  for (const fabric::Bytes& part : parts) late.payload.insert(late.payload.end(), part.begin(), part.end());
+  client.late.push_back(std::move(late));
 }
 
 void Server::send_failure(Client& client, uint64_t number, int code, std::string_view text) {

@@ -146,6 +146,8 @@ class Server final : private fabric::Sink {
     fabric::RemoteKey key;
     uint64_t handle = 0;  // 0: not registered
   };
+  // A strided get is answered from the segment itself if its blocks are few enough: origins ask so (Engine) for blocks of a KiB and more.
+  static constexpr size_t most_parts = 2048;
   // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.
   static constexpr uint64_t quiet_bytes_limit = 512 * 1024;
   enum class Outcome : uint8_t { done, park, failed, answered };
@@ -179,6 +181,9 @@ class Server final : private fabric::Sink {
 
   fabric::Verdict finish(Client& client, Outcome outcome, const Status& failure);
   void reply(Client& client, int code, uint64_t result, fabric::Bytes payload);
+  // The same for a payload that lies in several places of a segment, longer than inline_payload_bytes in all.
+  void reply_gathered(Client& client, std::span<const fabric::Bytes> parts);
+  wire::ReplyHeader reply_header(Client& client, int code, uint64_t result);
   void send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload);
   void send_failure(Client& client, uint64_t number, int code, std::string_view text);
   void answer_again(Client& client, fabric::Bytes payload);
@@ -220,6 +225,7 @@ class Server final : private fabric::Sink {
   bool again_ = false;                     // it was applied before: its answer is wanted once more, not its effect
   std::vector<Piece> pieces_;              // of the vector request being applied
   std::vector<std::byte> scratch_;         // packs the reply to a non-contiguous get
+  std::vector<fabric::Bytes> parts_;       // of the strided get being answered from where its bytes lie
   Counters counters_;
   uint64_t strangers_unproven_ = 0;
   uint64_t strangers_replayed_ = 0;

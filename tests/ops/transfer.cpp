@@ -41,6 +41,37 @@ void run_transfer(Context& c) {
     OK(skerry_barrier(c.world()));
   }
 
+  // Long strided gets: sent from where the rows lie if they land in one place, packed otherwise; rows around the limit between the two, backwards too.
+  for (const uint64_t row : {1000u, 1024u, 16384u, 70000u}) {
+    for (const bool backwards : {false, true}) {
+      for (const uint64_t gap : {0u, 48u}) {  // between the rows here
+        skerry_strided rows{};
+        rows.block_bytes = row;
+        rows.levels = 2;
+        rows.count[0] = 7;
+        rows.count[1] = 2'500'000 / row / 7;
+        const auto stride = static_cast<int64_t>(row + 500);
+        rows.target_stride[0] = backwards ? -stride : stride;
+        rows.target_stride[1] = 7 * stride;
+        rows.origin_stride[0] = static_cast<int64_t>(row + gap);
+        rows.origin_stride[1] = 7 * rows.origin_stride[0];
+        const uint64_t count = 7 * rows.count[1], reach = count * static_cast<uint64_t>(stride);
+        const uint64_t first = 16 + (backwards ? 6 * static_cast<uint64_t>(stride) : 0), salt = row + static_cast<uint64_t>(right);
+        fill(buffer.data(), reach, salt);
+        OK(skerry_put(segment, right, 16, buffer.data(), reach));
+        std::fill(seen.begin(), seen.end(), std::byte{0x11});
+        OK(skerry_get_strided(segment, right, first, seen.data() + 16, &rows));  // 16: beside page-aligned rows, what memcpy is slow for
+        for (uint64_t i = 0; i < count; ++i) {
+          const uint64_t there = backwards ? i / 7 * 7 + 6 - i % 7 : i;
+          EXPECT(std::memcmp(seen.data() + 16 + i * (row + gap), buffer.data() + there * static_cast<uint64_t>(stride), row) == 0);
+          if (gap != 0) EXPECT(seen[16 + i * (row + gap) + row] == std::byte{0x11});
+        }
+        EXPECT(seen[15] == std::byte{0x11} && seen[16 + count * (row + gap)] == std::byte{0x11});
+        OK(skerry_barrier(c.world()));
+      }
+    }
+  }
+
   // Replies that nobody takes in keep the server from what was sent behind them. A barrier must not wait for that: without the helper
   // (SKERRY_PROGRESS_THREAD=0) it did, for ever.
   {

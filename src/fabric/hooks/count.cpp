@@ -24,6 +24,11 @@ class Counting final : public Forward {
     tally(result, counts_->messages_sent, counts_->bytes_sent, header.size() + payload.size());
     return result;
   }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+    const SendResult result = inner_->send_gathered(endpoint, header, parts, cookie);
+    tally(result, counts_->messages_sent, counts_->bytes_sent, header.size() + total_bytes(parts));
+    return result;
+  }
   SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
     const SendResult result = inner_->put(endpoint, local, key, offset, bytes, cookie);
     tally(result, counts_->puts, counts_->put_bytes, bytes);

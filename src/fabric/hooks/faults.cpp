@@ -17,9 +17,11 @@ class Faulty final : public Forward {
 
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
     if (doomed_.count(endpoint) != 0) return SendResult::accepted;
-    const SendResult result = inner_->send(endpoint, header, payload, more, cookie);
-    if (result == SendResult::accepted && breaks(++state_[endpoint].sent, plan_.drop_after_sent)) doom(endpoint);
-    return result;
+    return sent(endpoint, inner_->send(endpoint, header, payload, more, cookie));
+  }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+    if (doomed_.count(endpoint) != 0) return SendResult::accepted;
+    return sent(endpoint, inner_->send_gathered(endpoint, header, parts, cookie));
   }
   SendResult flush(EndpointId endpoint) override { return doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->flush(endpoint); }
   SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
@@ -67,6 +69,10 @@ class Faulty final : public Forward {
   bool breaks(uint32_t count, uint32_t after) {
     if (!log_->enabled.load(std::memory_order_relaxed) || log_->drops.load(std::memory_order_relaxed) + doomed_.size() >= plan_.drops_at_most) return false;
     return count == after || chance(plan_.drop_per_million);
+  }
+  SendResult sent(EndpointId endpoint, SendResult result) {
+    if (result == SendResult::accepted && breaks(++state_[endpoint].sent, plan_.drop_after_sent)) doom(endpoint);
+    return result;
   }
   void doom(EndpointId endpoint) {
     doomed_.insert(endpoint);

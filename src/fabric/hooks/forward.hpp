@@ -18,6 +18,9 @@ class Forward : public Fabric, protected Sink {
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
     return inner_->send(endpoint, header, payload, more, cookie);
   }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+    return inner_->send_gathered(endpoint, header, parts, cookie);
+  }
   SendResult flush(EndpointId endpoint) override { return inner_->flush(endpoint); }
   uint64_t unsent_bytes(EndpointId endpoint) const override { return inner_->unsent_bytes(endpoint); }
   void unpark(EndpointId endpoint) override { inner_->unpark(endpoint); }

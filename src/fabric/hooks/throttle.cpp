@@ -12,16 +12,10 @@ class Throttled final : public Forward {
   Throttled(std::unique_ptr<Fabric> inner, uint32_t limit) : Forward(std::move(inner)), limit_(limit) {}
 
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
-    const auto found = sent_.find(endpoint);
-    if (found != sent_.end() && found->second >= limit_) {
-      inner_->flush(endpoint);  // what was held back with `more` must not wait for the message that we refuse
-      blocked_.insert(endpoint);
-      inner_->wake();
-      return SendResult::would_block;
-    }
-    const SendResult result = inner_->send(endpoint, header, payload, more, cookie);
-    if (result == SendResult::accepted) ++sent_[endpoint];
-    return result;
+    return refuses(endpoint) ? SendResult::would_block : counted(endpoint, inner_->send(endpoint, header, payload, more, cookie));
+  }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+    return refuses(endpoint) ? SendResult::would_block : counted(endpoint, inner_->send_gathered(endpoint, header, parts, cookie));
   }
   int dispatch(Sink& sink) override {
     int upcalls = Forward::dispatch(sink);
@@ -41,6 +35,19 @@ class Throttled final : public Forward {
   }
 
  private:
+  bool refuses(EndpointId endpoint) {
+    const auto found = sent_.find(endpoint);
+    if (found == sent_.end() || found->second < limit_) return false;
+    inner_->flush(endpoint);  // what was held back with `more` must not wait for the message that we refuse
+    blocked_.insert(endpoint);
+    inner_->wake();
+    return true;
+  }
+  SendResult counted(EndpointId endpoint, SendResult result) {
+    if (result == SendResult::accepted) ++sent_[endpoint];
+    return result;
+  }
+
   const uint32_t limit_;
   std::unordered_map<EndpointId, uint32_t> sent_;  // since the last dispatch
   std::unordered_set<EndpointId> blocked_;         // answered would_block by us: on_writable is due

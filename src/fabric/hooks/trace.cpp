@@ -43,6 +43,11 @@ class Tracing final : public Forward {
     write("send ", endpoint, " header ", header.size(), " payload ", payload.size(), more ? " more -> " : " -> ", to_string(result));
     return result;
   }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+    const SendResult result = inner_->send_gathered(endpoint, header, parts, cookie);
+    write("send ", endpoint, " header ", header.size(), " payload ", total_bytes(parts), " in ", parts.size(), " parts -> ", to_string(result));
+    return result;
+  }
   void unpark(EndpointId endpoint) override {
     write("unpark ", endpoint);
     inner_->unpark(endpoint);

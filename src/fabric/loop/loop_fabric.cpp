@@ -48,6 +48,7 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
   const LoopCapabilities& can = network_->capabilities;
   capabilities_.rma = can.rma;
   capabilities_.landing = can.landing;
+  capabilities_.gather = can.landing;
   capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
   capabilities_.server_progress = can.rma && !can.rma_unordered;
@@ -254,6 +255,15 @@ SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bo
   ours.held.push_back(std::move(entry));
   if (!more || ours.held_bytes >= held_limit_bytes) release_held(*reference);
   return SendResult::accepted;
+}
+
+// Payloads are copied here anyway.
+SendResult LoopFabric::send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) {
+  SKERRY_ASSERT(capabilities_.gather, "the capabilities say whether a fabric gathers");
+  std::vector<std::byte> payload;
+  payload.reserve(total_bytes(parts));
+  for (const Bytes& part : parts) payload.insert(payload.end(), part.begin(), part.end());
+  return send(endpoint, header, payload, false, cookie);
 }
 
 SendResult LoopFabric::flush(EndpointId endpoint) {

@@ -101,6 +101,8 @@ class OfiFabric final : public Fabric {
   void reject(RequestId request) override;
   void hold(RequestId request) override;
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
+  // Messages are cut to what the provider sends at once: there is nothing to gather.
+  SendResult send_gathered(EndpointId, Bytes, std::span<const Bytes>, uint64_t) override { return SendResult::closed; }
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override;

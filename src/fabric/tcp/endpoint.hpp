@@ -53,6 +53,7 @@ struct Segment {
   uint64_t bytes = 0;
   uint64_t capacity = 0;               // of owned
   uint64_t cookie = 0;                 // for on_sent; references only
+  bool last = true;                    // of a reference in several parts: on_sent follows it
 };
 
 // Output that the socket has not taken yet. Issue side only.

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t owned_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;
 static_assert(owned_bytes >= batch_bytes);
 constexpr size_t spare_buffers_kept = 4;
-constexpr size_t parts_at_once = 16;
+constexpr size_t parts_at_once = 64;
 
 bool would_block(int error_number) {
   // ENOBUFS and ENOMEM are the kernel's own shortage: it passes.
@@ -125,6 +125,40 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   return write_output(*endpoint, id);
 }
 
+SendResult TcpFabric::send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts, uint64_t cookie) {
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
+  const uint64_t payload_bytes = total_bytes(parts);
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
+  SKERRY_ASSERT(payload_bytes > inline_payload_bytes, "short payloads are copied: pack them and use send");
+  switch (endpoint->state) {
+    case State::open: break;
+    case State::connecting:
+    case State::awaiting_reply: output_state(*endpoint).writable_wanted = true; return SendResult::would_block;
+    case State::greeting:
+    case State::asking: return SendResult::closed;
+  }
+  Output& output = output_state(*endpoint);
+  if (output.blocked && output.bytes >= output_limit_bytes) {
+    output.writable_wanted = true;
+    return SendResult::would_block;
+  }
+  const uint64_t prefix = encode_prefix(header.size(), payload_bytes);
+  append_bytes(output, std::as_bytes(std::span(&prefix, 1)), header, {});
+  for (const Bytes& part : parts) {
+    if (part.empty()) continue;
+    Segment segment;
+    segment.data = part.data();
+    segment.bytes = part.size();
+    segment.cookie = cookie;
+    segment.last = false;
+    output.segments.push_back(std::move(segment));
+  }
+  output.segments.back().last = true;
+  output.bytes += payload_bytes;
+  return output.blocked ? SendResult::accepted : write_output(*endpoint, id);
+}
+
 SendResult TcpFabric::flush(EndpointId id) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
@@ -157,7 +191,7 @@ SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
       output.first_done += step;
       if (output.first_done < segment.bytes) break;
       if (segment.owned == nullptr) {
-        defer({Deferred::Kind::sent, id, segment.cookie, CloseReason::by_us, {}});
+        if (segment.last) defer({Deferred::Kind::sent, id, segment.cookie, CloseReason::by_us, {}});
       } else if (spare_buffers_.size() < spare_buffers_kept) {
         spare_buffers_.push_back(std::move(segment.owned));
       }

@@ -32,6 +32,7 @@ class TcpFabric final : public Fabric {
   void reject(RequestId request) override;
   void hold(RequestId request) override;
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override;
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override;

@@ -153,6 +153,37 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
   EXPECT_EQ(target->landed, lands ? 6 : 0);
 }
 
+TEST_P(Conformance, GatheredPayloadsLandAsOne) {
+  auto target = server();
+  auto client = side();
+  if (!client->fabric->capabilities().gather) return;
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  const std::vector<std::byte> source = pattern(2'000'000, 5);
+  std::vector<Bytes> parts;
+  std::vector<std::byte> joined;
+  for (uint64_t at = 0, i = 0; at + 20'000 < source.size(); at += 21'001, ++i) {
+    parts.push_back(Bytes(source).subspan(at, i % 3 == 0 ? 0 : 20'000 - i));  // empty ones, too
+    joined.insert(joined.end(), parts.back().begin(), parts.back().end());
+  }
+  for (int i = 0; i < 5; ++i) {
+    while (client->fabric->send_gathered(near, as_bytes("parts"), parts, 7 + i) == SendResult::would_block) {
+      const int writable = client->writable;
+      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+    }
+    while (send(*client, near, "between", as_bytes("abc")) == SendResult::would_block) {
+      const int writable = client->writable;
+      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+    }
+  }
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 10 && client->sent.size() == 5; }));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "parts" : "between");
+    if (i % 2 == 0) { EXPECT_TRUE(target->messages[i].payload == joined) << i; }
+  }
+  EXPECT_EQ(client->sent, (std::vector<uint64_t>{7, 8, 9, 10, 11}));
+}
+
 TEST_P(Conformance, RefusedLandingCloses) {
   auto target = server();
   auto client = side();

@@ -234,6 +234,64 @@ TEST(Apply, VectorCursorWalksPieces) {
   EXPECT_TRUE(none.at_end());
 }
 
+TEST(Apply, CopiesThatSeemToOverlapAreWhole) {
+  std::vector<std::byte> memory(3 * 65536), expected(65536);
+  std::byte* const page = memory.data() + (4096 - reinterpret_cast<uintptr_t>(memory.data()) % 4096);
+  std::mt19937 random(3);
+  for (const uint64_t bytes : {2047u, 2048u, 2049u, 2112u, 4096u, 5000u, 16384u, 40000u}) {
+    for (const uint64_t shift : {0u, 1u, 16u, 63u, 64u, 4095u}) {
+      for (uint64_t i = 0; i < bytes; ++i) page[i] = expected[i] = static_cast<std::byte>(random());
+      std::byte* const to = page + 16 * 4096 + shift;
+      to[bytes] = to[-1] = std::byte{7};
+      get(to, page, bytes);
+      EXPECT_TRUE(std::equal(to, to + bytes, expected.begin())) << bytes << " " << shift;
+      EXPECT_TRUE(to[bytes] == std::byte{7} && to[-1] == std::byte{7});
+    }
+  }
+}
+
+TEST(Apply, GatherNamesWhatPackCopies) {
+  std::vector<std::byte> memory(4000);
+  std::mt19937 random(5);
+  for (std::byte& b : memory) b = static_cast<std::byte>(random());
+  Shape shape;
+  shape.block_bytes = 10;
+  shape.levels = 2;
+  shape.count[0] = 5, shape.stride[0] = -30;
+  shape.count[1] = 4, shape.stride[1] = 200;
+  std::vector<std::byte> packed(200);
+  Cursor(shape).pack(packed, memory.data() + 1000);
+  for (const uint64_t from : {0u, 7u, 10u, 55u}) {
+    Cursor cursor(shape);
+    cursor.seek(from);
+    std::vector<std::span<const std::byte>> parts;
+    ASSERT_TRUE(cursor.gather(memory.data() + 1000, 200 - from, 20, &parts));
+    std::vector<std::byte> joined;
+    for (const auto& part : parts) joined.insert(joined.end(), part.begin(), part.end());
+    EXPECT_TRUE(std::equal(joined.begin(), joined.end(), packed.begin() + static_cast<std::ptrdiff_t>(from), packed.end())) << from;
+  }
+  std::vector<std::span<const std::byte>> few;
+  EXPECT_FALSE(Cursor(shape).gather(memory.data() + 1000, 200, 19, &few));
+}
+
+TEST(Apply, OneElementIsAddedLikeMany) {
+  std::mt19937 random(6);
+  Node one(512), many(512);
+  const Stripes here = one.stripes(0), there = many.stripes(0);
+  for (int step = 0; step < 2000; ++step) {
+    const ElementType type = all_types[random() % 4];
+    const uint64_t bytes = element_bytes(type), offset = random() % (512 / bytes) * bytes;
+    alignas(16) std::byte numbers[2][16];
+    for (auto& number : numbers) fill_with_numbers(type, number, bytes, random);
+    const void* const scale = random() % 3 == 0 ? nullptr : numbers[1];
+    fill_with_numbers(type, one.region.base + offset, bytes, random);
+    std::memcpy(many.region.base + offset, one.region.base + offset, bytes);
+    ASSERT_EQ(accumulate_one(one.region, offset, numbers[0], type, scale, here), LockResult::locked);
+    ASSERT_EQ(accumulate(many.region, offset, numbers[0], bytes, type, Scale::of(type, scale), there, Patience::wait).bytes, bytes);
+    ASSERT_EQ(std::memcmp(one.region.base, many.region.base, 512), 0) << to_string(type) << " " << step;
+  }
+}
+
 TEST(Apply, ReadModifyWriteAgreesWithTheReference) {
   std::mt19937_64 random(4);
   Node node(256);
