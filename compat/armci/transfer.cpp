@@ -282,6 +282,7 @@ PROFILED(int, GetS, (void* src, int* src_stride, void* dst, int* dst_stride, int
   return strided(get_of("GetS", src, dst, proc), dst_stride, src_stride, count, levels);
 }
 PROFILED(int, AccS, (int type, void* scale, void* src, int* src_stride, void* dst, int* dst_stride, int* count, int levels, int proc)) {
+  if (levels == 0 && count != nullptr && count[0] > 0) return plain(acc_of("AccS", type, scale, src, dst, proc), count[0]);
   return strided(acc_of("AccS", type, scale, src, dst, proc), src_stride, dst_stride, count, levels);
 }
 PROFILED(int, NbPutS, (void* src, int* src_stride, void* dst, int* dst_stride, int* count, int levels, int proc, armci_hdl_t* handle)) {
