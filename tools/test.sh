@@ -50,6 +50,9 @@ step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-fa
 if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then  # not grep -q: it hangs up on ldconfig
   step "jobs over libfabric's tcp provider" .venv/bin/python tests/run_jobs.py --fabric ofi --quick
 fi
+if ls build/bin/tests/armci/armci_check-* > /dev/null 2>&1; then  # where an MPI is installed; Global Arrays too if libglobalarrays-dev is
+  step "ARMCI and Global Arrays" .venv/bin/python tests/armci/run.py --smoke
+fi
 [ -d tests/python ] && step "Python" .venv/bin/python -m pytest -q -rs tests/python
 [ -d examples/dft/tests ] && step "the DFT example" .venv/bin/python -m pytest -q -rs examples/dft/tests
 if [ -n "$SANITIZERS" ]; then

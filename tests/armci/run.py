@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the programs over libarmci and over the system's Global Arrays, on every layout, and counts.
 
-    tests/armci/run.py [--build DIR] [--quick] [--only WORD] [--mpi openmpi|mpich]
+    tests/armci/run.py [--build DIR] [--quick | --smoke] [--only WORD] [--mpi openmpi|mpich|abi] [--abi PREFIX]...
 
 On this host with one node and with virtual ones; as root also on several hosts (testbed/hosts.sh). A job that takes longer than its limit is killed (its
-process group, which this script made) and counts as failed. Ends with `N passed, N failed, N skipped`. Python's standard library only.
+process group, which this script made) and counts as failed. `abi` is the library for MPI's standard ABI: it runs under the MPI that it was compiled with, and
+with each --abi under the one installed there as well. Ends with `N passed, N failed, N skipped`. Python's standard library only.
 """
 import argparse
 import os
@@ -18,8 +19,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MPIS = ("openmpi", "mpich")
+MPIS = ("openmpi", "mpich", "abi")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
+abi_prefix = None  # where the MPI is installed that programs of `abi` run under now
 
 SURVIVES = r"^armci_trouble: survived$"
 # case: (processes, status 0 expected, what its output must hold)
@@ -44,6 +46,7 @@ TROUBLE = {
     "before_start": (1, False, r"ARMCI_Put: ARMCI is not initialised"),
     "again": (3, True, SURVIVES),
 }
+SMOKE = ("wrong_arguments", "no_memory", "beyond", "exit_in_the_middle", "mpi_first", "threads")
 ON_NODES = ("wrong_arguments", "no_memory", "outside", "beyond", "unknown_mutex", "exit_in_the_middle", "interrupted", "mpi_first", "threads", "again")
 
 
@@ -81,7 +84,15 @@ def launcher(mpi, processes, environment):
         for name in environment:
             words += ["-x", name]
         return words
-    return ["mpiexec.hydra", "-n", str(processes)]
+    return [hydra(mpi), "-n", str(processes)]
+
+
+def hydra(mpi):
+    return str(abi_prefix / "bin/mpiexec.hydra") if mpi == "abi" else "mpiexec.hydra"
+
+
+def label(mpi):
+    return f"abi, {abi_prefix.name}" if mpi == "abi" else mpi
 
 
 def on_hosts(mpi, hosts, each, environment):
@@ -96,7 +107,7 @@ def on_hosts(mpi, hosts, each, environment):
         for name in environment:
             words += ["-x", name]
         return words
-    words = before + ["mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", agent, "-hosts", where, "-iface", "skbr", "-n", str(hosts * each)]
+    words = before + [hydra(mpi), "-launcher", "ssh", "-launcher-exec", agent, "-hosts", where, "-iface", "skbr", "-n", str(hosts * each)]
     for name, value in environment.items():
         words += ["-genv", name, value]
     return words
@@ -105,7 +116,7 @@ def on_hosts(mpi, hosts, each, environment):
 def job(options, name, command, expected=r", ok$", succeeds=True, limit_s=180, environment=None, interrupt_at=None, finalize_may_hang=False):
     if options.only and options.only not in name:
         return
-    environment = {**(environment or {}), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**(environment or {}), **({"LD_LIBRARY_PATH": f"{abi_prefix}/lib", "I_MPI_FABRICS": "shm"} if abi_prefix else {}), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     status, output, seconds = run(command, limit_s, environment, interrupt_at, expected if finalize_may_hang else None)
     if status is None and finalize_may_hang and re.search(expected, output, re.M):
         count("passed", f"{name} ({seconds:.1f} s; its MPI_Finalize hung after ARMCI had ended)")
@@ -143,74 +154,98 @@ def check_symbols(options, mpi):
 
 
 def one_host(options, mpi, found):
-    layouts = [(1, 1), (4, 1), (4, 2), (3, 3)] if options.quick else [(1, 1), (2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (4, 2), (4, 4), (5, 2), (8, 3), (16, 4)]
+    layouts = [(3, 1), (4, 2)] if options.smoke else [(1, 1), (4, 1), (4, 2), (3, 3)] if options.quick else [(1, 1), (2, 1), (3, 1), (4, 1), (8, 1), (16, 1), (2, 2), (4, 2), (4, 4), (5, 2), (8, 3), (16, 4)]
     for processes, nodes in layouts:
         environment = {"SKERRY_NODES": str(nodes)} if nodes > 1 else {}
         for name in ("armci_check", "ga_check", "ga_scf"):
             if name in found:
-                job(options, f"{mpi}: {name}, {processes} processes on {nodes} nodes", launcher(mpi, processes, environment) + [found[name]], environment=environment, limit_s=300)
+                job(options, f"{label(mpi)}: {name}, {processes} processes on {nodes} nodes", launcher(mpi, processes, environment) + [found[name]], environment=environment, limit_s=300)
     if "ga_check_static" in found:
-        job(options, f"{mpi}: ga_check, libarmci.a, 3 processes", launcher(mpi, 3, {}) + [found["ga_check_static"]])
+        job(options, f"{label(mpi)}: ga_check, libarmci.a, 3 processes", launcher(mpi, 3, {}) + [found["ga_check_static"]])
     # Without any launcher: a job of one.
     for name in ("armci_check", "ga_check", "ga_scf"):
         if name in found:
-            job(options, f"{mpi}: {name}, alone", [found[name]])
-    if options.cap:
-        for name in ("armci_check", "ga_check", "ga_scf"):
-            if name in found:
-                environment = {"SKERRY_NODES": "4", "SKERRY_MAX_CONN": "1"}
-                job(options, f"{mpi}: {name}, 8 processes on 4 nodes, one connection each", launcher(mpi, 8, environment) + [found[name]], environment=environment, limit_s=300)
+            job(options, f"{label(mpi)}: {name}, alone", [found[name]])
+    for name in ("armci_check", "ga_check", "ga_scf"):
+        if name in found:
+            processes = 4 if options.smoke else 8
+            environment = {"SKERRY_NODES": "4", "SKERRY_MAX_CONN": "1"}
+            job(options, f"{label(mpi)}: {name}, {processes} processes on 4 nodes, one connection each", launcher(mpi, processes, environment) + [found[name]],
+                environment=environment, limit_s=300)
     if "armci_trouble" not in found:
         return
     for case, (processes, succeeds, expected) in TROUBLE.items():
         for nodes in (1, 2):
-            if nodes == 2 and (case not in ON_NODES or options.quick):
+            if nodes == 2 and (case not in ON_NODES or options.quick or options.smoke):
+                continue
+            if options.smoke and case not in SMOKE:
                 continue
             environment = {"SKERRY_NODES": "2"} if nodes == 2 else {}
-            job(options, f"{mpi}: trouble, {case}{', 2 nodes' if nodes == 2 else ''}", launcher(mpi, processes, environment) + [found["armci_trouble"], case], expected, succeeds, 60,
+            job(options, f"{label(mpi)}: trouble, {case}{', 2 nodes' if nodes == 2 else ''}", launcher(mpi, processes, environment) + [found["armci_trouble"], case], expected, succeeds, 60,
                 environment, "armci_trouble: waiting" if case == "interrupted" else None)
-    job(options, f"{mpi}: trouble, under skerry run", [str(options.build / "bin/skerry"), "run", "-n", "2", found["armci_trouble"], "alone"],
+    job(options, f"{label(mpi)}: trouble, under skerry run", [str(options.build / "bin/skerry"), "run", "-n", "2", found["armci_trouble"], "alone"],
         r"skerry run starts no MPI", False, 60)
 
 
 # MPICH 4.0.2 over UCX now and then does not come out of MPI_Finalize with more ranks than cores on several hosts, also in programs of MPI alone.
 def several_hosts(options, mpi, found):
     for hosts, each in ((2, 1), (2, 2)) if options.quick else ((2, 1), (2, 2), (4, 1), (4, 4)):
-        environments = [{}] + ([{"SKERRY_MAX_CONN": "1"}] if options.cap else [])
+        environments = [{}, {"SKERRY_MAX_CONN": "1"}]
         for environment in environments:
             for name in ("armci_check", "ga_check", "ga_scf"):
                 if name in found:
-                    job(options, f"{mpi}: {name}, {hosts} hosts x {each}{', one connection each' if environment else ''}", on_hosts(mpi, hosts, each, environment) + [found[name]],
+                    job(options, f"{label(mpi)}: {name}, {hosts} hosts x {each}{', one connection each' if environment else ''}", on_hosts(mpi, hosts, each, environment) + [found[name]],
                         environment=environment, limit_s=300, finalize_may_hang=mpi == "mpich")
+
+
+def standard_abi(options, found, quiet):
+    """Programs of plain ARMCI, under each MPI with the standard ABI that there is; between hosts under the first."""
+    global abi_prefix
+    cache = (options.build / "CMakeCache.txt").read_text() if (options.build / "CMakeCache.txt").exists() else ""
+    wrapper = re.search(r"^ARMCI_WRAPPER_abi:[A-Z]+=(/.*)/bin/", cache, re.M)
+    prefixes = ([Path(wrapper[1])] if wrapper else []) + [prefix.resolve() for prefix in options.abi]
+    if not found or not prefixes:
+        if not quiet:
+            count("skipped", "abi: no MPI with the standard ABI: configure with -DARMCI_WRAPPER_abi=PREFIX/bin/mpicc_abi")
+        return
+    for prefix in prefixes[:1] if options.inside else prefixes:
+        abi_prefix = prefix
+        (several_hosts if options.inside else one_host)(options, "abi", found)
+    abi_prefix = None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--quick", action="store_true", help="fewer layouts")
+    parser.add_argument("--smoke", action="store_true", help="fewest layouts, on this host only, and no word about what is not installed")
+    parser.add_argument("--abi", type=Path, action="append", default=[], metavar="PREFIX", help="a further MPI with the standard ABI; may be repeated")
     parser.add_argument("--only", help="jobs whose name holds this word")
     parser.add_argument("--mpi", choices=MPIS)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)  # in a testbed
     options = parser.parse_args()
     options.build = options.build.resolve()
-    options.cap = '"SKERRY_MAX_CONN"' in (ROOT / "src/core/config.cpp").read_text()
     for mpi in MPIS:
         if options.mpi not in (None, mpi):
             continue
         found = programs(options, mpi)
+        quiet = options.inside or options.smoke
+        if mpi == "abi":
+            standard_abi(options, found, quiet)
+            continue
         start = {"openmpi": "mpirun.openmpi", "mpich": "mpiexec.hydra"}[mpi]
         if not found or not shutil.which(start):
-            if not options.inside:
+            if not quiet:
                 count("skipped", f"{mpi}: no programs in {options.build}/bin/tests/armci, or no {start}: install {mpi} with its headers and build again")
             continue
-        if "ga_check" not in found and not options.inside:
+        if "ga_check" not in found and not quiet:
             count("skipped", f"{mpi}: Global Arrays: install libglobalarrays-dev, libscalapack-{mpi}-dev and gfortran and build again")
         if options.inside:
             several_hosts(options, mpi, found)
             continue
         check_symbols(options, mpi)
         one_host(options, mpi, found)
-    if not options.inside:
+    if not options.inside and not options.smoke:
         if os.geteuid() != 0 or not shutil.which("ip"):
             count("skipped", "several hosts: needs root (network namespaces) and iproute2")
         else:
