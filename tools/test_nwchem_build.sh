@@ -3,6 +3,7 @@
 #   nwchem_build       source and objects; nothing to do the second time
 #   nwchem_link NAME PREFIX   makes $CACHE/nwchem.NAME from the objects and the libarmci-openmpi in PREFIX/lib (/usr: Debian's); some seconds
 # Uses CACHE (directory), JOBS (number).
+TOOLS=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 NWCHEM_PACKAGES=(gfortran csh make dpkg-dev pkg-config openmpi-bin libopenmpi-dev libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev libopenblas-dev)
 
 nwchem_why_not() {
@@ -47,19 +48,19 @@ nwchem_build() {
   [ -e "$CACHE/objects.done" ] && return 0
   mkdir -p "$CACHE"
   echo "test_nwchem: building NWChem's DFT modules in $CACHE, some minutes (log: $CACHE/build.log)"
+  # Chained: whoever calls this with || has switched `set -e` off in here.
   (
-    set -e
-    [ -e "$CACHE/source.done" ] || { nwchem_source; touch "$CACHE/source.done"; }
-    nwchem_environment
-    cd "$NWCHEM_TOP/src"
-    python3 "$(dirname "${BASH_SOURCE[0]}")/test_nwchem_makefile.py" config/makefile.h "$JOBS"
-    mkdir -p "$NWCHEM_TOP/bin/$NWCHEM_TARGET"
-    make nwchem_config
-    make 64_to_32
-    find . -name include_stamp -delete; find . -name dependencies -delete
-    make directories
-    make libraries
-    touch "$CACHE/objects.done"
+    { [ -e "$CACHE/source.done" ] || { nwchem_source && touch "$CACHE/source.done"; }; } &&
+      nwchem_environment &&
+      cd "$NWCHEM_TOP/src" &&
+      python3 "$TOOLS/test_nwchem_makefile.py" config/makefile.h "$JOBS" &&
+      mkdir -p "$NWCHEM_TOP/bin/$NWCHEM_TARGET" &&
+      make nwchem_config &&
+      make 64_to_32 &&
+      find . \( -name include_stamp -o -name dependencies \) -delete &&
+      make directories &&
+      make libraries &&
+      touch "$CACHE/objects.done"
   ) > "$CACHE/build.log" 2>&1
 }
 
@@ -68,12 +69,12 @@ nwchem_link() {
   # A shared library is found again by its path: rebuilding it needs no new link.
   [ -x "$to" ] && [ "$(cat "$to.from" 2> /dev/null)" = "$prefix" ] && return 0
   (
-    set -e
-    nwchem_environment "$prefix"
-    [ "$prefix" = /usr ] || export LIBMPI="$LIBMPI -Wl,-rpath,$prefix/lib"
-    cd "$NWCHEM_TOP/src"
-    make link
-    mv "$NWCHEM_TOP/bin/$NWCHEM_TARGET/nwchem" "$to"
-    echo "$prefix" > "$to.from"
+    nwchem_environment "$prefix" &&
+      { [ "$prefix" = /usr ] || export LIBMPI="$LIBMPI -Wl,-rpath,$prefix/lib"; } &&
+      cd "$NWCHEM_TOP/src" &&
+      rm -f "$NWCHEM_TOP/bin/$NWCHEM_TARGET/nwchem" &&
+      make link &&
+      mv "$NWCHEM_TOP/bin/$NWCHEM_TARGET/nwchem" "$to" &&
+      echo "$prefix" > "$to.from"
   ) > "$CACHE/link-$1.log" 2>&1
 }

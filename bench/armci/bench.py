@@ -15,6 +15,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -160,6 +161,17 @@ def main(arguments: list[str]) -> int:
         return 2
     samples: Sample = {}
     before, loads = machine.load(), []
+    names = [library.name for library in known]
+    started = time.monotonic()
+
+    def write() -> list[dict]:
+        """What there is so far: an interrupted run keeps it."""
+        records = targets.judge(samples, chosen, names)
+        described = machine.describe() | {"load": {"before": before, "during": [min(loads), max(loads)], "after": machine.load()}}
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps({"machine": described, "notes": sorted(set(notes)), "rounds": options.rounds, "rows": records}, indent=1) + "\n")
+        return records
+
     for turn in range(options.rounds):
         rate = "none"
         for scenario in chosen:
@@ -169,15 +181,12 @@ def main(arguments: list[str]) -> int:
             for library in known:
                 loads.append(machine.load())
                 run(library, scenario, samples, notes, options.verbose)
+            write()
+            print(f"bench/armci: {(time.monotonic() - started) / 60:.1f} min, round {turn + 1} of {options.rounds}, {scenario.name} done, load {machine.load():.2f}", file=sys.stderr)
         if rate != "none":
             subprocess.run([str(ROOT / "testbed" / "hosts.sh"), "shape", "none"], check=True)
-        print(f"bench/armci: round {turn + 1} of {options.rounds} done, load {machine.load():.2f}", file=sys.stderr)
-    names = [library.name for library in known]
-    records = targets.judge(samples, chosen, names)
+    records = write()
     show(records, names)
-    described = machine.describe() | {"load": {"before": before, "during": [min(loads), max(loads)], "after": machine.load()}}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"machine": described, "notes": sorted(set(notes)), "rounds": options.rounds, "rows": records}, indent=1) + "\n")
     judged = [t for record in records for t in record["targets"] if t["met"] is not None]
     print(f"\n{sum(t['met'] for t in judged)} of {len(judged)} targets met; load {before:.2f} before, {min(loads):.2f} to {max(loads):.2f} during; {options.out}")
     return 0

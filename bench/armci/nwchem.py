@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """NWChem's own test dft_siosi3 (Si8O7H18) on Skerry's libarmci beside the same objects on ARMCI-MPI, in one run.
 
-    bench/armci/nwchem.py --cache DIR [--rounds N] [--only PATTERN] [--other NAME=PROGRAM:EXTRA]
+    bench/armci/nwchem.py --cache DIR [--rounds N] [--only PATTERN] [--other NAME=PROGRAM:EXTRA] [--budget MINUTES]
 
 DIR is the cache of tools/test_nwchem.sh, which builds the programs. On one node with 1, 2, 4 and 8 processes; on 2 and 4 hosts (network namespaces;
-root) at full speed and at 100 Mbit/s; Skerry without a connection cap and with a cap of 1. Each row is written to out/nwchem.json as soon as it is there; a wrong energy
-is a failure. --other: a further program, such as NWChem on ComEx MPI-PR, and how many processes a node it needs beyond the workers.
+root) at full speed and at 100 Mbit/s; Skerry without a connection cap and with a cap of 1. Each calculation is written to out/nwchem.json, and the table so far to
+out/nwchem.md, as soon as it is there: an interrupted run keeps what it has. A wrong energy is a failure. --other: a further program, such as NWChem on ComEx MPI-PR, and how many processes a node it needs beyond the workers.
 """
 
 from __future__ import annotations
@@ -77,6 +77,16 @@ def command(program: Program, place: Place, deck: Path) -> list[str]:
     return [str(ROOT / "testbed" / "hosts.sh"), "exec", "sk0", *line] if place.hosts > 1 else line
 
 
+def ended(process: subprocess.Popen) -> str:
+    """Ends a calculation with all its processes; what it had printed."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
+
+
 def run(program: Program, place: Place, deck: Path, limit_s: float, keep: Path) -> dict:
     """One calculation in a directory of its own. `seconds` is NWChem's own wall time; None if anything was wrong, `why` says what."""
     with tempfile.TemporaryDirectory(prefix="nwchem-") as scratch:
@@ -88,12 +98,10 @@ def run(program: Program, place: Place, deck: Path, limit_s: float, keep: Path) 
             output, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             why = f"no end after {limit_s:g} s"
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                output, _ = process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                output, _ = process.communicate()
+            output = ended(process)
+        except KeyboardInterrupt:
+            ended(process)
+            raise
         elapsed = time.monotonic() - start
     keep.write_text(output)
     energies = [float(e) for e in re.findall(r"Total DFT energy *= *(-[0-9.]+)", output)]
@@ -126,7 +134,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="places, such as 'one_node.*' or 'hosts.2x2.*'")
     parser.add_argument("--programs", default="*", metavar="PATTERN", help="programs, such as 'skerry*'")
     parser.add_argument("--other", action="append", default=[], metavar="NAME=PROGRAM:EXTRA", help="a further program and its extra processes a node")
-    parser.add_argument("--limit", type=float, default=240, metavar="SECONDS", help="for one calculation (default %(default)s)")
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="MINUTES", help="begin no calculation later than this")
+    parser.add_argument("--limit", type=float, default=150, metavar="SECONDS", help="for one calculation (default %(default)s)")
     parser.add_argument("--priority", action="store_true", help="weigh more than the machine's other work (root)")
     parser.add_argument("--add", action="store_true", help="add to the results that are there instead of starting anew")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "nwchem.json", help="default: %(default)s")
@@ -165,20 +174,35 @@ def main(arguments: list[str]) -> int:
     failed = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     (cache / "run").mkdir(exist_ok=True)
-    for place in places:
-        row = results.setdefault(place.name, {})
-        if "TESTBED" in os.environ:
-            subprocess.run([str(ROOT / "testbed" / "hosts.sh"), "shape", place.rate], check=True)
-        for turn in range(options.rounds):
-            for program in programs:
-                if program.name == "skerry_cap_1" and place.hosts == 1:
-                    continue  # no connections there
-                taken = run(program, place, deck, options.limit, cache / "run" / f"{place.name}.{program.name}.{turn}.out")
-                row.setdefault(program.name, []).append(taken)
-                failed += taken["why"] is not None and program.name.startswith("skerry")
-                print(f"{place.name:20} {program.name:14} {taken['why'] or ''} {taken['seconds']} s, energy {taken['energy']}, load {taken['load']:.1f}", flush=True)
-                options.out.write_text(json.dumps({"machine": machine.describe(), "results": results}, indent=1) + "\n")
+    started, left_out = time.monotonic(), 0
+
+    def measure(program: Program, place: Place, turn: int) -> bool:
+        taken = run(program, place, deck, options.limit, cache / "run" / f"{place.name}.{program.name}.{turn}.out")
+        results[place.name].setdefault(program.name, []).append(taken)
+        options.out.write_text(json.dumps({"machine": machine.describe(), "results": results}, indent=1) + "\n")
+        options.out.with_suffix(".md").write_text(show(results, programs) + "\n")
+        minutes = (time.monotonic() - started) / 60
+        print(f"{minutes:5.1f} min  {place.name:20} {program.name:14} {taken['why'] or ''} {taken['seconds']} s, energy {taken['energy']}, load {taken['load']:.1f}", flush=True)
+        return taken["why"] is None or not program.name.startswith("skerry")
+
+    try:
+        for place in places:
+            results.setdefault(place.name, {})
+            if "TESTBED" in os.environ:
+                subprocess.run([str(ROOT / "testbed" / "hosts.sh"), "shape", place.rate], check=True)
+            for turn in range(options.rounds):
+                for program in programs:
+                    if program.name == "skerry_cap_1" and place.hosts == 1:
+                        continue  # no connections there
+                    if time.monotonic() - started > options.budget * 60:
+                        left_out += 1
+                        continue
+                    failed += not measure(program, place, turn)
+    except KeyboardInterrupt:
+        failed += 1
     print(show(results, programs))
+    if left_out:
+        print(f"{left_out} calculations left out: the {options.budget:g} minutes were over")
     return 1 if failed else 0
 
 
