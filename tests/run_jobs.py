@@ -67,6 +67,12 @@ def cases(options):
                        environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)})
         yield Case(f"random stream, seed {seed}, 4 ranks on 4 nodes, server cap {server_cap}, cap {cap}", ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
                    environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)})
+    for share, cap, drop in [("count", 0, 0), ("count", 1, 1000), ("server", 1, 0), ("server", 2, 1000)]:
+        environment = {"SKERRY_SHARE": share, "SKERRY_MAX_CONN": str(cap), "SKERRY_FAULTS": f"drop={drop},seed={seed}"}
+        label = f"4 ranks on 2 nodes that share connections, {share}, cap {cap}" + (f", {drop} breaks per million messages" if drop else "")
+        yield Case(f"operations, {label}", ["-n", "4", "--nodes", "2", ops, every], environment=environment)
+        label = label.replace("4 ranks on 2 nodes", "8 ranks on 4 nodes")
+        yield Case(f"random stream, seed {seed}, {label}", ["-n", "8", "--nodes", "4", ops, "stream", "--seed", str(seed)], environment=environment)
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)
     if not options.quick:

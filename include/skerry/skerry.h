@@ -352,6 +352,12 @@ typedef struct skerry_counters {
   uint64_t server_connections_dropped; /* closed without asking, to make place under SKERRY_SERVER_MAX_CONN */
   uint64_t server_origins_waited;   /* connections that had to wait for a place */
   uint64_t grants_relayed;          /* mutexes granted to ranks that had no connection then, through the data server of their node */
+  uint64_t shared_open;           /* SKERRY_SHARE: connections that this process, hosting its node's data server, keeps to other nodes' for all of its node */
+  uint64_t shared_peak;           /*   most at one time */
+  uint64_t shared_opened;         /*   so far */
+  uint64_t shared_evicted;        /*   closed to make place for another */
+  uint64_t shared_users;          /*   connections of the node's processes that use them now */
+  uint64_t shared_messages;       /*   passed on, either way */
 } skerry_counters;
 SKERRY_API int skerry_counters_read(const skerry_job* job, skerry_counters* counters);
 

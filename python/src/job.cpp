@@ -106,6 +106,12 @@ nb::dict counters() {
   set("server_connections_dropped", c.server_connections_dropped);
   set("server_origins_waited", c.server_origins_waited);
   set("grants_relayed", c.grants_relayed);
+  set("shared_open", c.shared_open);
+  set("shared_peak", c.shared_peak);
+  set("shared_opened", c.shared_opened);
+  set("shared_evicted", c.shared_evicted);
+  set("shared_users", c.shared_users);
+  set("shared_messages", c.shared_messages);
   set("array_gets", a.gets);
   set("array_puts", a.puts);
   set("array_accs", a.accs);

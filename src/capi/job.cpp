@@ -248,6 +248,14 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
     now.server_origins_waited = server->counters().clients_waited.load(std::memory_order_relaxed);
     now.grants_relayed = server->counters().grants_relayed.load(std::memory_order_relaxed);
   }
+  if (const share::Counters* shared = j->share_counters()) {
+    now.shared_open = shared->carriers.load(std::memory_order_relaxed);
+    now.shared_peak = shared->carriers_peak.load(std::memory_order_relaxed);
+    now.shared_opened = shared->carriers_opened.load(std::memory_order_relaxed);
+    now.shared_evicted = shared->carriers_evicted.load(std::memory_order_relaxed);
+    now.shared_users = shared->channels.load(std::memory_order_relaxed);
+    now.shared_messages = shared->messages.load(std::memory_order_relaxed);
+  }
   now.size = counters->size;
   std::memcpy(counters, &now, std::min(counters->size, sizeof now));
   return SKERRY_OK;

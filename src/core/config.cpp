@@ -17,6 +17,7 @@ constexpr Variable known[] = {
     {"SKERRY_MAX_CONN", "0", "connections of one process to data servers, at most (one more may be closing); 0: no limit"},
     {"SKERRY_VICTIM", "lru", "policy that chooses whose connection goes at that limit"},
     {"SKERRY_SERVER_MAX_CONN", "0", "connections that one data server keeps, at most; 0: no limit"},
+    {"SKERRY_SHARE", "none", "processes of a node share connections through its data server: none, count (SKERRY_MAX_CONN bounds each process), server (it bounds the node)"},
     {"SKERRY_RECONNECT_TIMEOUT", "60", "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "", "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million messages)"},
     {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
@@ -118,6 +119,11 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->server_max_connections = static_cast<uint32_t>(parsed);
   } else if (name == "SKERRY_VICTIM") {
     config->victim = value;
+  } else if (name == "SKERRY_SHARE") {
+    if (value == "none") config->share = Share::none;
+    else if (value == "count") config->share = Share::count;
+    else if (value == "server") config->share = Share::server;
+    else return error(Code::config, "SKERRY_SHARE=", value, ": give none, count or server");
   } else if (name == "SKERRY_FAULTS") {
     SKERRY_TRY(faults(value, config));
   } else if (name == "SKERRY_RECONNECT_TIMEOUT") {

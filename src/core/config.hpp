@@ -11,6 +11,13 @@
 
 namespace skerry {
 
+// Whether the processes of a node share connections, and who bounds their number.
+enum class Share : uint8_t {
+  none,    // each has its own
+  count,   // the node's data server keeps one to each node that any of them is connected to; each bounds what it uses
+  server,  // the same; the node's data server bounds them
+};
+
 struct Config {
   std::string fabric = "tcp";           // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
   std::string interface;                // SKERRY_INTERFACE: name or address to listen on; empty: choose
@@ -23,6 +30,7 @@ struct Config {
   uint32_t max_connections = 0;         // SKERRY_MAX_CONN: 0: no limit
   std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
   uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
+  Share share = Share::none;            // SKERRY_SHARE
   uint32_t fault_drops_per_million = 0; // SKERRY_FAULTS: drop=
   uint64_t fault_seed = 1;              // SKERRY_FAULTS: seed=
   bool progress_thread = true;          // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers

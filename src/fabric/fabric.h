@@ -57,6 +57,7 @@ struct Capabilities {
   bool server_progress = false;       // RMA at the target needs a thread in poll there
   KeyKind key_kind = KeyKind::none;
   uint32_t connect_data_bytes = 0;    // hello bytes that connect carries
+  uint32_t header_bytes = max_header_bytes;  // of one message, at most
   uint64_t max_payload_bytes = 0;     // of one message; longer ones are for the caller to cut
   uint64_t rma_from_bytes = 0;        // contiguous transfers from this size on are better as RMA; 0: never
 };

@@ -15,6 +15,7 @@
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
+#include "share/share.hpp"
 
 namespace skerry::job {
 namespace {
@@ -214,18 +215,32 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
   config.servers_drop = options_.config.server_max_connections != 0;
   if (options_.config.fault_drops_per_million != 0) {
-    fabric::FaultPlan plan;
-    plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(rank_);
-    plan.drop_per_million = options_.config.fault_drops_per_million;
-    origin_side = fabric::hook_faults(std::move(origin_side), plan, std::make_shared<fabric::FaultLog>());
+    origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_), std::make_shared<fabric::FaultLog>());
+  }
+  const bool shares = options_.config.share != Share::none && map_.nodes() > 1;
+  if (shares) {
+    share::MemberOptions member;
+    member.key = key_;
+    member.rank = static_cast<uint32_t>(rank_);
+    const auto hub = map_.server_address({node_, 0});
+    member.hub.assign(hub.begin(), hub.end());
+    member.connect_timeout_ns = options_.config.connect_timeout_ns;
+    origin_side = share::make_member(std::move(origin_side), std::move(member));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
-  SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
+  SKERRY_TRY(engine_->limit_connections(shares && options_.config.share == Share::server ? 0 : options_.config.max_connections));
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
   SKERRY_TRY(watch_members());
   return {};
+}
+
+fabric::FaultPlan Job::faults(int32_t side) const {
+  fabric::FaultPlan plan;
+  plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(side);
+  plan.drop_per_million = options_.config.fault_drops_per_million;
+  return plan;
 }
 
 Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
@@ -240,6 +255,18 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   directory_ = std::make_unique<NodeDirectory>(*broker_);
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
+  if (options_.config.share != Share::none && nodes > 1) {
+    // Carriers break, too.
+    if (options_.config.fault_drops_per_million != 0) server_side = fabric::hook_faults(std::move(server_side), faults(node_), std::make_shared<fabric::FaultLog>());
+    share::HubOptions hub;
+    hub.key = key_;
+    hub.node = static_cast<uint32_t>(node_);
+    hub.max_carriers = options_.config.share == Share::server ? options_.config.max_connections : 0;
+    hub.victim = options_.config.victim;
+    hub.connect_timeout_ns = options_.config.connect_timeout_ns;
+    hub.counters = share_counters_ = std::make_shared<share::Counters>();
+    SKERRY_TRY(share::make_hub(std::move(server_side), std::move(hub), &server_side));
+  }
   server_ = std::make_unique<server::Server>(server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size()), options_.config.server_max_connections}, std::move(server_side), *directory_);
   broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
   SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));

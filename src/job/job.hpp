@@ -19,9 +19,11 @@
 #include "memory/broker.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/stripes.hpp"
+#include "fabric/hooks/hooks.hpp"
 #include "operation/engine.hpp"
 #include "placement/node_map.hpp"
 #include "server/server.hpp"
+#include "share/share.hpp"
 
 namespace skerry::job {
 
@@ -71,6 +73,7 @@ class Job {
   memory::NodeMemory& node_memory() { return *node_memory_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   server::Server* server() { return server_.get(); }  // null unless this rank hosts one
+  const share::Counters* share_counters() const { return share_counters_.get(); }  // null unless this rank hosts a hub
   Group& world() { return *world_; }
   const JobOptions& options() const { return options_; }
   uint32_t member_index() const { return member_index_; }
@@ -123,6 +126,7 @@ class Job {
   Job() = default;
   Status join(const FabricMaker& make_fabric);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
+  fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);
   Status watch_members();
   void take_news();
@@ -140,6 +144,7 @@ class Job {
   std::unique_ptr<memory::Broker> broker_;    // leader only
   std::unique_ptr<NodeDirectory> directory_;  // leader only
   std::unique_ptr<server::Server> server_;    // leader only
+  std::shared_ptr<share::Counters> share_counters_;  // leader only, and only with SKERRY_SHARE
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;

@@ -1,6 +1,6 @@
 // The operation tests with ranks as threads of one process, so that ThreadSanitizer and AddressSanitizer see both ends of everything:
 //   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--fabric tcp|loop|worst] [--threads N] [--seed N] [--rounds N]
-//               [--cap N] [--server-cap N] [--victim POLICY] [--drop PER_MILLION]
+//               [--cap N] [--server-cap N] [--victim POLICY] [--drop PER_MILLION] [--share count|server]
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not by skerry_init.
 #include <sstream>
 #include <thread>
@@ -24,6 +24,7 @@ struct Choice {
   std::string victim = "lru";
   uint32_t cap = 0;   // connections per process; 0: no limit
   uint32_t server_cap = 0;  // connections per data server; 0: no limit
+  Share share = Share::none;
   uint32_t drop = 0;  // connections broken per million messages
   Context context;
 };
@@ -35,6 +36,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap, c
   options.config.max_connections = choice.cap;
   options.config.server_max_connections = choice.server_cap;
   options.config.victim = choice.victim;
+  options.config.share = choice.share;
   options.config.fault_drops_per_million = choice.drop;
   options.config.fault_seed = choice.context.seed;
   if (choice.context.threads > 1) options.thread_level = job::ThreadLevel::multiple;
@@ -78,6 +80,7 @@ int main(int argc, char** argv) {
     else if (word == "--victim") choice.victim = next();
     else if (word == "--cap") choice.cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
+    else if (word == "--share") choice.share = next() == "count" ? Share::count : Share::server;
     else if (word == "--drop") choice.drop = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--threads") choice.context.threads = static_cast<int>(number());
     else if (word == "--seed") choice.context.seed = number();

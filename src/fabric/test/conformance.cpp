@@ -102,7 +102,7 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
   std::vector<size_t> headers, payloads;
   for (int i = 0; i < count; ++i) {
     seed = seed * 1664525u + 1013904223u;
-    headers.push_back(1 + seed % max_header_bytes);
+    headers.push_back(1 + seed % client->fabric->capabilities().header_bytes);
     payloads.push_back(i % 50 == 49 ? source.size() - seed % 3 : (seed >> 8) % 300);
   }
   for (int i = 0; i < count;) {

@@ -1,0 +1,212 @@
+// Multiplex: the fabric on both sides of sharing. A rank's has one carrier, its link, for whatever it connects to; a hub's has a carrier per node it
+// connects to, those of other hubs, and the links of its ranks, and passes the channels of these on.
+//
+// Threads: as fabric.h says. All state is touched by issue calls and dispatch alone; poll looks at atomics.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "connection/core/victim.hpp"
+#include "fabric/hooks/forward.hpp"
+#include "share/message.hpp"
+#include "share/share.hpp"
+
+namespace skerry::share {
+
+class Multiplex final : public fabric::Forward {
+ public:
+  struct Options {
+    connection::JobKey key{};
+    uint32_t name = 0;                // rank or node: what our hellos say
+    std::vector<std::byte> through;   // a rank's: address of its hub. Empty: this is a hub
+    uint32_t max_carriers = 0;
+    std::unique_ptr<connection::VictimPolicy> policy;  // null: no limit
+    int64_t connect_timeout_ns = 0;
+    std::shared_ptr<Counters> counters;
+  };
+  Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options);
+
+  const fabric::Capabilities& capabilities() const override { return capabilities_; }
+  Status listen(std::vector<std::byte>* address) override;
+  Status connect(fabric::Bytes address, fabric::Bytes hello, fabric::EndpointId* endpoint) override;
+  Status accept(fabric::RequestId request, fabric::Bytes reply, fabric::EndpointId* endpoint) override;
+  void reject(fabric::RequestId request) override;
+  void hold(fabric::RequestId request) override {  // a channel's request waits for its answer as long as its rank does
+    if (!is_channel(request)) inner_->hold(request);
+  }
+  fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload, bool more, uint64_t cookie) override;
+  fabric::SendResult flush(fabric::EndpointId endpoint) override;
+  uint64_t unsent_bytes(fabric::EndpointId endpoint) const override;
+  void unpark(fabric::EndpointId endpoint) override;
+  Status register_memory(void* base, uint64_t bytes, fabric::RemoteKey* key, uint64_t* registration) override;
+  void deregister_memory(uint64_t) override {}
+  fabric::SendResult put(fabric::EndpointId, const void*, fabric::RemoteKey, uint64_t, uint64_t, uint64_t) override { return fabric::SendResult::closed; }
+  fabric::SendResult get(fabric::EndpointId, void*, fabric::RemoteKey, uint64_t, uint64_t, uint64_t) override { return fabric::SendResult::closed; }
+  void poll(int64_t timeout_ns, fabric::EndpointId only) override;
+  int dispatch(fabric::Sink& sink) override;
+  void close(fabric::EndpointId endpoint) override;
+  Traffic traffic() const override;
+
+ private:
+  struct Transit;
+  struct End;
+  struct Message {  // one that waits; the header with its prefix, but for undelivered ones
+    std::vector<std::byte> header;
+    std::vector<std::byte> payload;
+    Message(fabric::Bytes h, fabric::Bytes p) : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
+  };
+  struct Route {  // where a channel of a carrier leads: one of the two
+    End* end = nullptr;
+    Transit* transit = nullptr;
+    int side = 0;  // of the transit: the half on this carrier
+  };
+  struct Waiter {  // for room on a carrier: one of the two
+    fabric::EndpointId end = fabric::no_endpoint;
+    Transit* transit = nullptr;
+    int side = 0;
+  };
+  enum class Use : uint8_t { outgoing, link, incoming, member };  // opened by us as a hub, as a rank; by another hub, by a rank of ours
+
+  // A connection of the fabric beneath.
+  struct Carrier {
+    fabric::EndpointId id = fabric::no_endpoint;  // none: it waits for its place
+    Use use = Use::outgoing;
+    bool connected = false;       // messages may be sent
+    bool blocked = false;         // until on_writable
+    bool dirty = false;           // something is held back until the end of dispatch
+    bool leaving = false;         // another takes its place: no new channels
+    bool fresh = true;            // opened by us, and nothing came back yet
+    uint32_t name = 0;            // incoming, member: whose
+    uint32_t generation = 0;      // opened by us: in our hello
+    uint64_t nonce = 0;           // likewise
+    uint32_t next_channel = 0;    // opened by us
+    connection::Partner partner = 0;  // outgoing: for the victim policy
+    int64_t since_ns = 0;         // connected, then leaving since
+    std::string address;          // opened by us: whose
+    std::unordered_map<uint32_t, Route> channels;
+    std::deque<Message> control;  // ours; they go before all else
+    std::deque<Waiter> line;      // for room
+    std::list<Carrier>::iterator place;  // in carriers_
+    bool is_ours() const { return use == Use::outgoing || use == Use::link; }
+    bool may_send() const { return connected && !blocked && control.empty(); }
+  };
+
+  enum class State : uint8_t { opening, asking, open, lost };
+  // A channel that begins or ends here: what the caller takes for an endpoint.
+  struct End {
+    fabric::EndpointId id = fabric::no_endpoint;
+    Carrier* carrier = nullptr;  // null: lost
+    uint32_t channel = 0;
+    State state = State::opening;
+    bool parked = false;
+    bool in_line = false;          // for room on the carrier
+    bool writable_wanted = false;  // when it is open, or the other end has taken more
+    uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
+    uint64_t taken = 0, told = 0;      // cost of what we took, and of that what the other end knows
+    int64_t deadline_ns = 0;       // opening: of the answer
+    std::deque<Message> undelivered;
+    fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last undelivered message was taken
+    std::string detail;
+  };
+  // A channel of a rank of ours that leads to another node.
+  struct Half {
+    Carrier* carrier = nullptr;   // null: closed on this side
+    uint32_t channel = 0;
+    bool in_line = false;
+    std::deque<Message> waiting;  // to be sent on it
+  };
+  struct Transit {
+    Half half[2];  // the rank's link, the carrier
+    std::list<Transit>::iterator place;
+  };
+  struct Deferred {
+    enum class What : uint8_t { resume, fail } what;
+    fabric::EndpointId end;
+    fabric::CloseReason reason = fabric::CloseReason::by_us;
+    std::string detail;
+  };
+
+  static constexpr uint64_t channel_bit = 1ull << 31;  // no slot of the fabrics beneath is that high
+  static bool is_channel(fabric::EndpointId id) { return (id & channel_bit) != 0; }
+  bool is_hub() const { return options_.through.empty(); }
+  connection::Peer peer_of(std::string_view address) const;
+
+  // carriers
+  Carrier* carrier_of(fabric::EndpointId id);
+  Status carrier_to(std::string address, Carrier** carrier);
+  Status begin(Carrier& carrier);
+  void admit(fabric::RequestId request, Use use, const connection::Hello& hello);
+  void lose(Carrier& carrier, fabric::CloseReason reason, std::string_view detail);
+  void remove(Carrier& carrier);
+  void remove_if_unused(Carrier& carrier);
+  void leave_line(Carrier& carrier, const Waiter& waiter);
+  bool try_send(Carrier& carrier, fabric::Bytes header, fabric::Bytes payload, bool more);
+  void control(Carrier& carrier, Kind kind, uint32_t channel, fabric::Bytes rest, fabric::Bytes payload, uint64_t taken = 0);
+  void serve(fabric::EndpointId id);
+  void count_carriers();
+
+  // places
+  void advance_wanted();
+  bool make_place();
+  void evict(Carrier& carrier);
+  void run_deadlines();
+  void note_deadline(int64_t deadline_ns);
+
+  // channels
+  End* end_of(fabric::EndpointId id) const;
+  End& new_end(Carrier& carrier, uint32_t channel, State state);
+  void release(End& end);
+  void take_open(Carrier& carrier, const Prefix& prefix, fabric::Bytes hello, fabric::Bytes address);
+  void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
+  void deliver(End& end, fabric::Bytes header, fabric::Bytes payload);
+  void took(End& end, uint64_t cost);
+  void resume(fabric::EndpointId id);
+  void fail(fabric::EndpointId id, fabric::CloseReason reason, std::string_view detail);
+  bool pass(Transit& transit, int to, Prefix prefix, fabric::Bytes rest, fabric::Bytes payload);
+  void leave_transit(Transit& transit, int side, fabric::CloseReason reason, std::string_view detail);
+  void detach(Transit& transit, int side);
+  void finish(Transit& transit);
+  void defer(Deferred upcall);
+  void run_deferred();
+
+  // fabric::Sink
+  void on_connect_request(fabric::RequestId request, fabric::Bytes hello, std::string_view peer_name) override;
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
+  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) override;
+  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
+  void on_writable(fabric::EndpointId endpoint) override;
+  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) override;
+
+  Options options_;
+  fabric::Capabilities capabilities_;
+  std::string own_address_;                                      // empty: not listening
+  std::list<Carrier> carriers_;
+  std::unordered_map<fabric::EndpointId, Carrier*> by_id_;
+  std::unordered_map<std::string, Carrier*> by_address_;         // opened by us, and not leaving
+  std::unordered_map<uint64_t, uint32_t> generations_;           // newest of who connected to us: by use << 32 | name
+  std::unordered_map<std::string, connection::Partner> partners_;  // by address; with a policy only
+  std::vector<Carrier*> partner_carrier_;                        // by partner; null: none
+  std::deque<Carrier*> wanted_;                                  // wait for a place
+  Status begin_failure_;                                         // of the last that could not even begin to connect
+  uint32_t occupied_ = 0;                                        // outgoing ones that have one
+  uint32_t leaving_ = 0;
+  uint32_t generation_ = 0;                                      // of the newest carrier we opened
+  std::unordered_map<fabric::EndpointId, std::unique_ptr<End>> ends_;
+  uint64_t last_end_ = 0;
+  std::list<Transit> transits_;
+  std::vector<Deferred> deferred_;
+  std::vector<fabric::EndpointId> dirty_;
+  bool dispatching_ = false;
+  int upcalls_ = 0;                                              // in this dispatch
+  std::atomic<bool> polling_{false};
+  std::atomic<bool> work_pending_{false};                        // deferred_ is not empty
+  std::atomic<int64_t> deadline_ns_{INT64_MAX};                  // the earliest; it may have become needless
+  std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint}; // a rank's: the carrier
+};
+
+}  // namespace skerry::share

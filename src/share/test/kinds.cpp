@@ -1,0 +1,142 @@
+// What fabric.h promises, for shared connections: from hub to hub, and from a rank through its hub.
+#include <sodium.h>
+
+#include <atomic>
+#include <thread>
+
+#include "fabric/hooks/hooks.hpp"
+#include "fabric/loop/loop.hpp"
+#include "fabric/test/side.hpp"
+#include "share/share.hpp"
+
+namespace skerry::fabric::test {
+namespace {
+
+using Maker = std::function<Status(const Options&, std::unique_ptr<Fabric>*)>;
+
+std::unique_ptr<Fabric> hub_on(const Maker& beneath, Options options, uint32_t node, uint32_t max_carriers = 0) {
+  std::unique_ptr<Fabric> inner, hub;
+  options.loopback_only = true;
+  EXPECT_TRUE(beneath(options, &inner).ok());
+  share::HubOptions made;
+  made.node = node;
+  made.max_carriers = max_carriers;
+  EXPECT_TRUE(share::make_hub(std::move(inner), made, &hub).ok());
+  return hub;
+}
+
+// A node's hub with a thread of its own.
+class Node {
+ public:
+  Node(const Maker& beneath, uint32_t node) : side_(hub_on(beneath, {}, node)) {
+    EXPECT_TRUE(side_.fabric->listen(&address).ok());
+    thread_ = std::thread([this] {
+      while (!stop_.load()) side_.step(-1);
+    });
+  }
+  ~Node() {
+    stop_.store(true);
+    side_.fabric->wake();
+    thread_.join();
+  }
+  std::vector<std::byte> address;
+
+ private:
+  Side side_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+// A rank of that node, or, if it is told to listen, another node's hub: tests say only then which they mean.
+class Lazy final : public Fabric {
+ public:
+  Lazy(Maker beneath, const Options& options, std::shared_ptr<Node> node, uint32_t name)
+      : beneath_(std::move(beneath)), options_(options), node_(std::move(node)), name_(name), hub_(hub_on(beneath_, options_, name)), now_(hub_.get()) {}
+  std::string_view name() const override { return now_->name(); }
+  const Capabilities& capabilities() const override { return now_->capabilities(); }
+  Status listen(std::vector<std::byte>* address) override {
+    listening_or_member_ = true;
+    return now_->listen(address);
+  }
+  Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
+    if (address.size() < 30) return now_->connect(address, hello, endpoint);  // nonsense: a rank takes its addresses from the node map
+    if (!listening_or_member_) become_member();
+    return now_->connect(address, hello, endpoint);
+  }
+  Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override { return now_->accept(request, reply, endpoint); }
+  void reject(RequestId request) override { now_->reject(request); }
+  void hold(RequestId request) override { now_->hold(request); }
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override { return now_->send(endpoint, header, payload, more, cookie); }
+  SendResult flush(EndpointId endpoint) override { return now_->flush(endpoint); }
+  uint64_t unsent_bytes(EndpointId endpoint) const override { return now_->unsent_bytes(endpoint); }
+  void unpark(EndpointId endpoint) override { now_->unpark(endpoint); }
+  Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) override { return now_->register_memory(base, bytes, key, registration); }
+  void deregister_memory(uint64_t registration) override { now_->deregister_memory(registration); }
+  SendResult put(EndpointId e, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override { return now_->put(e, local, key, offset, bytes, cookie); }
+  SendResult get(EndpointId e, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override { return now_->get(e, local, key, offset, bytes, cookie); }
+  Status watch(int fd, uint64_t cookie) override { return now_->watch(fd, cookie); }
+  void unwatch(int fd) override { now_->unwatch(fd); }
+  void poll(int64_t timeout_ns, EndpointId only) override { now_->poll(timeout_ns, only); }
+  int dispatch(Sink& sink) override { return now_->dispatch(sink); }
+  void close(EndpointId endpoint) override { now_->close(endpoint); }
+  void wake() override { now_->wake(); }
+  Traffic traffic() const override { return now_->traffic(); }
+
+ private:
+  void become_member() {
+    listening_or_member_ = true;
+    std::unique_ptr<Fabric> inner;
+    Options options = options_;
+    options.loopback_only = true;
+    ASSERT_TRUE(beneath_(options, &inner).ok());
+    share::MemberOptions made;
+    made.rank = name_;
+    made.hub = node_->address;
+    member_ = share::make_member(std::move(inner), made);
+    now_ = member_.get();
+  }
+  const Maker beneath_;
+  const Options options_;
+  const std::shared_ptr<Node> node_;
+  const uint32_t name_;
+  bool listening_or_member_ = false;
+  std::unique_ptr<Fabric> hub_, member_;
+  Fabric* now_;
+};
+
+}  // namespace
+
+std::vector<Kind> kinds() {
+  EXPECT_GE(sodium_init(), 0);
+  std::vector<Kind> all;
+  auto share = [&](const std::string& name, std::function<Maker()> beneath, uint32_t max_carriers = 0) {
+    all.push_back({name + "_hubs", [=] {
+                     return [maker = beneath(), max_carriers, count = std::make_shared<uint32_t>(0)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                       *fabric = hub_on(maker, options, ++*count, max_carriers);
+                       return Status();
+                     };
+                   }});
+    all.push_back({name + "_through", [=] {
+                     const Maker maker = beneath();
+                     return [maker, node = std::make_shared<Node>(maker, 0), count = std::make_shared<uint32_t>(0)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                       *fabric = std::make_unique<Lazy>(maker, options, node, ++*count);
+                       return Status();
+                     };
+                   }});
+  };
+  auto loop = [](LoopCapabilities capabilities) {
+    return [capabilities] {
+      return Maker([network = make_loop_network(capabilities)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+        return make_loop_fabric(network, options, fabric);
+      });
+    };
+  };
+  share("tcp", [] { return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) { return make_tcp_fabric(options, fabric); }); });
+  share("loop", loop({}));
+  for (uint64_t seed : {1, 2, 3}) share(concat("loop_worst_", seed), loop(LoopCapabilities::worst(seed)));
+  share("tcp_of_one_carrier", [] { return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) { return make_tcp_fabric(options, fabric); }); }, 1);
+  all.pop_back();  // its limit is the hubs'
+  return all;
+}
+
+}  // namespace skerry::fabric::test

@@ -1,0 +1,146 @@
+// Channels of the node's ranks on their way to other nodes, and messages as they arrive on carriers.
+#include <algorithm>
+
+#include "share/multiplex.hpp"
+
+namespace skerry::share {
+
+using fabric::Bytes;
+using fabric::CloseReason;
+using fabric::EndpointId;
+using fabric::Verdict;
+
+namespace {
+
+Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::string text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// Below this a message that is passed on waits for the end of the round, to travel with others.
+constexpr uint64_t hold_below_bytes = 8 * 1024;
+
+}  // namespace
+
+Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) {
+  Carrier* const carrier = carrier_of(endpoint);
+  if (carrier == nullptr) return Forward::on_message(endpoint, header, payload);
+  Prefix prefix;
+  if (!decode(header, &prefix)) {
+    inner_->close(endpoint);
+    lose(*carrier, CloseReason::protocol_error, "what came through it is no message of a channel");
+    return Verdict::taken;
+  }
+  const Bytes rest = header.subspan(sizeof prefix);
+  if (static_cast<Kind>(prefix.kind) == Kind::open) {
+    if (!carrier->is_ours()) take_open(*carrier, prefix, rest, payload);
+    return Verdict::taken;
+  }
+  const auto found = carrier->channels.find(prefix.channel);
+  if (found == carrier->channels.end()) return Verdict::taken;  // it crossed our close
+  const Route route = found->second;
+  const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
+  if (is_data && carrier->use == Use::outgoing && carrier->fresh) {
+    carrier->fresh = false;
+    if (!wanted_.empty()) advance_wanted();
+  }
+  if (route.end != nullptr) {
+    take(route.end->id, prefix, rest, payload);
+    return Verdict::taken;
+  }
+  const int to = 1 - route.side;
+  const Carrier* const next = route.transit->half[to].carrier;
+  if (options_.policy && is_data && to == 1 && next != nullptr && !next->leaving) options_.policy->used(next->partner);
+  const bool is_last = static_cast<Kind>(prefix.kind) == Kind::closed;
+  if (is_last) detach(*route.transit, route.side);
+  const bool sent = pass(*route.transit, to, prefix, rest, payload);
+  if (is_last) {
+    if (sent) finish(*route.transit);
+    remove_if_unused(*carrier);
+  }
+  return Verdict::taken;
+}
+
+std::byte* Multiplex::on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+  return carrier_of(endpoint) != nullptr ? nullptr : Forward::on_landing(endpoint, header, payload_bytes);
+}
+
+// A channel that ends here, or one of a rank of ours to another node.
+void Multiplex::take_open(Carrier& carrier, const Prefix& prefix, Bytes hello, Bytes address_bytes) {
+  if (carrier.channels.count(prefix.channel) != 0) return;
+  std::string address = text_of(address_bytes);
+  if (address == own_address_) {
+    const End& end = new_end(carrier, prefix.channel, State::asking);
+    const std::string name = concat(carrier.use == Use::incoming ? "through the data server of node " : "rank ", carrier.name);
+    ++upcalls_;
+    outer_->on_connect_request(end.id, hello, name);
+    return;
+  }
+  Carrier* out = nullptr;
+  Status status = carrier.use == Use::member ? carrier_to(std::move(address), &out) : error(Code::invalid, "that is the address of another data server");
+  if (!status.ok()) {
+    control(carrier, Kind::closed, prefix.channel, bytes_of(closed_text(CloseReason::unreachable, status.message())), {});
+    return;
+  }
+  Transit& transit = transits_.emplace_back();
+  transit.place = std::prev(transits_.end());
+  transit.half[0].carrier = &carrier;
+  transit.half[0].channel = prefix.channel;
+  transit.half[1].carrier = out;
+  transit.half[1].channel = ++out->next_channel;
+  carrier.channels[prefix.channel] = {nullptr, &transit, 0};
+  out->channels[transit.half[1].channel] = {nullptr, &transit, 1};
+  options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
+  (void)pass(transit, 1, prefix, hello, address_bytes);
+}
+
+// Sends it on, or keeps it until there is room. True: nothing waits.
+bool Multiplex::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes payload) {
+  Half& half = transit.half[to];
+  if (half.carrier == nullptr) return true;  // nobody is there any more
+  Carrier& carrier = *half.carrier;
+  prefix.channel = half.channel;
+  const Header header(prefix, rest);
+  options_.counters->messages.fetch_add(1, std::memory_order_relaxed);
+  options_.counters->bytes.fetch_add(header.size + payload.size(), std::memory_order_relaxed);
+  const bool hold = dispatching_ && payload.size() < hold_below_bytes;
+  if (half.waiting.empty() && try_send(carrier, header.get(), payload, hold)) {
+    if (hold && !carrier.dirty) {
+      carrier.dirty = true;
+      dirty_.push_back(carrier.id);
+    }
+    return true;
+  }
+  half.waiting.emplace_back(header.get(), payload);
+  if (!half.in_line) carrier.line.push_back({fabric::no_endpoint, &transit, to});
+  half.in_line = true;
+  return false;
+}
+
+// The channel ended on this side.
+void Multiplex::detach(Transit& transit, int side) {
+  Half& half = transit.half[side];
+  if (half.carrier == nullptr) return;
+  if (half.in_line) leave_line(*half.carrier, {fabric::no_endpoint, &transit, side});
+  half.in_line = false;
+  half.waiting.clear();
+  half.carrier->channels.erase(half.channel);
+  half.carrier = nullptr;
+}
+
+// Its carrier on this side is gone: the other side is told, after what it has not got yet.
+void Multiplex::leave_transit(Transit& transit, int side, CloseReason reason, std::string_view detail) {
+  const std::string text = closed_text(reason, detail);
+  if (pass(transit, 1 - side, Prefix{version, static_cast<uint8_t>(Kind::closed), 0, 0, 0}, bytes_of(text), {})) finish(transit);
+}
+
+// Nothing is left to pass.
+void Multiplex::finish(Transit& transit) {
+  Carrier* const carriers[2] = {transit.half[0].carrier, transit.half[1].carrier};
+  detach(transit, 0);
+  detach(transit, 1);
+  transits_.erase(transit.place);
+  options_.counters->channels.fetch_sub(1, std::memory_order_relaxed);
+  for (Carrier* carrier : carriers)
+    if (carrier != nullptr) remove_if_unused(*carrier);
+}
+
+}  // namespace skerry::share
