@@ -192,6 +192,36 @@ def draw(rows, path):
     figure.savefig(path, dpi=120)
 
 
+SHARED = ("put_8_us", "get_8_us", "fetch_add_us", "put_mib_s", "get_mib_s", "all_fetch_add_per_s")
+
+
+def share_records(build, rounds):
+    """Rows of single operations and connections by SKERRY_SHARE; the ways take turns within each round, values are medians over the rounds."""
+    rows = []
+    for ranks, nodes in ((8, 2), (16, 4)):
+        samples = {"none": [], "count": [], "server": []}
+        for number in range(rounds):
+            for way, found in samples.items():
+                command = [build / "bin/skerry", "run", "-n", ranks, "--nodes", nodes, build / "bin/bench/share_load"]
+                done = subprocess.run([str(word) for word in command], env=dict(os.environ, SKERRY_SHARE=way), capture_output=True, text=True, timeout=600)
+                if done.returncode:
+                    raise SystemExit(f"bench-acts: share_load with SKERRY_SHARE={way} failed:\n{done.stdout}{done.stderr}")
+                found.append(json.loads(done.stdout.strip().splitlines()[-1]) | {"load": machine.load()})
+                print(f"bench-acts: share, round {number + 1} of {rounds}, {ranks} ranks on {nodes} nodes, {way}: {found[-1]}", flush=True)
+        for way, found in samples.items():
+            for name in SHARED:
+                ratio = spread([sample[name] / other[name] for sample, other in zip(found, samples["none"])])
+                rows.append({"name": f"share.{ranks}_on_{nodes}.{way}.{name}", "value": ratio[1], "unit": "times not shared", "limit": 1.0,
+                             "limit_name": "not shared, same round", "peers": {}, "target": None, "met": None, "spread": ratio,
+                             "measured": statistics.median(sample[name] for sample in found), "load": max(sample["load"] for sample in found),
+                             "rounds": len(found), "tcp_ends": max(sample["tcp_ends"] for sample in found),
+                             "shared_per_node": max(sample["shared_per_node"] for sample in found), "connections": max(sample["connections"] for sample in found)})
+    print(f"\n{'row':44} {'measured':>10} {'ratio':>7} {'spread':>13} {'TCP ends':>9}")
+    for r in rows:
+        print(f"{r['name']:44} {r['measured']:10.1f} {r['value']:7.2f} {r['spread'][0]:6.2f}-{r['spread'][2]:6.2f} {r['tcp_ends']:9}")
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
@@ -205,7 +235,14 @@ def main():
     parser.add_argument("--dft-rounds", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument("--dft-caps", default=",".join(map(str, CAPS)), help="(default: %(default)s)")
     parser.add_argument("--dft-options", default="--basis sto-3g", help="words for examples/dft/dft.py (default: %(default)s)")
+    parser.add_argument("--share", action="store_true", help="only what sharing connections saves and costs; written to acts_share.json beside --out")
     options = parser.parse_args()
+    if options.share:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        path = options.out.with_name("acts_share.json")
+        path.write_text(json.dumps({"machine": machine.describe(), "rows": share_records(options.build, options.rounds)}, indent=1) + "\n")
+        print(f"written to {path}")
+        return
     caps = sorted({0, *map(int, options.caps.split(","))}, key=lambda cap: (cap != 0, -cap))
     dft_caps = sorted({0, *map(int, options.dft_caps.split(","))}, key=lambda cap: (cap != 0, -cap))
     options.out.parent.mkdir(parents=True, exist_ok=True)
