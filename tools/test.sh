@@ -53,6 +53,7 @@ fi
 if ls build/bin/tests/armci/armci_check-* > /dev/null 2>&1; then  # where an MPI is installed; Global Arrays too if libglobalarrays-dev is
   step "ARMCI and Global Arrays" .venv/bin/python tests/armci/run.py --smoke
 fi
+step "the installation" .venv/bin/python tests/installed.py
 [ -d tests/python ] && step "Python" .venv/bin/python -m pytest -q -rs tests/python
 [ -d examples/dft/tests ] && step "the DFT example" .venv/bin/python -m pytest -q -rs examples/dft/tests
 if [ -n "$SANITIZERS" ]; then

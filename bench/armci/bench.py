@@ -90,13 +90,15 @@ def run(library: Library, scenario: targets.Scenario, into: Sample, notes: list[
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, process_group=0)
     try:
         output, errors = process.communicate(timeout=scenario.limit_s)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
         os.killpg(process.pid, signal.SIGTERM)
         try:
             output, errors = process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
+        if isinstance(why, KeyboardInterrupt):
+            raise
         errors += f"\nno end after {scenario.limit_s:g} s"
     values = {found["row"]: found["value"] for found in (json.loads(text) for text in output.splitlines() if text.startswith('{"row"'))}
     for row in targets.ROWS:
@@ -148,6 +150,9 @@ def main(arguments: list[str]) -> int:
     if not root:
         notes.append("two hosts need root (network namespaces): left out")
         chosen = [s for s in chosen if s.hosts == 1]
+    # Whoever starts this in the background, or through the testbed, passes on an ignored SIGINT.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with contextlib.suppress(PermissionError):
         os.setsid()
     if options.priority:

@@ -160,6 +160,9 @@ def main(arguments: list[str]) -> int:
     if not places or not programs or not deck.exists():
         print(f"nwchem.py: nothing to run: {len(places)} places, {len(programs)} programs in {cache}; tools/test_nwchem.sh builds them", file=sys.stderr)
         return 2
+    # Whoever starts this in the background, or through the testbed, passes on an ignored SIGINT.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with contextlib.suppress(PermissionError):
         os.setsid()
     if options.priority:
