@@ -40,6 +40,9 @@ class Multiplex final : public fabric::Forward {
     if (!is_channel(request)) inner_->hold(request);
   }
   fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload, bool more, uint64_t cookie) override;
+  fabric::SendResult send_gathered(fabric::EndpointId endpoint, fabric::Bytes header, std::span<const fabric::Bytes> parts, uint64_t cookie) override {
+    return is_channel(endpoint) ? fabric::SendResult::closed : inner_->send_gathered(endpoint, header, parts, cookie);
+  }
   fabric::SendResult flush(fabric::EndpointId endpoint) override;
   uint64_t unsent_bytes(fabric::EndpointId endpoint) const override;
   void unpark(fabric::EndpointId endpoint) override;

@@ -67,6 +67,9 @@ class Lazy final : public Fabric {
   void reject(RequestId request) override { now_->reject(request); }
   void hold(RequestId request) override { now_->hold(request); }
   SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override { return now_->send(endpoint, header, payload, more, cookie); }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+    return now_->send_gathered(endpoint, header, parts, cookie);
+  }
   SendResult flush(EndpointId endpoint) override { return now_->flush(endpoint); }
   uint64_t unsent_bytes(EndpointId endpoint) const override { return now_->unsent_bytes(endpoint); }
   void unpark(EndpointId endpoint) override { now_->unpark(endpoint); }
