@@ -19,10 +19,12 @@ namespace {
 
 Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-// A carrier that makes place has so long to be left in order; then it is closed, and what was under way is resumed on the next one.
-constexpr int64_t leave_ns = 5'000'000;
-// So long a new carrier is nobody's victim unless something came back.
-constexpr int64_t fresh_ns = 20'000'000;
+// A carrier that makes place has so long to be left in order; then it is closed, and what was under way is resumed on the next one. Sooner if nothing
+// came back for a while: its ranks are deep in computation.
+constexpr int64_t leave_ns = 100'000'000;
+constexpr int64_t quiet_ns = 5'000'000;
+// So long a carrier is nobody's victim while a channel on it has no answer yet: else, on a slow machine, nobody might ever get one.
+constexpr int64_t fresh_ns = 100'000'000;
 
 }  // namespace
 
@@ -307,7 +309,7 @@ bool Multiplex::make_place() {
   const auto victim = options_.policy->choose([&](connection::Partner partner) {
     const Carrier* const carrier = partner_carrier_[partner];
     if (carrier == nullptr || !carrier->connected || carrier->leaving) return true;
-    if (!carrier->fresh || now_ns - carrier->since_ns >= fresh_ns) return false;
+    if (carrier->unanswered == 0 || now_ns - carrier->since_ns >= fresh_ns) return false;
     note_deadline(carrier->since_ns + fresh_ns);
     return true;
   });
@@ -324,8 +326,8 @@ void Multiplex::evict(Carrier& carrier) {
   carrier.leaving = true;
   --occupied_;
   ++leaving_;
-  carrier.since_ns = monotonic_ns();
-  note_deadline(carrier.since_ns + leave_ns);
+  carrier.since_ns = carrier.heard_ns = monotonic_ns();
+  note_deadline(carrier.since_ns + quiet_ns);
   for (const auto& [channel, route] : carrier.channels)
     if (route.transit != nullptr && route.transit->half[0].carrier != nullptr)
       (void)pass(*route.transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {}, {});
@@ -354,8 +356,9 @@ void Multiplex::run_deadlines() {
   Carrier* overdue = nullptr;
   for (Carrier& carrier : carriers_) {
     if (!carrier.leaving) continue;
-    if (carrier.since_ns + leave_ns <= now_ns) overdue = &carrier;  // one at a time leaves
-    else note_deadline(carrier.since_ns + leave_ns);
+    const int64_t until_ns = std::min(carrier.since_ns + leave_ns, carrier.heard_ns + quiet_ns);
+    if (until_ns <= now_ns) overdue = &carrier;  // one at a time leaves
+    else note_deadline(until_ns);
   }
   if (overdue != nullptr) {
     inner_->close(overdue->id);

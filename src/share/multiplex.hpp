@@ -83,13 +83,14 @@ class Multiplex final : public fabric::Forward {
     bool blocked = false;         // until on_writable
     bool dirty = false;           // something is held back until the end of dispatch
     bool leaving = false;         // another takes its place: no new channels
-    bool fresh = true;            // opened by us, and nothing came back yet
+    uint32_t unanswered = 0;      // outgoing: channels of ranks on which no data came back yet
     uint32_t name = 0;            // incoming, member: whose
     uint32_t generation = 0;      // opened by us: in our hello
     uint64_t nonce = 0;           // likewise
     uint32_t next_channel = 0;    // opened by us
     connection::Partner partner = 0;  // outgoing: for the victim policy
     int64_t since_ns = 0;         // connected, then leaving since
+    int64_t heard_ns = 0;         // leaving: when data came back last
     std::string address;          // opened by us: whose
     std::unordered_map<uint32_t, Route> channels;
     std::deque<Message> control;  // ours; they go before all else
@@ -125,6 +126,7 @@ class Multiplex final : public fabric::Forward {
   };
   struct Transit {
     Half half[2];  // the rank's link, the carrier
+    bool answered = false;  // data came back
     std::list<Transit>::iterator place;
   };
   struct Deferred {

@@ -1,6 +1,7 @@
 // Channels of the node's ranks on their way to other nodes, and messages as they arrive on carriers.
 #include <algorithm>
 
+#include "core/futex.hpp"
 #include "share/multiplex.hpp"
 
 namespace skerry::share {
@@ -38,9 +39,9 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   if (found == carrier->channels.end()) return Verdict::taken;  // it crossed our close
   const Route route = found->second;
   const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
-  if (is_data && carrier->use == Use::outgoing && carrier->fresh) {
-    carrier->fresh = false;
-    if (!wanted_.empty()) advance_wanted();
+  if (is_data && route.side == 1) {
+    if (carrier->leaving) carrier->heard_ns = monotonic_ns();
+    if (!std::exchange(route.transit->answered, true) && --carrier->unanswered == 0 && !wanted_.empty()) advance_wanted();
   }
   if (route.end != nullptr) {
     take(route.end->id, prefix, rest, payload);
@@ -88,6 +89,7 @@ void Multiplex::take_open(Carrier& carrier, const Prefix& prefix, Bytes hello, B
   transit.half[1].channel = ++out->next_channel;
   carrier.channels[prefix.channel] = {nullptr, &transit, 0};
   out->channels[transit.half[1].channel] = {nullptr, &transit, 1};
+  ++out->unanswered;
   options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
   (void)pass(transit, 1, prefix, hello, address_bytes);
 }
@@ -123,6 +125,7 @@ void Multiplex::detach(Transit& transit, int side) {
   half.in_line = false;
   half.waiting.clear();
   half.carrier->channels.erase(half.channel);
+  if (side == 1 && !transit.answered) --half.carrier->unanswered;
   half.carrier = nullptr;
 }
 
