@@ -65,4 +65,28 @@ int calibrate_main(const std::vector<std::string>& words) {
   return run_main({"-n", nodes, "--nodes", nodes, program, out});
 }
 
+// `skerry info --connections`: the words after that.
+int connections_main(const std::vector<std::string>& words) {
+  std::string ranks = "24", json;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i + 1 < words.size() && words[i] == "--ranks") {
+      ranks = words[++i];
+      if (const int n = std::atoi(ranks.c_str()); n < 4 || n > 128) {
+        std::fprintf(stderr, "skerry info: --ranks %s: give 4 to 128\n", ranks.c_str());
+        return 2;
+      }
+    } else if (i + 1 < words.size() && words[i] == "--json") {
+      json = words[++i];
+    } else {
+      std::fprintf(stderr, "skerry info: unknown word %s; it takes --connections [--ranks N] [--json FILE]\n", words[i].c_str());
+      return 2;
+    }
+  }
+  const std::string program = helper_program("skerry-connections");
+  if (program.empty()) return missing("skerry-connections");
+  std::vector<std::string> run = {"-n", ranks, "--nodes", ranks, "--timeout", "60", program};
+  if (!json.empty()) run.push_back(json);
+  return run_main(run);
+}
+
 }  // namespace skerry::launcher

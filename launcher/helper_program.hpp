@@ -10,7 +10,8 @@ namespace skerry::launcher {
 std::string helper_program(const std::string& name);
 // `skerry sim ...`: becomes skerry-sim. Returns only if that fails, with the exit status.
 int sim_main(const std::vector<std::string>& words);
-// `skerry calibrate ...`: starts a small job of virtual nodes that measures.
+// `skerry calibrate ...` and `skerry info --connections ...` (the words after that): start a small job of virtual nodes that measures.
+int connections_main(const std::vector<std::string>& words);
 int calibrate_main(const std::vector<std::string>& words);
 
 }  // namespace skerry::launcher

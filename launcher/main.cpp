@@ -14,6 +14,7 @@ constexpr const char* help =
     "usage: skerry COMMAND ...\n\n"
     "  run -n P program ...  start P processes of one job (skerry run --help)\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
+    "  info --connections    and what a connection takes, measured\n"
     "  sim ...               simulates caps on connections for jobs of any size (skerry sim --help)\n"
     "  calibrate             measures the costs that sim computes with\n"
     "  --version             the version of this program\n"

@@ -52,6 +52,8 @@ const std::vector<Option>& all_options() {
        [](O* o, S, S text) { return o->interface = text, Status(); }},
       {{"--env"}, "NAME[=V]", "set a variable for all ranks (without =V: its value here)",
        [](O* o, S, S text) { return o->environment.push_back(text), Status(); }},
+      {{"--counters"}, "", "at the end print what all ranks did: operations, connections, refusals",
+       [](O* o, S, S) { return o->environment.push_back("SKERRY_COUNTERS=1"), Status(); }},
       {{"--timeout"}, "S", "end the job after S seconds",
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->timeout_s); }},
       {{"--start-timeout"}, "S", "wait S seconds for the other hosts (default 60)",

@@ -4,6 +4,7 @@
 
 #include "launcher/describe.hpp"
 #include "launcher/job.hpp"
+#include "launcher/limits.hpp"
 
 namespace skerry::launcher {
 namespace {
@@ -30,6 +31,7 @@ int run_main(const std::vector<std::string>& words) {
   }
   if (status.ok() && !options.hostfile.empty()) status = read_hostfile(options.hostfile, &options.hosts);
   if (status.ok()) status = place(&options, own_host_name(), &placement);
+  if (status.ok() && options.hosts.empty()) status = check_room(options.ranks, room_here());
   if (!status.ok()) {
     std::fprintf(stderr, "skerry run: %s\n", status.message().c_str());
     return usage_error;

@@ -90,6 +90,9 @@ active proctype Origin() {
   :: atomic { state == open && issued == REQUESTS && !unacknowledged -> evict() }     /* the end of the job */
   :: atomic { state == draining && !unacknowledged -> say_bye() }
 
+  /* Its place is wanted: it closes without waiting for the answer to its bye (Engine::leave_now). */
+  :: atomic { state == closing -> printf("origin: closes generation %d unanswered\n", endpoint); disconnect(); state = idle }
+
   :: atomic { endpoint != 0 && nempty(down[endpoint]) ->
        if
        :: down[endpoint]?accept(a) ->

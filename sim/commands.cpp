@@ -34,11 +34,13 @@ constexpr const char* help_text =
     "  --ranks N            2048\n"
     "  --per-node N         ranks on a node (4)\n"
     "  --traffic NAME       uniform, pool, steal, neighbour, collective, or trace (pool)\n"
-    "  --trace FILE         lines \"rank node bytes r|w think_ns\"\n"
+    "  --trace FILE         lines \"rank node bytes r|w think_ns\"; or the PREFIX of a run under SKERRY_TRACE_REQUESTS=PREFIX\n"
     "  --tasks N            of each rank (100); uniform: one request each\n"
     "  --reads N --writes N blocks got and results sent per task (4, 2)\n"
     "  --partners A[-B]     nodes that a rank talks to in the whole run (all)\n"
     "  --window A[-B]       of them, at a time: the window moves on during the run (all)\n"
+    "  --stable PERCENT     of the window: partners that never leave it (0)\n"
+    "  --stable-uses PERCENT  of the requests to the window: to these (in proportion to their number)\n"
     "  --near N             steal: near nodes (8)\n"
     "  --near-share PERCENT steal: attempts that go to near nodes (80)\n"
     "  --phase N            collective: tasks between two collectives (20)\n"
@@ -156,6 +158,10 @@ Status parse(const std::vector<std::string>& words, Options* o) {
       SKERRY_TRY(range(&o->traffic.partners_low, &o->traffic.partners_high));
     } else if (option == "--window") {
       SKERRY_TRY(range(&o->traffic.window_low, &o->traffic.window_high));
+    } else if (option == "--stable") {
+      SKERRY_TRY(small(&o->traffic.stable_percent, 100));
+    } else if (option == "--stable-uses") {
+      SKERRY_TRY(small(&o->traffic.stable_uses_percent, 100));
     } else if (option == "--near") {
       SKERRY_TRY(small(&o->traffic.near_nodes, 1'000'000));
       if (o->traffic.near_nodes == 0) return error(Code::config, "--near 0: give at least one near node");
@@ -314,6 +320,11 @@ int paper_main(const std::vector<std::string>& words) {
     vary("sensitivity_tasks_double", [](TrafficConfig& t) { t.tasks = 1200, t.think_ns /= 2; });
     vary("sensitivity_near", [](TrafficConfig& t) { t.pattern = Pattern::steal; });
     vary("sensitivity_phases", [](TrafficConfig& t) { t.pattern = Pattern::collective; });
+    // How many of the partners of the moment must stay for the policy that spares whom it tore down most often to win.
+    for (const uint32_t percent : {25u, 50u, 75u, 100u})
+      vary(concat("sensitivity_stable_", percent).c_str(), [&](TrafficConfig& t) { t.stable_percent = percent; });
+    for (const uint32_t percent : {50u, 75u, 90u})
+      vary(concat("sensitivity_quarter_used_", percent).c_str(), [&](TrafficConfig& t) { t.stable_percent = 25, t.stable_uses_percent = percent; });
     vary("sensitivity_seed", [](TrafficConfig& t) { t.seed += 1; });
   }
   return finish(report, o);

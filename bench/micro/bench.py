@@ -88,6 +88,9 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
                     runner.peer(name, program, remote=False)
                 if want("remote.one_core", "remote.two_cores"):
                     runner.peer(name, program, remote=True)
+        for fabric in ("tcp", "ofi"):
+            if turn == 0 and want(f"connections.{fabric}"):
+                runner.connections(fabric)
         if turn == 0 and want("idle"):
             runner.idle(3 if options.quick else 10)
 

@@ -361,6 +361,26 @@ typedef struct skerry_counters {
 } skerry_counters;
 SKERRY_API int skerry_counters_read(const skerry_job* job, skerry_counters* counters);
 
+/* What communication takes in this process now, in bytes, beyond what the operating system and a provider's library keep for it. Set `size` before
+ * the call. `skerry info --connections` measures the operating system's part beside it. */
+typedef struct skerry_memory {
+  size_t size;                      /* sizeof(skerry_memory) */
+  uint64_t connections;             /* of this process to data servers */
+  uint64_t connection_bytes;        /* what they take */
+  uint64_t servers_known;           /* data servers that it has talked to */
+  uint64_t known_bytes;             /* what it keeps of these, connected or not */
+  uint64_t fixed_bytes;             /* whatever the number of either */
+  uint64_t server_connections;      /* of origins to the data server that this process hosts; this and what follows: 0 if it hosts none */
+  uint64_t server_connection_bytes;
+  uint64_t server_ranks_known;      /* origins that ever connected */
+  uint64_t server_known_bytes;      /* what the server keeps of these, connected or not */
+  uint64_t server_fixed_bytes;
+  uint64_t node_table_bytes;        /* the job's table of nodes and addresses, once for all processes of a node: all that a node costs that was never
+                                     * talked to */
+} skerry_memory;
+/* Asks the data server's thread, if this process hosts one: not for every iteration. */
+SKERRY_API int skerry_memory_read(const skerry_job* job, skerry_memory* memory);
+
 /* ---- connections ----------------------------------------------------------------------------------------------------------- */
 
 /* From now on this process keeps at most `max_connections` connections to data servers (0: no limit), as SKERRY_MAX_CONN does from the

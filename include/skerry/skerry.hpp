@@ -233,6 +233,12 @@ class Job {
   void wait_all() const { check(skerry_wait_all(get())); }  // all implicit non-blocking operations
   // See skerry_limit_connections: at most so many connections of this process from now on; 0: no limit.
   void limit_connections(uint32_t max_connections) { check(skerry_limit_connections(get(), max_connections)); }
+  skerry_memory memory() const {
+    skerry_memory values{};
+    values.size = sizeof values;
+    check(skerry_memory_read(get(), &values));
+    return values;
+  }
   skerry_counters counters() const {
     skerry_counters values{};
     values.size = sizeof(values);

@@ -6,6 +6,7 @@
 #include "launcher/auth.hpp"
 #include "launcher/describe.hpp"
 #include "launcher/exchange.hpp"
+#include "launcher/limits.hpp"
 #include "launcher/options.hpp"
 #include "launcher/output.hpp"
 #include "launcher/plan.hpp"
@@ -35,6 +36,27 @@ TEST(RunOptions, EverySpellingIsUnderstoodAndTheProgramsArgumentsAreLeftAlone) {
   ASSERT_TRUE(parse_run_options(std::vector<std::string>{"-n3", "--", "-odd-name"}, &joined).ok());
   EXPECT_EQ(joined.ranks, 3);
   EXPECT_EQ(joined.command, std::vector<std::string>{"-odd-name"});
+}
+
+TEST(Limits, MoreRanksThanTheMachineHoldsAreRefusedBeforeTheyStart) {
+  EXPECT_TRUE(check_room(1000, Room{}).ok());
+  Room room{1024, 4096, uint64_t{8} << 30};
+  EXPECT_TRUE(check_room(200, room).ok());
+  const auto expect = [&](int ranks, const char* words) {
+    const std::string message = check_room(ranks, room).message();
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  expect(300, "ulimit -n");
+  room.descriptors = 1 << 20;
+  expect(5000, "ulimit -u");
+  room.processes = 0;
+  expect(100'000, "KiB of memory each");
+}
+
+TEST(RunOptions, CountersAreAVariableOfTheRanks) {
+  RunOptions options;
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"-n", "2", "--counters", "prog"}, &options).ok());
+  EXPECT_EQ(options.environment, std::vector<std::string>{"SKERRY_COUNTERS=1"});
 }
 
 TEST(RunOptions, AMistakeIsNamedWithItsRemedy) {

@@ -400,6 +400,12 @@ TEST(Hosts, AnUnknownInterfaceIsNamed) {
   expect_one_message(ended.err, {"nosuch0", "this machine has"});
 }
 
+TEST(Limits, AHundredThousandRanksAreRefusedAtOnce) {
+  const auto ended = run_program({program("skerry"), "run", "-n", "100000", "true"});
+  EXPECT_EQ(ended.status, 2);
+  expect_one_message(ended.err, {"100000 ranks on this host"});
+}
+
 TEST(Info, NamesWhatAJobNeedsToKnow) {
   const auto ended = run_program({program("skerry"), "info"});
   EXPECT_EQ(ended.status, 0);

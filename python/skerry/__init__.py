@@ -22,6 +22,7 @@ from ._core import (
     fabric,
     fence,
     initialized,
+    memory,
     node,
     node_ranks,
     nodes,

@@ -74,6 +74,9 @@ def counters() -> dict[str, int]:
     wire_bytes_sent, wire_bytes_received, connections_*, server_*, fences, collectives (see skerry.h), and of the arrays:
     merge_bytes_moved, merge_bytes_skipped, array_gets, array_puts, array_accs. All grow only, but connections_open."""
 
+def memory() -> dict[str, int]:
+    """What communication takes in this process now, in bytes, beyond the operating system's part (skerry_memory in skerry.h)."""
+
 # ---- groups and collectives --------------------------------------------------------------------------------------------
 
 @final

@@ -120,6 +120,24 @@ nb::dict counters() {
   return values;
 }
 
+nb::dict memory() {
+  const skerry_memory m = job().memory();
+  nb::dict values;
+  const auto set = [&](const char* name, std::uint64_t value) { values[name] = value; };
+  set("connections", m.connections);
+  set("connection_bytes", m.connection_bytes);
+  set("servers_known", m.servers_known);
+  set("known_bytes", m.known_bytes);
+  set("fixed_bytes", m.fixed_bytes);
+  set("server_connections", m.server_connections);
+  set("server_connection_bytes", m.server_connection_bytes);
+  set("server_ranks_known", m.server_ranks_known);
+  set("server_known_bytes", m.server_known_bytes);
+  set("server_fixed_bytes", m.server_fixed_bytes);
+  set("node_table_bytes", m.node_table_bytes);
+  return values;
+}
+
 int reduction_of(const std::string& op) {
   static const char* const names[] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
   for (int i = 0; i < 10; ++i)
@@ -191,6 +209,7 @@ void bind_job(nb::module_& m) {
   m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
   m.def("fabric", [] { return std::string(job().fabric()); });
   m.def("counters", &counters);
+  m.def("memory", &memory);
   m.def("limit_connections", [](std::uint32_t max_connections) { job().limit_connections(max_connections); }, nb::arg("max_connections"));
   m.def("world", [] { return job().world(); });
   m.def("barrier", [](nb::handle group) {

@@ -2,10 +2,6 @@
 // job of one rank on each of some virtual nodes; rank 0 measures, the others wait in a barrier, so that their servers sleep as they usually do.
 //
 // What cannot be told apart from outside is divided by a rule, written beside each number: the sums are what was measured.
-#include <dirent.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -13,33 +9,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "skerry/skerry.h"
+#include "sim/calibrate/probe.hpp"
 
 namespace {
 
 constexpr uint64_t block_bytes = 1 << 20;
 
-int64_t clock_ns(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-void check(int status, const char* what) {
-  if (status == SKERRY_OK) return;
-  std::fprintf(stderr, "skerry calibrate: %s: %s\n", what, skerry_last_error());
-  std::exit(1);
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+using namespace skerry::calibrate;
 
 struct Timed {
   double wall_ns = 0;
@@ -56,15 +35,6 @@ Timed timed(int samples, int repeats, What&& what) {
     processor.push_back(static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - p) / repeats);
   }
   return {median(wall), median(processor)};
-}
-
-// Kilobytes of this process's own memory, and pages of all TCP buffers of this network namespace.
-double resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line))
-    if (line.starts_with("RssAnon:")) return std::atof(line.c_str() + 8) * 1024;
-  return 0;
 }
 
 }  // namespace
@@ -84,28 +54,33 @@ int main(int count, char** arguments) {
   check(skerry_barrier(world), "barrier");
   if (rank == 0) {
     std::vector<char> buffer(block_bytes, 1);
-    skerry_counters before{};
-    before.size = sizeof before;
-    check(skerry_counters_read(job, &before), "counters");
+    // Teardown: bound to one connection, gets from two servers in turn, so that each evicts the other's. Counters tell the whole of it and what the
+    // program waited for; the processor time is what such a get takes beyond one that finds its connection, less the connecting.
+    check(skerry_limit_connections(job, 1), "limit");
+    const int far = size - 1;
+    const auto in_turn = [&](int i) { check(skerry_get(segment, i % 2 == 0 ? far : far - 1, 0, buffer.data(), 8), "get"); };
+    for (int i = 0; i < 50; ++i) in_turn(i);
+    const skerry_counters capped = counters(job);
+    const Timed evicting = timed(15, 40, in_turn);
+    const skerry_counters torn = counters(job);
+    check(skerry_limit_connections(job, 0), "limit");
     // Rank 0 is the root of collectives and has connections to some nodes already; only first uses count as set-ups.
     std::vector<double> first_wall, first_processor;
-    const double resident_before = resident_bytes();
+    const skerry_memory memory_before = memory(job);
+    const double heap_before = heap_bytes();
     uint64_t opened = 0;
     for (int r = 1; r < size; ++r) {
-      skerry_counters a{}, b{};
-      a.size = b.size = sizeof a;
-      check(skerry_counters_read(job, &a), "counters");
+      const skerry_counters a = counters(job);
       const int64_t w = clock_ns(CLOCK_MONOTONIC), p = clock_ns(CLOCK_THREAD_CPUTIME_ID);
       check(skerry_get(segment, r, 0, buffer.data(), 8), "get");
       const int64_t w2 = clock_ns(CLOCK_MONOTONIC), p2 = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-      check(skerry_counters_read(job, &b), "counters");
-      if (b.connections_opened == a.connections_opened) continue;
+      if (counters(job).connections_opened == a.connections_opened) continue;
       ++opened;
       first_wall.push_back(static_cast<double>(w2 - w));
       first_processor.push_back(static_cast<double>(p2 - p));
     }
-    const double resident_each = opened > 0 ? std::max(0.0, (resident_bytes() - resident_before) / static_cast<double>(opened)) : 0;
-    const int far = size - 1;
+    const skerry_memory memory_after = memory(job);
+    const double heap_each = opened > 0 ? std::max(0.0, (heap_bytes() - heap_before) / static_cast<double>(opened)) : 0;
     const Timed get = timed(31, 100, [&](int) { check(skerry_get(segment, far, 0, buffer.data(), 8), "get"); });
     // Requests one after the other without waiting: what the slower side takes for each.
     const Timed flood = timed(11, 1, [&](int) {
@@ -128,6 +103,29 @@ int main(int count, char** arguments) {
     const double accept_ns = std::max(0.0, setup_ns - connect_ns - 2 * latency_ns);
     const double ns_per_byte = std::max(0.0, (large.wall_ns - get.wall_ns) / static_cast<double>(block_bytes));
 
+    const double evictions = std::max(1.0, static_cast<double>(torn.connections_evicted - capped.connections_evicted));
+    const double opens = std::max(1.0, static_cast<double>(torn.connections_opened - capped.connections_opened));
+    const double teardown_ns = static_cast<double>(torn.teardown_ns - capped.teardown_ns) / evictions;
+    const double exposed_ns = static_cast<double>(torn.teardown_exposed_ns - capped.teardown_exposed_ns) / evictions;
+    const double setup_again_ns = static_cast<double>(torn.setup_ns - capped.setup_ns) / opens;
+    const double hidden = static_cast<double>(torn.teardowns_hidden - capped.teardowns_hidden) / evictions;
+    const double leaving_ns = std::max(0.0, evicting.processor_ns - get.processor_ns - connect_ns);  // choosing, the bye, closing: of the origin's processor
+    const double choose_ns = std::min(200.0, leaving_ns / 3);             // a walk over as many entries as are open
+    const double bye_ns = std::min(request_ns, (leaving_ns - choose_ns) / 2);  // as much as any small message
+    const double close_ns = leaving_ns - choose_ns - bye_ns;              // the rest
+    const double bye_service_ns = std::min(service_ns, teardown_ns);      // as much as any small request; waiting for a processor is no part of it
+
+    // An open connection's memory: by our own account and by the kernel, which keeps as much at either end.
+    const Kernel kernel = kernel_memory();
+    const double grown = static_cast<double>(memory_after.connections - memory_before.connections);
+    const double account_each = grown > 0 ? static_cast<double>(memory_after.connection_bytes - memory_before.connection_bytes) / grown : 0;
+    const bool is_tcp = std::string(skerry_fabric_name(job)) == "tcp";
+    const double origin_bytes = account_each + (is_tcp && kernel.objects_known ? kernel.object_bytes : 4096);
+    const double server_each = memory_after.server_connections > 0 ? static_cast<double>(memory_after.server_connection_bytes) / static_cast<double>(memory_after.server_connections) : 0;
+    const double server_bytes = (server_each > 0 ? server_each : account_each) + (is_tcp && kernel.objects_known ? kernel.object_bytes : 4096);
+    const double link_bytes = static_cast<double>(memory_after.known_bytes) / static_cast<double>(std::max<uint64_t>(1, memory_after.servers_known));
+    const double session_bytes = memory_after.server_ranks_known > 0 ? static_cast<double>(memory_after.server_known_bytes) / static_cast<double>(memory_after.server_ranks_known) : 72;
+
     std::filesystem::path path(out);
     std::error_code ignored;
     if (!path.parent_path().empty()) std::filesystem::create_directories(path.parent_path(), ignored);
@@ -141,9 +139,14 @@ int main(int count, char** arguments) {
                    "{\n  \"base\": \"tcp\",\n  \"source\": \"measured: skerry calibrate, %d virtual nodes, fabric %s, Skerry %s\",\n"
                    "  \"latency_ns\": %.0f,\n  \"ns_per_byte\": %.4g,\n  \"request_ns\": %.0f,\n  \"reply_ns\": %.0f,\n  \"service_ns\": %.0f,\n"
                    "  \"connect_ns\": %.0f,\n  \"accept_ns\": %.0f,\n  \"ready_ns\": 0,\n  \"overlapped_setup\": false,\n"
-                   "  \"note_get_ns\": %.0f,\n  \"note_first_get_ns\": %.0f,\n  \"note_connections_opened\": %llu,\n  \"note_resident_bytes_per_connection\": %.0f\n}\n",
-                   size, skerry_fabric_name(job), skerry_version(), latency_ns, ns_per_byte, request_ns, reply_ns, service_ns, connect_ns, accept_ns, get.wall_ns, median(first_wall),
-                   static_cast<unsigned long long>(opened), resident_each);
+                   "  \"choose_ns\": %.0f,\n  \"bye_ns\": %.0f,\n  \"bye_service_ns\": %.0f,\n  \"close_ns\": %.0f,\n"
+                   "  \"origin_connection_bytes\": %.0f,\n  \"server_connection_bytes\": %.0f,\n  \"origin_link_bytes\": %.0f,\n  \"server_session_bytes\": %.0f,\n"
+                   "  \"note_get_ns\": %.0f,\n  \"note_first_get_ns\": %.0f,\n  \"note_connections_opened\": %llu,\n  \"note_heap_bytes_per_connection\": %.0f,\n"
+                   "  \"note_evicting_get_ns\": %.0f,\n  \"note_evictions\": %.0f,\n  \"note_teardown_ns\": %.0f,\n  \"note_teardown_exposed_ns\": %.0f,\n"
+                   "  \"note_teardowns_hidden\": %.3f,\n  \"note_setup_ns\": %.0f\n}\n",
+                   size, skerry_fabric_name(job), skerry_version(), latency_ns, ns_per_byte, request_ns, reply_ns, service_ns, connect_ns, accept_ns, choose_ns, bye_ns,
+                   bye_service_ns, close_ns, origin_bytes, server_bytes, link_bytes, session_bytes, get.wall_ns, median(first_wall), static_cast<unsigned long long>(opened), heap_each,
+                   evicting.wall_ns, evictions, teardown_ns, exposed_ns, hidden, setup_again_ns);
     };
     write(file);
     std::fclose(file);

@@ -37,7 +37,7 @@ std::string_view to_string(Pattern pattern) {
 
 std::string TrafficConfig::json() const {
   return concat("{\"pattern\": \"", to_string(pattern), "\", \"ranks\": ", ranks, ", \"per_node\": ", per_node, ", \"tasks\": ", tasks, ", \"reads\": ", reads, ", \"writes\": ", writes,
-                ", \"partners\": [", partners_low, ", ", partners_high, "], \"window\": [", window_low, ", ", window_high, "], \"near_share\": ", static_cast<int>(near_share * 100 + 0.5),
+                ", \"partners\": [", partners_low, ", ", partners_high, "], \"window\": [", window_low, ", ", window_high, "], \"stable_percent\": ", stable_percent, ", \"stable_uses_percent\": ", stable_uses_percent, ", \"near_share\": ", static_cast<int>(near_share * 100 + 0.5),
                 "e-2, \"near_nodes\": ", near_nodes, ", \"phase_tasks\": ", phase_tasks, ", \"think_ns\": ", think_ns, ", \"bytes\": ", bytes, ", \"seed\": ", seed, "}");
 }
 
@@ -56,6 +56,7 @@ Status Traffic::check(TrafficConfig* c) {
   };
   SKERRY_TRY(range(&c->partners_low, &c->partners_high, others, "partners"));
   SKERRY_TRY(range(&c->window_low, &c->window_high, others, "window"));
+  if (c->stable_percent > 100 || c->stable_uses_percent > 100) return error(Code::config, "stable partners: give percentages up to 100");
   if (c->think_ns < 0 || c->think_ns > 4'000'000'000) return error(Code::config, c->think_ns, " ns of computing per task: give 0 to 4000000000");
   return {};
 }
@@ -64,15 +65,20 @@ Traffic::Traffic(const TrafficConfig& config, uint32_t rank) : config_(&config),
   const uint32_t others = config.nodes() - 1;
   pool_ = config.partners_high == 0 ? others : config.partners_low + random_.below(config.partners_high - config.partners_low + 1);
   window_ = config.window_high == 0 ? pool_ : std::min(pool_, config.window_low + random_.below(config.window_high - config.window_low + 1));
+  stable_ = static_cast<uint32_t>(uint64_t{window_} * config.stable_percent / 100);
   pool_start_ = random_.below(others);
   do pool_stride_ = 1 + random_.below(others);
   while (std::gcd(pool_stride_, others) != 1);
 }
 
 uint32_t Traffic::partner() {
-  // The window goes once around the set during the run, so that every member has the same chance.
-  const uint32_t start = window_ < pool_ ? static_cast<uint32_t>(uint64_t{pool_} * task_ / config_->tasks) : 0;
-  const uint64_t index = phase_start_ + (start + random_.below(window_)) % pool_;
+  // The window goes once around the set during the run, so that every member has the same chance; those that stay are set aside.
+  const uint32_t moving = pool_ - stable_;
+  const uint32_t start = window_ < pool_ ? static_cast<uint32_t>(uint64_t{moving} * task_ / config_->tasks) : 0;
+  uint32_t drawn = random_.below(window_);
+  if (stable_ > 0 && stable_ < window_ && config_->stable_uses_percent > 0)
+    drawn = random_.below(100) < config_->stable_uses_percent ? drawn % stable_ : stable_ + drawn % (window_ - stable_);
+  const uint64_t index = phase_start_ + (drawn < stable_ ? drawn : stable_ + (start + drawn - stable_) % moving);
   const uint32_t others = config_->nodes() - 1;
   const uint32_t other = static_cast<uint32_t>((pool_start_ + index * pool_stride_) % others);
   return other < node_ ? other : other + 1;  // never the own node
@@ -153,23 +159,48 @@ bool Traffic::next(Request* request) {
   return true;
 }
 
+namespace {
+
 // Lines "rank node bytes kind think_ns", kind r (waits for its reply) or w; "#" begins a comment. The order of a rank's lines is its order in time.
-Status load_trace(TrafficConfig* config) {
-  std::ifstream file(config->trace_file);
-  if (!file) return error(Code::config, "cannot read the trace ", config->trace_file);
+Status load_file(const std::string& path, TrafficConfig* config, uint32_t* most_node) {
+  std::ifstream file(path);
   auto& requests = trace();
-  requests.clear();
   std::string line;
-  uint32_t most_node = 0;
   for (uint64_t number = 1; std::getline(file, line); ++number) {
+    unsigned ranks = 0, nodes = 0;
+    if (std::sscanf(line.c_str(), "# skerry trace: %u ranks on %u nodes", &ranks, &nodes) == 2) {  // recorded: the job's size is known
+      if (nodes == 0 || ranks % nodes != 0 || ranks > 4'000'000)
+        return error(Code::config, path, ": ", ranks, " ranks on ", nodes, " nodes: the simulator wants as many ranks on each node");
+      config->per_node = ranks / nodes;
+      if (requests.size() < ranks) requests.resize(ranks);
+    }
     if (line.empty() || line[0] == '#') continue;
     unsigned rank = 0, node = 0, bytes = 0, think = 0;
     char kind = 0;
     if (std::sscanf(line.c_str(), "%u %u %u %c %u", &rank, &node, &bytes, &kind, &think) != 5 || (kind != 'r' && kind != 'w') || rank >= 4'000'000)
-      return error(Code::config, config->trace_file, ":", number, ": \"", line.substr(0, 60), "\" is not \"rank node bytes r|w think_ns\"");
+      return error(Code::config, path, ":", number, ": \"", line.substr(0, 60), "\" is not \"rank node bytes r|w think_ns\"");
     if (rank >= requests.size()) requests.resize(rank + 1);
     if (node != rank / config->per_node) requests[rank].push_back({node, bytes, think, kind == 'r'});
-    most_node = std::max(most_node, node);
+    *most_node = std::max(*most_node, node);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status load_trace(TrafficConfig* config) {
+  auto& requests = trace();
+  requests.clear();
+  uint32_t most_node = 0;
+  const auto exists = [](const std::string& path) { return std::ifstream(path).is_open(); };
+  if (exists(config->trace_file)) {
+    SKERRY_TRY(load_file(config->trace_file, config, &most_node));
+  } else {
+    uint32_t files = 0;
+    for (; exists(concat(config->trace_file, ".", files)); ++files) SKERRY_TRY(load_file(concat(config->trace_file, ".", files), config, &most_node));
+    if (files == 0) return error(Code::config, "cannot read the trace ", config->trace_file, " (nor ", config->trace_file, ".0)");
+    if (files < requests.size())
+      return error(Code::config, "the trace ", config->trace_file, " has files of ", files, " ranks, but ", requests.size(), " ran: ", config->trace_file, ".", files, " is missing");
   }
   config->ranks = std::max<uint32_t>(static_cast<uint32_t>(requests.size()), (most_node + 1) * config->per_node);
   requests.resize(config->ranks);

@@ -32,12 +32,14 @@ struct TrafficConfig {
   uint32_t partners_high = 0;
   uint32_t window_low = 0;        // of them, those it talks to at a time; the window moves on evenly. 0: all of them
   uint32_t window_high = 0;
+  uint32_t stable_percent = 0;    // of the window: partners that stay in it for the whole run; the rest moves on
+  uint32_t stable_uses_percent = 0;  // of the requests to the window, those that go to partners that stay; 0: in proportion to their number
   double near_share = 0.8;        // steal: how many of the attempts go to near nodes
   uint32_t near_nodes = 8;        // steal: how many nodes are near
   uint32_t phase_tasks = 20;      // collective: tasks between two collectives
   int64_t think_ns = 1'000'000;   // mean computing per task, exponentially distributed
   uint32_t bytes = 4096;          // of a block
-  std::string trace_file;
+  std::string trace_file;         // or the prefix of files that end in .0, .1, ... (SKERRY_TRACE_REQUESTS)
   uint64_t seed = 1;
 
   uint32_t nodes() const { return (ranks + per_node - 1) / per_node; }
@@ -71,6 +73,7 @@ class Traffic {
   uint32_t task_ = 0;
   uint32_t pool_ = 0;      // number of partners
   uint32_t window_ = 0;
+  uint32_t stable_ = 0;       // of the window, the first so many of the pool stay; the rest of it moves over the rest of the pool
   uint32_t pool_start_ = 0;
   uint32_t pool_stride_ = 1;  // partner i is node (start + i * stride) mod nodes: a set without storing it
   uint32_t phase_start_ = 0;

@@ -174,6 +174,35 @@ TEST(Costs, ReadsWhatItWritesAndNamesWhatItDoesNotKnow) {
   std::remove(path.c_str());
 }
 
+TEST(Trace, FilesOfARealRunAreFoundByTheirPrefix) {
+  const std::string prefix = testing::TempDir() + "recorded";
+  for (int r = 0; r < 4; ++r) {
+    std::ofstream file(prefix + "." + std::to_string(r));
+    file << "# skerry trace: 4 ranks on 2 nodes\n";
+    if (r != 3) file << r << ' ' << (r < 2 ? 1 : 0) << " 8 r 1000\n";
+  }
+  TrafficConfig t;
+  t.pattern = Pattern::trace;
+  t.trace_file = prefix;
+  ASSERT_TRUE(Traffic::check(&t).ok());
+  EXPECT_EQ(t.ranks, 4u);
+  EXPECT_EQ(t.per_node, 2u);
+  EXPECT_EQ(survey(t).requests, 3u);
+  std::remove((prefix + ".3").c_str());
+  EXPECT_FALSE(Traffic::check(&t).ok());  // a rank's file is missing
+  for (int r = 0; r < 3; ++r) std::remove((prefix + "." + std::to_string(r)).c_str());
+  EXPECT_FALSE(Traffic::check(&t).ok());
+}
+
+TEST(Study, PartnersThatStayAreMetAgain) {
+  TrafficConfig t = small(Pattern::uniform);
+  t.window_low = t.window_high = 4;
+  const double moving = run(t, 4, "lru").setups.mean;
+  t.stable_percent = 100;
+  EXPECT_LT(run(t, 4, "lru").setups.mean, moving);
+  EXPECT_LE(survey(t).partners_most, 4u);
+}
+
 TEST(Trace, IsReadAndItsFaultsAreNamed) {
   const std::string path = testing::TempDir() + "trace.txt";
   std::ofstream(path) << "# two nodes of one rank\n0 1 8 r 1000\n1 0 64 w 0\n0 1 8 r 5\n";

@@ -30,6 +30,9 @@ inline skerry_mutexes* to(job::Mutexes* object) { return reinterpret_cast<skerry
 // A caller's exchange, for as long as its functions live. Errors: invalid (a size or position that cannot be, no allgather).
 Status read_exchange(const skerry_exchange& given, job::Exchange* exchange);
 
+// Collective, at the end of the job: rank 0 prints what all ranks did. Whatever fails ends the report, not the job.
+void report_counters(skerry_job* job);
+
 // Keeps the message for skerry_last_error of this thread.
 int fail(const Status& status);
 inline int done(const Status& status) { return status.ok() ? SKERRY_OK : fail(status); }

@@ -99,6 +99,7 @@ int skerry_init(const skerry_options* options, skerry_job** job) {
 int skerry_finalize(skerry_job* job) {
   if (job == nullptr) return null_argument("job");
   if (!of(job)->is_alive()) return forked();
+  if (of(job)->options().config.report_counters) capi::report_counters(job);
   const Status status = of(job)->stop();
   delete of(job);
   return done(status);
@@ -258,6 +259,19 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
   }
   now.size = counters->size;
   std::memcpy(counters, &now, std::min(counters->size, sizeof now));
+  return SKERRY_OK;
+}
+
+int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
+  if (memory == nullptr) return null_argument("memory");
+  if (memory->size < sizeof(size_t)) return fail(error(Code::invalid, "memory.size is ", memory->size, ": set it to sizeof(skerry_memory)"));
+  job::Job* j = const_cast<job::Job*>(of(handle));
+  if (!j->is_alive()) return forked();
+  const operation::EngineMemory origin = j->engine().memory();
+  const server::Server::Memory server = j->server() != nullptr ? j->server()->memory() : server::Server::Memory{};
+  const skerry_memory now{memory->size,         origin.connections,      origin.connection_bytes, origin.servers_known, origin.known_bytes,   origin.fixed_bytes,
+                          server.connections,   server.connection_bytes, server.ranks_known,      server.known_bytes,   server.fixed_bytes,   j->map().bytes()};
+  std::memcpy(memory, &now, std::min(memory->size, sizeof now));
   return SKERRY_OK;
 }
 

@@ -20,6 +20,8 @@ constexpr Variable known[] = {
     {"SKERRY_SHARE", "none", "processes of a node share connections through its data server: none, count (SKERRY_MAX_CONN bounds each process), server (it bounds the node)"},
     {"SKERRY_RECONNECT_TIMEOUT", "60", "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "", "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million messages)"},
+    {"SKERRY_COUNTERS", "0", "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for"},
+    {"SKERRY_TRACE_REQUESTS", "", "prefix of a file per rank that lists its requests to other nodes, for skerry sim --trace; empty: none"},
     {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
     {"SKERRY_PROGRESS_THREAD", "1", "1: a helper thread moves non-blocking transfers while the program computes; 0: only Skerry calls do"},
     {"SKERRY_NODES", "", "number of virtual nodes to split the ranks into when mpirun, srun or prterun started them; skerry run has --nodes"},
@@ -124,6 +126,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     else if (value == "count") config->share = Share::count;
     else if (value == "server") config->share = Share::server;
     else return error(Code::config, "SKERRY_SHARE=", value, ": give none, count or server");
+  } else if (name == "SKERRY_COUNTERS") {
+    SKERRY_TRY(flag(name, value, &config->report_counters));
+  } else if (name == "SKERRY_TRACE_REQUESTS") {
+    config->trace_requests = value;
   } else if (name == "SKERRY_FAULTS") {
     SKERRY_TRY(faults(value, config));
   } else if (name == "SKERRY_RECONNECT_TIMEOUT") {

@@ -177,6 +177,12 @@ class Fabric {
     Strangers strangers;
   };
   virtual Traffic traffic() const = 0;  // by the holder of the issue lock
+  // What it takes in this process, beyond the operating system's and the provider's own. By the holder of the issue lock; walks all endpoints.
+  struct Memory {
+    uint64_t endpoint_bytes = 0;  // of all endpoints, with what they hold at the moment
+    uint64_t fixed_bytes = 0;     // the rest: buffers that all of them share, and room kept for more
+  };
+  virtual Memory memory() const = 0;
 };
 
 // Options common to all; set from SKERRY_* variables by the caller.

@@ -58,6 +58,14 @@ class Slots {
   }
 
   uint32_t open() const { return open_; }
+  // Of one item, and of the places that are there and free.
+  static constexpr uint64_t item_bytes() { return sizeof(Entry); }
+  uint64_t spare_bytes() const {
+    uint64_t places = 0;
+    for (uint32_t c = 0; c < chunk_count; ++c)
+      if (chunks_[c].load(std::memory_order_relaxed) != nullptr) places += uint64_t{first_chunk} << c;
+    return (places - open_) * sizeof(Entry) + free_.capacity() * sizeof(uint32_t);
+  }
   template <class Function>
   void for_each(Function function) const {
     for (uint32_t slot = 0; slot < used_; ++slot) {

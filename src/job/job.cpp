@@ -229,6 +229,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(engine_->limit_connections(shares && options_.config.share == Share::server ? 0 : options_.config.max_connections));
+  if (!options_.config.trace_requests.empty()) SKERRY_TRY(engine_->trace_requests(options_.config.trace_requests));
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();

@@ -167,10 +167,14 @@ EngineCounters Engine::counters() {
   Lock lock(mutex_);
   counters_.connections_now = occupied_ + leaving_;
   counters_.links = all_links_.size();
-  counters_.link_bytes = policy_ ? policy_->bytes() : 0;
-  for (const Link* link : all_links_)
-    counters_.link_bytes += sizeof *link + (link->log ? sizeof *link->log + link->log->memory_bytes() : 0) + (link->batch ? sizeof *link->batch : 0);
+  const EngineMemory taken = account();
+  counters_.link_bytes = taken.connection_bytes + taken.known_bytes + (policy_ ? policy_->bytes() : 0);
   return counters_;
+}
+
+Status Engine::trace_requests(const std::string& prefix) {
+  const Lock lock(mutex_);
+  return RequestTrace::open(prefix, config_.rank, config_.map->ranks(), config_.map->nodes(), &trace_);
 }
 
 fabric::Fabric::Traffic Engine::traffic() {

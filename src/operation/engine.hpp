@@ -34,6 +34,7 @@
 #include "fabric/fabric.h"
 #include "memory/apply.hpp"
 #include "memory/control.hpp"
+#include "operation/trace.hpp"
 #include "placement/node_map.hpp"
 #include "session/replay_log.hpp"
 #include "session/session.hpp"
@@ -68,6 +69,15 @@ struct Notify {
 };
 
 using Handle = uint64_t;  // 0: nothing outstanding
+
+// What an origin takes in this process, beyond the operating system's.
+struct EngineMemory {
+  uint64_t connections = 0;       // open or being opened, now
+  uint64_t connection_bytes = 0;  // their endpoints, replay logs and batches
+  uint64_t servers_known = 0;     // data servers that it has talked to
+  uint64_t known_bytes = 0;       // what is kept of them, with or without a connection
+  uint64_t fixed_bytes = 0;       // whatever the number of either: shared buffers, slots, the victim policy's tables
+};
 
 enum class Mode : uint8_t {
   blocking,  // returns at source done (put, accumulate) or with the data (get)
@@ -152,9 +162,12 @@ class Engine final : private fabric::Sink {
   Status close_all();
 
   EngineCounters counters();
+  EngineMemory memory();
   fabric::Fabric::Traffic traffic();
   // From now on at most so many connections (0: no limit). Those beyond leave as their places are needed.
   Status limit_connections(uint32_t max_connections);
+  // Before the first request: writes down each of them in `prefix`.`rank`.
+  Status trace_requests(const std::string& prefix);
 
  private:
   // Small non-blocking puts in a row to one rank's slice travel as one vector put: a header, a number and a system call for all of them.
@@ -288,6 +301,9 @@ class Engine final : private fabric::Sink {
 
   static constexpr uint64_t eager_help_bytes = 32 * 1024;  // below, waking the helper costs more than it hides
   static constexpr uint64_t landing_part_bytes = 8u << 20;  // long transfers are cut, so that no message occupies a server for long
+
+  // account
+  EngineMemory account() const;
 
   // links
   static uint64_t link_key(placement::ServerRef server) { return uint64_t{static_cast<uint32_t>(server.node)} << 16 | server.index; }
@@ -448,11 +464,13 @@ class Engine final : private fabric::Sink {
   wire::Request request_;                                          // the request being built, likewise
   EngineCounters counters_;
   uint64_t slots_in_use_ = 0;
+  std::unique_ptr<RequestTrace> trace_;                            // null: none is written
 };
 
 // Sleeps until done() or the end of the job. `only`: nothing but this link's endpoint can make it done (see Fabric::poll).
 template <class Done>
 Status Engine::wait_until(Lock& lock, Done&& done, const Link* only) {
+  const Waiting waiting(trace_.get());
   while (!done()) {
     if (is_ending()) return abort_status();
     if (role_taken_) {

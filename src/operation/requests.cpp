@@ -119,6 +119,10 @@ bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t cre
   ++requests_sent_;
   if (!awaits_reply) watch_over();
   if (policy_) policy_->used(link.index);
+  if (trace_) [[unlikely]] {
+    const bool is_get = request_.kind() == wire::Kind::get;
+    trace_->request(link.server.node, is_get ? request_.extent_bytes : payload.size(), awaits_reply || request_.kind() == wire::Kind::lock);
+  }
   if (fabric_->capabilities().rma) link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
   if (more) cork(link);
   return true;
@@ -425,11 +429,13 @@ Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
       complete(index, 0, {}, true, 0);
       break;
     }
+    const int64_t slept_from_ns = trace_ ? monotonic_ns() : 0;
     lock.unlock();
     // The grant comes into the slot, through the data server of this node. In slices: another thread may open the connection again, and the grant come over it
     // while nobody looks.
     (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(wait_slice_ns), config_.control.abort_flag(), Sharing::node);
     lock.lock();
+    if (trace_) trace_->waited(monotonic_ns() - slept_from_ns);
   }
   Status status = op_status(*op);
   free_op(op);

@@ -82,6 +82,7 @@ Status Engine::rma_stream(Lock& lock, Link& link, const Target& target, uint64_t
       link.blocked = true;
       continue;
     }
+    if (trace_) trace_->request(link.server.node, part, !is_put);
     rma_[cookie] = {op, &link, !is_put, local + done, key.key, at, part, link.session.issued(), link.endpoint};
     ++link.rma_outstanding;
     if (!is_put) ++link.rma_gets_outstanding;

@@ -35,6 +35,7 @@ class NodeMap {
 
   int32_t ranks() const { return head().ranks; }
   int32_t nodes() const { return head().nodes; }
+  uint64_t bytes() const { return head().bytes; }  // of the block; it exists once per node
   // no_node if the rank does not exist.
   NodeId node_of(Rank rank) const;
   int32_t node_size(NodeId node) const;              // 0 if there is no such node

@@ -103,6 +103,16 @@ class Server final : private fabric::Sink {
   };
   const Counters& counters() const { return counters_; }
 
+  // What it takes in this process, beyond the operating system's. Asks the server's thread and waits for it: not from there, not after stop.
+  struct Memory {
+    uint64_t connections = 0;       // now
+    uint64_t connection_bytes = 0;  // their endpoints, and answers that wait for room
+    uint64_t ranks_known = 0;       // that ever connected
+    uint64_t known_bytes = 0;       // what is kept of them, with or without a connection
+    uint64_t fixed_bytes = 0;       // whatever the number of either
+  };
+  Memory memory();
+
  private:
   // One open connection.
   struct Client {

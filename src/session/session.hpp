@@ -148,6 +148,13 @@ class TargetSession {
 
   uint32_t incarnation() const { return incarnation_; }
   uint64_t applied() const { return applied_; }
+  // Of what is kept beside this object.
+  uint64_t memory_bytes() const {
+    if (!kept_) return 0;
+    uint64_t bytes = sizeof *kept_ + kept_->capacity() * sizeof(Kept);
+    for (const Kept& k : *kept_) bytes += k.text.capacity();
+    return bytes;
+  }
 
  private:
   static constexpr uint32_t notify_pending_bit = uint32_t{1} << 31;

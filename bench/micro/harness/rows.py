@@ -105,8 +105,22 @@ def _two_hosts(cores: str) -> list[Row]:
     ]
 
 
+def _memory(fabric: str) -> list[Row]:
+    """Own account and kernel together, beside the kernel's part alone: what a bare socket takes. For information."""
+    source = f"connections.{fabric}"
+    kernel = (source, "kernel") if fabric == "tcp" else None
+    return [
+        Row(f"memory.bytes_per_connection.{side}.{fabric}", (source, f"{side}_connection"), "B", 1, kernel, 1, "its socket in the kernel" if kernel else "")
+        for side in ("origin", "server")
+    ] + [
+        Row(f"memory.bytes_per_idle_node.origin.{fabric}", (source, "origin_known_node"), "B", 1),
+        Row(f"memory.bytes_per_idle_rank.server.{fabric}", (source, "server_known_rank"), "B", 1),
+        Row(f"memory.bytes_per_unknown_node.{fabric}", (source, "unknown_node"), "B", 1),
+    ]
+
+
 def all_rows() -> list[Row]:
-    return _same_node() + _two_hosts("one_core") + _two_hosts("two_cores") + [
+    return _same_node() + _two_hosts("one_core") + _two_hosts("two_cores") + _memory("tcp") + _memory("ofi") + [
         Row("idle_job.10_s", ("idle", "idle_ms"), "ms", 1, sense="<=", bound=20, relative=False),
         Row("array.get_10x10.cpp", ("array", "array_get_10x10"), "us", 1e-3, sense="<=", bound=0.25, relative=False),
         Row("array.get_10x10.python", ("python", "array_get_10x10"), "us", 1e-3, sense="<=", bound=2, relative=False),

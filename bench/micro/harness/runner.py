@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -170,6 +171,25 @@ class Runner:
             except subprocess.TimeoutExpired:
                 process.terminate()
                 process.communicate()
+
+    def connections(self, fabric: str) -> None:
+        """What connections and idle nodes take in memory; left out where the fabric is not to be had."""
+        if not self.launcher.exists():
+            return
+        with tempfile.TemporaryDirectory() as directory:
+            found = Path(directory) / "connections.json"
+            done = subprocess.run([str(self.launcher), "info", "--connections", "--json", str(found)], env={**self.environment, "SKERRY_FABRIC": fabric}, capture_output=True,
+                                  text=True, stdin=subprocess.DEVNULL, timeout=120)
+            if done.returncode:
+                if fabric == "tcp":
+                    self._note(f"skerry info --connections failed: {' | '.join(done.stderr.strip().splitlines()[-2:])}")
+                return
+            measured = json.loads(found.read_text())
+        for name, bytes_of in measured.items():
+            if isinstance(bytes_of, dict):
+                self.samples.setdefault((f"connections.{fabric}", name), []).append(bytes_of["account"] + (bytes_of["kernel"] or 0))
+        if measured["origin_connection"]["kernel"]:
+            self.samples.setdefault((f"connections.{fabric}", "kernel"), []).append(measured["origin_connection"]["kernel"])
 
     def shape(self, rate: str) -> None:
         if self.hosts:

@@ -44,6 +44,7 @@ class Forward : public Fabric, protected Sink {
   void close(EndpointId endpoint) override { inner_->close(endpoint); }
   void wake() override { inner_->wake(); }
   Traffic traffic() const override { return inner_->traffic(); }
+  Memory memory() const override { return inner_->memory(); }
 
  protected:
   void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) override { outer_->on_connect_request(request, hello, peer_name); }

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric {
 
@@ -485,6 +486,20 @@ int LoopFabric::expire_requests(Sink&) {
     deadlines_.pop_front();
   }
   return 0;
+}
+
+Fabric::Memory LoopFabric::memory() const {
+  const std::lock_guard lock(network_->mutex);
+  Memory out;
+  out.endpoint_bytes = table_bytes(endpoints_);
+  for (const auto& [id, reference] : endpoints_) {
+    const End& end = reference.ours();
+    out.endpoint_bytes += sizeof end + deque_bytes(end.inbound) + vector_bytes(end.held) + end.inbound_bytes + end.held_bytes +
+                          end.outstanding.size() * (sizeof(std::pair<const uint64_t, uint64_t>) + 4 * sizeof(void*));
+  }
+  out.fixed_bytes = sizeof *this + deque_bytes(inbox_) + deque_bytes(ready_) + deque_bytes(deadlines_) + delayed_.size() * sizeof(loop::Delayed) + table_bytes(watched_) +
+                    vector_bytes(events_);
+  return out;
 }
 
 }  // namespace skerry::fabric

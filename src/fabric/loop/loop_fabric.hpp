@@ -134,6 +134,7 @@ class LoopFabric final : public Fabric {
   void close(EndpointId endpoint) override;
   void wake() override;
   Traffic traffic() const override;
+  Memory memory() const override;
 
  private:
   // All with the mutex held.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "core/pure/container_bytes.hpp"
 #include "fabric/ofi/ofi.hpp"
 #include "fabric/tcp/address.hpp"
 
@@ -279,6 +280,27 @@ Fabric::Traffic OfiFabric::traffic() const {
   Traffic out = traffic_;
   out.endpoints_open = 0;
   endpoints_.for_each([&](const Endpoint& endpoint) { out.endpoints_open += endpoint.state != State::asking; });
+  return out;
+}
+
+// A connection's own: its window of posted buffers above all. What libfabric keeps for it cannot be seen from here.
+Fabric::Memory OfiFabric::memory() const {
+  Memory out;
+  uint64_t used_operations = 0, used_buffers = 0;
+  const auto count = [&](const Operation* operation) {
+    if (operation == nullptr) return;
+    ++used_operations;
+    used_buffers += operation->buffer.data != nullptr ? 1 : 0;
+  };
+  endpoints_.for_each([&](const Endpoint& e) {
+    out.endpoint_bytes += endpoints_.item_bytes() + table_bytes(e.operations) + deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) + vector_bytes(e.end_detail);
+    for (const Operation* operation : e.operations) count(operation);
+    for (const Operation* operation : e.inbox) count(operation);
+    count(e.filling);
+  });
+  out.endpoint_bytes += table_bytes(by_fid_) + used_operations * sizeof(Operation) + used_buffers * buffer_bytes;
+  out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + vector_bytes(operations_) + vector_bytes(free_operations_) + vector_bytes(free_buffers_) +
+                    free_operations_.size() * sizeof(Operation) + free_buffers_.size() * buffer_bytes + table_bytes(registrations_) + table_bytes(watched_) + vector_bytes(events_);
   return out;
 }
 

@@ -117,6 +117,7 @@ class OfiFabric final : public Fabric {
   void close(EndpointId endpoint) override;
   void wake() override;
   Traffic traffic() const override;
+  Memory memory() const override;
 
  private:
   struct Completion {

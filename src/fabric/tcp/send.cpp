@@ -12,7 +12,7 @@ namespace skerry::fabric::tcp {
 namespace {
 
 // Room for a batch, or for the longest message that is copied.
-constexpr uint64_t owned_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;
+constexpr uint64_t owned_bytes = output_buffer_bytes;
 static_assert(owned_bytes >= batch_bytes);
 constexpr size_t spare_buffers_kept = 4;
 constexpr size_t parts_at_once = 64;

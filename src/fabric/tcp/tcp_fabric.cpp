@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "core/pure/container_bytes.hpp"
+
 namespace skerry::fabric::tcp {
 
 std::string_view to_string(State state) {
@@ -345,6 +347,33 @@ SendResult TcpFabric::get(EndpointId, void*, RemoteKey, uint64_t, uint64_t, uint
 
 Fabric::Traffic TcpFabric::traffic() const {
   return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed), endpoints_.open() - strangers_.size() - held_.size(), strangers_refused_};
+}
+
+namespace {
+
+uint64_t held_bytes(const Receive& r) {
+  constexpr uint64_t least_partial = 8;  // until its length is known
+  return sizeof r + (r.partial != nullptr ? std::max<uint64_t>(r.partial_need, least_partial) : 0) + vector_bytes(r.header) + vector_bytes(r.backlog);
+}
+uint64_t held_bytes(const Output& o) {
+  uint64_t bytes = sizeof o + vector_bytes(o.segments);
+  for (const Segment& segment : o.segments) bytes += segment.capacity;
+  return bytes;
+}
+uint64_t held_bytes(const Opening& o) { return sizeof o + vector_bytes(o.candidates) + vector_bytes(o.greeting) + 3 * sizeof(void*); }  // its place in a list
+
+}  // namespace
+
+// What poll may change at the same time is not looked at.
+Fabric::Memory TcpFabric::memory() const {
+  Memory out;
+  out.endpoint_bytes = endpoints_.open() * endpoints_.item_bytes();
+  endpoints_.for_each([&](const Endpoint& e) {
+    out.endpoint_bytes += (e.receive ? held_bytes(*e.receive) : 0) + (e.output ? held_bytes(*e.output) : 0) + (e.opening ? held_bytes(*e.opening) : 0);
+  });
+  out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + buffer_bytes + vector_bytes(events_) + table_bytes(watched_) + vector_bytes(deferred_) + vector_bytes(ready_) +
+                    spare_buffers_.size() * output_buffer_bytes + (spare_output_ ? held_bytes(*spare_output_) : 0);
+  return out;
 }
 
 }  // namespace skerry::fabric::tcp

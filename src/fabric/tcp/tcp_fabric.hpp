@@ -47,6 +47,7 @@ class TcpFabric final : public Fabric {
   void close(EndpointId endpoint) override;
   void wake() override;
   Traffic traffic() const override;
+  Memory memory() const override;
 
  private:
   // What a recv brought: bytes for a started frame or landing first, the rest in buffer_.
@@ -159,6 +160,7 @@ constexpr uint64_t tag_listener = 2;
 constexpr uint64_t tag_watch_base = 16;  // + descriptor
 
 constexpr uint64_t output_limit_bytes = 256 * 1024;  // unsent output from which on send answers would_block
+constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;  // of what is not sent yet
 constexpr uint64_t batch_bytes = 64 * 1024;          // output held back by `more` is written out from this size on
 
 int64_t now_ns();

@@ -42,6 +42,36 @@ TEST_P(Conformance, EmptyHelloAndReply) {
   EXPECT_EQ(client->replies.at(0), "");
 }
 
+// The account of memory: an endpoint costs something at either end while it is open, less once what it carried is gone, and nothing when it is closed.
+TEST_P(Conformance, EndpointsAreAccountedFor) {
+  auto target = server();
+  auto client = side();
+  const auto bytes_of = [](const Side& one) { return one.fabric->memory().endpoint_bytes; };
+  const uint64_t near_before = bytes_of(*client), far_before = bytes_of(*target);
+  EXPECT_GT(client->fabric->memory().fixed_bytes, 0u);
+  std::vector<EndpointId> near(8), far(8);
+  for (size_t i = 0; i < near.size(); ++i) join(*client, *target, &near[i], &far[i]);
+  const uint64_t near_open = bytes_of(*client), far_open = bytes_of(*target);
+  EXPECT_GE(near_open, near_before + 8 * 64);
+  EXPECT_GE(far_open, far_before + 8 * 64);
+  // Held back until flush: the bytes are ours meanwhile.
+  const auto held = payload_of(*client, 1000, 1);
+  ASSERT_EQ(send(*client, near[0], "header", held, true), SendResult::accepted);
+  EXPECT_GE(bytes_of(*client), near_open + held.size());
+  ASSERT_EQ(client->fabric->flush(near[0]), SendResult::accepted);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return bytes_of(*client) <= near_open; }));
+  std::printf("%s: %llu bytes an idle endpoint that connected, %llu one that was accepted\n", std::string(client->fabric->name()).c_str(),
+              static_cast<unsigned long long>((near_open - near_before) / 8), static_cast<unsigned long long>((far_open - far_before) / 8));
+  for (size_t i = 0; i < near.size(); ++i) {
+    client->fabric->close(near[i]);
+    target->fabric->close(far[i]);
+  }
+  // The tables of containers may stay as large as they grew.
+  EXPECT_LE(bytes_of(*client), near_before + 512);
+  EXPECT_LE(bytes_of(*target), far_before + 512);
+}
+
 TEST_P(Conformance, RejectIsRefused) {
   auto target = server();
   auto client = side();

@@ -84,6 +84,7 @@ class Lazy final : public Fabric {
   void close(EndpointId endpoint) override { now_->close(endpoint); }
   void wake() override { now_->wake(); }
   Traffic traffic() const override { return now_->traffic(); }
+  Memory memory() const override { return now_->memory(); }
 
  private:
   void become_member() {
