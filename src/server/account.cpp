@@ -20,7 +20,7 @@ Server::Memory Server::memory() {
     out.known_bytes = table_bytes(known_);
     for (const auto& [rank, known] : known_) out.known_bytes += known.session.memory_bytes();
     out.fixed_bytes = fabric.fixed_bytes + sizeof *this + table_bytes(registrations_) + vector_bytes(acknowledge_) + vector_bytes(retry_) + vector_bytes(full_) +
-                      table_bytes(watched_) + vector_bytes(pieces_) + vector_bytes(scratch_);
+                      table_bytes(watched_) + vector_bytes(pieces_) + vector_bytes(scratch_) + deque_bytes(waiting_) + table_bytes(neighbours_);
     for (const auto& [segment, ranks] : registrations_) out.fixed_bytes += table_bytes(ranks);
   });
   return out;
