@@ -57,13 +57,21 @@ def rows_of_runs(atom_starts, atoms, row_functions):
     return runs
 
 
+class Lower:
+    """A compressed lower triangle on its way: all patches under way together, then one wait."""
+
+    def __init__(self, array, patches, functions):
+        self.matrix_ = np.zeros((functions, functions))
+        self.requests_ = [array.get_nb(where, out=self.matrix_[local]) for where, local in patches]
+
+    def wait(self):
+        for request in self.requests_:
+            request.wait()
+        return self.matrix_
+
+
 def get_lower(array, patches, functions):
-    """The compressed lower triangle: all patches under way together, then one wait."""
-    matrix = np.zeros((functions, functions))
-    requests = [array.get_nb(where, out=matrix[local]) for where, local in patches]
-    for request in requests:
-        request.wait()
-    return matrix
+    return Lower(array, patches, functions).wait()
 
 
 def acc_lower(array, patches, matrix):

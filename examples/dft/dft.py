@@ -34,6 +34,7 @@ def parse(words=None):
     reference.add_settings(parser)
     parser.add_argument("--arrays", choices=(*MODES, "both"), default="both")
     parser.add_argument("--batch", type=int, default=256, help="most grid points in a batch (default: %(default)s)")
+    parser.add_argument("--ahead", type=int, default=4, help="batches whose density is asked for before it is needed (default: %(default)s)")
     parser.add_argument("--cutoff", type=float, default=1e-8,
                         help="a basis function below this on all points of a batch is left out (default: %(default)s)")
     parser.add_argument("--cache-mb", type=int, default=400, help="memory per rank for basis-function values (default: %(default)s)")
@@ -44,6 +45,8 @@ def parse(words=None):
     arguments = parser.parse_args(words)
     if arguments.batch < 1:
         parser.error(f"--batch {arguments.batch}: a batch has at least one point")
+    if arguments.ahead < 0:
+        parser.error(f"--ahead {arguments.ahead}: must be at least 0")
     if not 0 <= arguments.cutoff < 1e-3:
         parser.error(f"--cutoff {arguments.cutoff}: must be at least 0 and below 1e-3 (1e-8 keeps the energy to 1e-9 Hartree)")
     return arguments
@@ -75,17 +78,19 @@ def prepare(sk, arguments, mol, functional):
     system = scf.System(
         mol=mol, atom_starts=atom_starts, orbitals=mol.nelectron // 2, coords=coords, weights=weights,
         batches=cut(coords, arguments.batch), functional=functional, coulomb=Coulomb(sk, mol, auxmol),
-        cutoff=arguments.cutoff, cache_bytes=arguments.cache_mb * 10**6)
+        cutoff=arguments.cutoff, ahead=arguments.ahead, cache_bytes=arguments.cache_mb * 10**6)
     return system, mean_field if sk.rank() == 0 else None
 
 
-def connection_totals(sk):
-    """What connections did in the whole job: sums over the ranks, and the largest number at one time. Collective."""
+def connection_totals(sk, before=None):
+    """What connections did in the whole job since `before`: sums over the ranks; and, of all time, the largest number at once. Collective."""
     own = sk.counters()
     summed = ["connections_opened", "connections_evicted", "connections_broken", "teardown_ns", "teardown_exposed_ns", "teardowns_hidden",
               "setup_ns", "setup_exposed_ns", "remote_operations"]
     totals = sk.allreduce(np.array([own[name] for name in summed], dtype=np.int64))
     most = sk.allreduce(np.array([own["connections_peak"], own["servers_known"], own["connection_bytes"]], dtype=np.int64), "max")
+    if before:
+        totals -= [before[name] for name in summed]
     return dict(zip(summed, map(int, totals))) | dict(zip(["connections_peak", "servers_known", "connection_bytes"], map(int, most)))
 
 
@@ -107,7 +112,7 @@ def main(words=None, after_density=None):
         f"points in {len(system.batches)} batches, {arguments.xc}")
     say(f"{sk.size()} ranks on {sk.nodes()} nodes, fabric {sk.fabric()}; ready after {time.perf_counter() - start:.1f} s")
 
-    results = {}
+    results, before = {}, connection_totals(sk)  # the set-up above does not count
     for mode in MODES:
         if arguments.arrays in (mode, "both"):
             say(report.header(mode))
@@ -115,7 +120,7 @@ def main(words=None, after_density=None):
             if root:
                 say(report.summary(results[mode]))
 
-    connections = connection_totals(sk)
+    connections = connection_totals(sk, before)
     status = 0
     if root:
         found = None

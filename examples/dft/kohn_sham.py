@@ -12,6 +12,7 @@ written and moved.
 """
 
 import time
+from collections import deque
 
 import numpy as np
 
@@ -92,14 +93,9 @@ class KohnSham:
     def steps_2_to_6_(self):
         sk, clock, system = self.sk_, self.clock, self.system_
         energy = electrons = 0.0
-        for number, points in self.tickets_:
-            with clock.phase("compute"):
-                atoms, values = self.basis_.on(number, points)
-                patches = blocks.staircase(system.atom_starts, atoms)
-            if not patches:
-                continue
+        for values, points, patches, coming in self.batches_ahead_():
             with clock.phase("get"):
-                lower = blocks.get_lower(self.near_density_, patches, values.shape[1])
+                lower = coming.wait()
             with clock.phase("compute"):
                 part, part_energy, part_electrons = on_batch(system.functional, values, system.weights[points], lower)
             with clock.phase("acc"):
@@ -116,6 +112,23 @@ class KohnSham:
                 self.near_matrix_.merge()
                 self.near_matrix_.copy_to(self.matrix)
         return float(energy), float(electrons)
+
+    def batches_ahead_(self):
+        """(basis-function values, points, patches, density on its way) of this rank's batches: that of the next `ahead` ones is asked
+        for before a batch is worked on."""
+        clock, system = self.clock, self.system_
+        under_way = deque()
+        for number, points in self.tickets_:
+            with clock.phase("compute"):
+                atoms, values = self.basis_.on(number, points)
+                patches = blocks.staircase(system.atom_starts, atoms)
+            if not patches:
+                continue
+            with clock.phase("get"):
+                under_way.append((values, points, patches, blocks.Lower(self.near_density_, patches, values.shape[1])))
+            if len(under_way) > system.ahead:
+                yield under_way.popleft()
+        yield from under_way
 
     def count_(self, part):
         """Books the traffic since the last call under `part`; at a sync, so that servers have counted what was asked of them."""

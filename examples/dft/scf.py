@@ -30,6 +30,7 @@ class System:
     functional: Any
     coulomb: Any
     cutoff: float  # of basis functions on a batch
+    ahead: int  # batches whose density is asked for before it is needed
     cache_bytes: int  # for basis-function values, per rank
 
 

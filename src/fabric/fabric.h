@@ -54,6 +54,7 @@ struct Capabilities {
   bool rma_ordered = false;           // puts and gets of one endpoint take effect in issue order among themselves (else overlapping ones must wait)
   bool close_fences_rma = false;      // after the passive side closed an endpoint no late write of it can land
   bool mr_local = false;              // origin buffers of put, get (and of send) must be registered
+  bool early_messages = false;        // send is allowed while connecting: what it takes goes right behind the hello, and is lost if the peer refuses
   bool server_progress = false;       // RMA at the target needs a thread in poll there
   KeyKind key_kind = KeyKind::none;
   uint32_t connect_data_bytes = 0;    // hello bytes that connect carries

@@ -51,6 +51,7 @@ Status Engine::wait(Handle* handle) {
   Lock lock(mutex_);
   Op* op = find_op(*handle);
   if (op == nullptr) return error(Code::invalid, "handle ", *handle, " is not outstanding: it was waited for already, or is not a handle");
+  if (op->link != nullptr && !op_done(*op)) SKERRY_TRY(wait_connected(lock, *op->link));
   SKERRY_TRY(wait_until(lock, [&] { return op_done(*op); }));
   *handle = 0;
   --open_handles_;
@@ -67,7 +68,10 @@ Status Engine::test(Handle* handle, bool* done) {
   Lock lock(mutex_);
   Op* op = find_op(*handle);
   if (op == nullptr) return error(Code::invalid, "handle ", *handle, " is not outstanding: it was waited for already, or is not a handle");
-  if (!op_done(*op)) poke(lock);
+  if (!op_done(*op)) {
+    if (op->link != nullptr && op->link->has_queued()) want(*op->link);
+    poke(lock);
+  }
   if (is_ending()) return abort_status();
   *done = op_done(*op);
   if (!*done) return {};
@@ -80,6 +84,8 @@ Status Engine::test(Handle* handle, bool* done) {
 
 Status Engine::wait_implicit() {
   Lock lock(mutex_);
+  for (Link* link : std::vector<Link*>(queued_))
+    if (link->has_queued() && (link->queued_replies > 0 || link->implicit_number > link->sent)) want(*link);
   SKERRY_TRY(wait_until(lock, [&] { return implicit_.waiting_replies == 0; }));
   for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
     Link& l = *all_links_[i];
@@ -96,7 +102,8 @@ Status Engine::fence(placement::ServerRef server) {
   const auto found = links_.find(link_key(server));
   if (found == links_.end()) return {};
   Link& link = *found->second;
-  if (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes));
+  if (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes, true));
+  SKERRY_TRY(wait_connected(lock, link));
   const uint64_t newest = link.session.issued();
   if (link.rma_outstanding > 0)
     SKERRY_TRY(wait_until(lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
@@ -113,6 +120,8 @@ Status Engine::fence_all() {
   std::vector<placement::ServerRef> servers;
   {
     Lock lock(mutex_);
+    flush_corked();
+    open_queued();
     for (const auto& [key, link] : links_)
       if (unacknowledged(*link) || !link->request_failure.ok()) servers.push_back(link->server);
     ++counters_.fences;
@@ -131,6 +140,14 @@ Status Engine::fence_all() {
 Status Engine::push_out() {
   Lock lock(mutex_);
   flush_corked();
+  if (!queued_.empty()) {
+    open_queued();
+    for (size_t i = 0; i < all_links_.size(); ++i) {
+      Link& l = *all_links_[i];
+      const uint64_t newest = l.session.issued();
+      if (l.has_queued()) SKERRY_TRY(wait_until(lock, [&] { return l.sent >= newest; }));  // also if it failed
+    }
+  }
   for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
     Link& l = *all_links_[i];
     if (l.has_batch()) SKERRY_TRY(wait_sendable(lock, l, l.batch->bytes));
@@ -229,7 +246,7 @@ bool Engine::take_slot(uint32_t* index, Wait wait) {
 
 Status Engine::borrow_slot(uint32_t* slot) {
   Lock lock(mutex_);
-  while (!take_slot(slot, Wait::for_ever)) SKERRY_TRY(wait_until(lock, [&] { return has_slot(Wait::for_ever); }));
+  while (!take_slot(slot, Wait::for_ever)) SKERRY_TRY(wait_slot(lock, Wait::for_ever));
   return {};
 }
 
@@ -246,6 +263,7 @@ void Engine::return_slot(uint32_t slot) {
 void Engine::arm(uint32_t index, Op* op, Link* link) {
   pending_[index].op = op;
   pending_[index].link = link;
+  if (op != &implicit_) op->link = link;
   memory::arm_slot(slot(index));
   ++op->waiting_replies;
   ++link->waiting_replies;

@@ -213,6 +213,9 @@ class Engine final : private fabric::Sink {
     std::unique_ptr<session::ReplayLog> log;  // null: nothing is outstanding
     std::unique_ptr<Batch> batch;         // null: none lately. Its puts come before whatever is sent next
     std::unordered_map<Rank, uint64_t> last_message;  // to each target rank since the session was last drained; only on fabrics with RMA
+    uint64_t sent = 0;                    // newest request that was handed to the fabric, on this connection or an earlier one. Those beyond it are queued in the log
+    uint64_t queued_bytes = 0;            // copied payload of these
+    uint32_t queued_replies = 0;          // of waiting_replies: of requests that are queued
     uint64_t implicit_number = 0;         // implicit by-reference puts are done when this request is acknowledged
     uint64_t replay_next = 0;             // the next request to look at for sending again; 0: not replaying
     uint32_t replay_slot = 0;             // the next slot to look at for a lock to be asked for again
@@ -228,6 +231,7 @@ class Engine final : private fabric::Sink {
     bool wanted = false;                  // it is in wanted_
     bool fresh = false;                   // nothing was acknowledged since it was opened: not evicted from under a thread that waits for it, or two would evict each other for ever
     uint32_t transfers = 0;               // sent in parts by threads that are at it: the server acknowledges the parts together, so none is left half sent
+    bool early = false;                   // requests were sent right behind the hello of the current opening
     bool dropped = false;                 // the server said that it needs the place
     int64_t trouble_since_ns = 0;         // 0: none. Monotonic time of the first failure since something last got through
     int64_t retry_at_ns = 0;              // not to be opened before
@@ -237,11 +241,12 @@ class Engine final : private fabric::Sink {
     Link(placement::ServerRef s, uint32_t i, uint32_t incarnation) : server(s), index(i), session(incarnation, session::Credits{}) {}
     bool has_batch() const { return batch && batch->pieces > 0; }
     bool is_ready() const { return machine.state() == connection::State::open && !blocked && replay_next == 0; }
-    bool may_send() const { return machine.sendable() && !blocked && replay_next == 0; }
+    bool may_send() const { return machine.sendable() && !blocked && replay_next == 0 && !has_queued(); }
+    bool has_queued() const { return sent < session.issued(); }
   };
 
   // What a process keeps for a data server it has talked to, for the rest of the job, beside a map entry; nothing for those it has not.
-  static_assert(sizeof(Link) <= 448);
+  static_assert(sizeof(Link) <= 480);
 
   // A non-blocking (or blocking) operation that is under way.
   struct Op {
@@ -299,22 +304,48 @@ class Engine final : private fabric::Sink {
   };
   static constexpr size_t max_keys = 1024;
 
+  // What may be queued at links without a connection (docs/design/0018-lazy-opening.md), of all links together.
+  static constexpr uint64_t max_queued_requests = 4096;
+  static constexpr uint64_t max_queued_bytes = 4u << 20;
+
   static constexpr uint64_t eager_help_bytes = 32 * 1024;  // below, waking the helper costs more than it hides
   static constexpr uint64_t landing_part_bytes = 8u << 20;  // long transfers are cut, so that no message occupies a server for long
 
   // account
   EngineMemory account() const;
+  // Locks may wait for ever: the last slots are for requests that are always answered, among them what the mutex's holder does.
+  enum class Wait : uint8_t { answered, for_ever };
 
   // links
   static uint64_t link_key(placement::ServerRef server) { return uint64_t{static_cast<uint32_t>(server.node)} << 16 | server.index; }
   Link& link_to(placement::ServerRef server);
   Link* link_of(fabric::EndpointId endpoint);
-  // Anything that must be done before the connection may go: sent, acknowledged, answered. A mutex that is waited for keeps no connection: the
-  // server finds another way to tell of its grant.
+  // Anything that is not done, be it queued: a fence waits for it.
   bool unacknowledged(const Link& link) const {
     return !link.session.drained() || link.waiting_replies > parked_locks(link) || link.rma_outstanding > 0 || link.has_batch();
   }
+  // Anything that must be done before the connection may go: acknowledged, answered. What is queued waits for the next one. A mutex that is waited for keeps no connection: the
+  // server finds another way to tell of its grant.
+  bool in_flight(const Link& link) const {
+    return link.session.applied() < link.sent || link.waiting_replies - link.queued_replies > parked_locks(link) || link.rma_outstanding > 0 ||
+           (link.has_batch() && !queues());
+  }
   uint32_t parked_locks(const Link& link) const;
+  // Do requests that nobody waits for yet queue while their server has no connection? Only under a cap: else opening early costs nothing. Without the
+  // helper nobody would see to those of a program that stops calling us; and the fabric's own transfers take no place in the log.
+  bool queues() const { return max_connections_ != 0 && config_.helper && !fabric_->capabilities().rma; }
+  // Whoever sends nevertheless has seen to it that the link is ready.
+  bool queues_now(const Link& link) const { return link.has_queued() || (queues() && !link.is_ready()); }
+  bool may_queue(const Link& link, uint64_t copied_bytes) const;
+  void queue(Link& link, uint64_t copied_bytes, bool awaits_reply);
+  void note_sent(Link& link, uint64_t number);
+  bool send_queued(Link& link);
+  void push(Link& link);
+  void open_queued();
+  Status wait_connected(Lock& lock, Link& link);
+  void forget_queued(Link& link);
+  void resume(Link& link, uint64_t from);
+  Status wait_slot(Lock& lock, Wait wait);
   bool at_limit() const { return max_connections_ != 0 && occupied_ >= max_connections_; }
   connection::Action step(Link& link, connection::Event event);
   void drive(Link& link, connection::Event event);
@@ -331,7 +362,7 @@ class Engine final : private fabric::Sink {
   void trouble(Link& link, std::string_view what, bool at_once);
   Status acknowledge(Link& link, uint64_t applied);
   Status wait_open(Lock& lock, Link& link);
-  Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes);
+  Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, bool may_wait = false);
   void fail(Link& link, Status status);
   // Fails the link and closes its endpoint: whatever is under way on it neither lands nor is read from our buffers any more.
   void cut(Link& link, Status status);
@@ -376,8 +407,6 @@ class Engine final : private fabric::Sink {
   Handle handle_of(const Op* op) const;
   bool op_done(const Op& op) const { return op.waiting_replies == 0 && (op.number == 0 || op.link->session.applied() >= op.number || !op.link->failure.ok()); }
   Status op_status(Op& op);
-  // Locks may wait for ever: the last slots are for requests that are always answered, among them what the mutex's holder does.
-  enum class Wait : uint8_t { answered, for_ever };
   static constexpr size_t slots_kept = 8;
   bool has_slot(Wait wait) const { return free_slots_.size() > (wait == Wait::for_ever ? slots_kept : 0); }
   bool take_slot(uint32_t* index, Wait wait = Wait::answered);
@@ -406,7 +435,9 @@ class Engine final : private fabric::Sink {
   void watch_over() {
     if (!helper_watches_ && !helper_awake_) call_helper(false);
   }
-  bool help_is_needed() const { return implicit_.waiting_replies > 0 || open_handles_ > 0 || !corked_.empty() || !wanted_.empty(); }
+  // Do answers come that a program which computes leaves to the helper?
+  bool answers_come() const { return (implicit_.waiting_replies > 0 || open_handles_ > 0) && (queued_.empty() || slots_in_use_ > queued_replies_); }
+  bool help_is_needed() const { return answers_come() || !corked_.empty() || !wanted_.empty(); }
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
@@ -444,6 +475,11 @@ class Engine final : private fabric::Sink {
   Link* last_link_ = nullptr;                                      // cache of the last look-up
   std::vector<Link*> corked_;
   std::vector<Link*> wanted_;                                      // to be opened, in the order of asking
+  std::vector<Link*> queued_;                                      // have queued requests; oldest first
+  uint64_t queued_requests_ = 0;                                   // of all links
+  uint64_t queued_bytes_ = 0;
+  uint64_t queued_replies_ = 0;
+  int64_t queued_since_ns_ = 0;                                    // since when there are any
   int64_t next_retry_ns_ = 0;                                      // earliest retry_at_ns of these; 0: none waits for its time
   uint32_t max_connections_ = 0;                                   // 0: no limit
   uint32_t occupied_ = 0;                                          // links opening or open

@@ -67,6 +67,7 @@ Status Engine::limit_connections(uint32_t max_connections) {
   if (max_connections == 0) policy.reset();
   max_connections_ = max_connections;
   policy_ = std::move(policy);
+  open_queued();
   return {};
 }
 
@@ -75,7 +76,7 @@ connection::Action Engine::step(Link& link, connection::Event event) {
   using connection::State;
   const State before = link.machine.state();
   // A break loses parked locks' grants as well; leaving in order does not.
-  const bool outstanding = unacknowledged(link) || (event == connection::Event::closed && link.lock_waits > 0 && !link.dropped);
+  const bool outstanding = in_flight(link) || (event == connection::Event::closed && link.lock_waits > 0 && !link.dropped);
   const connection::Action action = link.machine.on(event, link.machine.generation(), outstanding);
   const State after = link.machine.state();
   if (before == after) return action;
@@ -158,7 +159,10 @@ bool Engine::advance(Link& link, int64_t now_ns) {
     if (link.denied_since_ns != 0) counters_.teardown_exposed_ns += static_cast<uint64_t>(now_ns - std::exchange(link.denied_since_ns, 0));
     drive(link, connection::Event::want);
   }
-  if (held_bye_ != fabric::no_endpoint) (void)fabric_->flush(std::exchange(held_bye_, fabric::no_endpoint));
+  if (held_bye_ != fabric::no_endpoint) {
+    (void)fabric_->flush(std::exchange(held_bye_, fabric::no_endpoint));
+    (void)leave_now();
+  }
   return has_place && !link.failure.ok();
 }
 
@@ -188,7 +192,9 @@ bool Engine::make_place() {
   if (!victim) return false;
   ++counters_.connections_evicted;
   making_place_ = true;
-  drive(*all_links_[*victim], connection::Event::evict);
+  Link& leaving = *all_links_[*victim];
+  if (leaving.has_batch() && leaving.may_send() && leaving.session.may_issue(leaving.batch->bytes)) (void)send_batch(leaving);  // while it is open
+  drive(leaving, connection::Event::evict);
   making_place_ = false;
   counters_.teardown_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
   return !at_limit();
@@ -208,10 +214,16 @@ void Engine::connect(Link& link) {
   const auto hello = connection::make_hello(config_.key, peer, static_cast<uint32_t>(config_.rank), link.machine.generation(), link.nonce);
   link.blocked = false;
   link.dropped = false;
+  link.early = false;
   link.replay_next = 0;
   const Status status = fabric_->connect(config_.map->server_address(link.server), hello, &link.endpoint);
   if (status.ok()) {
     by_endpoint_[link.endpoint] = &link;
+    // What is queued goes right behind the hello, unless the server must first say how far it came.
+    if (link.has_queued() && fabric_->capabilities().early_messages && !in_flight(link) && link.lock_waits == 0) {
+      link.early = true;
+      (void)send_queued(link);
+    }
     return;
   }
   link.endpoint = fabric::no_endpoint;
@@ -232,8 +244,10 @@ void Engine::disconnect(Link& link) {
 void Engine::drive(Link& link, connection::Event event) {
   using connection::Action;
   switch (step(link, event)) {
-    case Action::none:
     case Action::send_queued:  // whoever waits for the link looks again
+      if (event == connection::Event::want && link.has_queued()) resume(link, link.sent + 1);
+      return;
+    case Action::none:
     case Action::start_drain:  // maybe_drained reports the end of it
       return;
     case Action::connect:
@@ -243,7 +257,7 @@ void Engine::drive(Link& link, connection::Event event) {
       disconnect(link);
       return;
     case Action::send_bye: {
-      const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, link.session.incarnation(), link.session.issued()};
+      const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, link.session.incarnation(), link.sent};
       // A bye is tiny and the link is drained, so the fabric has room; if the endpoint died meanwhile, on_closed follows and ends it. While making
       // place it is held back until the newcomer's connect is on its way: who gets the bye may preempt us.
       (void)fabric_->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {}, making_place_, 0);
@@ -284,6 +298,7 @@ void Engine::fail(Link& link, Status status) {
   if (!link.failure.ok()) return;
   link.failure = std::move(status);
   unwant(link);
+  forget_queued(link);
   for (uint32_t i = 0; i < pending_.size(); ++i)
     if (pending_[i].op != nullptr && pending_[i].link == &link) {
       Op* op = pending_[i].op;
@@ -307,7 +322,7 @@ void Engine::cut(Link& link, Status status) {
 }
 
 void Engine::maybe_drained(Link& link) {
-  if (link.machine.state() == connection::State::draining && link.replay_next == 0 && !unacknowledged(link)) drive(link, connection::Event::drained);
+  if (link.machine.state() == connection::State::draining && link.replay_next == 0 && !in_flight(link)) drive(link, connection::Event::drained);
 }
 
 // What a link holds beyond its record goes when it has no connection.
@@ -343,11 +358,17 @@ Status Engine::wait_open(Lock& lock, Link& link) {
 }
 
 // Returns with the link open, credits for one more request and the fabric taking messages; the mutex was held at that moment and still is.
-Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
+// `may_wait`: the request may as well be queued, where its link has no connection.
+Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, bool may_wait) {
   // A message may overtake a get of the fabric's own before it, and a put unless the fabric says otherwise.
   const bool puts_first = fabric_->capabilities().rma && !fabric_->capabilities().am_after_rma_ordered;
   auto may_issue = [&] { return link.session.may_issue(copied_bytes) && link.rma_gets_outstanding == 0 && (!puts_first || link.rma_outstanding == 0); };
   for (;;) {
+    if (may_wait && may_queue(link, copied_bytes)) {
+      if (!link.has_batch()) return {};
+      (void)send_batch(link);
+      continue;
+    }
     SKERRY_TRY(wait_open(lock, link));
     if (may_issue()) {
       if (!link.has_batch()) return {};
@@ -356,6 +377,88 @@ Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes) {
     }
     SKERRY_TRY(wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
   }
+}
+
+// ---- the queue --------------------------------------------------------------------------------------------------------------------------
+//
+// A request that nobody waits for yet, to a server without a connection, is numbered and put into the replay log as if it had been sent and its connection
+// lost: the next opening sends it (docs/design/0018-lazy-opening.md). So one visit serves all that has come together. A free place is taken at once. Else
+// whoever waits for a queued request, or might make others wait, asks for its link; the helper does in the end.
+
+bool Engine::may_queue(const Link& link, uint64_t copied_bytes) const {
+  return queues() && link.machine.state() != connection::State::open && link.failure.ok() && link.session.may_issue(copied_bytes) &&
+         queued_requests_ < max_queued_requests && queued_bytes_ + copied_bytes <= max_queued_bytes;
+}
+
+// The newest request of the session is in the log and not sent.
+void Engine::queue(Link& link, uint64_t copied_bytes, bool awaits_reply) {
+  if (queued_.empty()) queued_since_ns_ = monotonic_ns();
+  if (link.sent + 1 == link.session.issued()) queued_.push_back(&link);
+  ++queued_requests_;
+  link.queued_bytes += copied_bytes;
+  queued_bytes_ += copied_bytes;
+  link.queued_replies += awaits_reply;
+  queued_replies_ += awaits_reply;
+  watch_over();
+}
+
+// Opens what need not wait: there is a place, or the queue grows long and this link has more than its share of it.
+void Engine::push(Link& link) {
+  if (!link.has_queued() || link.wanted) return;
+  const bool is_long = 2 * queued_bytes_ > max_queued_bytes && link.queued_bytes * queued_.size() >= queued_bytes_;
+  if (is_long || (!at_limit() && link.machine.state() == connection::State::idle)) want(link);
+}
+
+void Engine::note_sent(Link& link, uint64_t number) {
+  if (link.log->awaits_reply(number)) {
+    --link.queued_replies;
+    --queued_replies_;
+  }
+  --queued_requests_;
+  link.sent = number;
+  if (link.has_queued()) return;
+  queued_bytes_ -= std::exchange(link.queued_bytes, 0);
+  std::erase(queued_, &link);
+  if (policy_) policy_->used(link.index);
+}
+
+void Engine::forget_queued(Link& link) {
+  if (!link.has_queued()) return;
+  queued_requests_ -= link.session.issued() - link.sent;
+  link.sent = link.session.issued();
+  queued_bytes_ -= std::exchange(link.queued_bytes, 0);
+  queued_replies_ -= std::exchange(link.queued_replies, 0);
+  std::erase(queued_, &link);
+}
+
+// Sends what is queued on a connection that takes it, in order. False: it took not all; on_writable or the opening's end goes on.
+bool Engine::send_queued(Link& link) {
+  while (link.has_queued()) {
+    const session::ReplayLog::Request request = link.log->request(link.sent + 1);
+    if (fabric_->send(link.endpoint, request.header, request.payload, true, request.number) != fabric::SendResult::accepted) return false;
+    note_sent(link, request.number);
+  }
+  return true;
+}
+
+void Engine::open_queued() {
+  for (Link* link : std::vector<Link*>(queued_))
+    if (link->has_queued()) want(*link);
+}
+
+// Before waiting for a request of this link: it is sent now, if it was queued.
+Status Engine::wait_connected(Lock& lock, Link& link) {
+  if (!link.has_queued() && link.machine.state() != connection::State::opening) [[likely]] return {};
+  const int64_t begin_ns = monotonic_ns();
+  want(link);
+  Status status = wait_until(lock, [&] { return !link.failure.ok() || (!link.has_queued() && link.machine.state() != connection::State::opening); });
+  counters_.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
+  return status;
+}
+
+Status Engine::wait_slot(Lock& lock, Wait wait) {
+  open_queued();  // their answers may be what has them all
+  return wait_until(lock, [&] { return has_slot(wait); });
 }
 
 // ---- resuming ---------------------------------------------------------------------------------------------------------------------------
@@ -378,7 +481,7 @@ void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   const connection::Hello hello{static_cast<uint32_t>(config_.rank), link->machine.generation(), link->nonce, {}};
   uint64_t applied = 0;
   Status status = connection::check_answer(config_.key, peer, hello, reply, &applied);
-  const bool resumed = link->session.issued() > link->session.applied() || link->waiting_replies > 0 || link->rma_outstanding > 0;
+  const bool resumed = !link->early && (link->sent > link->session.applied() || link->waiting_replies > link->queued_replies || link->rma_outstanding > 0);
   if (status.ok() && applied < link->session.applied()) status = link->session.resume(applied);
   if (!status.ok()) {
     cut(*link, std::move(status));
@@ -395,16 +498,19 @@ void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   link->fresh = true;
   unwant(*link);
   drive(*link, connection::Event::connected);
-  if (!resumed) return;
   // All was applied: what was still missing was the server's word. Others may be waiting for the place.
-  if (config_.servers_drop && link->waiters == 0 && link->lock_waits == 0 && !unacknowledged(*link)) {
+  if (resumed && config_.servers_drop && link->waiters == 0 && link->lock_waits == 0 && !unacknowledged(*link)) {
     drive(*link, connection::Event::please_close);
     maybe_drained(*link);
     return;
   }
-  link->replay_next = 1;
-  link->replay_slot = 0;
-  replay(*link);
+  if (resumed || link->has_queued()) resume(*link, resumed ? 1 : link->sent + 1);
+}
+
+void Engine::resume(Link& link, uint64_t from) {
+  link.replay_next = from;
+  link.replay_slot = from <= link.sent ? 0 : static_cast<uint32_t>(pending_.size());
+  replay(link);
 }
 
 // Sends again what the server has not applied, and asks again for answers that are not here, oldest first; then for mutexes that were waited for.
@@ -416,7 +522,8 @@ void Engine::replay(Link& link) {
       link.blocked = true;  // on_writable or on_closed follows
       return false;
     }
-    ++counters_.requests_replayed;
+    if (number <= link.sent) ++counters_.requests_replayed;
+    else note_sent(link, number);
     return true;
   };
   while (link.log && !link.log->empty() && link.replay_next <= link.log->last_number()) {
@@ -459,8 +566,9 @@ void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, 
     const bool was_closing = link->machine.state() == connection::State::closing;
     drive(*link, connection::Event::closed);
     if (link->machine.state() == connection::State::idle) tidy(*link);
-    // Lost before the server had our bye: it may have sent a mutex's grant into the void. Ask again.
-    if (was_closing && link->lock_waits > 0) want(*link);
+    // Lost before the server had our bye: it may have sent a mutex's grant into the void. Ask again. (If it closed in order, that is its answer.)
+    if (was_closing && link->lock_waits > 0 && reason != fabric::CloseReason::by_peer) want(*link);
+    if (link->has_queued() && !was_closing) want(*link);  // it broke with the queue half sent
     return;
   }
   (void)step(*link, connection::Event::closed);

@@ -14,7 +14,8 @@ void Engine::flush_corked() {
   std::vector<Link*> lost;  // closed with a batch that nobody has sent: opened for it
   std::erase_if(corked_, [&](Link* link) {
     if (link->has_batch() && link->failure.ok()) {
-      const bool sendable = link->may_send() && link->session.may_issue(link->batch->bytes) && link->rma_outstanding == 0;
+      const bool sendable = may_queue(*link, link->batch->bytes) ||
+                            (link->may_send() && link->session.may_issue(link->batch->bytes) && link->rma_outstanding == 0);
       if (!sendable || !send_batch(*link)) {
         if (link->machine.state() == connection::State::idle && !link->wanted) lost.push_back(link);
         return false;
@@ -25,6 +26,7 @@ void Engine::flush_corked() {
     return true;
   });
   for (Link* link : lost) want(*link);
+  if (!queued_.empty() && !at_limit()) push(*queued_.front());
 }
 
 // ---- the helper -------------------------------------------------------------------------------------------------------------------
@@ -56,12 +58,20 @@ void Engine::keep_watch(Lock& lock) {
   // Where a server may close a connection just when a request is on its way to it, more often.
   const auto look_every = std::chrono::milliseconds(config_.servers_drop ? 2 : 100);
   constexpr int quiet_looks = 20;
+  constexpr int64_t longest_queued_ns = 2'000'000'000;
   auto called = [&] { return helper_stop_ || helper_awake_; };
   helper_watches_ = true;
+  int stale = 0;  // looks in a row that found requests queued and no new ones
   for (int quiet = 0; quiet < quiet_looks;) {
     const uint64_t sent = requests_sent_;
     if (helper_call_.wait_for(lock, look_every, called) || is_ending()) break;
     const bool waiting = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* link) { return link->failure.ok() && unacknowledged(*link); });
+    // A program that issues more is left to open connections when it needs them, within reason; one that has stopped may wait for what it queued.
+    stale = queued_.empty() || sent != requests_sent_ ? 0 : stale + 1;
+    if (!queued_.empty() && (stale >= 2 || monotonic_ns() - queued_since_ns_ > longest_queued_ns)) {
+      open_queued();
+      queued_since_ns_ = monotonic_ns();
+    }
     if (waiting) poke(lock);
     quiet = waiting || sent != requests_sent_ ? 0 : quiet + 1;
     if (help_is_needed()) helper_awake_ = true;
@@ -91,7 +101,7 @@ void Engine::help() {
       seen_rounds = user_rounds_;
       continue;
     }
-    const bool receive = implicit_.waiting_replies > 0 || open_handles_ > 0 || !wanted_.empty();
+    const bool receive = answers_come() || !wanted_.empty();
     const bool program_is_at_it = role_taken_ || sleepers_ > 0 || seen_rounds != user_rounds_;
     seen_rounds = user_rounds_;
     if (!receive || role_taken_ || sleepers_ > 0 || (program_is_at_it && !helper_eager_)) {

@@ -78,7 +78,7 @@ wire::Request& Engine::begin(wire::Kind kind, const Target& target, Link& link) 
   return request_;
 }
 
-// Sends request_ and takes its number, and notes it in the replay log. False: it would block; nothing was sent.
+// Sends request_, or queues it while the link has no connection; takes its number, and notes it in the replay log. False: it would block; nothing was sent.
 bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t credit_bytes, bool more, bool awaits_reply, uint64_t* number) {
   request_.header.number = link.session.issued() + 1;
   session::ReplayLog& log = log_of(link);
@@ -99,13 +99,14 @@ bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t cre
   }
   std::byte* const header = room + payload_room;
   const uint32_t length = wire::encode(request_, std::span<std::byte, wire::max_request_bytes>(header, wire::max_request_bytes));
-  switch (fabric_->send(link.endpoint, fabric::Bytes(header, length), payload, more, request_.header.number)) {
-    case fabric::SendResult::accepted: break;
-    case fabric::SendResult::would_block:
-    case fabric::SendResult::closed:  // on_closed follows
-      link.blocked = true;
-      return false;
-  }
+  const bool queued = queues_now(link);
+  if (!queued) switch (fabric_->send(link.endpoint, fabric::Bytes(header, length), payload, more, request_.header.number)) {
+      case fabric::SendResult::accepted: break;
+      case fabric::SendResult::would_block:
+      case fabric::SendResult::closed:  // on_closed follows
+        link.blocked = true;
+        return false;
+    }
   *number = link.session.issue(credit_bytes);
   switch (where) {
     case Payload::copied:
@@ -117,6 +118,11 @@ bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t cre
     case Payload::referenced: log.commit_reference(*number, payload, length, awaits_reply); break;
   }
   ++requests_sent_;
+  if (queued) {
+    queue(link, where == Payload::referenced ? 0 : payload.size(), awaits_reply);
+    return true;
+  }
+  link.sent = *number;
   if (!awaits_reply) watch_over();
   if (policy_) policy_->used(link.index);
   if (trace_) [[unlikely]] {
@@ -206,7 +212,7 @@ Status Engine::batch_put(Lock& lock, Link& link, const Target& target, uint64_t 
   for (;;) {  // whoever waits gives up the mutex: the batch may be sent, and put away, meanwhile
     if (!link.batch) link.batch = std::make_unique<Batch>();
     if (link.batch->pieces == 0 || link.batch->takes(target, bytes)) break;
-    SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes));  // sends it
+    SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes, true));  // sends it
   }
   Batch& batch = *link.batch;
   if (batch.pieces == 0) batch.target = target;
@@ -253,8 +259,10 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
       table = std::as_bytes(std::span(pieces));
     }
     for (;;) {
-      SKERRY_TRY(wait_sendable(lock, link, by_reference ? 0 : part));
+      // A notification is what somebody waits for.
+      SKERRY_TRY(wait_sendable(lock, link, by_reference ? 0 : part, notify == nullptr));
       if (must_wait()) {
+        if (link.has_queued()) want(link);
         SKERRY_TRY(wait_until(lock, [&] { return !must_wait(); }));
         continue;
       }
@@ -300,6 +308,8 @@ Status Engine::send_stream(Lock& lock, Link& link, wire::Kind kind, const Target
         op->link = &link;
         op->number = number;
       }
+      if (notify == nullptr) push(link);
+      else if (link.has_queued()) SKERRY_TRY(wait_connected(lock, link));
       break;
     }
     done += part;
@@ -329,10 +339,10 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
     uint64_t part = std::min(total - done, part_limit);
     if (from.form == Side::Form::pieces) part = cut_pieces(from.pieces, &piece, &within, part, piece_limit(part_limit), &table);
     for (;;) {
-      SKERRY_TRY(wait_sendable(lock, link, 0));
+      SKERRY_TRY(wait_sendable(lock, link, 0, true));
       uint32_t index = 0;
       if (!take_slot(&index)) {
-        SKERRY_TRY(wait_until(lock, [&] { return !free_slots_.empty(); }));
+        SKERRY_TRY(wait_slot(lock, Wait::answered));
         continue;  // the link may have changed meanwhile
       }
       wire::Request& r = begin(wire::Kind::get, target, link);
@@ -360,6 +370,7 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
         continue;
       }
       p.number = number;
+      push(link);
       break;
     }
     done += part;
@@ -381,6 +392,7 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
     call_helper(bytes >= eager_help_bytes);
     return {};
   }
+  if (!op_done(*op) && op->link != nullptr) SKERRY_TRY(wait_connected(lock, *op->link));
   const Link* only = nullptr;
   if (!op_done(*op) && config_.one_thread_at_a_time) {
     // Nothing but this operation's server matters if all outstanding replies come from there.
@@ -421,6 +433,7 @@ Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
   const bool holds_back = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* other) {
     return other != &link && (other->corked || (other->endpoint != fabric::no_endpoint && fabric_->unsent_bytes(other->endpoint) > 0));
   });
+  open_queued();  // the same
   const bool alone = config_.one_thread_at_a_time && link.waiting_replies == slots_in_use_ && !holds_back;
   while (!op_done(*op)) {
     SKERRY_TRY(wait_until(lock, [&] { return op_done(*op) || granted_here() || cut_off(); }, alone ? &link : nullptr));
@@ -510,16 +523,17 @@ Status Engine::request_reply(const Target& target, uint64_t offset, wire::Kind k
   }
   Op* op = new_op();
   for (;;) {
-    Status status = wait_sendable(lock, link, 0);
+    Status status = wait_sendable(lock, link, 0, kind == wire::Kind::read_modify_write);
     const Extent word{target, offset, offset + 8};
     if (status.ok() && kind == wire::Kind::read_modify_write && is_being_read(link, word)) {
+      if (link.has_queued()) want(link);
       status = wait_until(lock, [&] { return !is_being_read(link, word); });
       if (status.ok()) continue;
     }
     uint32_t index = 0;
     const Wait wait = kind == wire::Kind::lock ? Wait::for_ever : Wait::answered;
     if (status.ok() && !take_slot(&index, wait)) {
-      status = wait_until(lock, [&] { return has_slot(wait); });
+      status = wait_slot(lock, wait);
       if (status.ok()) continue;
     }
     if (!status.ok()) {
@@ -565,6 +579,7 @@ Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   for (;;) {
     SKERRY_TRY(wait_sendable(lock, link, 0));
     if (link.gets_waiting > 0) {
+      if (link.has_queued()) want(link);
       SKERRY_TRY(wait_until(lock, [&] { return link.gets_waiting == 0; }));
       continue;
     }

@@ -24,7 +24,7 @@ Status Engine::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* 
   for (;;) {
     Status status = wait_sendable(lock, link, 0);
     if (status.ok() && !take_slot(&index)) {
-      status = wait_until(lock, [&] { return !free_slots_.empty(); });
+      status = wait_slot(lock, Wait::answered);
       if (status.ok()) continue;
     }
     if (!status.ok()) {

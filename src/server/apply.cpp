@@ -417,6 +417,11 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       protocol_error(*client, error(Code::invalid, "a bye that does not agree on the last request applied, ", client->session->applied()));
       return fabric::Verdict::taken;
     }
+    if (client->late.empty() && fabric_->unsent_bytes(endpoint) == 0) {  // the end of the connection says as much as an answer
+      drop(*client);
+      fabric_->close(endpoint);
+      return fabric::Verdict::taken;
+    }
     const wire::CloseHeader answer{wire::version, static_cast<uint8_t>(wire::Kind::bye_answer), 0, client->session->incarnation(), client->session->applied()};
     (void)fabric_->send(endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0);
     client->leaving = true;

@@ -53,6 +53,7 @@ class ReplayLog {
   uint64_t last_number() const { return first_number_ + count_ - 1; }
   // Is request `number` (kept) to be sent again? Not if it is applied and nobody waits for a reply.
   bool is_wanted(uint64_t number) const { return number > applied_ || at(number).awaits_reply; }
+  bool awaits_reply(uint64_t number) const { return at(number).awaits_reply; }
   Request request(uint64_t number) const {
     const Entry& e = at(number);
     const std::byte* payload = e.reference != nullptr ? e.reference : ring_.get() + e.at;

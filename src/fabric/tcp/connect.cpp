@@ -143,12 +143,14 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
     have = endpoint.receive->partial_have;
     std::memcpy(data, endpoint.receive->partial.get(), have);
   }
-  // While the caller has not answered, the peer has nothing to say: one byte is enough to tell its end or a breach of the protocol.
-  const bool asking = endpoint.state == State::asking;
-  const ssize_t n = recv(endpoint.fd, asking ? data : data + have, asking ? 1 : max_greeting_bytes - have, MSG_DONTWAIT);
+  if (endpoint.state == State::asking) {  // the caller has not answered, and the peer has gone: we are called for nothing else
+    refuse(endpoint, &Strangers::left);
+    return 0;
+  }
+  const ssize_t n = recv(endpoint.fd, data + have, max_greeting_bytes - have, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-  if (n <= 0 || asking) {
-    refuse(endpoint, n <= 0 ? &Strangers::left : &Strangers::garbage);
+  if (n <= 0) {
+    refuse(endpoint, &Strangers::left);
     return 0;
   }
   have += static_cast<uint32_t>(n);
@@ -160,17 +162,29 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
     case GreetingState::other_version: refuse(endpoint, &Strangers::garbage); return 0;
     case GreetingState::complete: break;
   }
-  if (have != sizeof(Greeting) + hello_bytes) {  // nothing may follow before we accepted
+  // Messages may follow the hello: nobody looks at them before we accepted, but for the few bytes of them that came with it.
+  const Bytes early{data + sizeof(Greeting) + hello_bytes, have - sizeof(Greeting) - hello_bytes};
+  if (early.size() >= prefix_bytes && !plausible(decode_prefix(early.data()))) {
     refuse(endpoint, &Strangers::garbage);
     return 0;
   }
   endpoint.receive.reset();
+  if (!early.empty()) keep_partial(endpoint, early.data(), early.size(), false);
   endpoint.state = State::asking;
   SocketAddress peer;
   peer.bytes = sizeof peer.storage;
   getpeername(endpoint.fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes);
   ++upcalls_;
   sink.on_connect_request(id, {data + sizeof(Greeting), hello_bytes}, to_string(peer));
+  if (endpoint.id.load(std::memory_order_relaxed) != id) return 1;  // rejected
+  if (endpoint.state == State::asking) {
+    set_interest(endpoint, id, EPOLLRDHUP);  // unread messages must not keep poll awake
+    return 1;
+  }
+  if (early.empty()) return 1;
+  // The answer and what the messages are answered with leave together.
+  consume(receive(endpoint, id, MSG_DONTWAIT), sink);
+  if (endpoint.id.load(std::memory_order_relaxed) == id && endpoint.output != nullptr && !endpoint.output->blocked) write_output(endpoint, id);
   return 1;
 }
 
@@ -215,16 +229,22 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
   }
   SKERRY_ASSERT(reply.size() <= max_hello_bytes, "reply of accept");
   const std::vector<std::byte> greeting = make_greeting(accept_magic, reply);
-  // An empty socket takes these few bytes or is broken.
-  if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) {
+  const bool at_once = (endpoint->interest & EPOLLIN) != 0;  // within on_connect_request
+  if (at_once && endpoint->receive != nullptr) {
+    // Messages came with the hello: read_stranger looks at them next, and sends this along with their answers.
+    append_bytes(output_state(*endpoint), greeting, {}, {});
+  } else if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) {
+    // An empty socket takes these few bytes or is broken.
     const int error_number = errno;
     refuse(*endpoint, &Strangers::left);
     return error(Code::peer_dead, "the peer went away while it was accepted: ", error_text(error_number));
+  } else {
+    bytes_sent_ += greeting.size();
   }
-  bytes_sent_ += greeting.size();
   (endpoint->opening->held ? held_ : strangers_).erase(endpoint->opening->place);
   endpoint->opening.reset();
   endpoint->state = State::open;
+  if (!at_once) set_interest(*endpoint, request, EPOLLIN);
   *id = request;
   return {};
 }
@@ -291,10 +311,13 @@ bool TcpFabric::send_greeting(Endpoint& endpoint, EndpointId id) {
   // Only the connect was to be non-blocking: from now on every call says itself whether it waits (see the class comment).
   fcntl(endpoint.fd, F_SETFL, fcntl(endpoint.fd, F_GETFL) & ~O_NONBLOCK);
   const std::vector<std::byte>& greeting = endpoint.opening->greeting;
-  if (::send(endpoint.fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) return false;
+  const bool more = endpoint.output != nullptr && endpoint.output->bytes > 0;  // messages that may follow at once
+  if (::send(endpoint.fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)) != static_cast<ssize_t>(greeting.size())) return false;
   bytes_sent_ += greeting.size();
   endpoint.state = State::awaiting_reply;
-  return set_interest(endpoint, id, EPOLLIN);
+  if (!set_interest(endpoint, id, EPOLLIN)) return false;
+  if (more) write_output(endpoint, id);  // an error shows when the answer is read
+  return true;
 }
 
 void TcpFabric::connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink) {

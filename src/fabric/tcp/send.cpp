@@ -69,8 +69,8 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
   switch (endpoint->state) {
     case State::open: break;
-    case State::connecting:
-    case State::awaiting_reply: output_state(*endpoint).writable_wanted = true; return SendResult::would_block;
+    case State::connecting:  // send_greeting sends it along
+    case State::awaiting_reply: more = true; break;
     case State::greeting:
     case State::asking: return SendResult::closed;  // a request is not an endpoint
   }
@@ -80,7 +80,8 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   Output* output = endpoint->output.get();
 
   uint64_t written = 0;
-  const bool direct = output == nullptr && (!more || by_reference);
+  const bool is_open = endpoint->state == State::open;
+  const bool direct = output == nullptr && is_open && (!more || by_reference);
   if (direct) {
     iovec parts[3] = {{const_cast<std::byte*>(prefix_part.data()), prefix_part.size()},
                       {const_cast<std::byte*>(header.data()), header.size()},
@@ -93,7 +94,7 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
       if (by_reference) defer({Deferred::Kind::sent, id, cookie, CloseReason::by_us, {}});
       return SendResult::accepted;
     }
-  } else if (output != nullptr && output->blocked && output->bytes >= output_limit_bytes) {
+  } else if (output != nullptr && (output->blocked || !is_open) && output->bytes >= output_limit_bytes) {
     output->writable_wanted = true;
     return SendResult::would_block;
   }
@@ -121,7 +122,7 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
     output_blocked(*endpoint, id);  // the socket just told us that it is full
     return SendResult::accepted;
   }
-  if (more && !by_reference && output->bytes < batch_bytes) return SendResult::accepted;
+  if (!is_open || (more && !by_reference && output->bytes < batch_bytes)) return SendResult::accepted;
   return write_output(*endpoint, id);
 }
 

@@ -52,6 +52,7 @@ CloseReason close_reason_of(int error_number) {
 TcpFabric::TcpFabric(const Options& options) : options_(options) {
   capabilities_.landing = true;
   capabilities_.gather = true;
+  capabilities_.early_messages = true;
   capabilities_.connect_data_bytes = max_hello_bytes;
   capabilities_.max_payload_bytes = max_payload_bytes;
 }
