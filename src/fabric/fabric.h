@@ -132,6 +132,7 @@ class Fabric {
   // The same for a payload that lies in several places, one behind the other; longer than inline_payload_bytes in all. What the parts name (not the list
   // itself) must stay valid until on_sent. Only if capabilities say so.
   virtual SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) = 0;
+  // While connecting: a hint that nothing more goes along with the hello.
   virtual SendResult flush(EndpointId endpoint) = 0;
   // Bytes accepted by send but not yet taken by the network.
   virtual uint64_t unsent_bytes(EndpointId endpoint) const = 0;

@@ -235,7 +235,6 @@ class Engine final : private fabric::Sink {
     bool dropped = false;                 // the server said that it needs the place
     int64_t trouble_since_ns = 0;         // 0: none. Monotonic time of the first failure since something last got through
     int64_t retry_at_ns = 0;              // not to be opened before
-    int64_t denied_since_ns = 0;          // 0: it does not wait for a place
     int64_t since_ns = 0;                 // while opening, draining or closing: since when
 
     Link(placement::ServerRef s, uint32_t i, uint32_t incarnation) : server(s), index(i), session(incarnation, session::Credits{}) {}
@@ -486,6 +485,7 @@ class Engine final : private fabric::Sink {
   uint32_t leaving_ = 0;                                           // links draining or closing
   bool making_place_ = false;
   fabric::EndpointId held_bye_ = fabric::no_endpoint;              // a bye that goes out when the newcomer's connect has
+  int64_t denied_since_ns_ = 0;                                    // since when somebody waits for a place; 0: nobody
   bool leave_waited_ = false;                                      // somebody waits for who is leaving
   std::unique_ptr<connection::VictimPolicy> policy_;               // null: no limit
   std::unordered_map<uint64_t, Rma> rma_;                          // by cookie

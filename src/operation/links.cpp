@@ -154,9 +154,9 @@ bool Engine::advance(Link& link, int64_t now_ns) {
   }
   const bool has_place = !at_limit() || make_place();
   if (!has_place) {
-    if (link.denied_since_ns == 0) link.denied_since_ns = now_ns;
+    if (denied_since_ns_ == 0) denied_since_ns_ = now_ns;
   } else {
-    if (link.denied_since_ns != 0) counters_.teardown_exposed_ns += static_cast<uint64_t>(now_ns - std::exchange(link.denied_since_ns, 0));
+    if (denied_since_ns_ != 0) counters_.teardown_exposed_ns += static_cast<uint64_t>(std::max(now_ns - std::exchange(denied_since_ns_, 0), int64_t{0}));
     drive(link, connection::Event::want);
   }
   if (held_bye_ != fabric::no_endpoint) {
@@ -224,6 +224,7 @@ void Engine::connect(Link& link) {
       link.early = true;
       (void)send_queued(link);
     }
+    (void)fabric_->flush(link.endpoint);
     return;
   }
   link.endpoint = fabric::no_endpoint;

@@ -382,14 +382,14 @@ Status Engine::request_stream(Lock& lock, Link& link, const Target& target, cons
 
 Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
   if (mode == Mode::implicit) {
-    if (op->waiting_replies > 0) call_helper(bytes >= eager_help_bytes);
+    if (op->waiting_replies > 0 && answers_come()) call_helper(bytes >= eager_help_bytes);
     return {};
   }
   if (mode == Mode::handle && !op_done(*op)) {
     op->open = true;
     *handle = handle_of(op);
     ++open_handles_;
-    call_helper(bytes >= eager_help_bytes);
+    if (op->link == nullptr || !op->link->has_queued()) call_helper(bytes >= eager_help_bytes);  // what is queued brings no answers yet
     return {};
   }
   if (!op_done(*op) && op->link != nullptr) SKERRY_TRY(wait_connected(lock, *op->link));

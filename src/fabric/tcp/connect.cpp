@@ -1,6 +1,7 @@
 // Listening, strangers, greetings. A stranger costs a descriptor, an Endpoint and a few dozen bytes, for a bounded time, in a bounded number.
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -308,16 +309,24 @@ bool TcpFabric::try_candidate(Endpoint& endpoint, EndpointId id, std::string* wh
 }
 
 bool TcpFabric::send_greeting(Endpoint& endpoint, EndpointId id) {
-  // Only the connect was to be non-blocking: from now on every call says itself whether it waits (see the class comment).
-  fcntl(endpoint.fd, F_SETFL, fcntl(endpoint.fd, F_GETFL) & ~O_NONBLOCK);
   const std::vector<std::byte>& greeting = endpoint.opening->greeting;
   const bool more = endpoint.output != nullptr && endpoint.output->bytes > 0;  // messages that may follow at once
   if (::send(endpoint.fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)) != static_cast<ssize_t>(greeting.size())) return false;
   bytes_sent_ += greeting.size();
   endpoint.state = State::awaiting_reply;
+  // Only the connect was to be non-blocking: from now on every call says itself whether it waits (see the class comment).
+  const int off = 0;
+  ioctl(endpoint.fd, FIONBIO, &off);
   if (!set_interest(endpoint, id, EPOLLIN)) return false;
   if (more) write_output(endpoint, id);  // an error shows when the answer is read
   return true;
+}
+
+// A near peer has answered the connect already: no need to sleep until the kernel says so.
+void TcpFabric::connect_at_once(Endpoint& endpoint, EndpointId id) {
+  if (send_greeting(endpoint, id) || errno == EAGAIN) return;
+  std::string why = concat("connect to ", to_string(endpoint.opening->candidates[endpoint.opening->next_candidate - 1]), ": ", error_text(errno));
+  if (!try_candidate(endpoint, id, &why)) defer({Deferred::Kind::failed, id, 0, CloseReason::unreachable, why});
 }
 
 void TcpFabric::connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink) {

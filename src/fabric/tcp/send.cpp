@@ -163,6 +163,7 @@ SendResult TcpFabric::send_gathered(EndpointId id, Bytes header, std::span<const
 SendResult TcpFabric::flush(EndpointId id) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
+  if (endpoint->state == State::connecting) connect_at_once(*endpoint, id);
   if (endpoint->state != State::open || endpoint->output == nullptr || endpoint->output->blocked) return SendResult::accepted;
   return write_output(*endpoint, id);
 }

@@ -103,6 +103,7 @@ class TcpFabric final : public Fabric {
 
   // connect.cpp
   bool try_candidate(Endpoint& endpoint, EndpointId id, std::string* why);
+  void connect_at_once(Endpoint& endpoint, EndpointId id);
   void connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink);
   bool send_greeting(Endpoint& endpoint, EndpointId id);
   Parsed take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink);
