@@ -63,7 +63,7 @@ void Engine::keep_watch(Lock& lock) {
   helper_watches_ = true;
   int stale = 0;  // looks in a row that found requests queued and no new ones
   for (int quiet = 0; quiet < quiet_looks;) {
-    const uint64_t sent = requests_sent_;
+    const uint64_t sent = requests_sent_, rounds = user_rounds_;
     if (helper_call_.wait_for(lock, look_every, called) || is_ending()) break;
     const bool waiting = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* link) { return link->failure.ok() && unacknowledged(*link); });
     // A program that issues more is left to open connections when it needs them, within reason; one that has stopped may wait for what it queued.
@@ -74,7 +74,8 @@ void Engine::keep_watch(Lock& lock) {
     }
     if (waiting) poke(lock);
     quiet = waiting || sent != requests_sent_ ? 0 : quiet + 1;
-    if (help_is_needed()) helper_awake_ = true;
+    const bool program_is_at_it = role_taken_ || sleepers_ > 0 || rounds != user_rounds_;
+    if (help_is_needed() && !(queues() && program_is_at_it && corked_.empty())) helper_awake_ = true;
   }
   helper_watches_ = false;
   if (!is_ending()) helper_call_.wait(lock, called);
@@ -94,7 +95,9 @@ void Engine::help() {
       helper_call_.wait(lock, [&] { return helper_stop_; });
       return;
     }
-    if (!help_is_needed() && ++idle > idle_rounds) {
+    // Under a cap a program's own waits see to nearly everything: they open the connections.
+    const bool is_needed = help_is_needed() && !(queues() && corked_.empty() && (role_taken_ || sleepers_ > 0 || seen_rounds != user_rounds_));
+    if (!is_needed && ++idle > idle_rounds) {
       helper_awake_ = false;
       keep_watch(lock);
       idle = 0;
