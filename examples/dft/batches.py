@@ -45,16 +45,20 @@ class Tickets:
         """Starts a new round. Before a sync and after every rank has drawn its last ticket of the previous round."""
         self.counters_.local[...] = 0
 
-    def __iter__(self):
+    def own(self):
+        """(number, points) of the rank's own batches that nobody has drawn yet."""
+        return self.draw_(self.sk_.rank())
+
+    def others(self):
+        """The same of the other ranks' batches: when there is nothing else to do."""
         sk = self.sk_
-        for step in range(sk.size()):
-            owner = (sk.rank() + step) % sk.size()
-            first, end = self.starts_[owner], self.starts_[owner + 1]
-            while True:
-                number = first + self.counters_.read_inc(owner)
-                if number >= end:
-                    break
-                yield number, self.batches_[number]
+        for step in range(1, sk.size()):
+            yield from self.draw_((sk.rank() + step) % sk.size())
+
+    def draw_(self, owner):
+        first, end = self.starts_[owner], self.starts_[owner + 1]
+        while (number := first + self.counters_.read_inc(owner)) < end:
+            yield number, self.batches_[number]
 
     def free(self):
         self.counters_.free()

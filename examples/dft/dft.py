@@ -34,7 +34,7 @@ def parse(words=None):
     reference.add_settings(parser)
     parser.add_argument("--arrays", choices=(*MODES, "both"), default="both")
     parser.add_argument("--batch", type=int, default=256, help="most grid points in a batch (default: %(default)s)")
-    parser.add_argument("--ahead", type=int, default=4, help="batches whose density is asked for before it is needed (default: %(default)s)")
+    parser.add_argument("--ahead", type=int, default=6, help="batches whose density is asked for before it is needed (default: %(default)s)")
     parser.add_argument("--cutoff", type=float, default=1e-8,
                         help="a basis function below this on all points of a batch is left out (default: %(default)s)")
     parser.add_argument("--cache-mb", type=int, default=400, help="memory per rank for basis-function values (default: %(default)s)")

@@ -117,18 +117,19 @@ class KohnSham:
         """(basis-function values, points, patches, density on its way) of this rank's batches: that of the next `ahead` ones is asked
         for before a batch is worked on."""
         clock, system = self.clock, self.system_
-        under_way = deque()
-        for number, points in self.tickets_:
-            with clock.phase("compute"):
-                atoms, values = self.basis_.on(number, points)
-                patches = blocks.staircase(system.atom_starts, atoms)
-            if not patches:
-                continue
-            with clock.phase("get"):
-                under_way.append((values, points, patches, blocks.Lower(self.near_density_, patches, values.shape[1])))
-            if len(under_way) > system.ahead:
-                yield under_way.popleft()
-        yield from under_way
+        for tickets in self.tickets_.own(), self.tickets_.others():  # nobody looks for others' work with own work at hand
+            under_way = deque()
+            for number, points in tickets:
+                with clock.phase("compute"):
+                    atoms, values = self.basis_.on(number, points)
+                    patches = blocks.staircase(system.atom_starts, atoms)
+                if not patches:
+                    continue
+                with clock.phase("get"):
+                    under_way.append((values, points, patches, blocks.Lower(self.near_density_, patches, values.shape[1])))
+                if len(under_way) > system.ahead:
+                    yield under_way.popleft()
+            yield from under_way
 
     def count_(self, part):
         """Books the traffic since the last call under `part`; at a sync, so that servers have counted what was asked of them."""
