@@ -159,6 +159,8 @@ class Fabric {
   virtual int dispatch(Sink& sink) = 0;
   // Closes at once and releases everything of the endpoint: no upcall for it follows. What flush did not get out is lost.
   virtual void close(EndpointId endpoint) = 0;
+  // The same where all that was sent is known to have been read, and nothing is to come: the cheapest way the fabric has. The peer may see a reset.
+  virtual void close_drained(EndpointId endpoint) { close(endpoint); }
 
   // --- any thread --------------------------------------------------------------------------------------------------------------
   virtual void wake() = 0;

@@ -349,7 +349,7 @@ class Engine final : private fabric::Sink {
   connection::Action step(Link& link, connection::Event event);
   void drive(Link& link, connection::Event event);
   void connect(Link& link);
-  void disconnect(Link& link);
+  void disconnect(Link& link, bool drained = false);
   void want(Link& link);
   void unwant(Link& link);
   void advance_links();

@@ -172,7 +172,7 @@ bool Engine::leave_now() {
   if (role_taken_) return false;
   for (Link* link : all_links_)
     if (link->machine.state() == connection::State::closing && link->lock_waits == 0) {  // a grant may be on its way to who waits for a mutex
-      disconnect(*link);
+      disconnect(*link, true);
       (void)step(*link, connection::Event::closed);
     }
   return leaving_ == 0;
@@ -232,10 +232,11 @@ void Engine::connect(Link& link) {
   fail(link, Status(status.code(), concat("rank ", config_.rank, " cannot connect to the data server of node ", link.server.node, ": ", status.message())));
 }
 
-void Engine::disconnect(Link& link) {
+void Engine::disconnect(Link& link, bool drained) {
   if (link.endpoint == fabric::no_endpoint) return;
   by_endpoint_.erase(link.endpoint);
-  fabric_->close(link.endpoint);
+  if (drained) fabric_->close_drained(link.endpoint);
+  else fabric_->close(link.endpoint);
   link.endpoint = fabric::no_endpoint;
   ++counters_.connections_closed;
   tidy(link);

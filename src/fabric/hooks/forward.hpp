@@ -41,6 +41,7 @@ class Forward : public Fabric, protected Sink {
     outer_ = &sink;
     return inner_->dispatch(*this);
   }
+  void close_drained(EndpointId endpoint) override { close(endpoint); }
   void close(EndpointId endpoint) override { inner_->close(endpoint); }
   void wake() override { inner_->wake(); }
   Traffic traffic() const override { return inner_->traffic(); }

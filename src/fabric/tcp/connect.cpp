@@ -271,7 +271,6 @@ Status TcpFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
   EndpointId id;
   Endpoint& endpoint = *endpoints_.allocate(&id);
   endpoint.state = State::connecting;
-  endpoint.connected_by_us = true;
   endpoint.opening = std::make_unique<Opening>();
   endpoint.opening->candidates = std::move(candidates);
   endpoint.opening->greeting = make_greeting(connect_magic, hello);

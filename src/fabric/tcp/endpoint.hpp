@@ -82,7 +82,6 @@ struct Endpoint {
   uint32_t interest = 0;                   // epoll events armed; issue lock
   State state = State::connecting;         // issue lock; read by poll for an id that it was given
   bool registered = false;                 // in the epoll set; issue lock
-  bool connected_by_us = false;            // see close
   std::atomic<bool> output_pending{false}; // unsent output waits for EPOLLOUT: poll must not block in recv. Written by the issue side
   int32_t send_error = 0;                  // errno of a failed send (0: none): the receive side reports it once its data is read; issue lock
   int wake_bytes = 1;                      // SO_RCVLOWAT as set. Progress side

@@ -253,7 +253,6 @@ void TcpFabric::release(Endpoint& endpoint) {
   endpoint.registered = false;
   endpoint.output_pending.store(false, std::memory_order_relaxed);
   endpoint.send_error = 0;
-  endpoint.connected_by_us = false;
   endpoint.receive_timeout_ns = 0;
   endpoint.receive.reset();
   endpoint.output.reset();
@@ -261,12 +260,16 @@ void TcpFabric::release(Endpoint& endpoint) {
   endpoints_.release(&endpoint);
 }
 
-// Whoever connected leaves with a reset: what it wanted is answered, so there is nothing to deliver for certain, and one packet ends the connection instead of
-// four. No side keeps a record of it for a minute, as TIME_WAIT would. What the peer has received it may still read.
 void TcpFabric::close(EndpointId id) {
+  if (Endpoint* endpoint = endpoints_.find(id)) release(*endpoint);
+}
+
+// With a reset: one packet ends the connection instead of four, and no side keeps a record of it for a minute, as TIME_WAIT would. What the peer has received it
+// may still read.
+void TcpFabric::close_drained(EndpointId id) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return;
-  if (endpoint->connected_by_us && endpoint->state == State::open && endpoint->output == nullptr) {
+  if (endpoint->state == State::open) {
     const linger at_once{1, 0};
     setsockopt(endpoint->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }

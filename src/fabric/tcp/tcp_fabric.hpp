@@ -45,6 +45,7 @@ class TcpFabric final : public Fabric {
   void poll(int64_t timeout_ns, EndpointId only) override;
   int dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
+  void close_drained(EndpointId endpoint) override;
   void wake() override;
   Traffic traffic() const override;
   Memory memory() const override;
