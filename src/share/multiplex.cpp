@@ -26,7 +26,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
     : Forward(std::move(inner)), options_(std::move(options)), capabilities_(inner_->capabilities()) {
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
   // Messages alone go through hubs, each small enough to be passed on as it came.
-  capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local = false;
+  capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local = capabilities_.early_messages = false;
   capabilities_.rma_from_bytes = 0;
   capabilities_.key_kind = fabric::KeyKind::none;
   capabilities_.header_bytes = fabric::max_header_bytes - sizeof(Prefix);
