@@ -170,7 +170,10 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
     return 0;
   }
   endpoint.receive.reset();
-  if (!early.empty()) keep_partial(endpoint, early.data(), early.size(), false);
+  if (!early.empty()) {
+    keep_backlog(endpoint, early, {});
+    endpoint.receive->parked = true;
+  }
   endpoint.state = State::asking;
   SocketAddress peer;
   peer.bytes = sizeof peer.storage;
@@ -184,7 +187,8 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   }
   if (early.empty()) return 1;
   // The answer and what the messages are answered with leave together.
-  consume(receive(endpoint, id, MSG_DONTWAIT), sink);
+  resume(id, sink);
+  if (endpoint.id.load(std::memory_order_relaxed) == id && (endpoint.receive == nullptr || !endpoint.receive->parked)) consume(receive(endpoint, id, MSG_DONTWAIT), sink);
   if (endpoint.id.load(std::memory_order_relaxed) == id && endpoint.output != nullptr && !endpoint.output->blocked) write_output(endpoint, id);
   return 1;
 }
@@ -245,7 +249,10 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
   (endpoint->opening->held ? held_ : strangers_).erase(endpoint->opening->place);
   endpoint->opening.reset();
   endpoint->state = State::open;
-  if (!at_once) set_interest(*endpoint, request, EPOLLIN);
+  if (!at_once) {
+    set_interest(*endpoint, request, EPOLLIN);
+    if (endpoint->receive != nullptr) unpark(request);
+  }
   *id = request;
   return {};
 }
@@ -361,6 +368,7 @@ TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const
   ++upcalls_;
   sink.on_connected(id, {data + sizeof(Greeting), hello_bytes});
   if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+  if (endpoint.output != nullptr && endpoint.output->bytes > 0 && !endpoint.output->blocked) write_output(endpoint, id);  // sent after the greeting; an error shows when we read
   if (endpoint.output != nullptr && endpoint.output->writable_wanted && !endpoint.output->blocked) {  // a send came too early
     endpoint.output->writable_wanted = false;
     if (endpoint.output->bytes == 0) output_drained(endpoint, id);
