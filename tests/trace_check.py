@@ -40,7 +40,7 @@ def main():
             prefix = Path(directory) / f"{kind}{cap}"
             program = [build / "bin/bench/acts_load", "--kind", kind, "--tasks", 40, "--compute-us", 50]
             job = run([build / "bin/skerry", "run", "--counters", "-n", RANKS, "--nodes", RANKS, *program], SKERRY_MAX_CONN=str(cap), SKERRY_VICTIM=policy,
-                      SKERRY_TRACE_REQUESTS=str(prefix))
+                      SKERRY_PROGRESS_THREAD="0", SKERRY_TRACE_REQUESTS=str(prefix))  # without the helper no request queues for company, as in the simulator
             lines = sum(1 for r in range(RANKS) for line in open(f"{prefix}.{r}") if not line.startswith("#"))
             out = Path(directory) / "sim.json"
             run([build / "libexec/skerry/skerry-sim", "--traffic", "trace", "--trace", prefix, "--caps", cap, "--policies", policy, "--out", out, "--quiet"])

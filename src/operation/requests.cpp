@@ -118,6 +118,10 @@ bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t cre
     case Payload::referenced: log.commit_reference(*number, payload, length, awaits_reply); break;
   }
   ++requests_sent_;
+  if (trace_) [[unlikely]] {
+    const bool is_get = request_.kind() == wire::Kind::get;
+    trace_->request(link.server.node, is_get ? request_.extent_bytes : payload.size(), awaits_reply || request_.kind() == wire::Kind::lock);
+  }
   if (queued) {
     queue(link, where == Payload::referenced ? 0 : payload.size(), awaits_reply);
     return true;
@@ -125,10 +129,6 @@ bool Engine::send(Link& link, fabric::Bytes payload, Payload where, uint64_t cre
   link.sent = *number;
   if (!awaits_reply) watch_over();
   if (policy_) policy_->used(link.index);
-  if (trace_) [[unlikely]] {
-    const bool is_get = request_.kind() == wire::Kind::get;
-    trace_->request(link.server.node, is_get ? request_.extent_bytes : payload.size(), awaits_reply || request_.kind() == wire::Kind::lock);
-  }
   if (fabric_->capabilities().rma) link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
   if (more) cork(link);
   return true;

@@ -149,6 +149,25 @@ void Multiplex::close(EndpointId endpoint) {
   remove_if_unused(*carrier);
 }
 
+// Channels and carriers on top of what they are made of. Entries of maps are counted with two pointers each.
+fabric::Fabric::Memory Multiplex::memory() const {
+  constexpr uint64_t entry_bytes = 4 * sizeof(void*);
+  const auto of_messages = [](const std::deque<Message>& messages) {
+    uint64_t bytes = messages.size() * sizeof(Message);
+    for (const Message& message : messages) bytes += message.header.capacity() + message.payload.capacity();
+    return bytes;
+  };
+  Memory memory = inner_->memory();
+  for (const auto& [id, end] : ends_) memory.endpoint_bytes += sizeof(End) + entry_bytes + of_messages(end->undelivered) + end->detail.capacity();
+  for (const Transit& transit : transits_)
+    memory.endpoint_bytes += sizeof(Transit) + 2 * sizeof(void*) + of_messages(transit.half[0].waiting) + of_messages(transit.half[1].waiting);
+  for (const Carrier& carrier : carriers_)
+    memory.endpoint_bytes += sizeof(Carrier) + 2 * entry_bytes + carrier.address.capacity() + carrier.channels.size() * (sizeof(Route) + entry_bytes) +
+                             carrier.line.size() * sizeof(Waiter) + of_messages(carrier.control);
+  memory.fixed_bytes += sizeof *this + generations_.size() * entry_bytes + partners_.size() * (entry_bytes + sizeof(std::string));
+  return memory;
+}
+
 fabric::Fabric::Traffic Multiplex::traffic() const {
   Traffic traffic = inner_->traffic();
   const auto asking = std::count_if(ends_.begin(), ends_.end(), [](const auto& one) { return one.second->state == State::asking; });

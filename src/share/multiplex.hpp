@@ -54,6 +54,7 @@ class Multiplex final : public fabric::Forward {
   int dispatch(fabric::Sink& sink) override;
   void close(fabric::EndpointId endpoint) override;
   Traffic traffic() const override;
+  Memory memory() const override;
 
  private:
   struct Transit;
