@@ -240,11 +240,17 @@ int OfiFabric::run_completions(Sink& sink) {
         endpoint->operations.erase(operation);
         operation->bytes = completion.bytes;
         traffic_.bytes_received += completion.bytes;
-        endpoint->inbox.push_back(operation);
         if (completion.bytes >= sizeof(ParcelHead)) {
           endpoint->credits += head_of(*operation).credits;
           operation->at = sizeof(ParcelHead);
         }
+        // Only credits: its buffer must not wait behind a parked message, or the next ones would find none, and the answers that it waits for no credits.
+        if (completion.bytes == sizeof(ParcelHead) && head_of(*operation).frames == 0 && !endpoint->ending) {
+          if (!post_receive(*endpoint, operation)) end_soon(*endpoint, CloseReason::reset, "cannot post a receive buffer");
+          else after_progress(*endpoint, id);
+          break;
+        }
+        endpoint->inbox.push_back(operation);
         if (endpoint->state == State::open) upcalls += deliver(id, sink);
         break;
     }
@@ -302,6 +308,7 @@ int OfiFabric::deliver(EndpointId id, Sink& sink) {
     if (park) {
       endpoint->inbox.push_front(parcel);
       endpoint->parked = true;
+      after_progress(*endpoint, id);  // the parcel may have brought the credits for the answers that it waits for
       return upcalls;
     }
     if (corrupt) {
