@@ -485,7 +485,7 @@ class Engine final : private fabric::Sink {
   uint32_t leaving_ = 0;                                           // links draining or closing
   bool making_place_ = false;
   fabric::EndpointId held_bye_ = fabric::no_endpoint;              // a bye that goes out when the newcomer's connect has
-  int64_t denied_since_ns_ = 0;                                    // since when somebody waits for a place; 0: nobody
+  int64_t denied_since_ns_ = 0;                                    // since when somebody waits for a link that is leaving; 0: nobody
   bool leave_waited_ = false;                                      // somebody waits for who is leaving
   std::unique_ptr<connection::VictimPolicy> policy_;               // null: no limit
   std::unordered_map<uint64_t, Rma> rma_;                          // by cookie

@@ -94,6 +94,7 @@ connection::Action Engine::step(Link& link, connection::Event event) {
     link.since_ns = now_ns;
   } else if (leaves(before) && !leaves(after)) {
     --leaving_;
+    if (leaving_ == 0 && denied_since_ns_ != 0) counters_.teardown_exposed_ns += static_cast<uint64_t>(now_ns - std::exchange(denied_since_ns_, 0));
     if (after == State::idle) {
       counters_.teardown_ns += static_cast<uint64_t>(now_ns - link.since_ns);
       if (!leave_waited_) ++counters_.teardowns_hidden;
@@ -153,12 +154,8 @@ bool Engine::advance(Link& link, int64_t now_ns) {
     return false;
   }
   const bool has_place = !at_limit() || make_place();
-  if (!has_place) {
-    if (denied_since_ns_ == 0) denied_since_ns_ = now_ns;
-  } else {
-    if (denied_since_ns_ != 0) counters_.teardown_exposed_ns += static_cast<uint64_t>(std::max(now_ns - std::exchange(denied_since_ns_, 0), int64_t{0}));
-    drive(link, connection::Event::want);
-  }
+  if (has_place) drive(link, connection::Event::want);
+  else if (leaving_ > 0 && denied_since_ns_ == 0) denied_since_ns_ = now_ns;  // else it waits for its turn, not for somebody's end
   if (held_bye_ != fabric::no_endpoint) {
     (void)fabric_->flush(std::exchange(held_bye_, fabric::no_endpoint));
     (void)leave_now();
