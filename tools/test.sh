@@ -50,7 +50,7 @@ step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-fa
 if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then  # not grep -q: it hangs up on ldconfig
   step "jobs over libfabric's tcp provider" .venv/bin/python tests/run_jobs.py --fabric ofi --quick
 fi
-if ls build/bin/tests/armci/ga_check-* > /dev/null 2>&1; then  # where an MPI and Global Arrays (libglobalarrays-dev) are installed
+if [ -x build/bin/tests/armci/ga_check-openmpi ] && [ -x build/bin/tests/armci/ga_check-mpich ]; then  # where both MPIs and Global Arrays (libglobalarrays-dev) are installed
   step "ARMCI and Global Arrays" .venv/bin/python tests/armci/run.py --smoke
 fi
 step "the installation" .venv/bin/python tests/installed.py
