@@ -49,7 +49,8 @@ debootstrap --variant=minbase --include=ca-certificates --cache-dir="$CACHE/arch
 cp /etc/resolv.conf "$FRESH/etc/resolv.conf"; cp /etc/hosts "$FRESH/etc/hosts"
 for f in $(grep -lsi 'acquire' /etc/apt/apt.conf /etc/apt/apt.conf.d/* | grep -iE 'prox|mirror|cert|apt\.conf$' || true); do cp "$f" "$FRESH/etc/apt/apt.conf.d/"; done
 for f in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do [ -e "$f" ] && { mkdir -p "$FRESH$(dirname "$f")"; cp -L "$f" "$FRESH$f"; }; done
-mkdir -p "$FRESH/root/.config/pip"; [ -e "$HOME/.config/pip/pip.conf" ] && cp "$HOME/.config/pip/pip.conf" "$FRESH/root/.config/pip/"
+PIP=$FRESH$(awk -F: '$3 == 0 { print $6; exit }' "$FRESH/etc/passwd")/.config/pip  # of the user that runs there
+mkdir -p "$PIP"; [ -e "$HOME/.config/pip/pip.conf" ] && cp "$HOME/.config/pip/pip.conf" "$PIP/"
 [ -d /usr/local/share/ca-certificates ] && cp -r /usr/local/share/ca-certificates "$FRESH/usr/local/share/"
 cp -n "$CACHE/archives"/*.deb "$FRESH/var/cache/apt/archives/" 2>/dev/null || true
 BINDS=()

@@ -418,7 +418,7 @@ Status Engine::finish_op(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
 // A mutex may be waited for as long as its holder likes. The connection need not stay for that: it may be evicted, or its server may need the place;
 // the grant then comes through this node's own data server, into the slot.
 Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
-  Link& link = *pending_[index].link;
+  const Link& link = *pending_[index].link;
   memory::CompletionSlot& mine = slot(index);
   const uint32_t tag = memory::slot_generation(mine);
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
@@ -442,13 +442,12 @@ Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
       complete(index, 0, {}, true, 0);
       break;
     }
-    const int64_t slept_from_ns = trace_ ? monotonic_ns() : 0;
+    const Waiting waits(trace_.get());
     lock.unlock();
     // The grant comes into the slot, through the data server of this node. In slices: another thread may open the connection again, and the grant come over it
     // while nobody looks.
     (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(wait_slice_ns), config_.control.abort_flag(), Sharing::node);
     lock.lock();
-    if (trace_) trace_->waited(monotonic_ns() - slept_from_ns);
   }
   Status status = op_status(*op);
   free_op(op);

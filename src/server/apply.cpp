@@ -422,8 +422,7 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       fabric_->close(endpoint);
       return fabric::Verdict::taken;
     }
-    const wire::CloseHeader answer{wire::version, static_cast<uint8_t>(wire::Kind::bye_answer), 0, client->session->incarnation(), client->session->applied()};
-    (void)fabric_->send(endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0);
+    (void)send_close(*client, wire::Kind::bye_answer);
     client->leaving = true;
     return fabric::Verdict::taken;
   }

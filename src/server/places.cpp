@@ -135,20 +135,15 @@ bool Server::make_place() {
     if (client->served && !client->leaving && (oldest == nullptr || client->last_use < oldest->last_use)) oldest = client.get();
   }
   if (victim == nullptr) {
-    if (oldest != nullptr && !asked) {
-      const wire::CloseHeader please{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0, oldest->session->incarnation(), oldest->session->applied()};
-      if (fabric_->send(oldest->endpoint, std::as_bytes(std::span(&please, 1)), {}, false, 0) == fabric::SendResult::accepted) {
-        oldest->asked = true;
-        oldest->since_ns = now_ns;
-      }
+    if (oldest != nullptr && !asked && send_close(*oldest, wire::Kind::please_close) == fabric::SendResult::accepted) {
+      oldest->asked = true;
+      oldest->since_ns = now_ns;
     }
     return false;
   }
   const fabric::EndpointId endpoint = victim->endpoint;
   if (!victim->leaving) {
-    const wire::CloseHeader farewell{wire::version, static_cast<uint8_t>(wire::Kind::farewell), 0, victim->session->incarnation(), victim->session->applied()};
-    (void)fabric_->send(endpoint, std::as_bytes(std::span(&farewell, 1)), {}, false, 0);
-    (void)fabric_->flush(endpoint);
+    (void)send_close(*victim, wire::Kind::farewell);
     counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
   }
   drop(*victim);

@@ -229,6 +229,12 @@ void Server::send_failure(Client& client, uint64_t number, int code, std::string
   send_reply(client, header, std::as_bytes(std::span(text)));
 }
 
+// please_close, farewell or bye_answer.
+fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
+  const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), 0, client.session->incarnation(), client.session->applied()};
+  return fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0);
+}
+
 void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {
   const auto known = known_.find(origin);
   Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);

@@ -196,6 +196,7 @@ class Server final : private fabric::Sink {
   wire::ReplyHeader reply_header(Client& client, int code, uint64_t result);
   void send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload);
   void send_failure(Client& client, uint64_t number, int code, std::string_view text);
+  fabric::SendResult send_close(const Client& client, wire::Kind kind);
   void answer_again(Client& client, fabric::Bytes payload);
   void mark_acknowledge(Client& client);
   void send_acknowledgements();

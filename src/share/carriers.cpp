@@ -17,8 +17,6 @@ using fabric::Verdict;
 
 namespace {
 
-Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-
 // A carrier that makes place has so long to be left in order; then it is closed, and what was under way is resumed on the next one. Sooner if nothing
 // came back for a while: its ranks are deep in computation.
 constexpr int64_t leave_ns = 100'000'000;

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "fabric/fabric.h"
 
@@ -49,6 +51,9 @@ struct Header {
   }
   fabric::Bytes get() const { return {bytes, size}; }
 };
+
+inline fabric::Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::string text_of(fabric::Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 inline std::string closed_text(fabric::CloseReason reason, std::string_view detail) {
   std::string text(1, static_cast<char>(reason));

@@ -5,6 +5,7 @@
 
 #include "core/futex.hpp"
 #include "core/pure/assert.hpp"
+#include "core/pure/container_bytes.hpp"
 #include "wire/message.hpp"
 
 namespace skerry::share {
@@ -14,13 +15,6 @@ using fabric::CloseReason;
 using fabric::EndpointId;
 using fabric::SendResult;
 using fabric::Verdict;
-
-namespace {
-
-Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-std::string text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-
-}  // namespace
 
 Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
     : Forward(std::move(inner)), options_(std::move(options)), capabilities_(inner_->capabilities()) {
@@ -149,22 +143,20 @@ void Multiplex::close(EndpointId endpoint) {
   remove_if_unused(*carrier);
 }
 
-// Channels and carriers on top of what they are made of. Entries of maps are counted with two pointers each.
+// Channels and carriers, on top of what the fabric beneath takes for the connections that they are made of.
 fabric::Fabric::Memory Multiplex::memory() const {
-  constexpr uint64_t entry_bytes = 4 * sizeof(void*);
   const auto of_messages = [](const std::deque<Message>& messages) {
-    uint64_t bytes = messages.size() * sizeof(Message);
-    for (const Message& message : messages) bytes += message.header.capacity() + message.payload.capacity();
+    uint64_t bytes = deque_bytes(messages);
+    for (const Message& message : messages) bytes += vector_bytes(message.header) + vector_bytes(message.payload);
     return bytes;
   };
   Memory memory = inner_->memory();
-  for (const auto& [id, end] : ends_) memory.endpoint_bytes += sizeof(End) + entry_bytes + of_messages(end->undelivered) + end->detail.capacity();
-  for (const Transit& transit : transits_)
-    memory.endpoint_bytes += sizeof(Transit) + 2 * sizeof(void*) + of_messages(transit.half[0].waiting) + of_messages(transit.half[1].waiting);
+  memory.endpoint_bytes += table_bytes(ends_) + table_bytes(by_id_) + table_bytes(by_address_);
+  for (const auto& [id, end] : ends_) memory.endpoint_bytes += sizeof(End) + of_messages(end->undelivered) + vector_bytes(end->detail);
+  for (const Transit& transit : transits_) memory.endpoint_bytes += sizeof(Transit) + of_messages(transit.half[0].waiting) + of_messages(transit.half[1].waiting);
   for (const Carrier& carrier : carriers_)
-    memory.endpoint_bytes += sizeof(Carrier) + 2 * entry_bytes + carrier.address.capacity() + carrier.channels.size() * (sizeof(Route) + entry_bytes) +
-                             carrier.line.size() * sizeof(Waiter) + of_messages(carrier.control);
-  memory.fixed_bytes += sizeof *this + generations_.size() * entry_bytes + partners_.size() * (entry_bytes + sizeof(std::string));
+    memory.endpoint_bytes += sizeof(Carrier) + vector_bytes(carrier.address) + table_bytes(carrier.channels) + deque_bytes(carrier.line) + of_messages(carrier.control);
+  memory.fixed_bytes += sizeof *this + table_bytes(generations_) + table_bytes(partners_) + vector_bytes(partner_carrier_);
   return memory;
 }
 
@@ -204,6 +196,7 @@ int Multiplex::dispatch(fabric::Sink& sink) {
   upcalls_ += inner_->dispatch(*this);
   run_deferred();
   if (deadline_ns_.load(std::memory_order_relaxed) != INT64_MAX) run_deadlines();
+  if (!wanted_.empty()) advance_wanted();  // a carrier that connected, had its answers or lost a channel may be a victim now
   for (const EndpointId id : dirty_)
     if (Carrier* carrier = carrier_of(id)) {
       carrier->dirty = false;

@@ -13,9 +13,6 @@ using fabric::Verdict;
 
 namespace {
 
-Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-std::string text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-
 // Below this a message that is passed on waits for the end of the round, to travel with others.
 constexpr uint64_t hold_below_bytes = 8 * 1024;
 
@@ -41,7 +38,7 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
   if (is_data && route.side == 1) {
     if (carrier->leaving) carrier->heard_ns = monotonic_ns();
-    if (!std::exchange(route.transit->answered, true) && --carrier->unanswered == 0 && !wanted_.empty()) advance_wanted();
+    if (!std::exchange(route.transit->answered, true)) --carrier->unanswered;
   }
   if (route.end != nullptr) {
     take(route.end->id, prefix, rest, payload);
