@@ -1,0 +1,79 @@
+// Carriers under a limit: whoever waits for a place gets it, whatever the channels in its way do or leave undone.
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "fabric/loop/loop.hpp"
+#include "fabric/test/side.hpp"
+#include "share/share.hpp"
+
+namespace skerry::fabric::test {
+namespace {
+
+// Two far nodes and a rank whose own node has room for one carrier.
+class Places : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GE(sodium_init(), 0);
+    for (uint32_t node = 0; node < 3; ++node) {
+      share::HubOptions options;
+      options.node = node;
+      options.max_carriers = node == 0 ? 1 : 0;
+      options.counters = node == 0 ? counters_ : nullptr;
+      std::unique_ptr<Fabric> hub;
+      ASSERT_TRUE(share::make_hub(inner(), options, &hub).ok());
+      hubs_[node] = std::make_unique<Side>(std::move(hub));
+      ASSERT_TRUE(hubs_[node]->fabric->listen(&addresses_[node]).ok());
+    }
+    share::MemberOptions options;
+    options.rank = 5;
+    options.hub = addresses_[0];
+    rank_ = std::make_unique<Side>(share::make_member(inner(), options));
+  }
+  std::unique_ptr<Fabric> inner() {
+    Options options;
+    options.loopback_only = true;
+    std::unique_ptr<Fabric> made;
+    EXPECT_TRUE(make_loop_fabric(network_, options, &made).ok());
+    return made;
+  }
+  EndpointId connect(uint32_t node) {
+    EndpointId endpoint = no_endpoint;
+    EXPECT_TRUE(rank_->fabric->connect(addresses_[node], as_bytes("hello"), &endpoint).ok());
+    return endpoint;
+  }
+  template <class Condition>
+  bool run(Condition condition) {
+    return run_until({rank_.get(), hubs_[0].get(), hubs_[1].get(), hubs_[2].get()}, condition);
+  }
+
+  std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
+  std::shared_ptr<share::Counters> counters_ = std::make_shared<share::Counters>();
+  std::vector<std::byte> addresses_[3];
+  std::unique_ptr<Side> hubs_[3], rank_;
+};
+
+// The carrier in the way is still connecting when the newcomer asks, and no message ever comes back on its channel.
+TEST_F(Places, ANewcomerNeedsNoTrafficOfOthers) {
+  connect(1);
+  const EndpointId second = connect(2);
+  ASSERT_TRUE(run([&] { return std::count(rank_->connected.begin(), rank_->connected.end(), second) == 1; }));
+  EXPECT_EQ(counters_->carriers_evicted.load(), 1u);
+  EXPECT_LE(counters_->carriers_peak.load(), 2u);
+}
+
+// A channel ends without ever having had an answer, another stays: the carrier may go now.
+TEST_F(Places, AChannelThatEndsUnansweredHoldsNobodyUp) {
+  const EndpointId stays = connect(1);
+  const EndpointId ends = connect(1);
+  ASSERT_TRUE(run([&] { return rank_->connected.size() == 2; }));
+  ASSERT_EQ(send(*hubs_[1], hubs_[1]->accepted[0], "answer"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return rank_->message_count == 1; }));
+  EXPECT_EQ(rank_->messages[0].endpoint, stays);
+  const EndpointId newcomer = connect(2);
+  rank_->fabric->close(ends);
+  ASSERT_TRUE(run([&] { return std::count(rank_->connected.begin(), rank_->connected.end(), newcomer) == 1; }));
+}
+
+}  // namespace
+}  // namespace skerry::fabric::test
