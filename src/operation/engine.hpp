@@ -227,6 +227,7 @@ class Engine final : private fabric::Sink {
     uint32_t waiters = 0;                 // threads in wait_open
     uint32_t retries = 0;                 // attempts since something last got through
     bool blocked = false;                 // send said would_block; on_writable clears it
+    bool bye_waits = false;               // likewise, of a bye
     bool corked = false;                  // the fabric holds back messages of ours until flush
     bool wanted = false;                  // it is in wanted_
     bool fresh = false;                   // nothing was acknowledged since it was opened: not evicted from under a thread that waits for it, or two would evict each other for ever
@@ -348,6 +349,7 @@ class Engine final : private fabric::Sink {
   bool at_limit() const { return max_connections_ != 0 && occupied_ >= max_connections_; }
   connection::Action step(Link& link, connection::Event event);
   void drive(Link& link, connection::Event event);
+  void send_bye(Link& link, bool more);
   void connect(Link& link);
   void disconnect(Link& link, bool drained = false);
   void want(Link& link);

@@ -212,6 +212,7 @@ void Engine::connect(Link& link) {
   link.blocked = false;
   link.dropped = false;
   link.early = false;
+  link.bye_waits = false;
   link.replay_next = 0;
   const Status status = fabric_->connect(config_.map->server_address(link.server), hello, &link.endpoint);
   if (status.ok()) {
@@ -255,14 +256,11 @@ void Engine::drive(Link& link, connection::Event event) {
     case Action::close_endpoint:
       disconnect(link);
       return;
-    case Action::send_bye: {
-      const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, link.session.incarnation(), link.sent};
-      // A bye is tiny and the link is drained, so the fabric has room; if the endpoint died meanwhile, on_closed follows and ends it. While making
-      // place it is held back until the newcomer's connect is on its way: who gets the bye may preempt us.
-      (void)fabric_->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {}, making_place_, 0);
+    case Action::send_bye:
+      // While making place it is held back until the newcomer's connect is on its way: who gets the bye may preempt us.
+      send_bye(link, making_place_);
       if (making_place_) held_bye_ = link.endpoint;
       return;
-    }
     case Action::broken:
       ++counters_.connections_broken;
       trouble(link, "the connection was lost", link.retries == 0);
@@ -270,6 +268,13 @@ void Engine::drive(Link& link, connection::Event event) {
     case Action::refused:  // on_closed has seen to it
       return;
   }
+}
+
+// The link is drained, but the fabric may be full with what others send through it: then on_writable comes back for this. If the endpoint died meanwhile,
+// on_closed follows and ends it.
+void Engine::send_bye(Link& link, bool more) {
+  const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, link.session.incarnation(), link.sent};
+  link.bye_waits = fabric_->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {}, more, 0) == fabric::SendResult::would_block;
 }
 
 // Something failed that may work again later. Requests outstanding wait for it; what was given up is opened when it is wanted next.
@@ -549,6 +554,7 @@ void Engine::on_writable(fabric::EndpointId endpoint) {
   Link* link = link_of(endpoint);
   if (link == nullptr) return;
   link->blocked = false;
+  if (link->bye_waits) send_bye(*link, false);
   replay(*link);
 }
 

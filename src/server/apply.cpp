@@ -422,7 +422,7 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       fabric_->close(endpoint);
       return fabric::Verdict::taken;
     }
-    (void)send_close(*client, wire::Kind::bye_answer);
+    client->answer_waits = send_close(*client, wire::Kind::bye_answer) == fabric::SendResult::would_block;
     client->leaving = true;
     return fabric::Verdict::taken;
   }

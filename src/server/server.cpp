@@ -312,6 +312,7 @@ void Server::on_writable(fabric::EndpointId endpoint) {
     if (by_reference && result == fabric::SendResult::accepted) client->sending.push_back(std::move(late.payload));
   }
   client->late.erase(client->late.begin(), client->late.begin() + static_cast<std::ptrdiff_t>(sent));
+  if (client->answer_waits && client->late.empty()) client->answer_waits = send_close(*client, wire::Kind::bye_answer) == fabric::SendResult::would_block;
 }
 
 void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {

@@ -125,6 +125,7 @@ class Server final : private fabric::Sink {
     bool served = false;          // got something done since it was admitted: before that it is nobody's victim
     bool asked = false;           // to drain and say bye
     bool landing = false;         // a long payload of it is on its way
+    bool answer_waits = false;    // the fabric did not take the answer to its bye yet
     bool leaving = false;         // its bye is answered: what is sent now may not be read any more
     uint64_t last_use = 0;        // by the server's count of messages
     int64_t since_ns = 0;         // with a limit only. When it was admitted or asked, or was last heard of
