@@ -67,7 +67,7 @@ Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
 Status Multiplex::accept(fabric::RequestId request, Bytes reply, EndpointId* endpoint) {
   if (!is_channel(request)) return inner_->accept(request, reply, endpoint);
   End* const end = end_of(request);
-  if (end == nullptr || end->state != State::asking) return error(Code::peer_dead, "the peer that asked to connect went away");
+  if (end == nullptr || end->carrier == nullptr || end->state != State::asking) return error(Code::peer_dead, "the peer that asked to connect went away");
   end->state = State::open;
   *endpoint = request;
   control(*end->carrier, Kind::accepted, end->channel, reply, {});
@@ -77,7 +77,7 @@ Status Multiplex::accept(fabric::RequestId request, Bytes reply, EndpointId* end
 void Multiplex::reject(fabric::RequestId request) {
   if (!is_channel(request)) return inner_->reject(request);
   End* const end = end_of(request);
-  if (end == nullptr || end->state != State::asking) return;
+  if (end == nullptr || end->carrier == nullptr || end->state != State::asking) return;
   control(*end->carrier, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::refused, "the data server refused the connection")), {});
   end->carrier->channels.erase(end->channel);
   release(*end);
@@ -86,7 +86,7 @@ void Multiplex::reject(fabric::RequestId request) {
 SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) {
   if (!is_channel(endpoint)) return inner_->send(endpoint, header, payload, more, cookie);
   End* const end = end_of(endpoint);
-  if (end == nullptr || end->state == State::lost || end->state == State::asking) return SendResult::closed;
+  if (end == nullptr || end->carrier == nullptr || end->state == State::asking) return SendResult::closed;  // without a carrier: on_closed follows
   SKERRY_ASSERT(!header.empty() && header.size() <= capabilities_.header_bytes, "header of a message in a channel");
   SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes, "longer payloads are for the caller to cut");
   const uint64_t cost = cost_of(header.size(), payload.size());

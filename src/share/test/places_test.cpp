@@ -75,5 +75,33 @@ TEST_F(Places, AChannelThatEndsUnansweredHoldsNobodyUp) {
   ASSERT_TRUE(run([&] { return std::count(rank_->connected.begin(), rank_->connected.end(), newcomer) == 1; }));
 }
 
+// Sends on one endpoint when it hears that another one is closed.
+class Hasty final : public Side {
+ public:
+  using Side::Side;
+  void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
+    Side::on_closed(endpoint, reason, detail);
+    for (const EndpointId other : connected)
+      if (std::count(closed.begin(), closed.end(), other) == 0) results.push_back(send(*this, other, "hasty"));
+  }
+  std::vector<SendResult> results;
+};
+
+// All channels go with their link, one after the other: who is told of the first may use the second.
+TEST_F(Places, AChannelWhoseEndIsNotToldYetTakesNothing) {
+  share::MemberOptions options;
+  options.rank = 6;
+  options.hub = addresses_[0];
+  auto hasty = std::make_unique<Hasty>(share::make_member(inner(), options));
+  Hasty& rank = *hasty;
+  rank_ = std::move(hasty);
+  connect(1);
+  connect(1);
+  ASSERT_TRUE(run([&] { return rank.connected.size() == 2; }));
+  hubs_[0].reset();
+  ASSERT_TRUE(run_until({rank_.get()}, [&] { return rank.closed.size() == 2; }));
+  EXPECT_EQ(rank.results, std::vector<SendResult>{SendResult::closed});
+}
+
 }  // namespace
 }  // namespace skerry::fabric::test
