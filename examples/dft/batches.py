@@ -30,20 +30,21 @@ def cut(coords, batch_points):
 class Tickets:
     """Hands out batches: every batch once per round, to whoever asks next.
 
-    Batches are dealt to the ranks in equal stretches, each with a shared counter of its own on that rank. A rank draws from its own
-    counter first and, when that is exhausted, from the others': so the load balances itself, and a rank mostly meets the batches
-    whose basis functions it already knows.
+    Batches are dealt to the ranks in equal stretches, each with a shared counter of its own. A rank draws from its own counter first
+    and, when that is exhausted, from the others': so the load balances itself, and a rank mostly meets the batches whose basis
+    functions it already knows. All counters live on rank 0: who has nothing left to do sees with one get where there is still work.
     """
 
     def __init__(self, sk, batches):
         self.sk_, self.batches_ = sk, batches
         self.starts_ = [len(batches) * rank // sk.size() for rank in range(sk.size() + 1)]
-        # Element r lives on rank r. Drawn from with read_inc by all ranks; zeroed by its owner in reset().
-        self.counters_ = sk.array((sk.size(),), "int64", distribution=sk.Irregular(list(range(sk.size()))))
+        # Element r counts what was drawn of rank r's stretch, by read_inc of all ranks; zeroed by rank 0 in reset().
+        self.counters_ = sk.array((sk.size(),), "int64", distribution=sk.Irregular([0]))
 
     def reset(self):
         """Starts a new round. Before a sync and after every rank has drawn its last ticket of the previous round."""
-        self.counters_.local[...] = 0
+        if self.sk_.rank() == 0:
+            self.counters_.local[...] = 0
 
     def own(self):
         """(number, points) of the rank's own batches that nobody has drawn yet."""
@@ -52,8 +53,11 @@ class Tickets:
     def others(self):
         """The same of the other ranks' batches: when there is nothing else to do."""
         sk = self.sk_
+        drawn = self.counters_.get(np.s_[:])
         for step in range(1, sk.size()):
-            yield from self.draw_((sk.rank() + step) % sk.size())
+            owner = (sk.rank() + step) % sk.size()
+            if self.starts_[owner] + drawn[owner] < self.starts_[owner + 1]:  # it only grows: what was exhausted remains so
+                yield from self.draw_(owner)
 
     def draw_(self, owner):
         first, end = self.starts_[owner], self.starts_[owner + 1]

@@ -81,6 +81,18 @@ def acc_lower(array, patches, matrix):
         request.wait()
 
 
+def packed(lower):
+    """The lower triangle of a matrix, row after row, without what is above the diagonal."""
+    return lower[np.tril_indices(len(lower))]
+
+
+def unpacked(values, functions):
+    """The matrix of which `values` are the packed lower triangle; zero above the diagonal."""
+    lower = np.zeros((functions, functions))
+    lower[np.tril_indices(functions)] = values
+    return lower
+
+
 def symmetric(lower):
     """The full matrix from its lower triangle."""
     return np.tril(lower) + np.tril(lower, -1).T

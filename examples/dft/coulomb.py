@@ -2,7 +2,7 @@
 
     rho_P = sum_kl (P|kl) D_kl        each rank for its own P
     sum_Q (P|Q) c_Q = rho_P           rho summed over the ranks, then solved by each
-    J_kl = sum_P c_P (P|kl)           each rank for its own P; the sum over ranks is the accumulate into the Kohn-Sham matrix
+    J_kl = sum_P c_P (P|kl)           each rank for its own P; the caller adds the ranks' shares
 
 A rank holds the three-centre integrals of its own auxiliary functions only. The auxiliary basis and the metric are PySCF's own, so
 the fitted energy is as well.
@@ -24,19 +24,17 @@ class Coulomb:
         if first < end:
             metric[self.own_] = auxmol.intor("int2c2e", shls_slice=(first, end, 0, auxmol.nbas))
         self.solve_ = solver(sk.allreduce(metric))
-        self.lower_ = np.tril_indices(mol.nao)
+        self.diagonal_ = np.cumsum(np.arange(1, mol.nao + 1)) - 1  # where it is in the packed triangle
 
     def __call__(self, density):
-        """(own share of J, Coulomb energy): `density` is the lower triangle of D, the share of J as well. Collective."""
-        packed = 2.0 * density[self.lower_]
-        packed[np.cumsum(np.arange(1, len(density) + 1)) - 1] *= 0.5  # the diagonal counts once
+        """(own share of J, Coulomb energy): `density` is the packed lower triangle of D, the share of J as well. Collective."""
+        packed = 2.0 * density
+        packed[self.diagonal_] *= 0.5  # it counts once
         rho = np.zeros(self.functions_)
         rho[self.own_] = self.integrals_ @ packed
         rho = self.sk_.allreduce(rho)
         coefficients = self.solve_(rho)
-        matrix = np.zeros_like(density)
-        matrix[self.lower_] = coefficients[self.own_] @ self.integrals_
-        return matrix, 0.5 * float(rho @ coefficients)
+        return coefficients[self.own_] @ self.integrals_, 0.5 * float(rho @ coefficients)
 
 
 def share(auxmol, rank, size):

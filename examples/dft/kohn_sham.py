@@ -64,8 +64,8 @@ class KohnSham:
         self.count_(STEPS)
 
         with clock.phase("coulomb"):
-            share, coulomb_energy = self.system_.coulomb(blocks.get_lower(self.near_density_, self.everything_, self.system_.mol.nao))
-            blocks.acc_lower(self.near_matrix_, self.everything_, share)
+            share, coulomb_energy = self.system_.coulomb(self.whole_density_())
+            self.add_to_matrix_(share)
             sk.sync()
         self.count_("other")
 
@@ -74,6 +74,23 @@ class KohnSham:
         self.steps_seconds.append(seconds + time.perf_counter() - start)
         self.count_(STEPS)
         return energy, coulomb_energy, electrons
+
+    # The Coulomb matrix needs all of the density on every rank and a sum over all ranks. Mirrored, both are in the node's memory; distributed, a tree of ranks
+    # passes them on, where every rank would otherwise talk to every other one for a few blocks.
+
+    def whole_density_(self):
+        functions = self.system_.mol.nao
+        if self.mirrored_:
+            return blocks.packed(blocks.get_lower(self.near_density_, self.everything_, functions))
+        packed = np.empty(functions * (functions + 1) // 2)
+        if self.sk_.rank() == 0:
+            packed[:] = blocks.packed(blocks.get_lower(self.density, self.everything_, functions))
+        return self.sk_.broadcast(packed)
+
+    def add_to_matrix_(self, share):
+        total = share if self.mirrored_ else self.sk_.reduce(share)
+        if self.mirrored_ or self.sk_.rank() == 0:
+            blocks.acc_lower(self.near_matrix_, self.everything_, blocks.unpacked(total, self.system_.mol.nao))
 
     def step_1_(self, density_given):
         sk, clock = self.sk_, self.clock

@@ -213,7 +213,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.helper = options_.config.progress_thread;
   config.victim = options_.config.victim;
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
-  config.servers_drop = options_.config.server_max_connections != 0;
+  config.servers_drop = options_.config.server_max_connections != 0 || (options_.config.share == Share::server && options_.config.max_connections != 0);
   if (options_.config.fault_drops_per_million != 0) {
     origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_), std::make_shared<fabric::FaultLog>());
   }

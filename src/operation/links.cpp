@@ -75,8 +75,8 @@ Status Engine::limit_connections(uint32_t max_connections) {
 connection::Action Engine::step(Link& link, connection::Event event) {
   using connection::State;
   const State before = link.machine.state();
-  // A break loses parked locks' grants as well; leaving in order does not.
-  const bool outstanding = in_flight(link) || (event == connection::Event::closed && link.lock_waits > 0 && !link.dropped);
+  // A break loses parked locks' grants as well; leaving in order does not. Nothing may follow a bye: who still has to send again drains first.
+  const bool outstanding = in_flight(link) || link.replay_next != 0 || (event == connection::Event::closed && link.lock_waits > 0 && !link.dropped);
   const connection::Action action = link.machine.on(event, link.machine.generation(), outstanding);
   const State after = link.machine.state();
   if (before == after) return action;
@@ -126,12 +126,8 @@ void Engine::advance_links() {
   next_retry_ns_ = 0;
   for (size_t i = 0; i < wanted_.size();) {
     Link& link = *wanted_[i];
-    if (advance(link, now_ns)) {
-      link.wanted = false;
-      wanted_.erase(wanted_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      ++i;
-    }
+    if (advance(link, now_ns)) unwant(link);  // if its failure has not
+    else ++i;
   }
 }
 
@@ -245,7 +241,7 @@ void Engine::drive(Link& link, connection::Event event) {
   using connection::Action;
   switch (step(link, event)) {
     case Action::send_queued:  // whoever waits for the link looks again
-      if (event == connection::Event::want && link.has_queued()) resume(link, link.sent + 1);
+      if (event == connection::Event::want && link.has_queued() && link.replay_next == 0) resume(link, link.sent + 1);  // else it is on its way there
       return;
     case Action::none:
     case Action::start_drain:  // maybe_drained reports the end of it
@@ -498,7 +494,7 @@ void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   }
   ++counters_.connections_opened;
   if (resumed) ++counters_.connections_resumed;
-  else link->retries = 0, link->trouble_since_ns = 0;
+  if (!resumed || !in_flight(*link)) link->retries = 0, link->trouble_since_ns = 0;  // nothing will be acknowledged that would say so
   link->fresh = true;
   unwant(*link);
   drive(*link, connection::Event::connected);

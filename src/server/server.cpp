@@ -286,12 +286,11 @@ void Server::send_acknowledgements() {
 void Server::retry_waiting_for_room() {
   std::erase_if(full_, [&](fabric::EndpointId endpoint) {
     Client* client = client_of(endpoint);
-    if (client == nullptr) {  // gone, or another server, which the next attempt tells
-      fabric_->unpark(endpoint);
-      return true;
-    }
-    if (!has_room(*client)) return false;
-    client->parked = false;
+    // What has ended takes no answers: it is unparked for its end to come through.
+    const bool ended = (client == nullptr || !has_room(*client)) && fabric_->flush(endpoint) == fabric::SendResult::closed;
+    if (ended && client != nullptr) client->late.clear();
+    if (!ended && (client == nullptr || !has_room(*client))) return false;  // another server: on_writable
+    if (client != nullptr) client->parked = false;
     fabric_->unpark(endpoint);
     return true;
   });
@@ -300,6 +299,7 @@ void Server::retry_waiting_for_room() {
 void Server::on_writable(fabric::EndpointId endpoint) {
   Client* client = client_of(endpoint);
   if (client == nullptr) {
+    if (std::erase(full_, endpoint) > 0) fabric_->unpark(endpoint);
     relay_.on_writable(endpoint);
     return;
   }

@@ -120,7 +120,7 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
   for (Carrier& old : carriers_) {
     if (old.use != use || old.name != hello.rank) continue;
     inner_->close(old.id);
-    lose(old, CloseReason::by_peer, "its peer opened another one");
+    lose(old, CloseReason::reset, "its peer opened another one");
     break;
   }
   EndpointId id = fabric::no_endpoint;
@@ -139,7 +139,8 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
 void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) {
   Carrier* const carrier = carrier_of(endpoint);
   if (carrier == nullptr) return Forward::on_closed(endpoint, reason, detail);
-  lose(*carrier, reason, detail);
+  // Whoever opened it ends it. Otherwise it is lost, and that is no answer to a bye of its channels.
+  lose(*carrier, carrier->is_ours() && reason == CloseReason::by_peer ? CloseReason::reset : reason, detail);
 }
 
 // Its endpoint is closed: so are the channels on it.
@@ -162,8 +163,10 @@ void Multiplex::lose(Carrier& carrier, CloseReason reason, std::string_view deta
     }
   }
   remove(carrier);
+  ++losing_;
   for (const auto& [transit, side] : transits) leave_transit(*transit, side, reason, detail);
   for (const EndpointId id : ends) fail(id, reason, detail);
+  --losing_;
   advance_wanted();
 }
 
@@ -278,6 +281,7 @@ void Multiplex::leave_line(Carrier& carrier, const Waiter& waiter) {
 
 // Gives places in the order of asking.
 void Multiplex::advance_wanted() {
+  if (losing_ > 0) return;  // a newcomer that fails would take with it what that is about to tell; it goes on here
   while (!wanted_.empty()) {
     if (occupied_ >= options_.max_carriers && !make_place()) return;
     Carrier& carrier = *wanted_.front();

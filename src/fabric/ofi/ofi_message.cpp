@@ -257,8 +257,7 @@ int OfiFabric::run_completions(Sink& sink) {
     if (completion.error_number == 0) continue;
     if (Endpoint* broken = endpoints_.find(id)) {
       // A connection that ends cancels what is posted; most providers tell the end itself as an event, but not all of them always.
-      const bool ended = completion.error_number == FI_ECANCELED || completion.error_number == FI_ENOTCONN || completion.error_number == FI_ECONNRESET ||
-                         completion.error_number == FI_ESHUTDOWN || completion.error_number == FI_EIO;
+      const bool ended = completion.error_number == FI_ECANCELED || completion.error_number == FI_ENOTCONN || completion.error_number == FI_ESHUTDOWN;
       const CloseReason reason = broken->state == State::connecting ? CloseReason::refused : ended ? CloseReason::by_peer : CloseReason::reset;
       end_soon(*broken, reason, library_->strerror(completion.error_number));
     }
