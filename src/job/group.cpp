@@ -166,6 +166,7 @@ Status Group::free() {
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so this member does
   SKERRY_TRY(area_->close());
+  std::vector<std::byte>().swap(buffer_);  // the handle stays, to be recognised
   return synced;
 }
 
@@ -192,38 +193,44 @@ Status Group::sweep(const Sweep& what) {
     std::memcpy(&length, message, sizeof length);
     return length;
   };
-  for (uint64_t t = 0; t < chunks + depth - 1; ++t) {
-    if (t < chunks) {
-      const uint64_t s = chunk_ + t;
-      const uint64_t from = t * step;
-      const uint64_t bytes = std::min(step, what.bytes - std::min(what.bytes, from));
-      std::byte* const message = buffer_.data() + s % depth * slot_bytes;
-      uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
-      for (uint32_t c = 0; c < children_.size(); ++c) {
-        // Slots at a parent are dense within the node and follow there for leaders: the order of children_ is the order of slots.
-        SKERRY_TRY(receive(up_counter(c), s + 1));
-        const std::byte* const theirs = area + up_data(c, s);
-        const uint64_t their_length = length_of(theirs);
-        if (their_length == 0) continue;
-        if (length != 0) what.combine(message + 8, theirs + 8, their_length);
-        else std::memcpy(message + 8, theirs + 8, their_length);
-        length = their_length;
-      }
-      std::memcpy(message, &length, sizeof length);
-      if (parent_ != no_rank) SKERRY_TRY(send(parent_, up_data(child_slot_, s), {message, 8 + length}, up_counter(child_slot_)));
+  auto up = [&](uint64_t t) -> Status {
+    const uint64_t s = chunk_ + t;
+    const uint64_t from = t * step;
+    const uint64_t bytes = std::min(step, what.bytes - std::min(what.bytes, from));
+    std::byte* const message = buffer_.data() + s % depth * slot_bytes;
+    uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
+    for (uint32_t c = 0; c < children_.size(); ++c) {
+      // Slots at a parent are dense within the node and follow there for leaders: the order of children_ is the order of slots.
+      SKERRY_TRY(receive(up_counter(c), s + 1));
+      const std::byte* const theirs = area + up_data(c, s);
+      const uint64_t their_length = length_of(theirs);
+      if (their_length == 0) continue;
+      if (length != 0) what.combine(message + 8, theirs + 8, their_length);
+      else std::memcpy(message + 8, theirs + 8, their_length);
+      length = their_length;
     }
-    if (t + 1 >= depth) {
-      const uint64_t down = t + 1 - depth;
-      const uint64_t s = chunk_ + down;
-      const std::byte* message = buffer_.data() + s % depth * slot_bytes;
-      if (parent_ != no_rank) {
-        SKERRY_TRY(receive(down_counter, s + 1));
-        message = area + down_data(s);
-      }
-      const uint64_t length = length_of(message);
-      for (const Rank child : children_) SKERRY_TRY(send(child, down_data(s), {message, 8 + length}, down_counter));
-      if (what.deliver && length > 0) what.deliver(message + 8, down * step, length);
-    }
+    std::memcpy(message, &length, sizeof length);
+    return parent_ == no_rank ? Status() : send(parent_, up_data(child_slot_, s), {message, 8 + length}, up_counter(child_slot_));
+  };
+  auto result = [&](uint64_t t) -> const std::byte* {
+    const uint64_t s = chunk_ + t;
+    return parent_ == no_rank ? buffer_.data() + s % depth * slot_bytes : area + down_data(s);
+  };
+  // Down go the chunks [t, end).
+  auto down = [&](uint64_t t, uint64_t end) -> Status {
+    if (parent_ != no_rank) SKERRY_TRY(receive(down_counter, chunk_ + end));
+    for (const Rank child : children_)
+      for (uint64_t d = t; d < end; ++d) SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))}, down_counter));
+    for (uint64_t d = t; what.deliver && d < end; ++d)
+      if (const uint64_t length = length_of(result(d)); length > 0) what.deliver(result(d) + 8, d * step, length);
+    return {};
+  };
+  // As many chunks as there are buffers go up before they come down: under a cap below the number of neighbours every change of direction costs an eviction. All
+  // members alike, or one would wait for a chunk from above before it sends what those above wait for.
+  for (uint64_t t = 0; t < chunks; t += depth) {
+    const uint64_t end = std::min(t + depth, chunks);
+    for (uint64_t s = t; s < end; ++s) SKERRY_TRY(up(s));
+    SKERRY_TRY(down(t, end));
   }
   chunk_ += chunks;
   return {};

@@ -5,9 +5,9 @@
 // process survives it.
 //
 // One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up the tree, then the result goes down.
-// A barrier is a sweep of nothing, a broadcast one in which only the root contributes, and so on. No credits are needed: a member sends
-// chunk s up only after it has taken chunk s - depth from above, and a parent sends chunk s down only after all its children sent chunk s up; so a
-// buffer of `depth` chunks per edge and direction is never overwritten before it was read.
+// A barrier is a sweep of nothing, a broadcast one in which only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
+// credits are needed: a member sends a burst up only after it has taken the one before from above, and a parent sends a burst down only after all its
+// children sent it up; so a buffer of `depth` chunks per edge and direction is never overwritten before it was read.
 #pragma once
 
 #include <cstdint>
