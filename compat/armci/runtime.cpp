@@ -152,6 +152,7 @@ PROFILED(int, Finalize, (void)) {
   Runtime& rt = runtime();
   if (rt.job == nullptr || --rt.starts > 0) return 0;
   end_memory();
+  end_handles();
   const int status = skerry_finalize(rt.job);
   const std::string why = status == SKERRY_OK ? "" : skerry_last_error();
   rt.job = nullptr;

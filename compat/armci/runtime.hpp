@@ -112,6 +112,7 @@ void start_groups();
 void end_groups();
 int start_notifications();
 void end_memory();
+void end_handles();
 void forget_group(const Group* group);
 
 }  // namespace skerry::armci
