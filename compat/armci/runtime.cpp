@@ -24,11 +24,14 @@ bool mpi_is_up() {
 
 namespace {
 std::atomic<bool> dying{false};  // the end is under way: what runs at exit keeps still
-}
+
+// A launcher sees the low eight bits.
+int failing(int code) { return (code & 0xff) == 0 ? 1 : code; }
+}  // namespace
 
 void die(const char* call, const std::string& what, int code) {
   const std::string line = text("ARMCI_", call, ": ", what);
-  if (code == 0) code = 1;
+  code = failing(code);
   dying = true;
   if (runtime().job != nullptr) skerry_abort(runtime().job, code, line.c_str());
   std::fflush(nullptr);
@@ -76,7 +79,7 @@ void at_exit(int status, void*) {
   }
   std::fprintf(stderr, "ARMCI: process %d exits with status %d but without ARMCI_Finalize: it ends the job\n", rt.rank, status);
   std::fflush(nullptr);
-  _exit(status == 0 ? 1 : status);
+  _exit(failing(status));
 }
 
 // MPI moves a message only while its sender, too, is in a call of MPI; and a send may be over for the program long before. Programs that mix ARMCI with

@@ -51,7 +51,7 @@ ARMCI_CALL(int, Initialized, (void));
 ARMCI_CALL(int, Finalize, (void));
 /* Before an abnormal end; nothing is left behind without it either. */
 ARMCI_CALL(void, Cleanup, (void));
-/* Ends the job; `code` becomes the exit status (1 if it is 0). */
+/* Ends the job; `code` becomes the exit status (1 if that would be 0). */
 ARMCI_API void ARMCI_Error(const char* message, int code) __attribute__((noreturn));
 ARMCI_API void PARMCI_Error(const char* message, int code) __attribute__((noreturn));
 
