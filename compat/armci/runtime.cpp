@@ -69,6 +69,7 @@ namespace {
 // ends the job: the others would wait for it, and a launcher that sees status 0 may end them without a word.
 void at_exit(int status, void*) {
   Runtime& rt = runtime();
+  if (getpid() != rt.process) return;  // a forked child: the job is its parent's
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (rt.job == nullptr || initialized == 0 || dying) return;
@@ -127,6 +128,7 @@ int start(const char* call, int required, MPI_Comm comm) {
     return complain(call, why);
   }
   rt.starts = 1;
+  rt.process = getpid();
   settle(call, skerry_while_waiting(rt.job, progress_mpi, &rt.messages));
   start_groups();
   settle(call, start_notifications());

@@ -5,6 +5,7 @@
 
 #include <armci.h>
 #include <skerry/skerry.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,7 @@ struct Runtime {
   int starts = 0;                 // ARMCI_Init not yet matched by ARMCI_Finalize
   int rank = -1;
   int size = 0;
+  pid_t process = -1;             // that started
   bool multiple = false;          // several threads at once
   bool owns_mpi = false;          // MPI was initialised here, and is finalised here
   MPI_Comm messages = MPI_COMM_NULL;  // of armci_msg_snd and the like alone, so that the program's messages never meet them
