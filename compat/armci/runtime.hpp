@@ -27,6 +27,7 @@ struct Group {
   int rank = -1;
   int size = 0;
   uint64_t serial = 0;            // allocations made over it so far; equal on all members
+  uintptr_t number = 0;           // of this process's groups, from 1; 0: the world and those of the library's own
 };
 
 struct Runtime {
@@ -45,6 +46,7 @@ struct Runtime {
   int near_from = 0;              // processes [near_from, near_from + near_count) are on this node; there may be others
   int near_count = 0;             // 0: not started
   std::vector<std::unique_ptr<Group>> groups;  // made by the program and not yet freed
+  uintptr_t groups_made = 0;      // ever
   std::mutex mutex;               // guards what several threads change, if multiple
 };
 

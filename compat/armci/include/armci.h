@@ -62,7 +62,7 @@ typedef struct {
   MPI_Comm comm;          /* of the members, for the program's own use; MPI_COMM_NULL where the caller is no member */
   MPI_Comm reserved_comm; /* MPI_COMM_NULL */
   void* group;            /* Skerry's; null where the caller is no member */
-  void* reserved;         /* null */
+  void* reserved;         /* Skerry's, too */
   int rank;               /* of the caller in the group; -1: no member */
   int size;               /* members; 0 where the caller is none */
 } ARMCI_Group;
