@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 namespace skerry::armci {
 namespace {
@@ -29,7 +30,21 @@ bool slice_of(const Allocation& allocation, int proc, bool as_owner, Slice* slic
 }  // namespace
 
 std::atomic<uint64_t> epoch{1};
-thread_local constinit Found found_here;
+thread_local constinit Found* found_here = nullptr;
+
+namespace {
+
+struct FoundOwner {
+  ~FoundOwner() { delete std::exchange(found_here, nullptr); }
+};
+
+Found& found() {
+  static thread_local FoundOwner owner;
+  if (found_here == nullptr) found_here = new Found;
+  return *found_here;
+}
+
+}  // namespace
 
 Place search(int proc, uintptr_t address) {
   Found& mine = found();
