@@ -86,11 +86,14 @@ int allocate(const char* call, void** pointers, armci_size_t bytes, Group& group
     for (int i = 0; i < group.size; ++i) pointers[i] = nullptr;
     return complain(call, skerry_last_error());
   }
+  bool is_empty = true;  // on all members alike
   for (int i = 0; i < group.size; ++i) {
     const int rank = skerry_group_rank(group.group, i);
     void* shared = skerry_segment_pointer(segment, rank);
     pointers[i] = shared != nullptr ? shared : reinterpret_cast<void*>(skerry_segment_address(segment, rank));
+    is_empty = is_empty && pointers[i] == nullptr;
   }
+  if (is_empty) return settle(call, skerry_segment_free(segment));  // ARMCI_Free could not tell which one its null pointers mean
   const Guard guard;
   allocations.push_front({segment, &group, ++group.serial});
   return 0;
