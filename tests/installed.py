@@ -75,6 +75,10 @@ def main():
         for mpi, launch in LAUNCH.items():
             if not (installed.pkgconfig / f"armci-{mpi}.pc").exists():
                 continue
+            if not shutil.which(f"mpicc.{mpi}") or not shutil.which(LAUNCH[mpi][0]):
+                counts["skipped"] += 1
+                print(f"skipped armci-{mpi}: no mpicc.{mpi} or no {LAUNCH[mpi][0]}")
+                continue
             launch = [*launch, "-n", "3"]
             source, compiler = ROOT / "tests/armci/armci_check.c", f"mpicc.{mpi}"
             installed.job(f"armci-{mpi}, shared", compiler, source, [*installed.flags(f"armci-{mpi}"), "-lm"], launch, ", ok")
