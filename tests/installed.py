@@ -28,6 +28,9 @@ class Installed:
         self.environment = {**os.environ, "PKG_CONFIG_PATH": str(self.pkgconfig), "LD_LIBRARY_PATH": str(self.libraries), "OMPI_ALLOW_RUN_AS_ROOT": "1",
                             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
+    def armci(self, mpi):
+        return self.libraries / f"armci-{mpi}"
+
     def flags(self, package, *options):
         return subprocess.run(["pkg-config", *options, "--cflags", "--libs", package], env=self.environment, capture_output=True, text=True, check=True).stdout.split()
 
@@ -72,9 +75,17 @@ def main():
         for mpi, launch in LAUNCH.items():
             if not (installed.pkgconfig / f"armci-{mpi}.pc").exists():
                 continue
+            if not shutil.which(f"mpicc.{mpi}") or not shutil.which(LAUNCH[mpi][0]):
+                counts["skipped"] += 1
+                print(f"skipped armci-{mpi}: no mpicc.{mpi} or no {LAUNCH[mpi][0]}")
+                continue
             launch = [*launch, "-n", "3"]
             source, compiler = ROOT / "tests/armci/armci_check.c", f"mpicc.{mpi}"
             installed.job(f"armci-{mpi}, shared", compiler, source, [*installed.flags(f"armci-{mpi}"), "-lm"], launch, ", ok")
+            # As a prefix, and by the names of Debian's ga-config.
+            directory = installed.armci(mpi)
+            installed.job(f"armci-{mpi}, by its directory", compiler, source, [f"-I{directory}/include", f"-L{directory}/lib", f"-Wl,-rpath,{directory}/lib", f"-larmci-{mpi}", "-lm"], launch,
+                          ", ok", {"LD_LIBRARY_PATH": ""})
             # Without a library path: the flags name where it is.
             installed.job(f"armci-{mpi}, shared, found by itself", compiler, source, [*installed.flags(f"armci-{mpi}"), "-lm"], launch, ", ok", {"LD_LIBRARY_PATH": ""})
             installed.job(f"armci-{mpi}, static", compiler, source, [*archive(installed.flags(f"armci-{mpi}", "--static")), "-lm"], launch, ", ok", {"LD_LIBRARY_PATH": ""})

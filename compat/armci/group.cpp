@@ -14,6 +14,7 @@ ARMCI_Group value_of(Group& group) {
   value.comm = group.comm;
   value.reserved_comm = MPI_COMM_NULL;
   value.group = &group;
+  value.reserved = reinterpret_cast<void*>(group.number);
   value.rank = group.rank;
   value.size = group.size;
   return value;
@@ -62,8 +63,9 @@ void create(const char* call, int count, const int* ranks, ARMCI_Group* out, Gro
   skerry_group* group = nullptr;
   settle(call, skerry_group_create(runtime().job, world.data(), &exchange, &group));
   fill(*made, group);
-  *out = value_of(*made);
   const Guard guard;
+  made->number = ++runtime().groups_made;
+  *out = value_of(*made);
   runtime().groups.push_back(std::move(made));
 }
 
@@ -77,7 +79,8 @@ Group& live(const char* call, const ARMCI_Group* group) {
   {
     const Guard guard;
     for (const auto& candidate : rt.groups)
-      if (candidate.get() == group->group) return *candidate;
+      // The number too: a group made later may lie where a freed one did.
+      if (candidate.get() == group->group && candidate->number == reinterpret_cast<uintptr_t>(group->reserved)) return *candidate;
   }
   die(call, group->group == nullptr ? "the caller is no member of the group" : "there is no such group: never made, or freed");
 }

@@ -1,48 +1,52 @@
 #include "handles.hpp"
 
+#include <condition_variable>
 #include <deque>
 #include <vector>
 
 namespace skerry::armci {
 namespace {
 
-// armci_hdl_t::request is 1 + the index of a record, with this bit set while the handle aggregates (then perhaps without a record: index 0).
-constexpr int aggregate_bit = 1 << 30;
-
 struct Record {
   int generation = 0;  // of the handle that owns it; a copy of a handle waited for earlier has another
   bool in_use = false;
+  bool busy = false;   // a thread waits for the requests or tests them; they are its alone until it is done
   std::vector<skerry_handle> requests;
 };
 
 // Guarded by Guard. A deque: records stay where they are.
 std::deque<Record> records;
 std::vector<int> free_records;
+std::condition_variable_any idle;  // some record is not busy any more; only where several threads are
+
+int index_of(const armci_hdl_t& handle) { return (handle.request & ~aggregate_bit) - 1; }
 
 Record* record_of(const armci_hdl_t& handle) {
-  const int index = (handle.request & ~aggregate_bit) - 1;
+  const int index = index_of(handle);
   if (index < 0 || static_cast<size_t>(index) >= records.size()) return nullptr;
   Record& record = records[static_cast<size_t>(index)];
   return record.in_use && record.generation == handle.generation ? &record : nullptr;
 }
 
-// Takes what a handle stands for; the handle then stands for nothing but keeps aggregating if it did.
-std::vector<skerry_handle> take(armci_hdl_t* handle) {
-  const Guard guard;
-  std::vector<skerry_handle> requests;
-  if (Record* record = record_of(*handle)) {
-    requests.swap(record->requests);
-    record->in_use = false;
-    ++record->generation;
-    free_records.push_back((handle->request & ~aggregate_bit) - 1);
-  }
-  handle->request &= aggregate_bit;
-  return requests;
+// With a Guard. Null: the handle stands for nothing, perhaps since another thread has waited for it.
+Record* idle_record_of(const armci_hdl_t& handle) {
+  Record* record = nullptr;
+  while ((record = record_of(handle)) != nullptr && record->busy) idle.wait(runtime().mutex);
+  return record;
+}
+
+// With a Guard.
+void retire(int index) {
+  Record& record = records[static_cast<size_t>(index)];
+  record.requests.clear();
+  record.in_use = record.busy = false;
+  ++record.generation;
+  free_records.push_back(index);
 }
 
 void tie(armci_hdl_t* handle, skerry_handle request) {
   const Guard guard;
-  Record* record = record_of(*handle);
+  Record* record = idle_record_of(*handle);
   if (record == nullptr) {
     if (free_records.empty()) {
       free_records.push_back(static_cast<int>(records.size()));
@@ -58,9 +62,23 @@ void tie(armci_hdl_t* handle, skerry_handle request) {
   record->requests.push_back(request);
 }
 
+// The handle then stands for nothing but keeps aggregating if it did. Its record is retired only when the requests are done: another thread that waits for
+// the same ones must not go on before.
 int wait(const char* call, armci_hdl_t* handle) {
-  if ((handle->request & ~aggregate_bit) == 0) return 0;
-  for (skerry_handle request : take(handle)) settle(call, skerry_wait(runtime().job, &request));
+  if (index_of(*handle) < 0) return 0;
+  Record* record = nullptr;
+  {
+    const Guard guard;
+    record = idle_record_of(*handle);
+    if (record != nullptr) record->busy = true;
+  }
+  if (record != nullptr) {
+    for (skerry_handle& request : record->requests) settle(call, skerry_wait(runtime().job, &request));
+    const Guard guard;
+    retire(index_of(*handle));
+    idle.notify_all();
+  }
+  handle->request &= aggregate_bit;
   return 0;
 }
 
@@ -74,21 +92,25 @@ void Request::keep() {
   if (request_ != 0) tie(handle_, request_);
 }
 
+// One record at a time: two threads that kept several would wait for each other.
 void wait_explicit() {
-  std::vector<skerry_handle> all;
-  {
-    const Guard guard;
-    for (size_t i = 0; i < records.size(); ++i) {  // their handles find nothing when they are waited for
-      Record& record = records[i];
-      if (!record.in_use) continue;
-      all.insert(all.end(), record.requests.begin(), record.requests.end());
-      record.requests.clear();
-      record.in_use = false;
-      ++record.generation;
-      free_records.push_back(static_cast<int>(i));
+  for (size_t i = 0;; ++i) {
+    armci_hdl_t handle{};
+    {
+      const Guard guard;
+      if (i >= records.size()) return;
+      if (!records[i].in_use) continue;
+      handle = {static_cast<int>(i) + 1, records[i].generation};
     }
+    wait("WaitAll", &handle);
   }
-  for (skerry_handle& request : all) settle("WaitAll", skerry_wait(runtime().job, &request));
+}
+
+// skerry_finalize completes the requests.
+void end_handles() {
+  const Guard guard;
+  for (size_t i = 0; i < records.size(); ++i)
+    if (records[i].in_use) retire(static_cast<int>(i));
 }
 
 PROFILED(void, INIT_HANDLE, (armci_hdl_t * handle)) {
@@ -110,16 +132,27 @@ PROFILED(int, Wait, (armci_hdl_t * handle)) {
 PROFILED(int, Test, (armci_hdl_t * handle)) {
   need_start("Test");
   if (handle == nullptr) return complain("Test", "the handle is null");
-  std::vector<skerry_handle> requests = take(handle);
-  bool pending = false;
-  for (skerry_handle& request : requests) {
-    int done = 0;
-    settle("Test", skerry_test(runtime().job, &request, &done));
-    if (done != 0) continue;
-    pending = true;
-    tie(handle, request);
+  Record* record = nullptr;
+  {
+    const Guard guard;
+    record = record_of(*handle);
+    if (record != nullptr && record->busy) return 1;  // another thread is at it
+    if (record != nullptr) record->busy = true;
   }
-  return pending ? 1 : 0;
+  if (record != nullptr) {
+    std::erase_if(record->requests, [](skerry_handle request) {
+      int done = 0;
+      settle("Test", skerry_test(runtime().job, &request, &done));
+      return done != 0;
+    });
+    const Guard guard;
+    idle.notify_all();
+    record->busy = false;
+    if (!record->requests.empty()) return 1;
+    retire(index_of(*handle));
+  }
+  handle->request &= aggregate_bit;
+  return 0;
 }
 
 PROFILED(int, WaitAll, (void)) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 namespace skerry::armci {
 namespace {
@@ -29,7 +30,21 @@ bool slice_of(const Allocation& allocation, int proc, bool as_owner, Slice* slic
 }  // namespace
 
 std::atomic<uint64_t> epoch{1};
-thread_local constinit Found found_here;
+thread_local constinit Found* found_here = nullptr;
+
+namespace {
+
+struct FoundOwner {
+  ~FoundOwner() { delete std::exchange(found_here, nullptr); }
+};
+
+Found& found() {
+  static thread_local FoundOwner owner;
+  if (found_here == nullptr) found_here = new Found;
+  return *found_here;
+}
+
+}  // namespace
 
 Place search(int proc, uintptr_t address) {
   Found& mine = found();
@@ -71,11 +86,14 @@ int allocate(const char* call, void** pointers, armci_size_t bytes, Group& group
     for (int i = 0; i < group.size; ++i) pointers[i] = nullptr;
     return complain(call, skerry_last_error());
   }
+  bool is_empty = true;  // on all members alike
   for (int i = 0; i < group.size; ++i) {
     const int rank = skerry_group_rank(group.group, i);
     void* shared = skerry_segment_pointer(segment, rank);
     pointers[i] = shared != nullptr ? shared : reinterpret_cast<void*>(skerry_segment_address(segment, rank));
+    is_empty = is_empty && pointers[i] == nullptr;
   }
+  if (is_empty) return settle(call, skerry_segment_free(segment));  // ARMCI_Free could not tell which one its null pointers mean
   const Guard guard;
   allocations.push_front({segment, &group, ++group.serial});
   return 0;

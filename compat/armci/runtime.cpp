@@ -24,11 +24,14 @@ bool mpi_is_up() {
 
 namespace {
 std::atomic<bool> dying{false};  // the end is under way: what runs at exit keeps still
-}
+
+// A launcher sees the low eight bits.
+int failing(int code) { return (code & 0xff) == 0 ? 1 : code; }
+}  // namespace
 
 void die(const char* call, const std::string& what, int code) {
   const std::string line = text("ARMCI_", call, ": ", what);
-  if (code == 0) code = 1;
+  code = failing(code);
   dying = true;
   if (runtime().job != nullptr) skerry_abort(runtime().job, code, line.c_str());
   std::fflush(nullptr);
@@ -66,6 +69,7 @@ namespace {
 // ends the job: the others would wait for it, and a launcher that sees status 0 may end them without a word.
 void at_exit(int status, void*) {
   Runtime& rt = runtime();
+  if (getpid() != rt.process) return;  // a forked child: the job is its parent's
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (rt.job == nullptr || initialized == 0 || dying) return;
@@ -76,7 +80,7 @@ void at_exit(int status, void*) {
   }
   std::fprintf(stderr, "ARMCI: process %d exits with status %d but without ARMCI_Finalize: it ends the job\n", rt.rank, status);
   std::fflush(nullptr);
-  _exit(status == 0 ? 1 : status);
+  _exit(failing(status));
 }
 
 // MPI moves a message only while its sender, too, is in a call of MPI; and a send may be over for the program long before. Programs that mix ARMCI with
@@ -124,6 +128,7 @@ int start(const char* call, int required, MPI_Comm comm) {
     return complain(call, why);
   }
   rt.starts = 1;
+  rt.process = getpid();
   settle(call, skerry_while_waiting(rt.job, progress_mpi, &rt.messages));
   start_groups();
   settle(call, start_notifications());
@@ -152,6 +157,7 @@ PROFILED(int, Finalize, (void)) {
   Runtime& rt = runtime();
   if (rt.job == nullptr || --rt.starts > 0) return 0;
   end_memory();
+  end_handles();
   const int status = skerry_finalize(rt.job);
   const std::string why = status == SKERRY_OK ? "" : skerry_last_error();
   rt.job = nullptr;

@@ -5,6 +5,7 @@
 
 #include <armci.h>
 #include <skerry/skerry.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,7 @@ struct Group {
   int rank = -1;
   int size = 0;
   uint64_t serial = 0;            // allocations made over it so far; equal on all members
+  uintptr_t number = 0;           // of this process's groups, from 1; 0: the world and those of the library's own
 };
 
 struct Runtime {
@@ -33,6 +35,7 @@ struct Runtime {
   int starts = 0;                 // ARMCI_Init not yet matched by ARMCI_Finalize
   int rank = -1;
   int size = 0;
+  pid_t process = -1;             // that started
   bool multiple = false;          // several threads at once
   bool owns_mpi = false;          // MPI was initialised here, and is finalised here
   MPI_Comm messages = MPI_COMM_NULL;  // of armci_msg_snd and the like alone, so that the program's messages never meet them
@@ -43,6 +46,7 @@ struct Runtime {
   int near_from = 0;              // processes [near_from, near_from + near_count) are on this node; there may be others
   int near_count = 0;             // 0: not started
   std::vector<std::unique_ptr<Group>> groups;  // made by the program and not yet freed
+  uintptr_t groups_made = 0;      // ever
   std::mutex mutex;               // guards what several threads change, if multiple
 };
 
@@ -112,6 +116,7 @@ void start_groups();
 void end_groups();
 int start_notifications();
 void end_memory();
+void end_handles();
 void forget_group(const Group* group);
 
 }  // namespace skerry::armci

@@ -191,7 +191,7 @@ int vector(Transfer t, const armci_giov_t* descriptors, int length) {
   skerry_segment* segment = nullptr;
   // Of several sends with one handle, all but the first must not wait for those before.
   const bool several = !t.blocking && t.handle != nullptr;
-  const int was = several ? t.handle->request : 0;
+  const bool aggregates = several && (t.handle->request & aggregate_bit) != 0;
   if (several) {
     Request(t.call, t.handle);
     PARMCI_SET_AGGREGATE_HANDLE(t.handle);
@@ -213,7 +213,7 @@ int vector(Transfer t, const armci_giov_t* descriptors, int length) {
     }
   }
   const int answer = send(t, segment, pieces);
-  if (several && (was & t.handle->request) == 0) PARMCI_UNSET_AGGREGATE_HANDLE(t.handle);
+  if (several && !aggregates) PARMCI_UNSET_AGGREGATE_HANDLE(t.handle);
   return answer;
 }
 

@@ -110,7 +110,7 @@ SKERRY_API int skerry_init(const skerry_options* options, skerry_job** job);
  * alive are freed. */
 SKERRY_API int skerry_finalize(skerry_job* job);
 /* Something to do for others while this rank waits, such as letting an MPI progress that does so only when it is called: `work(context)` is called every
- * 0.1 to 1 ms by calls that wait until other ranks make a call too (collectives, mutexes of this node, skerry_wait_counter), in the waiting thread. It must
+ * 0.1 to 1 ms by calls that wait until other ranks make a call too (collectives, skerry_lock, skerry_notify_wait), in the waiting thread. It must
  * not call Skerry. Null: nothing (default). To be set while no other thread of this rank waits. Never blocks. */
 SKERRY_API int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* context);
 /* Ends the whole job at once with `exit_status` and a message that names this rank. Does not return. */

@@ -107,7 +107,7 @@ int skerry_finalize(skerry_job* job) {
 
 int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* context) {
   if (job == nullptr) return null_argument("job");
-  of(job)->while_waiting(work, context);
+  of(job)->while_waiting({work, context});
   return SKERRY_OK;
 }
 

@@ -91,19 +91,21 @@ class Job {
 
   // Whether a rank that spins takes time from nobody of this job.
   bool has_own_core() const { return has_own_core_; }
-  // What a thread that waits for other ranks' calls does meanwhile; null: it only sleeps.
-  void while_waiting(void (*work)(void*), void* context) { work_ = work, work_context_ = context; }
+  // While no thread waits.
+  void while_waiting(operation::WaitingWork work) {
+    work_ = work;
+    engine_->while_waiting(work);
+  }
   // Waits by wait(deadline), which sleeps; wakes up for the work in between.
   template <class Wait>
   WaitResult wait_working(int64_t deadline_ns, Wait&& wait) const {
-    if (work_ == nullptr) return wait(deadline_ns);
-    // Often at first, when whoever needs the work is likely to be near; a rank that waits long costs a fraction of a per cent of a core.
-    for (int64_t pause_ns = 100'000;; pause_ns = std::min<int64_t>(pause_ns + pause_ns / 8, 1'000'000)) {
+    if (work_.call == nullptr) return wait(deadline_ns);
+    for (int64_t pause_ns = operation::WaitingWork::first_pause_ns;; pause_ns = operation::WaitingWork::next_pause_ns(pause_ns)) {
       const int64_t until_ns = deadline_after(pause_ns);
       const bool last = deadline_ns != no_deadline && deadline_ns <= until_ns;
       const WaitResult result = wait(last ? deadline_ns : until_ns);
       if (result != WaitResult::timeout || last) return result;
-      work_(work_context_);
+      work_.call(work_.context);
     }
   }
 
@@ -154,8 +156,7 @@ class Job {
   Group* world_ = nullptr;
   LocalCounters local_counters_;
   bool has_own_core_ = false;  // the leader found it out for all ranks of the node
-  void (*work_)(void*) = nullptr;  // set by the program while no thread waits; null: none
-  void* work_context_ = nullptr;
+  operation::WaitingWork work_;  // set by the program
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   std::thread leader_watch_;                      // sleeps until the leader's process ends
   int stop_watch_fd_ = -1;                        // eventfd that ends leader_watch_

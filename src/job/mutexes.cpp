@@ -104,7 +104,12 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
       }
       case lock::LockAnswer::no_record:
         pool.starving().fetch_add(1, std::memory_order_seq_cst);
-        if (pool.freed().load(std::memory_order_seq_cst) == given_back) futex_wait(&pool.freed(), given_back, wait_slice_ns, Sharing::node);
+        if (pool.freed().load(std::memory_order_seq_cst) == given_back) {
+          const auto asleep = [&](int64_t until_ns) {
+            return wait_until(&pool.freed(), [&](uint32_t freed) { return freed != given_back; }, until_ns, control.abort_flag(), Sharing::node);
+          };
+          (void)job_->wait_working(deadline_after(wait_slice_ns), asleep);
+        }
         pool.starving().fetch_sub(1, std::memory_order_relaxed);
         status = job_->check_abort();
         waiting = status.ok();

@@ -74,11 +74,13 @@ void Segment::index_local(const Layout& layout) {
   }
 }
 
-// Freed: every look-up takes the slow path, which says so.
+// Freed: every look-up takes the slow path, which says so. What stays for the rest of the job is as small as can be.
 void Segment::forget_local() {
   freed_ = true;
   dense_count_ = 0;
-  sparse_.clear();
+  std::vector<memory::Region>().swap(dense_);
+  std::vector<uint8_t>().swap(dense_is_member_);
+  decltype(sparse_)().swap(sparse_);
   recent_rank_ = no_rank;
 }
 

@@ -10,6 +10,7 @@
 // predicate, the role flag and the condition variable are all under the mutex.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -77,6 +78,16 @@ struct EngineMemory {
   uint64_t servers_known = 0;     // data servers that it has talked to
   uint64_t known_bytes = 0;       // what is kept of them, with or without a connection
   uint64_t fixed_bytes = 0;       // whatever the number of either: shared buffers, slots, the victim policy's tables
+};
+
+// What a thread that waits for other ranks' calls does meanwhile (skerry_while_waiting), after a pause that grows: often at first, when whoever needs the work
+// is likely to be near; a rank that waits long costs a fraction of a per cent of a core.
+struct WaitingWork {
+  static constexpr int64_t first_pause_ns = 100'000;
+  static int64_t next_pause_ns(int64_t pause_ns) { return std::min<int64_t>(pause_ns + pause_ns / 8, 1'000'000); }
+
+  void (*call)(void* context) = nullptr;  // null: nothing, it only sleeps
+  void* context = nullptr;
 };
 
 enum class Mode : uint8_t {
@@ -160,6 +171,9 @@ class Engine final : private fabric::Sink {
   void stop_helper();
   // All connections closed in order. Nothing may be issued afterwards.
   Status close_all();
+
+  // For lock, called without the mutex. Set while no thread waits.
+  void while_waiting(WaitingWork work) { work_ = work; }
 
   EngineCounters counters();
   EngineMemory memory();
@@ -419,7 +433,7 @@ class Engine final : private fabric::Sink {
 
   // progress
   template <class Done>
-  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr);
+  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr, int64_t slice_ns = wait_slice_ns);
   int64_t patience_ns() const;
   void poke(Lock& lock);
   void flush_corked();
@@ -454,6 +468,7 @@ class Engine final : private fabric::Sink {
   void complete(uint32_t index, int code, fabric::Bytes payload, bool landed, uint64_t result);
 
   EngineConfig config_;
+  WaitingWork work_;
   std::unique_ptr<fabric::Fabric> fabric_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -505,9 +520,9 @@ class Engine final : private fabric::Sink {
   std::unique_ptr<RequestTrace> trace_;                            // null: none is written
 };
 
-// Sleeps until done() or the end of the job. `only`: nothing but this link's endpoint can make it done (see Fabric::poll).
+// Sleeps until done() or the end of the job. `only`: nothing but this link's endpoint can make it done (see Fabric::poll). Asks done() every `slice_ns` at least.
 template <class Done>
-Status Engine::wait_until(Lock& lock, Done&& done, const Link* only) {
+Status Engine::wait_until(Lock& lock, Done&& done, const Link* only, int64_t slice_ns) {
   const Waiting waiting(trace_.get());
   while (!done()) {
     if (is_ending()) return abort_status();
@@ -515,7 +530,7 @@ Status Engine::wait_until(Lock& lock, Done&& done, const Link* only) {
       if (!corked_.empty()) flush_corked();  // what we wait for may be held back itself, and who has the role sleeps in the fabric
       ++sleepers_;
       if (helper_has_role_) fabric_->wake();  // a thread that waits is closer to its data than the helper: it takes over
-      changed_.wait_for(lock, std::chrono::nanoseconds(wait_slice_ns));
+      changed_.wait_for(lock, std::chrono::nanoseconds(slice_ns));
       --sleepers_;
       continue;
     }
@@ -527,7 +542,7 @@ Status Engine::wait_until(Lock& lock, Done&& done, const Link* only) {
     ++user_rounds_;
     if (!corked_.empty()) flush_corked();
     const fabric::EndpointId endpoint = only != nullptr && wanted_.empty() ? only->endpoint : fabric::no_endpoint;
-    const int64_t timeout_ns = patience_ns();
+    const int64_t timeout_ns = std::min(patience_ns(), slice_ns);
     lock.unlock();
     fabric_->poll(timeout_ns, endpoint);
     lock.lock();

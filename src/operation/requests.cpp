@@ -435,18 +435,25 @@ Status Engine::finish_lock(Lock& lock, Op* op, uint32_t index) {
   });
   open_queued();  // the same
   const bool alone = config_.one_thread_at_a_time && link.waiting_replies == slots_in_use_ && !holds_back;
+  int64_t slice_ns = work_.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
   while (!op_done(*op)) {
-    SKERRY_TRY(wait_until(lock, [&] { return op_done(*op) || granted_here() || cut_off(); }, alone ? &link : nullptr));
+    const int64_t work_at_ns = work_.call == nullptr ? INT64_MAX : monotonic_ns() + slice_ns;
+    SKERRY_TRY(wait_until(lock, [&] { return op_done(*op) || granted_here() || cut_off() || monotonic_ns() >= work_at_ns; }, alone ? &link : nullptr, slice_ns));
     if (op_done(*op)) break;
     if (granted_here()) {
       complete(index, 0, {}, true, 0);
       break;
     }
+    const bool sleeps = cut_off();
     const Waiting waits(trace_.get());
     lock.unlock();
     // The grant comes into the slot, through the data server of this node. In slices: another thread may open the connection again, and the grant come over it
     // while nobody looks.
-    (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(wait_slice_ns), config_.control.abort_flag(), Sharing::node);
+    if (sleeps) (void)skerry::wait_until(&mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(slice_ns), config_.control.abort_flag(), Sharing::node);
+    if (work_.call != nullptr) {
+      if (mine.word.load(std::memory_order_acquire) == waiting) work_.call(work_.context);
+      slice_ns = WaitingWork::next_pause_ns(slice_ns);
+    }
     lock.lock();
   }
   Status status = op_status(*op);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -113,6 +114,7 @@ static int wrong_group(void) {
   ARMCI_Group_create(n, all, &group);
   copy = group;
   ARMCI_Group_free(&group);
+  ARMCI_Group_create(n, all, &group); /* may lie where the first one did */
   armci_msg_group_barrier(&copy);
   return end();
 }
@@ -135,20 +137,65 @@ static int mutex_too_high(void) {
   return end();
 }
 
-static int exit_in_the_middle(void) {
+static int exits_with(int status) {
   MPI_Init(NULL, NULL);
   start();
   void* p[64];
   ARMCI_Malloc(p, 800);
-  if (me == n - 1) exit(0);
+  if (me == n - 1) exit(status);
   ARMCI_Barrier();
   return end();
 }
+static int exit_in_the_middle(void) { return exits_with(0); }
+static int exit_256(void) { return exits_with(256); }
 
-static int error_call(void) {
+static int ends_by_error(int code) {
   MPI_Init(NULL, NULL);
   start();
-  if (me == 0) ARMCI_Error("a program's own reason", 17);
+  if (me == 0) ARMCI_Error("a program's own reason", code);
+  ARMCI_Barrier();
+  return end();
+}
+static int error_call(void) { return ends_by_error(17); }
+static int error_512(void) { return ends_by_error(512); } /* whose low eight bits, which are all that launchers see, are 0 */
+
+static int forked(void) { /* a child that exits has nothing to do with the job */
+  MPI_Init(NULL, NULL);
+  start();
+  void* p[64];
+  CHECK(ARMCI_Malloc(p, 800) == 0, "malloc");
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) exit(0);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0, "the child ended with %d", status);
+  ARMCI_PutValueInt(me, p[(me + 1) % n], (me + 1) % n);
+  ARMCI_Barrier();
+  CHECK(*(int*)p[me] == (me + n - 1) % n, "value %d", *(int*)p[me]);
+  return end();
+}
+
+/* A vector operation aggregates its parts; a handle in use that does not aggregate was left doing so. */
+static int vector_on_busy_handle(void) {
+  MPI_Init(NULL, NULL);
+  start();
+  void* p[64];
+  CHECK(ARMCI_Malloc(p, 1 << 20) == 0, "malloc");
+  static char much[1 << 20];
+  const int far = n - 1 - me;
+  long words[2];
+  void *from[2] = {p[far], (char*)p[far] + 64}, *to[2] = {words, words + 1};
+  armci_giov_t pieces = {from, to, 8, 2};
+  armci_hdl_t handle;
+  ARMCI_INIT_HANDLE(&handle);
+  ARMCI_NbGet(p[far], much, sizeof much, far, &handle);
+  ARMCI_NbGetV(&pieces, 1, far, &handle);
+  ARMCI_Wait(&handle);
+  CHECK(handle.request == 0, "%x is left of the handle", (unsigned)handle.request);
+  ARMCI_SET_AGGREGATE_HANDLE(&handle);
+  ARMCI_NbGetV(&pieces, 1, far, &handle);
+  ARMCI_Wait(&handle);
+  CHECK(handle.request != 0, "aggregates no more");
   ARMCI_Barrier();
   return end();
 }
@@ -273,6 +320,42 @@ static int threads_of(int level) {
   ARMCI_Free(targets[me]);
   return end();
 }
+
+/* Waits for everything while another thread waits for its own: whose wait returned at once, without its data. */
+static volatile int is_over;
+static void* wait_for_all(void* argument) {
+  (void)argument;
+  while (!is_over) ARMCI_WaitAll();
+  return NULL;
+}
+static int wait_all_beside(void) {
+  enum { words = 1 << 16 };
+  int provided;
+  MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+  start();
+  CHECK(ARMCI_Malloc(targets, sizeof(int) * words) == 0, "malloc");
+  for (int k = 0; k < words; ++k) ((int*)targets[me])[k] = me + 1;
+  ARMCI_Barrier();
+  pthread_t beside;
+  pthread_create(&beside, NULL, wait_for_all, NULL);
+  static int got[words];
+  const int far = n - 1 - me;
+  for (int k = 0; k < 300; ++k) {
+    memset(got, 0, sizeof got);
+    armci_hdl_t handle;
+    ARMCI_INIT_HANDLE(&handle);
+    ARMCI_NbGet(targets[far], got, sizeof got, far, &handle);
+    if (k % 2 == 0) ARMCI_Wait(&handle);
+    else while (ARMCI_Test(&handle) != 0) {}
+    CHECK(got[words - 1] == far + 1, "round %d: %d", k, got[words - 1]);
+  }
+  is_over = 1;
+  pthread_join(beside, NULL);
+  ARMCI_Barrier();
+  ARMCI_Free(targets[me]);
+  return end();
+}
+
 static int threads(void) { return threads_of(MPI_THREAD_MULTIPLE); }
 static int threads_unknown_to_mpi(void) { return threads_of(MPI_THREAD_SINGLE); }
 
@@ -305,10 +388,15 @@ static int before_start(void) {
 
 static int again(void) { /* ended and started anew */
   MPI_Init(NULL, NULL);
+  armci_hdl_t left; /* never waited for where it was made */
+  ARMCI_INIT_HANDLE(&left);
   for (int round = 0; round < 3; ++round) {
     start();
     void* p[64];
     CHECK(ARMCI_Malloc(p, 80) == 0, "malloc");
+    CHECK(ARMCI_WaitAll() == 0 && ARMCI_Wait(&left) == 0, "a handle of the round before");
+    long word;
+    CHECK(ARMCI_NbGet((char*)p[n - 1 - me] + 64, &word, 8, n - 1 - me, &left) == 0, "get");
     ARMCI_PutValueInt(me + round, p[(me + 1) % n], (me + 1) % n);
     ARMCI_Barrier();
     CHECK(*(int*)p[me] == (me + n - 1) % n + round, "round %d", round);
@@ -324,6 +412,7 @@ static const struct {
   int (*run)(void);
 } cases[] = {{"wrong_arguments", wrong_arguments}, {"no_memory", no_memory}, {"outside", outside}, {"beyond", beyond}, {"wrong_group", wrong_group},
              {"unknown_mutex", unknown_mutex}, {"mutex_too_high", mutex_too_high}, {"exit_in_the_middle", exit_in_the_middle}, {"error_call", error_call},
+             {"exit_256", exit_256}, {"error_512", error_512}, {"forked", forked}, {"vector_on_busy_handle", vector_on_busy_handle}, {"wait_all_beside", wait_all_beside},
              {"interrupted", interrupted}, {"mpi_first", mpi_first}, {"never_finalised", never_finalised}, {"without_mpi", without_mpi},
              {"part_of_world", part_of_world}, {"threads", threads}, {"threads_unknown_to_mpi", threads_unknown_to_mpi}, {"serialized", serialized},
              {"alone", alone}, {"before_start", before_start}, {"again", again}};

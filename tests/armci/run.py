@@ -34,6 +34,11 @@ TROUBLE = {
     "unknown_mutex": (2, False, r"ARMCI_Lock: mutex 1 of process 2: this job has processes 0 to 1"),
     "mutex_too_high": (2, False, r"ARMCI_Lock: .*5"),
     "exit_in_the_middle": (3, False, r"process 2 exits with status 0 but without ARMCI_Finalize"),
+    "exit_256": (3, False, r"process 2 exits with status 256 but without ARMCI_Finalize"),
+    "error_512": (2, False, r"a program's own reason \(512\)"),
+    "forked": (3, True, r"\A(?!(?s:.*)without ARMCI_Finalize)(?s:.*)" + SURVIVES),
+    "vector_on_busy_handle": (2, True, SURVIVES),
+    "wait_all_beside": (2, True, SURVIVES),
     "error_call": (2, False, r"a program's own reason \(17\)"),
     "interrupted": (2, False, r"armci_trouble: waiting"),
     "mpi_first": (3, True, SURVIVES),
@@ -47,7 +52,7 @@ TROUBLE = {
     "again": (3, True, SURVIVES),
 }
 SMOKE = ("wrong_arguments", "no_memory", "beyond", "exit_in_the_middle", "mpi_first", "threads")
-ON_NODES = ("wrong_arguments", "no_memory", "outside", "beyond", "unknown_mutex", "exit_in_the_middle", "interrupted", "mpi_first", "threads", "again")
+ON_NODES = ("wrong_arguments", "no_memory", "outside", "beyond", "unknown_mutex", "exit_in_the_middle", "interrupted", "mpi_first", "threads", "again", "vector_on_busy_handle", "wait_all_beside")
 
 
 def count(kind, text):
@@ -160,6 +165,10 @@ def one_host(options, mpi, found):
         for name in ("armci_check", "ga_check", "ga_scf"):
             if name in found:
                 job(options, f"{label(mpi)}: {name}, {processes} processes on {nodes} nodes", launcher(mpi, processes, environment) + [found[name]], environment=environment, limit_s=300)
+    if "armci_check" in found and mpi == "openmpi":
+        # Messages within a host that their sender must move, like those between hosts.
+        environment = {"SKERRY_NODES": "2", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+        job(options, f"{label(mpi)}: armci_check, 4 processes on 2 nodes, messages in pieces", launcher(mpi, 4, environment) + [found["armci_check"], "beside_mpi"], environment=environment)
     if "ga_check_static" in found:
         job(options, f"{label(mpi)}: ga_check, libarmci.a, 3 processes", launcher(mpi, 3, {}) + [found["ga_check_static"]])
     # Without any launcher: a job of one.

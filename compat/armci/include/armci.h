@@ -51,7 +51,7 @@ ARMCI_CALL(int, Initialized, (void));
 ARMCI_CALL(int, Finalize, (void));
 /* Before an abnormal end; nothing is left behind without it either. */
 ARMCI_CALL(void, Cleanup, (void));
-/* Ends the job; `code` becomes the exit status (1 if it is 0). */
+/* Ends the job; `code` becomes the exit status (1 if that would be 0). */
 ARMCI_API void ARMCI_Error(const char* message, int code) __attribute__((noreturn));
 ARMCI_API void PARMCI_Error(const char* message, int code) __attribute__((noreturn));
 
@@ -62,7 +62,7 @@ typedef struct {
   MPI_Comm comm;          /* of the members, for the program's own use; MPI_COMM_NULL where the caller is no member */
   MPI_Comm reserved_comm; /* MPI_COMM_NULL */
   void* group;            /* Skerry's; null where the caller is no member */
-  void* reserved;         /* null */
+  void* reserved;         /* Skerry's, too */
   int rank;               /* of the caller in the group; -1: no member */
   int size;               /* members; 0 where the caller is none */
 } ARMCI_Group;
