@@ -64,7 +64,7 @@ bench-quick: build ## the same in a minute, rougher
 bench-armci: build ## our libarmci beside ARMCI-MPI and, with COMEX=PREFIX, ComEx MPI-PR: out/armci.json (hosts: root)
 	@bench/armci/bench.py $(if $(COMEX),--comex $(COMEX))
 
-sim: build       ## simulate the connection caps of the ACTS paper's jobs: out/sim.json, out/sim.png (half an hour; figures are simulated)
+sim: build       ## simulate the connection caps of the ACTS paper's jobs: out/sim.json, out/sim.png (an hour; figures are simulated)
 	@build/bin/skerry sim paper
 	@.venv/bin/python sim/figure.py out/sim.json
 

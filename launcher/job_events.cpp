@@ -20,6 +20,8 @@ using job::FrameWriter;
 
 // timeout(1) and batch systems signal a process and then its group: both within a moment, and they mean one request.
 constexpr std::chrono::milliseconds echo_time{300};
+// Ranks that are asked to end have so long before people are told how to insist.
+constexpr std::chrono::milliseconds patience_with_signals{3000};
 
 void Job::tell(uint32_t rank, const std::vector<std::byte>& frame) {
   if (auto& agent = agents_[ranks_[rank].agent]; agent.link) agent.link->send(frame);
@@ -240,6 +242,10 @@ void Job::on_signal(int signal) {
   pass_on(signal);
   const bool nobody_to_ask = std::none_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.link != nullptr; });
   if (nobody_to_ask) begin_ending(128 + signal);
+  // Ranks that wait for each other may not look.
+  (void)loop_.after(patience_with_signals, [this, signal] {
+    if (!ending_) output_.say(concat(signal_name(signal), " was passed on to the ranks, which have not ended; a second one kills the job"));
+  });
 }
 
 void Job::on_child(pid_t pid, int wait_status) {

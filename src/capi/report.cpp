@@ -29,7 +29,9 @@ const std::vector<Section>& sections() {
        {FIELD(connections_opened), FIELD(connections_closed), FIELD(connections_evicted), FIELD(connections_dropped), FIELD(connections_broken), FIELD(connections_resumed), FIELD(connections_peak),
         FIELD(requests_replayed), FIELD(servers_known), FIELD(connection_bytes), FIELD(setup_ns), FIELD(setup_exposed_ns), FIELD(teardown_ns), FIELD(teardown_exposed_ns), FIELD(teardowns_hidden)}},
       {"data servers", {FIELD(server_requests), FIELD(server_wire_bytes_sent), FIELD(server_wire_bytes_received), FIELD(server_connections), FIELD(server_connections_peak),
-                        FIELD(server_connections_dropped), FIELD(server_origins_waited)}},
+                        FIELD(server_connections_dropped), FIELD(server_origins_waited), FIELD(grants_relayed)}},
+      {"connections that processes of a node share (SKERRY_SHARE)",
+       {FIELD(shared_open), FIELD(shared_peak), FIELD(shared_opened), FIELD(shared_evicted), FIELD(shared_users), FIELD(shared_messages)}},
       {"refused by data servers, in all and by reason",
        {FIELD(strangers_refused), FIELD(strangers_silent), FIELD(strangers_left), FIELD(strangers_crowded_out), FIELD(strangers_garbage), FIELD(strangers_unproven), FIELD(strangers_replayed)}},
   };

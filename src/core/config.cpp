@@ -6,6 +6,15 @@
 #include <vector>
 
 namespace skerry {
+
+std::string_view to_string(Share share) {
+  switch (share) {
+    case Share::none: return "none";
+    case Share::count: return "count";
+    case Share::server: return "server";
+  }
+  return "unknown";
+}
 namespace {
 
 constexpr Variable known[] = {
@@ -122,9 +131,9 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_VICTIM") {
     config->victim = value;
   } else if (name == "SKERRY_SHARE") {
-    if (value == "none") config->share = Share::none;
-    else if (value == "count") config->share = Share::count;
-    else if (value == "server") config->share = Share::server;
+    if (value == to_string(Share::none)) config->share = Share::none;
+    else if (value == to_string(Share::count)) config->share = Share::count;
+    else if (value == to_string(Share::server)) config->share = Share::server;
     else return error(Code::config, "SKERRY_SHARE=", value, ": give none, count or server");
   } else if (name == "SKERRY_COUNTERS") {
     SKERRY_TRY(flag(name, value, &config->report_counters));

@@ -17,6 +17,7 @@ enum class Share : uint8_t {
   count,   // the node's data server keeps one to each node that any of them is connected to; each bounds what it uses
   server,  // the same; the node's data server bounds them
 };
+std::string_view to_string(Share share);
 
 struct Config {
   std::string fabric = "tcp";           // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER

@@ -45,6 +45,8 @@ struct HostCard {  // every rank -> all
   HostIdentity machine;   // the same without what the launcher says: equal also on virtual nodes of one machine
   int32_t cpus;           // that this rank may run on
   int32_t first_cpu;      // the lowest of them
+  Share share;            // how its connections are made; equal on all ranks
+  uint8_t reserved[7];    // 0
 };
 
 // Room for all ranks of a machine to run at once, as far as their bindings tell.
@@ -94,6 +96,7 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   made->options_ = options;
   made->bootstrap_ = std::move(bootstrap);
   made->rank_ = made->bootstrap_->rank();
+  SKERRY_TRY(connection::VictimPolicy::check_name(options.config.victim));  // on all ranks alike, before anyone waits for another
   SKERRY_TRY(made->join(make_fabric));
   *job = std::move(made);
   return {};
@@ -126,9 +129,17 @@ Status Job::join(const FabricMaker& make_fabric) {
   SKERRY_TRY(host_identity(node_hint, &card.identity));
   SKERRY_TRY(host_identity(std::nullopt, &card.machine));
   allowed_cpus(&card.cpus, &card.first_cpu);
+  card.share = options_.config.share;
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
   HostCard theirs{};
+  const auto check_share = [&](Rank r) {
+    return theirs.share == card.share ? Status()
+                                      : error(Code::config, "SKERRY_SHARE=", to_string(card.share), " on rank ", rank_, ", but SKERRY_SHARE=", to_string(theirs.share), " on rank ", r,
+                                              ": give all ranks of a job the same");
+  };
+  SKERRY_TRY(get_value(*bootstrap_, 0, "host", &theirs));
+  SKERRY_TRY(check_share(0));
   for (leader_ = 0; leader_ < rank_; ++leader_) {
     SKERRY_TRY(get_value(*bootstrap_, leader_, "host", &theirs));
     if (theirs.identity == card.identity) break;
@@ -139,6 +150,7 @@ Status Job::join(const FabricMaker& make_fabric) {
     std::vector<HostCard> on_machine;
     for (Rank r = 0; r < size; ++r) {
       SKERRY_TRY(get_value(*bootstrap_, r, "host", &theirs));
+      SKERRY_TRY(check_share(r));
       size_t n = 0;
       while (n < nodes.size() && nodes[n] != theirs.identity) ++n;
       if (n == nodes.size()) nodes.push_back(theirs.identity);

@@ -57,11 +57,7 @@ Status Engine::limit_connections(uint32_t max_connections) {
   Lock lock(mutex_);
   // Until those beyond the new limit have left there are more.
   auto policy = connection::VictimPolicy::make(config_.victim, std::max({max_connections, occupied_, 1u}));
-  if (!policy) {
-    std::string names;
-    for (const std::string_view name : connection::VictimPolicy::names()) names += concat(names.empty() ? "" : ", ", name);
-    return error(Code::config, "SKERRY_VICTIM=", config_.victim, ": there is no policy of that name; give one of ", names);
-  }
+  if (!policy) return connection::VictimPolicy::check_name(config_.victim);
   for (const Link* link : all_links_)
     if (occupies(link->machine.state())) policy->opened(link->index);
   if (max_connections == 0) policy.reset();

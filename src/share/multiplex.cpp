@@ -339,7 +339,7 @@ Status make_hub(std::unique_ptr<fabric::Fabric> inner, HubOptions options, std::
   made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();
   if (options.max_carriers != 0) {
     made.policy = connection::VictimPolicy::make(options.victim, options.max_carriers);
-    if (!made.policy) return error(Code::config, "SKERRY_VICTIM=", options.victim, ": there is no policy of that name");
+    if (!made.policy) return connection::VictimPolicy::check_name(options.victim);
   }
   *hub = std::make_unique<Multiplex>(std::move(inner), std::move(made));
   return {};

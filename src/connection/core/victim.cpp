@@ -103,6 +103,15 @@ constexpr std::string_view all_names[] = {"lru", "lru_m", "reuse", "adaptive"};
 
 std::span<const std::string_view> VictimPolicy::names() { return all_names; }
 
+Status VictimPolicy::check_name(std::string_view name) {
+  std::string known;
+  for (const std::string_view one : names()) {
+    if (one == name) return {};
+    known += concat(known.empty() ? "" : ", ", one);
+  }
+  return error(Code::config, "SKERRY_VICTIM=", name, ": there is no policy of that name; give one of ", known);
+}
+
 std::unique_ptr<VictimPolicy> VictimPolicy::make(std::string_view name, uint32_t capacity) {
   if (name == "lru") return std::make_unique<Lru>(capacity);
   if (name == "lru_m") return std::make_unique<LruM>(capacity);

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/pure/status.hpp"
+
 namespace skerry::connection {
 
 using Partner = uint32_t;  // dense index of a data server, 0..; the highest value is never a server
@@ -33,6 +35,8 @@ class VictimPolicy {
   // the caller's duty not to open more.
   static std::unique_ptr<VictimPolicy> make(std::string_view name, uint32_t capacity);
   static std::span<const std::string_view> names();
+  // Errors: config.
+  static Status check_name(std::string_view name);
 
   virtual ~VictimPolicy() = default;
   VictimPolicy(const VictimPolicy&) = delete;
