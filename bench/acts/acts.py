@@ -234,7 +234,7 @@ def main():
     parser.add_argument("--dft-ranks", type=int, default=32, help="virtual nodes of the DFT example; 0: leave it out (default: %(default)s)")
     parser.add_argument("--dft-rounds", type=int, default=1, help="(default: %(default)s)")
     parser.add_argument("--dft-caps", default=",".join(map(str, CAPS)), help="(default: %(default)s)")
-    parser.add_argument("--dft-options", default="--basis sto-3g", help="words for examples/dft/dft.py (default: %(default)s)")
+    parser.add_argument("--dft-options", default="--basis 6-31G*", help="words for examples/dft/dft.py (default: %(default)s)")
     parser.add_argument("--share", action="store_true", help="only what sharing connections saves and costs; written to acts_share.json beside --out")
     options = parser.parse_args()
     if options.share:

@@ -214,6 +214,13 @@ def variable(name, value, *fragments):
     return check
 
 
+def one_shares(build, program):
+    job = Job(build, ["-n", 4, "--nodes", 2, "sh", "-c", '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SHARE=server; exec "$0" fine', program])
+    expect(job.end() != 0, "status 0")
+    expect("SKERRY_SHARE=server on rank 3, but SKERRY_SHARE=none on rank 0" in job.err, job.err)
+    return job
+
+
 def fine(build, program):
     job = Job(build, ["-n", 4, "--nodes", 4, program, "fine"])
     expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
@@ -277,6 +284,8 @@ TROUBLES = [
     ("a variable with a wrong value", variable("SKERRY_SLOTS", "lots", "SKERRY_SLOTS=lots", "whole number")),
     ("an interface that does not exist", variable("SKERRY_INTERFACE", "nonsense0", "nonsense0", "SKERRY_INTERFACE")),
     ("a fabric that does not exist", variable("SKERRY_FABRIC", "pigeons", "SKERRY_FABRIC=pigeons")),
+    ("a victim policy that does not exist", variable("SKERRY_VICTIM", "oldest", "SKERRY_VICTIM=oldest", "lru_m")),
+    ("a rank that shares connections among others that do not", one_shares),
     ("more memory than the machine has", too_much_for_the_machine),
     ("more memory than the cgroup allows", too_much_for_the_cgroup),
 ]
