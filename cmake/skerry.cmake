@@ -9,7 +9,7 @@ endif()
 target_include_directories(skerry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(skerry_flags INTERFACE Threads::Threads)
 if(SKERRY_SANITIZE)
-  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE})
   # Thread fences stand between atomics only, which the sanitizer does not take for races anyway: that it does not follow fences hides nothing.
   if(SKERRY_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
