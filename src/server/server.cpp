@@ -286,10 +286,10 @@ void Server::send_acknowledgements() {
 void Server::retry_waiting_for_room() {
   std::erase_if(full_, [&](fabric::EndpointId endpoint) {
     Client* client = client_of(endpoint);
-    // What has ended takes no answers: it is unparked for its end to come through.
-    const bool ended = (client == nullptr || !has_room(*client)) && fabric_->flush(endpoint) == fabric::SendResult::closed;
-    if (ended && client != nullptr) client->late.clear();
-    if (!ended && (client == nullptr || !has_room(*client))) return false;  // another server: on_writable
+    if (client == nullptr || !has_room(*client)) {  // null: another server, or gone
+      if (fabric_->flush(endpoint) != fabric::SendResult::closed) return false;
+      if (client != nullptr) client->late.clear();  // what has ended takes no answers: it is unparked for its end to come through
+    }
     if (client != nullptr) client->parked = false;
     fabric_->unpark(endpoint);
     return true;

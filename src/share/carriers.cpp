@@ -163,11 +163,8 @@ void Multiplex::lose(Carrier& carrier, CloseReason reason, std::string_view deta
     }
   }
   remove(carrier);
-  ++losing_;
   for (const auto& [transit, side] : transits) leave_transit(*transit, side, reason, detail);
   for (const EndpointId id : ends) fail(id, reason, detail);
-  --losing_;
-  advance_wanted();
 }
 
 // Forgets it. Its channels have gone.
@@ -197,7 +194,7 @@ void Multiplex::remove_if_unused(Carrier& carrier) {
     inner_->close(carrier.id);
   }
   remove(carrier);
-  advance_wanted();
+  if (!wanted_.empty()) want_dispatch();
 }
 
 void Multiplex::count_carriers() {
@@ -279,9 +276,9 @@ void Multiplex::leave_line(Carrier& carrier, const Waiter& waiter) {
 
 // ---- places -------------------------------------------------------------------------------------------------------------------------------
 
-// Gives places in the order of asking.
+// Gives places in the order of asking: to who asks, and to who waits at the end of each dispatch. Not from within what happened there: a newcomer that fails at
+// once takes its channels with it, which may be just those that lose or on_message is about to tell.
 void Multiplex::advance_wanted() {
-  if (losing_ > 0) return;  // a newcomer that fails would take with it what that is about to tell; it goes on here
   while (!wanted_.empty()) {
     if (occupied_ >= options_.max_carriers && !make_place()) return;
     Carrier& carrier = *wanted_.front();
@@ -300,7 +297,6 @@ void Multiplex::advance_wanted() {
     });
     begin_failure_ = status;
     lose(carrier, CloseReason::unreachable, status.message());
-    return;  // lose went on
   }
 }
 
@@ -366,7 +362,6 @@ void Multiplex::run_deadlines() {
     inner_->close(overdue->id);
     lose(*overdue, CloseReason::reset, "its place was needed");
   }
-  advance_wanted();
 }
 
 }  // namespace skerry::share

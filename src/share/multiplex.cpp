@@ -170,7 +170,7 @@ fabric::Fabric::Traffic Multiplex::traffic() const {
 // ---- progress -----------------------------------------------------------------------------------------------------------------------------
 
 void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
-  // Dekker with defer: we say that we are about to sleep, then look; it adds work, then looks whether someone sleeps.
+  // Dekker with want_dispatch: we say that we are about to sleep, then look; it adds work, then looks whether someone sleeps.
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
   if (const int64_t deadline_ns = deadline_ns_.load(std::memory_order_relaxed); deadline_ns != INT64_MAX && timeout_ns != 0) {
@@ -183,7 +183,11 @@ void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
 
 void Multiplex::defer(Deferred upcall) {
   deferred_.push_back(std::move(upcall));
-  if (dispatching_) return;  // the end of dispatch looks
+  want_dispatch();
+}
+
+void Multiplex::want_dispatch() {
+  if (dispatching_) return;  // the end of it looks
   work_pending_.store(true, std::memory_order_seq_cst);
   if (polling_.load(std::memory_order_seq_cst)) inner_->wake();
 }

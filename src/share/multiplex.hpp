@@ -178,6 +178,7 @@ class Multiplex final : public fabric::Forward {
   void detach(Transit& transit, int side);
   void finish(Transit& transit);
   void defer(Deferred upcall);
+  void want_dispatch();
   void run_deferred();
 
   // fabric::Sink
@@ -201,7 +202,6 @@ class Multiplex final : public fabric::Forward {
   Status begin_failure_;                                         // of the last that could not even begin to connect
   uint32_t occupied_ = 0;                                        // outgoing ones that have one
   uint32_t leaving_ = 0;
-  uint32_t losing_ = 0;                                          // calls of lose under way
   uint32_t generation_ = 0;                                      // of the newest carrier we opened
   std::unordered_map<fabric::EndpointId, std::unique_ptr<End>> ends_;
   uint64_t last_end_ = 0;
