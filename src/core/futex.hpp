@@ -4,6 +4,8 @@
 // at least every `slice_ns` and checks the abort flag; nothing waits for a dead peer for ever.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string_view>
@@ -35,6 +37,25 @@ inline void spin_pause() {
 #elif defined(__aarch64__)
   asm volatile("yield" ::: "memory");
 #endif
+}
+
+// Spins for ready() on a core that nobody else wants, for `longest_ns` at most: whoever else can run is let before, and if that took more than a
+// moment, the core is shared and there is no more spinning. What ready() said last.
+template <class Ready>
+bool spin_on_idle_core(Ready&& ready, int64_t longest_ns) {
+  constexpr int64_t moment_ns = 20'000;  // a request served by the node's data server is shorter, a time slice longer
+  int64_t now_ns = monotonic_ns(), before_ns = now_ns;
+  const int64_t end_ns = now_ns + longest_ns;
+  while (now_ns < end_ns && now_ns - before_ns < moment_ns) {
+    for (int i = 0; i < 32; ++i) {
+      if (ready()) return true;
+      spin_pause();
+    }
+    sched_yield();
+    before_ns = now_ns;
+    now_ns = monotonic_ns();
+  }
+  return ready();
 }
 
 // Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed, or for no reason at all.

@@ -1,6 +1,7 @@
 #include "job/group.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -25,8 +26,8 @@ Rank Group::rank_of(int32_t index) const {
 
 namespace {
 
-// In a heap of the given fan-out the parent of position p > 0.
-size_t heap_parent(size_t position, size_t fan_out) { return (position - 1) / fan_out; }
+// In a heap of the given fan-out and number of tops the parent of position p >= tops.
+size_t heap_parent(size_t position, size_t fan_out, size_t tops = 1) { return (position - tops) / fan_out; }
 
 }  // namespace
 
@@ -41,10 +42,12 @@ Status Group::build_tree(std::span<const Rank> members) {
   }
   constexpr size_t inner = 4, outer = 2;
   static_assert(inner + outer <= max_children);
+  // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
+  const size_t tops = std::has_single_bit(nodes.size() + 1) ? 1 : 2;
   const size_t my_node = place.at(job_->node());
   const auto& local = nodes[my_node];
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) - local.begin());
-  parent_ = no_rank;
+  parent_ = other_top_ = no_rank;
   children_.clear();
   // Children: those inside the node first, then (for a node leader) the leaders below. A child's slot at its parent follows the same order.
   for (size_t c = my_place * inner + 1; c <= my_place * inner + inner && c < local.size(); ++c) children_.push_back(local[c]);
@@ -53,11 +56,14 @@ Status Group::build_tree(std::span<const Rank> members) {
     child_slot_ = static_cast<uint32_t>((my_place - 1) % inner);
     return {};
   }
-  for (size_t n = my_node * outer + 1; n <= my_node * outer + outer && n < nodes.size(); ++n) children_.push_back(nodes[n].front());
-  if (my_node > 0) {
-    const auto& above = nodes[heap_parent(my_node, outer)];
+  for (size_t n = my_node * outer + tops; n < my_node * outer + tops + outer && n < nodes.size(); ++n) children_.push_back(nodes[n].front());
+  if (my_node >= tops) {
+    const auto& above = nodes[heap_parent(my_node, outer, tops)];
     parent_ = above.front();
-    child_slot_ = static_cast<uint32_t>(std::min(above.size() - 1, inner) + (my_node - 1) % outer);
+    child_slot_ = static_cast<uint32_t>(std::min(above.size() - 1, inner) + (my_node - tops) % outer);
+  } else if (tops == 2) {
+    other_top_ = nodes[1 - my_node].front();
+    is_first_top_ = my_node == 0;
   }
   return {};
 }
@@ -210,7 +216,19 @@ Status Group::sweep(const Sweep& what) {
       length = their_length;
     }
     std::memcpy(message, &length, sizeof length);
+    if (other_top_ != no_rank) return send(other_top_, other_top_data(s), {message, 8 + length}, down_counter);
     return parent_ == no_rank ? Status() : send(parent_, up_data(child_slot_, s), {message, 8 + length}, up_counter(child_slot_));
+  };
+  // At a top: what the other has gathered joins what this one has, in the same order at both.
+  auto join = [&](uint64_t t) {
+    const uint64_t s = chunk_ + t;
+    std::byte* const mine = buffer_.data() + s % depth * slot_bytes;
+    std::byte* const theirs = area + other_top_data(s);
+    const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
+    if (their_length == 0) return;
+    if (my_length != 0 && is_first_top_) return what.combine(mine + 8, theirs + 8, their_length);
+    if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
+    std::memcpy(mine, theirs, 8 + their_length);
   };
   auto result = [&](uint64_t t) -> const std::byte* {
     const uint64_t s = chunk_ + t;
@@ -218,7 +236,8 @@ Status Group::sweep(const Sweep& what) {
   };
   // Down go the chunks [t, end).
   auto down = [&](uint64_t t, uint64_t end) -> Status {
-    if (parent_ != no_rank) SKERRY_TRY(receive(down_counter, chunk_ + end));
+    if (parent_ != no_rank || other_top_ != no_rank) SKERRY_TRY(receive(down_counter, chunk_ + end));
+    for (uint64_t d = t; other_top_ != no_rank && d < end; ++d) join(d);
     for (const Rank child : children_)
       for (uint64_t d = t; d < end; ++d) SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))}, down_counter));
     for (uint64_t d = t; what.deliver && d < end; ++d)

@@ -1,8 +1,9 @@
 // Groups, and collectives as one-sided operations over a tree with fixed partners.
 //
 // The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node leaders form a binary heap over the
-// nodes. So a member has at most 6 children and each edge within the tree of leaders crosses nodes once: a cap of one connection per
-// process survives it.
+// nodes, with two tops that exchange what they gathered: one crossing less than up to a single one and down again, and both directions of the wire
+// at once. (With 3, 7, 15... nodes, which just fill a heap with one top, there is one.) So a member has at most 6 children, a leader at most 3
+// partners on other nodes, and a cap of one connection per process survives it.
 //
 // One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up the tree, then the result goes down.
 // A barrier is a sweep of nothing, a broadcast one in which only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
@@ -65,7 +66,9 @@ class Group {
   static constexpr uint64_t slot_bytes = 64 + chunk_bytes;  // one message: its length (8 bytes, 0: nothing contributed), then data from byte 8
   static constexpr uint64_t up_data(uint32_t child, uint64_t chunk) { return 256 + (child * depth + chunk % depth) * slot_bytes; }
   static constexpr uint64_t down_data(uint64_t chunk) { return 256 + (max_children * depth + chunk % depth) * slot_bytes; }
-  static constexpr uint64_t area_bytes = 256 + (max_children + 1) * depth * slot_bytes;
+  // A top has nobody above: the other top's messages come where those would.
+  static constexpr uint64_t other_top_data(uint64_t chunk) { return 256 + (max_children * depth + chunk % (2 * depth)) * slot_bytes; }
+  static constexpr uint64_t area_bytes = 256 + (max_children + 2) * depth * slot_bytes;
 
   struct Sweep {
     uint64_t bytes = 0;
@@ -93,6 +96,8 @@ class Group {
   std::vector<int32_t> by_rank_;    // indices in ascending order of rank; empty: likewise
   Segment* area_ = nullptr;         // slices of area_bytes
   Rank parent_ = no_rank;           // no_rank: top of the tree
+  Rank other_top_ = no_rank;        // at one of two tops
+  bool is_first_top_ = false;       // of two
   uint32_t child_slot_ = 0;         // which of the parent's children this member is
   std::vector<Rank> children_;
   uint64_t chunk_ = 0;              // number of the next chunk, over all sweeps; equal on all members

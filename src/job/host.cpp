@@ -1,6 +1,5 @@
 #include "job/host.hpp"
 
-#include <sched.h>
 #include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,10 +9,26 @@
 
 namespace skerry::job {
 
-Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
+namespace {
+
+std::string boot_id() {
   std::string text;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::getline(boot, text);
+  return text;
+}
+
+Status hash(const std::string& text, HostIdentity* identity) {
+  if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                         nullptr, 0) != 0)
+    return error(Code::internal, "hashing the host's identity failed");
+  return {};
+}
+
+}  // namespace
+
+Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
+  std::string text = boot_id();
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   text += concat("|", static_cast<const char*>(name), "|", static_cast<int64_t>(getuid()));
@@ -22,20 +37,9 @@ Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
     if (stat(path, &info) == 0) text += concat("|", static_cast<uint64_t>(info.st_ino));
   }
   text += concat("|", node_hint.value_or(-1));
-  if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                         nullptr, 0) != 0)
-    return error(Code::internal, "hashing the host's identity failed");
-  return {};
+  return hash(text, identity);
 }
 
-void allowed_cpus(int32_t* count, int32_t* first) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  *count = 1;
-  *first = 0;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) == 0) return;
-  *count = CPU_COUNT(&allowed);
-  while (!CPU_ISSET(static_cast<size_t>(*first), &allowed)) ++*first;
-}
+Status machine_identity(HostIdentity* identity) { return hash(boot_id(), identity); }
 
 }  // namespace skerry::job

@@ -15,7 +15,7 @@ using HostIdentity = std::array<std::byte, 16>;
 // about virtual nodes. Errors: internal.
 Status host_identity(std::optional<int> node_hint, HostIdentity* identity);
 
-// How many processors this process may run on, and the lowest of them. Both 1 and 0 if the kernel does not say.
-void allowed_cpus(int32_t* count, int32_t* first);
+// From the boot id alone: equal for all who share the machine's memory, whatever name spaces they live in. Errors: internal.
+Status machine_identity(HostIdentity* identity);
 
 }  // namespace skerry::job

@@ -42,25 +42,9 @@ std::string hex(std::span<const std::byte> bytes) {
 
 struct HostCard {  // every rank -> all
   HostIdentity identity;  // equal: one node
-  HostIdentity machine;   // the same without what the launcher says: equal also on virtual nodes of one machine
-  int32_t cpus;           // that this rank may run on
-  int32_t first_cpu;      // the lowest of them
   Share share;            // how its connections are made; equal on all ranks
   uint8_t reserved[7];    // 0
 };
-
-// Room for all ranks of a machine to run at once, as far as their bindings tell.
-bool have_own_cores(std::span<const HostCard> on_machine) {
-  int32_t most = 0;
-  std::vector<int32_t> firsts;
-  for (const HostCard& card : on_machine) {
-    most = std::max(most, card.cpus);
-    firsts.push_back(card.first_cpu);
-  }
-  std::sort(firsts.begin(), firsts.end());
-  const auto distinct = std::unique(firsts.begin(), firsts.end()) - firsts.begin();
-  return static_cast<size_t>(std::max<int64_t>(most, distinct)) >= on_machine.size();
-}
 
 struct Invitation {  // leader -> the other ranks of its node
   uint64_t node_table_bytes;
@@ -68,7 +52,6 @@ struct Invitation {  // leader -> the other ranks of its node
   uint32_t node;
   uint32_t slots;
   uint32_t ranks;
-  uint64_t have_own_cores;  // 1: there are no more ranks on the machine than cores for them
 };
 
 Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* value) {
@@ -104,7 +87,7 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
 
 Status Job::attach_control(uint64_t node_table_bytes) {
   const Invitation invitation{node_table_bytes, static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_), options_.config.slots,
-                              static_cast<uint32_t>(map_.ranks()), has_own_core_ ? 1U : 0U};
+                              static_cast<uint32_t>(map_.ranks())};
   const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
   memory::AttachRequest request;
   request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
@@ -127,8 +110,6 @@ Status Job::join(const FabricMaker& make_fabric) {
     node_hint = block_node(bootstrap_->rank(), size, nodes);
   }
   SKERRY_TRY(host_identity(node_hint, &card.identity));
-  SKERRY_TRY(host_identity(std::nullopt, &card.machine));
-  allowed_cpus(&card.cpus, &card.first_cpu);
   card.share = options_.config.share;
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
@@ -147,17 +128,14 @@ Status Job::join(const FabricMaker& make_fabric) {
   std::vector<NodeId> rank_node;
   if (leader_ == rank_) {
     std::vector<HostIdentity> nodes;
-    std::vector<HostCard> on_machine;
     for (Rank r = 0; r < size; ++r) {
       SKERRY_TRY(get_value(*bootstrap_, r, "host", &theirs));
       SKERRY_TRY(check_share(r));
       size_t n = 0;
       while (n < nodes.size() && nodes[n] != theirs.identity) ++n;
       if (n == nodes.size()) nodes.push_back(theirs.identity);
-      if (theirs.machine == card.machine) on_machine.push_back(theirs);
       rank_node.push_back(static_cast<NodeId>(n));
     }
-    has_own_core_ = have_own_cores(on_machine);
   }
   SKERRY_TRY(job_key(*bootstrap_, &key_));
 
@@ -188,7 +166,6 @@ Status Job::join(const FabricMaker& make_fabric) {
     broker.token = derive<16>(key_, "broker token");
     node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
     node_ = static_cast<NodeId>(invitation.node);
-    has_own_core_ = invitation.have_own_cores == 1;
     const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
     memory::AttachRequest request;
     request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
@@ -306,7 +283,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_, *server_);
   server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)), [this](Rank r) { return member_of(r); }, &map_});
   const Invitation invitation{map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0, static_cast<uint32_t>(map_.node_size(node_)),
-                              static_cast<uint32_t>(node_), options_.config.slots, static_cast<uint32_t>(map_.ranks()), has_own_core_ ? 1U : 0U};
+                              static_cast<uint32_t>(node_), options_.config.slots, static_cast<uint32_t>(map_.ranks())};
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
   SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker_->address().name))));
   return bootstrap_->fence();

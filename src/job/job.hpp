@@ -89,8 +89,6 @@ class Job {
   // Marks the job as ending with this reason and tells the launcher. Does not return.
   [[noreturn]] void abort(int exit_status, std::string_view reason);
 
-  // Whether a rank that spins takes time from nobody of this job.
-  bool has_own_core() const { return has_own_core_; }
   // While no thread waits.
   void while_waiting(operation::WaitingWork work) {
     work_ = work;
@@ -155,7 +153,6 @@ class Job {
   std::unique_ptr<operation::Engine> engine_;
   Group* world_ = nullptr;
   LocalCounters local_counters_;
-  bool has_own_core_ = false;  // the leader found it out for all ranks of the node
   operation::WaitingWork work_;  // set by the program
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   std::thread leader_watch_;                      // sleeps until the leader's process ends

@@ -114,14 +114,14 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   Job& job = group.job();
   struct Ask {
     uint64_t bytes;
-    uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes
+    uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes and containers
     uint64_t cgroup;
     uint32_t generation;
     uint32_t reserved;
   };
   const uint64_t cgroup = memory_cgroup_hash();
   HostIdentity identity{};
-  const Status identified = host_identity(std::nullopt, &identity);
+  const Status identified = machine_identity(&identity);
   uint64_t machine = 0;
   std::memcpy(&machine, identity.data(), sizeof machine);
   const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
@@ -392,16 +392,11 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   if (!ready()) {
     SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
     memory::Member& me = job_->control().member(job_->member_index());
-    // To be woken takes a core that went idle some 50 us. Where every rank has a core, it is worth a spin of about twice that: of two ranks that wait for
-    // each other by turns, one that has slept would make the other sleep, and so on for ever.
-    if (job_->has_own_core() && timeout_ns != 0) {
-      const int64_t end_ns = monotonic_ns() + 100'000;
-      do {
-        for (int i = 0; i < 32 && !ready(); ++i) spin_pause();
-      } while (seen < at_least && monotonic_ns() < end_ns);
-    }
-    bool goes_on = job_->has_own_core();  // has spun already
-    const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready, std::exchange(goes_on, true)); };
+    // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two ranks that wait for each other by turns, one that has slept
+    // would make the other sleep, and so on for ever.
+    constexpr int64_t longest_spin_ns = 100'000;
+    (void)spin_on_idle_core(ready, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
+    const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready); };
     switch (job_->wait_working(deadline_after(timeout_ns), asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout: return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ", at_least, ", after ", timeout_ns, " ns");

@@ -18,14 +18,10 @@ inline void ring(Member& member) {
   futex_wake(&member.bell, INT32_MAX, Sharing::node);
 }
 
-// Sleeps until ready() (which looks at the counter), the deadline or the end of the job; after a short spin, unless one wait goes on from the last.
+// Sleeps until ready() (which looks at the counter), the deadline or the end of the job.
 template <class Ready>
-WaitResult wait_bell(Member& member, const std::atomic<uint32_t>* abort, int64_t deadline_ns, Ready&& ready, bool goes_on = false) {
+WaitResult wait_bell(Member& member, const std::atomic<uint32_t>* abort, int64_t deadline_ns, Ready&& ready) {
   if (ready()) return WaitResult::reached;
-  for (uint32_t i = goes_on ? 0 : spin_limit(); i > 0; --i) {
-    spin_pause();
-    if (ready()) return WaitResult::reached;
-  }
   member.bell_sleepers.fetch_add(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   WaitResult result = WaitResult::reached;
