@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <map>
 
 #include "job/job.hpp"
 
@@ -26,12 +25,20 @@ Rank Group::rank_of(int32_t index) const {
 
 namespace {
 
-// In a heap of the given fan-out and number of tops the parent of position p >= tops.
-size_t heap_parent(size_t position, size_t fan_out, size_t tops = 1) { return (position - tops) / fan_out; }
+struct Heap {
+  size_t count;
+  size_t fan_out;
+  size_t tops;  // places 0 ... tops - 1 have nobody above
+
+  size_t parent(size_t place) const { return (place - tops) / fan_out; }
+  size_t slot(size_t place) const { return (place - tops) % fan_out; }  // among its parent's children
+  size_t first_child(size_t place) const { return std::min(count, place * fan_out + tops); }
+  size_t children(size_t place) const { return first_child(place + 1) - first_child(place); }
+};
 
 }  // namespace
 
-Status Group::build_tree(std::span<const Rank> members) {
+std::map<Rank, uint64_t> Group::build_tree(std::span<const Rank> members) {
   // Node by node in order of first appearance; inside a node in group order.
   std::vector<std::vector<Rank>> nodes;
   std::map<NodeId, size_t> place;
@@ -43,35 +50,38 @@ Status Group::build_tree(std::span<const Rank> members) {
   constexpr size_t inner = 4, outer = 2;
   static_assert(inner + outer <= max_children);
   // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
-  const size_t tops = std::has_single_bit(nodes.size() + 1) ? 1 : 2;
+  const Heap leaders{nodes.size(), outer, std::has_single_bit(nodes.size() + 1) ? 1U : 2U};
   const size_t my_node = place.at(job_->node());
   const auto& local = nodes[my_node];
+  const Heap inside{local.size(), inner, 1};
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) - local.begin());
-  parent_ = other_top_ = no_rank;
-  children_.clear();
+  is_leader_ = my_place == 0;
   // Children: those inside the node first, then (for a node leader) the leaders below. A child's slot at its parent follows the same order.
-  for (size_t c = my_place * inner + 1; c <= my_place * inner + inner && c < local.size(); ++c) children_.push_back(local[c]);
-  if (my_place > 0) {
-    parent_ = local[heap_parent(my_place, inner)];
-    child_slot_ = static_cast<uint32_t>((my_place - 1) % inner);
-    return {};
-  }
-  for (size_t n = my_node * outer + tops; n < my_node * outer + tops + outer && n < nodes.size(); ++n) children_.push_back(nodes[n].front());
-  if (my_node >= tops) {
-    const auto& above = nodes[heap_parent(my_node, outer, tops)];
+  for (size_t c = 0; c < inside.children(my_place); ++c) children_.push_back(local[inside.first_child(my_place) + c]);
+  for (size_t c = 0; is_leader_ && c < leaders.children(my_node); ++c) children_.push_back(nodes[leaders.first_child(my_node) + c].front());
+  if (!is_leader_) {
+    parent_ = local[inside.parent(my_place)];
+    parent_leads_ = inside.parent(my_place) == 0;
+    child_slot_ = inside.slot(my_place);
+  } else if (my_node >= leaders.tops) {
+    const auto& above = nodes[leaders.parent(my_node)];
     parent_ = above.front();
-    child_slot_ = static_cast<uint32_t>(std::min(above.size() - 1, inner) + (my_node - tops) % outer);
-  } else if (tops == 2) {
+    parent_leads_ = true;
+    child_slot_ = Heap{above.size(), inner, 1}.children(0) + leaders.slot(my_node);
+  } else if (leaders.tops == 2) {
     other_top_ = nodes[1 - my_node].front();
     is_first_top_ = my_node == 0;
   }
-  return {};
+  std::map<Rank, uint64_t> areas;
+  for (size_t p = 0; p < local.size(); ++p)
+    areas[local[p]] = members.size() == 1 ? counters_bytes : area_bytes(p == 0, inside.children(p) + (p == 0 ? leaders.children(my_node) : 0));
+  return areas;
 }
 
 Status Group::open_area(SegmentId id, std::span<const Rank> members) {
-  buffer_.resize(depth * slot_bytes);
-  SKERRY_TRY(build_tree(members));
-  return Segment::open(*this, id, members, area_bytes, &area_);
+  const std::map<Rank, uint64_t> areas = build_tree(members);
+  children_to_ = children_;
+  return Segment::open(*this, id, areas, &area_);
 }
 
 Status Group::create_world(Job& job, Group** group) {
@@ -194,6 +204,8 @@ Status Group::sweep(const Sweep& what) {
   const uint64_t step = chunk_bytes / what.unit * what.unit;
   const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
   std::byte* const area = area_->own();
+  buffer_.resize(std::max(buffer_.size(), std::min<uint64_t>(chunks, depth) * slot_bytes));
+  const auto own_message = [&](uint64_t t) { return buffer_.data() + t % depth * slot_bytes; };
   auto length_of = [](const std::byte* message) {
     uint64_t length;
     std::memcpy(&length, message, sizeof length);
@@ -203,12 +215,12 @@ Status Group::sweep(const Sweep& what) {
     const uint64_t s = chunk_ + t;
     const uint64_t from = t * step;
     const uint64_t bytes = std::min(step, what.bytes - std::min(what.bytes, from));
-    std::byte* const message = buffer_.data() + s % depth * slot_bytes;
+    std::byte* const message = own_message(t);
     uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
     for (uint32_t c = 0; c < children_.size(); ++c) {
       // Slots at a parent are dense within the node and follow there for leaders: the order of children_ is the order of slots.
       SKERRY_TRY(receive(up_counter(c), s + 1));
-      const std::byte* const theirs = area + up_data(c, s);
+      const std::byte* const theirs = area + up_data(is_leader_, c, s);
       const uint64_t their_length = length_of(theirs);
       if (their_length == 0) continue;
       if (length != 0) what.combine(message + 8, theirs + 8, their_length);
@@ -217,13 +229,12 @@ Status Group::sweep(const Sweep& what) {
     }
     std::memcpy(message, &length, sizeof length);
     if (other_top_ != no_rank) return send(other_top_, other_top_data(s), {message, 8 + length}, down_counter);
-    return parent_ == no_rank ? Status() : send(parent_, up_data(child_slot_, s), {message, 8 + length}, up_counter(child_slot_));
+    return parent_ == no_rank ? Status() : send(parent_, up_data(parent_leads_, child_slot_, s), {message, 8 + length}, up_counter(child_slot_));
   };
   // At a top: what the other has gathered joins what this one has, in the same order at both.
   auto join = [&](uint64_t t) {
-    const uint64_t s = chunk_ + t;
-    std::byte* const mine = buffer_.data() + s % depth * slot_bytes;
-    std::byte* const theirs = area + other_top_data(s);
+    std::byte* const mine = own_message(t);
+    std::byte* const theirs = area + other_top_data(chunk_ + t);
     const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
     if (their_length == 0) return;
     if (my_length != 0 && is_first_top_) return what.combine(mine + 8, theirs + 8, their_length);
@@ -231,14 +242,15 @@ Status Group::sweep(const Sweep& what) {
     std::memcpy(mine, theirs, 8 + their_length);
   };
   auto result = [&](uint64_t t) -> const std::byte* {
-    const uint64_t s = chunk_ + t;
-    return parent_ == no_rank ? buffer_.data() + s % depth * slot_bytes : area + down_data(s);
+    return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
   };
   // Down go the chunks [t, end).
   auto down = [&](uint64_t t, uint64_t end) -> Status {
     if (parent_ != no_rank || other_top_ != no_rank) SKERRY_TRY(receive(down_counter, chunk_ + end));
     for (uint64_t d = t; other_top_ != no_rank && d < end; ++d) join(d);
-    for (const Rank child : children_)
+    // To and fro: under a cap, the connection used last is there for the next burst.
+    std::reverse(children_to_.begin(), children_to_.end());
+    for (const Rank child : children_to_)
       for (uint64_t d = t; d < end; ++d) SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))}, down_counter));
     for (uint64_t d = t; what.deliver && d < end; ++d)
       if (const uint64_t length = length_of(result(d)); length > 0) what.deliver(result(d) + 8, d * step, length);

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -60,15 +61,16 @@ class Group {
  private:
   static constexpr uint32_t max_children = 6;
   static constexpr uint32_t depth = 2;
-  static constexpr uint64_t chunk_bytes = 8192;
-  static constexpr uint64_t up_counter(uint32_t child) { return 8 * child; }
-  static constexpr uint64_t down_counter = 8 * max_children;
+  static constexpr uint64_t chunk_bytes = 32768;
   static constexpr uint64_t slot_bytes = 64 + chunk_bytes;  // one message: its length (8 bytes, 0: nothing contributed), then data from byte 8
-  static constexpr uint64_t up_data(uint32_t child, uint64_t chunk) { return 256 + (child * depth + chunk % depth) * slot_bytes; }
-  static constexpr uint64_t down_data(uint64_t chunk) { return 256 + (max_children * depth + chunk % depth) * slot_bytes; }
-  // A top has nobody above: the other top's messages come where those would.
-  static constexpr uint64_t other_top_data(uint64_t chunk) { return 256 + (max_children * depth + chunk % (2 * depth)) * slot_bytes; }
-  static constexpr uint64_t area_bytes = 256 + (max_children + 2) * depth * slot_bytes;
+  // A member's area: counters, places for messages from above (a leader of nodes may be a top, to which the other's messages come there), and for those of each child.
+  static constexpr uint64_t up_counter(uint64_t child) { return 8 * child; }
+  static constexpr uint64_t down_counter = 8 * max_children;
+  static constexpr uint64_t counters_bytes = 256;
+  static constexpr uint64_t down_data(uint64_t chunk) { return counters_bytes + chunk % depth * slot_bytes; }
+  static constexpr uint64_t other_top_data(uint64_t chunk) { return counters_bytes + chunk % (2 * depth) * slot_bytes; }
+  static constexpr uint64_t up_data(bool leader, uint64_t child, uint64_t chunk) { return counters_bytes + (((leader ? 2 : 1) + child) * depth + chunk % depth) * slot_bytes; }
+  static constexpr uint64_t area_bytes(bool leader, uint64_t children) { return up_data(leader, children, 0); }
 
   struct Sweep {
     uint64_t bytes = 0;
@@ -81,7 +83,8 @@ class Group {
   // ranks_ is set: the rest of who is a member.
   void index_members();
   Status sweep(const Sweep& what);
-  Status build_tree(std::span<const Rank> members);
+  // Returns how large the areas of this node's members are.
+  std::map<Rank, uint64_t> build_tree(std::span<const Rank> members);
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
   Status receive(uint64_t counter, uint64_t at_least);
   Status open_area(SegmentId id, std::span<const Rank> members);
@@ -94,14 +97,17 @@ class Group {
   Rank lowest_ = 0;
   std::vector<Rank> ranks_;         // by index; empty: index is rank (the world)
   std::vector<int32_t> by_rank_;    // indices in ascending order of rank; empty: likewise
-  Segment* area_ = nullptr;         // slices of area_bytes
+  Segment* area_ = nullptr;
   Rank parent_ = no_rank;           // no_rank: top of the tree
   Rank other_top_ = no_rank;        // at one of two tops
   bool is_first_top_ = false;       // of two
-  uint32_t child_slot_ = 0;         // which of the parent's children this member is
+  bool is_leader_ = false;          // of its node's members
+  bool parent_leads_ = false;       // the parent is one
+  uint64_t child_slot_ = 0;         // which of the parent's children this member is
   std::vector<Rank> children_;
+  std::vector<Rank> children_to_;   // the same in the order of sending
   uint64_t chunk_ = 0;              // number of the next chunk, over all sweeps; equal on all members
-  std::vector<std::byte> buffer_;   // depth messages being combined
+  std::vector<std::byte> buffer_;   // up to depth messages being combined; as many as were ever needed
   friend class Segment;
 };
 

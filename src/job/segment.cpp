@@ -14,11 +14,9 @@ namespace skerry::job {
 
 // ---- layout and life ------------------------------------------------------------------------------------------------------------------
 
-// bytes_by_index: of every member, by group index; one value only: the same for all.
-Status Segment::lay_out(Group& group, std::span<const uint64_t> bytes_by_index, Layout* layout) const {
+Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of, uint64_t table_bytes, Layout* layout) const {
   const placement::NodeMap& map = job_->map();
   const NodeId node = job_->node();
-  std::vector<uint64_t> slice_bytes;
   for (int32_t k = 0; k < map.node_size(node); ++k) {
     const Rank rank = map.node_rank(node, k);
     const int32_t index = group.index_of(rank);
@@ -26,17 +24,16 @@ Status Segment::lay_out(Group& group, std::span<const uint64_t> bytes_by_index, 
     if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_ranks.size());
     layout->local_ranks.push_back(rank);
     layout->local_indices.push_back(index);
-    slice_bytes.push_back(bytes_by_index.size() == 1 ? bytes_by_index[0] : bytes_by_index[static_cast<size_t>(index)]);
+    layout->slice_bytes.push_back(bytes_of(index, rank));
   }
-  const uint64_t table_bytes = table_ == nullptr && uniform_bytes_ != 0 ? 0 : static_cast<uint64_t>(group.size()) * sizeof(TableEntry);
-  if (!memory::plan_segment(slice_bytes, &layout->plan)) return error(Code::no_memory, "the members on node ", node, " ask for more than 2^62 bytes together");
+  if (!memory::plan_segment(layout->slice_bytes, &layout->plan)) return error(Code::no_memory, "the members on node ", node, " ask for more than 2^62 bytes together");
   layout->table_offset = layout->plan.total_bytes;
   layout->total_bytes = layout->plan.total_bytes + memory::round_up(table_bytes, memory::page_bytes);
   return {};
 }
 
-Status Segment::attach(const Layout& layout, std::span<const uint64_t> bytes_by_index) {
-  const uint64_t own_bytes = bytes_by_index.size() == 1 ? bytes_by_index[0] : bytes_by_index[static_cast<size_t>(group_->index())];
+Status Segment::attach(const Layout& layout) {
+  const uint64_t own_bytes = layout.slice_bytes[layout.own];
   memory::AttachRequest request;
   request.id = id_;
   request.total_bytes = layout.total_bytes;
@@ -63,7 +60,7 @@ void Segment::index_local(const Layout& layout) {
   }
   for (size_t k = 0; k < layout.local_ranks.size(); ++k) {
     const Rank rank = layout.local_ranks[k];
-    const uint64_t bytes = bytes_of(rank);
+    const uint64_t bytes = layout.slice_bytes[k];
     const memory::Region region{bytes == 0 ? nullptr : local_.base() + layout.plan.offsets[k], bytes, memory::stripe_seed(id_, rank), memory::Kind::node_shared};
     if (dense) {
       dense_[static_cast<size_t>(rank - low)] = region;
@@ -89,17 +86,15 @@ const memory::Region* Segment::find_sparse(Rank rank) const {
   return found != sparse_.end() && found->first == rank ? &found->second : nullptr;
 }
 
-Status Segment::open(Group& group, SegmentId id, std::span<const Rank>, uint64_t bytes_each, Segment** segment) {
+Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes, Segment** segment) {
   auto made = std::make_unique<Segment>();
   made->job_ = &group.job();
   made->alive_ = group.job().alive_flag();
   made->group_ = &group;
   made->id_ = id;
-  made->uniform_bytes_ = bytes_each;
   Layout layout;
-  const uint64_t bytes[1] = {bytes_each};
-  SKERRY_TRY(made->lay_out(group, bytes, &layout));
-  SKERRY_TRY(made->attach(layout, bytes));
+  SKERRY_TRY(made->lay_out(group, [&](int32_t, Rank rank) { return local_bytes.at(rank); }, 0, &layout));
+  SKERRY_TRY(made->attach(layout));
   made->index_local(layout);
   *segment = group.job().keep(std::move(made), &group.job().segments_);
   return {};
@@ -127,18 +122,16 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
   std::vector<Ask> asks(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, asks.data()));
-  std::vector<uint64_t> bytes_by_index;
-  bytes_by_index.reserve(asks.size());
-  for (const Ask& ask : asks) bytes_by_index.push_back(ask.bytes);
 
   auto made = std::make_unique<Segment>();
   made->job_ = &job;
   made->alive_ = job.alive_flag();
   made->group_ = &group;
   made->id_ = {static_cast<uint32_t>(group.lowest()), asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
+  const auto bytes_of_member = [&](int32_t index, Rank) { return asks[static_cast<size_t>(index)].bytes; };
   Layout layout;
   // First everybody looks whether there is room, then everybody takes: no member touches memory that another is refused.
-  Status status = identified.ok() ? made->lay_out(group, bytes_by_index, &layout) : identified;
+  Status status = identified.ok() ? made->lay_out(group, bytes_of_member, asks.size() * sizeof(TableEntry), &layout) : identified;
   if (status.ok()) {
     // Virtual nodes share one machine: what fits each of them alone may be too much for all.
     uint64_t on_machine = layout.total_bytes - layout.plan.total_bytes;
@@ -154,7 +147,7 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
     if (!status.ok()) status = Status(status.code(), concat("rank ", job.rank(), " asks for ", bytes, " bytes: ", status.message()));
   }
   SKERRY_TRY(group.agree(status));
-  status = made->attach(layout, bytes_by_index);
+  status = made->attach(layout);
   const bool attached = status.ok();
   uint64_t address = attached && bytes > 0 ? reinterpret_cast<uint64_t>(made->local_.base() + layout.plan.offsets[layout.own]) : 0;
   if (Status agreed = group.agree(status); !agreed.ok()) {
@@ -165,7 +158,7 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   SKERRY_TRY(group.allgather(&address, sizeof address, addresses.data()));
   made->table_ = reinterpret_cast<TableEntry*>(made->local_.base() + layout.table_offset);
   if (layout.own == 0)
-    for (size_t i = 0; i < addresses.size(); ++i) made->table_[i] = {bytes_by_index[i], addresses[i]};
+    for (size_t i = 0; i < addresses.size(); ++i) made->table_[i] = {asks[i].bytes, addresses[i]};
   SKERRY_TRY(group.barrier());
   made->index_local(layout);
   *segment = job.keep(std::move(made), &job.segments_);
@@ -189,8 +182,7 @@ Status Segment::free() {
 
 uint64_t Segment::bytes_of(Rank rank) const {
   const int32_t index = group_->index_of(rank);
-  if (index < 0) return 0;
-  return table_ == nullptr ? uniform_bytes_ : table_[index].bytes;
+  return index < 0 || table_ == nullptr ? 0 : table_[index].bytes;
 }
 
 uint64_t Segment::address_of(Rank rank) const {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -22,8 +24,8 @@ class Segment {
   static Status alloc(Group& group, uint64_t bytes, Segment** segment);
   // Collective; completes operations on it first.
   Status free();
-  // For a group's own area: sizes are known and the caller provides the barrier after it. `members` ascending by index.
-  static Status open(Group& group, SegmentId id, std::span<const Rank> members, uint64_t bytes_each, Segment** segment);
+  // For a group's own area: the sizes are known and the caller provides the barrier after it. `local_bytes`: of this node's members.
+  static Status open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes, Segment** segment);
   Status close();
 
   // What the data server checks before it takes bytes for something else than memory. Before anybody else uses the segment.
@@ -80,13 +82,15 @@ class Segment {
   struct Layout {
     std::vector<int32_t> local_indices;  // group indices of this node's members, ascending by rank
     std::vector<Rank> local_ranks;
+    std::vector<uint64_t> slice_bytes;   // theirs
     memory::SegmentPlan plan;
     uint64_t table_offset = 0;
     uint64_t total_bytes = 0;
     uint32_t own = 0;                    // position among the local members
   };
-  Status lay_out(Group& group, std::span<const uint64_t> bytes_by_index, Layout* layout) const;
-  Status attach(const Layout& layout, std::span<const uint64_t> bytes_by_index);
+  // `bytes_of(index, rank)` of this node's members.
+  Status lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of, uint64_t table_bytes, Layout* layout) const;
+  Status attach(const Layout& layout);
   void index_local(const Layout& layout);
   void forget_local();
   const memory::Region* find_sparse(Rank rank) const;
@@ -103,7 +107,6 @@ class Segment {
   // The remote rank last asked for by remote_holds; the calling thread's own below thread level multiple, never written at multiple.
   mutable Rank recent_rank_ = no_rank;
   mutable uint64_t recent_bytes_ = 0;
-  uint64_t uniform_bytes_ = 0;   // of a group's area
   Rank first_local_ = 0;
   uint32_t dense_count_ = 0;                 // ranks first_local_ ... that dense_ covers; 0: use sparse_
   std::vector<memory::Region> dense_;        // by rank - first_local_

@@ -91,7 +91,8 @@ void check_group(Context& c, skerry_group* group) {
     check_reductions<std::complex<float>>(c, group, count);
     check_reductions<std::complex<double>>(c, group, count);
   }
-  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{8192}, uint64_t{100'001}}) {
+  check_reductions<double>(c, group, 20'001);  // several bursts, the last one short
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{8192}, uint64_t{100'001}, uint64_t{300'001}}) {
     for (int root = 0; root < members; ++root) {
       std::vector<unsigned char> buffer(bytes + 1, static_cast<unsigned char>(me + 1));
       const unsigned char guard = buffer.back();
