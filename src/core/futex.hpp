@@ -39,15 +39,15 @@ inline void spin_pause() {
 #endif
 }
 
-// Spins for ready() on a core that nobody else wants, for `longest_ns` at most: whoever else can run is let before, and if that took more than a
-// moment, the core is shared and there is no more spinning. What ready() said last.
-template <class Ready>
+// Spins for ready() on a core that nobody else wants, for `longest_ns` at most: after `looks` whoever else can run is let before, and if that took more
+// than a moment, the core is shared and there is no more spinning. What ready() said last.
+template <int looks = 32, class Ready>
 bool spin_on_idle_core(Ready&& ready, int64_t longest_ns) {
   constexpr int64_t moment_ns = 20'000;  // a request served by the node's data server is shorter, a time slice longer
   int64_t now_ns = monotonic_ns(), before_ns = now_ns;
   const int64_t end_ns = now_ns + longest_ns;
   while (now_ns < end_ns && now_ns - before_ns < moment_ns) {
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 0; i < looks; ++i) {
       if (ready()) return true;
       spin_pause();
     }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/futex.hpp"
 #include "fabric/tcp/tcp_fabric.hpp"
 
 namespace skerry::fabric::tcp {
@@ -88,6 +89,15 @@ void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t time
     if (ppoll(&waiting, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr) <= 0) return;
     const Received received = receive(endpoint, id, MSG_DONTWAIT);
     if (received.bytes >= 0 || (received.error_number != EAGAIN && received.error_number != EINTR)) received_ = received;
+    return;
+  }
+  Received early;
+  const auto came = [&] {
+    early = receive(endpoint, id, MSG_DONTWAIT);
+    return early.bytes >= 0 || (early.error_number != EAGAIN && early.error_number != EINTR);
+  };
+  if (spin_on_idle_core<looks_a_turn>(came, longest_spin_ns)) {
+    received_ = early;
     return;
   }
   // SO_RCVTIMEO costs a system call, so time-outs are rounded down to powers of two (poll may return early) and set only when they change.

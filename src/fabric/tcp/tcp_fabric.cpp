@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "core/futex.hpp"
 #include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::tcp {
@@ -102,8 +103,12 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
       return;
     }
   }
-  int count;
-  if (timeout_ns <= 0 || timeout_ns >= 100'000'000) {
+  int count = 0;
+  const auto came = [&] { return (count = epoll_wait(epoll_fd_, events_.data(), max_events, 0)) != 0; };
+  const bool found = timeout_ns != 0 && spin_on_idle_core<looks_a_turn>(came, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
+  if (found) {
+    // no need to sleep
+  } else if (timeout_ns <= 0 || timeout_ns >= 100'000'000) {
     // Milliseconds do; rounded up so that a deadline has passed when we return.
     const int64_t timeout_ms = timeout_ns <= 0 ? (timeout_ns < 0 ? -1 : 0) : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
     count = epoll_wait(epoll_fd_, events_.data(), max_events, static_cast<int>(timeout_ms));

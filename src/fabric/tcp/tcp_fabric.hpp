@@ -161,6 +161,9 @@ constexpr uint64_t tag_timer = 1;
 constexpr uint64_t tag_listener = 2;
 constexpr uint64_t tag_watch_base = 16;  // + descriptor
 
+// Before it sleeps, a wait looks for so long on a core that nobody else wants: to wake a core that went idle takes 50 us and more.
+constexpr int64_t longest_spin_ns = 60'000;
+constexpr int looks_a_turn = 4;  // system calls
 constexpr uint64_t output_limit_bytes = 256 * 1024;  // unsent output from which on send answers would_block
 constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;  // of what is not sent yet
 constexpr uint64_t batch_bytes = 64 * 1024;          // output held back by `more` is written out from this size on
