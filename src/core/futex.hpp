@@ -39,24 +39,38 @@ inline void spin_pause() {
 #endif
 }
 
-// Spins for ready() on a core that nobody else wants, for `longest_ns` at most: after `looks` whoever else can run is let before, and if that took more
-// than a moment, the core is shared and there is no more spinning. What ready() said last.
-template <int looks = 32, class Ready>
-bool spin_on_idle_core(Ready&& ready, int64_t longest_ns) {
-  constexpr int64_t moment_ns = 20'000;  // a request served by the node's data server is shorter, a time slice longer
-  int64_t now_ns = monotonic_ns(), before_ns = now_ns;
-  const int64_t end_ns = now_ns + longest_ns;
-  while (now_ns < end_ns && now_ns - before_ns < moment_ns) {
-    for (int i = 0; i < looks; ++i) {
-      if (ready()) return true;
-      spin_pause();
+// Spins before a sleep, on a core that nobody else wants: whoever can run is let before at every turn. A yield that took more than a moment went to
+// somebody who computes, for a time slice as a rule, in which no event could bring this thread back; so for a multiple of the time lost there is but one
+// turn and no yield. One per kind of wait; any number of threads may share it: the time to rest until is a hint that each may overwrite.
+class IdleCoreSpin {
+ public:
+  // Up to `longest_ns`, looking `looks` times a turn. What ready() said last.
+  template <int looks = 32, class Ready>
+  bool spin(Ready&& ready, int64_t longest_ns) {
+    constexpr int64_t moment_ns = 20'000;
+    int64_t now_ns = monotonic_ns();
+    const int64_t end_ns = now_ns + longest_ns;
+    const bool resting = now_ns < rest_until_ns_.load(std::memory_order_relaxed);
+    for (;;) {
+      for (int i = 0; i < looks; ++i) {
+        if (ready()) return true;
+        spin_pause();
+      }
+      if (resting || now_ns >= end_ns) return false;
+      const int64_t before_ns = now_ns;
+      sched_yield();
+      now_ns = monotonic_ns();
+      if (const int64_t lost_ns = now_ns - before_ns; lost_ns > moment_ns) {
+        rest_until_ns_.store(now_ns + rest_factor * lost_ns, std::memory_order_relaxed);
+        return ready();
+      }
     }
-    sched_yield();
-    before_ns = now_ns;
-    now_ns = monotonic_ns();
   }
-  return ready();
-}
+
+ private:
+  static constexpr int64_t rest_factor = 10;
+  std::atomic<int64_t> rest_until_ns_{0};
+};
 
 // Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed, or for no reason at all.
 void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing sharing);

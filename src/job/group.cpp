@@ -55,32 +55,34 @@ std::map<Rank, uint64_t> Group::build_tree(std::span<const Rank> members) {
   const auto& local = nodes[my_node];
   const Heap inside{local.size(), inner, 1};
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) - local.begin());
-  is_leader_ = my_place == 0;
+  const bool leads = my_place == 0;
   // Children: those inside the node first, then (for a node leader) the leaders below. A child's slot at its parent follows the same order.
   for (size_t c = 0; c < inside.children(my_place); ++c) children_.push_back(local[inside.first_child(my_place) + c]);
-  for (size_t c = 0; is_leader_ && c < leaders.children(my_node); ++c) children_.push_back(nodes[leaders.first_child(my_node) + c].front());
-  if (!is_leader_) {
+  leaders_below_ = leads ? static_cast<int32_t>(leaders.children(my_node)) : 0;
+  for (size_t c = 0; leads && c < leaders.children(my_node); ++c) children_.push_back(nodes[leaders.first_child(my_node) + c].front());
+  if (!leads) {
     parent_ = local[inside.parent(my_place)];
-    parent_leads_ = inside.parent(my_place) == 0;
     child_slot_ = inside.slot(my_place);
   } else if (my_node >= leaders.tops) {
     const auto& above = nodes[leaders.parent(my_node)];
     parent_ = above.front();
-    parent_leads_ = true;
     child_slot_ = Heap{above.size(), inner, 1}.children(0) + leaders.slot(my_node);
   } else if (leaders.tops == 2) {
-    other_top_ = nodes[1 - my_node].front();
+    const auto& other = nodes[1 - my_node];
+    other_top_ = other.front();
+    other_children_ = Heap{other.size(), inner, 1}.children(0) + leaders.children(1 - my_node);
     is_first_top_ = my_node == 0;
   }
   std::map<Rank, uint64_t> areas;
-  for (size_t p = 0; p < local.size(); ++p)
-    areas[local[p]] = members.size() == 1 ? counters_bytes : area_bytes(p == 0, inside.children(p) + (p == 0 ? leaders.children(my_node) : 0));
+  for (size_t p = 0; p < local.size(); ++p) areas[local[p]] = up_data(inside.children(p) + (p == 0 ? leaders.children(my_node) : 0), 0);
+  if (leaders.tops == 2 && my_node < 2) areas[local[0]] += 2 * depth * slot_bytes;
+  if (members.size() == 1) areas[local[0]] = counters_bytes;
   return areas;
 }
 
 Status Group::open_area(SegmentId id, std::span<const Rank> members) {
   const std::map<Rank, uint64_t> areas = build_tree(members);
-  children_to_ = children_;
+  children_to_.assign(children_.rbegin(), children_.rend());
   return Segment::open(*this, id, areas, &area_);
 }
 
@@ -220,7 +222,7 @@ Status Group::sweep(const Sweep& what) {
     for (uint32_t c = 0; c < children_.size(); ++c) {
       // Slots at a parent are dense within the node and follow there for leaders: the order of children_ is the order of slots.
       SKERRY_TRY(receive(up_counter(c), s + 1));
-      const std::byte* const theirs = area + up_data(is_leader_, c, s);
+      const std::byte* const theirs = area + up_data(c, s);
       const uint64_t their_length = length_of(theirs);
       if (their_length == 0) continue;
       if (length != 0) what.combine(message + 8, theirs + 8, their_length);
@@ -228,13 +230,13 @@ Status Group::sweep(const Sweep& what) {
       length = their_length;
     }
     std::memcpy(message, &length, sizeof length);
-    if (other_top_ != no_rank) return send(other_top_, other_top_data(s), {message, 8 + length}, down_counter);
-    return parent_ == no_rank ? Status() : send(parent_, up_data(parent_leads_, child_slot_, s), {message, 8 + length}, up_counter(child_slot_));
+    if (other_top_ != no_rank) return send(other_top_, top_data(other_children_, s), {message, 8 + length}, down_counter);
+    return parent_ == no_rank ? Status() : send(parent_, up_data(child_slot_, s), {message, 8 + length}, up_counter(child_slot_));
   };
   // At a top: what the other has gathered joins what this one has, in the same order at both.
   auto join = [&](uint64_t t) {
     std::byte* const mine = own_message(t);
-    std::byte* const theirs = area + other_top_data(chunk_ + t);
+    std::byte* const theirs = area + top_data(children_.size(), chunk_ + t);
     const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
     if (their_length == 0) return;
     if (my_length != 0 && is_first_top_) return what.combine(mine + 8, theirs + 8, their_length);
@@ -248,8 +250,8 @@ Status Group::sweep(const Sweep& what) {
   auto down = [&](uint64_t t, uint64_t end) -> Status {
     if (parent_ != no_rank || other_top_ != no_rank) SKERRY_TRY(receive(down_counter, chunk_ + end));
     for (uint64_t d = t; other_top_ != no_rank && d < end; ++d) join(d);
-    // To and fro: under a cap, the connection used last is there for the next burst.
-    std::reverse(children_to_.begin(), children_to_.end());
+    // Leaders of other nodes first, they have further to go; and by turns from either end: under a cap, the connection used last is there for the next burst.
+    std::reverse(children_to_.begin(), children_to_.begin() + leaders_below_);
     for (const Rank child : children_to_)
       for (uint64_t d = t; d < end; ++d) SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))}, down_counter));
     for (uint64_t d = t; what.deliver && d < end; ++d)

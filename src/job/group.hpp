@@ -8,7 +8,8 @@
 // One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up the tree, then the result goes down.
 // A barrier is a sweep of nothing, a broadcast one in which only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
 // credits are needed: a member sends a burst up only after it has taken the one before from above, and a parent sends a burst down only after all its
-// children sent it up; so a buffer of `depth` chunks per edge and direction is never overwritten before it was read.
+// children sent it up; so a buffer of `depth` chunks per edge and direction is never overwritten before it was read. Between two tops it takes twice that:
+// one may send its next burst before the other has read the last, but not the one after, for which it needs the other's next.
 #pragma once
 
 #include <cstdint>
@@ -61,16 +62,16 @@ class Group {
  private:
   static constexpr uint32_t max_children = 6;
   static constexpr uint32_t depth = 2;
-  static constexpr uint64_t chunk_bytes = 32768;
-  static constexpr uint64_t slot_bytes = 64 + chunk_bytes;  // one message: its length (8 bytes, 0: nothing contributed), then data from byte 8
-  // A member's area: counters, places for messages from above (a leader of nodes may be a top, to which the other's messages come there), and for those of each child.
+  static constexpr uint64_t slot_bytes = 32768;             // one message: its length (8 bytes, 0: nothing contributed), then data from byte 8
+  static constexpr uint64_t chunk_bytes = slot_bytes - 64;
+  // A member's area: counters, then places for the messages from above, from each child, and at one of two tops from the other.
   static constexpr uint64_t up_counter(uint64_t child) { return 8 * child; }
   static constexpr uint64_t down_counter = 8 * max_children;
   static constexpr uint64_t counters_bytes = 256;
+  static_assert(down_counter + 8 <= counters_bytes);
   static constexpr uint64_t down_data(uint64_t chunk) { return counters_bytes + chunk % depth * slot_bytes; }
-  static constexpr uint64_t other_top_data(uint64_t chunk) { return counters_bytes + chunk % (2 * depth) * slot_bytes; }
-  static constexpr uint64_t up_data(bool leader, uint64_t child, uint64_t chunk) { return counters_bytes + (((leader ? 2 : 1) + child) * depth + chunk % depth) * slot_bytes; }
-  static constexpr uint64_t area_bytes(bool leader, uint64_t children) { return up_data(leader, children, 0); }
+  static constexpr uint64_t up_data(uint64_t child, uint64_t chunk) { return counters_bytes + ((1 + child) * depth + chunk % depth) * slot_bytes; }
+  static constexpr uint64_t top_data(uint64_t children, uint64_t chunk) { return up_data(children, 0) + chunk % (2 * depth) * slot_bytes; }
 
   struct Sweep {
     uint64_t bytes = 0;
@@ -101,11 +102,11 @@ class Group {
   Rank parent_ = no_rank;           // no_rank: top of the tree
   Rank other_top_ = no_rank;        // at one of two tops
   bool is_first_top_ = false;       // of two
-  bool is_leader_ = false;          // of its node's members
-  bool parent_leads_ = false;       // the parent is one
+  uint64_t other_children_ = 0;     // the other top's
   uint64_t child_slot_ = 0;         // which of the parent's children this member is
   std::vector<Rank> children_;
-  std::vector<Rank> children_to_;   // the same in the order of sending
+  std::vector<Rank> children_to_;   // the same in the order of sending: leaders_below_ first
+  int32_t leaders_below_ = 0;       // children on other nodes
   uint64_t chunk_ = 0;              // number of the next chunk, over all sweeps; equal on all members
   std::vector<std::byte> buffer_;   // up to depth messages being combined; as many as were ever needed
   friend class Segment;

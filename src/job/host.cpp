@@ -9,26 +9,10 @@
 
 namespace skerry::job {
 
-namespace {
-
-std::string boot_id() {
+Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
   std::string text;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::getline(boot, text);
-  return text;
-}
-
-Status hash(const std::string& text, HostIdentity* identity) {
-  if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                         nullptr, 0) != 0)
-    return error(Code::internal, "hashing the host's identity failed");
-  return {};
-}
-
-}  // namespace
-
-Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
-  std::string text = boot_id();
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   text += concat("|", static_cast<const char*>(name), "|", static_cast<int64_t>(getuid()));
@@ -37,9 +21,10 @@ Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
     if (stat(path, &info) == 0) text += concat("|", static_cast<uint64_t>(info.st_ino));
   }
   text += concat("|", node_hint.value_or(-1));
-  return hash(text, identity);
+  if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                         nullptr, 0) != 0)
+    return error(Code::internal, "hashing the host's identity failed");
+  return {};
 }
-
-Status machine_identity(HostIdentity* identity) { return hash(boot_id(), identity); }
 
 }  // namespace skerry::job

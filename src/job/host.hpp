@@ -15,7 +15,4 @@ using HostIdentity = std::array<std::byte, 16>;
 // about virtual nodes. Errors: internal.
 Status host_identity(std::optional<int> node_hint, HostIdentity* identity);
 
-// From the boot id alone: equal for all who share the machine's memory, whatever name spaces they live in. Errors: internal.
-Status machine_identity(HostIdentity* identity);
-
 }  // namespace skerry::job

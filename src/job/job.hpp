@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/config.hpp"
+#include "core/futex.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/directory.hpp"
 #include "memory/broker.hpp"
@@ -89,6 +90,8 @@ class Job {
   // Marks the job as ending with this reason and tells the launcher. Does not return.
   [[noreturn]] void abort(int exit_status, std::string_view reason);
 
+  IdleCoreSpin& idle_core_spin() { return idle_core_spin_; }  // of waits in shared memory
+
   // While no thread waits.
   void while_waiting(operation::WaitingWork work) {
     work_ = work;
@@ -154,6 +157,7 @@ class Job {
   Group* world_ = nullptr;
   LocalCounters local_counters_;
   operation::WaitingWork work_;  // set by the program
+  IdleCoreSpin idle_core_spin_;
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
   std::thread leader_watch_;                      // sleeps until the leader's process ends
   int stop_watch_fd_ = -1;                        // eventfd that ends leader_watch_

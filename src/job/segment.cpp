@@ -109,14 +109,14 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   Job& job = group.job();
   struct Ask {
     uint64_t bytes;
-    uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes and containers
+    uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes
     uint64_t cgroup;
     uint32_t generation;
     uint32_t reserved;
   };
   const uint64_t cgroup = memory_cgroup_hash();
   HostIdentity identity{};
-  const Status identified = machine_identity(&identity);
+  const Status identified = host_identity(std::nullopt, &identity);
   uint64_t machine = 0;
   std::memcpy(&machine, identity.data(), sizeof machine);
   const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
@@ -386,10 +386,11 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     memory::Member& me = job_->control().member(job_->member_index());
     // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two ranks that wait for each other by turns, one that has slept
     // would make the other sleep, and so on for ever.
-    constexpr int64_t longest_spin_ns = 100'000;
-    (void)spin_on_idle_core(ready, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
+    constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
+    const int64_t deadline_ns = deadline_after(timeout_ns);
+    (void)job_->idle_core_spin().spin(ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
     const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready); };
-    switch (job_->wait_working(deadline_after(timeout_ns), asleep)) {
+    switch (job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout: return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ", at_least, ", after ", timeout_ns, " ns");
       case WaitResult::aborted: return job_->check_abort();

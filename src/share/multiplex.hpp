@@ -211,7 +211,7 @@ class Multiplex final : public fabric::Forward {
   bool dispatching_ = false;
   int upcalls_ = 0;                                              // in this dispatch
   std::atomic<bool> polling_{false};
-  std::atomic<bool> work_pending_{false};                        // deferred_ is not empty
+  std::atomic<bool> work_pending_{false};                        // deferred_ is not empty, or a place may be free for who waits
   std::atomic<int64_t> deadline_ns_{INT64_MAX};                  // the earliest; it may have become needless
   std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint}; // a rank's: the carrier
 };

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/futex.hpp"
 #include "fabric/tcp/tcp_fabric.hpp"
 
 namespace skerry::fabric::tcp {
@@ -96,7 +95,7 @@ void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t time
     early = receive(endpoint, id, MSG_DONTWAIT);
     return early.bytes >= 0 || (early.error_number != EAGAIN && early.error_number != EINTR);
   };
-  if (spin_on_idle_core<looks_a_turn>(came, longest_spin_ns)) {
+  if (idle_core_spin_.spin<looks_a_turn>(came, longest_spin_ns)) {
     received_ = early;
     return;
   }

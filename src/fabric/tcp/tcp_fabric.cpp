@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <ctime>
 
-#include "core/futex.hpp"
 #include "core/pure/container_bytes.hpp"
 
 namespace skerry::fabric::tcp {
@@ -105,7 +104,7 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   }
   int count = 0;
   const auto came = [&] { return (count = epoll_wait(epoll_fd_, events_.data(), max_events, 0)) != 0; };
-  const bool found = timeout_ns != 0 && spin_on_idle_core<looks_a_turn>(came, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
+  const bool found = timeout_ns != 0 && idle_core_spin_.spin<looks_a_turn>(came, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
   if (found) {
     // no need to sleep
   } else if (timeout_ns <= 0 || timeout_ns >= 100'000'000) {

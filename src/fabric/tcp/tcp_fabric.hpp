@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/futex.hpp"
 #include "fabric/slots.hpp"
 #include "fabric/tcp/endpoint.hpp"
 #include "fabric/tcp/frame.hpp"
@@ -138,6 +139,7 @@ class TcpFabric final : public Fabric {
   bool dispatching_ = false;          // issue lock
   int64_t timer_deadline_ns_ = 0;     // 0: timer not armed
   std::atomic<bool> work_pending_{false};  // deferred_ or ready_ hold something: poll returns at once
+  IdleCoreSpin idle_core_spin_;
   std::atomic<bool> polling_{false};       // poll sleeps or is about to
   std::atomic<bool> woken_{false};         // wake_fd_ was written and not yet drained
   std::atomic<uint64_t> bytes_received_{0};
