@@ -60,6 +60,7 @@ std::map<Rank, uint64_t> Group::build_tree(std::span<const Rank> members) {
   for (size_t c = 0; c < inside.children(my_place); ++c) children_.push_back(local[inside.first_child(my_place) + c]);
   leaders_below_ = leads ? static_cast<int32_t>(leaders.children(my_node)) : 0;
   for (size_t c = 0; leads && c < leaders.children(my_node); ++c) children_.push_back(nodes[leaders.first_child(my_node) + c].front());
+  children_to_.assign(children_.rbegin(), children_.rend());
   if (!leads) {
     parent_ = local[inside.parent(my_place)];
     child_slot_ = inside.slot(my_place);
@@ -82,7 +83,6 @@ std::map<Rank, uint64_t> Group::build_tree(std::span<const Rank> members) {
 
 Status Group::open_area(SegmentId id, std::span<const Rank> members) {
   const std::map<Rank, uint64_t> areas = build_tree(members);
-  children_to_.assign(children_.rbegin(), children_.rend());
   return Segment::open(*this, id, areas, &area_);
 }
 

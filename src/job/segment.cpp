@@ -23,7 +23,6 @@ Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank
     if (index < 0) continue;
     if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_ranks.size());
     layout->local_ranks.push_back(rank);
-    layout->local_indices.push_back(index);
     layout->slice_bytes.push_back(bytes_of(index, rank));
   }
   if (!memory::plan_segment(layout->slice_bytes, &layout->plan)) return error(Code::no_memory, "the members on node ", node, " ask for more than 2^62 bytes together");

@@ -80,8 +80,7 @@ class Segment {
     uint64_t address;     // likewise
   };
   struct Layout {
-    std::vector<int32_t> local_indices;  // group indices of this node's members, ascending by rank
-    std::vector<Rank> local_ranks;
+    std::vector<Rank> local_ranks;       // of this node, ascending
     std::vector<uint64_t> slice_bytes;   // theirs
     memory::SegmentPlan plan;
     uint64_t table_offset = 0;

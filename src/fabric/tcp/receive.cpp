@@ -87,14 +87,11 @@ void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t time
     const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
     if (ppoll(&waiting, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr) <= 0) return;
     const Received received = receive(endpoint, id, MSG_DONTWAIT);
-    if (received.bytes >= 0 || (received.error_number != EAGAIN && received.error_number != EINTR)) received_ = received;
+    if (!received.nothing_yet()) received_ = received;
     return;
   }
   Received early;
-  const auto came = [&] {
-    early = receive(endpoint, id, MSG_DONTWAIT);
-    return early.bytes >= 0 || (early.error_number != EAGAIN && early.error_number != EINTR);
-  };
+  const auto came = [&] { return !(early = receive(endpoint, id, MSG_DONTWAIT)).nothing_yet(); };
   if (idle_core_spin_.spin<looks_a_turn>(came, longest_spin_ns)) {
     received_ = early;
     return;
@@ -107,8 +104,7 @@ void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t time
     endpoint.receive_timeout_ns = rounded_ns;
   }
   const Received received = receive(endpoint, id, 0);
-  if (received.bytes < 0 && (received.error_number == EAGAIN || received.error_number == EINTR)) return;
-  received_ = received;
+  if (!received.nothing_yet()) received_ = received;
 }
 
 void TcpFabric::receive_failed(Endpoint& endpoint, const Received& received, Sink& sink) {
@@ -128,7 +124,7 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
   if (endpoint == nullptr) return 0;  // closed between poll and dispatch
   const EndpointId id = received.endpoint;
   if (received.bytes <= 0) {
-    if (received.bytes < 0 && (received.error_number == EAGAIN || received.error_number == EINTR)) return 0;
+    if (received.nothing_yet()) return 0;
     receive_failed(*endpoint, received, sink);
     return 1;
   }

@@ -104,22 +104,22 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   }
   int count = 0;
   const auto came = [&] { return (count = epoll_wait(epoll_fd_, events_.data(), max_events, 0)) != 0; };
-  const bool found = timeout_ns != 0 && idle_core_spin_.spin<looks_a_turn>(came, timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns));
-  if (found) {
-    // no need to sleep
-  } else if (timeout_ns <= 0 || timeout_ns >= 100'000'000) {
-    // Milliseconds do; rounded up so that a deadline has passed when we return.
-    const int64_t timeout_ms = timeout_ns <= 0 ? (timeout_ns < 0 ? -1 : 0) : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
-    count = epoll_wait(epoll_fd_, events_.data(), max_events, static_cast<int>(timeout_ms));
-  } else {
-    const timespec timeout{0, timeout_ns};
-    count = epoll_pwait2(epoll_fd_, events_.data(), max_events, &timeout, nullptr);
-    if (count < 0 && errno == ENOSYS) {  // kernels before 5.11
-      count = epoll_wait(epoll_fd_, events_.data(), max_events, static_cast<int>((timeout_ns + 999'999) / 1'000'000));
-    }
-  }
+  const int64_t spin_ns = timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns);
+  if (timeout_ns == 0 || !idle_core_spin_.spin<looks_a_turn>(came, spin_ns)) count = wait_for_events(timeout_ns);
   event_count_ = std::max(count, 0);  // EINTR: nothing found, the caller looks again
   polling_.store(false, std::memory_order_relaxed);
+}
+
+int TcpFabric::wait_for_events(int64_t timeout_ns) {
+  // Milliseconds do; rounded up so that a deadline has passed when we return.
+  const auto by_milliseconds = [&] {
+    const int64_t timeout_ms = timeout_ns < 0 ? -1 : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
+    return epoll_wait(epoll_fd_, events_.data(), max_events, static_cast<int>(timeout_ms));
+  };
+  if (timeout_ns <= 0 || timeout_ns >= 100'000'000) return by_milliseconds();
+  const timespec timeout{0, timeout_ns};
+  const int count = epoll_pwait2(epoll_fd_, events_.data(), max_events, &timeout, nullptr);
+  return count < 0 && errno == ENOSYS ? by_milliseconds() : count;  // kernels before 5.11
 }
 
 void TcpFabric::wake() {

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 
 #include <atomic>
+#include <cerrno>
 #include <list>
 #include <unordered_map>
 #include <vector>
@@ -59,6 +60,8 @@ class TcpFabric final : public Fabric {
     int error_number = 0;
     uint32_t carried = 0;               // bytes of an earlier recv put in front of buffer_
     uint64_t direct = 0;                // of bytes, how many went straight to the partial frame or the landing
+
+    bool nothing_yet() const { return bytes < 0 && (error_number == EAGAIN || error_number == EINTR); }
   };
   // An upcall that an issue call brought about; performed by the next dispatch.
   struct Deferred {
@@ -85,6 +88,7 @@ class TcpFabric final : public Fabric {
   Received receive(Endpoint& endpoint, EndpointId id, int flags);
   static void set_wake_bytes(Endpoint& endpoint, uint64_t bytes);
   void block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns);
+  int wait_for_events(int64_t timeout_ns);  // epoll_wait's answer
   int consume(const Received& received, Sink& sink);
   int resume(EndpointId id, Sink& sink);
   Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink);
