@@ -10,12 +10,15 @@ inline namespace v0 {
 using detail::Batch;
 using detail::Strides;
 
-// ---- life ------------------------------------------------------------------------------------------------------------------
+// ---- life -------------------------------------------------------------------------------------
 
 AnyArray::AnyArray() = default;
-AnyArray::AnyArray(const Group& group, Type type, std::span<const std::int64_t> shape, const ArrayOptions& options)
-    : impl_(std::make_shared<const Impl>(group, type, shape, options)), exceptions_(std::uncaught_exceptions()) {}
-AnyArray::AnyArray(AnyArray&& other) noexcept : impl_(std::move(other.impl_)), exceptions_(other.exceptions_) {}
+AnyArray::AnyArray(const Group& group, Type type, std::span<const std::int64_t> shape,
+                   const ArrayOptions& options)
+    : impl_(std::make_shared<const Impl>(group, type, shape, options)),
+      exceptions_(std::uncaught_exceptions()) {}
+AnyArray::AnyArray(AnyArray&& other) noexcept
+    : impl_(std::move(other.impl_)), exceptions_(other.exceptions_) {}
 AnyArray& AnyArray::operator=(AnyArray&& other) noexcept {
   std::swap(impl_, other.impl_);
   std::swap(exceptions_, other.exceptions_);
@@ -40,7 +43,8 @@ void AnyArray::free() {
   auto mine = std::const_pointer_cast<Impl>(std::exchange(impl_, nullptr));
   mine->segment->free();
   // The world's node group is shared by all its arrays.
-  if (mine->nodes->nodes() > 1 && mine->group.get() != skerry_world(mine->group.job())) mine->node_group.free();
+  if (mine->nodes->nodes() > 1 && mine->group.get() != skerry_world(mine->group.job()))
+    mine->node_group.free();
 }
 
 void AnyArray::release() noexcept {
@@ -51,8 +55,10 @@ void AnyArray::release() noexcept {
 bool AnyArray::freed() const noexcept { return !impl_ || !*impl_->segment; }
 
 const AnyArray::Impl& AnyArray::impl() const {
-  if (!impl_) [[unlikely]] throw Error(SKERRY_ERR_FREED, "this array was freed or never made: use it before free()");
-  if (!*impl_->segment) [[unlikely]] throw Error(SKERRY_ERR_FREED, "this array's job has ended: use it before finalize");
+  if (!impl_) [[unlikely]]
+    throw Error(SKERRY_ERR_FREED, "this array was freed or never made: use it before free()");
+  if (!*impl_->segment) [[unlikely]]
+    throw Error(SKERRY_ERR_FREED, "this array's job has ended: use it before finalize");
   return *impl_;
 }
 
@@ -67,7 +73,7 @@ ArrayCounters array_counters(const Group& group) {
   return values;
 }
 
-// ---- queries -----------------------------------------------------------------------------------------------------------------
+// ---- queries ----------------------------------------------------------------------------------
 
 Type AnyArray::type() const { return impl().type; }
 int AnyArray::dims() const { return impl().layout.dims(); }
@@ -78,7 +84,8 @@ std::span<const int> AnyArray::grid() const { return impl().layout.grid(); }
 std::span<const std::int64_t> AnyArray::block_starts(int d) const {
   const auto& layout = impl().layout;
   if (d < 0 || d >= layout.dims())
-    throw Error(SKERRY_ERR_INVALID, "dimension " + std::to_string(d) + " of an array of " + std::to_string(layout.dims()));
+    throw Error(SKERRY_ERR_INVALID, "dimension " + std::to_string(d) + " of an array of " +
+                                        std::to_string(layout.dims()));
   return layout.bounds(d).first(layout.bounds(d).size() - 1);
 }
 
@@ -97,15 +104,19 @@ const AnyArray::Impl::LocalBlock* AnyArray::Impl::local_block(int b) const {
 }
 
 void AnyArray::Impl::check_patch(const Patch& patch) const {
-  if (layout.contains(patch)) [[likely]] return;
+  if (layout.contains(patch)) [[likely]]
+    return;
   std::string shape = "(";
   for (auto n : layout.shape()) shape += std::to_string(n) + ", ";
   shape.resize(shape.size() - 2);
   if (patch.dims != layout.dims())
-    throw Error(SKERRY_ERR_RANGE, "patch " + to_string(patch) + " has " + std::to_string(patch.dims) + " dimensions, the array of shape " +
-                                      shape + ") has " + std::to_string(layout.dims()) + ": give bounds for each");
-  throw Error(SKERRY_ERR_RANGE, "patch " + to_string(patch) + " is not inside the array of shape " + shape +
-                                    "): each pair of bounds must ascend and lie within 0 and the length");
+    throw Error(SKERRY_ERR_RANGE, "patch " + to_string(patch) + " has " +
+                                      std::to_string(patch.dims) +
+                                      " dimensions, the array of shape " + shape + ") has " +
+                                      std::to_string(layout.dims()) + ": give bounds for each");
+  throw Error(SKERRY_ERR_RANGE,
+              "patch " + to_string(patch) + " is not inside the array of shape " + shape +
+                  "): each pair of bounds must ascend and lie within 0 and the length");
 }
 
 Patch AnyArray::distribution(int rank) const {
@@ -113,7 +124,9 @@ Patch AnyArray::distribution(int rank) const {
   if (!a.mirrored()) return a.layout.block(a.group.index(rank));
   const auto [node, index] = a.nodes->find(rank);
   if (node < 0)
-    throw Error(SKERRY_ERR_INVALID, "rank " + std::to_string(rank) + " is not a member of the array's group: ask for one of its ranks");
+    throw Error(SKERRY_ERR_INVALID,
+                "rank " + std::to_string(rank) +
+                    " is not a member of the array's group: ask for one of its ranks");
   if (node == a.nodes->own_node()) return a.layout.block(index);
   return layout::Distribution(a.layout.shape(), a.options, a.nodes->node_size(node)).block(index);
 }
@@ -130,7 +143,8 @@ std::vector<PatchHolder> AnyArray::locate(const Patch& patch) const {
   const Impl& a = impl();
   a.check_patch(patch);
   std::vector<PatchHolder> holders;
-  a.layout.for_each_block(patch, [&](int b, const Patch& part) { holders.push_back({a.rank_of_block(b), part}); });
+  a.layout.for_each_block(
+      patch, [&](int b, const Patch& part) { holders.push_back({a.rank_of_block(b), part}); });
   return holders;
 }
 
@@ -143,27 +157,30 @@ Block<void> AnyArray::local() const {
   return block;
 }
 
-// ---- get, put, acc -----------------------------------------------------------------------------------------------------------
+// ---- get, put, acc ----------------------------------------------------------------------------
 
 namespace {
 
 using Impl = AnyArray::Impl;
 
-// The block that holds all of `patch` and that this process can touch, or null. Also checks that the patch is inside the array:
-// whatever is inside a block is.
+// The block that holds all of `patch` and that this process can touch, or null. Also checks that
+// the patch is inside the array: whatever is inside a block is.
 const Impl::LocalBlock* whole_in_local(const Impl& a, const Patch& patch) {
   const auto within = [&](const Impl::LocalBlock& block) {
     if (patch.dims != block.patch.dims) return false;
     for (int d = 0; d < patch.dims; ++d) {
       const auto k = static_cast<std::size_t>(d);
-      if (patch.lo[k] < block.patch.lo[k] || patch.hi[k] > block.patch.hi[k] || patch.lo[k] >= patch.hi[k]) return false;
+      if (patch.lo[k] < block.patch.lo[k] || patch.hi[k] > block.patch.hi[k] ||
+          patch.lo[k] >= patch.hi[k])
+        return false;
     }
     return true;
   };
   const auto hint = static_cast<std::size_t>(a.last_local.load(std::memory_order_relaxed));
   if (hint < a.locals.size() && within(a.locals[hint])) return &a.locals[hint];
   if (!a.layout.contains(patch) || patch.empty()) return nullptr;
-  const auto* block = a.local_block(a.layout.block_of(std::span(patch.lo.data(), static_cast<std::size_t>(patch.dims))));
+  const auto* block = a.local_block(
+      a.layout.block_of(std::span(patch.lo.data(), static_cast<std::size_t>(patch.dims))));
   if (!block || !within(*block)) return nullptr;
   a.last_local.store(static_cast<int>(block - a.locals.data()), std::memory_order_relaxed);
   return block;
@@ -171,19 +188,25 @@ const Impl::LocalBlock* whole_in_local(const Impl& a, const Patch& patch) {
 
 enum class Kind { get, put };
 
-bool copy_if_local(const Impl& a, Kind kind, const Patch& patch, void* buffer, std::span<const std::int64_t> given) {
+bool copy_if_local(const Impl& a, Kind kind, const Patch& patch, void* buffer,
+                   std::span<const std::int64_t> given) {
   const auto* block = whole_in_local(a, patch);
   if (!block) return false;
   const Strides origin = detail::origin_strides(patch, a.element_bytes, given);
   const Strides target{block->strides};
   std::byte* at = block->data + detail::offset_in(block->patch, patch, target);
-  if (kind == Kind::get) detail::copy_box(patch, a.element_bytes, at, target, static_cast<std::byte*>(buffer), origin);
-  else detail::copy_box(patch, a.element_bytes, static_cast<const std::byte*>(buffer), origin, at, target);
+  if (kind == Kind::get)
+    detail::copy_box(patch, a.element_bytes, at, target, static_cast<std::byte*>(buffer), origin);
+  else
+    detail::copy_box(patch, a.element_bytes, static_cast<const std::byte*>(buffer), origin, at,
+                     target);
   return true;
 }
 
-// Starts what crosses nodes, then copies what does not. Returns with the remote parts under way in `batch`.
-void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer, std::span<const std::int64_t> given, Batch& batch) {
+// Starts what crosses nodes, then copies what does not. Returns with the remote parts under way in
+// `batch`.
+void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer,
+                std::span<const std::int64_t> given, Batch& batch) {
   a.check_patch(patch);
   if (patch.empty()) return;
   const Strides origin = detail::origin_strides(patch, a.element_bytes, given);
@@ -197,8 +220,9 @@ void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer, std:
       const auto offset = static_cast<std::uint64_t>(detail::offset_in(block, part, target));
       std::byte* at = base + detail::offset_in(patch, part, origin);
       const int rank = a.rank_of_block(b);
-      check(kind == Kind::get ? skerry_get_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add())
-                              : skerry_put_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add()));
+      check(kind == Kind::get
+                ? skerry_get_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add())
+                : skerry_put_strided_nb(a.segment->get(), rank, offset, at, &shape, batch.add()));
     });
   }
   a.layout.for_each_block(patch, [&](int b, const Patch& part) {
@@ -212,13 +236,14 @@ void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer, std:
   });
 }
 
-void acc_parts(const Impl& a, const Patch& patch, const void* values, const void* alpha, std::span<const std::int64_t> given,
-               Batch& batch) {
+void acc_parts(const Impl& a, const Patch& patch, const void* values, const void* alpha,
+               std::span<const std::int64_t> given, Batch& batch) {
   a.check_patch(patch);
   if (patch.empty()) return;
   const Strides origin = detail::origin_strides(patch, a.element_bytes, given);
   const auto* base = static_cast<const std::byte*>(values);
-  for (const bool local : {false, true}) {  // what crosses nodes first, so that it travels while the rest is added
+  for (const bool local :
+       {false, true}) {  // what crosses nodes first, so that it travels while the rest is added
     if (!local && a.all_local) continue;
     a.layout.for_each_block(patch, [&](int b, const Patch& part) {
       if ((a.local_block(b) != nullptr) != local) return;
@@ -229,21 +254,24 @@ void acc_parts(const Impl& a, const Patch& patch, const void* values, const void
       const std::byte* at = base + detail::offset_in(patch, part, origin);
       const int rank = a.rank_of_block(b), type = static_cast<int>(a.type);
       check(local ? skerry_acc_strided(a.segment->get(), rank, offset, type, alpha, at, &shape)
-                  : skerry_acc_strided_nb(a.segment->get(), rank, offset, type, alpha, at, &shape, batch.add()));
+                  : skerry_acc_strided_nb(a.segment->get(), rank, offset, type, alpha, at, &shape,
+                                          batch.add()));
     });
   }
 }
 
 }  // namespace
 
-bool AnyArray::get_if_local(const Patch& patch, void* out, std::span<const std::int64_t> strides) const {
+bool AnyArray::get_if_local(const Patch& patch, void* out,
+                            std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   if (!copy_if_local(a, Kind::get, patch, out, strides)) return false;
   a.context->gets.add(1);
   return true;
 }
 
-bool AnyArray::put_if_local(const Patch& patch, const void* values, std::span<const std::int64_t> strides) const {
+bool AnyArray::put_if_local(const Patch& patch, const void* values,
+                            std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   if (!copy_if_local(a, Kind::put, patch, const_cast<void*>(values), strides)) return false;
   a.context->puts.add(1);
@@ -259,7 +287,8 @@ void AnyArray::get(const Patch& patch, void* out, std::span<const std::int64_t> 
   a.context->gets.add(1);
 }
 
-void AnyArray::put(const Patch& patch, const void* values, std::span<const std::int64_t> strides) const {
+void AnyArray::put(const Patch& patch, const void* values,
+                   std::span<const std::int64_t> strides) const {
   if (put_if_local(patch, values, strides)) return;
   const Impl& a = impl();
   Batch batch(a.group.job());
@@ -268,7 +297,8 @@ void AnyArray::put(const Patch& patch, const void* values, std::span<const std::
   a.context->puts.add(1);
 }
 
-void AnyArray::acc(const Patch& patch, const void* values, const void* alpha, std::span<const std::int64_t> strides) const {
+void AnyArray::acc(const Patch& patch, const void* values, const void* alpha,
+                   std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
   acc_parts(a, patch, values, alpha, strides, batch);
@@ -276,7 +306,8 @@ void AnyArray::acc(const Patch& patch, const void* values, const void* alpha, st
   a.context->accs.add(1);
 }
 
-Transfer AnyArray::get_nb(const Patch& patch, void* out, std::span<const std::int64_t> strides) const {
+Transfer AnyArray::get_nb(const Patch& patch, void* out,
+                          std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
   copy_parts(a, Kind::get, patch, out, strides, batch);
@@ -286,7 +317,8 @@ Transfer AnyArray::get_nb(const Patch& patch, void* out, std::span<const std::in
   return transfer;
 }
 
-Transfer AnyArray::put_nb(const Patch& patch, const void* values, std::span<const std::int64_t> strides) const {
+Transfer AnyArray::put_nb(const Patch& patch, const void* values,
+                          std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
   copy_parts(a, Kind::put, patch, const_cast<void*>(values), strides, batch);
@@ -296,7 +328,8 @@ Transfer AnyArray::put_nb(const Patch& patch, const void* values, std::span<cons
   return transfer;
 }
 
-Transfer AnyArray::acc_nb(const Patch& patch, const void* values, const void* alpha, std::span<const std::int64_t> strides) const {
+Transfer AnyArray::acc_nb(const Patch& patch, const void* values, const void* alpha,
+                          std::span<const std::int64_t> strides) const {
   const Impl& a = impl();
   Batch batch(a.group.job());
   acc_parts(a, patch, values, alpha, strides, batch);
@@ -313,25 +346,30 @@ std::int64_t AnyArray::read_inc(std::span<const std::int64_t> index, std::int64_
   a.check_patch(element);
   const int b = a.layout.block_of(index);
   const Patch block = a.layout.block(b);
-  const auto offset = static_cast<std::uint64_t>(detail::offset_in(block, element, detail::dense_strides(block, a.element_bytes)));
+  const auto offset = static_cast<std::uint64_t>(
+      detail::offset_in(block, element, detail::dense_strides(block, a.element_bytes)));
   switch (a.type) {
     case Type::int64: return a.segment->fetch_add<std::int64_t>(a.rank_of_block(b), offset, n);
     case Type::int32:
       if (n != static_cast<std::int32_t>(n))
-        throw Error(SKERRY_ERR_INVALID, "read_inc by " + std::to_string(n) + " does not fit int32: use an int64 array");
-      return a.segment->fetch_add<std::int32_t>(a.rank_of_block(b), offset, static_cast<std::int32_t>(n));
+        throw Error(SKERRY_ERR_INVALID,
+                    "read_inc by " + std::to_string(n) + " does not fit int32: use an int64 array");
+      return a.segment->fetch_add<std::int32_t>(a.rank_of_block(b), offset,
+                                                static_cast<std::int32_t>(n));
     case Type::float32:
     case Type::float64:
     case Type::complex64:
     case Type::complex128: break;
   }
-  throw Error(SKERRY_ERR_INVALID, std::string("read_inc on an array of ") + to_string(a.type) + ": it needs int32 or int64");
+  throw Error(SKERRY_ERR_INVALID, std::string("read_inc on an array of ") + to_string(a.type) +
+                                      ": it needs int32 or int64");
 }
 
-// ---- transfers under way -------------------------------------------------------------------------------------------------------
+// ---- transfers under way ----------------------------------------------------------------------
 
 Transfer::Transfer() = default;
-Transfer::Transfer(Transfer&& other) noexcept : job_(std::move(other.job_)), handles_(std::exchange(other.handles_, {})) {}
+Transfer::Transfer(Transfer&& other) noexcept
+    : job_(std::move(other.job_)), handles_(std::exchange(other.handles_, {})) {}
 Transfer& Transfer::operator=(Transfer&& other) noexcept {
   std::swap(job_, other.job_);
   std::swap(handles_, other.handles_);

@@ -34,7 +34,8 @@ void AnyArray::fill(const void* value) const {
 void AnyArray::zero() const {
   const Impl& a = impl();
   a.scope().sync();
-  if (const auto* own = a.own()) std::memset(own->data, 0, static_cast<std::size_t>(own->patch.elements()) * a.element_bytes);
+  if (const auto* own = a.own())
+    std::memset(own->data, 0, static_cast<std::size_t>(own->patch.elements()) * a.element_bytes);
   a.scope().sync();
 }
 
@@ -45,26 +46,31 @@ void AnyArray::scale(const void* factor) const {
     detail::with_type(a.type, [&](auto by) {
       std::memcpy(&by, factor, sizeof(by));
       auto* data = reinterpret_cast<decltype(by)*>(own->data);
-      for (std::int64_t i = own->patch.elements(); i > 0; --i, ++data) *data = static_cast<decltype(by)>(*data * by);
+      for (std::int64_t i = own->patch.elements(); i > 0; --i, ++data)
+        *data = static_cast<decltype(by)>(*data * by);
     });
   a.scope().sync();
 }
 
-// Every member fetches its own block of the target. From a distributed source that reads each node's share straight from its
-// owners: what the paper's zero, local copy and merge come to, but every byte crosses once, and no copy of zeroes is summed.
-// From a mirrored source it reads the own node's copy: no communication, and right only if the copies agree.
+// Every member fetches its own block of the target. From a distributed source that reads each
+// node's share straight from its owners: what the paper's zero, local copy and merge come to, but
+// every byte crosses once, and no copy of zeroes is summed. From a mirrored source it reads the own
+// node's copy: no communication, and right only if the copies agree.
 void AnyArray::copy_to(const AnyArray& target) const {
   const Impl& from = impl();
   const Impl& to = target.impl();
   if (&from == &to) return;
   if (from.type != to.type || !std::ranges::equal(from.layout.shape(), to.layout.shape()))
-    throw Error(SKERRY_ERR_INVALID, "cannot copy " + describe(from) + " to " + describe(to) + ": type and shape must be the same");
+    throw Error(SKERRY_ERR_INVALID, "cannot copy " + describe(from) + " to " + describe(to) +
+                                        ": type and shape must be the same");
   if (from.group.get() != to.group.get())
-    throw Error(SKERRY_ERR_INVALID, "cannot copy between arrays of different groups: make both over the same group");
+    throw Error(SKERRY_ERR_INVALID,
+                "cannot copy between arrays of different groups: make both over the same group");
   const Group& scope = from.mirrored() && to.mirrored() ? from.node_group : from.group;
   scope.sync();
   if (const auto* own = to.own())
-    get(own->patch, own->data, std::span(own->strides.data(), static_cast<std::size_t>(own->patch.dims)));
+    get(own->patch, own->data,
+        std::span(own->strides.data(), static_cast<std::size_t>(own->patch.dims)));
   scope.sync();
 }
 

@@ -1,5 +1,6 @@
-// Pure: which block of an array holds which indices. A process grid of blocks, numbered row-major; block b belongs to the b-th of
-// the ranks that share the array. No ranks, memory or communication here.
+// Pure: which block of an array holds which indices. A process grid of blocks, numbered row-major;
+// block b belongs to the b-th of the ranks that share the array. No ranks, memory or communication
+// here.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +19,22 @@ std::string invalid_shape(std::span<const std::int64_t> shape, std::uint64_t ele
 std::string invalid_grid(std::span<const std::int64_t> shape, std::span<const int> grid);
 std::string invalid_starts(std::span<const std::int64_t> shape, const Starts& starts);
 
-// The grid of at most `members` blocks, at most `limit[d]` along dimension d, that uses the most members and among those
-// has the least surface per block.
-std::vector<int> choose_grid(std::span<const std::int64_t> shape, std::span<const std::int64_t> limit, int members);
+// The grid of at most `members` blocks, at most `limit[d]` along dimension d, that uses the most
+// members and among those has the least surface per block.
+std::vector<int> choose_grid(std::span<const std::int64_t> shape,
+                             std::span<const std::int64_t> limit, int members);
 
-// Joins neighbouring blocks until `parts` are left, of nearly equal length; boundaries are taken from `starts`.
-std::vector<std::int64_t> join_starts(std::span<const std::int64_t> starts, std::int64_t length, int parts);
+// Joins neighbouring blocks until `parts` are left, of nearly equal length; boundaries are taken
+// from `starts`.
+std::vector<std::int64_t> join_starts(std::span<const std::int64_t> starts, std::int64_t length,
+                                      int parts);
 
 class Distribution {
  public:
   Distribution() = default;
-  // Regular or irregular blocks for `members` ranks; the arguments must have passed the checks above. A given grid that has more
-  // blocks than `members` is replaced by a chosen one (a mirrored array's nodes may be of different sizes).
+  // Regular or irregular blocks for `members` ranks; the arguments must have passed the checks
+  // above. A given grid that has more blocks than `members` is replaced by a chosen one (a mirrored
+  // array's nodes may be of different sizes).
   Distribution(std::span<const std::int64_t> shape, const ArrayOptions& options, int members);
 
   int dims() const { return static_cast<int>(shape_.size()); }
@@ -43,7 +48,8 @@ class Distribution {
   int block_of(std::span<const std::int64_t> index) const;
   bool contains(const Patch& patch) const;
 
-  // Calls fn(block, part) for each block that holds some of `patch`, in ascending order. `patch` lies inside the array.
+  // Calls fn(block, part) for each block that holds some of `patch`, in ascending order. `patch`
+  // lies inside the array.
   template <class Fn>
   void for_each_block(const Patch& patch, Fn&& fn) const;
 

@@ -8,17 +8,19 @@ namespace sk {
 inline namespace v0 {
 namespace detail {
 
-// ---- nodes ---------------------------------------------------------------------------------------------------------------
+// ---- nodes ------------------------------------------------------------------------------------
 
 NodeMap::NodeMap(const Group& group) : job_(group.job()) {
   const int self = skerry_rank(job_);
   const int own = skerry_node_of(job_, self);
   if (group.get() == skerry_world(job_)) {
-    for (int node = 0; node < skerry_nodes(job_); ++node) counts_.push_back(skerry_node_size(job_, node));
+    for (int node = 0; node < skerry_nodes(job_); ++node)
+      counts_.push_back(skerry_node_size(job_, node));
     own_node_ = own;
   } else {
     std::map<int, std::vector<int>> by_node;
-    for (int i = 0; i < group.size(); ++i) by_node[skerry_node_of(job_, group.rank(i))].push_back(group.rank(i));
+    for (int i = 0; i < group.size(); ++i)
+      by_node[skerry_node_of(job_, group.rank(i))].push_back(group.rank(i));
     for (auto& [node, ranks] : by_node) {
       if (node == own) own_node_ = static_cast<int>(members_.size());
       counts_.push_back(static_cast<int>(ranks.size()));
@@ -30,8 +32,9 @@ NodeMap::NodeMap(const Group& group) : job_(group.job()) {
 }
 
 int NodeMap::rank(int node, int index) const {
-  return members_.empty() ? skerry_node_rank(job_, node, index)
-                          : members_[static_cast<std::size_t>(node)][static_cast<std::size_t>(index)];
+  return members_.empty()
+             ? skerry_node_rank(job_, node, index)
+             : members_[static_cast<std::size_t>(node)][static_cast<std::size_t>(index)];
 }
 
 std::pair<int, int> NodeMap::find(int rank) const {
@@ -70,7 +73,7 @@ NodeGroups node_groups(const Group& group) {
   return context.world.emplace(std::move(made)), *context.world;
 }
 
-// ---- boxes ---------------------------------------------------------------------------------------------------------------
+// ---- boxes ------------------------------------------------------------------------------------
 
 Strides dense_strides(const Patch& patch, std::uint64_t element_bytes) {
   Strides strides;
@@ -82,18 +85,23 @@ Strides dense_strides(const Patch& patch, std::uint64_t element_bytes) {
   return strides;
 }
 
-Strides origin_strides(const Patch& patch, std::uint64_t element_bytes, std::span<const std::int64_t> given) {
+Strides origin_strides(const Patch& patch, std::uint64_t element_bytes,
+                       std::span<const std::int64_t> given) {
   if (given.empty()) return dense_strides(patch, element_bytes);
-  if (static_cast<int>(given.size()) != patch.dims || given.back() != static_cast<std::int64_t>(element_bytes))
-    throw Error(SKERRY_ERR_INVALID, "the buffer's last stride is " + std::to_string(given.back()) + " bytes and it has " +
-                                        std::to_string(given.size()) + " dimensions: need stride " + std::to_string(element_bytes) +
-                                        " (contiguous rows) and " + std::to_string(patch.dims) + " dimensions");
+  if (static_cast<int>(given.size()) != patch.dims ||
+      given.back() != static_cast<std::int64_t>(element_bytes))
+    throw Error(SKERRY_ERR_INVALID, "the buffer's last stride is " + std::to_string(given.back()) +
+                                        " bytes and it has " + std::to_string(given.size()) +
+                                        " dimensions: need stride " +
+                                        std::to_string(element_bytes) + " (contiguous rows) and " +
+                                        std::to_string(patch.dims) + " dimensions");
   Strides strides;
   std::copy(given.begin(), given.end(), strides.bytes.begin());
   return strides;
 }
 
-skerry_strided strided(const Patch& patch, std::uint64_t element_bytes, const Strides& origin, const Strides& target) {
+skerry_strided strided(const Patch& patch, std::uint64_t element_bytes, const Strides& origin,
+                       const Strides& target) {
   skerry_strided shape{};
   shape.block_bytes = static_cast<std::uint64_t>(patch.extent(patch.dims - 1)) * element_bytes;
   for (int d = patch.dims - 2; d >= 0; --d) {
@@ -127,8 +135,8 @@ void copy_levels(const skerry_strided& shape, int level, const std::byte* from, 
 }
 }  // namespace
 
-void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* from, const Strides& from_strides, std::byte* to,
-              const Strides& to_strides) {
+void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* from,
+              const Strides& from_strides, std::byte* to, const Strides& to_strides) {
   if (box.dims == 2) {  // the case that must be fast
     const auto row = static_cast<std::uint64_t>(box.extent(1)) * element_bytes;
     const auto step_from = from_strides.bytes[0], step_to = to_strides.bytes[0];
@@ -136,14 +144,15 @@ void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* fr
       std::memcpy(to, from, row * static_cast<std::uint64_t>(box.extent(0)));
       return;
     }
-    for (std::int64_t i = box.extent(0); i > 0; --i, from += step_from, to += step_to) std::memcpy(to, from, row);
+    for (std::int64_t i = box.extent(0); i > 0; --i, from += step_from, to += step_to)
+      std::memcpy(to, from, row);
     return;
   }
   const skerry_strided shape = strided(box, element_bytes, from_strides, to_strides);
   copy_levels(shape, shape.levels - 1, from, to);
 }
 
-// ---- batches -------------------------------------------------------------------------------------------------------------
+// ---- batches ----------------------------------------------------------------------------------
 
 Batch::~Batch() {
   for (auto& handle : handles_)
@@ -164,18 +173,21 @@ void Batch::wait() {
 
 }  // namespace detail
 
-// ---- construction ----------------------------------------------------------------------------------------------------------
+// ---- construction -----------------------------------------------------------------------------
 
 namespace {
 
-std::string invalid_arguments(Type type, std::span<const std::int64_t> shape, const ArrayOptions& options, int members) {
+std::string invalid_arguments(Type type, std::span<const std::int64_t> shape,
+                              const ArrayOptions& options, int members) {
   switch (type) {
     case Type::int32:
     case Type::int64:
     case Type::float32:
     case Type::float64: break;
     case Type::complex64:
-    case Type::complex128: return std::string("arrays of ") + to_string(type) + " are not supported: use int32, int64, float32 or float64";
+    case Type::complex128:
+      return std::string("arrays of ") + to_string(type) +
+             " are not supported: use int32, int64, float32 or float64";
   }
   std::string why = layout::invalid_shape(shape, bytes_of(type));
   if (why.empty()) why = layout::invalid_grid(shape, options.grid);
@@ -184,7 +196,8 @@ std::string invalid_arguments(Type type, std::span<const std::int64_t> shape, co
     std::int64_t blocks = 1;
     for (int n : options.grid) blocks = blocks > members ? blocks : blocks * n;
     if (blocks > members)
-      why = "the grid has more blocks than the " + std::to_string(members) + " members that share the array: make it smaller or leave it out";
+      why = "the grid has more blocks than the " + std::to_string(members) +
+            " members that share the array: make it smaller or leave it out";
   }
   return why;
 }
@@ -210,18 +223,25 @@ std::uint64_t digest(Type type, std::span<const std::int64_t> shape, const Array
 
 }  // namespace
 
-AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const std::int64_t> shape, const ArrayOptions& wanted)
-    : group(members), type(element_type), element_bytes(bytes_of(element_type)), options(wanted), placement(wanted.placement) {
+AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const std::int64_t> shape,
+                     const ArrayOptions& wanted)
+    : group(members),
+      type(element_type),
+      element_bytes(bytes_of(element_type)),
+      options(wanted),
+      placement(wanted.placement) {
   detail::NodeGroups shared = detail::node_groups(group);
   context = &detail::array_context(group.job_ref());
   nodes = shared.nodes;
   node_group = shared.node_group;
 
-  // A member that threw alone would leave the others waiting: all learn of any member's error, and whether they agree.
+  // A member that threw alone would leave the others waiting: all learn of any member's error, and
+  // whether they agree.
   int most_members = group.size();
   if (placement == Placement::mirrored) {
     most_members = 0;
-    for (int node = 0; node < nodes->nodes(); ++node) most_members = std::max(most_members, nodes->node_size(node));
+    for (int node = 0; node < nodes->nodes(); ++node)
+      most_members = std::max(most_members, nodes->node_size(node));
   }
   const std::string why = invalid_arguments(type, shape, options, most_members);
   const auto hash = static_cast<std::int64_t>(digest(type, shape, options));
@@ -229,16 +249,22 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
   group.allreduce(std::span<std::int64_t>(agreed), Reduction::max);
   if (!why.empty()) throw Error(SKERRY_ERR_INVALID, why);
   if (agreed[1] != -agreed[2])
-    throw Error(SKERRY_ERR_INVALID, "the members of the group asked for different arrays: give all the same type, shape, placement and distribution");
-  if (agreed[0] != 0) throw Error(SKERRY_ERR_INTERNAL, "members with equal arguments disagree about their validity");
+    throw Error(SKERRY_ERR_INVALID,
+                "the members of the group asked for different arrays: give all the same type, "
+                "shape, placement and distribution");
+  if (agreed[0] != 0)
+    throw Error(SKERRY_ERR_INTERNAL, "members with equal arguments disagree about their validity");
 
-  layout = layout::Distribution(shape, options, mirrored() ? nodes->node_size(nodes->own_node()) : group.size());
+  layout = layout::Distribution(shape, options,
+                                mirrored() ? nodes->node_size(nodes->own_node()) : group.size());
   own_block = mirrored() ? nodes->own_index() : group.index(skerry_rank(group.job()));
   const Patch own_patch = layout.block(own_block);
   auto bytes = static_cast<std::uint64_t>(own_patch.elements()) * element_bytes;
   if (mirrored() && nodes->nodes() > 1) {
     tiles.emplace(layout::Distribution(shape, options, nodes->node_size(0)));
-    if (own_block == 0) bytes = layout::flags_offset(layout, element_bytes) + static_cast<std::uint64_t>(tiles->tiles());
+    if (own_block == 0)
+      bytes = layout::flags_offset(layout, element_bytes) +
+              static_cast<std::uint64_t>(tiles->tiles());
   }
   segment.emplace(group, bytes);
 
@@ -255,10 +281,12 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
     local_index.push_back(b);
     locals.push_back(block);
   }
-  if (!std::is_sorted(local_index.begin(), local_index.end())) {  // a group may order its ranks differently
+  if (!std::is_sorted(local_index.begin(),
+                      local_index.end())) {  // a group may order its ranks differently
     std::vector<std::size_t> order(locals.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return local_index[a] < local_index[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return local_index[a] < local_index[b]; });
     std::vector<int> index;
     std::vector<LocalBlock> blocks;
     for (std::size_t i : order) index.push_back(local_index[i]), blocks.push_back(locals[i]);

@@ -1,5 +1,6 @@
-// What an array is inside: its layout, its segment, and where the blocks are that this process can touch directly.
-// Immutable after construction, so that any number of threads may use it; the exceptions are marked.
+// What an array is inside: its layout, its segment, and where the blocks are that this process can
+// touch directly. Immutable after construction, so that any number of threads may use it; the
+// exceptions are marked.
 #pragma once
 
 #include <atomic>
@@ -15,18 +16,24 @@ inline namespace v0 {
 
 namespace detail {
 
-// Counted per process; written by every thread that uses arrays. Plain load and store instead of a locked add: with several
-// threads a count may be missed, which statistics can bear and a 0.2 us patch access cannot.
+// Counted per process; written by every thread that uses arrays. Plain load and store instead of a
+// locked add: with several threads a count may be missed, which statistics can bear and a 0.2 us
+// patch access cannot.
 struct Tally {
   std::atomic<std::uint64_t> value{0};
-  void add(std::uint64_t n) { value.store(value.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  void add(std::uint64_t n) {
+    value.store(value.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
 };
 
-// Which members of a group share which node. Nodes are numbered 0.. among those that have members, ascending.
+// Which members of a group share which node. Nodes are numbered 0.. among those that have members,
+// ascending.
 class NodeMap {
  public:
   explicit NodeMap(const Group& group);
-  int nodes() const { return static_cast<int>(members_.empty() ? counts_.size() : members_.size()); }
+  int nodes() const {
+    return static_cast<int>(members_.empty() ? counts_.size() : members_.size());
+  }
   int own_node() const { return own_node_; }
   int own_index() const { return own_index_; }  // among the members on the own node
   int node_size(int node) const { return counts_[static_cast<std::size_t>(node)]; }
@@ -37,8 +44,9 @@ class NodeMap {
 
  private:
   skerry_job* job_;
-  std::vector<int> counts_;                // members per node
-  std::vector<std::vector<int>> members_;  // job ranks by node; empty: the group is the world, and the job's own tables serve
+  std::vector<int> counts_;  // members per node
+  std::vector<std::vector<int>>
+      members_;  // job ranks by node; empty: the group is the world, and the job's own tables serve
   int own_node_ = 0, own_index_ = 0;
 };
 
@@ -55,7 +63,8 @@ struct ArrayContext {
   std::optional<NodeGroups> world;  // empty until the first array over all ranks
 };
 ArrayContext& array_context(const JobRef& job);
-// Collective over the group, except when it is the world and not the first time. The caller frees the node group of other groups.
+// Collective over the group, except when it is the world and not the first time. The caller frees
+// the node group of other groups.
 NodeGroups node_groups(const Group& group);
 
 }  // namespace detail
@@ -64,8 +73,8 @@ struct AnyArray::Impl {
   // One block of this node that this process can load and store directly.
   struct LocalBlock {
     Patch patch;
-    std::byte* data = nullptr;                       // never null: empty blocks are left out
-    std::array<std::int64_t, max_dims> strides{};    // bytes
+    std::byte* data = nullptr;                     // never null: empty blocks are left out
+    std::array<std::int64_t, max_dims> strides{};  // bytes
   };
 
   Group group;       // all members
@@ -76,17 +85,19 @@ struct AnyArray::Impl {
   std::uint64_t element_bytes = 8;
   ArrayOptions options;
   Placement placement = Placement::distributed;
-  layout::Distribution layout;  // over the group, or over the own node's members if mirrored
-  int own_block = 0;            // may be >= layout.blocks(): holds nothing
+  layout::Distribution layout;     // over the group, or over the own node's members if mirrored
+  int own_block = 0;               // may be >= layout.blocks(): holds nothing
   std::optional<Segment> segment;  // always there after construction
   // Of a mirrored array on several nodes: how merge cuts it up, the same on every node. Else empty.
   std::optional<layout::TileMap> tiles;
-  std::vector<int> local_index;          // block numbers that `locals` describe, ascending
+  std::vector<int> local_index;  // block numbers that `locals` describe, ascending
   std::vector<LocalBlock> locals;
-  bool all_local = false;                // every block is in `locals`
-  mutable std::atomic<int> last_local{0};  // where the last patch was found; only a hint, written by any thread
+  bool all_local = false;  // every block is in `locals`
+  // where the last patch was found; only a hint, written by any thread
+  mutable std::atomic<int> last_local{0};
 
-  Impl(const Group& members, Type element_type, std::span<const std::int64_t> shape, const ArrayOptions& wanted);
+  Impl(const Group& members, Type element_type, std::span<const std::int64_t> shape,
+       const ArrayOptions& wanted);
 
   bool mirrored() const { return placement == Placement::mirrored; }
   // The ranks that may touch the same data: all members, or the node's.
@@ -104,7 +115,8 @@ struct Strides {
 };
 Strides dense_strides(const Patch& patch, std::uint64_t element_bytes);
 // The caller's strides, or dense ones if empty. Throws INVALID if they cannot be used.
-Strides origin_strides(const Patch& patch, std::uint64_t element_bytes, std::span<const std::int64_t> given);
+Strides origin_strides(const Patch& patch, std::uint64_t element_bytes,
+                       std::span<const std::int64_t> given);
 inline std::int64_t offset_in(const Patch& outer, const Patch& inner, const Strides& strides) {
   std::int64_t offset = 0;
   for (int d = 0; d < outer.dims; ++d) {
@@ -113,12 +125,15 @@ inline std::int64_t offset_in(const Patch& outer, const Patch& inner, const Stri
   }
   return offset;
 }
-// A box of `patch`'s extents as a strided transfer; neighbouring levels that are contiguous on both sides are joined.
-skerry_strided strided(const Patch& patch, std::uint64_t element_bytes, const Strides& origin, const Strides& target);
-void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* from, const Strides& from_strides, std::byte* to,
-              const Strides& to_strides);
+// A box of `patch`'s extents as a strided transfer; neighbouring levels that are contiguous on both
+// sides are joined.
+skerry_strided strided(const Patch& patch, std::uint64_t element_bytes, const Strides& origin,
+                       const Strides& target);
+void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* from,
+              const Strides& from_strides, std::byte* to, const Strides& to_strides);
 
-// Non-blocking transfers that are waited for together; the destructor waits, so an error in between cannot leave one behind.
+// Non-blocking transfers that are waited for together; the destructor waits, so an error in between
+// cannot leave one behind.
 class Batch {
  public:
   explicit Batch(skerry_job* job) : job_(job) {}

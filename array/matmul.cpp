@@ -1,5 +1,6 @@
-// matmul: every member computes its share of the result from panels of a and b that it fetches one-sidedly, the next panel under
-// way while BLAS works on this one (the scheme known as SRUMMA). Panels inside one block of the own node are used in place.
+// matmul: every member computes its share of the result from panels of a and b that it fetches
+// one-sidedly, the next panel under way while BLAS works on this one (the scheme known as SRUMMA).
+// Panels inside one block of the own node are used in place.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -8,10 +9,11 @@
 
 // Every BLAS has these Fortran symbols, not every one a C header.
 extern "C" {
-void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*, const float*, const int*,
-            const float*, float*, const int*);
-void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*, const double*, const int*, const double*,
-            const int*, const double*, double*, const int*);
+void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*,
+            const float*, const int*, const float*, const int*, const float*, float*, const int*);
+void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*,
+            const double*, const int*, const double*, const int*, const double*, double*,
+            const int*);
 // OpenBLAS only, null elsewhere.
 [[gnu::weak]] void openblas_set_num_threads(int);
 }
@@ -23,19 +25,25 @@ namespace {
 
 using Impl = AnyArray::Impl;
 
-// Row-major c (m x n) += alpha op(a) op(b) + beta c: column-major BLAS sees all transposed, so the factors change places.
+// Row-major c (m x n) += alpha op(a) op(b) + beta c: column-major BLAS sees all transposed, so the
+// factors change places.
 template <class T>
-void gemm(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b,
-          std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
+void gemm(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha,
+          const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c,
+          std::int64_t ldc) {
   const char ta = trans_a ? 'T' : 'N', tb = trans_b ? 'T' : 'N';
-  const auto narrow = [](std::int64_t value) { return static_cast<int>(std::max<std::int64_t>(value, 1)); };  // run() checks the range
+  const auto narrow = [](std::int64_t value) {
+    return static_cast<int>(std::max<std::int64_t>(value, 1));
+  };  // run() checks the range
   const int mm = static_cast<int>(m), nn = static_cast<int>(n), kk = static_cast<int>(k);
   const int la = narrow(lda), lb = narrow(ldb), lc = narrow(ldc);
-  if constexpr (sizeof(T) == sizeof(float)) sgemm_(&tb, &ta, &nn, &mm, &kk, &alpha, b, &lb, a, &la, &beta, c, &lc);
+  if constexpr (sizeof(T) == sizeof(float))
+    sgemm_(&tb, &ta, &nn, &mm, &kk, &alpha, b, &lb, a, &la, &beta, c, &lc);
   else dgemm_(&tb, &ta, &nn, &mm, &kk, &alpha, b, &lb, a, &la, &beta, c, &lc);
 }
 
-constexpr std::int64_t panel_depth = 512;  // of the summed dimension: large enough for BLAS, small enough to overlap
+constexpr std::int64_t
+    panel_depth = 512;  // of the summed dimension: large enough for BLAS, small enough to overlap
 
 // A panel of a factor: in place, or fetched.
 template <class T>
@@ -53,7 +61,8 @@ struct Panel {
       const auto* block = a.local_block(a.layout.block_of(corner));
       if (block && patch.hi[0] <= block->patch.hi[0] && patch.hi[1] <= block->patch.hi[1]) {
         ld = block->patch.extent(1);
-        data = reinterpret_cast<const T*>(block->data) + (patch.lo[0] - block->patch.lo[0]) * ld + (patch.lo[1] - block->patch.lo[1]);
+        data = reinterpret_cast<const T*>(block->data) + (patch.lo[0] - block->patch.lo[0]) * ld +
+               (patch.lo[1] - block->patch.lo[1]);
         return;
       }
     }
@@ -66,8 +75,15 @@ struct Panel {
 template <class T>
 class Product {
  public:
-  Product(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha, double beta, bool trans_a, bool trans_b)
-      : a_(a), b_(b), out_(out), alpha_(static_cast<T>(alpha)), beta_(static_cast<T>(beta)), trans_a_(trans_a), trans_b_(trans_b),
+  Product(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha, double beta,
+          bool trans_a, bool trans_b)
+      : a_(a),
+        b_(b),
+        out_(out),
+        alpha_(static_cast<T>(alpha)),
+        beta_(static_cast<T>(beta)),
+        trans_a_(trans_a),
+        trans_b_(trans_b),
         depth_(a.shape()[trans_a ? 0 : 1]) {}
 
   void run() {
@@ -75,17 +91,19 @@ class Product {
     if (openblas_set_num_threads) openblas_set_num_threads(1);  // the ranks are the parallelism
     c.group.sync();
     if (c.mirrored()) run_mirrored();
-    else if (const auto* own = c.own()) multiply(own->patch, reinterpret_cast<T*>(own->data), beta_);
+    else if (const auto* own = c.own())
+      multiply(own->patch, reinterpret_cast<T*>(own->data), beta_);
     c.group.sync();
   }
 
  private:
-  // Nodes share the result evenly by members; each adds its share to a zeroed copy, and the merge fills the rest: of disjoint
-  // shares it moves every tile once.
+  // Nodes share the result evenly by members; each adds its share to a zeroed copy, and the merge
+  // fills the rest: of disjoint shares it moves every tile once.
   void run_mirrored() {
     const Impl& c = out_.impl();
     int members_before = c.nodes->own_index();
-    for (int node = 0; node < c.nodes->own_node(); ++node) members_before += c.nodes->node_size(node);
+    for (int node = 0; node < c.nodes->own_node(); ++node)
+      members_before += c.nodes->node_size(node);
     const layout::Distribution shares(c.layout.shape(), {}, c.group.size());
     const Patch share = shares.block(members_before);
     std::vector<T> memory(static_cast<std::size_t>(share.elements()));
@@ -108,13 +126,17 @@ class Product {
       return;
     }
     // Members start at different panels, so that they do not all fetch from the same owner.
-    const std::size_t shift = static_cast<std::size_t>(out_.group().index(skerry_rank(out_.group().job()))) % panels;
+    const std::size_t shift = static_cast<std::size_t>(
+                                  out_.group().index(skerry_rank(out_.group().job()))) %
+                              panels;
     Panel<T> left[2], right[2];
     const auto start = [&](std::size_t i) {
       const std::size_t at = (i + shift) % panels;
       const std::int64_t k0 = cuts[at], k1 = cuts[at + 1];
-      left[i & 1].start(a_, trans_a_ ? Patch(k0, k1, share.lo[0], share.hi[0]) : Patch(share.lo[0], share.hi[0], k0, k1));
-      right[i & 1].start(b_, trans_b_ ? Patch(share.lo[1], share.hi[1], k0, k1) : Patch(k0, k1, share.lo[1], share.hi[1]));
+      left[i & 1].start(a_, trans_a_ ? Patch(k0, k1, share.lo[0], share.hi[0])
+                                     : Patch(share.lo[0], share.hi[0], k0, k1));
+      right[i & 1].start(b_, trans_b_ ? Patch(share.lo[1], share.hi[1], k0, k1)
+                                      : Patch(k0, k1, share.lo[1], share.hi[1]));
     };
     start(0);
     for (std::size_t i = 0; i < panels; ++i) {
@@ -123,11 +145,13 @@ class Product {
       l.transfer.wait();
       r.transfer.wait();
       const std::size_t at = (i + shift) % panels;
-      gemm<T>(trans_a_, trans_b_, m, n, cuts[at + 1] - cuts[at], alpha_, l.data, l.ld, r.data, r.ld, i == 0 ? beta : T(1), c, n);
+      gemm<T>(trans_a_, trans_b_, m, n, cuts[at + 1] - cuts[at], alpha_, l.data, l.ld, r.data, r.ld,
+              i == 0 ? beta : T(1), c, n);
     }
   }
 
-  // Where the summed dimension is cut: at the factors' block bounds, so that panels have few owners, and at panel_depth.
+  // Where the summed dimension is cut: at the factors' block bounds, so that panels have few
+  // owners, and at panel_depth.
   std::vector<std::int64_t> depth_cuts() const {
     std::set<std::int64_t> bounds{0, depth_};
     for (auto k : a_.block_starts(trans_a_ ? 0 : 1)) bounds.insert(k);
@@ -135,7 +159,8 @@ class Product {
     std::vector<std::int64_t> cuts;
     for (auto k : bounds) {
       if (k > depth_) break;
-      while (!cuts.empty() && k - cuts.back() > panel_depth) cuts.push_back(cuts.back() + panel_depth);
+      while (!cuts.empty() && k - cuts.back() > panel_depth)
+        cuts.push_back(cuts.back() + panel_depth);
       cuts.push_back(k);
     }
     return cuts;
@@ -148,29 +173,37 @@ class Product {
 };
 
 std::string shape_text(const AnyArray& a, bool transposed) {
-  return "(" + std::to_string(a.shape()[0]) + ", " + std::to_string(a.shape()[1]) + ")" + (transposed ? "^T" : "");
+  return "(" + std::to_string(a.shape()[0]) + ", " + std::to_string(a.shape()[1]) + ")" +
+         (transposed ? "^T" : "");
 }
 
 }  // namespace
 
-void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha, double beta, bool trans_a, bool trans_b) {
+void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha, double beta,
+            bool trans_a, bool trans_b) {
   for (const auto* array : {&a, &b, &out}) {
     if (array->dims() != 2)
-      throw Error(SKERRY_ERR_INVALID, "matmul multiplies matrices: got an array of " + std::to_string(array->dims()) + " dimensions");
+      throw Error(SKERRY_ERR_INVALID, "matmul multiplies matrices: got an array of " +
+                                          std::to_string(array->dims()) + " dimensions");
     if (array->type() != out.type())
-      throw Error(SKERRY_ERR_INVALID, std::string("matmul needs one type: got ") + to_string(a.type()) + ", " + to_string(b.type()) +
+      throw Error(SKERRY_ERR_INVALID, std::string("matmul needs one type: got ") +
+                                          to_string(a.type()) + ", " + to_string(b.type()) +
                                           " and " + to_string(out.type()));
     if (array->group().get() != out.group().get())
-      throw Error(SKERRY_ERR_INVALID, "matmul needs arrays of one group: make all three over the same");
+      throw Error(SKERRY_ERR_INVALID,
+                  "matmul needs arrays of one group: make all three over the same");
     for (auto n : array->shape())
-      if (n > 0x7fffffff) throw Error(SKERRY_ERR_UNSUPPORTED, "matmul of a dimension of " + std::to_string(n) + ": BLAS counts to 2^31 - 1");
+      if (n > 0x7fffffff)
+        throw Error(SKERRY_ERR_UNSUPPORTED,
+                    "matmul of a dimension of " + std::to_string(n) + ": BLAS counts to 2^31 - 1");
   }
   if (&a.impl() == &out.impl() || &b.impl() == &out.impl())
     throw Error(SKERRY_ERR_INVALID, "matmul cannot write over a factor: give another array as out");
   const auto m = a.shape()[trans_a ? 1 : 0], ka = a.shape()[trans_a ? 0 : 1];
   const auto kb = b.shape()[trans_b ? 1 : 0], n = b.shape()[trans_b ? 0 : 1];
   if (ka != kb || out.shape()[0] != m || out.shape()[1] != n)
-    throw Error(SKERRY_ERR_INVALID, "matmul shapes do not fit: " + shape_text(a, trans_a) + " times " + shape_text(b, trans_b) + " into " +
+    throw Error(SKERRY_ERR_INVALID, "matmul shapes do not fit: " + shape_text(a, trans_a) +
+                                        " times " + shape_text(b, trans_b) + " into " +
                                         shape_text(out, false));
   switch (out.type()) {
     case Type::float32: return Product<float>(a, b, out, alpha, beta, trans_a, trans_b).run();
@@ -180,7 +213,8 @@ void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double al
     case Type::complex64:
     case Type::complex128: break;
   }
-  throw Error(SKERRY_ERR_INVALID, std::string("matmul of ") + to_string(out.type()) + ": it needs float32 or float64");
+  throw Error(SKERRY_ERR_INVALID,
+              std::string("matmul of ") + to_string(out.type()) + ": it needs float32 or float64");
 }
 
 }  // namespace v0

@@ -1,16 +1,21 @@
 // merge: sums the nodes' copies of a mirrored array, so that all are equal.
 //
-// Every process is responsible for its own block of its node's copy, tile by tile (tiles.hpp). A flag per tile and node says
-// whether the tile is anything but zero there. Each process reads all nodes' flags of its tiles and decides, as every other node does
-// from the same flags, who contributes:
+// Every process is responsible for its own block of its node's copy, tile by tile (tiles.hpp). A
+// flag per tile and node says whether the tile is anything but zero there. Each process reads all
+// nodes' flags of its tiles and decides, as every other node does from the same flags, who
+// contributes:
 //   no node        the tile is zero everywhere: nothing moves;
 //   one node       the others fetch it from there: one crossing;
-//   several nodes  one of them, its *home*, fetches the others' tiles and sums (first phase); the rest fetch the sum (second
-//                  phase). Homes are spread evenly: of a full array each of K nodes receives and sends twice its K-1 K-ths.
-// Sums are taken in the order of nodes, by one process per tile, so that all copies agree to the bit.
+//   several nodes  one of them, its *home*, fetches the others' tiles and sums (first phase); the
+//   rest fetch the sum (second
+//                  phase). Homes are spread evenly: of a full array each of K nodes receives and
+//                  sends twice its K-1 K-ths.
+// Sums are taken in the order of nodes, by one process per tile, so that all copies agree to the
+// bit.
 //
-// No data is lost to a race: a process writes only its own block; in the first phase only tiles whose home it is or to which it
-// contributes nothing, and neither is read by others in that phase; the second phase is entered and left together.
+// No data is lost to a race: a process writes only its own block; in the first phase only tiles
+// whose home it is or to which it contributes nothing, and neither is read by others in that phase;
+// the second phase is entered and left together.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -44,35 +49,43 @@ bool all_zero(const std::byte* at, std::size_t bytes) {
 }
 
 // Whether the box is zero, row by row of its last dimension.
-bool box_is_zero(const Patch& box, std::uint64_t element_bytes, const std::byte* at, const Strides& strides) {
+bool box_is_zero(const Patch& box, std::uint64_t element_bytes, const std::byte* at,
+                 const Strides& strides) {
   const skerry_strided shape = detail::strided(box, element_bytes, strides, strides);
   std::array<std::uint64_t, SKERRY_MAX_LEVELS> index{};
   for (;;) {
     std::int64_t offset = 0;
     for (int k = 0; k < shape.levels; ++k)
-      offset += static_cast<std::int64_t>(index[static_cast<std::size_t>(k)]) * shape.origin_stride[k];
+      offset += static_cast<std::int64_t>(index[static_cast<std::size_t>(k)]) *
+                shape.origin_stride[k];
     if (!all_zero(at + offset, shape.block_bytes)) return false;
     int k = 0;
-    while (k < shape.levels && ++index[static_cast<std::size_t>(k)] == shape.count[k]) index[static_cast<std::size_t>(k++)] = 0;
+    while (k < shape.levels && ++index[static_cast<std::size_t>(k)] == shape.count[k])
+      index[static_cast<std::size_t>(k++)] = 0;
     if (k == shape.levels) return true;
   }
 }
 
 template <class T>
-void add_box(const Patch& box, std::byte* to, const Strides& to_strides, const std::byte* from, const Strides& from_strides) {
+void add_box(const Patch& box, std::byte* to, const Strides& to_strides, const std::byte* from,
+             const Strides& from_strides) {
   const skerry_strided shape = detail::strided(box, sizeof(T), from_strides, to_strides);
   std::array<std::uint64_t, SKERRY_MAX_LEVELS> index{};
   for (;;) {
     std::int64_t there = 0, here = 0;
     for (int k = 0; k < shape.levels; ++k) {
-      there += static_cast<std::int64_t>(index[static_cast<std::size_t>(k)]) * shape.target_stride[k];
-      here += static_cast<std::int64_t>(index[static_cast<std::size_t>(k)]) * shape.origin_stride[k];
+      there += static_cast<std::int64_t>(index[static_cast<std::size_t>(k)]) *
+               shape.target_stride[k];
+      here += static_cast<std::int64_t>(index[static_cast<std::size_t>(k)]) *
+              shape.origin_stride[k];
     }
     auto* sum = reinterpret_cast<T*>(to + there);
     const auto* part = reinterpret_cast<const T*>(from + here);
-    for (std::uint64_t i = 0; i < shape.block_bytes / sizeof(T); ++i) sum[i] = static_cast<T>(sum[i] + part[i]);
+    for (std::uint64_t i = 0; i < shape.block_bytes / sizeof(T); ++i)
+      sum[i] = static_cast<T>(sum[i] + part[i]);
     int k = 0;
-    while (k < shape.levels && ++index[static_cast<std::size_t>(k)] == shape.count[k]) index[static_cast<std::size_t>(k++)] = 0;
+    while (k < shape.levels && ++index[static_cast<std::size_t>(k)] == shape.count[k])
+      index[static_cast<std::size_t>(k++)] = 0;
     if (k == shape.levels) return;
   }
 }
@@ -80,7 +93,10 @@ void add_box(const Patch& box, std::byte* to, const Strides& to_strides, const s
 class Merge {
  public:
   explicit Merge(const Impl& a)
-      : a_(a), nodes_(a.nodes->nodes()), self_(a.nodes->own_node()), max_box_(static_cast<std::int64_t>(portion_bytes / a.element_bytes)) {
+      : a_(a),
+        nodes_(a.nodes->nodes()),
+        self_(a.nodes->own_node()),
+        max_box_(static_cast<std::int64_t>(portion_bytes / a.element_bytes)) {
     for (int node = 0; node < nodes_; ++node) {
       const int members = a.nodes->node_size(node);
       if (members != a.nodes->node_size(self_) && !other_layouts_.contains(members))
@@ -115,12 +131,14 @@ class Merge {
            layout::flags_offset(a_.layout, a_.element_bytes);
   }
 
-  // Sets the flags of the tiles in the own block. If nodes differ in size, a tile may span several members' blocks: then flags
-  // are cleared first and only ever set; otherwise each tile is written by one member.
+  // Sets the flags of the tiles in the own block. If nodes differ in size, a tile may span several
+  // members' blocks: then flags are cleared first and only ever set; otherwise each tile is written
+  // by one member.
   void mark() const {
     const bool shared = !a_.nodes->equal_sizes();
     if (shared) {
-      if (a_.own_block == 0) std::memset(own_flags(), 0, static_cast<std::size_t>(a_.tiles->tiles()));
+      if (a_.own_block == 0)
+        std::memset(own_flags(), 0, static_cast<std::size_t>(a_.tiles->tiles()));
       a_.node_group.barrier();
     }
     const auto* own = a_.own();
@@ -128,7 +146,9 @@ class Merge {
     const Strides strides{own->strides};
     std::uint8_t* flags = own_flags();
     a_.tiles->for_each(own->patch, [&](const layout::TileMap::Tile& tile) {
-      const bool zero = box_is_zero(tile.part, a_.element_bytes, own->data + detail::offset_in(own->patch, tile.part, strides), strides);
+      const bool zero = box_is_zero(tile.part, a_.element_bytes,
+                                    own->data + detail::offset_in(own->patch, tile.part, strides),
+                                    strides);
       std::atomic_ref<std::uint8_t> flag(flags[tile.number]);
       if (!zero) flag.store(1, std::memory_order_relaxed);
       else if (!shared) flag.store(0, std::memory_order_relaxed);
@@ -143,14 +163,17 @@ class Merge {
     Batch batch(a_.group.job());
     for (int step = 1; step < nodes_; ++step) {
       const int node = (self_ + step) % nodes_;
-      const auto offset = layout::flags_offset(layout_of(node), a_.element_bytes) + static_cast<std::uint64_t>(low);
-      check(skerry_get_nb(a_.segment->get(), a_.nodes->rank(node, 0), offset, flags_[static_cast<std::size_t>(node)].data(), count, batch.add()));
+      const auto offset = layout::flags_offset(layout_of(node), a_.element_bytes) +
+                          static_cast<std::uint64_t>(low);
+      check(skerry_get_nb(a_.segment->get(), a_.nodes->rank(node, 0), offset,
+                          flags_[static_cast<std::size_t>(node)].data(), count, batch.add()));
     }
     std::memcpy(flags_[static_cast<std::size_t>(self_)].data(), own_flags() + low, count);
     batch.wait();
   }
 
-  // A box this process fetches from one node straight into its own block (key: the node) or sums up (key: index in sets_).
+  // A box this process fetches from one node straight into its own block (key: the node) or sums up
+  // (key: index in sets_).
   void plan() {
     layout::BoxJoiner first(max_box_), second(max_box_), sums(max_box_);
     std::unordered_map<std::string, int> known;
@@ -159,7 +182,8 @@ class Merge {
     a_.tiles->for_each(a_.own()->patch, [&](const layout::TileMap::Tile& tile) {
       contributors.clear();
       for (int node = 0; node < nodes_; ++node) {
-        const bool has = flags_[static_cast<std::size_t>(node)][static_cast<std::size_t>(tile.number - first_flag_)] != 0;
+        const bool has = flags_[static_cast<std::size_t>(node)]
+                               [static_cast<std::size_t>(tile.number - first_flag_)] != 0;
         set[static_cast<std::size_t>(node)] = static_cast<char>(has);
         if (has) contributors.push_back(node);
       }
@@ -168,7 +192,8 @@ class Merge {
       const bool home_of_full = tile.in_block * nodes_ / tile.of_block == self_;
       whole_ += home_of_full ? bytes * static_cast<std::uint64_t>(nodes_ - 1) : bytes;
       if (count == 0) return;
-      const int home = contributors[static_cast<std::size_t>(tile.in_block * count / tile.of_block)];
+      const int
+          home = contributors[static_cast<std::size_t>(tile.in_block * count / tile.of_block)];
       if (home != self_) {
         (count == 1 ? first : second).add(tile.part, home);
         moved_ += bytes;
@@ -185,14 +210,17 @@ class Merge {
   }
 
   // Starts fetching `box` from the copy of `node` to `to`, where `to_strides` apply.
-  void start_get(int node, const Patch& box, std::byte* to, const Strides& to_strides, Batch& batch) const {
+  void start_get(int node, const Patch& box, std::byte* to, const Strides& to_strides,
+                 Batch& batch) const {
     const auto& layout = layout_of(node);
     layout.for_each_block(box, [&](int b, const Patch& part) {
       const Patch block = layout.block(b);
       const Strides target = detail::dense_strides(block, a_.element_bytes);
       const skerry_strided shape = detail::strided(part, a_.element_bytes, to_strides, target);
-      check(skerry_get_strided_nb(a_.segment->get(), a_.nodes->rank(node, b), static_cast<std::uint64_t>(detail::offset_in(block, part, target)),
-                                  to + detail::offset_in(box, part, to_strides), &shape, batch.add()));
+      check(skerry_get_strided_nb(
+          a_.segment->get(), a_.nodes->rank(node, b),
+          static_cast<std::uint64_t>(detail::offset_in(block, part, target)),
+          to + detail::offset_in(box, part, to_strides), &shape, batch.add()));
     });
   }
 
@@ -200,7 +228,9 @@ class Merge {
     if (boxes.empty()) return;
     const auto* own = a_.own();
     const Strides strides{own->strides};
-    for (const auto& joined : boxes) start_get(joined.key, joined.box, own->data + detail::offset_in(own->patch, joined.box, strides), strides, batch);
+    for (const auto& joined : boxes)
+      start_get(joined.key, joined.box,
+                own->data + detail::offset_in(own->patch, joined.box, strides), strides, batch);
   }
   void fetch(const std::vector<layout::BoxJoiner::Joined>& boxes) const {
     Batch batch(a_.group.job());
@@ -234,7 +264,8 @@ class Merge {
       for (std::size_t i = portion.first; i < portion.last; ++i)
         for (int node : sets_[static_cast<std::size_t>(sums_[i].key)]) {
           if (node == self_) continue;
-          start_get(node, sums_[i].box, at, detail::dense_strides(sums_[i].box, a_.element_bytes), portion.batch);
+          start_get(node, sums_[i].box, at, detail::dense_strides(sums_[i].box, a_.element_bytes),
+                    portion.batch);
           at += static_cast<std::uint64_t>(sums_[i].box.elements()) * a_.element_bytes;
         }
     };
@@ -247,7 +278,8 @@ class Merge {
     direct.wait();
   }
   std::uint64_t temporary_bytes(const layout::BoxJoiner::Joined& sum) const {
-    return static_cast<std::uint64_t>(sum.box.elements()) * a_.element_bytes * (sets_[static_cast<std::size_t>(sum.key)].size() - 1);
+    return static_cast<std::uint64_t>(sum.box.elements()) * a_.element_bytes *
+           (sets_[static_cast<std::size_t>(sum.key)].size() - 1);
   }
 
   void add(const Portion& portion) const {
@@ -284,16 +316,20 @@ class Merge {
 
   const Impl& a_;
   const int nodes_, self_;
-  const std::int64_t max_box_;                     // elements
-  std::map<int, layout::Distribution> other_layouts_;  // of nodes whose number of members, the key, is not this node's
-  std::vector<std::vector<std::uint8_t>> flags_;   // by node, of tiles first_flag_ and on
+  const std::int64_t max_box_;  // elements
+  std::map<int, layout::Distribution>
+      other_layouts_;  // of nodes whose number of members, the key, is not this node's
+  std::vector<std::vector<std::uint8_t>> flags_;  // by node, of tiles first_flag_ and on
   std::int64_t first_flag_ = 0;
-  std::vector<std::vector<int>> sets_;             // nodes that contribute, ascending; the own node is among them
-  std::vector<layout::BoxJoiner::Joined> first_;   // fetched in the first phase; key: from which node
-  std::vector<layout::BoxJoiner::Joined> second_;  // fetched in the second phase; key: from which node
-  std::vector<layout::BoxJoiner::Joined> sums_;    // summed here; key: index in sets_
-  std::uint64_t moved_ = 0;                        // bytes fetched
-  std::uint64_t whole_ = 0;                        // bytes that merging without looking would fetch
+  std::vector<std::vector<int>>
+      sets_;  // nodes that contribute, ascending; the own node is among them
+  std::vector<layout::BoxJoiner::Joined>
+      first_;  // fetched in the first phase; key: from which node
+  std::vector<layout::BoxJoiner::Joined>
+      second_;  // fetched in the second phase; key: from which node
+  std::vector<layout::BoxJoiner::Joined> sums_;  // summed here; key: index in sets_
+  std::uint64_t moved_ = 0;                      // bytes fetched
+  std::uint64_t whole_ = 0;                      // bytes that merging without looking would fetch
 };
 
 }  // namespace

@@ -31,7 +31,8 @@ namespace {
 // Whether `next` continues `box` along dimension `d` and spans the same in all others.
 bool continues(const Patch& box, const Patch& next, std::size_t d) {
   for (std::size_t k = 0; k < static_cast<std::size_t>(box.dims); ++k)
-    if (k == d ? box.hi[k] != next.lo[k] : box.lo[k] != next.lo[k] || box.hi[k] != next.hi[k]) return false;
+    if (k == d ? box.hi[k] != next.lo[k] : box.lo[k] != next.lo[k] || box.hi[k] != next.hi[k])
+      return false;
   return true;
 }
 }  // namespace
@@ -51,7 +52,8 @@ void BoxJoiner::add(const Patch& box, int key) {
 void BoxJoiner::close_run() {
   if (!open_) return;
   open_ = false;
-  // Only boxes that end where this run begins can grow; those further back are passed over for good.
+  // Only boxes that end where this run begins can grow; those further back are passed over for
+  // good.
   while (recent_ < joined_.size() && joined_[recent_].box.hi[0] < run_.box.lo[0]) ++recent_;
   for (std::size_t i = recent_; i < joined_.size(); ++i) {
     Joined& above = joined_[i];

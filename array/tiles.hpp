@@ -1,5 +1,6 @@
-// Pure: how merge cuts a mirrored array up. Tiles are small boxes, the same on every node even if the nodes' layouts differ; a
-// tile that is zero on a node need not be moved. Neighbouring tiles that move alike are joined into few large boxes.
+// Pure: how merge cuts a mirrored array up. Tiles are small boxes, the same on every node even if
+// the nodes' layouts differ; a tile that is zero on a node need not be moved. Neighbouring tiles
+// that move alike are joined into few large boxes.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,16 @@
 
 namespace sk::layout {
 
-// Tiles are this many indices long along the first and the last dimension, and whole along others: 8 KiB of doubles in a matrix.
-// Small enough to tell a triangle or a screened block from a full matrix, large enough that its flag costs nothing.
+// Tiles are this many indices long along the first and the last dimension, and whole along others:
+// 8 KiB of doubles in a matrix. Small enough to tell a triangle or a screened block from a full
+// matrix, large enough that its flag costs nothing.
 inline constexpr std::int64_t tile_edge = 32;
 inline constexpr std::int64_t tile_length = tile_edge * tile_edge;  // of a vector
 
 class TileMap {
  public:
-  // Tiles are cut from the blocks of `canonical`, which every node derives from the first node's layout.
+  // Tiles are cut from the blocks of `canonical`, which every node derives from the first node's
+  // layout.
   explicit TileMap(Distribution canonical);
   std::int64_t tiles() const { return first_.back(); }
   // Numbers of the tiles that may hold some of `box`: [first, last).
@@ -34,7 +37,9 @@ class TileMap {
 
  private:
   static std::int64_t edge(int dims) { return dims == 1 ? tile_length : tile_edge; }
-  static std::int64_t rows(const Patch& block) { return (block.extent(0) + edge(block.dims) - 1) / edge(block.dims); }
+  static std::int64_t rows(const Patch& block) {
+    return (block.extent(0) + edge(block.dims) - 1) / edge(block.dims);
+  }
   static std::int64_t columns(const Patch& block) {
     return block.dims == 1 ? 1 : (block.extent(block.dims - 1) + tile_edge - 1) / tile_edge;
   }
@@ -50,7 +55,8 @@ void TileMap::for_each(const Patch& box, Fn&& fn) const {
     const Patch block = canonical_.block(b);
     const std::int64_t across = columns(block), all = rows(block) * across;
     const std::int64_t step = edge(box.dims);
-    for (std::int64_t r = (inside.lo[0] - block.lo[0]) / step; r * step + block.lo[0] < inside.hi[0]; ++r) {
+    for (std::int64_t r = (inside.lo[0] - block.lo[0]) / step;
+         r * step + block.lo[0] < inside.hi[0]; ++r) {
       Tile tile{0, 0, all, inside};
       tile.part.lo[0] = std::max(inside.lo[0], block.lo[0] + r * step);
       tile.part.hi[0] = std::min(inside.hi[0], block.lo[0] + (r + 1) * step);
@@ -60,7 +66,8 @@ void TileMap::for_each(const Patch& box, Fn&& fn) const {
         fn(tile);
         continue;
       }
-      for (std::int64_t c = (inside.lo[last] - block.lo[last]) / step; c * step + block.lo[last] < inside.hi[last]; ++c) {
+      for (std::int64_t c = (inside.lo[last] - block.lo[last]) / step;
+           c * step + block.lo[last] < inside.hi[last]; ++c) {
         tile.part.lo[last] = std::max(inside.lo[last], block.lo[last] + c * step);
         tile.part.hi[last] = std::min(inside.hi[last], block.lo[last] + (c + 1) * step);
         tile.in_block = r * across + c;

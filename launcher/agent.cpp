@@ -29,7 +29,8 @@ using job::FrameReader;
 using job::FrameType;
 using job::FrameWriter;
 
-constexpr size_t output_window = 1 << 20;  // bytes sent and not yet written by the launcher; beyond it ranks wait
+constexpr size_t output_window = 1 << 20;  // bytes sent and not yet written by the launcher; beyond
+                                           // it ranks wait
 constexpr auto exit_grace = std::chrono::milliseconds(1000);
 
 class Agent {
@@ -38,8 +39,10 @@ class Agent {
       : key_(key),
         signals_(blocked_signals_fd({SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP})),
         lifeline_(std::move(lifeline)),
-        launcher_(loop_, std::move(launcher), job::max_link_payload, [this](const Frame& frame) { on_launcher(frame); },
-                  [this](const std::string&) { launcher_gone(); }) {
+        launcher_(
+            loop_, std::move(launcher), job::max_link_payload,
+            [this](const Frame& frame) { on_launcher(frame); },
+            [this](const std::string&) { launcher_gone(); }) {
     adopt_orphans();
     loop_.watch(signals_.get(), EPOLLIN, [this](uint32_t) { on_signals(); });
     if (lifeline_) loop_.watch(lifeline_.get(), EPOLLIN, [this](uint32_t) { on_lifeline(); });
@@ -55,15 +58,17 @@ class Agent {
     UniqueFd out[2];                // read ends of its stdout and stderr; none: at their end
     UniqueFd input;                 // write end of its stdin; none: not fed by us
     std::string input_queue;
-    bool input_ended = false;       // close `input` when the queue is empty
-    pid_t joined_pid = -1;          // the process that said hello, if it is not `pid`; -1: it is, or none has
-    UniqueFd joined_watch;          // pidfd of joined_pid
-    bool inside = false;            // said hello, and its finish was not answered yet
+    bool input_ended = false;  // close `input` when the queue is empty
+    pid_t
+        joined_pid = -1;  // the process that said hello, if it is not `pid`; -1: it is, or none has
+    UniqueFd joined_watch;  // pidfd of joined_pid
+    bool inside = false;    // said hello, and its finish was not answered yet
   };
 
   void on_launcher(const Frame& frame);
   void start(const Plan& plan);
-  Status start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core, bool* not_found);
+  Status start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core,
+                    bool* not_found);
   void on_control(Rank& rank, const Frame& frame);
   void watch_joined(Rank& rank, pid_t pid);
   void process_gone(Rank& rank, const std::string& how);
@@ -82,7 +87,8 @@ class Agent {
   const Key key_;
   EventLoop loop_;
   UniqueFd signals_;
-  UniqueFd lifeline_;  // at its end when the launcher has gone; none: the launcher's socket is enough
+  UniqueFd
+      lifeline_;  // at its end when the launcher has gone; none: the launcher's socket is enough
   Link launcher_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   size_t output_in_flight_ = 0;  // bytes of output sent and not acknowledged
@@ -102,7 +108,9 @@ void Agent::on_launcher(const Frame& frame) {
     case FrameType::plan: {
       Plan plan;
       const Status status = decode(frame, &plan);
-      if (!status.ok()) return launcher_.send(FrameWriter(FrameType::not_started).u8(0).string(status.message()).finish());
+      if (!status.ok())
+        return launcher_.send(
+            FrameWriter(FrameType::not_started).u8(0).string(status.message()).finish());
       return start(plan);
     }
     case FrameType::signal_rank: {
@@ -172,7 +180,10 @@ void Agent::start(const Plan& plan) {
     bool not_found = false;
     const Status status = start_rank(plan, plan.ranks[i], core, &not_found);
     if (status.ok()) continue;
-    launcher_.send(FrameWriter(FrameType::not_started, plan.ranks[i].rank).u8(not_found).string(status.message()).finish());
+    launcher_.send(FrameWriter(FrameType::not_started, plan.ranks[i].rank)
+                       .u8(not_found)
+                       .string(status.message())
+                       .finish());
     break;
   }
   // Rank 0 has it now; if it closes it, whoever writes there should notice.
@@ -182,10 +193,12 @@ void Agent::start(const Plan& plan) {
   }
 }
 
-Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core, bool* not_found) {
+Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::optional<int> core,
+                         bool* not_found) {
   int control[2], out[2], err[2], in[2] = {-1, -1};
   const auto no_descriptors = [&] {
-    return error(Code::config, "cannot open pipes for rank ", planned.rank, ": ", std::strerror(errno), " (see ulimit -n)");
+    return error(Code::config, "cannot open pipes for rank ", planned.rank, ": ",
+                 std::strerror(errno), " (see ulimit -n)");
   };
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0) return no_descriptors();
   UniqueFd control_ours(control[0]), control_theirs(control[1]);
@@ -222,14 +235,18 @@ Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::opti
   auto rank = std::make_unique<Rank>();
   rank->rank = planned.rank;
   SKERRY_TRY(start_child(child, &rank->pid, not_found));
-  launcher_.send(FrameWriter(FrameType::started, rank->rank).u32(static_cast<uint32_t>(rank->pid)).finish());
+  launcher_.send(
+      FrameWriter(FrameType::started, rank->rank).u32(static_cast<uint32_t>(rank->pid)).finish());
   rank->out[0] = std::move(out_ours);
   rank->out[1] = std::move(err_ours);
   rank->input = std::move(in_ours);
   Rank* mine = rank.get();
   rank->control = std::make_unique<Link>(
-      loop_, std::move(control_ours), job::max_control_payload, [this, mine](const Frame& frame) { on_control(*mine, frame); },
-      [this, mine](const std::string& why) { process_gone(*mine, concat("left the launcher's connection (", why, ")")); });
+      loop_, std::move(control_ours), job::max_control_payload,
+      [this, mine](const Frame& frame) { on_control(*mine, frame); },
+      [this, mine](const std::string& why) {
+        process_gone(*mine, concat("left the launcher's connection (", why, ")"));
+      });
   for (const int stream : {0, 1}) {
     (void)fcntl(rank->out[stream].get(), F_SETFL, O_NONBLOCK);
     if (!output_paused_) watch_output(*mine, stream);
@@ -241,7 +258,9 @@ Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::opti
 void Agent::on_control(Rank& rank, const Frame& frame) {
   const auto number = static_cast<uint16_t>(frame.type);
   if (number > static_cast<uint16_t>(FrameType::report_failures)) {
-    launcher_.send(FrameWriter(FrameType::lost, rank.rank).string(concat("sent a ", to_string(frame.type), " frame")).finish());
+    launcher_.send(FrameWriter(FrameType::lost, rank.rank)
+                       .string(concat("sent a ", to_string(frame.type), " frame"))
+                       .finish());
     return;
   }
   if (frame.type == FrameType::hello) {
@@ -252,7 +271,8 @@ void Agent::on_control(Rank& rank, const Frame& frame) {
   launcher_.send(FrameWriter(frame.type, rank.rank).bytes(frame.payload).finish());
 }
 
-// A rank's program may run under a shell or another wrapper, which would outlive it and hold the control connection open.
+// A rank's program may run under a shell or another wrapper, which would outlive it and hold the
+// control connection open.
 void Agent::watch_joined(Rank& rank, pid_t pid) {
   if (rank.joined_watch) loop_.forget(rank.joined_watch.get());
   rank.joined_watch.reset();
@@ -270,25 +290,32 @@ void Agent::watch_joined(Rank& rank, pid_t pid) {
 
 void Agent::process_gone(Rank& rank, const std::string& how) {
   if (!rank.inside) return;
-  // Usually the rank's own process has ended too, and how says more: wait for that before reporting.
+  // Usually the rank's own process has ended too, and how says more: wait for that before
+  // reporting.
   loop_.after(exit_grace, [this, &rank, how] {
-    if (rank.inside && rank.pid > 0) launcher_.send(FrameWriter(FrameType::lost, rank.rank).string(how).finish());
+    if (rank.inside && rank.pid > 0)
+      launcher_.send(FrameWriter(FrameType::lost, rank.rank).string(how).finish());
   });
 }
 
 void Agent::relay(Rank& rank, const Frame& frame) {
   if (!rank.control || rank.control->ended() || !rank.inside) return;
   if (frame.type == FrameType::finish_done) rank.inside = false;
-  if (frame.type != FrameType::welcome) return rank.control->send(FrameWriter(frame.type).bytes(frame.payload).finish());
-  // The launcher sent the generation of the job in place of the key, which must not cross the network.
+  if (frame.type != FrameType::welcome)
+    return rank.control->send(FrameWriter(frame.type).bytes(frame.payload).finish());
+  // The launcher sent the generation of the job in place of the key, which must not cross the
+  // network.
   FrameReader reader(frame);
   const auto numbers = reader.bytes(4 * sizeof(uint32_t));
   const uint32_t epoch = reader.u32();
-  if (reader.ok()) rank.control->send(FrameWriter(frame.type).bytes(numbers).bytes(epoch_key(key_, epoch)).finish());
+  if (reader.ok())
+    rank.control->send(
+        FrameWriter(frame.type).bytes(numbers).bytes(epoch_key(key_, epoch)).finish());
 }
 
 void Agent::watch_output(Rank& rank, int stream) {
-  loop_.watch(rank.out[stream].get(), EPOLLIN, [this, &rank, stream](uint32_t) { read_output(rank, stream, false); });
+  loop_.watch(rank.out[stream].get(), EPOLLIN,
+              [this, &rank, stream](uint32_t) { read_output(rank, stream, false); });
 }
 
 void Agent::read_output(Rank& rank, int stream, bool to_the_end) {
@@ -307,7 +334,10 @@ void Agent::read_output(Rank& rank, int stream, bool to_the_end) {
       return;
     }
     const std::span data(chunk, static_cast<size_t>(got));
-    launcher_.send(FrameWriter(FrameType::output, rank.rank).u8(static_cast<uint8_t>(stream + 1)).bytes(data).finish());
+    launcher_.send(FrameWriter(FrameType::output, rank.rank)
+                       .u8(static_cast<uint8_t>(stream + 1))
+                       .bytes(data)
+                       .finish());
     output_in_flight_ += data.size();
     if (output_in_flight_ >= output_window && !output_paused_) pause_output(true);
     budget -= static_cast<int>(got);
@@ -386,7 +416,8 @@ void Agent::reaped(pid_t pid, int status) {
     // Its last words come before its end.
     if (rank->control && !rank->control->ended()) rank->control->drain();
     for (const int stream : {0, 1}) read_output(*rank, stream, true);
-    launcher_.send(FrameWriter(FrameType::exited, rank->rank).u32(static_cast<uint32_t>(status)).finish());
+    launcher_.send(
+        FrameWriter(FrameType::exited, rank->rank).u32(static_cast<uint32_t>(status)).finish());
     rank->inside = false;
     return;
   }

@@ -32,7 +32,10 @@ Status read_invitation(Invitation* invitation) {
     std::byte chunk[4096];
     const ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return error(Code::config, "no invitation on standard input; `skerry agent` is started by `skerry run --hosts`");
+    if (got <= 0)
+      return error(
+          Code::config,
+          "no invitation on standard input; `skerry agent` is started by `skerry run --hosts`");
     buffer.append(std::span(chunk, static_cast<size_t>(got)));
     SKERRY_TRY(buffer.next(&frame));
   }
@@ -41,8 +44,10 @@ Status read_invitation(Invitation* invitation) {
   const auto key = reader.bytes(invitation->key.size());
   invitation->port = static_cast<uint16_t>(reader.u32());
   const uint32_t count = reader.u32();
-  for (uint32_t i = 0; i < count && reader.ok(); ++i) invitation->addresses.emplace_back(reader.string());
-  if (frame->type != FrameType::invitation || !reader.done()) return error(Code::config, "the invitation makes no sense");
+  for (uint32_t i = 0; i < count && reader.ok(); ++i)
+    invitation->addresses.emplace_back(reader.string());
+  if (frame->type != FrameType::invitation || !reader.done())
+    return error(Code::config, "the invitation makes no sense");
   std::memcpy(invitation->key.data(), key.data(), key.size());
   return {};
 }
@@ -54,10 +59,12 @@ int agent_main() {
   UniqueFd socket;
   Status status = read_invitation(&invitation);
   if (status.ok()) {
-    status = report_to_launcher(invitation.addresses, invitation.port, invitation.agent, invitation.key, &socket);
+    status = report_to_launcher(invitation.addresses, invitation.port, invitation.agent,
+                                invitation.key, &socket);
   }
   if (!status.ok()) {
-    std::fprintf(stderr, "skerry: agent on host %s: %s\n", own_host_name().c_str(), status.message().c_str());
+    std::fprintf(stderr, "skerry: agent on host %s: %s\n", own_host_name().c_str(),
+                 status.message().c_str());
     return 1;
   }
   return run_agent(std::move(socket), UniqueFd(STDIN_FILENO), invitation.key);

@@ -13,11 +13,14 @@ void absorb(crypto_generichash_state* state, const void* data, size_t bytes) {
   crypto_generichash_update(state, static_cast<const unsigned char*>(data), bytes);
 }
 
-Key keyed_hash(const Key& key, std::string_view purpose, uint32_t number, std::span<const std::byte> a, std::span<const std::byte> b) {
-  static_assert(sizeof(Key) == crypto_generichash_BYTES && sizeof(Key) == crypto_generichash_KEYBYTES);
+Key keyed_hash(const Key& key, std::string_view purpose, uint32_t number,
+               std::span<const std::byte> a, std::span<const std::byte> b) {
+  static_assert(sizeof(Key) == crypto_generichash_BYTES &&
+                sizeof(Key) == crypto_generichash_KEYBYTES);
   start_sodium();
   crypto_generichash_state state;
-  crypto_generichash_init(&state, reinterpret_cast<const unsigned char*>(key.data()), key.size(), sizeof(Key));
+  crypto_generichash_init(&state, reinterpret_cast<const unsigned char*>(key.data()), key.size(),
+                          sizeof(Key));
   // The length keeps purpose and what follows apart.
   const auto length = static_cast<uint32_t>(purpose.size());
   absorb(&state, &length, sizeof length);
@@ -46,7 +49,8 @@ Nonce random_nonce() {
   return nonce;
 }
 
-Proof prove(const Key& key, std::string_view side, uint32_t agent, const Nonce& launcher_nonce, const Nonce& agent_nonce) {
+Proof prove(const Key& key, std::string_view side, uint32_t agent, const Nonce& launcher_nonce,
+            const Nonce& agent_nonce) {
   return keyed_hash(key, side, agent, launcher_nonce, agent_nonce);
 }
 

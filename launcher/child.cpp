@@ -46,7 +46,8 @@ void place(int from, int to) {
   }
 }
 
-[[noreturn]] void become(const ChildOptions& options, char* const* arguments, pid_t parent, int report_fd) {
+[[noreturn]] void become(const ChildOptions& options, char* const* arguments, pid_t parent,
+                         int report_fd) {
   if (options.own_group) (void)setpgid(0, 0);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before we asked to be told
@@ -64,7 +65,8 @@ void place(int from, int to) {
     const size_t equals = variable.find('=');
     setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
   }
-  if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) report_and_exit(report_fd, Step::directory);
+  if (!options.directory.empty() && chdir(options.directory.c_str()) != 0)
+    report_and_exit(report_fd, Step::directory);
   // Ignored signals survive exec; the blocked ones would, too.
   (void)std::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
@@ -81,7 +83,9 @@ pid_t parent_of(const std::string& pid) {
   std::getline(file, text, '\0');
   const size_t name_end = text.rfind(')');
   int parent = -1;
-  if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %*c %d", &parent) != 1) return -1;
+  if (name_end == std::string::npos ||
+      std::sscanf(text.c_str() + name_end + 1, " %*c %d", &parent) != 1)
+    return -1;
   return parent;
 }
 
@@ -93,12 +97,14 @@ Status start_child(const ChildOptions& options, pid_t* pid, bool* not_found) {
   for (const auto& word : options.command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) return error(Code::config, "no pipe for a new process: ", std::strerror(errno));
+  if (pipe2(report, O_CLOEXEC) != 0)
+    return error(Code::config, "no pipe for a new process: ", std::strerror(errno));
   UniqueFd read_end(report[0]), write_end(report[1]);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) {
-    return error(Code::config, "cannot create a process: ", std::strerror(errno), " (see ulimit -u and the cgroup's pids.max)");
+    return error(Code::config, "cannot create a process: ", std::strerror(errno),
+                 " (see ulimit -u and the cgroup's pids.max)");
   }
   if (child == 0) become(options, arguments.data(), parent, write_end.get());
   if (options.own_group) (void)setpgid(child, child);  // whoever of the two is first
@@ -114,12 +120,16 @@ Status start_child(const ChildOptions& options, pid_t* pid, bool* not_found) {
   (void)waitpid(child, nullptr, 0);
   *not_found = failure.step == Step::program;
   if (failure.step == Step::directory) {
-    return error(Code::config, "cannot change to directory \"", options.directory, "\": ", std::strerror(failure.error));
+    return error(Code::config, "cannot change to directory \"", options.directory,
+                 "\": ", std::strerror(failure.error));
   }
   const std::string& program = options.command[0];
   const bool here = failure.error == ENOENT && program.find('/') == std::string::npos &&
-                    access((options.directory.empty() ? program : options.directory + "/" + program).c_str(), X_OK) == 0;
-  return error(Code::config, "cannot start \"", program, "\": ", std::strerror(failure.error), here ? "; did you mean ./" + program + "?" : "");
+                    access((options.directory.empty() ? program : options.directory + "/" + program)
+                               .c_str(),
+                           X_OK) == 0;
+  return error(Code::config, "cannot start \"", program, "\": ", std::strerror(failure.error),
+               here ? "; did you mean ./" + program + "?" : "");
 }
 
 void adopt_orphans() { (void)prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -141,9 +151,10 @@ std::vector<pid_t> own_children() {
   return children;
 }
 
-void kill_descendants(const std::vector<pid_t>& spared, const std::function<void(pid_t, int)>& reaped) {
-  // Killing a child hands us its children (adopt_orphans), so this ends when the last generation has gone. A process that forks
-  // while we look is found in the next round.
+void kill_descendants(const std::vector<pid_t>& spared,
+                      const std::function<void(pid_t, int)>& reaped) {
+  // Killing a child hands us its children (adopt_orphans), so this ends when the last generation
+  // has gone. A process that forks while we look is found in the next round.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (std::chrono::steady_clock::now() < deadline) {
     bool any = false;

@@ -18,7 +18,8 @@ std::string signal_name(int signal) {
 std::string describe_end(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return concat("exited with status ", WEXITSTATUS(wait_status));
   const int signal = WTERMSIG(wait_status);
-  return concat("was killed by signal ", signal, " (", signal_name(signal), WCOREDUMP(wait_status) ? ", core dumped)" : ")");
+  return concat("was killed by signal ", signal, " (", signal_name(signal),
+                WCOREDUMP(wait_status) ? ", core dumped)" : ")");
 }
 
 int exit_status_of(int wait_status) {

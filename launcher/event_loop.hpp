@@ -1,4 +1,5 @@
-// One thread that sleeps until a descriptor or a deadline has something for it. Nothing wakes it periodically.
+// One thread that sleeps until a descriptor or a deadline has something for it. Nothing wakes it
+// periodically.
 #pragma once
 
 #include <sys/epoll.h>
@@ -22,8 +23,9 @@ class EventLoop {
 
   EventLoop();
 
-  // Calls `handler` whenever `fd` has one of `events` (level-triggered; 0: only errors and hang-up). False if the kernel cannot watch
-  // such a file: it is always ready (a regular file). The owner must forget the descriptor before closing it.
+  // Calls `handler` whenever `fd` has one of `events` (level-triggered; 0: only errors and
+  // hang-up). False if the kernel cannot watch such a file: it is always ready (a regular file).
+  // The owner must forget the descriptor before closing it.
   bool watch(int fd, uint32_t events, Handler handler);
   void change(int fd, uint32_t events);
   void forget(int fd);

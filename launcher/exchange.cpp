@@ -20,7 +20,8 @@ const char* to_string(RankState state) {
 Status Exchange::hello(uint32_t rank) {
   auto& mine = ranks_[rank];
   if (mine.state != RankState::absent) {
-    return error(Code::network, "a second process of rank ", rank, " tried to join while the first is ", to_string(mine.state),
+    return error(Code::network, "a second process of rank ", rank,
+                 " tried to join while the first is ", to_string(mine.state),
                  "; only one process per rank may use Skerry at a time");
   }
   mine.state = RankState::joined;
@@ -29,29 +30,34 @@ Status Exchange::hello(uint32_t rank) {
 
 Status Exchange::put(uint32_t rank, std::string_view key, std::span<const std::byte> value) {
   auto& mine = ranks_[rank];
-  if (mine.state != RankState::joined) return error(Code::network, "put while ", to_string(mine.state));
+  if (mine.state != RankState::joined)
+    return error(Code::network, "put while ", to_string(mine.state));
   SKERRY_TRY(job::check_key(key));
   SKERRY_TRY(job::check_value(value));
-  if (++mine.values > max_values_per_rank) return error(Code::network, "more than ", max_values_per_rank, " bootstrap values");
+  if (++mine.values > max_values_per_rank)
+    return error(Code::network, "more than ", max_values_per_rank, " bootstrap values");
   values_[{rank, std::string(key)}].assign(value.begin(), value.end());
   return {};
 }
 
 Status Exchange::fence(uint32_t rank) {
   auto& mine = ranks_[rank];
-  if (mine.state != RankState::joined) return error(Code::network, "fence while ", to_string(mine.state));
+  if (mine.state != RankState::joined)
+    return error(Code::network, "fence while ", to_string(mine.state));
   mine.state = RankState::fencing;
   return {};
 }
 
 Status Exchange::finish(uint32_t rank) {
   auto& mine = ranks_[rank];
-  if (mine.state != RankState::joined) return error(Code::network, "finish while ", to_string(mine.state));
+  if (mine.state != RankState::joined)
+    return error(Code::network, "finish while ", to_string(mine.state));
   mine.state = RankState::finishing;
   return {};
 }
 
-std::optional<std::span<const std::byte>> Exchange::get(uint32_t owner, std::string_view key) const {
+std::optional<std::span<const std::byte>> Exchange::get(uint32_t owner,
+                                                        std::string_view key) const {
   const auto found = values_.find({owner, std::string(key)});
   if (found == values_.end()) return std::nullopt;
   return std::span<const std::byte>(found->second);
@@ -93,7 +99,8 @@ std::optional<Exchange::Stuck> Exchange::stuck() const {
   std::optional<uint32_t> waiting, missing;
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const auto& one = ranks_[rank];
-    if (!waiting && (one.state == RankState::fencing || one.state == RankState::finishing)) waiting = rank;
+    if (!waiting && (one.state == RankState::fencing || one.state == RankState::finishing))
+      waiting = rank;
     if (!missing && one.gone && !one.tolerated && one.state == RankState::absent) missing = rank;
   }
   if (!waiting || !missing) return std::nullopt;

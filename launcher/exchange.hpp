@@ -38,7 +38,8 @@ class Exchange {
   bool joined(uint32_t rank) const { return ranks_[rank].state != RankState::absent; }
 
   enum class Event { none, fence_done, finish_done };
-  // Called after every change: what has become complete. A completed finish forgets all values, so that the ranks may join again.
+  // Called after every change: what has become complete. A completed finish forgets all values, so
+  // that the ranks may join again.
   Event advance();
   // A wait that can never end: `waiting` waits in a fence or finish, `gone` ended without joining.
   struct Stuck {

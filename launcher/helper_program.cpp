@@ -15,11 +15,16 @@ namespace {
 
 constexpr const char* calibrate_help =
     "usage: skerry calibrate [--out FILE] [--nodes N]\n\n"
-    "Measures what connections and requests cost here, on a job of N ranks on N virtual nodes (12), and writes the numbers that\n"
-    "`skerry sim --costs FILE` computes with (out/costs.json). Takes a few seconds; a busy machine gives larger numbers.\n";
+    "Measures what connections and requests cost here, on a job of N ranks on N virtual nodes "
+    "(12), and writes the numbers that\n"
+    "`skerry sim --costs FILE` computes with (out/costs.json). Takes a few seconds; a busy machine "
+    "gives larger numbers.\n";
 
 int missing(const char* name) {
-  std::fprintf(stderr, "skerry: %s is not installed: it belongs into libexec/skerry beside the directory of this program\n", name);
+  std::fprintf(stderr,
+               "skerry: %s is not installed: it belongs into libexec/skerry beside the directory "
+               "of this program\n",
+               name);
   return 1;
 }
 
@@ -56,7 +61,8 @@ int calibrate_main(const std::vector<std::string>& words) {
         return 2;
       }
     } else {
-      std::fprintf(stderr, "skerry calibrate: unknown word %s\n\n%s", words[i].c_str(), calibrate_help);
+      std::fprintf(stderr, "skerry calibrate: unknown word %s\n\n%s", words[i].c_str(),
+                   calibrate_help);
       return 2;
     }
   }
@@ -78,7 +84,10 @@ int connections_main(const std::vector<std::string>& words) {
     } else if (i + 1 < words.size() && words[i] == "--json") {
       json = words[++i];
     } else {
-      std::fprintf(stderr, "skerry info: unknown word %s; it takes --connections [--ranks N] [--json FILE]\n", words[i].c_str());
+      std::fprintf(
+          stderr,
+          "skerry info: unknown word %s; it takes --connections [--ranks N] [--json FILE]\n",
+          words[i].c_str());
       return 2;
     }
   }

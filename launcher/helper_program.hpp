@@ -1,4 +1,5 @@
-// Commands that are programs of their own, so that `skerry` stays small: they lie in libexec/skerry beside its bin.
+// Commands that are programs of their own, so that `skerry` stays small: they lie in libexec/skerry
+// beside its bin.
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@ namespace skerry::launcher {
 std::string helper_program(const std::string& name);
 // `skerry sim ...`: becomes skerry-sim. Returns only if that fails, with the exit status.
 int sim_main(const std::vector<std::string>& words);
-// `skerry calibrate ...` and `skerry info --connections ...` (the words after that): start a small job of virtual nodes that measures.
+// `skerry calibrate ...` and `skerry info --connections ...` (the words after that): start a small
+// job of virtual nodes that measures.
 int connections_main(const std::vector<std::string>& words);
 int calibrate_main(const std::vector<std::string>& words);
 

@@ -49,21 +49,26 @@ std::string size_text(uint64_t bytes) {
 // "[always] madvise never" -> "always"
 std::string chosen(const std::string& line) {
   const size_t begin = line.find('['), end = line.find(']');
-  return begin == std::string::npos || end == std::string::npos ? line : line.substr(begin + 1, end - begin - 1);
+  return begin == std::string::npos || end == std::string::npos
+             ? line
+             : line.substr(begin + 1, end - begin - 1);
 }
 
 void add_host(std::vector<Fact>* facts) {
   utsname names{};
   (void)uname(&names);
   facts->push_back({"host", "name", own_host_name()});
-  facts->push_back({"host", "kernel", concat(names.sysname, " ", names.release, " ", names.machine)});
+  facts->push_back(
+      {"host", "kernel", concat(names.sysname, " ", names.release, " ", names.machine)});
 }
 
 void add_cores(std::vector<Fact>* facts) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    facts->push_back({"cores", "usable", concat(CPU_COUNT(&allowed), " of ", sysconf(_SC_NPROCESSORS_ONLN), " online")});
+    facts->push_back(
+        {"cores", "usable",
+         concat(CPU_COUNT(&allowed), " of ", sysconf(_SC_NPROCESSORS_ONLN), " online")});
   }
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
@@ -84,7 +89,8 @@ void add_memory(std::vector<Fact>* facts) {
     if (name == "MemTotal:") facts->push_back({"memory", "total", size_text(kib << 10)});
     if (name == "MemAvailable:") facts->push_back({"memory", "available", size_text(kib << 10)});
     if (name == "Hugepagesize:") facts->push_back({"huge pages", "size", size_text(kib << 10)});
-    if (name == "HugePages_Total:" && kib > 0) facts->push_back({"huge pages", "reserved", std::to_string(kib)});
+    if (name == "HugePages_Total:" && kib > 0)
+      facts->push_back({"huge pages", "reserved", std::to_string(kib)});
   }
 }
 
@@ -105,16 +111,19 @@ void add_cgroups(std::vector<Fact>* facts) {
       const uint64_t bytes = std::strtoull(limit.c_str(), nullptr, 10);
       // v1 writes "no limit" as a number close to 2^63.
       if (bytes > 0 && bytes < uint64_t{1} << 60) {
-        facts->push_back({"cgroup", concat("memory limit (", v2 ? "v2" : "v1", ")"), concat(size_text(bytes), " at ", path)});
+        facts->push_back({"cgroup", concat("memory limit (", v2 ? "v2" : "v1", ")"),
+                          concat(size_text(bytes), " at ", path)});
       }
       const std::string quota = v2 ? first_line(here + "/cpu.max") : "";
-      if (!quota.empty() && quota.rfind("max", 0) != 0) facts->push_back({"cgroup", "cpu quota", concat(quota, " at ", path)});
+      if (!quota.empty() && quota.rfind("max", 0) != 0)
+        facts->push_back({"cgroup", "cpu quota", concat(quota, " at ", path)});
       if (path.empty() || path == "/") break;
       path = path.substr(0, path.rfind('/'));
       if (path.empty()) path = "/";
     }
   }
-  if (std::none_of(facts->begin(), facts->end(), [](const Fact& fact) { return fact.section == "cgroup"; })) {
+  if (std::none_of(facts->begin(), facts->end(),
+                   [](const Fact& fact) { return fact.section == "cgroup"; })) {
     facts->push_back({"cgroup", "limits", "none"});
   }
 }
@@ -125,7 +134,8 @@ void add_huge_pages(std::vector<Fact>* facts) {
     const std::string value = chosen(first_line(base + file));
     if (!value.empty()) facts->push_back({"huge pages", concat("transparent, ", file), value});
   }
-  facts->push_back({"huge pages", "page tables", "2 MiB per GiB and process with 4 KiB pages, 4 KiB with 2 MiB pages"});
+  facts->push_back({"huge pages", "page tables",
+                    "2 MiB per GiB and process with 4 KiB pages, 4 KiB with 2 MiB pages"});
 }
 
 void add_interfaces(std::vector<Fact>* facts) {
@@ -137,10 +147,12 @@ void add_interfaces(std::vector<Fact>* facts) {
     if (family != AF_INET && family != AF_INET6) continue;
     char text[NI_MAXHOST];
     const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    if (getnameinfo(one->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    if (getnameinfo(one->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
     const std::string speed = first_line(concat("/sys/class/net/", one->ifa_name, "/speed"));
     const bool known = !speed.empty() && speed[0] != '-';
-    facts->push_back({"network", one->ifa_name, concat(text, known ? concat(", ", speed, " Mbit/s") : "")});
+    facts->push_back(
+        {"network", one->ifa_name, concat(text, known ? concat(", ", speed, " Mbit/s") : "")});
   }
   freeifaddrs(list);
 }
@@ -178,10 +190,14 @@ std::vector<Fact> machine_facts() {
   add_fabrics(&facts);
   std::vector<std::string> order;
   for (const auto& fact : facts) {
-    if (std::find(order.begin(), order.end(), fact.section) == order.end()) order.push_back(fact.section);
+    if (std::find(order.begin(), order.end(), fact.section) == order.end())
+      order.push_back(fact.section);
   }
-  const auto place = [&](const Fact& fact) { return std::find(order.begin(), order.end(), fact.section) - order.begin(); };
-  std::stable_sort(facts.begin(), facts.end(), [&](const Fact& a, const Fact& b) { return place(a) < place(b); });
+  const auto place = [&](const Fact& fact) {
+    return std::find(order.begin(), order.end(), fact.section) - order.begin();
+  };
+  std::stable_sort(facts.begin(), facts.end(),
+                   [&](const Fact& a, const Fact& b) { return place(a) < place(b); });
   return facts;
 }
 
@@ -189,14 +205,18 @@ int info_main(const std::vector<std::string>& words) {
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
     std::fputs(
         "usage: skerry info [--connections [--ranks N] [--json FILE]]\n\n"
-        "What this machine offers to a job. With --connections, measured there and then on a job of N ranks on as many virtual nodes (24): the bytes that a\n"
-        "connection and an idle remote node take at either end. What a job did, and whom it refused for which reason: skerry run --counters.\n",
+        "What this machine offers to a job. With --connections, measured there and then on a job "
+        "of N ranks on as many virtual nodes (24): the bytes that a\n"
+        "connection and an idle remote node take at either end. What a job did, and whom it "
+        "refused for which reason: skerry run --counters.\n",
         stdout);
     return 0;
   }
-  if (!words.empty() && words[0] == "--connections") return connections_main({words.begin() + 1, words.end()});
+  if (!words.empty() && words[0] == "--connections")
+    return connections_main({words.begin() + 1, words.end()});
   if (!words.empty()) {
-    std::fprintf(stderr, "skerry info takes --connections or nothing, not \"%s\"\n", words[0].c_str());
+    std::fprintf(stderr, "skerry info takes --connections or nothing, not \"%s\"\n",
+                 words[0].c_str());
     return 2;
   }
   std::string section;

@@ -1,4 +1,5 @@
-// `skerry run`: one job from its start to its end. Knows its ranks only through agents, one per host.
+// `skerry run`: one job from its start to its end. Knows its ranks only through agents, one per
+// host.
 #pragma once
 
 #include <memory>
@@ -29,20 +30,21 @@ class Job {
   struct Agent {
     HostRanks host;
     bool local = false;
-    pid_t process = -1;          // the forked agent, or the command that runs it elsewhere; -1: none, or ended
-    UniqueFd lifeline;           // its standard input; none: local
+    pid_t process = -1;  // the forked agent, or the command that runs it elsewhere; -1: none, or
+                         // ended
+    UniqueFd lifeline;   // its standard input; none: local
     std::unique_ptr<Link> link;  // null: has not connected yet
     bool gone = false;           // stopped, lost or never started: nothing more is expected from it
-    uint32_t unacknowledged = 0; // bytes of output taken from it that wait in our queues
+    uint32_t unacknowledged = 0;  // bytes of output taken from it that wait in our queues
   };
   struct Rank {
     uint32_t agent = 0;
-    uint32_t pid = 0;               // 0: not started yet
+    uint32_t pid = 0;  // 0: not started yet
     bool ended = false;
     bool reports_failures = false;  // asked to be told of dead ranks
   };
-  // Something went wrong with a rank. Failures come in clusters (the others notice and fail as well): the most telling one of the
-  // first moments is shown.
+  // Something went wrong with a rank. Failures come in clusters (the others notice and fail as
+  // well): the most telling one of the first moments is shown.
   enum class Weight { aborted, failed, killed };
   struct Suspect {
     uint32_t rank;
@@ -107,13 +109,13 @@ class Job {
   bool input_watched_ = false;  // standard input is in the loop
   bool input_pollable_ = true;  // false: a regular file
 
-  std::vector<Suspect> suspects_;      // until concluded
+  std::vector<Suspect> suspects_;        // until concluded
   EventLoop::TimerId settle_timer_ = 0;  // 0: no suspects
-  bool ending_ = false;   // the remaining ranks were told to end
-  bool stopping_ = false; // the agents were told to stop
-  int interrupted_by_ = 0;  // the signal by which we were asked to end; 0: none
+  bool ending_ = false;                  // the remaining ranks were told to end
+  bool stopping_ = false;                // the agents were told to stop
+  int interrupted_by_ = 0;               // the signal by which we were asked to end; 0: none
   EventLoop::Clock::time_point interrupted_at_;
-  int result_ = 0;          // exit status so far
+  int result_ = 0;  // exit status so far
 };
 
 // `skerry run WORDS`.

@@ -17,15 +17,17 @@ using job::FrameWriter;
 namespace {
 // Long enough for the death that made others fail to be seen, too short to be noticed.
 constexpr std::chrono::milliseconds settle_time{50};
-constexpr std::chrono::milliseconds grace{2000};        // between SIGTERM and SIGKILL
-constexpr std::chrono::milliseconds stop_limit{10000};  // for an agent to answer that it has stopped
+constexpr std::chrono::milliseconds grace{2000};  // between SIGTERM and SIGKILL
+constexpr std::chrono::milliseconds stop_limit{
+    10000};  // for an agent to answer that it has stopped
 constexpr std::chrono::milliseconds agent_exit_limit{2000};
 }  // namespace
 
 void Job::suspect(Suspect suspect) {
   if (ending_) return;
   // A rank that aborts also exits: one event.
-  const bool known = std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& one) { return one.rank == suspect.rank; });
+  const bool known = std::any_of(suspects_.begin(), suspects_.end(),
+                                 [&](const Suspect& one) { return one.rank == suspect.rank; });
   if (known) return;
   suspects_.push_back(std::move(suspect));
   if (settle_timer_ == 0) settle_timer_ = loop_.after(settle_time, [this] { conclude(); });
@@ -35,8 +37,11 @@ void Job::conclude() {
   loop_.cancel(settle_timer_);
   settle_timer_ = 0;
   if (ending_ || suspects_.empty()) return;
-  const auto worst = std::max_element(suspects_.begin(), suspects_.end(), [](const Suspect& a, const Suspect& b) { return a.weight < b.weight; });
-  output_.say(concat(name_of(worst->rank), " ", worst->cause, worst->weight == Weight::aborted ? "" : "; ending the job"));
+  const auto worst = std::max_element(
+      suspects_.begin(), suspects_.end(),
+      [](const Suspect& a, const Suspect& b) { return a.weight < b.weight; });
+  output_.say(concat(name_of(worst->rank), " ", worst->cause,
+                     worst->weight == Weight::aborted ? "" : "; ending the job"));
   begin_ending(worst->exit_status);
 }
 
@@ -67,7 +72,8 @@ void Job::stop_agents() {
     loop_.after(stop_limit, [this] {
       for (auto& agent : agents_) {
         if (agent.gone) continue;
-        output_.say(concat("host ", agent.host.host, " does not answer; processes may be left there"));
+        output_.say(
+            concat("host ", agent.host.host, " does not answer; processes may be left there"));
         agent_is_gone(agent);
       }
       check_end();
@@ -94,7 +100,8 @@ void Job::check_end() {
   if (living_ranks_ > 0) return;
   conclude();
   if (!stopping_) return stop_agents();
-  if (std::any_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return !agent.gone; })) return;
+  if (std::any_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return !agent.gone; }))
+    return;
   output_.flush_all();
   // A slow reader still gets everything; the output calls us again.
   if (output_.idle()) loop_.stop(result_);
@@ -103,12 +110,14 @@ void Job::check_end() {
 void Job::finish_processes() {
   for (auto& agent : agents_) {
     agent_is_gone(agent);
-    if (!agent.link && agent.process > 0) (void)kill(agent.process, SIGTERM);  // a command that never brought an agent
+    if (!agent.link && agent.process > 0)
+      (void)kill(agent.process, SIGTERM);  // a command that never brought an agent
   }
   // The agents end by themselves now, and so do the commands that ran them.
   const auto deadline = EventLoop::Clock::now() + agent_exit_limit;
   const auto any_left = [this] {
-    return std::any_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.process > 0; });
+    return std::any_of(agents_.begin(), agents_.end(),
+                       [](const Agent& agent) { return agent.process > 0; });
   };
   const auto reap = [this](pid_t pid, int) {
     for (auto& agent : agents_) {

@@ -18,7 +18,8 @@ using job::FrameReader;
 using job::FrameType;
 using job::FrameWriter;
 
-// timeout(1) and batch systems signal a process and then its group: both within a moment, and they mean one request.
+// timeout(1) and batch systems signal a process and then its group: both within a moment, and they
+// mean one request.
 constexpr std::chrono::milliseconds echo_time{300};
 // Ranks that are asked to end have so long before people are told how to insist.
 constexpr std::chrono::milliseconds patience_with_signals{3000};
@@ -35,11 +36,13 @@ void Job::tell_all(const std::vector<std::byte>& frame) {
 
 std::string Job::name_of(uint32_t rank) const {
   const auto& one = ranks_[rank];
-  return concat("rank ", rank, " on host ", agents_[one.agent].host.host, one.pid != 0 ? concat(" (pid ", one.pid, ")") : "");
+  return concat("rank ", rank, " on host ", agents_[one.agent].host.host,
+                one.pid != 0 ? concat(" (pid ", one.pid, ")") : "");
 }
 
 bool Job::all_report_failures() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.reports_failures; });
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.reports_failures; });
 }
 
 void Job::on_frame(uint32_t number, const Frame& frame) {
@@ -51,7 +54,8 @@ void Job::on_frame(uint32_t number, const Frame& frame) {
     case FrameType::not_started: {
       const bool not_found = reader.u8() != 0;
       if (!ending_) {
-        output_.say(concat("could not start rank ", frame.rank, " on host ", agents_[number].host.host, ": ", reader.string()));
+        output_.say(concat("could not start rank ", frame.rank, " on host ",
+                           agents_[number].host.host, ": ", reader.string()));
         begin_ending(not_found ? 127 : 126);
       }
       // The agent starts no further ranks either.
@@ -62,13 +66,10 @@ void Job::on_frame(uint32_t number, const Frame& frame) {
     }
     case FrameType::output: return on_output(number, frame);
     case FrameType::exited: return on_rank_end(frame.rank, static_cast<int>(reader.u32()));
-    case FrameType::lost: return suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
-    case FrameType::input_ack:
-      input_window_ += reader.u32();
-      return pump_input();
-    case FrameType::stopped:
-      agent_is_gone(agents_[number]);
-      return check_end();
+    case FrameType::lost:
+      return suspect({frame.rank, Weight::failed, std::string(reader.string()), 1});
+    case FrameType::input_ack: input_window_ += reader.u32(); return pump_input();
+    case FrameType::stopped: agent_is_gone(agents_[number]); return check_end();
     case FrameType::hello:
     case FrameType::put:
     case FrameType::get:
@@ -104,10 +105,15 @@ void Job::on_rank_request(uint32_t rank, const Frame& frame) {
       const uint32_t number = exchange_.epoch();
       std::memcpy(epoch.data(), &number, sizeof number);
       const auto& host = agents_[ranks_[rank].agent].host;
-      const auto planned = std::find_if(host.ranks.begin(), host.ranks.end(), [&](const PlannedRank& one) { return one.rank == rank; });
+      const auto planned = std::find_if(host.ranks.begin(), host.ranks.end(),
+                                        [&](const PlannedRank& one) { return one.rank == rank; });
       tell(rank, FrameWriter(FrameType::welcome, rank)
-                     .u32(rank).u32(static_cast<uint32_t>(ranks_.size())).u32(planned->node)
-                     .u32(static_cast<uint32_t>(placement_.nodes)).bytes(epoch).finish());
+                     .u32(rank)
+                     .u32(static_cast<uint32_t>(ranks_.size()))
+                     .u32(planned->node)
+                     .u32(static_cast<uint32_t>(placement_.nodes))
+                     .bytes(epoch)
+                     .finish());
     }
   } else if (frame.type == FrameType::put) {
     const auto key = reader.string();
@@ -127,20 +133,30 @@ void Job::on_rank_request(uint32_t rank, const Frame& frame) {
     ranks_[rank].reports_failures = true;
   } else if (frame.type == FrameType::abort) {
     const auto exit_status = static_cast<int>(reader.u32() & 0xff);
-    return suspect({rank, Weight::aborted, concat("ended the job: ", reader.string()), exit_status == 0 ? 1 : exit_status});
+    return suspect({rank, Weight::aborted, concat("ended the job: ", reader.string()),
+                    exit_status == 0 ? 1 : exit_status});
   }
-  if (!status.ok()) return suspect({rank, Weight::failed, concat("misused the launcher (", status.message(), ")"), 1});
+  if (!status.ok())
+    return suspect(
+        {rank, Weight::failed, concat("misused the launcher (", status.message(), ")"), 1});
   advance();
 }
 
 void Job::advance() {
   switch (exchange_.advance()) {
     case Exchange::Event::none: break;
-    case Exchange::Event::fence_done: tell_all(FrameWriter(FrameType::fence_done, job::all_ranks).finish()); break;
-    case Exchange::Event::finish_done: tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish()); break;
+    case Exchange::Event::fence_done:
+      tell_all(FrameWriter(FrameType::fence_done, job::all_ranks).finish());
+      break;
+    case Exchange::Event::finish_done:
+      tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish());
+      break;
   }
   if (const auto stuck = exchange_.stuck(); stuck && !ending_ && suspects_.empty()) {
-    suspect({stuck->gone, Weight::failed, concat("exited with status 0 without joining the job that rank ", stuck->waiting, " waits in"), 1});
+    suspect({stuck->gone, Weight::failed,
+             concat("exited with status 0 without joining the job that rank ", stuck->waiting,
+                    " waits in"),
+             1});
   }
 }
 
@@ -169,7 +185,9 @@ void Job::on_rank_end(uint32_t rank, int wait_status) {
   const int exit_status = exit_status_of(wait_status);
   const bool joined = exchange_.joined(rank);
   if (exit_status != 0 || joined) {
-    const std::string cause = exit_status != 0 ? describe_end(wait_status) : "exited with status 0 without leaving the job (skerry_finalize)";
+    const std::string
+        cause = exit_status != 0 ? describe_end(wait_status)
+                                 : "exited with status 0 without leaving the job (skerry_finalize)";
     const int failure = exit_status != 0 ? exit_status : 1;
     if (ending_) {
       // It ends because we asked it to.
@@ -205,7 +223,8 @@ void Job::on_agent_end(uint32_t number, const std::string& why) {
 
 void Job::on_signals() {
   signalfd_siginfo info;
-  while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) on_signal(static_cast<int>(info.ssi_signo));
+  while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+    on_signal(static_cast<int>(info.ssi_signo));
 }
 
 void Job::on_signal(int signal) {
@@ -217,7 +236,9 @@ void Job::on_signal(int signal) {
     }
   }
   const auto pass_on = [this](int what) {
-    tell_all(FrameWriter(FrameType::signal_rank, job::all_ranks).u32(static_cast<uint32_t>(what)).finish());
+    tell_all(FrameWriter(FrameType::signal_rank, job::all_ranks)
+                 .u32(static_cast<uint32_t>(what))
+                 .finish());
   };
   if (signal == SIGTSTP) {
     pass_on(SIGTSTP);
@@ -229,7 +250,8 @@ void Job::on_signal(int signal) {
     return pump_input();  // we may be in the foreground again
   }
   if (signal == SIGUSR1 || signal == SIGUSR2) return pass_on(signal);
-  // A request to end. The ranks decide what to do with the first one; the second is an order, unless it is the first one's echo.
+  // A request to end. The ranks decide what to do with the first one; the second is an order,
+  // unless it is the first one's echo.
   if (interrupted_by_ != 0) {
     if (EventLoop::Clock::now() - interrupted_at_ < echo_time) return;
     output_.say(concat("second ", signal_name(signal), ": killing the job"));
@@ -240,11 +262,15 @@ void Job::on_signal(int signal) {
   interrupted_at_ = EventLoop::Clock::now();
   if (ending_) return;
   pass_on(signal);
-  const bool nobody_to_ask = std::none_of(agents_.begin(), agents_.end(), [](const Agent& agent) { return agent.link != nullptr; });
+  const bool nobody_to_ask = std::none_of(agents_.begin(), agents_.end(),
+                                          [](const Agent& agent) { return agent.link != nullptr; });
   if (nobody_to_ask) begin_ending(128 + signal);
   // Ranks that wait for each other may not look.
   (void)loop_.after(patience_with_signals, [this, signal] {
-    if (!ending_) output_.say(concat(signal_name(signal), " was passed on to the ranks, which have not ended; a second one kills the job"));
+    if (!ending_)
+      output_.say(
+          concat(signal_name(signal),
+                 " was passed on to the ranks, which have not ended; a second one kills the job"));
   });
 }
 
@@ -254,8 +280,9 @@ void Job::on_child(pid_t pid, int wait_status) {
     agent.process = -1;
     if (agent.link || agent.gone) return;  // the connection tells
     if (!ending_) {
-      output_.say(concat("could not start an agent on host ", agent.host.host, ": `", options_.agent, " ", agent.host.host, "` ",
-                         describe_end(wait_status), "; ending the job"));
+      output_.say(concat("could not start an agent on host ", agent.host.host, ": `",
+                         options_.agent, " ", agent.host.host, "` ", describe_end(wait_status),
+                         "; ending the job"));
       begin_ending(1);
     }
     agent_is_gone(agent);
@@ -280,17 +307,22 @@ void Job::pump_input() {
         return;
       }
       if (got <= 0) return end_input();
-      tell(0, FrameWriter(FrameType::input, 0).bytes(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(got)))).finish());
+      tell(0, FrameWriter(FrameType::input, 0)
+                  .bytes(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(got))))
+                  .finish());
       input_window_ -= static_cast<size_t>(got);
       pump_input();
     });
     input_pollable_ = input_watched_;
   }
-  while (!input_pollable_ && input_window_ > 0 && input_ == Input::piped) {  // a regular file: as much as may be sent
+  while (!input_pollable_ && input_window_ > 0 &&
+         input_ == Input::piped) {  // a regular file: as much as may be sent
     std::array<char, 16 * 1024> chunk;
     const ssize_t got = read(STDIN_FILENO, chunk.data(), std::min(chunk.size(), input_window_));
     if (got <= 0) return end_input();
-    tell(0, FrameWriter(FrameType::input, 0).bytes(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(got)))).finish());
+    tell(0, FrameWriter(FrameType::input, 0)
+                .bytes(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(got))))
+                .finish());
     input_window_ -= static_cast<size_t>(got);
   }
 }

@@ -27,7 +27,8 @@ namespace {
 
 constexpr size_t input_window_bytes = 64 * 1024;
 
-const std::vector<int> handled_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+const std::vector<int> handled_signals = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                          SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 bool is_this_machine(const std::string& host) {
   return host == "localhost" || host == "127.0.0.1" || host == "::1" || host == own_host_name();
@@ -52,14 +53,23 @@ Job::Job(RunOptions options, Placement placement)
     : options_(std::move(options)),
       placement_(std::move(placement)),
       key_(random_key()),
-      // A reader that has gone (`| head`) wants no more: the job ends as a program would that SIGPIPE kills.
-      output_(loop_, options_.prefix, [this] { begin_ending(128 + SIGPIPE); }, [this] { acknowledge_output(); check_end(); }),
-      reception_(loop_, key_, [this](uint32_t agent, UniqueFd socket) { agent_connected(agent, std::move(socket)); }),
+      // A reader that has gone (`| head`) wants no more: the job ends as a program would that
+      // SIGPIPE kills.
+      output_(
+          loop_, options_.prefix, [this] { begin_ending(128 + SIGPIPE); },
+          [this] {
+            acknowledge_output();
+            check_end();
+          }),
+      reception_(
+          loop_, key_,
+          [this](uint32_t agent, UniqueFd socket) { agent_connected(agent, std::move(socket)); }),
       exchange_(static_cast<uint32_t>(options_.ranks)),
       ranks_(static_cast<size_t>(options_.ranks)),
       living_ranks_(static_cast<uint32_t>(options_.ranks)) {
   for (const auto& host : placement_.hosts) {
-    for (const auto& planned : host.ranks) ranks_[planned.rank].agent = static_cast<uint32_t>(agents_.size());
+    for (const auto& planned : host.ranks)
+      ranks_[planned.rank].agent = static_cast<uint32_t>(agents_.size());
     agents_.emplace_back();
     agents_.back().host = host;
     agents_.back().local = options_.hosts.empty() || is_this_machine(host.host);
@@ -79,7 +89,8 @@ int Job::run() {
   if (options_.timeout_s > 0) {
     loop_.after(std::chrono::seconds(options_.timeout_s), [this] {
       if (ending_) return;
-      output_.say(concat("the job ran longer than --timeout ", options_.timeout_s, " s; ending it"));
+      output_.say(
+          concat("the job ran longer than --timeout ", options_.timeout_s, " s; ending it"));
       begin_ending(124);
     });
   }
@@ -91,9 +102,11 @@ int Job::run() {
 void Job::choose_input() {
   struct stat status;
   if (fstat(STDIN_FILENO, &status) != 0) return;
-  // A terminal goes through us: rank 0, in a process group of its own, would be stopped when it reads. Everything else a local rank 0
-  // gets as it is, so that we take no byte from a pipe that the rank does not read.
-  input_ = agents_[ranks_[0].agent].local && isatty(STDIN_FILENO) != 1 ? Input::inherit : Input::piped;
+  // A terminal goes through us: rank 0, in a process group of its own, would be stopped when it
+  // reads. Everything else a local rank 0 gets as it is, so that we take no byte from a pipe that
+  // the rank does not read.
+  input_ = agents_[ranks_[0].agent].local && isatty(STDIN_FILENO) != 1 ? Input::inherit
+                                                                       : Input::piped;
 }
 
 bool Job::start_agents() {
@@ -123,7 +136,8 @@ bool Job::start_agents() {
 
 void Job::start_local_agent(uint32_t number) {
   int ends[2];
-  SKERRY_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a socket pair can be made");
+  SKERRY_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
+                "a socket pair can be made");
   UniqueFd ours(ends[0]), theirs(ends[1]);
   const pid_t pid = fork();
   SKERRY_ASSERT(pid >= 0, "a process can be created");
@@ -143,10 +157,16 @@ bool Job::start_remote_agent(uint32_t number) {
   int ends[2];
   SKERRY_ASSERT(pipe2(ends, O_CLOEXEC) == 0, "a pipe can be made");
   UniqueFd theirs(ends[0]), ours(ends[1]);
-  const std::string program = options_.remote_program.empty() ? own_program() : options_.remote_program;
+  const std::string program = options_.remote_program.empty() ? own_program()
+                                                              : options_.remote_program;
   ChildOptions child;
   // --agent may carry options of its own: the shell splits it.
-  child.command = {"/bin/sh", "-c", concat("exec ", options_.agent, " \"$@\""), "sh", agent.host.host, quoted(program) + " agent"};
+  child.command = {"/bin/sh",
+                   "-c",
+                   concat("exec ", options_.agent, " \"$@\""),
+                   "sh",
+                   agent.host.host,
+                   quoted(program) + " agent"};
   child.stdin_fd = theirs.get();
   child.stdout_fd = STDERR_FILENO;
   bool not_found = false;
@@ -156,7 +176,10 @@ bool Job::start_remote_agent(uint32_t number) {
     return false;
   }
   FrameWriter invitation(FrameType::invitation);
-  invitation.u32(number).bytes(key_).u32(reception_.port()).u32(static_cast<uint32_t>(reception_.addresses().size()));
+  invitation.u32(number)
+      .bytes(key_)
+      .u32(reception_.port())
+      .u32(static_cast<uint32_t>(reception_.addresses().size()));
   for (const auto& address : reception_.addresses()) invitation.string(address);
   const auto frame = invitation.finish();
   // Fits into a pipe, so this cannot block. If the command is gone already, its end is reported.
@@ -168,15 +191,18 @@ bool Job::start_remote_agent(uint32_t number) {
 
 void Job::agent_connected(uint32_t number, UniqueFd socket) {
   // An agent connects once; a second connection that knows the key could only be a mistake of ours.
-  if (number >= agents_.size() || agents_[number].local || agents_[number].link || agents_[number].gone || stopping_) return;
+  if (number >= agents_.size() || agents_[number].local || agents_[number].link ||
+      agents_[number].gone || stopping_)
+    return;
   attach(number, std::move(socket));
 }
 
 void Job::start_limit_passed() {
   for (auto& agent : agents_) {
     if (agent.link || agent.gone || ending_) continue;
-    output_.say(concat("no agent from host ", agent.host.host, " within ", options_.start_timeout_s, " s; try `", options_.agent, " ",
-                       agent.host.host, " true`, see --agent, --interface and --start-timeout; ending the job"));
+    output_.say(concat("no agent from host ", agent.host.host, " within ", options_.start_timeout_s,
+                       " s; try `", options_.agent, " ", agent.host.host,
+                       " true`, see --agent, --interface and --start-timeout; ending the job"));
     begin_ending(1);
   }
 }
@@ -184,7 +210,8 @@ void Job::start_limit_passed() {
 void Job::attach(uint32_t number, UniqueFd socket) {
   auto& agent = agents_[number];
   agent.link = std::make_unique<Link>(
-      loop_, std::move(socket), job::max_link_payload, [this, number](const job::Frame& frame) { on_frame(number, frame); },
+      loop_, std::move(socket), job::max_link_payload,
+      [this, number](const job::Frame& frame) { on_frame(number, frame); },
       [this, number](const std::string& why) { on_agent_end(number, why); });
   if (ending_) return stop_agents();
   agent.link->send(encode(plan_for(agent)));
@@ -207,7 +234,8 @@ Plan Job::plan_for(const Agent& agent) const {
     if (getcwd(directory, sizeof directory) != nullptr) plan.directory = directory;
     for (char** variable = environ; *variable != nullptr; ++variable) {
       const std::string text = *variable;
-      if (text.rfind("SKERRY_", 0) == 0 && text.rfind("SKERRY_CONTROL_FD=", 0) != 0) plan.environment.push_back(text);
+      if (text.rfind("SKERRY_", 0) == 0 && text.rfind("SKERRY_CONTROL_FD=", 0) != 0)
+        plan.environment.push_back(text);
     }
   }
   for (const auto& wanted : options_.environment) {

@@ -11,7 +11,8 @@
 namespace skerry::launcher {
 namespace {
 
-constexpr uint64_t descriptors_per_rank = 4;        // of its agent: the control socket, two pipes, the process itself
+constexpr uint64_t
+    descriptors_per_rank = 4;  // of its agent: the control socket, two pipes, the process itself
 constexpr uint64_t descriptors_else = 64;
 constexpr uint64_t least_bytes_per_rank = 1 << 20;  // no program does with less
 
@@ -31,16 +32,20 @@ void lower(uint64_t* limit, uint64_t other) {
 Room room_here() {
   Room room;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) room.descriptors = limit.rlim_cur;
-  if (getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) lower(&room.processes, limit.rlim_cur);
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    room.descriptors = limit.rlim_cur;
+  if (getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    lower(&room.processes, limit.rlim_cur);
   lower(&room.processes, number_in("/proc/sys/kernel/pid_max"));
   lower(&room.processes, number_in("/proc/sys/kernel/threads-max"));
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);)
-    if (line.starts_with("0::")) lower(&room.processes, number_in("/sys/fs/cgroup" + line.substr(3) + "/pids.max"));
+    if (line.starts_with("0::"))
+      lower(&room.processes, number_in("/sys/fs/cgroup" + line.substr(3) + "/pids.max"));
   std::ifstream meminfo("/proc/meminfo");
   for (std::string line; std::getline(meminfo, line);)
-    if (line.starts_with("MemAvailable:")) room.memory_bytes = std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+    if (line.starts_with("MemAvailable:"))
+      room.memory_bytes = std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
   return room;
 }
 
@@ -48,11 +53,16 @@ Status check_room(int ranks_here, const Room& room) {
   const uint64_t ranks = static_cast<uint64_t>(ranks_here);
   const char* const remedy = "; start fewer, or use more hosts (--hosts)";
   if (room.descriptors != 0 && ranks * descriptors_per_rank + descriptors_else > room.descriptors)
-    return error(Code::config, ranks, " ranks on this host need ", ranks * descriptors_per_rank + descriptors_else, " open files, but ", room.descriptors, " are allowed (ulimit -n)", remedy);
+    return error(Code::config, ranks, " ranks on this host need ",
+                 ranks * descriptors_per_rank + descriptors_else, " open files, but ",
+                 room.descriptors, " are allowed (ulimit -n)", remedy);
   if (room.processes != 0 && ranks >= room.processes)
-    return error(Code::config, ranks, " ranks on this host are more processes than may run here: ", room.processes, " (ulimit -u, pids.max of the cgroup, kernel.pid_max)", remedy);
+    return error(Code::config, ranks,
+                 " ranks on this host are more processes than may run here: ", room.processes,
+                 " (ulimit -u, pids.max of the cgroup, kernel.pid_max)", remedy);
   if (room.memory_bytes != 0 && room.memory_bytes / ranks < least_bytes_per_rank)
-    return error(Code::config, ranks, " ranks on this host would have ", (room.memory_bytes / ranks) >> 10, " KiB of memory each", remedy);
+    return error(Code::config, ranks, " ranks on this host would have ",
+                 (room.memory_bytes / ranks) >> 10, " KiB of memory each", remedy);
   return {};
 }
 

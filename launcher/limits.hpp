@@ -1,4 +1,5 @@
-// Whether this machine can hold as many ranks as asked for: better told before the first of them is started than by the one that fails.
+// Whether this machine can hold as many ranks as asked for: better told before the first of them is
+// started than by the one that fails.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@ namespace skerry::launcher {
 
 // 0: unknown, or no limit.
 struct Room {
-  uint64_t descriptors = 0;   // that a process may have open (ulimit -n)
-  uint64_t processes = 0;     // that may run: of the user, of the cgroup, of the system, whichever is the least
+  uint64_t descriptors = 0;  // that a process may have open (ulimit -n)
+  uint64_t processes = 0;  // that may run: of the user, of the cgroup, of the system, whichever is
+                           // the least
   uint64_t memory_bytes = 0;  // that are available
 };
 

@@ -60,11 +60,13 @@ void Link::send(const std::vector<std::byte>& frame) {
 
 void Link::flush() {
   while (sent_ < queue_.size()) {
-    const ssize_t got = ::send(socket_.get(), queue_.data() + sent_, queue_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t got = ::send(socket_.get(), queue_.data() + sent_, queue_.size() - sent_,
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got < 0) {
-      // The other side is gone, but what it said last may still wait to be read: the reader finds the end, not the writer.
+      // The other side is gone, but what it said last may still wait to be read: the reader finds
+      // the end, not the writer.
       sent_ = queue_.size();
       break;
     }

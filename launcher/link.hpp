@@ -1,4 +1,5 @@
-// Frames over a stream socket inside an EventLoop: what is sent queues, what arrives is handed out frame by frame.
+// Frames over a stream socket inside an EventLoop: what is sent queues, what arrives is handed out
+// frame by frame.
 #pragma once
 
 #include <functional>
@@ -12,8 +13,9 @@ namespace skerry::launcher {
 class Link {
  public:
   using OnFrame = std::function<void(const job::Frame&)>;
-  // The connection ended; the argument says why ("closed by the other side", "Connection reset by peer", a broken frame). Called once;
-  // frames that came before it were handed out. Neither handler may destroy the link.
+  // The connection ended; the argument says why ("closed by the other side", "Connection reset by
+  // peer", a broken frame). Called once; frames that came before it were handed out. Neither
+  // handler may destroy the link.
   using OnEnd = std::function<void(const std::string& why)>;
 
   Link(EventLoop& loop, UniqueFd socket, size_t max_payload, OnFrame on_frame, OnEnd on_end);

@@ -1,4 +1,5 @@
-// The `skerry` program: starts jobs and describes the machine. Needs nothing else of Skerry to be installed.
+// The `skerry` program: starts jobs and describes the machine. Needs nothing else of Skerry to be
+// installed.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ constexpr const char* help =
     "  run -n P program ...  start P processes of one job (skerry run --help)\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
-    "  sim ...               simulates caps on connections for jobs of any size (skerry sim --help)\n"
+    "  sim ...               simulates caps on connections for jobs of any size (skerry sim "
+    "--help)\n"
     "  calibrate             measures the costs that sim computes with\n"
     "  --version             the version of this program\n"
     "  --help                this\n";
@@ -41,10 +43,12 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    const std::vector<std::string> known = {"run", "info", "sim", "calibrate", "--version", "--help"};
+    const std::vector<std::string> known = {"run",       "info",      "sim",
+                                            "calibrate", "--version", "--help"};
     const std::string near = nearest(command, known);
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
-                 near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : "" : (", did you mean " + near + "?").c_str());
+                 near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : ""
+                              : (", did you mean " + near + "?").c_str());
   }
   std::fputs(help, stderr);
   return 2;

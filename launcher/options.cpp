@@ -17,7 +17,8 @@ Status parse_number(const std::string& option, const std::string& text, int leas
   const char* end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, number);
   if (problem != std::errc() || stop != end || number < least) {
-    return error(Code::config, option, " needs a whole number of at least ", least, ", not \"", text, "\"");
+    return error(Code::config, option, " needs a whole number of at least ", least, ", not \"",
+                 text, "\"");
   }
   *value = number;
   return {};
@@ -34,31 +35,57 @@ const std::vector<Option>& all_options() {
   using O = RunOptions;
   using S = const std::string&;
   static const std::vector<Option> options = {
-      {{"-n", "-np", "--ranks"}, "P", "start P ranks (with hosts: all their slots by default)",
+      {{"-n", "-np", "--ranks"},
+       "P",
+       "start P ranks (with hosts: all their slots by default)",
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->ranks); }},
-      {{"--nodes"}, "K", "split the ranks over K virtual nodes that share no memory",
+      {{"--nodes"},
+       "K",
+       "split the ranks over K virtual nodes that share no memory",
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->nodes); }},
-      {{"-l", "--prefix"}, "", "put the rank before every line of output: [3] text",
+      {{"-l", "--prefix"},
+       "",
+       "put the rank before every line of output: [3] text",
        [](O* o, S, S) { return o->prefix = true, Status(); }},
-      {{"--hosts"}, "A:2,B:2", "run on these hosts, so many ranks each (default 1)",
+      {{"--hosts"},
+       "A:2,B:2",
+       "run on these hosts, so many ranks each (default 1)",
        [](O* o, S, S text) { return parse_hosts(text, &o->hosts); }},
-      {{"--hostfile"}, "FILE", "the same from a file, one host a line: A:2 or A slots=2",
+      {{"--hostfile"},
+       "FILE",
+       "the same from a file, one host a line: A:2 or A slots=2",
        [](O* o, S, S text) { return o->hostfile = text, Status(); }},
-      {{"--agent"}, "CMD", "how to run a command on a host: CMD HOST COMMAND (default: ssh)",
+      {{"--agent"},
+       "CMD",
+       "how to run a command on a host: CMD HOST COMMAND (default: ssh)",
        [](O* o, S, S text) { return o->agent = text, Status(); }},
-      {{"--remote-skerry"}, "PATH", "where this program is on the other hosts (default: same path)",
+      {{"--remote-skerry"},
+       "PATH",
+       "where this program is on the other hosts (default: same path)",
        [](O* o, S, S text) { return o->remote_program = text, Status(); }},
-      {{"--interface"}, "NAME", "network interface (or address) the other hosts connect to",
+      {{"--interface"},
+       "NAME",
+       "network interface (or address) the other hosts connect to",
        [](O* o, S, S text) { return o->interface = text, Status(); }},
-      {{"--env"}, "NAME[=V]", "set a variable for all ranks (without =V: its value here)",
+      {{"--env"},
+       "NAME[=V]",
+       "set a variable for all ranks (without =V: its value here)",
        [](O* o, S, S text) { return o->environment.push_back(text), Status(); }},
-      {{"--counters"}, "", "at the end print what all ranks did: operations, connections, refusals",
+      {{"--counters"},
+       "",
+       "at the end print what all ranks did: operations, connections, refusals",
        [](O* o, S, S) { return o->environment.push_back("SKERRY_COUNTERS=1"), Status(); }},
-      {{"--timeout"}, "S", "end the job after S seconds",
+      {{"--timeout"},
+       "S",
+       "end the job after S seconds",
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->timeout_s); }},
-      {{"--start-timeout"}, "S", "wait S seconds for the other hosts (default 60)",
+      {{"--start-timeout"},
+       "S",
+       "wait S seconds for the other hosts (default 60)",
        [](O* o, S name, S text) { return parse_number(name, text, 1, &o->start_timeout_s); }},
-      {{"--bind"}, "none|core", "bind rank i of a host to its i-th core (default: none)",
+      {{"--bind"},
+       "none|core",
+       "bind rank i of a host to its i-th core (default: none)",
        [](O* o, S name, S text) -> Status {
          if (text != "none" && text != "core") {
            return error(Code::config, name, " needs \"none\" or \"core\", not \"", text, "\"");
@@ -73,24 +100,29 @@ const std::vector<Option>& all_options() {
 
 const Option* find_option(const std::string& name) {
   for (const auto& option : all_options()) {
-    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
+    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end())
+      return &option;
   }
   return nullptr;
 }
 
 Status unknown_option(const std::string& name) {
   std::vector<std::string> known;
-  for (const auto& option : all_options()) known.insert(known.end(), option.names.begin(), option.names.end());
+  for (const auto& option : all_options())
+    known.insert(known.end(), option.names.begin(), option.names.end());
   const std::string near = nearest(name, known);
-  return error(Code::config, "unknown option ", name, near.empty() ? "" : concat("; did you mean ", near, "?"),
+  return error(Code::config, "unknown option ", name,
+               near.empty() ? "" : concat("; did you mean ", near, "?"),
                " (`skerry run --help` lists them)");
 }
 
 Status add_host(const std::string& name, int slots, std::vector<Host>* hosts) {
   if (name.empty()) return error(Code::config, "a host without a name; write them as a:2,b:2");
   // It becomes an argument of ssh or another program, which must not take it for an option.
-  if (name[0] == '-') return error(Code::config, "a host's name may not begin with \"-\": \"", name, "\"");
-  const auto found = std::find_if(hosts->begin(), hosts->end(), [&](const Host& host) { return host.name == name; });
+  if (name[0] == '-')
+    return error(Code::config, "a host's name may not begin with \"-\": \"", name, "\"");
+  const auto found = std::find_if(hosts->begin(), hosts->end(),
+                                  [&](const Host& host) { return host.name == name; });
   if (found != hosts->end()) {
     found->slots += slots;
   } else {
@@ -99,18 +131,21 @@ Status add_host(const std::string& name, int slots, std::vector<Host>* hosts) {
   return {};
 }
 
-// "name" or "name:slots"; an IPv6 address has several colons and stands in brackets if slots follow.
+// "name" or "name:slots"; an IPv6 address has several colons and stands in brackets if slots
+// follow.
 Status parse_host(const std::string& text, std::vector<Host>* hosts) {
   std::string name = text;
   int slots = 1;
   const size_t colon = text.rfind(':');
   const size_t bracket = text.rfind(']');
-  const bool has_slots = colon != std::string::npos && (bracket != std::string::npos ? colon > bracket : text.find(':') == colon);
+  const bool has_slots = colon != std::string::npos &&
+                         (bracket != std::string::npos ? colon > bracket : text.find(':') == colon);
   if (has_slots) {
     SKERRY_TRY(parse_number(concat("host \"", text, "\""), text.substr(colon + 1), 1, &slots));
     name = text.substr(0, colon);
   }
-  if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
+  if (name.size() > 2 && name.front() == '[' && name.back() == ']')
+    name = name.substr(1, name.size() - 2);
   return add_host(name, slots, hosts);
 }
 
@@ -154,7 +189,8 @@ Status parse_hostfile(const std::string& text, std::vector<Host>* hosts) {
     if (!(words >> host)) continue;
     if (words >> extra) {
       if (extra.rfind("slots=", 0) != 0) {
-        return error(Code::config, "host file line \"", line, "\": expected slots=N after the host, not \"", extra, "\"");
+        return error(Code::config, "host file line \"", line,
+                     "\": expected slots=N after the host, not \"", extra, "\"");
       }
       int slots = 0;
       SKERRY_TRY(parse_number(concat("host file line \"", line, "\""), extra.substr(6), 1, &slots));
@@ -176,7 +212,8 @@ Status parse_run_options(std::span<const std::string> words, RunOptions* options
     }
     std::string name = words[i];
     std::optional<std::string> text;
-    if (const size_t equals = name.find('='); equals != std::string::npos && name.rfind("--", 0) == 0) {
+    if (const size_t equals = name.find('=');
+        equals != std::string::npos && name.rfind("--", 0) == 0) {
       text = name.substr(equals + 1);
       name.resize(equals);
     }
@@ -187,19 +224,24 @@ Status parse_run_options(std::span<const std::string> words, RunOptions* options
       option = find_option("-n");
     }
     if (option == nullptr) return unknown_option(name);
-    if (option->argument.empty() && text) return error(Code::config, name, " takes no value, but got \"", *text, "\"");
+    if (option->argument.empty() && text)
+      return error(Code::config, name, " takes no value, but got \"", *text, "\"");
     if (!option->argument.empty() && !text) {
-      if (++i == words.size()) return error(Code::config, name, " needs a value: ", name, " ", option->argument);
+      if (++i == words.size())
+        return error(Code::config, name, " needs a value: ", name, " ", option->argument);
       text = words[i];
     }
     SKERRY_TRY(option->apply(options, name, text.value_or("")));
     if (options->help) return {};
   }
   options->command.assign(words.begin() + static_cast<ptrdiff_t>(i), words.end());
-  if (options->command.empty()) return error(Code::config, "no program to run: skerry run -n P program arguments...");
-  if (!options->hosts.empty() && !options->hostfile.empty()) return error(Code::config, "give either --hosts or --hostfile");
+  if (options->command.empty())
+    return error(Code::config, "no program to run: skerry run -n P program arguments...");
+  if (!options->hosts.empty() && !options->hostfile.empty())
+    return error(Code::config, "give either --hosts or --hostfile");
   for (const auto& variable : options->environment) {
-    if (variable.empty() || variable[0] == '=') return error(Code::config, "--env needs NAME or NAME=VALUE, not \"", variable, "\"");
+    if (variable.empty() || variable[0] == '=')
+      return error(Code::config, "--env needs NAME or NAME=VALUE, not \"", variable, "\"");
   }
   return {};
 }
@@ -207,12 +249,16 @@ Status parse_run_options(std::span<const std::string> words, RunOptions* options
 std::string run_help() {
   std::string out =
       "usage: skerry run -n P [options] program arguments...\n\n"
-      "Starts P processes of one job, on this machine or on several hosts. Each finds SKERRY_RANK and\n"
-      "SKERRY_SIZE in its environment. Standard input goes to rank 0; output and signals are forwarded.\n"
-      "If a rank fails, the others are ended, and the exit status is the failed rank's (128 + signal).\n\n";
+      "Starts P processes of one job, on this machine or on several hosts. Each finds SKERRY_RANK "
+      "and\n"
+      "SKERRY_SIZE in its environment. Standard input goes to rank 0; output and signals are "
+      "forwarded.\n"
+      "If a rank fails, the others are ended, and the exit status is the failed rank's (128 + "
+      "signal).\n\n";
   for (const auto& option : all_options()) {
     std::string left = "  ";
-    for (const auto& name : option.names) left += concat(&name == &option.names.front() ? "" : ", ", name);
+    for (const auto& name : option.names)
+      left += concat(&name == &option.names.front() ? "" : ", ", name);
     if (!option.argument.empty()) left += concat(" ", option.argument);
     left.resize(std::max<size_t>(left.size() + 1, 28), ' ');
     out += left + option.help + "\n";
@@ -224,10 +270,12 @@ Status place(RunOptions* options, const std::string& own_name, Placement* placem
   *placement = {};
   std::vector<Host> hosts = options->hosts;
   if (hosts.empty()) {
-    if (options->ranks == 0) return error(Code::config, "how many ranks? skerry run -n P program arguments...");
+    if (options->ranks == 0)
+      return error(Code::config, "how many ranks? skerry run -n P program arguments...");
     hosts.push_back({own_name, options->ranks});
   }
-  const int slots = std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const Host& host) { return sum + host.slots; });
+  const int slots = std::accumulate(hosts.begin(), hosts.end(), 0,
+                                    [](int sum, const Host& host) { return sum + host.slots; });
   if (options->ranks == 0) options->ranks = slots;
   const int ranks = options->ranks;
   if (ranks > slots) {
@@ -235,8 +283,8 @@ Status place(RunOptions* options, const std::string& own_name, Placement* placem
                  " hosts; give more ranks to a host as --hosts ", hosts[0].name, ":", ranks);
   }
   if (options->nodes > ranks) {
-    return error(Code::config, options->nodes, " nodes need at least as many ranks, but there are ", ranks,
-                 "; use --nodes ", ranks, " or fewer");
+    return error(Code::config, options->nodes, " nodes need at least as many ranks, but there are ",
+                 ranks, "; use --nodes ", ranks, " or fewer");
   }
   int rank = 0;
   for (const auto& host : hosts) {
@@ -244,17 +292,20 @@ Status place(RunOptions* options, const std::string& own_name, Placement* placem
     HostRanks here{host.name, {}};
     const int host_number = static_cast<int>(placement->hosts.size());
     for (int slot = 0; slot < host.slots && rank < ranks; ++slot, ++rank) {
-      const int node = options->nodes > 0 ? job::block_node(rank, ranks, options->nodes) : host_number;
-      if (!placement->hosts.empty() && static_cast<uint32_t>(node) == placement->hosts.back().ranks.back().node) {
-        return error(Code::config, "--nodes ", options->nodes, " would put ranks ", rank - 1, " and ", rank, " of hosts ",
-                     placement->hosts.back().host, " and ", host.name, " on one node; leave --nodes out or use a multiple of ",
-                     "the hosts");
+      const int node = options->nodes > 0 ? job::block_node(rank, ranks, options->nodes)
+                                          : host_number;
+      if (!placement->hosts.empty() &&
+          static_cast<uint32_t>(node) == placement->hosts.back().ranks.back().node) {
+        return error(Code::config, "--nodes ", options->nodes, " would put ranks ", rank - 1,
+                     " and ", rank, " of hosts ", placement->hosts.back().host, " and ", host.name,
+                     " on one node; leave --nodes out or use a multiple of ", "the hosts");
       }
       here.ranks.push_back({static_cast<uint32_t>(rank), static_cast<uint32_t>(node)});
     }
     placement->hosts.push_back(std::move(here));
   }
-  placement->nodes = options->nodes > 0 ? options->nodes : static_cast<int>(placement->hosts.size());
+  placement->nodes = options->nodes > 0 ? options->nodes
+                                        : static_cast<int>(placement->hosts.size());
   return {};
 }
 

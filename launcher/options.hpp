@@ -26,8 +26,8 @@ struct RunOptions {
   std::string remote_program;  // `skerry` on the other hosts; empty: the same path as here
   std::string interface;       // name or address agents connect to; empty: any
   std::vector<std::string> environment;  // "NAME=VALUE", or "NAME": the launcher's own
-  int timeout_s = 0;        // 0: none
-  int start_timeout_s = 60; // for the agents to connect
+  int timeout_s = 0;                     // 0: none
+  int start_timeout_s = 60;              // for the agents to connect
   Bind bind = Bind::none;
   bool help = false;
   std::vector<std::string> command;
@@ -35,7 +35,8 @@ struct RunOptions {
 
 // `words` follow "skerry run". Errors: config, naming the word and what to write instead.
 Status parse_run_options(std::span<const std::string> words, RunOptions* options);
-// "a:2,b" or the lines of a host file ("a:2", "a slots=2", "# comment"). A host named twice gets the sum. Errors: config.
+// "a:2,b" or the lines of a host file ("a:2", "a slots=2", "# comment"). A host named twice gets
+// the sum. Errors: config.
 Status parse_hosts(const std::string& text, std::vector<Host>* hosts);
 Status parse_hostfile(const std::string& text, std::vector<Host>* hosts);
 std::string run_help();
@@ -48,8 +49,8 @@ struct Placement {
   int nodes = 0;
   std::vector<HostRanks> hosts;
 };
-// Fills in options->ranks if it was not said. `own_name` stands for this machine if no hosts were given. Errors: config (more nodes
-// than ranks, too few slots, a node that would span hosts).
+// Fills in options->ranks if it was not said. `own_name` stands for this machine if no hosts were
+// given. Errors: config (more nodes than ranks, too few slots, a node that would span hosts).
 Status place(RunOptions* options, const std::string& own_name, Placement* placement);
 
 // The known word nearest to `word`, or empty if none is near.

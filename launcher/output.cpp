@@ -52,14 +52,16 @@ void LineCutter::flush(std::string* out) {
   partial_.clear();
 }
 
-Output::Output(EventLoop& loop, bool prefix, std::function<void()> broken, std::function<void()> drained)
+Output::Output(EventLoop& loop, bool prefix, std::function<void()> broken,
+               std::function<void()> drained)
     : loop_(loop), prefix_(prefix), broken_(std::move(broken)), drained_(std::move(drained)) {
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
     auto& sink = sinks_[static_cast<size_t>(fd - 1)];
     struct stat status;
     if (fstat(fd, &status) != 0) continue;  // closed by whoever started us: nobody wants it
     sink.fd = fd;
-    // What epoll can watch and what might block are the same files; /dev/null and the like take everything at once.
+    // What epoll can watch and what might block are the same files; /dev/null and the like take
+    // everything at once.
     sink.pollable = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(fd) == 1;
   }
 }
@@ -73,7 +75,9 @@ Output::~Output() {
 LineCutter& Output::cutter(uint32_t rank, int stream) {
   const auto found = cutters_.find({rank, stream});
   if (found != cutters_.end()) return found->second;
-  return cutters_.emplace(std::pair(rank, stream), LineCutter(prefix_ ? concat("[", rank, "] ") : "")).first->second;
+  return cutters_
+      .emplace(std::pair(rank, stream), LineCutter(prefix_ ? concat("[", rank, "] ") : ""))
+      .first->second;
 }
 
 void Output::add(uint32_t rank, int stream, std::string_view text) {
@@ -100,7 +104,8 @@ void Output::say(std::string_view line) {
 
 void Output::enqueue(Sink& sink, uint32_t rank, std::string_view text, bool mid_line) {
   if (text.empty() || sink.fd < 0) return;
-  // With prefixes a line belongs to one rank, also when a prompt was shown before its end. Without, bytes pass unchanged.
+  // With prefixes a line belongs to one rank, also when a prompt was shown before its end. Without,
+  // bytes pass unchanged.
   if (prefix_ && sink.mid_line && sink.last_rank != rank) sink.queue += '\n';
   sink.mid_line = mid_line;
   sink.last_rank = rank;
@@ -112,11 +117,13 @@ void Output::write_some(Sink& sink) {
   while (sink.fd >= 0 && sink.written < sink.queue.size()) {
     size_t bytes = sink.queue.size() - sink.written;
     if (sink.pollable) {
-      // The description is shared with whoever started us, so it must not become non-blocking. A pipe that polls writable takes
-      // PIPE_BUF bytes without blocking.
+      // The description is shared with whoever started us, so it must not become non-blocking. A
+      // pipe that polls writable takes PIPE_BUF bytes without blocking.
       pollfd ready{sink.fd, POLLOUT, 0};
       if (poll(&ready, 1, 0) <= 0) {
-        if (!sink.watching) sink.watching = loop_.watch(sink.fd, EPOLLOUT, [this, &sink](uint32_t) { write_some(sink); });
+        if (!sink.watching)
+          sink.watching = loop_.watch(sink.fd, EPOLLOUT,
+                                      [this, &sink](uint32_t) { write_some(sink); });
         return;
       }
       bytes = std::min<size_t>(bytes, PIPE_BUF);
@@ -140,11 +147,13 @@ void Output::write_some(Sink& sink) {
 }
 
 bool Output::idle() const {
-  return std::all_of(sinks_.begin(), sinks_.end(), [](const Sink& sink) { return sink.queue.empty(); });
+  return std::all_of(sinks_.begin(), sinks_.end(),
+                     [](const Sink& sink) { return sink.queue.empty(); });
 }
 
 bool Output::has_room() const {
-  return std::all_of(sinks_.begin(), sinks_.end(), [](const Sink& sink) { return sink.queue.size() < room_bytes; });
+  return std::all_of(sinks_.begin(), sinks_.end(),
+                     [](const Sink& sink) { return sink.queue.size() < room_bytes; });
 }
 
 void Output::arm_partial_timer() {

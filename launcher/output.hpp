@@ -1,4 +1,5 @@
-// The ranks' output on the launcher's own: whole lines of different ranks are not mixed, nothing blocks on a slow reader.
+// The ranks' output on the launcher's own: whole lines of different ranks are not mixed, nothing
+// blocks on a slow reader.
 #pragma once
 
 #include <array>
@@ -33,24 +34,25 @@ class LineCutter {
 
 class Output {
  public:
-  // `broken` is called when a reader of ours has gone; `drained` when a queue that had to wait has been written.
+  // `broken` is called when a reader of ours has gone; `drained` when a queue that had to wait has
+  // been written.
   Output(EventLoop& loop, bool prefix, std::function<void()> broken, std::function<void()> drained);
   ~Output();
   Output(const Output&) = delete;
 
   void add(uint32_t rank, int stream, std::string_view text);  // stream 1 or 2
-  void flush(uint32_t rank);                                    // unfinished lines of a rank that has ended
-  void say(std::string_view line);                              // the launcher's own message, to standard error
+  void flush(uint32_t rank);        // unfinished lines of a rank that has ended
+  void say(std::string_view line);  // the launcher's own message, to standard error
   bool has_room() const;
-  void flush_all();  // every unfinished line
+  void flush_all();   // every unfinished line
   bool idle() const;  // nothing is left to write
 
  private:
   struct Sink {
-    int fd = -1;             // -1: gone, text is dropped
-    bool pollable = true;    // false: a regular file, always ready
-    bool watching = false;   // in the loop, waiting for room
-    std::string queue;       // to write, of which the first `written` bytes have gone
+    int fd = -1;            // -1: gone, text is dropped
+    bool pollable = true;   // false: a regular file, always ready
+    bool watching = false;  // in the loop, waiting for room
+    std::string queue;      // to write, of which the first `written` bytes have gone
     size_t written = 0;
     bool mid_line = false;   // the last text queued did not end a line...
     uint32_t last_rank = 0;  // ...and was this rank's

@@ -23,7 +23,10 @@ void read_strings(FrameReader* reader, std::vector<std::string>* strings) {
 
 std::vector<std::byte> encode(const Plan& plan) {
   FrameWriter writer(FrameType::plan);
-  writer.u32(plan.size).u32(plan.nodes).u8(static_cast<uint8_t>(plan.input)).u8(static_cast<uint8_t>(plan.bind));
+  writer.u32(plan.size)
+      .u32(plan.nodes)
+      .u8(static_cast<uint8_t>(plan.input))
+      .u8(static_cast<uint8_t>(plan.bind));
   writer.string(plan.directory);
   write_strings(&writer, plan.command);
   write_strings(&writer, plan.environment);
@@ -45,10 +48,11 @@ Status decode(const Frame& frame, Plan* plan) {
   for (uint32_t i = 0; i < ranks && reader.ok(); ++i) {
     const uint32_t rank = reader.u32(), node = reader.u32();
     plan->ranks.push_back({rank, node});
-    if (rank >= plan->size || node >= plan->nodes) return error(Code::network, "the launcher's plan names rank ", rank);
+    if (rank >= plan->size || node >= plan->nodes)
+      return error(Code::network, "the launcher's plan names rank ", rank);
   }
-  if (!reader.done() || input > static_cast<uint8_t>(Input::piped) || bind > static_cast<uint8_t>(Bind::core) ||
-      plan->command.empty()) {
+  if (!reader.done() || input > static_cast<uint8_t>(Input::piped) ||
+      bind > static_cast<uint8_t>(Bind::core) || plan->command.empty()) {
     return error(Code::network, "the launcher's plan makes no sense");
   }
   plan->input = static_cast<Input>(input);

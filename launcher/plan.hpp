@@ -9,8 +9,15 @@
 
 namespace skerry::launcher {
 
-enum class Input : uint8_t { none, inherit, piped };  // rank 0's standard input: /dev/null, the agent's own, or `input` frames
-enum class Bind : uint8_t { none, core };             // core: rank i of the host on the i-th core that the agent may use
+enum class Input : uint8_t {
+  none,
+  inherit,
+  piped
+};  // rank 0's standard input: /dev/null, the agent's own, or `input` frames
+enum class Bind : uint8_t {
+  none,
+  core
+};  // core: rank i of the host on the i-th core that the agent may use
 
 struct PlannedRank {
   uint32_t rank;

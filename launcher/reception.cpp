@@ -20,7 +20,8 @@ using job::FrameReader;
 using job::FrameType;
 using job::FrameWriter;
 
-constexpr size_t max_visitors = 256;       // the oldest makes way: an agent needs milliseconds, only strangers grow old
+constexpr size_t max_visitors = 256;  // the oldest makes way: an agent needs milliseconds, only
+                                      // strangers grow old
 constexpr auto visitor_limit = std::chrono::seconds(10);
 constexpr size_t max_handshake_payload = 128;
 constexpr int connect_limit_ms = 5000;
@@ -40,10 +41,13 @@ std::vector<Address> own_addresses() {
     if (one->ifa_addr == nullptr || !(one->ifa_flags & IFF_UP)) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr)) continue;
+    if (family == AF_INET6 &&
+        IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr))
+      continue;
     char text[NI_MAXHOST];
     const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    if (getnameinfo(one->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    if (getnameinfo(one->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
     found.push_back({one->ifa_name, text, (one->ifa_flags & IFF_LOOPBACK) != 0});
   }
   freeifaddrs(list);
@@ -55,7 +59,9 @@ void copy(std::span<const std::byte> from, std::array<std::byte, count>* to) {
   if (from.size() == count) std::memcpy(to->data(), from.data(), count);
 }
 
-void set_option(int socket, int level, int name, int value) { (void)setsockopt(socket, level, name, &value, sizeof value); }
+void set_option(int socket, int level, int name, int value) {
+  (void)setsockopt(socket, level, name, &value, sizeof value);
+}
 
 }  // namespace
 
@@ -78,12 +84,15 @@ Status Reception::open(const std::string& interface) {
   std::vector<std::string> loopback;
   for (const auto& address : own_addresses()) {
     known += concat(known.empty() ? "" : ", ", address.interface, " (", address.number, ")");
-    if (!interface.empty() && interface != address.interface && interface != address.number) continue;
+    if (!interface.empty() && interface != address.interface && interface != address.number)
+      continue;
     (address.loopback ? loopback : addresses_).push_back(address.number);
   }
   addresses_.insert(addresses_.end(), loopback.begin(), loopback.end());
   if (addresses_.empty()) {
-    return error(Code::config, interface.empty() ? "no usable network interface" : concat("no interface or address \"", interface, "\""),
+    return error(Code::config,
+                 interface.empty() ? "no usable network interface"
+                                   : concat("no interface or address \"", interface, "\""),
                  "; this machine has: ", known.empty() ? "none that is up" : known);
   }
   // One socket for both families; IPv4 alone where the kernel has no IPv6.
@@ -96,18 +105,22 @@ Status Reception::open(const std::string& interface) {
   if (both) set_option(listener_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   // A single address asked for is also the only one to listen on.
   if (addresses_.size() == 1) {
-    const std::string mapped = both && addresses_[0].find(':') == std::string::npos ? "::ffff:" + addresses_[0] : addresses_[0];
+    const std::string mapped = both && addresses_[0].find(':') == std::string::npos
+                                   ? "::ffff:" + addresses_[0]
+                                   : addresses_[0];
     if (both) {
       (void)inet_pton(AF_INET6, mapped.c_str(), &reinterpret_cast<sockaddr_in6*>(&any)->sin6_addr);
     } else {
       (void)inet_pton(AF_INET, mapped.c_str(), &reinterpret_cast<sockaddr_in*>(&any)->sin_addr);
     }
   }
-  if (!listener_ || bind(listener_.get(), reinterpret_cast<sockaddr*>(&any), length) != 0 || listen(listener_.get(), 512) != 0 ||
+  if (!listener_ || bind(listener_.get(), reinterpret_cast<sockaddr*>(&any), length) != 0 ||
+      listen(listener_.get(), 512) != 0 ||
       getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&any), &length) != 0) {
     return error(Code::network, "cannot listen for the other hosts: ", std::strerror(errno));
   }
-  port_ = ntohs(both ? reinterpret_cast<sockaddr_in6*>(&any)->sin6_port : reinterpret_cast<sockaddr_in*>(&any)->sin_port);
+  port_ = ntohs(both ? reinterpret_cast<sockaddr_in6*>(&any)->sin6_port
+                     : reinterpret_cast<sockaddr_in*>(&any)->sin_port);
   loop_.watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
   return {};
 }
@@ -125,7 +138,8 @@ void Reception::accept_all() {
     visitors_.push_back({random_nonce(), nullptr, 0});
     const auto visitor = std::prev(visitors_.end());
     visitor->link = std::make_unique<Link>(
-        loop_, std::move(socket), max_handshake_payload, [this, visitor](const Frame& frame) { on_frame(visitor, frame); },
+        loop_, std::move(socket), max_handshake_payload,
+        [this, visitor](const Frame& frame) { on_frame(visitor, frame); },
         [this, visitor](const std::string&) { dismiss(visitor); });
     visitor->deadline = loop_.after(visitor_limit, [this, visitor] { dismiss(visitor); });
     visitor->link->send(FrameWriter(FrameType::challenge).bytes(visitor->nonce).finish());
@@ -144,10 +158,13 @@ void Reception::on_frame(VisitorId visitor, const Frame& frame) {
   Nonce nonce{};
   copy(reader.bytes(nonce.size()), &nonce);
   const auto proof = reader.bytes(sizeof(Proof));
-  if (frame.type != FrameType::agent_hello || !reader.done() || !same(proof, prove(key_, "agent", agent, visitor->nonce, nonce))) {
+  if (frame.type != FrameType::agent_hello || !reader.done() ||
+      !same(proof, prove(key_, "agent", agent, visitor->nonce, nonce))) {
     return dismiss(visitor);
   }
-  visitor->link->send(FrameWriter(FrameType::agent_welcome).bytes(prove(key_, "launcher", agent, visitor->nonce, nonce)).finish());
+  visitor->link->send(FrameWriter(FrameType::agent_welcome)
+                          .bytes(prove(key_, "launcher", agent, visitor->nonce, nonce))
+                          .finish());
   UniqueFd socket = visitor->link->release();
   dismiss(visitor);
   on_agent_(agent, std::move(socket));
@@ -189,7 +206,9 @@ Status read_frame(int socket, FrameType wanted, std::vector<std::byte>* payload)
     std::optional<Frame> frame;
     SKERRY_TRY(buffer.next(&frame));
     if (frame) {
-      if (frame->type != wanted) return error(Code::network, "got ", to_string(frame->type), " instead of ", to_string(wanted));
+      if (frame->type != wanted)
+        return error(Code::network, "got ", to_string(frame->type), " instead of ",
+                     to_string(wanted));
       payload->assign(frame->payload.begin(), frame->payload.end());
       return {};
     }
@@ -199,7 +218,8 @@ Status read_frame(int socket, FrameType wanted, std::vector<std::byte>* payload)
     const ssize_t got = recv(socket, &one, 1, 0);
     if (got == 0) return error(Code::network, "closed by the launcher");
     if (got == 1) buffer.append(std::span(&one, 1));
-    if (got < 0 && errno != EAGAIN && errno != EINTR) return error(Code::network, std::strerror(errno));
+    if (got < 0 && errno != EAGAIN && errno != EINTR)
+      return error(Code::network, std::strerror(errno));
   }
 }
 
@@ -209,23 +229,31 @@ Status recognise(int socket, uint32_t agent, const Key& key) {
   Nonce theirs{};
   const Nonce mine = random_nonce();
   copy(payload, &theirs);
-  const auto hello = FrameWriter(FrameType::agent_hello).u32(agent).bytes(mine).bytes(prove(key, "agent", agent, theirs, mine)).finish();
-  if (send(socket, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size())) {
+  const auto hello = FrameWriter(FrameType::agent_hello)
+                         .u32(agent)
+                         .bytes(mine)
+                         .bytes(prove(key, "agent", agent, theirs, mine))
+                         .finish();
+  if (send(socket, hello.data(), hello.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(hello.size())) {
     return error(Code::network, "the launcher hung up");
   }
   SKERRY_TRY(read_frame(socket, FrameType::agent_welcome, &payload));
-  if (!same(payload, prove(key, "launcher", agent, theirs, mine))) return error(Code::network, "is not our launcher");
+  if (!same(payload, prove(key, "launcher", agent, theirs, mine)))
+    return error(Code::network, "is not our launcher");
   return {};
 }
 
 }  // namespace
 
-Status report_to_launcher(const std::vector<std::string>& addresses, uint16_t port, uint32_t agent, const Key& key, UniqueFd* socket) {
+Status report_to_launcher(const std::vector<std::string>& addresses, uint16_t port, uint32_t agent,
+                          const Key& key, UniqueFd* socket) {
   std::string tried;
   for (const auto& address : addresses) {
     UniqueFd candidate;
     Status status = connect_to(address, port, &candidate);
-    // Another host may have the same private address: who does not know the key is not the launcher.
+    // Another host may have the same private address: who does not know the key is not the
+    // launcher.
     if (status.ok()) {
       if (const Status known = recognise(candidate.get(), agent, key); !known.ok()) {
         status = error(Code::network, address, ": ", known.message());

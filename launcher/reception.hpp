@@ -1,4 +1,5 @@
-// Where agents on other hosts report: one TCP port. Strangers are kept out, and cost a bounded table entry with a deadline.
+// Where agents on other hosts report: one TCP port. Strangers are kept out, and cost a bounded
+// table entry with a deadline.
 #pragma once
 
 #include <functional>
@@ -15,11 +16,12 @@ namespace skerry::launcher {
 class Reception {
  public:
   using OnAgent = std::function<void(uint32_t agent, UniqueFd socket)>;
-  Reception(EventLoop& loop, const Key& key, OnAgent on_agent) : loop_(loop), key_(key), on_agent_(std::move(on_agent)) {}
+  Reception(EventLoop& loop, const Key& key, OnAgent on_agent)
+      : loop_(loop), key_(key), on_agent_(std::move(on_agent)) {}
   ~Reception();
 
-  // `interface`: a name or an address of this machine; empty: all. Errors: config (no such interface; the message lists what there
-  // is), network.
+  // `interface`: a name or an address of this machine; empty: all. Errors: config (no such
+  // interface; the message lists what there is), network.
   Status open(const std::string& interface);
   uint16_t port() const { return port_; }
   // Numeric, loopback last.
@@ -45,11 +47,13 @@ class Reception {
   std::list<Visitor> visitors_;  // connected, not yet recognised; oldest first
 };
 
-// Keeps a silent host or a cut cable from hanging the job: the connection ends after some 30 s without an answer.
+// Keeps a silent host or a cut cable from hanging the job: the connection ends after some 30 s
+// without an answer.
 void tune_connection(int socket);
 
-// The agent's side: connects to one of `addresses`, proves itself and checks the launcher. Blocks up to some seconds per address.
-// Errors: network.
-Status report_to_launcher(const std::vector<std::string>& addresses, uint16_t port, uint32_t agent, const Key& key, UniqueFd* socket);
+// The agent's side: connects to one of `addresses`, proves itself and checks the launcher. Blocks
+// up to some seconds per address. Errors: network.
+Status report_to_launcher(const std::vector<std::string>& addresses, uint16_t port, uint32_t agent,
+                          const Key& key, UniqueFd* socket);
 
 }  // namespace skerry::launcher

@@ -29,7 +29,8 @@ int run_main(const std::vector<std::string>& words) {
     std::fputs(run_help().c_str(), stdout);
     return 0;
   }
-  if (status.ok() && !options.hostfile.empty()) status = read_hostfile(options.hostfile, &options.hosts);
+  if (status.ok() && !options.hostfile.empty())
+    status = read_hostfile(options.hostfile, &options.hosts);
   if (status.ok()) status = place(&options, own_host_name(), &placement);
   if (status.ok() && options.hosts.empty()) status = check_room(options.ranks, room_here());
   if (!status.ok()) {

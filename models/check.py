@@ -6,6 +6,7 @@
 --long also searches larger configurations (minutes, some GB). --write-trails keeps, for each broken variant, the run that the checker
 found, in models/trails/. Exit code 77 if spin or a C compiler is missing.
 """
+
 import argparse
 import os
 import pathlib
@@ -17,7 +18,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# Per model: how pan searches, the configurations that must hold, longer ones, and the rules whose absence must be found.
+# Per model: how pan searches, the configurations that must hold, longer ones, and the rules whose
+# absence must be found.
 MODELS = {
     "connection": {
         "search": [],  # assertions; its judge speaks when nothing moves
@@ -25,8 +27,15 @@ MODELS = {
         "holds": [["BREAKS=2", "CLOSES=0"], ["BREAKS=1", "CLOSES=1"]],
         "long": [["BREAKS=1", "CLOSES=2"], ["BREAKS=2", "CLOSES=1"]],
         "small": ["BREAKS=1", "CLOSES=1"],
-        "broken": ["DUPLICATE_APPLIED", "RESULT_FORGOTTEN_EARLY", "REPORT_BEFORE_DESTROY", "OLD_GENERATION_ADMITTED", "LATE_EVENT_COUNTS", "BYE_UNDRAINED",
-                   "SEND_AFTER_BYE"],
+        "broken": [
+            "DUPLICATE_APPLIED",
+            "RESULT_FORGOTTEN_EARLY",
+            "REPORT_BEFORE_DESTROY",
+            "OLD_GENERATION_ADMITTED",
+            "LATE_EVENT_COUNTS",
+            "BYE_UNDRAINED",
+            "SEND_AFTER_BYE",
+        ],
     },
     "progress": {
         "search": ["-a", "-f"],  # "everyone gets on", each thread being scheduled now and then
@@ -34,7 +43,12 @@ MODELS = {
         "holds": [[], ["NO_HELPER"]],
         "long": [],
         "small": [],
-        "broken": ["HAND_OVER_SILENTLY", "LOOK_WITHOUT_MUTEX", "SLOT_WITHOUT_WAKE", "SLEEP_ON_HELD_BACK"],
+        "broken": [
+            "HAND_OVER_SILENTLY",
+            "LOOK_WITHOUT_MUTEX",
+            "SLOT_WITHOUT_WAKE",
+            "SLEEP_ON_HELD_BACK",
+        ],
     },
 }
 
@@ -43,21 +57,40 @@ def search(model, defines, shortest=False):
     """Returns (found a mistake, states, what pan said, the run as text)."""
     plan = MODELS[model]
     with tempfile.TemporaryDirectory() as work:
-        run = lambda *command, **more: subprocess.run(command, cwd=work, text=True, capture_output=True, **more)
+        run = lambda *command, **more: subprocess.run(
+            command, cwd=work, text=True, capture_output=True, **more
+        )
         shutil.copy(HERE / f"{model}.pml", work)
         flags = [f"-D{d}" for d in defines]
         made = run("spin", "-a", *flags, f"{model}.pml")
         if made.returncode != 0:
             sys.exit(f"spin -a {model}.pml: {made.stdout}{made.stderr}")
         extra = ["-DREACH"] if shortest else []
-        made = run(compiler, "-O2", "-w", "-DMEMLIM=6000", "-DCOLLAPSE", *extra, *plan["compile"], "-o", "pan", "pan.c")
+        made = run(
+            compiler,
+            "-O2",
+            "-w",
+            "-DMEMLIM=6000",
+            "-DCOLLAPSE",
+            *extra,
+            *plan["compile"],
+            "-o",
+            "pan",
+            "pan.c",
+        )
         if made.returncode != 0:
             sys.exit(f"{model}: pan does not compile: {made.stderr}")
         found = run("./pan", "-m500000", "-E", *(["-i"] if shortest else []), *plan["search"])
         said = found.stdout + found.stderr
         errors = re.search(r"errors: (\d+)", said)
         states = re.search(r"(\d+) states, stored", said)
-        if errors is None or states is None or "max search depth too small" in said or "Search not completed" in said and errors[1] == "0":
+        if (
+            errors is None
+            or states is None
+            or "max search depth too small" in said
+            or "Search not completed" in said
+            and errors[1] == "0"
+        ):
             sys.exit(f"{model} {defines}: the search was not completed:\n{said}")
         trail = ""
         if int(errors[1]) > 0:
@@ -74,12 +107,18 @@ def readable(trail):
                 break
             continue
         if line.strip():
-            lines.append(re.sub(r"^spin: (\w+\.pml:\d+, Error: |text of failed assertion: )", "", line).strip().replace("<<<<<START OF CYCLE>>>>>", "and so for ever"))
+            lines.append(
+                re.sub(r"^spin: (\w+\.pml:\d+, Error: |text of failed assertion: )", "", line)
+                .strip()
+                .replace("<<<<<START OF CYCLE>>>>>", "and so for ever")
+            )
     return "\n".join(lines) + "\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--write-trails", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL")
@@ -89,13 +128,20 @@ def main():
         plan = MODELS[model]
         for defines in plan["holds"] + (plan["long"] if arguments.long else []):
             found, states, said, trail = search(model, defines)
-            print(f"{model} {' '.join(defines) or 'as it is'}: {'MISTAKE FOUND' if found else 'holds'}, {states} states", flush=True)
+            print(
+                f"{model} {' '.join(defines) or 'as it is'}: {'MISTAKE FOUND' if found else 'holds'}, {states} states",
+                flush=True,
+            )
             if found:
                 failures += 1
                 print(said, readable(trail), sep="\n")
         for rule in plan["broken"]:
-            found, states, said, trail = search(model, plan["small"] + [rule], shortest=arguments.write_trails)
-            print(f"{model} {rule}: {'found' if found else 'NOT FOUND'}, {states} states", flush=True)
+            found, states, said, trail = search(
+                model, plan["small"] + [rule], shortest=arguments.write_trails
+            )
+            print(
+                f"{model} {rule}: {'found' if found else 'NOT FOUND'}, {states} states", flush=True
+            )
             failures += not found
             if found and arguments.write_trails:
                 (HERE / "trails" / f"{model}.{rule.lower()}.txt").write_text(readable(trail))
@@ -106,7 +152,9 @@ def main():
 
 
 if __name__ == "__main__":
-    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    compiler = next(
+        (c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None
+    )
     if shutil.which("spin") is None or compiler is None:
         print("models: spin or a C compiler is missing: nothing is checked (apt-get install spin)")
         sys.exit(77)

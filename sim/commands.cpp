@@ -19,14 +19,21 @@ namespace {
 
 constexpr const char* help_text =
     "usage: skerry sim [run] [options]   one kind of traffic, any number of caps and policies\n"
-    "       skerry sim paper [options]   the jobs of the ACTS paper: 2048, 4096 and 6144 ranks, 4 on each node\n"
-    "       skerry sim storm [options]   the protocol in a storm of faults, checked after every step\n\n"
-    "Everything it prints is simulated. What it computes with, and what it cannot tell: docs/simulator.md.\n\n"
+    "       skerry sim paper [options]   the jobs of the ACTS paper: 2048, 4096 and 6144 ranks, 4 "
+    "on each node\n"
+    "       skerry sim storm [options]   the protocol in a storm of faults, checked after every "
+    "step\n\n"
+    "Everything it prints is simulated. What it computes with, and what it cannot tell: "
+    "docs/simulator.md.\n\n"
     "run and paper\n"
-    "  --caps LIST          most connections of a rank, such as 128,32,4; 0: no limit (0,128,64,32,16,8,4)\n"
-    "  --policies LIST      victim policies: lru,lru_m,... or optimum, which knows the future (all)\n"
-    "  --protocol NAME      overlapped: the new connection opens while the victim closes; waiting: afterwards (overlapped)\n"
-    "  --costs NAME|FILE    tcp, infiniband-2010, or a file written by skerry calibrate (run: tcp, paper: infiniband-2010)\n"
+    "  --caps LIST          most connections of a rank, such as 128,32,4; 0: no limit "
+    "(0,128,64,32,16,8,4)\n"
+    "  --policies LIST      victim policies: lru,lru_m,... or optimum, which knows the future "
+    "(all)\n"
+    "  --protocol NAME      overlapped: the new connection opens while the victim closes; waiting: "
+    "afterwards (overlapped)\n"
+    "  --costs NAME|FILE    tcp, infiniband-2010, or a file written by skerry calibrate (run: tcp, "
+    "paper: infiniband-2010)\n"
     "  --out FILE           JSON (out/sim.json)\n"
     "  --seed N             of the traffic (1)\n"
     "  --quiet              no progress\n"
@@ -34,13 +41,15 @@ constexpr const char* help_text =
     "  --ranks N            2048\n"
     "  --per-node N         ranks on a node (4)\n"
     "  --traffic NAME       uniform, pool, steal, neighbour, collective, or trace (pool)\n"
-    "  --trace FILE         lines \"rank node bytes r|w think_ns\"; or the PREFIX of a run under SKERRY_TRACE_REQUESTS=PREFIX\n"
+    "  --trace FILE         lines \"rank node bytes r|w think_ns\"; or the PREFIX of a run under "
+    "SKERRY_TRACE_REQUESTS=PREFIX\n"
     "  --tasks N            of each rank (100); uniform: one request each\n"
     "  --reads N --writes N blocks got and results sent per task (4, 2)\n"
     "  --partners A[-B]     nodes that a rank talks to in the whole run (all)\n"
     "  --window A[-B]       of them, at a time: the window moves on during the run (all)\n"
     "  --stable PERCENT     of the window: partners that never leave it (0)\n"
-    "  --stable-uses PERCENT  of the requests to the window: to these (in proportion to their number)\n"
+    "  --stable-uses PERCENT  of the requests to the window: to these (in proportion to their "
+    "number)\n"
     "  --near N             steal: near nodes (8)\n"
     "  --near-share PERCENT steal: attempts that go to near nodes (80)\n"
     "  --phase N            collective: tasks between two collectives (20)\n"
@@ -68,7 +77,8 @@ struct Options {
 std::vector<std::string> split(const std::string& text, char by) {
   std::vector<std::string> parts;
   size_t at = 0;
-  for (size_t end; (end = text.find(by, at)) != std::string::npos; at = end + 1) parts.push_back(text.substr(at, end - at));
+  for (size_t end; (end = text.find(by, at)) != std::string::npos; at = end + 1)
+    parts.push_back(text.substr(at, end - at));
   parts.push_back(text.substr(at));
   return parts;
 }
@@ -76,13 +86,15 @@ std::vector<std::string> split(const std::string& text, char by) {
 Status number(const std::string& option, const std::string& text, uint64_t most, uint64_t* out) {
   char* end = nullptr;
   const uint64_t value = std::strtoull(text.c_str(), &end, 10);
-  if (text.empty() || *end != 0 || text[0] == '-' || value > most) return error(Code::config, option, " ", text, ": give a whole number up to ", most);
+  if (text.empty() || *end != 0 || text[0] == '-' || value > most)
+    return error(Code::config, option, " ", text, ": give a whole number up to ", most);
   *out = value;
   return {};
 }
 
 Status parse(const std::vector<std::string>& words, Options* o) {
-  o->policies.assign(connection::VictimPolicy::names().begin(), connection::VictimPolicy::names().end());
+  o->policies.assign(connection::VictimPolicy::names().begin(),
+                     connection::VictimPolicy::names().end());
   o->policies.push_back("optimum");
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& option = words[i];
@@ -98,7 +110,10 @@ Status parse(const std::vector<std::string>& words, Options* o) {
       o->quick = true;
       continue;
     }
-    if (i + 1 == words.size() || !option.starts_with("--")) return error(Code::config, option.starts_with("--") ? "a value is missing after " : "unknown word ", option);
+    if (i + 1 == words.size() || !option.starts_with("--"))
+      return error(Code::config,
+                   option.starts_with("--") ? "a value is missing after " : "unknown word ",
+                   option);
     const std::string& value = words[++i];
     uint64_t n = 0;
     const auto small = [&](uint32_t* to, uint64_t most) -> Status {
@@ -108,7 +123,8 @@ Status parse(const std::vector<std::string>& words, Options* o) {
     };
     const auto range = [&](uint32_t* low, uint32_t* high) -> Status {
       const auto ends = split(value, '-');
-      if (ends.size() > 2) return error(Code::config, option, " ", value, ": give one number or two, such as 93-121");
+      if (ends.size() > 2)
+        return error(Code::config, option, " ", value, ": give one number or two, such as 93-121");
       SKERRY_TRY(number(option, ends.front(), 10'000'000, &n));
       *low = static_cast<uint32_t>(n);
       SKERRY_TRY(number(option, ends.back(), 10'000'000, &n));
@@ -124,7 +140,8 @@ Status parse(const std::vector<std::string>& words, Options* o) {
     } else if (option == "--policies") {
       o->policies = split(value, ',');
       for (const std::string& policy : o->policies)
-        if (policy != "optimum" && !connection::VictimPolicy::make(policy, 1)) return error(Code::config, "no victim policy \"", policy, "\"");
+        if (policy != "optimum" && !connection::VictimPolicy::make(policy, 1))
+          return error(Code::config, "no victim policy \"", policy, "\"");
     } else if (option == "--protocol") {
       if (value == "overlapped") o->protocol = Protocol::overlapped;
       else if (value == "waiting") o->protocol = Protocol::waiting;
@@ -142,9 +159,12 @@ Status parse(const std::vector<std::string>& words, Options* o) {
       SKERRY_TRY(small(&o->traffic.per_node, 4'000'000));
     } else if (option == "--traffic") {
       bool known = false;
-      for (const Pattern p : {Pattern::uniform, Pattern::pool, Pattern::steal, Pattern::neighbour, Pattern::collective, Pattern::trace})
+      for (const Pattern p : {Pattern::uniform, Pattern::pool, Pattern::steal, Pattern::neighbour,
+                              Pattern::collective, Pattern::trace})
         if (value == to_string(p)) o->traffic.pattern = p, known = true;
-      if (!known) return error(Code::config, "no traffic \"", value, "\": give uniform, pool, steal, neighbour, collective or trace");
+      if (!known)
+        return error(Code::config, "no traffic \"", value,
+                     "\": give uniform, pool, steal, neighbour, collective or trace");
     } else if (option == "--trace") {
       o->traffic.pattern = Pattern::trace;
       o->traffic.trace_file = value;
@@ -164,14 +184,16 @@ Status parse(const std::vector<std::string>& words, Options* o) {
       SKERRY_TRY(small(&o->traffic.stable_uses_percent, 100));
     } else if (option == "--near") {
       SKERRY_TRY(small(&o->traffic.near_nodes, 1'000'000));
-      if (o->traffic.near_nodes == 0) return error(Code::config, "--near 0: give at least one near node");
+      if (o->traffic.near_nodes == 0)
+        return error(Code::config, "--near 0: give at least one near node");
     } else if (option == "--near-share") {
       uint32_t percent = 0;
       SKERRY_TRY(small(&percent, 100));
       o->traffic.near_share = percent / 100.0;
     } else if (option == "--phase") {
       SKERRY_TRY(small(&o->traffic.phase_tasks, 1'000'000));
-      if (o->traffic.phase_tasks == 0) return error(Code::config, "--phase 0: give at least one task between two collectives");
+      if (o->traffic.phase_tasks == 0)
+        return error(Code::config, "--phase 0: give at least one task between two collectives");
     } else if (option == "--think-us") {
       SKERRY_TRY(number(option, value, 4'000'000, &n));
       o->traffic.think_ns = static_cast<int64_t>(n) * 1000;
@@ -195,7 +217,9 @@ class Progress {
   explicit Progress(bool quiet) : on_(!quiet && isatty(2) != 0) {}
   std::function<void(double)> of(std::string what) {
     if (!on_) return {};
-    return [what = std::move(what)](double done) { std::fprintf(stderr, "\r\033[K%s %3.0f %%", what.c_str(), done * 100); };
+    return [what = std::move(what)](double done) {
+      std::fprintf(stderr, "\r\033[K%s %3.0f %%", what.c_str(), done * 100);
+    };
   }
   void clear() const {
     if (on_) std::fprintf(stderr, "\r\033[K");
@@ -205,12 +229,19 @@ class Progress {
   bool on_;
 };
 
-// One job under every cap and policy. The traffic is surveyed before any policy runs, and does not depend on one.
-void sweep(const std::string& name, const TrafficConfig& traffic, const Costs& costs, const Options& o, Report* report) {
+// One job under every cap and policy. The traffic is surveyed before any policy runs, and does not
+// depend on one.
+void sweep(const std::string& name, const TrafficConfig& traffic, const Costs& costs,
+           const Options& o, Report* report) {
   Progress progress(o.quiet);
   const Survey seen = survey(traffic);
-  std::printf("\n%s: %u ranks, %u on each node, %s; %.0f requests of a rank; partners of a rank %u to %u, mean %.0f\n", name.c_str(), traffic.ranks, traffic.per_node,
-              std::string(to_string(traffic.pattern)).c_str(), static_cast<double>(seen.requests) / traffic.ranks, seen.partners_least, seen.partners_most, seen.partners_mean);
+  std::printf(
+      "\n%s: %u ranks, %u on each node, %s; %.0f requests of a rank; partners of a rank %u to %u, "
+      "mean %.0f\n",
+      name.c_str(), traffic.ranks, traffic.per_node,
+      std::string(to_string(traffic.pattern)).c_str(),
+      static_cast<double>(seen.requests) / traffic.ranks, seen.partners_least, seen.partners_most,
+      seen.partners_mean);
   const std::vector<double> best = optimum(traffic, o.caps, progress.of(concat(name, ", optimum")));
   progress.clear();
   report->job(name, traffic, costs, seen);
@@ -218,7 +249,8 @@ void sweep(const std::string& name, const TrafficConfig& traffic, const Costs& c
   for (size_t c = 0; c < o.caps.size(); ++c) {
     bool unlimited_shown = false;
     for (const std::string& policy : o.policies) {
-      if (o.caps[c] == 0 && std::exchange(unlimited_shown, true)) break;  // without a cap there is no victim
+      if (o.caps[c] == 0 && std::exchange(unlimited_shown, true))
+        break;  // without a cap there is no victim
       StudyConfig config;
       config.traffic = traffic;
       config.costs = costs;
@@ -226,9 +258,11 @@ void sweep(const std::string& name, const TrafficConfig& traffic, const Costs& c
       config.policy = policy;
       config.protocol = o.protocol;
       const auto start = std::chrono::steady_clock::now();
-      const StudyResult result = run_study(config, progress.of(concat(name, ", cap ", config.cap, ", ", policy)));
+      const StudyResult result = run_study(
+          config, progress.of(concat(name, ", cap ", config.cap, ", ", policy)));
       progress.clear();
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+                                 .count();
       report->add(name, config, result, best[c], seconds);
     }
   }
@@ -243,8 +277,10 @@ int finish(const Report& report, const Options& o) {
   if (Status status = report.write(o.out); !status.ok()) return complain(status);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("\nsimulated; wrote %s; the simulator took %.0f s of processor time and at most %.2f GB\n", o.out.c_str(),
-              static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec), static_cast<double>(usage.ru_maxrss) / 1e6);
+  std::printf(
+      "\nsimulated; wrote %s; the simulator took %.0f s of processor time and at most %.2f GB\n",
+      o.out.c_str(), static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec),
+      static_cast<double>(usage.ru_maxrss) / 1e6);
   return 0;
 }
 
@@ -264,25 +300,30 @@ int run_main(const std::vector<std::string>& words) {
   return finish(report, o);
 }
 
-// The paper's jobs. Its trace does not exist; what is fixed, from its partner counts and run times alone and before any policy is run:
+// The paper's jobs. Its trace does not exist; what is fixed, from its partner counts and run times
+// alone and before any policy is run:
 //   - a task asks the shared counter, gets four blocks and adds two results;
-//   - 600 tasks of a rank at 2,048 ranks, so that "all connections are created"; the same total work at 4,096 and 6,144: 300 and 200 tasks;
-//   - 93 to 121 partners at 4,096 and 91 to 117 at 6,144 ranks. At 2,048 ranks the same number at a time, moving over all nodes in the run;
+//   - 600 tasks of a rank at 2,048 ranks, so that "all connections are created"; the same total
+//   work at 4,096 and 6,144: 300 and 200 tasks;
+//   - 93 to 121 partners at 4,096 and 91 to 117 at 6,144 ranks. At 2,048 ranks the same number at a
+//   time, moving over all nodes in the run;
 //   - computing: the run time without a cap, divided by the tasks.
 int paper_main(const std::vector<std::string>& words) {
   Options o;
   if (Status status = parse(words, &o); !status.ok()) return complain(status);
   if (o.help) return std::fputs(help_text, stdout), 0;
   Costs costs;
-  if (Status status = read_costs(o.costs, "infiniband-2010", &costs); !status.ok()) return complain(status);
+  if (Status status = read_costs(o.costs, "infiniband-2010", &costs); !status.ok())
+    return complain(status);
   if (o.quick) o.caps = {0, 128, 32, 4};
   struct Job {
     const char* name;
     uint32_t ranks, tasks, partners_low, partners_high, window_low, window_high;
     double seconds;
   };
-  constexpr Job jobs[] = {
-      {"paper_2048", 2048, 600, 0, 0, 93, 121, 131}, {"paper_4096", 4096, 300, 93, 121, 0, 0, 83}, {"paper_6144", 6144, 200, 91, 117, 0, 0, 78}};
+  constexpr Job jobs[] = {{"paper_2048", 2048, 600, 0, 0, 93, 121, 131},
+                          {"paper_4096", 4096, 300, 93, 121, 0, 0, 83},
+                          {"paper_6144", 6144, 200, 91, 117, 0, 0, 78}};
   Report report;
   const auto traffic_of = [&](const Job& job) {
     TrafficConfig t;
@@ -304,7 +345,8 @@ int paper_main(const std::vector<std::string>& words) {
     sweep(job.name, t, costs, o, &report);
   }
   if (!o.quick) {
-    // Sensitivity: each parameter that the paper's numbers leave open, one at a time, at 2,048 ranks and the caps the paper gives numbers for.
+    // Sensitivity: each parameter that the paper's numbers leave open, one at a time, at 2,048
+    // ranks and the caps the paper gives numbers for.
     Options few = o;
     few.caps = {128, 32};
     few.policies = {"lru", "lru_m"};
@@ -314,17 +356,22 @@ int paper_main(const std::vector<std::string>& words) {
       change(t);
       if (Traffic::check(&t).ok()) sweep(name, t, costs, few, &report);
     };
-    vary("sensitivity_window_half", [](TrafficConfig& t) { t.window_low = 46, t.window_high = 61; });
-    vary("sensitivity_window_double", [](TrafficConfig& t) { t.window_low = 186, t.window_high = 242; });
+    vary("sensitivity_window_half",
+         [](TrafficConfig& t) { t.window_low = 46, t.window_high = 61; });
+    vary("sensitivity_window_double",
+         [](TrafficConfig& t) { t.window_low = 186, t.window_high = 242; });
     vary("sensitivity_tasks_half", [](TrafficConfig& t) { t.tasks = 300, t.think_ns *= 2; });
     vary("sensitivity_tasks_double", [](TrafficConfig& t) { t.tasks = 1200, t.think_ns /= 2; });
     vary("sensitivity_near", [](TrafficConfig& t) { t.pattern = Pattern::steal; });
     vary("sensitivity_phases", [](TrafficConfig& t) { t.pattern = Pattern::collective; });
-    // How many of the partners of the moment must stay for the policy that spares whom it tore down most often to win.
+    // How many of the partners of the moment must stay for the policy that spares whom it tore down
+    // most often to win.
     for (const uint32_t percent : {25u, 50u, 75u, 100u})
-      vary(concat("sensitivity_stable_", percent).c_str(), [&](TrafficConfig& t) { t.stable_percent = percent; });
+      vary(concat("sensitivity_stable_", percent).c_str(),
+           [&](TrafficConfig& t) { t.stable_percent = percent; });
     for (const uint32_t percent : {50u, 75u, 90u})
-      vary(concat("sensitivity_quarter_used_", percent).c_str(), [&](TrafficConfig& t) { t.stable_percent = 25, t.stable_uses_percent = percent; });
+      vary(concat("sensitivity_quarter_used_", percent).c_str(),
+           [&](TrafficConfig& t) { t.stable_percent = 25, t.stable_uses_percent = percent; });
     vary("sensitivity_seed", [](TrafficConfig& t) { t.seed += 1; });
   }
   return finish(report, o);

@@ -1,4 +1,5 @@
-// The fake clock: events in the order of their time, and in the order of their scheduling at equal times, so that a seed replays exactly.
+// The fake clock: events in the order of their time, and in the order of their scheduling at equal
+// times, so that a seed replays exactly.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@ namespace skerry::sim {
 
 using Time = int64_t;  // ns since the start of the simulated run
 
-// A heap of four children per node: half as deep as a binary one, and its children share a cache line or two.
+// A heap of four children per node: half as deep as a binary one, and its children share a cache
+// line or two.
 template <class Event>
 class EventQueue {
  public:
@@ -47,7 +49,9 @@ class EventQueue {
     uint64_t sequence;
     Event event;
   };
-  static bool before(const Item& a, const Item& b) { return a.at != b.at ? a.at < b.at : a.sequence < b.sequence; }
+  static bool before(const Item& a, const Item& b) {
+    return a.at != b.at ? a.at < b.at : a.sequence < b.sequence;
+  }
   void sink(Item item) {
     size_t i = 0;
     for (;;) {

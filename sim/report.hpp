@@ -1,4 +1,5 @@
-// What a study says: a table on the screen and out/sim.json. Both say that it is simulated, and with which parameters.
+// What a study says: a table on the screen and out/sim.json. Both say that it is simulated, and
+// with which parameters.
 #pragma once
 
 #include <string>
@@ -11,9 +12,11 @@ namespace skerry::sim {
 
 class Report {
  public:
-  void job(const std::string& name, const TrafficConfig& traffic, const Costs& costs, const Survey& seen);
+  void job(const std::string& name, const TrafficConfig& traffic, const Costs& costs,
+           const Survey& seen);
   void heading() const;
-  void add(const std::string& job, const StudyConfig& config, const StudyResult& result, double optimal_setups, double seconds);
+  void add(const std::string& job, const StudyConfig& config, const StudyResult& result,
+           double optimal_setups, double seconds);
   Status write(const std::string& path) const;
 
  private:

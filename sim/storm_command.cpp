@@ -17,8 +17,10 @@ int storm_main(const std::vector<std::string>& words) {
     }
     char* end = nullptr;
     const uint64_t value = i + 1 < words.size() ? std::strtoull(words[i + 1].c_str(), &end, 10) : 0;
-    if ((words[i] != "--seeds" && words[i] != "--from" && words[i] != "--seed") || end == nullptr || *end != 0 || end == words[i + 1].c_str()) {
-      std::fprintf(stderr, "skerry sim storm: \"%s\": give --seeds N, --from N or --seed N\n", words[i].c_str());
+    if ((words[i] != "--seeds" && words[i] != "--from" && words[i] != "--seed") || end == nullptr ||
+        *end != 0 || end == words[i + 1].c_str()) {
+      std::fprintf(stderr, "skerry sim storm: \"%s\": give --seeds N, --from N or --seed N\n",
+                   words[i].c_str());
       return 2;
     }
     if (words[i] == "--seeds") seeds = value;
@@ -32,7 +34,8 @@ int storm_main(const std::vector<std::string>& words) {
     const StormResult result = run_storm(config);
     if (one) std::printf("%s\n", config.describe().c_str());
     if (!result.failure.empty()) {
-      std::printf("%s\nafter %llu events: %s\n", config.describe().c_str(), static_cast<unsigned long long>(result.events), result.failure.c_str());
+      std::printf("%s\nafter %llu events: %s\n", config.describe().c_str(),
+                  static_cast<unsigned long long>(result.events), result.failure.c_str());
       return 1;
     }
     all.events += result.events;
@@ -41,9 +44,12 @@ int storm_main(const std::vector<std::string>& words) {
     all.cuts += result.cuts;
     all.resumes += result.resumes;
     all.evictions += result.evictions;
-    if (!quiet && (seed - from) % 1000 == 999) std::fprintf(stderr, "%llu seeds\n", static_cast<unsigned long long>(seed - from + 1));
+    if (!quiet && (seed - from) % 1000 == 999)
+      std::fprintf(stderr, "%llu seeds\n", static_cast<unsigned long long>(seed - from + 1));
   }
-  const auto print = [](const char* what, uint64_t n) { std::printf("%12llu %s\n", static_cast<unsigned long long>(n), what); };
+  const auto print = [](const char* what, uint64_t n) {
+    std::printf("%12llu %s\n", static_cast<unsigned long long>(n), what);
+  };
   print("seeds, every rule held (simulated)", seeds);
   print("events", all.events);
   print("requests, each applied once", all.applied);

@@ -1,6 +1,7 @@
-/* host_check.c: every kind of operation from every rank to every rank, checked; the same binary for every launcher and fabric (C11).
- *   host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]   (0: any)
- * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok"; any wrong value is told and ends the job. */
+/* host_check.c: every kind of operation from every rank to every rank, checked; the same binary for
+ * every launcher and fabric (C11). host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]   (0: any)
+ * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok"; any wrong value is told
+ * and ends the job. */
 #include <skerry/skerry.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,20 +15,26 @@ static int rank, size;
 #define CHECK(call) check((call), #call)
 static void check(int status, const char* call) {
   if (status >= 0) return;
-  fprintf(stderr, "host_check: rank %d: %s: %s: %s\n", rank, call, skerry_status_name(status), skerry_last_error());
+  fprintf(stderr, "host_check: rank %d: %s: %s: %s\n", rank, call, skerry_status_name(status),
+          skerry_last_error());
   skerry_abort(job, 3, call);
 }
 static void expect(double got, double wanted, const char* what, int peer) {
   if (got == wanted) return;
-  fprintf(stderr, "host_check: rank %d: %s with rank %d: got %g, expected %g\n", rank, what, peer, got, wanted);
+  fprintf(stderr, "host_check: rank %d: %s with rank %d: got %g, expected %g\n", rank, what, peer,
+          got, wanted);
   skerry_abort(job, 4, what);
 }
 
-/* Every rank's slice: `size` lanes of block_doubles doubles, one for each origin, then a few words. */
+/* Every rank's slice: `size` lanes of block_doubles doubles, one for each origin, then a few words.
+ */
 static uint64_t lane(int origin) { return (uint64_t)origin * block_doubles * sizeof(double); }
-static uint64_t word(int index) { return (uint64_t)size * block_doubles * sizeof(double) + (uint64_t)index * word_bytes; }
+static uint64_t word(int index) {
+  return (uint64_t)size * block_doubles * sizeof(double) + (uint64_t)index * word_bytes;
+}
 
-static void put_and_get(skerry_segment* segment, double* buffer, double* back, int count, double salt) {
+static void put_and_get(skerry_segment* segment, double* buffer, double* back, int count,
+                        double salt) {
   for (int peer = 0; peer < size; ++peer) {
     for (int i = 0; i < count; ++i) buffer[i] = salt + rank * 1000.0 + peer + i * 0.5;
     CHECK(skerry_put(segment, peer, lane(rank), buffer, (uint64_t)count * sizeof(double)));
@@ -62,10 +69,12 @@ static void accumulate(skerry_segment* segment, double* buffer, int count) {
   memset(skerry_segment_local(segment), 0, (size_t)word(words_used));
   CHECK(skerry_sync(skerry_world(job)));
   for (int i = 0; i < count; ++i) buffer[i] = i;
-  for (int peer = 0; peer < size; ++peer) CHECK(skerry_acc(segment, peer, 0, SKERRY_DOUBLE, &scale, buffer, (uint64_t)count));
+  for (int peer = 0; peer < size; ++peer)
+    CHECK(skerry_acc(segment, peer, 0, SKERRY_DOUBLE, &scale, buffer, (uint64_t)count));
   CHECK(skerry_sync(skerry_world(job)));
   const double* own = skerry_segment_local(segment);
-  for (int i = 0; i < count; ++i) expect(own[i], 2.0 * i * size, "sum of everybody's accumulates", rank);
+  for (int i = 0; i < count; ++i)
+    expect(own[i], 2.0 * i * size, "sum of everybody's accumulates", rank);
   CHECK(skerry_sync(skerry_world(job)));
 }
 
@@ -94,7 +103,8 @@ static void notify(skerry_segment* segment, double* buffer, double round) {
   CHECK(skerry_put_notify(segment, next, lane(rank), buffer, 4096, word(2), 1));
   uint64_t value = 0;
   CHECK(skerry_notify_wait(segment, word(2), 1, -1, &value));
-  expect(*(const double*)((const char*)skerry_segment_local(segment) + lane(before)), round * 100 + before, "data of a notified put", before);
+  expect(*(const double*)((const char*)skerry_segment_local(segment) + lane(before)),
+         round * 100 + before, "data of a notified put", before);
 }
 
 static void nonblocking(skerry_segment* segment, double* buffer, double* back) {
@@ -102,7 +112,8 @@ static void nonblocking(skerry_segment* segment, double* buffer, double* back) {
   for (int peer = 0; peer < size; ++peer)
     for (int i = 0; i < 100; ++i) {
       buffer[i] = i + peer;
-      CHECK(skerry_put_nb(segment, peer, lane(rank) + (uint64_t)i * 8, &buffer[i], 8, SKERRY_IMPLICIT));
+      CHECK(skerry_put_nb(segment, peer, lane(rank) + (uint64_t)i * 8, &buffer[i], 8,
+                          SKERRY_IMPLICIT));
       if (i % 25 == 24) CHECK(skerry_wait_all(job));
     }
   CHECK(skerry_fence_all(job));
@@ -117,7 +128,8 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? atoi(argv[1]) : 1;
   int status = skerry_init(NULL, &job);
   if (status != SKERRY_OK) {
-    fprintf(stderr, "host_check: skerry_init: %s: %s\n", skerry_status_name(status), skerry_last_error());
+    fprintf(stderr, "host_check: skerry_init: %s: %s\n", skerry_status_name(status),
+            skerry_last_error());
     return 2;
   }
   rank = skerry_rank(job);
@@ -146,7 +158,9 @@ int main(int argc, char** argv) {
     expect(sum, size * (size - 1) / 2.0, "allreduce", rank);
     CHECK(skerry_sync(skerry_world(job)));
   }
-  if (rank == 0) printf("host_check: %d ranks on %d nodes over %s: ok\n", size, skerry_nodes(job), skerry_fabric_name(job));
+  if (rank == 0)
+    printf("host_check: %d ranks on %d nodes over %s: ok\n", size, skerry_nodes(job),
+           skerry_fabric_name(job));
   free(buffer);
   free(back);
   CHECK(skerry_mutexes_free(mutexes));

@@ -5,6 +5,7 @@
 
 Ends with `N passed, N failed, N skipped`. Python's standard library only.
 """
+
 import argparse
 import os
 import shutil
@@ -14,7 +15,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LAUNCH = {"openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"], "mpich": ["mpiexec.hydra"]}
+LAUNCH = {
+    "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
+    "mpich": ["mpiexec.hydra"],
+}
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -25,22 +29,43 @@ class Installed:
         self.prefix = prefix
         self.pkgconfig = next(prefix.glob("lib*/**/pkgconfig"))
         self.libraries = self.pkgconfig.parent
-        self.environment = {**os.environ, "PKG_CONFIG_PATH": str(self.pkgconfig), "LD_LIBRARY_PATH": str(self.libraries), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        self.environment = {
+            **os.environ,
+            "PKG_CONFIG_PATH": str(self.pkgconfig),
+            "LD_LIBRARY_PATH": str(self.libraries),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
 
     def armci(self, mpi):
         return self.libraries / f"armci-{mpi}"
 
     def flags(self, package, *options):
-        return subprocess.run(["pkg-config", *options, "--cflags", "--libs", package], env=self.environment, capture_output=True, text=True, check=True).stdout.split()
+        return subprocess.run(
+            ["pkg-config", *options, "--cflags", "--libs", package],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
 
     def job(self, name, compiler, source, flags, launch, expected, environment=None):
         """Compiles and runs one program; `expected` must be in what it prints."""
         program = self.prefix / "try"
-        for command in ([compiler, str(source), "-o", str(program), *flags], [*launch, str(program)]):
+        for command in (
+            [compiler, str(source), "-o", str(program), *flags],
+            [*launch, str(program)],
+        ):
             try:
-                done = subprocess.run(command, env={**self.environment, **(environment or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                      timeout=120)
+                done = subprocess.run(
+                    command,
+                    env={**self.environment, **(environment or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    timeout=120,
+                )
                 status, output = done.returncode, done.stdout
             except subprocess.TimeoutExpired as late:
                 status, output = "none: killed after 120 s", str(late.stdout)
@@ -50,7 +75,10 @@ class Installed:
         counts["passed" if good else "failed"] += 1
         print(f"{'passed' if good else 'FAILED'}  {name}", flush=True)
         if not good:
-            print(f"        status {status}, wanted 0 and '{expected}' from {' '.join(command)}\n" + "\n".join(f"        {line}" for line in output.splitlines()[-15:]))
+            print(
+                f"        status {status}, wanted 0 and '{expected}' from {' '.join(command)}\n"
+                + "\n".join(f"        {line}" for line in output.splitlines()[-15:])
+            )
 
 
 def archive(flags):
@@ -59,7 +87,9 @@ def archive(flags):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     build = parser.parse_args().build.resolve()
     if not shutil.which("pkg-config"):
@@ -67,11 +97,29 @@ def main():
         return 0
     with tempfile.TemporaryDirectory(prefix="skerry-installed-") as scratch:
         prefix = Path(scratch) / "prefix"
-        subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["cmake", "--install", str(build), "--prefix", str(prefix)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         installed = Installed(prefix)
         run = [str(prefix / "bin/skerry"), "run", "-n", "2"]
-        installed.job("skerry, C", "cc", ROOT / "tests/ops/smoke.c", installed.flags("skerry"), run, "right on 2 ranks")
-        installed.job("skerry_array, C++", "c++", ROOT / "examples/cpp/array.cpp", ["-std=c++20", *installed.flags("skerry_array")], run, "")
+        installed.job(
+            "skerry, C",
+            "cc",
+            ROOT / "tests/ops/smoke.c",
+            installed.flags("skerry"),
+            run,
+            "right on 2 ranks",
+        )
+        installed.job(
+            "skerry_array, C++",
+            "c++",
+            ROOT / "examples/cpp/array.cpp",
+            ["-std=c++20", *installed.flags("skerry_array")],
+            run,
+            "",
+        )
         for mpi, launch in LAUNCH.items():
             if not (installed.pkgconfig / f"armci-{mpi}.pc").exists():
                 continue
@@ -81,14 +129,50 @@ def main():
                 continue
             launch = [*launch, "-n", "3"]
             source, compiler = ROOT / "tests/armci/armci_check.c", f"mpicc.{mpi}"
-            installed.job(f"armci-{mpi}, shared", compiler, source, [*installed.flags(f"armci-{mpi}"), "-lm"], launch, ", ok")
+            installed.job(
+                f"armci-{mpi}, shared",
+                compiler,
+                source,
+                [*installed.flags(f"armci-{mpi}"), "-lm"],
+                launch,
+                ", ok",
+            )
             # As a prefix, and by the names of Debian's ga-config.
             directory = installed.armci(mpi)
-            installed.job(f"armci-{mpi}, by its directory", compiler, source, [f"-I{directory}/include", f"-L{directory}/lib", f"-Wl,-rpath,{directory}/lib", f"-larmci-{mpi}", "-lm"], launch,
-                          ", ok", {"LD_LIBRARY_PATH": ""})
+            installed.job(
+                f"armci-{mpi}, by its directory",
+                compiler,
+                source,
+                [
+                    f"-I{directory}/include",
+                    f"-L{directory}/lib",
+                    f"-Wl,-rpath,{directory}/lib",
+                    f"-larmci-{mpi}",
+                    "-lm",
+                ],
+                launch,
+                ", ok",
+                {"LD_LIBRARY_PATH": ""},
+            )
             # Without a library path: the flags name where it is.
-            installed.job(f"armci-{mpi}, shared, found by itself", compiler, source, [*installed.flags(f"armci-{mpi}"), "-lm"], launch, ", ok", {"LD_LIBRARY_PATH": ""})
-            installed.job(f"armci-{mpi}, static", compiler, source, [*archive(installed.flags(f"armci-{mpi}", "--static")), "-lm"], launch, ", ok", {"LD_LIBRARY_PATH": ""})
+            installed.job(
+                f"armci-{mpi}, shared, found by itself",
+                compiler,
+                source,
+                [*installed.flags(f"armci-{mpi}"), "-lm"],
+                launch,
+                ", ok",
+                {"LD_LIBRARY_PATH": ""},
+            )
+            installed.job(
+                f"armci-{mpi}, static",
+                compiler,
+                source,
+                [*archive(installed.flags(f"armci-{mpi}", "--static")), "-lm"],
+                launch,
+                ", ok",
+                {"LD_LIBRARY_PATH": ""},
+            )
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0
 

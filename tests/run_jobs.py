@@ -6,6 +6,7 @@
 One line per job while it runs, the output of those that fail, and at the end `N passed, N failed, N skipped`. A job that takes longer
 than its limit is killed (its process group, which this script made) and counts as failed. Needs nothing but Python's standard library.
 """
+
 import argparse
 import os
 import random
@@ -43,41 +44,99 @@ def cases(options):
         where = ["-n", str(ranks), "--nodes", str(nodes)]
         label = f"{ranks} ranks on {nodes} nodes"
         yield Case(f"operations, {label}", where + [ops, every])
-        yield Case(f"random stream, seed {seed}, {label}", where + [ops, "stream", "--seed", str(seed)])
+        yield Case(
+            f"random stream, seed {seed}, {label}", where + [ops, "stream", "--seed", str(seed)]
+        )
         seed += 1
     for ranks, nodes in [(2, 2)] if options.quick else [(2, 1), (2, 2), (4, 2)]:
         where = ["-n", str(ranks), "--nodes", str(nodes)]
-        yield Case(f"random stream of 3 threads per rank, seed {seed}, {ranks} ranks on {nodes} nodes",
-                   where + [ops, "stream", "--threads", "3", "--seed", str(seed)])
+        yield Case(
+            f"random stream of 3 threads per rank, seed {seed}, {ranks} ranks on {nodes} nodes",
+            where + [ops, "stream", "--threads", "3", "--seed", str(seed)],
+        )
         seed += 1
-    yield Case("random stream with few completion slots", ["-n", "3", "--nodes", "3", ops, "stream,transfer", "--seed", str(seed)],
-               environment={"SKERRY_SLOTS": "16"})
-    yield Case("random stream without the helper thread", ["-n", "3", "--nodes", "2", ops, "stream,transfer", "--seed", str(seed + 1)],
-               environment={"SKERRY_PROGRESS_THREAD": "0"})
+    yield Case(
+        "random stream with few completion slots",
+        ["-n", "3", "--nodes", "3", ops, "stream,transfer", "--seed", str(seed)],
+        environment={"SKERRY_SLOTS": "16"},
+    )
+    yield Case(
+        "random stream without the helper thread",
+        ["-n", "3", "--nodes", "2", ops, "stream,transfer", "--seed", str(seed + 1)],
+        environment={"SKERRY_PROGRESS_THREAD": "0"},
+    )
     for cap, victim, drop in [(1, "lru", 0), (2, "lru_m", 0), (0, "lru", 5000), (1, "lru", 3000)]:
         breaks = f", {drop} breaks per million messages" if drop else ""
-        yield Case(f"operations, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}", ["-n", "4", "--nodes", "4", ops, unbroken if drop else every],
-                   environment={"SKERRY_MAX_CONN": str(cap), "SKERRY_VICTIM": victim, "SKERRY_FAULTS": f"drop={drop},seed={seed}"})
-        yield Case(f"random stream, seed {seed}, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}",
-                   ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
-                   environment={"SKERRY_MAX_CONN": str(cap), "SKERRY_VICTIM": victim, "SKERRY_FAULTS": f"drop={drop},seed={seed}"})
+        yield Case(
+            f"operations, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}",
+            ["-n", "4", "--nodes", "4", ops, unbroken if drop else every],
+            environment={
+                "SKERRY_MAX_CONN": str(cap),
+                "SKERRY_VICTIM": victim,
+                "SKERRY_FAULTS": f"drop={drop},seed={seed}",
+            },
+        )
+        yield Case(
+            f"random stream, seed {seed}, 4 ranks on 4 nodes, cap {cap} {victim}{breaks}",
+            ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
+            environment={
+                "SKERRY_MAX_CONN": str(cap),
+                "SKERRY_VICTIM": victim,
+                "SKERRY_FAULTS": f"drop={drop},seed={seed}",
+            },
+        )
     slow = options.quick and options.fabric == "ofi"  # its connections are slow to make
-    for server_cap, cap in [(2, 1)] if slow else [(1, 1)] if options.quick else [(1, 0), (2, 0), (1, 1)]:
+    for server_cap, cap in (
+        [(2, 1)] if slow else [(1, 1)] if options.quick else [(1, 0), (2, 0), (1, 1)]
+    ):
         for ranks, nodes in [(4, 4)] if options.quick else [(4, 4), (8, 4)]:
-            yield Case(f"operations, {ranks} ranks on {nodes} nodes, server cap {server_cap}, cap {cap}", ["-n", str(ranks), "--nodes", str(nodes), ops, unbroken],
-                       environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)})
-        yield Case(f"random stream, seed {seed}, 4 ranks on 4 nodes, server cap {server_cap}, cap {cap}", ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
-                   environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)})
-    for share, cap, drop in [("count", 0, 0)] if slow else [("count", 0, 0), ("server", 1, 1000)] if options.quick else [("count", 0, 0), ("count", 1, 1000), ("server", 1, 0), ("server", 2, 1000)]:
-        environment = {"SKERRY_SHARE": share, "SKERRY_MAX_CONN": str(cap), "SKERRY_FAULTS": f"drop={drop},seed={seed}"}
-        label = f"4 ranks on 2 nodes that share connections, {share}, cap {cap}" + (f", {drop} breaks per million messages" if drop else "")
-        yield Case(f"operations, {label}", ["-n", "4", "--nodes", "2", ops, unbroken if drop else every], environment=environment)
+            yield Case(
+                f"operations, {ranks} ranks on {nodes} nodes, server cap {server_cap}, cap {cap}",
+                ["-n", str(ranks), "--nodes", str(nodes), ops, unbroken],
+                environment={
+                    "SKERRY_SERVER_MAX_CONN": str(server_cap),
+                    "SKERRY_MAX_CONN": str(cap),
+                },
+            )
+        yield Case(
+            f"random stream, seed {seed}, 4 ranks on 4 nodes, server cap {server_cap}, cap {cap}",
+            ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
+            environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)},
+        )
+    for share, cap, drop in (
+        [("count", 0, 0)]
+        if slow
+        else [("count", 0, 0), ("server", 1, 1000)]
+        if options.quick
+        else [("count", 0, 0), ("count", 1, 1000), ("server", 1, 0), ("server", 2, 1000)]
+    ):
+        environment = {
+            "SKERRY_SHARE": share,
+            "SKERRY_MAX_CONN": str(cap),
+            "SKERRY_FAULTS": f"drop={drop},seed={seed}",
+        }
+        label = f"4 ranks on 2 nodes that share connections, {share}, cap {cap}" + (
+            f", {drop} breaks per million messages" if drop else ""
+        )
+        yield Case(
+            f"operations, {label}",
+            ["-n", "4", "--nodes", "2", ops, unbroken if drop else every],
+            environment=environment,
+        )
         label = label.replace("4 ranks on 2 nodes", "8 ranks on 4 nodes")
-        yield Case(f"random stream, seed {seed}, {label}", ["-n", "8", "--nodes", "4", ops, "stream", "--seed", str(seed)], environment=environment)
+        yield Case(
+            f"random stream, seed {seed}, {label}",
+            ["-n", "8", "--nodes", "4", ops, "stream", "--seed", str(seed)],
+            environment=environment,
+        )
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)
     if not options.quick:
-        yield Case("a transfer of more than 2^31 bytes", ["-n", "2", "--nodes", "2", ops, "huge"], limit_s=240)
+        yield Case(
+            "a transfer of more than 2^31 bytes",
+            ["-n", "2", "--nodes", "2", ops, "huge"],
+            limit_s=240,
+        )
 
 
 def stop(process):
@@ -104,8 +163,14 @@ def run(case, options):
     else:
         command = [str(options.build / "bin" / "skerry"), "run"] + case.words
     begin = time.monotonic()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
     try:
         output, _ = process.communicate(timeout=case.limit_s)
         text = output.decode(errors="replace")
@@ -117,11 +182,18 @@ def run(case, options):
     except subprocess.TimeoutExpired:
         stop(process)
         output, _ = process.communicate()
-        outcome, text = "failed", output.decode(errors="replace") + f"\nnot done after {case.limit_s} s: killed\n"
+        outcome, text = (
+            "failed",
+            output.decode(errors="replace") + f"\nnot done after {case.limit_s} s: killed\n",
+        )
     except BaseException:
         stop(process)
         raise
-    return outcome, time.monotonic() - begin, text + "" if outcome != "failed" else text + "command: " + " ".join(command) + "\n"
+    return (
+        outcome,
+        time.monotonic() - begin,
+        text + "" if outcome != "failed" else text + "command: " + " ".join(command) + "\n",
+    )
 
 
 def main():
@@ -130,7 +202,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two layouts only")
     parser.add_argument("--only", default="", help="jobs whose name contains this")
     parser.add_argument("--fabric", default="", help="value for SKERRY_FABRIC")
-    parser.add_argument("--seed", type=int, default=None, help="first seed (printed; drawn if not given)")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="first seed (printed; drawn if not given)"
+    )
     options = parser.parse_args()
     options.build = options.build.resolve()
     if options.seed is None:
@@ -144,9 +218,16 @@ def main():
         counts[outcome] += 1
         print(f"{outcome:8} {seconds:6.1f} s  {case.name}", flush=True)
         if outcome == "skipped":
-            print("".join("    " + line + "\n" for line in text.splitlines() if "skipped:" in line), end="")
+            print(
+                "".join("    " + line + "\n" for line in text.splitlines() if "skipped:" in line),
+                end="",
+            )
         if outcome == "failed":
-            print("".join("    " + line + "\n" for line in text.splitlines()[-40:]), end="", flush=True)
+            print(
+                "".join("    " + line + "\n" for line in text.splitlines()[-40:]),
+                end="",
+                flush=True,
+            )
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] or counts["passed"] == 0 else 0
 

@@ -5,6 +5,7 @@
 
 Not exactly as often: when a connection is drained, and so which one is spared, depends on time. Standard library only.
 """
+
 import argparse
 import json
 import os
@@ -19,9 +20,18 @@ RANKS = 8
 
 
 def run(command, limit_s=120, **environment):
-    done = subprocess.run([str(word) for word in command], env={**os.environ, **environment}, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+        sys.exit(
+            f"{' '.join(map(str, command))} ended with status {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
     return done
 
 
@@ -38,18 +48,72 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         for kind, cap, policy in (("drift", 2, "lru"), ("pool", 3, "lru_m"), ("drift", 0, "lru")):
             prefix = Path(directory) / f"{kind}{cap}"
-            program = [build / "bin/bench/acts_load", "--kind", kind, "--tasks", 40, "--compute-us", 50]
-            job = run([build / "bin/skerry", "run", "--counters", "-n", RANKS, "--nodes", RANKS, *program], SKERRY_MAX_CONN=str(cap), SKERRY_VICTIM=policy,
-                      SKERRY_PROGRESS_THREAD="0", SKERRY_TRACE_REQUESTS=str(prefix))  # without the helper no request queues for company, as in the simulator
-            lines = sum(1 for r in range(RANKS) for line in open(f"{prefix}.{r}") if not line.startswith("#"))
+            program = [
+                build / "bin/bench/acts_load",
+                "--kind",
+                kind,
+                "--tasks",
+                40,
+                "--compute-us",
+                50,
+            ]
+            job = run(
+                [
+                    build / "bin/skerry",
+                    "run",
+                    "--counters",
+                    "-n",
+                    RANKS,
+                    "--nodes",
+                    RANKS,
+                    *program,
+                ],
+                SKERRY_MAX_CONN=str(cap),
+                SKERRY_VICTIM=policy,
+                # without the helper no request queues for company, as in the simulator
+                SKERRY_PROGRESS_THREAD="0",
+                SKERRY_TRACE_REQUESTS=str(prefix),
+            )
+            lines = sum(
+                1
+                for r in range(RANKS)
+                for line in open(f"{prefix}.{r}")
+                if not line.startswith("#")
+            )
             out = Path(directory) / "sim.json"
-            run([build / "libexec/skerry/skerry-sim", "--traffic", "trace", "--trace", prefix, "--caps", cap, "--policies", policy, "--out", out, "--quiet"])
+            run(
+                [
+                    build / "libexec/skerry/skerry-sim",
+                    "--traffic",
+                    "trace",
+                    "--trace",
+                    prefix,
+                    "--caps",
+                    cap,
+                    "--policies",
+                    policy,
+                    "--out",
+                    out,
+                    "--quiet",
+                ]
+            )
             simulated = json.loads(out.read_text())["runs"][0]
-            evicted, opened = counter(job.stderr, "connections_evicted"), counter(job.stderr, "connections_opened")
-            expected, setups = simulated["teardowns"]["mean"] * RANKS, simulated["setups"]["mean"] * RANKS
+            evicted, opened = (
+                counter(job.stderr, "connections_evicted"),
+                counter(job.stderr, "connections_opened"),
+            )
+            expected, setups = (
+                simulated["teardowns"]["mean"] * RANKS,
+                simulated["setups"]["mean"] * RANKS,
+            )
             operations = counter(job.stderr, "remote_operations")
-            print(f"{kind}, cap {cap}, {policy}: {lines} requests of {operations} operations; evicted {evicted}, simulated {expected:.0f}; opened {opened}, simulated {setups:.0f}")
-            same = abs(evicted - expected) <= 0.15 * max(evicted, expected) + RANKS and abs(opened - setups) <= 0.15 * max(opened, setups) + RANKS
+            print(
+                f"{kind}, cap {cap}, {policy}: {lines} requests of {operations} operations; evicted {evicted}, simulated {expected:.0f}; opened {opened}, simulated {setups:.0f}"
+            )
+            same = (
+                abs(evicted - expected) <= 0.15 * max(evicted, expected) + RANKS
+                and abs(opened - setups) <= 0.15 * max(opened, setups) + RANKS
+            )
             if lines < operations / 2 or simulated["requests"] != lines or not same:
                 failures += 1
                 print("    does not fit")

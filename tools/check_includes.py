@@ -5,13 +5,15 @@ A room is a directory. A file may include what its room's row names, and nothing
 it pulls in, directly or not, must be in the row's closure. Pure rooms include no header of threads, sockets, clocks or allocators,
 also not through others. Tests of a room (test/, *_test.cpp) may use more and are not checked. Standard library only.
 """
+
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# room: (rooms it may include, pure?). The longest matching directory decides. PUBLIC stands for include/skerry.
+# room: (rooms it may include, pure?). The longest matching directory decides. PUBLIC stands for
+# include/skerry.
 PUBLIC = "include/skerry"
 ROOMS = {
     PUBLIC: ([], False),
@@ -22,38 +24,118 @@ ROOMS = {
     "src/placement": (["src/core/pure"], True),
     "src/session": (["src/core/pure", "src/wire"], True),
     "src/connection/core": (["src/core/pure"], True),
-    "src/connection": (["src/core", "src/core/pure", "src/wire", "src/session", "src/fabric", "src/connection/core"], False),
+    "src/connection": (
+        [
+            "src/core",
+            "src/core/pure",
+            "src/wire",
+            "src/session",
+            "src/fabric",
+            "src/connection/core",
+        ],
+        False,
+    ),
     "src/lock": (["src/core/pure"], True),
     "src/fabric": (["src/core", "src/core/pure"], False),
-    "src/share": (["src/core", "src/core/pure", "src/wire", "src/connection/core", "src/fabric"], False),
-    "src/server": (["src/core", "src/core/pure", "src/wire", "src/memory", "src/placement", "src/session", "src/connection", "src/connection/core",
-                    "src/lock", "src/fabric"], False),
-    "src/operation": (["src/core", "src/core/pure", "src/wire", "src/placement", "src/memory", "src/session", "src/connection",
-                       "src/connection/core", "src/fabric"], False),
+    "src/share": (
+        ["src/core", "src/core/pure", "src/wire", "src/connection/core", "src/fabric"],
+        False,
+    ),
+    "src/server": (
+        [
+            "src/core",
+            "src/core/pure",
+            "src/wire",
+            "src/memory",
+            "src/placement",
+            "src/session",
+            "src/connection",
+            "src/connection/core",
+            "src/lock",
+            "src/fabric",
+        ],
+        False,
+    ),
+    "src/operation": (
+        [
+            "src/core",
+            "src/core/pure",
+            "src/wire",
+            "src/placement",
+            "src/memory",
+            "src/session",
+            "src/connection",
+            "src/connection/core",
+            "src/fabric",
+        ],
+        False,
+    ),
     "src/window": (["src/core", "src/core/pure", "src/operation", "src/lock"], False),
     "src/job/bootstrap": (["src/core", "src/core/pure"], False),
-    "src/job": (["src/core", "src/core/pure", "src/wire", "src/memory", "src/placement", "src/session", "src/connection", "src/connection/core",
-                 "src/lock", "src/fabric", "src/share", "src/server", "src/operation", "src/window", "src/job/bootstrap"], False),
-    "src/capi": ([PUBLIC, "src/core", "src/core/pure", "src/share", "src/operation", "src/window", "src/job", "src/job/bootstrap"], False),
+    "src/job": (
+        [
+            "src/core",
+            "src/core/pure",
+            "src/wire",
+            "src/memory",
+            "src/placement",
+            "src/session",
+            "src/connection",
+            "src/connection/core",
+            "src/lock",
+            "src/fabric",
+            "src/share",
+            "src/server",
+            "src/operation",
+            "src/window",
+            "src/job/bootstrap",
+        ],
+        False,
+    ),
+    "src/capi": (
+        [
+            PUBLIC,
+            "src/core",
+            "src/core/pure",
+            "src/share",
+            "src/operation",
+            "src/window",
+            "src/job",
+            "src/job/bootstrap",
+        ],
+        False,
+    ),
     "array": ([PUBLIC], False),
     "python": ([PUBLIC, "array"], False),
     "compat": ([PUBLIC], False),
     "bench/micro": ([PUBLIC, "array"], False),
     "bench/hpcaas": ([PUBLIC, "array"], False),
     "examples": ([PUBLIC, "array"], False),
-    "sim": (["src/core/pure", "src/wire", "src/placement", "src/session", "src/connection/core", "src/lock"], False),
+    "sim": (
+        [
+            "src/core/pure",
+            "src/wire",
+            "src/placement",
+            "src/session",
+            "src/connection/core",
+            "src/lock",
+        ],
+        False,
+    ),
     "sim/calibrate": ([PUBLIC], False),
     "launcher": (["src/core", "src/core/pure", "src/job/bootstrap"], False),
 }
 
 # (room, room it includes beside its row): why. Nothing may be added without a reason.
 DEVIATIONS = {
-    ("src/capi", "src/fabric"): "skerry_init hands the job the fabric that SKERRY_FABRIC names",
+    ("src/capi", "src/fabric"): "skerry_init hands the job the fabric that SKERRY_FABRIC names"
 }
 
-IMPURE = re.compile(r"^(thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|stop_token|chrono|ctime|time\.h|pthread\.h|"
-                    r"sched\.h|sys/(socket|epoll|un|uio|mman|time|timerfd|eventfd)\.h|netinet/.*|arpa/.*|poll\.h|unistd\.h|malloc\.h|"
-                    r"memory_resource|linux/futex\.h)$")
+IMPURE = re.compile(
+    r"^(thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|stop_token|chrono|ctime|time\.h|pthread\.h|"
+    r"sched\.h|sys/(socket|epoll|un|uio|mman|time|timerfd|eventfd)\.h|netinet/.*|arpa/.*|poll\.h|unistd\.h|malloc\.h|"
+    r"memory_resource|linux/futex\.h)$"
+)
 SOURCE = {".h", ".hpp", ".c", ".cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
@@ -69,7 +151,9 @@ def room_of(path):
 
 def is_test(path):
     relative = path.relative_to(ROOT)
-    return bool({"test", "tests"} & set(relative.parts[:-1])) or relative.stem.endswith(("_test", "_probe"))
+    return bool({"test", "tests"} & set(relative.parts[:-1])) or relative.stem.endswith(
+        ("_test", "_probe")
+    )
 
 
 class Includes:
@@ -82,8 +166,21 @@ class Includes:
         if path not in self.direct_cache:
             files, system = [], []
             for kind, name in INCLUDE.findall(path.read_text(errors="replace")):
-                found = next((p for p in (ROOT / "src" / name, ROOT / "include" / name, ROOT / name, path.parent / name,
-                                          ROOT / "array" / "include" / name, ROOT / "array" / name) if p.is_file()), None)
+                found = next(
+                    (
+                        p
+                        for p in (
+                            ROOT / "src" / name,
+                            ROOT / "include" / name,
+                            ROOT / name,
+                            path.parent / name,
+                            ROOT / "array" / "include" / name,
+                            ROOT / "array" / name,
+                        )
+                        if p.is_file()
+                    ),
+                    None,
+                )
                 if found is not None:
                     files.append(found.resolve())
                 elif kind == "<":
@@ -109,8 +206,22 @@ class Includes:
 def main():
     includes = Includes()
     problems, used, checked = [], set(), 0
-    for path in sorted(p for top in ("include", "src", "array", "python", "compat", "bench", "examples", "sim", "launcher")
-                       for p in (ROOT / top).rglob("*") if p.suffix in SOURCE and p.is_file()):
+    for path in sorted(
+        p
+        for top in (
+            "include",
+            "src",
+            "array",
+            "python",
+            "compat",
+            "bench",
+            "examples",
+            "sim",
+            "launcher",
+        )
+        for p in (ROOT / top).rglob("*")
+        if p.suffix in SOURCE and p.is_file()
+    ):
         room = room_of(path)
         if room is None or is_test(path):
             continue
@@ -128,21 +239,29 @@ def main():
             # What another room's file brings along is that room's business, and checked there.
             if room_of(by) != room and may_bring(room_of(by), other):
                 continue
-            problems.append(f"{name}: {room} may not include {other}: {file.relative_to(ROOT)}"
-                            + ("" if by == path else f" (through {by.relative_to(ROOT)})"))
+            problems.append(
+                f"{name}: {room} may not include {other}: {file.relative_to(ROOT)}"
+                + ("" if by == path else f" (through {by.relative_to(ROOT)})")
+            )
         if pure:
             for file in [path, *reached]:
                 for header in includes.direct(file)[1]:
                     if IMPURE.match(header):
-                        problems.append(f"{name}: {room} is pure and may not include <{header}>"
-                                        + ("" if file == path else f" (through {file.relative_to(ROOT)})"))
+                        problems.append(
+                            f"{name}: {room} is pure and may not include <{header}>"
+                            + ("" if file == path else f" (through {file.relative_to(ROOT)})")
+                        )
     for pair in sorted(set(DEVIATIONS) - used):
         if any((ROOT / room).is_dir() is False for room in pair):
             continue
-        problems.append(f"tools/check_includes.py: the deviation {pair[0]} -> {pair[1]} is not needed any more: remove it")
+        problems.append(
+            f"tools/check_includes.py: the deviation {pair[0]} -> {pair[1]} is not needed any more: remove it"
+        )
     for problem in problems:
         print(problem)
-    print(f"includes: {checked} files, {len(problems)} against the room table, {len(used)} deviations with a reason")
+    print(
+        f"includes: {checked} files, {len(problems)} against the room table, {len(used)} deviations with a reason"
+    )
     return 1 if problems else 0
 
 

@@ -1,5 +1,6 @@
-// Arrays over several ranks and nodes: started by `skerry run` on every combination of ranks and nodes, and alone as a job of one.
-// Every rank runs every test; EXPECT, not ASSERT, where others would be left waiting.
+// Arrays over several ranks and nodes: started by `skerry run` on every combination of ranks and
+// nodes, and alone as a job of one. Every rank runs every test; EXPECT, not ASSERT, where others
+// would be left waiting.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +14,9 @@ namespace {
 sk::Job* job;
 sk::Group world() { return job->world(); }
 
-double value_at(std::int64_t i, std::int64_t j) { return 1.0 + static_cast<double>(i) * 1000.0 + static_cast<double>(j); }
+double value_at(std::int64_t i, std::int64_t j) {
+  return 1.0 + static_cast<double>(i) * 1000.0 + static_cast<double>(j);
+}
 
 sk::ArrayOptions with(sk::Placement placement) {
   sk::ArrayOptions options;
@@ -33,7 +36,8 @@ void set_own(const sk::Array<T>& a, double offset = 0) {
   const auto own = a.local();
   for (auto i = own.patch.lo[0]; i < own.patch.hi[0]; ++i)
     for (auto j = own.patch.lo[1]; j < own.patch.hi[1]; ++j)
-      own.data[(i - own.patch.lo[0]) * own.ld + j - own.patch.lo[1]] = static_cast<T>(value_at(i, j) + offset);
+      own.data[(i - own.patch.lo[0]) * own.ld + j - own.patch.lo[1]] = static_cast<T>(
+          value_at(i, j) + offset);
   a.sync();
 }
 
@@ -45,8 +49,11 @@ void expect_all(const sk::Array<T>& a, double factor = 1, double offset = 0) {
   int wrong = 0;
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
-      if (all[static_cast<std::size_t>(i * columns + j)] != static_cast<T>(factor * (value_at(i, j) + offset)) && wrong++ == 0)
-        ADD_FAILURE() << "at " << i << ", " << j << ": " << all[static_cast<std::size_t>(i * columns + j)] << " instead of "
+      if (all[static_cast<std::size_t>(i * columns + j)] !=
+              static_cast<T>(factor * (value_at(i, j) + offset)) &&
+          wrong++ == 0)
+        ADD_FAILURE() << "at " << i << ", " << j << ": "
+                      << all[static_cast<std::size_t>(i * columns + j)] << " instead of "
                       << factor * (value_at(i, j) + offset);
   EXPECT_EQ(wrong, 0);
   a.sync();
@@ -89,7 +96,8 @@ TEST(Array, PutReachesEveryOwner) {
   sk::Array<std::int64_t> a(world(), {12, 12});
   if (job->rank() == job->size() - 1) {
     std::vector<std::int64_t> values(12 * 12);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(value_at(i / 12, i % 12));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<std::int64_t>(value_at(i / 12, i % 12));
     a.put({0, 12, 0, 12}, values.data());
   }
   a.sync();
@@ -113,10 +121,12 @@ TEST(Array, NonBlockingTransfersAreWaitedForInAnyOrder) {
   set_own(a);
   std::vector<std::vector<std::int32_t>> rows(30, std::vector<std::int32_t>(30));
   std::vector<sk::Transfer> transfers;
-  for (std::int64_t i = 0; i < 30; ++i) transfers.push_back(a.get_nb({i, i + 1, 0, 30}, rows[static_cast<std::size_t>(i)].data()));
+  for (std::int64_t i = 0; i < 30; ++i)
+    transfers.push_back(a.get_nb({i, i + 1, 0, 30}, rows[static_cast<std::size_t>(i)].data()));
   for (std::size_t i = 30; i-- > 0;) {
     transfers[i].wait();
-    for (int j = 0; j < 30; ++j) EXPECT_EQ(rows[i][static_cast<std::size_t>(j)], static_cast<std::int32_t>(value_at(i, j)));
+    for (int j = 0; j < 30; ++j)
+      EXPECT_EQ(rows[i][static_cast<std::size_t>(j)], static_cast<std::int32_t>(value_at(i, j)));
   }
   a.sync();
   std::vector<std::int32_t> ones(900, 1);
@@ -148,7 +158,9 @@ TEST(Array, MoreDimensions) {
     const sk::Patch patch(low, high);
     std::vector<double> values(static_cast<std::size_t>(patch.elements()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
-    const bool writes = placement == sk::Placement::distributed ? job->rank() == 0 : job->rank() == job->node_rank(job->node(), 0);
+    const bool writes = placement == sk::Placement::distributed
+                            ? job->rank() == 0
+                            : job->rank() == job->node_rank(job->node(), 0);
     if (writes) a.put(patch, values.data());
     a.sync();
     std::vector<double> back(values.size());
@@ -175,7 +187,8 @@ TEST(Array, CopyWorksBetweenAllPlacementsAndDistributions) {
     for (auto to_placement : {sk::Placement::distributed, sk::Placement::mirrored})
       for (bool regular : {true, false}) {
         sk::Array<double> from(world(), {37, 70}, with(from_placement));
-        sk::Array<double> to(world(), {37, 70}, regular ? with(to_placement) : irregular(to_placement, 37, 70));
+        sk::Array<double> to(world(), {37, 70},
+                             regular ? with(to_placement) : irregular(to_placement, 37, 70));
         set_own(from);
         to.fill(-1);
         to.sync();
@@ -185,7 +198,8 @@ TEST(Array, CopyWorksBetweenAllPlacementsAndDistributions) {
 }
 
 TEST(Array, DistributedToMirroredEqualsZeroLocalCopyAndMerge) {
-  sk::Array<double> from(world(), {100, 90}), direct(world(), {100, 90}, with(sk::Placement::mirrored)),
+  sk::Array<double> from(world(), {100, 90}),
+      direct(world(), {100, 90}, with(sk::Placement::mirrored)),
       paper(world(), {100, 90}, with(sk::Placement::mirrored));
   set_own(from);
   from.copy_to(direct);
@@ -216,7 +230,8 @@ TEST(Merge, MovesOnlyTilesThatAreNotZero) {
   const auto before = sk::array_counters(world());
   sk::Array<double> a(world(), {640, 640}, with(sk::Placement::mirrored));
   a.merge();
-  EXPECT_EQ(sk::array_counters(world()).merge_bytes_moved, before.merge_bytes_moved) << "a zero array was moved";
+  EXPECT_EQ(sk::array_counters(world()).merge_bytes_moved, before.merge_bytes_moved)
+      << "a zero array was moved";
   const double one = 1;
   if (job->rank() == 0) a.put({600, 601, 3, 4}, &one);  // on node 0 alone
   a.merge();
@@ -226,7 +241,8 @@ TEST(Merge, MovesOnlyTilesThatAreNotZero) {
   EXPECT_EQ(back, 1);
   EXPECT_EQ(near, 0);
   const auto after = sk::array_counters(world());
-  const auto moved = world().allreduce(static_cast<std::int64_t>(after.merge_bytes_moved - before.merge_bytes_moved));
+  const auto moved = world().allreduce(
+      static_cast<std::int64_t>(after.merge_bytes_moved - before.merge_bytes_moved));
   EXPECT_EQ(moved, (job->nodes() - 1) * 32 * 32 * 8);
 }
 
@@ -236,7 +252,8 @@ TEST(Merge, FullArrayMovesNoMoreThanReduceScatterAndAllgather) {
   a.fill(1);
   a.merge();
   const auto after = sk::array_counters(world());
-  const auto moved = world().allreduce(static_cast<std::int64_t>(after.merge_bytes_moved - before.merge_bytes_moved));
+  const auto moved = world().allreduce(
+      static_cast<std::int64_t>(after.merge_bytes_moved - before.merge_bytes_moved));
   EXPECT_EQ(moved, 2 * (job->nodes() - 1) * 512 * 256 * 8);
   EXPECT_EQ(after.merge_bytes_skipped, before.merge_bytes_skipped);
 }
@@ -245,7 +262,8 @@ TEST(Merge, CopiesAgreeToTheBit) {
   sk::Array<double> a(world(), {200, 200}, with(sk::Placement::mirrored));
   std::mt19937_64 random(static_cast<std::uint64_t>(job->rank()) + 1);
   const auto own = a.local();
-  for (std::int64_t i = 0; i < own.patch.elements(); ++i) own.data[i] = std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 60));
+  for (std::int64_t i = 0; i < own.patch.elements(); ++i)
+    own.data[i] = std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 60));
   a.merge();
   std::vector<double> all(200 * 200);
   a.get({0, 200, 0, 200}, all.data());
@@ -260,20 +278,27 @@ TEST(Merge, CopiesAgreeToTheBit) {
 
 TEST(Matmul, AgreesWithTheDefinition) {
   const std::int64_t m = 45, n = 38, k = 61;
-  auto left = [](std::int64_t i, std::int64_t l) { return std::sin(static_cast<double>(i * 7 + l)); };
-  auto right = [](std::int64_t l, std::int64_t j) { return std::cos(static_cast<double>(l * 3 - j)); };
+  auto left = [](std::int64_t i, std::int64_t l) {
+    return std::sin(static_cast<double>(i * 7 + l));
+  };
+  auto right = [](std::int64_t l, std::int64_t j) {
+    return std::cos(static_cast<double>(l * 3 - j));
+  };
   for (auto placement : {sk::Placement::distributed, sk::Placement::mirrored})
     for (auto out_placement : {sk::Placement::distributed, sk::Placement::mirrored})
       for (bool trans_a : {false, true})
         for (bool trans_b : {false, true}) {
           sk::Array<double> a(world(), {trans_a ? k : m, trans_a ? m : k}, with(placement));
-          sk::Array<double> b(world(), {trans_b ? n : k, trans_b ? k : n}, irregular(placement, trans_b ? n : k, trans_b ? k : n));
+          sk::Array<double> b(world(), {trans_b ? n : k, trans_b ? k : n},
+                              irregular(placement, trans_b ? n : k, trans_b ? k : n));
           sk::Array<double> c(world(), {m, n}, with(out_placement));
           auto set = [](const sk::Array<double>& array, auto f, bool transposed) {
             const auto own = array.local();
             for (auto i = own.patch.lo[0]; i < own.patch.hi[0]; ++i)
               for (auto j = own.patch.lo[1]; j < own.patch.hi[1]; ++j)
-                own.data[(i - own.patch.lo[0]) * own.ld + j - own.patch.lo[1]] = transposed ? f(j, i) : f(i, j);
+                own.data[(i - own.patch.lo[0]) * own.ld + j - own.patch.lo[1]] = transposed
+                                                                                     ? f(j, i)
+                                                                                     : f(i, j);
             array.sync();
           };
           set(a, left, trans_a);
@@ -299,7 +324,8 @@ TEST(Queries, DistributionAndLocateAgree) {
     for (int rank = 0; rank < job->size(); ++rank) {
       const sk::Patch block = a.distribution(rank);
       elements += block.elements();
-      if (block.empty() || (placement == sk::Placement::mirrored && !job->same_node(rank))) continue;
+      if (block.empty() || (placement == sk::Placement::mirrored && !job->same_node(rank)))
+        continue;
       const std::int64_t corner[] = {block.lo[0], block.lo[1]};
       EXPECT_EQ(a.locate(corner), rank);
     }
@@ -343,14 +369,16 @@ TEST(Errors, NameTheValueAndTheRemedy) {
 }
 
 TEST(Errors, TooMuchMemoryIsTheSameErrorEverywhere) {
-  expect_error(SKERRY_ERR_NO_MEMORY, "", [&] { sk::Array<double>(world(), {std::int64_t{1} << 25, std::int64_t{1} << 25}); });
+  expect_error(SKERRY_ERR_NO_MEMORY, "",
+               [&] { sk::Array<double>(world(), {std::int64_t{1} << 25, std::int64_t{1} << 25}); });
   sk::Array<double> still_works(world(), {10, 10});
   still_works.fill(1);
 }
 
 TEST(Errors, MembersThatDisagreeAllLearnOfIt) {
   if (job->size() == 1) return;  // one rank agrees with itself
-  expect_error(SKERRY_ERR_INVALID, "different arrays", [&] { sk::Array<double>(world(), {10, 10 + job->rank()}); });
+  expect_error(SKERRY_ERR_INVALID, "different arrays",
+               [&] { sk::Array<double>(world(), {10, 10 + job->rank()}); });
   try {
     sk::Array<double> refused(world(), {10, job->rank() ? 10 : -1});
     ADD_FAILURE() << "one member's shape is negative";

@@ -49,7 +49,8 @@ void expect_partition(const Distribution& layout) {
 
 TEST(Distribution, RegularBlocksCoverTheArrayOnce) {
   for (int members : {1, 2, 3, 4, 5, 8, 12})
-    for (const Shape& shape : {Shape{1}, Shape{17}, Shape{7, 13}, Shape{100, 3}, Shape{0, 5}, Shape{4, 5, 6}, Shape{2, 2, 2, 2, 2, 2, 2}}) {
+    for (const Shape& shape : {Shape{1}, Shape{17}, Shape{7, 13}, Shape{100, 3}, Shape{0, 5},
+                               Shape{4, 5, 6}, Shape{2, 2, 2, 2, 2, 2, 2}}) {
       const Distribution layout(shape, {}, members);
       EXPECT_LE(layout.blocks(), members);
       expect_partition(layout);
@@ -77,7 +78,8 @@ TEST(Distribution, IrregularBlocksAreJoinedForFewerMembers) {
     expect_partition(layout);
     for (int d = 0; d < 2; ++d)
       for (auto bound : layout.bounds(d).first(layout.bounds(d).size() - 1))
-        EXPECT_NE(std::find(starts.begin(), starts.end(), bound), starts.end()) << bound << " is no atom's start";
+        EXPECT_NE(std::find(starts.begin(), starts.end(), bound), starts.end())
+            << bound << " is no atom's start";
   }
 }
 
@@ -99,16 +101,23 @@ TEST(Distribution, GivenGridIsUsedAndReplacedOnlyIfMembersDoNotSuffice) {
 TEST(Distribution, PatchIsSplitIntoItsBlocks) {
   const Distribution layout(Shape{10, 10}, {}, 4);
   std::vector<std::pair<int, Patch>> parts;
-  layout.for_each_block(Patch(4, 6, 2, 7), [&](int b, const Patch& part) { parts.emplace_back(b, part); });
-  EXPECT_EQ(parts, (std::vector<std::pair<int, Patch>>{
-                       {0, Patch(4, 5, 2, 5)}, {1, Patch(4, 5, 5, 7)}, {2, Patch(5, 6, 2, 5)}, {3, Patch(5, 6, 5, 7)}}));
-  layout.for_each_block(Patch(3, 3, 0, 5), [&](int, const Patch&) { ADD_FAILURE() << "an empty patch has no parts"; });
+  layout.for_each_block(Patch(4, 6, 2, 7),
+                        [&](int b, const Patch& part) { parts.emplace_back(b, part); });
+  EXPECT_EQ(parts, (std::vector<std::pair<int, Patch>>{{0, Patch(4, 5, 2, 5)},
+                                                       {1, Patch(4, 5, 5, 7)},
+                                                       {2, Patch(5, 6, 2, 5)},
+                                                       {3, Patch(5, 6, 5, 7)}}));
+  layout.for_each_block(Patch(3, 3, 0, 5),
+                        [&](int, const Patch&) { ADD_FAILURE() << "an empty patch has no parts"; });
 }
 
 TEST(Distribution, RefusesWhatCannotBe) {
   EXPECT_NE(sk::layout::invalid_shape(Shape{-1, 3}, 8).find("negative: -1"), std::string::npos);
-  EXPECT_NE(sk::layout::invalid_shape(Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}, 8).find("2^63"), std::string::npos);
-  EXPECT_NE(sk::layout::invalid_starts(Shape{10}, {{1, 2}}).find("begin with 0"), std::string::npos);
+  EXPECT_NE(sk::layout::invalid_shape(Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}, 8)
+                .find("2^63"),
+            std::string::npos);
+  EXPECT_NE(sk::layout::invalid_starts(Shape{10}, {{1, 2}}).find("begin with 0"),
+            std::string::npos);
   EXPECT_NE(sk::layout::invalid_starts(Shape{10}, {{0, 4, 4}}).find("ascend"), std::string::npos);
   EXPECT_NE(sk::layout::invalid_starts(Shape{10}, {{0, 10}}).find("outside"), std::string::npos);
   EXPECT_NE(sk::layout::invalid_grid(Shape{10}, std::vector<int>{0}), "");
@@ -143,7 +152,8 @@ TEST(Tiles, EveryElementIsInOneTileWhateverBoxIsAskedFor) {
 TEST(BoxJoiner, FullBlockBecomesOneBox) {
   const TileMap tiles(Distribution(Shape{100, 100}, {}, 1));
   BoxJoiner joiner(1 << 20);
-  tiles.for_each(Patch(0, 100, 0, 100), [&](const TileMap::Tile& tile) { joiner.add(tile.part, 0); });
+  tiles.for_each(Patch(0, 100, 0, 100),
+                 [&](const TileMap::Tile& tile) { joiner.add(tile.part, 0); });
   const auto boxes = joiner.take();
   ASSERT_EQ(boxes.size(), 1u);
   EXPECT_EQ(boxes[0].box, Patch(0, 100, 0, 100));

@@ -1,8 +1,8 @@
 // What sharing connections saves and costs (bench/acts/acts.py --share):
 //   skerry run -n P --nodes N share_load [--rounds N]
 //
-// Every rank talks to all ranks of other nodes; then rank 0 times single operations on the last rank, then all ranks at once. Rank 0 prints medians and
-// the connections as one line of JSON.
+// Every rank talks to all ranks of other nodes; then rank 0 times single operations on the last
+// rank, then all ranks at once. Rank 0 prints medians and the connections as one line of JSON.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -27,8 +27,10 @@ int64_t tcp_ends() {
   if (DIR* fds = opendir("/proc/self/fd")) {
     while (const dirent* entry = readdir(fds)) {
       char target[64];
-      const ssize_t n = readlink((std::string("/proc/self/fd/") + entry->d_name).c_str(), target, sizeof target - 1);
-      if (n > 8 && std::strncmp(target, "socket:[", 8) == 0) inodes.emplace(target + 8, static_cast<size_t>(n) - 9);
+      const ssize_t n = readlink((std::string("/proc/self/fd/") + entry->d_name).c_str(), target,
+                                 sizeof target - 1);
+      if (n > 8 && std::strncmp(target, "socket:[", 8) == 0)
+        inodes.emplace(target + 8, static_cast<size_t>(n) - 9);
     }
     closedir(fds);
   }
@@ -45,7 +47,11 @@ int64_t tcp_ends() {
   return ends;
 }
 
-double now_us() { return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 template <class Function>
 double median_us(int64_t rounds, Function function) {
@@ -79,11 +85,15 @@ int main(int argc, char** argv) {
   double put_us = 0, get_us = 0, rmw_us = 0, put_mib_s = 0, get_mib_s = 0;
   if (job.rank() == 0 && !job.same_node(far)) {
     const auto one = std::span<int64_t>(block).first(1);
-    put_us = median_us(rounds, [&] { data.put(far, 8, std::span<const int64_t>(one)), job.fence(far); });
+    put_us = median_us(rounds,
+                       [&] { data.put(far, 8, std::span<const int64_t>(one)), job.fence(far); });
     get_us = median_us(rounds, [&] { data.get(far, 8, one); });
     rmw_us = median_us(rounds, [&] { (void)data.fetch_add<int64_t>(far, 0, 1); });
-    put_mib_s = 1e6 / median_us(rounds / 20 + 1, [&] { data.put(far, 0, std::span<const int64_t>(block)), job.fence(far); });
-    get_mib_s = 1e6 / median_us(rounds / 20 + 1, [&] { data.get(far, 0, std::span<int64_t>(block)); });
+    put_mib_s = 1e6 / median_us(rounds / 20 + 1, [&] {
+                  data.put(far, 0, std::span<const int64_t>(block)), job.fence(far);
+                });
+    get_mib_s = 1e6 /
+                median_us(rounds / 20 + 1, [&] { data.get(far, 0, std::span<int64_t>(block)); });
   }
   world.sync();
   // All at once: each rank adds on ranks of other nodes in turn.
@@ -98,12 +108,20 @@ int main(int argc, char** argv) {
   world.sync();
   const double all_us = now_us() - begin;
   const skerry_counters c = job.counters();
-  const auto sum = [&](uint64_t value) { return static_cast<long long>(world.allreduce(static_cast<int64_t>(value))); };
-  const auto most = [&](uint64_t value) { return static_cast<long long>(world.allreduce(static_cast<int64_t>(value), sk::Reduction::max)); };
-  const long long ends = sum(static_cast<uint64_t>(tcp_ends())), carriers = sum(c.shared_peak), node_carriers = most(c.shared_peak), own = sum(c.connections_open);
+  const auto sum = [&](uint64_t value) {
+    return static_cast<long long>(world.allreduce(static_cast<int64_t>(value)));
+  };
+  const auto most = [&](uint64_t value) {
+    return static_cast<long long>(world.allreduce(static_cast<int64_t>(value), sk::Reduction::max));
+  };
+  const long long ends = sum(static_cast<uint64_t>(tcp_ends())), carriers = sum(c.shared_peak),
+                  node_carriers = most(c.shared_peak), own = sum(c.connections_open);
   const long long all = sum(static_cast<uint64_t>(added));
   if (job.rank() == 0)
-    std::printf("{\"put_8_us\": %.2f, \"get_8_us\": %.2f, \"fetch_add_us\": %.2f, \"put_mib_s\": %.0f, \"get_mib_s\": %.0f, \"all_fetch_add_per_s\": %.0f, "
-                "\"tcp_ends\": %lld, \"connections\": %lld, \"shared\": %lld, \"shared_per_node\": %lld}\n",
-                put_us, get_us, rmw_us, put_mib_s, get_mib_s, static_cast<double>(all) / all_us * 1e6, ends, own, carriers, node_carriers);
+    std::printf(
+        "{\"put_8_us\": %.2f, \"get_8_us\": %.2f, \"fetch_add_us\": %.2f, \"put_mib_s\": %.0f, "
+        "\"get_mib_s\": %.0f, \"all_fetch_add_per_s\": %.0f, "
+        "\"tcp_ends\": %lld, \"connections\": %lld, \"shared\": %lld, \"shared_per_node\": %lld}\n",
+        put_us, get_us, rmw_us, put_mib_s, get_mib_s, static_cast<double>(all) / all_us * 1e6, ends,
+        own, carriers, node_carriers);
 }

@@ -58,16 +58,44 @@ class Program:
 
 
 # The most telling first, so that a run that is cut short has them.
-PLACES = (Place(1, 2), Place(2, 2), Place(2, 2, "100mbit"), Place(1, 4), Place(4, 1, "100mbit"), Place(4, 1), Place(1, 8), Place(1, 1))
+PLACES = (
+    Place(1, 2),
+    Place(2, 2),
+    Place(2, 2, "100mbit"),
+    Place(1, 4),
+    Place(4, 1, "100mbit"),
+    Place(4, 1),
+    Place(1, 8),
+    Place(1, 1),
+)
 
 
 def command(program: Program, place: Place, deck: Path) -> list[str]:
     each = place.each + program.extra
-    line = ["mpirun.openmpi", "--leave-session-attached", "--bind-to", "none", "--oversubscribe", "-n", str(each * place.hosts), "--mca", "mpi_yield_when_idle", "1"]
+    line = [
+        "mpirun.openmpi",
+        "--leave-session-attached",
+        "--bind-to",
+        "none",
+        "--oversubscribe",
+        "-n",
+        str(each * place.hosts),
+        "--mca",
+        "mpi_yield_when_idle",
+        "1",
+    ]
     if place.hosts > 1:
         line += ["--host", ",".join(f"sk{k + 1}:{each}" for k in range(place.hosts))]
-        for key, value in (("plm", "rsh"), ("plm_rsh_agent", os.environ["TESTBED_AGENT"]), ("plm_rsh_no_tree_spawn", "1"), ("oob_tcp_if_include", NET),
-                           ("btl_tcp_if_include", NET), ("pml", "ob1"), ("btl", "tcp,vader,self"), *program.far):
+        for key, value in (
+            ("plm", "rsh"),
+            ("plm_rsh_agent", os.environ["TESTBED_AGENT"]),
+            ("plm_rsh_no_tree_spawn", "1"),
+            ("oob_tcp_if_include", NET),
+            ("btl_tcp_if_include", NET),
+            ("pml", "ob1"),
+            ("btl", "tcp,vader,self"),
+            *program.far,
+        ):
             line += ["--mca", key, value]
     for name in ("NWCHEM_BASIS_LIBRARY", "OPENBLAS_NUM_THREADS"):
         line += ["-x", name]
@@ -91,8 +119,16 @@ def run(program: Program, place: Place, deck: Path, limit_s: float, keep: Path) 
     """One calculation in a directory of its own. `seconds` is NWChem's own wall time; None if anything was wrong, `why` says what."""
     with tempfile.TemporaryDirectory(prefix="nwchem-") as scratch:
         start = time.monotonic()
-        process = subprocess.Popen(command(program, place, deck), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=scratch,
-                                   stdin=subprocess.DEVNULL, process_group=0)
+        process = subprocess.Popen(
+            command(program, place, deck),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+        )
         why = None
         try:
             output, _ = process.communicate(timeout=limit_s)
@@ -105,40 +141,99 @@ def run(program: Program, place: Place, deck: Path, limit_s: float, keep: Path) 
         elapsed = time.monotonic() - start
     keep.write_text(output)
     energies = [float(e) for e in re.findall(r"Total DFT energy *= *(-[0-9.]+)", output)]
-    walls = [float(w) for w in re.findall(r"Total times +cpu: +[0-9.]+s +wall: +([0-9.]+)s", output)]
+    walls = [
+        float(w) for w in re.findall(r"Total times +cpu: +[0-9.]+s +wall: +([0-9.]+)s", output)
+    ]
     if why is None and process.returncode != 0:
         why = f"status {process.returncode}"
     if why is None and (not energies or abs(energies[-1] - ENERGY) > TOLERANCE):
         why = f"energy {energies[-1] if energies else 'none'}"
-    return {"energy": energies[-1] if energies else None, "seconds": walls[-1] if walls and why is None else None, "elapsed": round(elapsed, 2), "why": why,
-            "load": machine.load()}
+    return {
+        "energy": energies[-1] if energies else None,
+        "seconds": walls[-1] if walls and why is None else None,
+        "elapsed": round(elapsed, 2),
+        "why": why,
+        "load": machine.load(),
+    }
 
 
 def show(results: dict[str, dict[str, list[dict]]], programs: list[Program]) -> str:
     """The table in Markdown: the median of the rounds, in seconds; a failure as such."""
-    lines = ["| | " + " | ".join(p.name for p in programs) + " |", "|---" * (len(programs) + 1) + "|"]
+    lines = [
+        "| | " + " | ".join(p.name for p in programs) + " |",
+        "|---" * (len(programs) + 1) + "|",
+    ]
     for place, row in results.items():
         cells = []
         for program in programs:
             taken = row.get(program.name, [])
             good = [t["seconds"] for t in taken if t["seconds"] is not None]
-            cells.append(f"{statistics.median(good):.1f}" if good else (f"failed: {taken[-1]['why']}" if taken else "-"))
+            cells.append(
+                f"{statistics.median(good):.1f}"
+                if good
+                else (f"failed: {taken[-1]['why']}" if taken else "-")
+            )
         lines.append(f"| {place} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="nwchem.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", type=Path, default=Path(os.environ.get("NWCHEM_CACHE", Path.home() / ".cache" / "skerry-nwchem")), help="default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=2, help="how often the programs take turns in each place (default %(default)s)")
-    parser.add_argument("--only", default="*", metavar="PATTERN", help="places, such as 'one_node.*' or 'hosts.2x2.*'")
-    parser.add_argument("--programs", default="*", metavar="PATTERN", help="programs, such as 'skerry*'")
-    parser.add_argument("--other", action="append", default=[], metavar="NAME=PROGRAM:EXTRA", help="a further program and its extra processes a node")
-    parser.add_argument("--budget", type=float, default=float("inf"), metavar="MINUTES", help="begin no calculation later than this")
-    parser.add_argument("--limit", type=float, default=150, metavar="SECONDS", help="for one calculation (default %(default)s)")
-    parser.add_argument("--priority", action="store_true", help="weigh more than the machine's other work (root)")
-    parser.add_argument("--add", action="store_true", help="add to the results that are there instead of starting anew")
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "nwchem.json", help="default: %(default)s")
+    parser = argparse.ArgumentParser(
+        prog="nwchem.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(os.environ.get("NWCHEM_CACHE", Path.home() / ".cache" / "skerry-nwchem")),
+        help="default: %(default)s",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=2,
+        help="how often the programs take turns in each place (default %(default)s)",
+    )
+    parser.add_argument(
+        "--only",
+        default="*",
+        metavar="PATTERN",
+        help="places, such as 'one_node.*' or 'hosts.2x2.*'",
+    )
+    parser.add_argument(
+        "--programs", default="*", metavar="PATTERN", help="programs, such as 'skerry*'"
+    )
+    parser.add_argument(
+        "--other",
+        action="append",
+        default=[],
+        metavar="NAME=PROGRAM:EXTRA",
+        help="a further program and its extra processes a node",
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=float("inf"),
+        metavar="MINUTES",
+        help="begin no calculation later than this",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=150,
+        metavar="SECONDS",
+        help="for one calculation (default %(default)s)",
+    )
+    parser.add_argument(
+        "--priority", action="store_true", help="weigh more than the machine's other work (root)"
+    )
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="add to the results that are there instead of starting anew",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "out" / "nwchem.json", help="default: %(default)s"
+    )
     options = parser.parse_args(arguments)
     cache = options.cache.resolve()
     places = [place for place in PLACES if fnmatch.fnmatch(place.name, options.only)]
@@ -146,19 +241,30 @@ def main(arguments: list[str]) -> int:
     root = os.geteuid() == 0
     if hosts > 1 and root and "TESTBED" not in os.environ:
         testbed = str(ROOT / "testbed" / "hosts.sh")
-        os.execv(testbed, [testbed, "run", str(hosts), "--", sys.executable, str(HERE / "nwchem.py"), *arguments])
+        os.execv(
+            testbed,
+            [testbed, "run", str(hosts), "--", sys.executable, str(HERE / "nwchem.py"), *arguments],
+        )
     if not root:
         places = [place for place in places if place.hosts == 1]
     deck = cache / "source" / "nwchem" / "QA" / "tests" / "dft_siosi3" / "dft_siosi3.nw"
-    programs = [Program("skerry", cache / "nwchem.skerry"), Program("skerry_cap_1", cache / "nwchem.skerry", variables=("SKERRY_MAX_CONN=1",)),
-                Program("armci_mpi", cache / "nwchem.armci-mpi", far=(("osc", "pt2pt"),))]
+    programs = [
+        Program("skerry", cache / "nwchem.skerry"),
+        Program("skerry_cap_1", cache / "nwchem.skerry", variables=("SKERRY_MAX_CONN=1",)),
+        Program("armci_mpi", cache / "nwchem.armci-mpi", far=(("osc", "pt2pt"),)),
+    ]
     for other in options.other:
         name, _, rest = other.partition("=")
         path, _, extra = rest.rpartition(":")
         programs.append(Program(name, Path(path).resolve(), int(extra)))
-    programs = [p for p in programs if p.path.exists() and fnmatch.fnmatch(p.name, options.programs)]
+    programs = [
+        p for p in programs if p.path.exists() and fnmatch.fnmatch(p.name, options.programs)
+    ]
     if not places or not programs or not deck.exists():
-        print(f"nwchem.py: nothing to run: {len(places)} places, {len(programs)} programs in {cache}; tools/test_nwchem.sh builds them", file=sys.stderr)
+        print(
+            f"nwchem.py: nothing to run: {len(places)} places, {len(programs)} programs in {cache}; tools/test_nwchem.sh builds them",
+            file=sys.stderr,
+        )
         return 2
     # Whoever starts this in the background, or through the testbed, passes on an ignored SIGINT.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -169,8 +275,12 @@ def main(arguments: list[str]) -> int:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, -15)
             Path("/proc/self/autogroup").write_text("-15")
-    os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1",
-                   "NWCHEM_BASIS_LIBRARY": f"{cache}/source/nwchem/src/basis/libraries/"}
+    os.environ |= {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "NWCHEM_BASIS_LIBRARY": f"{cache}/source/nwchem/src/basis/libraries/",
+    }
     results: dict[str, dict[str, list[dict]]] = {}
     if options.add and options.out.exists():
         results = json.loads(options.out.read_text())["results"]
@@ -180,19 +290,32 @@ def main(arguments: list[str]) -> int:
     started, left_out = time.monotonic(), 0
 
     def measure(program: Program, place: Place, turn: int) -> bool:
-        taken = run(program, place, deck, options.limit, cache / "run" / f"{place.name}.{program.name}.{turn}.out")
+        taken = run(
+            program,
+            place,
+            deck,
+            options.limit,
+            cache / "run" / f"{place.name}.{program.name}.{turn}.out",
+        )
         results[place.name].setdefault(program.name, []).append(taken)
-        options.out.write_text(json.dumps({"machine": machine.describe(), "results": results}, indent=1) + "\n")
+        options.out.write_text(
+            json.dumps({"machine": machine.describe(), "results": results}, indent=1) + "\n"
+        )
         options.out.with_suffix(".md").write_text(show(results, programs) + "\n")
         minutes = (time.monotonic() - started) / 60
-        print(f"{minutes:5.1f} min  {place.name:20} {program.name:14} {taken['why'] or ''} {taken['seconds']} s, energy {taken['energy']}, load {taken['load']:.1f}", flush=True)
+        print(
+            f"{minutes:5.1f} min  {place.name:20} {program.name:14} {taken['why'] or ''} {taken['seconds']} s, energy {taken['energy']}, load {taken['load']:.1f}",
+            flush=True,
+        )
         return taken["why"] is None or not program.name.startswith("skerry")
 
     try:
         for place in places:
             results.setdefault(place.name, {})
             if "TESTBED" in os.environ:
-                subprocess.run([str(ROOT / "testbed" / "hosts.sh"), "shape", place.rate], check=True)
+                subprocess.run(
+                    [str(ROOT / "testbed" / "hosts.sh"), "shape", place.rate], check=True
+                )
             for turn in range(options.rounds):
                 for program in programs:
                     if program.name == "skerry_cap_1" and place.hosts == 1:

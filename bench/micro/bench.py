@@ -22,27 +22,55 @@ sys.path.insert(0, str(HERE))
 from harness import machine, report, rows  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
-PEERS = (("armci_mpi", "peer_armci_openmpi"), ("openmpi_rma", "peer_rma_openmpi"), ("mpich_rma", "peer_rma_mpich"))
+PEERS = (
+    ("armci_mpi", "peer_armci_openmpi"),
+    ("openmpi_rma", "peer_rma_openmpi"),
+    ("mpich_rma", "peer_rma_mpich"),
+)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: about a minute")
-    parser.add_argument("--rounds", type=int, help="how often limits and Skerry take turns (default 5, quick 2)")
-    parser.add_argument("--only", metavar="PATTERN", default="*", help="rows whose name matches, such as 'two_hosts.get_8.*'")
-    parser.add_argument("--build", type=Path, default=ROOT / "build", help="build directory (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench.json", help="default: %(default)s")
+    parser = argparse.ArgumentParser(
+        prog="bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer and shorter rounds: about a minute"
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="how often limits and Skerry take turns (default 5, quick 2)"
+    )
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        default="*",
+        help="rows whose name matches, such as 'two_hosts.get_8.*'",
+    )
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build", help="build directory (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "out" / "bench.json", help="default: %(default)s"
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave ARMCI-MPI and MPI out")
-    parser.add_argument("--no-hosts", action="store_true", help="no network namespaces, even as root")
-    parser.add_argument("--priority", action="store_true", help="weigh more than the machine's other work (root): for one that is not quiet; "
-                        "overlap then suffers, as the kernel's own threads that handle packets stay behind")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows and their targets")
+    parser.add_argument(
+        "--no-hosts", action="store_true", help="no network namespaces, even as root"
+    )
+    parser.add_argument(
+        "--priority",
+        action="store_true",
+        help="weigh more than the machine's other work (root): for one that is not quiet; "
+        "overlap then suffers, as the kernel's own threads that handle packets stay behind",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the names of the rows and their targets"
+    )
     parser.add_argument("--verbose", action="store_true", help="print every command")
     return parser.parse_args(arguments)
 
 
 def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Namespace) -> None:
     """`wanted`: scenarios that some chosen row needs, as values or as limits."""
+
     def want(*names: str) -> bool:
         return any(name in wanted for name in names)
 
@@ -58,7 +86,10 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
             runner.array()
         for cores in ("one_core", "two_cores"):
             if want(f"tcp.{cores}"):
-                runner.tcp(cores, "pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap")
+                runner.tcp(
+                    cores,
+                    "pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap",
+                )
             if want(f"remote.{cores}"):
                 runner.skerry("remote", f"remote.{cores}", nodes=2, cores=cores, per_host=(1, 1))
             if want(f"ofi.{cores}"):
@@ -70,19 +101,36 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
             if want(f"overlap.{cores}"):
                 runner.skerry("overlap", f"overlap.{cores}", nodes=2, cores=cores, per_host=(1, 1))
             if want(f"fair.{cores}"):
-                runner.skerry("fair", f"fair.{cores}", ranks=9, nodes=9, cores=cores, per_host=(1, 8))
+                runner.skerry(
+                    "fair", f"fair.{cores}", ranks=9, nodes=9, cores=cores, per_host=(1, 8)
+                )
             if runner.hosts and want(f"overlap_1gbit.{cores}"):
                 runner.shape("1gbit")
                 runner.tcp(cores, "overlap", "tcp_1gbit")
-                runner.skerry("overlap", f"overlap_1gbit.{cores}", cores=cores, per_host=(1, 1), argument="150")
+                runner.skerry(
+                    "overlap",
+                    f"overlap_1gbit.{cores}",
+                    cores=cores,
+                    per_host=(1, 1),
+                    argument="150",
+                )
                 runner.shape("none")
         if turn < 2:  # what the loopback gives is for information: two rounds are enough
             for cores in ("one_core", "two_cores"):
                 if want(f"tcp_loopback.{cores}"):
-                    runner.tcp(cores, "pingpong,stream,stream_back,frames,connect", "tcp_loopback", loopback=True)
+                    runner.tcp(
+                        cores,
+                        "pingpong,stream,stream_back,frames,connect",
+                        "tcp_loopback",
+                        loopback=True,
+                    )
                 if want(f"ofi_loopback.{cores}"):
                     runner.ofi(cores, loopback=True)
-        if not options.no_peers and turn < 3 and want("local", "remote.one_core", "remote.two_cores"):
+        if (
+            not options.no_peers
+            and turn < 3
+            and want("local", "remote.one_core", "remote.two_cores")
+        ):
             for name, program in PEERS:
                 if want("local"):
                     runner.peer(name, program, remote=False)
@@ -105,13 +153,21 @@ def main(arguments: list[str]) -> int:
         print("\n".join(f"{row.name:45} {row.target}" for row in chosen))
         return 0
     if not (options.build / "bin" / "bench" / "limit_tcp").exists():
-        print(f"bench.py: no benchmark programs in {options.build}/bin/bench: build first (make build), or name the build directory with --build", file=sys.stderr)
+        print(
+            f"bench.py: no benchmark programs in {options.build}/bin/bench: build first (make build), or name the build directory with --build",
+            file=sys.stderr,
+        )
         return 2
     can_host = os.geteuid() == 0 and not options.no_hosts
-    if can_host and "TESTBED" not in os.environ:  # start again inside a testbed of our own, removed however we end
+    # start again inside a testbed of our own, removed however we end
+    if can_host and "TESTBED" not in os.environ:
         testbed = str(ROOT / "testbed" / "hosts.sh")
-        os.execv(testbed, [testbed, "run", "2", "--", sys.executable, str(HERE / "bench.py"), *arguments])
-    with contextlib.suppress(PermissionError):  # a session of our own: the scheduler shares out time by session, and limits and jobs belong into one
+        os.execv(
+            testbed, [testbed, "run", "2", "--", sys.executable, str(HERE / "bench.py"), *arguments]
+        )
+    # a session of our own: the scheduler shares out time by session, and limits and jobs belong
+    # into one
+    with contextlib.suppress(PermissionError):
         os.setsid()
     if options.priority:
         with contextlib.suppress(OSError):
@@ -119,19 +175,29 @@ def main(arguments: list[str]) -> int:
             Path("/proc/self/autogroup").write_text("-15")
     rounds = options.rounds or (2 if options.quick else 5)
     before = machine.load()
-    runner = Runner(ROOT, options.build.resolve(), hosts=can_host, quick=options.quick, verbose=options.verbose)
+    runner = Runner(
+        ROOT, options.build.resolve(), hosts=can_host, quick=options.quick, verbose=options.verbose
+    )
     wanted = {key[0] for row in chosen for key in (row.source, row.limit) if key}
     measure(runner, wanted, rounds, options)
 
     described = machine.describe()
-    described["load"] = {"before": before, "during": [min(runner.loads, default=before), max(runner.loads, default=before)], "after": machine.load()}
-    described["hosts"] = "network namespaces joined by veth" if can_host else "virtual nodes over the loopback"
+    described["load"] = {
+        "before": before,
+        "during": [min(runner.loads, default=before), max(runner.loads, default=before)],
+        "after": machine.load(),
+    }
+    described["hosts"] = (
+        "network namespaces joined by veth" if can_host else "virtual nodes over the loopback"
+    )
     records = report.to_records(chosen, runner.samples, runner.peers)
     report.save(options.out, records, described, runner.complaints)
     print(report.table(records))
-    print(f"\n{described['processor']}, {described['cores']} cores, kernel {described['kernel']}; hosts: {described['hosts']}; "
-          f"load {before:.2f} before, {described['load']['during'][0]:.2f} to {described['load']['during'][1]:.2f} during; "
-          f"one_core, two_cores: origin and target pinned to one core, to two; written to {options.out}")
+    print(
+        f"\n{described['processor']}, {described['cores']} cores, kernel {described['kernel']}; hosts: {described['hosts']}; "
+        f"load {before:.2f} before, {described['load']['during'][0]:.2f} to {described['load']['during'][1]:.2f} during; "
+        f"one_core, two_cores: origin and target pinned to one core, to two; written to {options.out}"
+    )
     judged = [record for record in records if record["met"] is not None]
     print(f"{sum(1 for record in judged if record['met'])} of {len(judged)} targets met")
     return 0

@@ -1,5 +1,5 @@
-// What every benchmark program needs: a clock, placement, medians and one line of output per figure. Header only, no Skerry inside, so that the
-// limits stay independent of what they judge.
+// What every benchmark program needs: a clock, placement, medians and one line of output per
+// figure. Header only, no Skerry inside, so that the limits stay independent of what they judge.
 #pragma once
 #include <sched.h>
 #include <time.h>
@@ -20,7 +20,8 @@ inline uint64_t now_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-// Binds the calling thread (and threads it makes later) to one core. A negative core: leave it where it is.
+// Binds the calling thread (and threads it makes later) to one core. A negative core: leave it
+// where it is.
 inline void pin(int core) {
   if (core < 0) return;
   cpu_set_t set;
@@ -35,7 +36,8 @@ inline void pin(int core) {
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle),
+                   values.end());
   return values[middle];
 }
 
@@ -54,7 +56,8 @@ inline double time_scale() {
   return scale;
 }
 
-// Runs `body(n)` (n operations) until a batch takes about `batch_ms`, then `batches` times; the median time of one operation in ns.
+// Runs `body(n)` (n operations) until a batch takes about `batch_ms`, then `batches` times; the
+// median time of one operation in ns.
 template <typename Body>
 double time_each_ns(Body&& body, double batch_ms = 8, int batches = 9) {
   batch_ms *= time_scale();
@@ -75,7 +78,8 @@ double time_each_ns(Body&& body, double batch_ms = 8, int batches = 9) {
   return median(each);
 }
 
-// The same for single operations that are long enough for the clock: median over all samples of about `total_ms`.
+// The same for single operations that are long enough for the clock: median over all samples of
+// about `total_ms`.
 template <typename Body>
 double median_of_singles_ns(Body&& body, double total_ms = 60) {
   total_ms *= time_scale();
@@ -106,8 +110,12 @@ class Arguments {
       if (values_[i] == name) return values_[i + 1];
     return otherwise;
   }
-  long number(const char* name, long otherwise) const { return std::atol(text(name, std::to_string(otherwise).c_str()).c_str()); }
-  bool has(const char* name) const { return std::find(values_.begin(), values_.end(), name) != values_.end(); }
+  long number(const char* name, long otherwise) const {
+    return std::atol(text(name, std::to_string(otherwise).c_str()).c_str());
+  }
+  bool has(const char* name) const {
+    return std::find(values_.begin(), values_.end(), name) != values_.end();
+  }
 
  private:
   std::vector<std::string> values_;

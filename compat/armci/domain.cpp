@@ -6,7 +6,8 @@ namespace {
 
 void check_domain(armci_domain_t domain) {
   need_start("domain");
-  if (domain != ARMCI_DOMAIN_SMP) die("domain", text("domain ", domain, ": there is only ARMCI_DOMAIN_SMP"));
+  if (domain != ARMCI_DOMAIN_SMP)
+    die("domain", text("domain ", domain, ": there is only ARMCI_DOMAIN_SMP"));
 }
 
 int answer(int value) { return value >= 0 ? value : (die("domain", skerry_last_error()), -1); }
@@ -27,7 +28,8 @@ extern "C" int armci_domain_id(armci_domain_t domain, int proc) {
 }
 extern "C" int armci_domain_nprocs(armci_domain_t domain, int id) {
   check_domain(domain);
-  return answer(skerry_node_size(runtime().job, id < 0 ? skerry_node_of(runtime().job, runtime().rank) : id));
+  return answer(
+      skerry_node_size(runtime().job, id < 0 ? skerry_node_of(runtime().job, runtime().rank) : id));
 }
 extern "C" int armci_domain_glob_proc_id(armci_domain_t domain, int id, int local) {
   check_domain(domain);

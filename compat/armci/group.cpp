@@ -1,4 +1,5 @@
-// Groups: made by their members over an MPI communicator of their own, which the program gets as well.
+// Groups: made by their members over an MPI communicator of their own, which the program gets as
+// well.
 #include <algorithm>
 #include <vector>
 
@@ -7,7 +8,8 @@
 namespace skerry::armci {
 namespace {
 
-constexpr int creation_tag = 7;  // of MPI_Comm_create_group; concurrent creations of one process are ordered by the program
+constexpr int creation_tag = 7;  // of MPI_Comm_create_group; concurrent creations of one process
+                                 // are ordered by the program
 
 ARMCI_Group value_of(Group& group) {
   ARMCI_Group value{};
@@ -38,13 +40,17 @@ void create(const char* call, int count, const int* ranks, ARMCI_Group* out, Gro
   need_start(call);
   if (out == nullptr) die(call, "the group to be filled in is null");
   *out = nobody();
-  if (count < 0 || (ranks == nullptr && count > 0)) die(call, text("a group of ", count, " members needs their list"));
+  if (count < 0 || (ranks == nullptr && count > 0))
+    die(call, text("a group of ", count, " members needs their list"));
   bool is_member = false;
   std::vector<int> world(static_cast<size_t>(count));
   std::vector<bool> seen(static_cast<size_t>(parent.size));
   for (int i = 0; i < count; ++i) {
-    if (ranks[i] < 0 || ranks[i] >= parent.size) die(call, text("member ", i, " is rank ", ranks[i], ": the parent group has ranks 0 to ", parent.size - 1));
-    if (seen[static_cast<size_t>(ranks[i])]) die(call, text("rank ", ranks[i], " is in the list twice"));
+    if (ranks[i] < 0 || ranks[i] >= parent.size)
+      die(call, text("member ", i, " is rank ", ranks[i], ": the parent group has ranks 0 to ",
+                     parent.size - 1));
+    if (seen[static_cast<size_t>(ranks[i])])
+      die(call, text("rank ", ranks[i], " is in the list twice"));
     seen[static_cast<size_t>(ranks[i])] = true;
     world[static_cast<size_t>(i)] = skerry_group_rank(parent.group, ranks[i]);
     is_member = is_member || ranks[i] == parent.rank;
@@ -56,7 +62,8 @@ void create(const char* call, int count, const int* ranks, ARMCI_Group* out, Gro
   MPI_Group all, members;
   MPI_Comm_group(parent.comm, &all);
   MPI_Group_incl(all, count, ranks, &members);
-  if (MPI_Comm_create_group(parent.comm, members, creation_tag, &made->comm) != MPI_SUCCESS) die(call, "MPI_Comm_create_group failed");
+  if (MPI_Comm_create_group(parent.comm, members, creation_tag, &made->comm) != MPI_SUCCESS)
+    die(call, "MPI_Comm_create_group failed");
   MPI_Group_free(&members);
   MPI_Group_free(&all);
   const skerry_exchange exchange = exchange_over(&made->comm);
@@ -80,9 +87,12 @@ Group& live(const char* call, const ARMCI_Group* group) {
     const Guard guard;
     for (const auto& candidate : rt.groups)
       // The number too: a group made later may lie where a freed one did.
-      if (candidate.get() == group->group && candidate->number == reinterpret_cast<uintptr_t>(group->reserved)) return *candidate;
+      if (candidate.get() == group->group &&
+          candidate->number == reinterpret_cast<uintptr_t>(group->reserved))
+        return *candidate;
   }
-  die(call, group->group == nullptr ? "the caller is no member of the group" : "there is no such group: never made, or freed");
+  die(call, group->group == nullptr ? "the caller is no member of the group"
+                                    : "there is no such group: never made, or freed");
 }
 
 void start_groups() {
@@ -95,8 +105,12 @@ void start_groups() {
   fill(rt.node, group);
   const int first = skerry_node_rank(rt.job, node, 0);
   rt.near_from = first;
-  while (rt.near_count < rt.node.size && skerry_node_rank(rt.job, node, rt.near_count) == first + rt.near_count) ++rt.near_count;
-  settle("Init", skerry_group_split(rt.world.group, skerry_node_rank(rt.job, node, 0) == rt.rank ? 0 : -1, rt.rank, &group));
+  while (rt.near_count < rt.node.size &&
+         skerry_node_rank(rt.job, node, rt.near_count) == first + rt.near_count)
+    ++rt.near_count;
+  settle("Init",
+         skerry_group_split(rt.world.group, skerry_node_rank(rt.job, node, 0) == rt.rank ? 0 : -1,
+                            rt.rank, &group));
   fill(rt.masters, group);
 }
 
@@ -117,11 +131,12 @@ PROFILED(void, Group_create, (int count, int* ranks, ARMCI_Group* group)) {
   create("Group_create", count, ranks, group, *runtime().default_group);
 }
 
-PROFILED(void, Group_create_child, (int count, int* ranks, ARMCI_Group* group, ARMCI_Group* parent)) {
+PROFILED(void, Group_create_child,
+         (int count, int* ranks, ARMCI_Group* group, ARMCI_Group* parent)) {
   create("Group_create_child", count, ranks, group, live("Group_create_child", parent));
 }
 
-PROFILED(void, Group_free, (ARMCI_Group* group)) {
+PROFILED(void, Group_free, (ARMCI_Group * group)) {
   need_start("Group_free");
   if (group == nullptr) die("Group_free", "the group is null");
   if (group->group == nullptr) return;  // the caller is no member
@@ -148,7 +163,9 @@ PROFILED(void, Group_size, (ARMCI_Group * group, int* size)) {
   *size = group->size;
 }
 
-PROFILED(void, Group_set_default, (ARMCI_Group * group)) { runtime().default_group = &live("Group_set_default", group); }
+PROFILED(void, Group_set_default, (ARMCI_Group * group)) {
+  runtime().default_group = &live("Group_set_default", group);
+}
 
 PROFILED(void, Group_get_default, (ARMCI_Group * group)) {
   need_start("Group_get_default");
@@ -164,10 +181,13 @@ PROFILED(void, Group_get_world, (ARMCI_Group * group)) {
 
 PROFILED(int, Absolute_id, (ARMCI_Group * group, int rank)) {
   Group& of = live("Absolute_id", group);
-  if (rank < 0 || rank >= of.size) die("Absolute_id", text("rank ", rank, " in a group of ", of.size));
+  if (rank < 0 || rank >= of.size)
+    die("Absolute_id", text("rank ", rank, " in a group of ", of.size));
   return skerry_group_rank(of.group, rank);
 }
 
-extern "C" MPI_Comm armci_group_comm(ARMCI_Group* group) { return group == nullptr ? MPI_COMM_NULL : group->comm; }
+extern "C" MPI_Comm armci_group_comm(ARMCI_Group* group) {
+  return group == nullptr ? MPI_COMM_NULL : group->comm;
+}
 
 }  // namespace skerry::armci

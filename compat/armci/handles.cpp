@@ -8,16 +8,19 @@ namespace skerry::armci {
 namespace {
 
 struct Record {
-  int generation = 0;  // of the handle that owns it; a copy of a handle waited for earlier has another
+  int generation = 0;  // of the handle that owns it; a copy of a handle waited for earlier has
+                       // another
   bool in_use = false;
-  bool busy = false;   // a thread waits for the requests or tests them; they are its alone until it is done
+  bool busy = false;  // a thread waits for the requests or tests them; they are its alone until it
+                      // is done
   std::vector<skerry_handle> requests;
 };
 
 // Guarded by Guard. A deque: records stay where they are.
 std::deque<Record> records;
 std::vector<int> free_records;
-std::condition_variable_any idle;  // some record is not busy any more; only where several threads are
+std::condition_variable_any
+    idle;  // some record is not busy any more; only where several threads are
 
 int index_of(const armci_hdl_t& handle) { return (handle.request & ~aggregate_bit) - 1; }
 
@@ -28,7 +31,8 @@ Record* record_of(const armci_hdl_t& handle) {
   return record.in_use && record.generation == handle.generation ? &record : nullptr;
 }
 
-// With a Guard. Null: the handle stands for nothing, perhaps since another thread has waited for it.
+// With a Guard. Null: the handle stands for nothing, perhaps since another thread has waited for
+// it.
 Record* idle_record_of(const armci_hdl_t& handle) {
   Record* record = nullptr;
   while ((record = record_of(handle)) != nullptr && record->busy) idle.wait(runtime().mutex);
@@ -62,8 +66,8 @@ void tie(armci_hdl_t* handle, skerry_handle request) {
   record->requests.push_back(request);
 }
 
-// The handle then stands for nothing but keeps aggregating if it did. Its record is retired only when the requests are done: another thread that waits for
-// the same ones must not go on before.
+// The handle then stands for nothing but keeps aggregating if it did. Its record is retired only
+// when the requests are done: another thread that waits for the same ones must not go on before.
 int wait(const char* call, armci_hdl_t* handle) {
   if (index_of(*handle) < 0) return 0;
   Record* record = nullptr;
@@ -73,7 +77,8 @@ int wait(const char* call, armci_hdl_t* handle) {
     if (record != nullptr) record->busy = true;
   }
   if (record != nullptr) {
-    for (skerry_handle& request : record->requests) settle(call, skerry_wait(runtime().job, &request));
+    for (skerry_handle& request : record->requests)
+      settle(call, skerry_wait(runtime().job, &request));
     const Guard guard;
     retire(index_of(*handle));
     idle.notify_all();
@@ -125,7 +130,8 @@ PROFILED(void, UNSET_AGGREGATE_HANDLE, (armci_hdl_t * handle)) {
 
 PROFILED(int, Wait, (armci_hdl_t * handle)) {
   need_start("Wait");
-  if (handle == nullptr) return complain("Wait", "the handle is null: ARMCI_WaitAll waits for operations without one");
+  if (handle == nullptr)
+    return complain("Wait", "the handle is null: ARMCI_WaitAll waits for operations without one");
   return wait("Wait", handle);
 }
 

@@ -5,11 +5,13 @@
 
 namespace skerry::armci {
 
-// armci_hdl_t::request is 1 + the index of a record, with this bit set while the handle aggregates (then perhaps without a record: index 0).
+// armci_hdl_t::request is 1 + the index of a record, with this bit set while the handle aggregates
+// (then perhaps without a record: index 0).
 constexpr int aggregate_bit = 1 << 30;
 
-// Gives a non-blocking operation its skerry_handle and afterwards ties what is still under way to the caller's handle. A handle in use that does not
-// aggregate is waited for first. Null handle: the implicit set.
+// Gives a non-blocking operation its skerry_handle and afterwards ties what is still under way to
+// the caller's handle. A handle in use that does not aggregate is waited for first. Null handle:
+// the implicit set.
 class Request {
  public:
   Request(const char* call, armci_hdl_t* handle);

@@ -35,17 +35,20 @@ void block(Kind kind, void* near, void* far, uint64_t bytes, int type, const voi
   }
 }
 
-void level(Kind kind, char* near, char* far, const skerry_strided& shape, int levels, int type, const void* scale) {
+void level(Kind kind, char* near, char* far, const skerry_strided& shape, int levels, int type,
+           const void* scale) {
   if (levels == 0) return block(kind, near, far, shape.block_bytes, type, scale);
   for (uint64_t i = 0; i < shape.count[levels - 1]; ++i) {
     const auto step = static_cast<int64_t>(i);
-    level(kind, near + step * shape.origin_stride[levels - 1], far + step * shape.target_stride[levels - 1], shape, levels - 1, type, scale);
+    level(kind, near + step * shape.origin_stride[levels - 1],
+          far + step * shape.target_stride[levels - 1], shape, levels - 1, type, scale);
   }
 }
 
 }  // namespace
 
-void transfer_locally(Kind kind, void* near, void* far, const skerry_strided& shape, int type, const void* scale) {
+void transfer_locally(Kind kind, void* near, void* far, const skerry_strided& shape, int type,
+                      const void* scale) {
   level(kind, static_cast<char*>(near), static_cast<char*>(far), shape, shape.levels, type, scale);
 }
 

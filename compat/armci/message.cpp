@@ -1,4 +1,5 @@
-// Collectives and messages. Collectives go over Skerry's groups, whose waits sleep; messages over an MPI communicator of their own.
+// Collectives and messages. Collectives go over Skerry's groups, whose waits sleep; messages over
+// an MPI communicator of their own.
 #include <message.h>
 
 #include <time.h>
@@ -23,7 +24,9 @@ Group& scope_of(const char* call, int scope) {
     case SCOPE_MASTERS: break;
     default: die(call, text("scope ", scope, ": give an armci_scope_e, 0 to 2"));
   }
-  if (rt.masters.group == nullptr) die(call, text("process ", rt.rank, " is not the first of its node: SCOPE_MASTERS is not for it"));
+  if (rt.masters.group == nullptr)
+    die(call,
+        text("process ", rt.rank, " is not the first of its node: SCOPE_MASTERS is not for it"));
   return rt.masters;
 }
 
@@ -48,10 +51,11 @@ Operator operator_of(const char* call, const char* op) {
     std::string_view name;
     Operator means;
   };
-  static constexpr Name names[] = {{"+", {SKERRY_SUM, false}},       {"*", {SKERRY_PROD, false}},     {"max", {SKERRY_MAX, false}},
-                                   {"min", {SKERRY_MIN, false}},     {"absmax", {SKERRY_MAX, true}},  {"absmin", {SKERRY_MIN, true}},
-                                   {"or", {SKERRY_BOR, false}},      {"||", {SKERRY_LOR, false}},     {"lor", {SKERRY_LOR, false}},
-                                   {"&&", {SKERRY_LAND, false}},     {"land", {SKERRY_LAND, false}}};
+  static constexpr Name names[] = {
+      {"+", {SKERRY_SUM, false}},   {"*", {SKERRY_PROD, false}},    {"max", {SKERRY_MAX, false}},
+      {"min", {SKERRY_MIN, false}}, {"absmax", {SKERRY_MAX, true}}, {"absmin", {SKERRY_MIN, true}},
+      {"or", {SKERRY_BOR, false}},  {"||", {SKERRY_LOR, false}},    {"lor", {SKERRY_LOR, false}},
+      {"&&", {SKERRY_LAND, false}}, {"land", {SKERRY_LAND, false}}};
   if (op == nullptr) die(call, "the operator is null");
   // Fortran's come with blanks behind.
   std::string_view given(op);
@@ -68,7 +72,8 @@ void make_absolute(void* x, int count) {
 }
 
 // root_rank < 0: the result goes everywhere.
-void combine(const char* call, Group& group, void* x, int count, const char* op, int type, int root_rank) {
+void combine(const char* call, Group& group, void* x, int count, const char* op, int type,
+             int root_rank) {
   if (count < 0 || (x == nullptr && count > 0)) die(call, text("no ", count, " elements there"));
   const int element = type_of(call, type);
   const Operator what = operator_of(call, op);
@@ -84,8 +89,9 @@ void combine(const char* call, Group& group, void* x, int count, const char* op,
   }
   if (group.size == 1 || count == 0) return;
   const auto elements = static_cast<uint64_t>(count);
-  settle(call, root_rank < 0 ? skerry_allreduce(group.group, element, what.reduction, x, elements)
-                             : skerry_reduce(group.group, element, what.reduction, x, elements, root_rank));
+  settle(call, root_rank < 0
+                   ? skerry_allreduce(group.group, element, what.reduction, x, elements)
+                   : skerry_reduce(group.group, element, what.reduction, x, elements, root_rank));
 }
 
 void broadcast(const char* call, Group& group, void* buffer, int bytes, int root) {
@@ -94,7 +100,8 @@ void broadcast(const char* call, Group& group, void* buffer, int bytes, int root
   settle(call, skerry_broadcast(group.group, buffer, static_cast<uint64_t>(bytes), root));
 }
 
-// The group's scope: its own members, or those of them on this node. Only the whole group is common.
+// The group's scope: its own members, or those of them on this node. Only the whole group is
+// common.
 Group& scope_of_group(const char* call, int scope, ARMCI_Group* group) {
   Group& found = live(call, group);
   if (&found == &runtime().world) return scope_of(call, scope);
@@ -104,7 +111,7 @@ Group& scope_of_group(const char* call, int scope, ARMCI_Group* group) {
 
 }  // namespace
 
-// ---- who, start, end ------------------------------------------------------------------------------------------------------------------
+// ---- who, start, end --------------------------------------------------------------------------
 
 extern "C" int armci_msg_me(void) {
   if (runtime().job != nullptr) return runtime().rank;
@@ -133,7 +140,7 @@ extern "C" double armci_timer(void) {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// ---- messages -------------------------------------------------------------------------------------------------------------------------
+// ---- messages ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -147,7 +154,8 @@ void check_message(const char* call, const void* buffer, int bytes, int proc) {
 int receive(const char* call, int tag, void* buffer, int capacity, int* received, int from) {
   check_message(call, buffer, capacity, from);
   MPI_Status status;
-  if (MPI_Recv(buffer, capacity, MPI_BYTE, from, tag, runtime().messages, &status) != MPI_SUCCESS) die(call, "MPI_Recv failed");
+  if (MPI_Recv(buffer, capacity, MPI_BYTE, from, tag, runtime().messages, &status) != MPI_SUCCESS)
+    die(call, "MPI_Recv failed");
   if (received != nullptr) MPI_Get_count(&status, MPI_BYTE, received);
   return status.MPI_SOURCE;
 }
@@ -156,26 +164,33 @@ int receive(const char* call, int tag, void* buffer, int capacity, int* received
 
 extern "C" void armci_msg_snd(int tag, void* buffer, int bytes, int to) {
   check_message("msg_snd", buffer, bytes, to);
-  if (MPI_Send(buffer, bytes, MPI_BYTE, to, tag, runtime().messages) != MPI_SUCCESS) die("msg_snd", "MPI_Send failed");
+  if (MPI_Send(buffer, bytes, MPI_BYTE, to, tag, runtime().messages) != MPI_SUCCESS)
+    die("msg_snd", "MPI_Send failed");
 }
-extern "C" void armci_msg_rcv(int tag, void* buffer, int capacity, int* received, int from) { receive("msg_rcv", tag, buffer, capacity, received, from); }
+extern "C" void armci_msg_rcv(int tag, void* buffer, int capacity, int* received, int from) {
+  receive("msg_rcv", tag, buffer, capacity, received, from);
+}
 extern "C" int armci_msg_rcvany(int tag, void* buffer, int capacity, int* received) {
   return receive("msg_rcvany", tag, buffer, capacity, received, MPI_ANY_SOURCE);
 }
 
-// ---- barriers, trees, broadcasts ------------------------------------------------------------------------------------------------------
+// ---- barriers, trees, broadcasts --------------------------------------------------------------
 
 extern "C" void armci_msg_barrier(void) {
   need_start("msg_barrier");
   settle("msg_barrier", skerry_barrier(runtime().world.group));
 }
 extern "C" void parmci_msg_barrier(void) { armci_msg_barrier(); }
-extern "C" void armci_msg_group_barrier(ARMCI_Group* group) { settle("msg_group_barrier", skerry_barrier(live("msg_group_barrier", group).group)); }
+extern "C" void armci_msg_group_barrier(ARMCI_Group* group) {
+  settle("msg_group_barrier", skerry_barrier(live("msg_group_barrier", group).group));
+}
 extern "C" void parmci_msg_group_barrier(ARMCI_Group* group) { armci_msg_group_barrier(group); }
 
 extern "C" void armci_msg_bintree(int scope, int* root, int* up, int* left, int* right) {
   const Group& group = scope_of("msg_bintree", scope);
-  const auto rank_at = [&](int place) { return place < 0 || place >= group.size ? -1 : skerry_group_rank(group.group, place); };
+  const auto rank_at = [&](int place) {
+    return place < 0 || place >= group.size ? -1 : skerry_group_rank(group.group, place);
+  };
   *root = rank_at(0);
   *up = group.rank == 0 ? -1 : rank_at((group.rank - 1) / 2);
   *left = rank_at(2 * group.rank + 1);
@@ -185,36 +200,60 @@ extern "C" void armci_msg_bintree(int scope, int* root, int* up, int* left, int*
 extern "C" void armci_msg_bcast_scope(int scope, void* buffer, int bytes, int root) {
   broadcast("msg_bcast_scope", scope_of("msg_bcast_scope", scope), buffer, bytes, root);
 }
-extern "C" void armci_msg_bcast(void* buffer, int bytes, int root) { armci_msg_bcast_scope(SCOPE_ALL, buffer, bytes, root); }
-extern "C" void armci_msg_brdcst(void* buffer, int bytes, int root) { armci_msg_bcast_scope(SCOPE_ALL, buffer, bytes, root); }
-extern "C" void armci_msg_group_bcast_scope(int scope, void* buffer, int bytes, int root, ARMCI_Group* group) {
-  broadcast("msg_group_bcast_scope", scope_of_group("msg_group_bcast_scope", scope, group), buffer, bytes, root);
+extern "C" void armci_msg_bcast(void* buffer, int bytes, int root) {
+  armci_msg_bcast_scope(SCOPE_ALL, buffer, bytes, root);
+}
+extern "C" void armci_msg_brdcst(void* buffer, int bytes, int root) {
+  armci_msg_bcast_scope(SCOPE_ALL, buffer, bytes, root);
+}
+extern "C" void armci_msg_group_bcast_scope(int scope, void* buffer, int bytes, int root,
+                                            ARMCI_Group* group) {
+  broadcast("msg_group_bcast_scope", scope_of_group("msg_group_bcast_scope", scope, group), buffer,
+            bytes, root);
 }
 extern "C" void armci_msg_clus_brdcst(void* buffer, int bytes) {
   Group& node = scope_of("msg_clus_brdcst", SCOPE_NODE);
   broadcast("msg_clus_brdcst", node, buffer, bytes, skerry_group_rank(node.group, 0));
 }
 
-// ---- reductions -----------------------------------------------------------------------------------------------------------------------
+// ---- reductions -------------------------------------------------------------------------------
 
 extern "C" void armci_msg_gop_scope(int scope, void* x, int count, char* op, int type) {
   combine("msg_gop_scope", scope_of("msg_gop_scope", scope), x, count, op, type, -1);
 }
-extern "C" void armci_msg_igop(int* x, int count, char* op) { armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_INT); }
-extern "C" void armci_msg_lgop(long* x, int count, char* op) { armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG); }
-extern "C" void armci_msg_llgop(long long* x, int count, char* op) { armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG_LONG); }
-extern "C" void armci_msg_fgop(float* x, int count, char* op) { armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_FLOAT); }
-extern "C" void armci_msg_dgop(double* x, int count, char* op) { armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_DOUBLE); }
-
-extern "C" void armci_msg_group_gop_scope(int scope, void* x, int count, char* op, int type, ARMCI_Group* group) {
-  combine("msg_group_gop_scope", scope_of_group("msg_group_gop_scope", scope, group), x, count, op, type, -1);
+extern "C" void armci_msg_igop(int* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_INT);
 }
-extern "C" void armci_msg_group_igop(int* x, int count, char* op, ARMCI_Group* group) { armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_INT, group); }
-extern "C" void armci_msg_group_lgop(long* x, int count, char* op, ARMCI_Group* group) { armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG, group); }
+extern "C" void armci_msg_lgop(long* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG);
+}
+extern "C" void armci_msg_llgop(long long* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG_LONG);
+}
+extern "C" void armci_msg_fgop(float* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_FLOAT);
+}
+extern "C" void armci_msg_dgop(double* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_ALL, x, count, op, ARMCI_DOUBLE);
+}
+
+extern "C" void armci_msg_group_gop_scope(int scope, void* x, int count, char* op, int type,
+                                          ARMCI_Group* group) {
+  combine("msg_group_gop_scope", scope_of_group("msg_group_gop_scope", scope, group), x, count, op,
+          type, -1);
+}
+extern "C" void armci_msg_group_igop(int* x, int count, char* op, ARMCI_Group* group) {
+  armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_INT, group);
+}
+extern "C" void armci_msg_group_lgop(long* x, int count, char* op, ARMCI_Group* group) {
+  armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG, group);
+}
 extern "C" void armci_msg_group_llgop(long long* x, int count, char* op, ARMCI_Group* group) {
   armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_LONG_LONG, group);
 }
-extern "C" void armci_msg_group_fgop(float* x, int count, char* op, ARMCI_Group* group) { armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_FLOAT, group); }
+extern "C" void armci_msg_group_fgop(float* x, int count, char* op, ARMCI_Group* group) {
+  armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_FLOAT, group);
+}
 extern "C" void armci_msg_group_dgop(double* x, int count, char* op, ARMCI_Group* group) {
   armci_msg_group_gop_scope(SCOPE_ALL, x, count, op, ARMCI_DOUBLE, group);
 }
@@ -223,15 +262,27 @@ extern "C" void armci_msg_reduce_scope(int scope, void* x, int count, char* op, 
   Group& group = scope_of("msg_reduce_scope", scope);
   combine("msg_reduce_scope", group, x, count, op, type, skerry_group_rank(group.group, 0));
 }
-extern "C" void armci_msg_reduce(void* x, int count, char* op, int type) { armci_msg_reduce_scope(SCOPE_ALL, x, count, op, type); }
+extern "C" void armci_msg_reduce(void* x, int count, char* op, int type) {
+  armci_msg_reduce_scope(SCOPE_ALL, x, count, op, type);
+}
 
-extern "C" void armci_msg_clus_igop(int* x, int count, char* op) { armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_INT); }
-extern "C" void armci_msg_clus_lgop(long* x, int count, char* op) { armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_LONG); }
-extern "C" void armci_msg_clus_llgop(long long* x, int count, char* op) { armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_LONG_LONG); }
-extern "C" void armci_msg_clus_fgop(float* x, int count, char* op) { armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_FLOAT); }
-extern "C" void armci_msg_clus_dgop(double* x, int count, char* op) { armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_DOUBLE); }
+extern "C" void armci_msg_clus_igop(int* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_INT);
+}
+extern "C" void armci_msg_clus_lgop(long* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_LONG);
+}
+extern "C" void armci_msg_clus_llgop(long long* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_LONG_LONG);
+}
+extern "C" void armci_msg_clus_fgop(float* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_FLOAT);
+}
+extern "C" void armci_msg_clus_dgop(double* x, int count, char* op) {
+  armci_msg_gop_scope(SCOPE_NODE, x, count, op, ARMCI_DOUBLE);
+}
 
-// ---- selection --------------------------------------------------------------------------------------------------------------------------
+// ---- selection --------------------------------------------------------------------------------
 
 namespace {
 
@@ -258,14 +309,17 @@ bool precedes(int type, const void* a, const void* b, bool smallest) {
 
 }  // namespace
 
-extern "C" void armci_msg_sel_scope(int scope, void* x, int bytes, char* op, int type, int contribute) {
+extern "C" void armci_msg_sel_scope(int scope, void* x, int bytes, char* op, int type,
+                                    int contribute) {
   const char* const call = "msg_sel_scope";
   const Group& group = scope_of(call, scope);
   const int element = type_of(call, type);
   const Operator what = operator_of(call, op);
-  if (what.absolute || (what.reduction != SKERRY_MIN && what.reduction != SKERRY_MAX)) die(call, text("operator \"", op, "\": give min or max"));
+  if (what.absolute || (what.reduction != SKERRY_MIN && what.reduction != SKERRY_MAX))
+    die(call, text("operator \"", op, "\": give min or max"));
   const uint64_t each = static_cast<uint64_t>(bytes) + 8;
-  if (bytes < 0 || static_cast<uint64_t>(bytes) < skerry_type_bytes(element) || x == nullptr) die(call, text("no element in ", bytes, " bytes"));
+  if (bytes < 0 || static_cast<uint64_t>(bytes) < skerry_type_bytes(element) || x == nullptr)
+    die(call, text("no element in ", bytes, " bytes"));
   std::vector<char> mine(each), all(each * static_cast<uint64_t>(group.size));
   mine[0] = contribute != 0 ? 1 : 0;
   std::memcpy(mine.data() + 8, x, static_cast<size_t>(bytes));
@@ -274,16 +328,20 @@ extern "C" void armci_msg_sel_scope(int scope, void* x, int bytes, char* op, int
   for (int i = 0; i < group.size; ++i) {
     const char* const theirs = all.data() + each * static_cast<uint64_t>(i);
     if (theirs[0] == 0) continue;
-    if (best == nullptr || precedes(element, theirs + 8, best + 8, what.reduction == SKERRY_MIN)) best = theirs;
+    if (best == nullptr || precedes(element, theirs + 8, best + 8, what.reduction == SKERRY_MIN))
+      best = theirs;
   }
   if (best != nullptr) std::memcpy(x, best + 8, static_cast<size_t>(bytes));
 }
-extern "C" void armci_msg_sel(void* x, int bytes, char* op, int type, int contribute) { armci_msg_sel_scope(SCOPE_ALL, x, bytes, op, type, contribute); }
+extern "C" void armci_msg_sel(void* x, int bytes, char* op, int type, int contribute) {
+  armci_msg_sel_scope(SCOPE_ALL, x, bytes, op, type, contribute);
+}
 
 namespace {
 
 void exchange_pointers(const char* call, void** pointers, int count, Group& group) {
-  if (count != group.size || pointers == nullptr) die(call, text(count, " pointers for ", group.size, " members"));
+  if (count != group.size || pointers == nullptr)
+    die(call, text(count, " pointers for ", group.size, " members"));
   void* const mine = pointers[group.rank];
   settle(call, skerry_allgather(group.group, &mine, sizeof mine, pointers));
 }

@@ -54,7 +54,8 @@ skerry_exchange exchange_over(MPI_Comm* comm) {
   exchange.allgather = [](void* context, const void* in, uint64_t bytes, void* out) -> int {
     if (bytes > INT_MAX) return MPI_ERR_COUNT;
     const int count = static_cast<int>(bytes);
-    return MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, *static_cast<MPI_Comm*>(context));
+    return MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE,
+                         *static_cast<MPI_Comm*>(context));
   };
   exchange.abort = [](void* context, int exit_status) {
     dying = true;
@@ -65,8 +66,9 @@ skerry_exchange exchange_over(MPI_Comm* comm) {
 
 namespace {
 
-// A program that finalises MPI and ends without ARMCI_Finalize has meant no harm: leave the job in order. One that exits in the middle, with MPI alive,
-// ends the job: the others would wait for it, and a launcher that sees status 0 may end them without a word.
+// A program that finalises MPI and ends without ARMCI_Finalize has meant no harm: leave the job in
+// order. One that exits in the middle, with MPI alive, ends the job: the others would wait for it,
+// and a launcher that sees status 0 may end them without a word.
 void at_exit(int status, void*) {
   Runtime& rt = runtime();
   if (getpid() != rt.process) return;  // a forked child: the job is its parent's
@@ -78,21 +80,28 @@ void at_exit(int status, void*) {
     PARMCI_Finalize();
     return;
   }
-  std::fprintf(stderr, "ARMCI: process %d exits with status %d but without ARMCI_Finalize: it ends the job\n", rt.rank, status);
+  std::fprintf(
+      stderr,
+      "ARMCI: process %d exits with status %d but without ARMCI_Finalize: it ends the job\n",
+      rt.rank, status);
   std::fflush(nullptr);
   _exit(failing(status));
 }
 
-// MPI moves a message only while its sender, too, is in a call of MPI; and a send may be over for the program long before. Programs that mix ARMCI with
-// message passing (ScaLAPACK under Global Arrays) would wait for ever for one whose sender has gone on to a barrier of ARMCI.
-// Only where the program's level of threads lets this thread call MPI: any, or with the lower levels the one that waits for ARMCI alone.
+// MPI moves a message only while its sender, too, is in a call of MPI; and a send may be over for
+// the program long before. Programs that mix ARMCI with message passing (ScaLAPACK under Global
+// Arrays) would wait for ever for one whose sender has gone on to a barrier of ARMCI. Only where
+// the program's level of threads lets this thread call MPI: any, or with the lower levels the one
+// that waits for ARMCI alone.
 void progress_mpi(void* messages) {
   if (!mpi_is_up()) return;
   int level = MPI_THREAD_SINGLE, is_main = 0, there = 0;
   MPI_Query_thread(&level);
   if (level < MPI_THREAD_MULTIPLE && runtime().multiple) return;
-  if (level < MPI_THREAD_SERIALIZED && MPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main == 0) return;
-  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *static_cast<MPI_Comm*>(messages), &there, MPI_STATUS_IGNORE);
+  if (level < MPI_THREAD_SERIALIZED && MPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main == 0)
+    return;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *static_cast<MPI_Comm*>(messages), &there,
+             MPI_STATUS_IGNORE);
 }
 
 int start(const char* call, int required, MPI_Comm comm) {
@@ -104,16 +113,21 @@ int start(const char* call, int required, MPI_Comm comm) {
   int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE;
   MPI_Initialized(&initialized);
   if (initialized != 0) MPI_Finalized(&finalized);
-  if (finalized != 0) return complain(call, "MPI has been finalised already: start ARMCI before MPI_Finalize");
+  if (finalized != 0)
+    return complain(call, "MPI has been finalised already: start ARMCI before MPI_Finalize");
   rt.owns_mpi = initialized == 0;
   if (rt.owns_mpi) MPI_Init_thread(nullptr, nullptr, required, &provided);
   else MPI_Query_thread(&provided);
-  if (const int failed = MPI_Comm_dup(comm, &rt.world.comm); failed != MPI_SUCCESS) return complain(call, "MPI_Comm_dup failed");
+  if (const int failed = MPI_Comm_dup(comm, &rt.world.comm); failed != MPI_SUCCESS)
+    return complain(call, "MPI_Comm_dup failed");
   MPI_Comm_dup(comm, &rt.messages);
   MPI_Comm_rank(rt.messages, &rt.rank);
   MPI_Comm_size(rt.messages, &rt.size);
-  if (const char* started = std::getenv("SKERRY_SIZE"); started != nullptr && rt.size == 1 && std::atoi(started) > 1)
-    die(call, "skerry run starts no MPI, so this process is alone: start programs that use MPI with mpirun (or srun)");
+  if (const char* started = std::getenv("SKERRY_SIZE");
+      started != nullptr && rt.size == 1 && std::atoi(started) > 1)
+    die(call,
+        "skerry run starts no MPI, so this process is alone: start programs that use MPI with "
+        "mpirun (or srun)");
 
   const skerry_exchange exchange = exchange_over(&rt.messages);
   skerry_options options = SKERRY_OPTIONS_INIT;
@@ -147,10 +161,18 @@ int level_of_mpi() {
 }  // namespace
 
 PROFILED(int, Init, (void)) { return start("Init", level_of_mpi(), MPI_COMM_WORLD); }
-PROFILED(int, Init_args, (int*, char***)) { return start("Init_args", level_of_mpi(), MPI_COMM_WORLD); }
-PROFILED(int, Init_thread, (int required)) { return start("Init_thread", required, MPI_COMM_WORLD); }
-PROFILED(int, Init_mpi_comm, (MPI_Comm comm)) { return start("Init_mpi_comm", level_of_mpi(), comm); }
-PROFILED(int, Init_thread_comm, (int required, MPI_Comm comm)) { return start("Init_thread_comm", required, comm); }
+PROFILED(int, Init_args, (int*, char***)) {
+  return start("Init_args", level_of_mpi(), MPI_COMM_WORLD);
+}
+PROFILED(int, Init_thread, (int required)) {
+  return start("Init_thread", required, MPI_COMM_WORLD);
+}
+PROFILED(int, Init_mpi_comm, (MPI_Comm comm)) {
+  return start("Init_mpi_comm", level_of_mpi(), comm);
+}
+PROFILED(int, Init_thread_comm, (int required, MPI_Comm comm)) {
+  return start("Init_thread_comm", required, comm);
+}
 PROFILED(int, Initialized, (void)) { return runtime().job != nullptr ? 1 : 0; }
 
 PROFILED(int, Finalize, (void)) {
@@ -175,6 +197,7 @@ PROFILED(void, Cleanup, (void)) {}
 extern "C" void PARMCI_Error(const char* message, int code) {
   die("Error", text(message == nullptr ? "" : message, " (", code, ")"), code);
 }
-extern "C" __attribute__((weak, alias("PARMCI_Error"))) void ARMCI_Error(const char* message, int code);
+extern "C" __attribute__((weak, alias("PARMCI_Error"))) void ARMCI_Error(const char* message,
+                                                                         int code);
 
 }  // namespace skerry::armci

@@ -1,6 +1,8 @@
-// What libarmci holds between calls, how a failed call ends, and the macro that defines a function under its two names.
+// What libarmci holds between calls, how a failed call ends, and the macro that defines a function
+// under its two names.
 //
-// ARMCI's interface has no job handle, so there is one Runtime in a process: the one place here where a global cannot be avoided.
+// ARMCI's interface has no job handle, so there is one Runtime in a process: the one place here
+// where a global cannot be avoided.
 #pragma once
 
 #include <armci.h>
@@ -13,9 +15,10 @@
 #include <string>
 #include <vector>
 
-// PROFILED(int, Put, (void* src, ...)) { ... } defines PARMCI_Put, and ARMCI_Put as a weak name of it, which a tool may define itself.
-#define PROFILED(type, name, arguments)                                                    \
-  extern "C" __attribute__((weak, alias("PARMCI_" #name))) type ARMCI_##name arguments;    \
+// PROFILED(int, Put, (void* src, ...)) { ... } defines PARMCI_Put, and ARMCI_Put as a weak name of
+// it, which a tool may define itself.
+#define PROFILED(type, name, arguments)                                                 \
+  extern "C" __attribute__((weak, alias("PARMCI_" #name))) type ARMCI_##name arguments; \
   extern "C" type PARMCI_##name arguments
 
 namespace skerry::armci {
@@ -23,31 +26,35 @@ namespace skerry::armci {
 // A group that is alive. ARMCI_Group values point here.
 struct Group {
   skerry_group* group = nullptr;
-  MPI_Comm comm = MPI_COMM_NULL;  // the program's; owned here. MPI_COMM_NULL: of this process's own making only (scopes)
+  MPI_Comm comm = MPI_COMM_NULL;  // the program's; owned here. MPI_COMM_NULL: of this process's own
+                                  // making only (scopes)
   int rank = -1;
   int size = 0;
-  uint64_t serial = 0;            // allocations made over it so far; equal on all members
-  uintptr_t number = 0;           // of this process's groups, from 1; 0: the world and those of the library's own
+  uint64_t serial = 0;  // allocations made over it so far; equal on all members
+  uintptr_t
+      number = 0;  // of this process's groups, from 1; 0: the world and those of the library's own
 };
 
 struct Runtime {
-  skerry_job* job = nullptr;      // null: not started
-  int starts = 0;                 // ARMCI_Init not yet matched by ARMCI_Finalize
+  skerry_job* job = nullptr;  // null: not started
+  int starts = 0;             // ARMCI_Init not yet matched by ARMCI_Finalize
   int rank = -1;
   int size = 0;
-  pid_t process = -1;             // that started
-  bool multiple = false;          // several threads at once
-  bool owns_mpi = false;          // MPI was initialised here, and is finalised here
-  MPI_Comm messages = MPI_COMM_NULL;  // of armci_msg_snd and the like alone, so that the program's messages never meet them
-  Group world;                    // comm: the program's, a duplicate of what ARMCI was started with
-  Group node;                     // processes of this node
-  Group masters;                  // the first process of every node; group null elsewhere
+  pid_t process = -1;                 // that started
+  bool multiple = false;              // several threads at once
+  bool owns_mpi = false;              // MPI was initialised here, and is finalised here
+  MPI_Comm messages = MPI_COMM_NULL;  // of armci_msg_snd and the like alone, so that the program's
+                                      // messages never meet them
+  Group world;    // comm: the program's, a duplicate of what ARMCI was started with
+  Group node;     // processes of this node
+  Group masters;  // the first process of every node; group null elsewhere
   Group* default_group = nullptr;
-  int near_from = 0;              // processes [near_from, near_from + near_count) are on this node; there may be others
-  int near_count = 0;             // 0: not started
+  int near_from = 0;   // processes [near_from, near_from + near_count) are on this node; there may
+                       // be others
+  int near_count = 0;  // 0: not started
   std::vector<std::unique_ptr<Group>> groups;  // made by the program and not yet freed
-  uintptr_t groups_made = 0;      // ever
-  std::mutex mutex;               // guards what several threads change, if multiple
+  uintptr_t groups_made = 0;                   // ever
+  std::mutex mutex;                            // guards what several threads change, if multiple
 };
 
 Runtime& runtime();
@@ -78,8 +85,10 @@ inline void append(std::string& out, const void* part) {
   out += text;
 }
 template <class Number>
-requires std::is_arithmetic_v<Number>
-void append(std::string& out, Number part) { out += std::to_string(part); }
+  requires std::is_arithmetic_v<Number>
+void append(std::string& out, Number part) {
+  out += std::to_string(part);
+}
 }  // namespace detail
 
 template <class... Parts>
@@ -95,14 +104,17 @@ std::string text(const Parts&... parts) {
 int complain(const char* call, const std::string& what);
 // A status of Skerry's: 0, or the end of the job.
 inline int settle(const char* call, int status) {
-  if (status == SKERRY_OK) [[likely]] return 0;
+  if (status == SKERRY_OK) [[likely]]
+    return 0;
   die(call, skerry_last_error());
 }
 // Ends the job if ARMCI is not started: most programs would go on with nonsense.
 inline void need_start(const char* call) {
-  if (runtime().job == nullptr) [[unlikely]] die(call, "ARMCI is not initialised: call ARMCI_Init first");
+  if (runtime().job == nullptr) [[unlikely]]
+    die(call, "ARMCI is not initialised: call ARMCI_Init first");
 }
-// The group that a value names. Ends the job if it names none that is alive, or one that the caller is no member of.
+// The group that a value names. Ends the job if it names none that is alive, or one that the caller
+// is no member of.
 Group& live(const char* call, const ARMCI_Group* group);
 inline bool is_rank(int proc) { return proc >= 0 && proc < runtime().size; }
 

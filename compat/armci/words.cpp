@@ -6,27 +6,35 @@
 namespace skerry::armci {
 namespace {
 
-skerry_mutexes* mutexes = nullptr;            // the one set that ARMCI has; null: none
-skerry_segment* notifications = nullptr;      // in every process: a counter (8 bytes) of what each process has sent it
-std::vector<int64_t> sent, awaited;           // by process: notifications sent to it; waits for it that have returned
+skerry_mutexes* mutexes = nullptr;        // the one set that ARMCI has; null: none
+skerry_segment* notifications = nullptr;  // in every process: a counter (8 bytes) of what each
+                                          // process has sent it
+std::vector<int64_t> sent,
+    awaited;  // by process: notifications sent to it; waits for it that have returned
 
 // A word of the caller's own that is in no allocation.
 template <class Word>
 Word private_word(bool swap, void* word, Word operand) {
   auto* const at = static_cast<Word*>(word);
-  return swap ? __atomic_exchange_n(at, operand, __ATOMIC_SEQ_CST) : __atomic_fetch_add(at, operand, __ATOMIC_SEQ_CST);
+  return swap ? __atomic_exchange_n(at, operand, __ATOMIC_SEQ_CST)
+              : __atomic_fetch_add(at, operand, __ATOMIC_SEQ_CST);
 }
 
 template <class Word, class Call>
 int change(bool swap, void* local, void* remote, int value, int proc, Call call) {
   Word operand = value;
   if (swap) std::memcpy(&operand, local, sizeof operand);
-  if (reinterpret_cast<uintptr_t>(remote) % sizeof(Word) != 0) return complain("Rmw", text("remote address ", static_cast<const void*>(remote), " is not a multiple of ", sizeof(Word)));
+  if (reinterpret_cast<uintptr_t>(remote) % sizeof(Word) != 0)
+    return complain("Rmw", text("remote address ", static_cast<const void*>(remote),
+                                " is not a multiple of ", sizeof(Word)));
   Word old{};
   const Place place = find(proc, remote);
-  if (place.segment != nullptr) settle("Rmw", call(place.segment, proc, place.offset, operand, &old));
+  if (place.segment != nullptr)
+    settle("Rmw", call(place.segment, proc, place.offset, operand, &old));
   else if (proc == runtime().rank) old = private_word<Word>(swap, remote, operand);
-  else die("Rmw", text("address ", static_cast<const void*>(remote), " of process ", proc, " lies in no live allocation of ARMCI_Malloc"));
+  else
+    die("Rmw", text("address ", static_cast<const void*>(remote), " of process ", proc,
+                    " lies in no live allocation of ARMCI_Malloc"));
   std::memcpy(local, &old, sizeof old);
   return 0;
 }
@@ -35,7 +43,9 @@ int change(bool swap, void* local, void* remote, int value, int proc, Call call)
 void check_mutex(const char* call, int mutex, int proc) {
   need_start(call);
   if (mutexes == nullptr) die(call, "there are no mutexes: call ARMCI_Create_mutexes first");
-  if (!is_rank(proc)) die(call, text("mutex ", mutex, " of process ", proc, ": this job has processes 0 to ", runtime().size - 1));
+  if (!is_rank(proc))
+    die(call, text("mutex ", mutex, " of process ", proc, ": this job has processes 0 to ",
+                   runtime().size - 1));
   if (mutex < 0) die(call, text("mutex ", mutex));
 }
 
@@ -43,11 +53,15 @@ void check_mutex(const char* call, int mutex, int proc) {
 
 PROFILED(int, Rmw, (int operation, void* local, void* remote, int value, int proc)) {
   need_start("Rmw");
-  if (!is_rank(proc)) return complain("Rmw", text("there is no process ", proc, ": this job has 0 to ", runtime().size - 1));
+  if (!is_rank(proc))
+    return complain("Rmw",
+                    text("there is no process ", proc, ": this job has 0 to ", runtime().size - 1));
   if (local == nullptr || remote == nullptr) return complain("Rmw", "a null pointer");
   switch (operation) {
-    case ARMCI_FETCH_AND_ADD: return change<int32_t>(false, local, remote, value, proc, skerry_fetch_add_i32);
-    case ARMCI_FETCH_AND_ADD_LONG: return change<int64_t>(false, local, remote, value, proc, skerry_fetch_add_i64);
+    case ARMCI_FETCH_AND_ADD:
+      return change<int32_t>(false, local, remote, value, proc, skerry_fetch_add_i32);
+    case ARMCI_FETCH_AND_ADD_LONG:
+      return change<int64_t>(false, local, remote, value, proc, skerry_fetch_add_i64);
     case ARMCI_SWAP: return change<int32_t>(true, local, remote, value, proc, skerry_swap_i32);
     case ARMCI_SWAP_LONG: return change<int64_t>(true, local, remote, value, proc, skerry_swap_i64);
     default: return complain("Rmw", text("operation ", operation, ": give an ARMCI_Rmw_e, 0 to 3"));
@@ -58,11 +72,19 @@ PROFILED(int, Create_mutexes, (int count)) {
   need_start("Create_mutexes");
   // All members must hear of one's mistake, or they would wait for it.
   int32_t wrong = count < 0 ? 1 : mutexes != nullptr ? 2 : 0;
-  settle("Create_mutexes", skerry_allreduce(runtime().world.group, SKERRY_INT32, SKERRY_MAX, &wrong, 1));
-  if (wrong == 1) return complain("Create_mutexes", count < 0 ? text(count, " mutexes") : "another process asked for a negative number");
-  if (wrong == 2) return complain("Create_mutexes", "there are mutexes already: call ARMCI_Destroy_mutexes first");
-  if (const int status = skerry_mutexes_create(runtime().world.group, static_cast<uint32_t>(count), &mutexes); status != SKERRY_OK) {
-    if (status == SKERRY_ERR_PEER_DEAD || status == SKERRY_ERR_NETWORK) die("Create_mutexes", skerry_last_error());
+  settle("Create_mutexes",
+         skerry_allreduce(runtime().world.group, SKERRY_INT32, SKERRY_MAX, &wrong, 1));
+  if (wrong == 1)
+    return complain("Create_mutexes", count < 0 ? text(count, " mutexes")
+                                                : "another process asked for a negative number");
+  if (wrong == 2)
+    return complain("Create_mutexes",
+                    "there are mutexes already: call ARMCI_Destroy_mutexes first");
+  if (const int status = skerry_mutexes_create(runtime().world.group, static_cast<uint32_t>(count),
+                                               &mutexes);
+      status != SKERRY_OK) {
+    if (status == SKERRY_ERR_PEER_DEAD || status == SKERRY_ERR_NETWORK)
+      die("Create_mutexes", skerry_last_error());
     return complain("Create_mutexes", skerry_last_error());
   }
   return 0;
@@ -86,7 +108,7 @@ PROFILED(void, Unlock, (int mutex, int proc)) {
   settle("Unlock", skerry_unlock(mutexes, proc, static_cast<uint32_t>(mutex)));
 }
 
-// ---- notification -----------------------------------------------------------------------------------------------------------------------
+// ---- notification -----------------------------------------------------------------------------
 
 int start_notifications() {
   const auto size = static_cast<size_t>(runtime().size);
@@ -99,7 +121,8 @@ int start_notifications() {
 extern "C" int armci_notify(int proc) {
   need_start("notify");
   if (!is_rank(proc)) return complain("notify", text("there is no process ", proc));
-  settle("notify", skerry_put_notify(notifications, proc, 0, nullptr, 0, 8 * static_cast<uint64_t>(runtime().rank), 1));
+  settle("notify", skerry_put_notify(notifications, proc, 0, nullptr, 0,
+                                     8 * static_cast<uint64_t>(runtime().rank), 1));
   const Guard guard;
   return static_cast<int>(++sent[static_cast<size_t>(proc)]);
 }
@@ -112,7 +135,8 @@ extern "C" int armci_notify_wait(int proc, int* count) {
     const Guard guard;
     number = ++awaited[static_cast<size_t>(proc)];
   }
-  settle("notify_wait", skerry_notify_wait(notifications, 8 * static_cast<uint64_t>(proc), static_cast<uint64_t>(number), -1, nullptr));
+  settle("notify_wait", skerry_notify_wait(notifications, 8 * static_cast<uint64_t>(proc),
+                                           static_cast<uint64_t>(number), -1, nullptr));
   if (count != nullptr) *count = static_cast<int>(number);
   return 0;
 }

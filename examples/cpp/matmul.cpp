@@ -6,7 +6,8 @@
 
 int main() {
   sk::Job job;
-  sk::Array<double> a(job.world(), {600, 500}), b(job.world(), {400, 500}), c(job.world(), {600, 400});
+  sk::Array<double> a(job.world(), {600, 500}), b(job.world(), {400, 500}),
+      c(job.world(), {600, 400});
   a.fill(2);
   b.fill(3);
   sk::matmul(a, b, c, 1.0, 0.0, false, true);

@@ -1,4 +1,5 @@
-// A mirrored array: one copy per node, spread over the ranks there. Reading and adding never leave the node; merge sums the copies.
+// A mirrored array: one copy per node, spread over the ranks there. Reading and adding never leave
+// the node; merge sums the copies.
 //   skerry run -n 4 --nodes 2 build/bin/examples/mirrored
 #include <cstdio>
 #include <vector>
@@ -31,9 +32,13 @@ int main() {
   const sk::ArrayCounters counted = sk::array_counters(job.world());
   double first = 0;
   result.get({0, 1, 0, 1}, &first);
-  std::printf("rank %d: result %g; %llu operations left the node while working; merge fetched %llu bytes and skipped %llu\n", job.rank(),
-              first, static_cast<unsigned long long>(after.remote_operations - before.remote_operations),
-              static_cast<unsigned long long>(counted.merge_bytes_moved), static_cast<unsigned long long>(counted.merge_bytes_skipped));
+  std::printf(
+      "rank %d: result %g; %llu operations left the node while working; merge fetched %llu bytes "
+      "and skipped %llu\n",
+      job.rank(), first,
+      static_cast<unsigned long long>(after.remote_operations - before.remote_operations),
+      static_cast<unsigned long long>(counted.merge_bytes_moved),
+      static_cast<unsigned long long>(counted.merge_bytes_skipped));
 
   result.copy_to(data);  // back to the distributed array: local copies only
 }

@@ -15,6 +15,7 @@ int main() {
     mutexes.unlock(0);
   }
   job.world().sync();
-  if (job.rank() == 0) std::printf("balance %g, expected %d\n", *account.local<double>(), 10 * job.size());
+  if (job.rank() == 0)
+    std::printf("balance %g, expected %d\n", *account.local<double>(), 10 * job.size());
   job.world().sync();
 }

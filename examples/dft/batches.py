@@ -38,7 +38,8 @@ class Tickets:
     def __init__(self, sk, batches):
         self.sk_, self.batches_ = sk, batches
         self.starts_ = [len(batches) * rank // sk.size() for rank in range(sk.size() + 1)]
-        # Element r counts what was drawn of rank r's stretch, by read_inc of all ranks; zeroed by rank 0 in reset().
+        # Element r counts what was drawn of rank r's stretch, by read_inc of all ranks; zeroed by
+        # rank 0 in reset().
         self.counters_ = sk.array((sk.size(),), "int64", distribution=sk.Irregular([0]))
 
     def reset(self):
@@ -56,7 +57,8 @@ class Tickets:
         drawn = self.counters_.get(np.s_[:])
         for step in range(1, sk.size()):
             owner = (sk.rank() + step) % sk.size()
-            if self.starts_[owner] + drawn[owner] < self.starts_[owner + 1]:  # it only grows: what was exhausted remains so
+            # it only grows: what was exhausted remains so
+            if self.starts_[owner] + drawn[owner] < self.starts_[owner + 1]:
                 yield from self.draw_(owner)
 
     def draw_(self, owner):
@@ -88,7 +90,11 @@ class Basis:
         values = self.mol_.eval_gto("GTOval", self.coords_[points])
         largest = np.maximum.reduceat(np.abs(values).max(axis=0), self.starts_[:-1])
         atoms = np.nonzero(largest > self.cutoff_)[0]
-        columns = np.concatenate([np.arange(self.starts_[a], self.starts_[a + 1]) for a in atoms]) if len(atoms) else []
+        columns = (
+            np.concatenate([np.arange(self.starts_[a], self.starts_[a + 1]) for a in atoms])
+            if len(atoms)
+            else []
+        )
         result = atoms, np.ascontiguousarray(values[:, columns]) if len(atoms) else values[:, :0]
         if result[1].nbytes <= self.room_:
             self.room_ -= result[1].nbytes

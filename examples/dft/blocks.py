@@ -30,13 +30,20 @@ def staircase(atom_starts, atoms, row_functions=24):
     their own. What that adds is above the diagonal, and meaningless like the rest there.
     """
     patches = []
-    runs = []  # complete runs of neighbouring atoms above the row: (first column, its place in the compressed matrix, end column)
+    # complete runs of neighbouring atoms above the row: (first column, its place in the compressed
+    # matrix, end column)
+    runs = []
     for run_first, run_place, run_rows in rows_of_runs(atom_starts, atoms, row_functions):
         for first, end in run_rows:
             place = run_place + first - run_first
             rows, local_rows = slice(first, end), slice(place, place + end - first)
             for low, local_low, high in [*runs, (run_first, run_place, end)]:
-                patches.append(((rows, slice(low, high)), (local_rows, slice(local_low, local_low + high - low))))
+                patches.append(
+                    (
+                        (rows, slice(low, high)),
+                        (local_rows, slice(local_low, local_low + high - low)),
+                    )
+                )
         runs.append((run_first, run_place, run_rows[-1][1]))
     return patches
 

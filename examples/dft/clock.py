@@ -3,7 +3,8 @@
 import time
 from contextlib import contextmanager
 
-# What a rank's seconds are split into. `merge` is all that mirroring costs: the copy of the density into its mirror, the merge of the
+# What a rank's seconds are split into. `merge` is all that mirroring costs: the copy of the density
+# into its mirror, the merge of the
 # Kohn-Sham matrix and the copy back. `wait` is what a rank waits for the slowest one.
 PHASES = ("matmul", "coulomb", "get", "compute", "acc", "wait", "merge", "diag")
 
@@ -30,7 +31,9 @@ def traffic(sk):
     each byte once.
     """
     counted = sk.counters()
-    return counted["remote_operations"], counted["wire_bytes_sent"] + counted["server_wire_bytes_sent"]
+    return counted["remote_operations"], counted["wire_bytes_sent"] + counted[
+        "server_wire_bytes_sent"
+    ]
 
 
 def interface_bytes():

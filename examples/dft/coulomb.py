@@ -24,7 +24,8 @@ class Coulomb:
         if first < end:
             metric[self.own_] = auxmol.intor("int2c2e", shls_slice=(first, end, 0, auxmol.nbas))
         self.solve_ = solver(sk.allreduce(metric))
-        self.diagonal_ = np.cumsum(np.arange(1, mol.nao + 1)) - 1  # where it is in the packed triangle
+        # where it is in the packed triangle
+        self.diagonal_ = np.cumsum(np.arange(1, mol.nao + 1)) - 1
 
     def __call__(self, density):
         """(own share of J, Coulomb energy): `density` is the packed lower triangle of D, the share of J as well. Collective."""
@@ -50,7 +51,9 @@ def three_centre(mol, auxmol, first, end):
 
     if first == end:
         return np.zeros((0, mol.nao * (mol.nao + 1) // 2))
-    pairs = df.incore.aux_e2(mol, auxmol, "int3c2e", aosym="s2ij", shls_slice=(0, mol.nbas, 0, mol.nbas, first, end))
+    pairs = df.incore.aux_e2(
+        mol, auxmol, "int3c2e", aosym="s2ij", shls_slice=(0, mol.nbas, 0, mol.nbas, first, end)
+    )
     return np.ascontiguousarray(pairs.T)
 
 

@@ -23,19 +23,48 @@ def main():
     parser.add_argument("-n", "--ranks", type=int, default=4)
     parser.add_argument("--nodes", type=int, default=2, help="virtual nodes (default: %(default)s)")
     parser.add_argument("--arrays", choices=("distributed", "mirrored", "both"), default="both")
-    parser.add_argument("--out", type=Path, default=launch.REPOSITORY / "out", help="directory for demo.json and demo.png")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=launch.REPOSITORY / "out",
+        help="directory for demo.json and demo.png",
+    )
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    results, figure, expected = (arguments.out / name for name in ("demo.json", "demo.png", "reference.json"))
+    results, figure, expected = (
+        arguments.out / name for name in ("demo.json", "demo.png", "reference.json")
+    )
     results.unlink(missing_ok=True)  # an old result is not this run's
     command = launch.launcher()
 
-    print("reference: unmodified pyscf.dft.RKS, density-fitted, in a process of its own (about a minute) ...", flush=True)
+    print(
+        "reference: unmodified pyscf.dft.RKS, density-fitted, in a process of its own (about a minute) ...",
+        flush=True,
+    )
     found = reference.in_own_process(arguments, expected)
-    print(f"PySCF: {found['reference_hartree']:.10f} Hartree after {found['iterations']} iterations, {found['seconds']:.0f} s\n", flush=True)
+    print(
+        f"PySCF: {found['reference_hartree']:.10f} Hartree after {found['iterations']} iterations, {found['seconds']:.0f} s\n",
+        flush=True,
+    )
 
-    command += ["run", "-n", str(arguments.ranks), "--nodes", str(arguments.nodes), sys.executable, str(launch.HERE / "dft.py")]
-    command += [*reference.settings(arguments), "--arrays", arguments.arrays, "--reference", str(expected), "--json", str(results)]
+    command += [
+        "run",
+        "-n",
+        str(arguments.ranks),
+        "--nodes",
+        str(arguments.nodes),
+        sys.executable,
+        str(launch.HERE / "dft.py"),
+    ]
+    command += [
+        *reference.settings(arguments),
+        "--arrays",
+        arguments.arrays,
+        "--reference",
+        str(expected),
+        "--json",
+        str(results),
+    ]
     status = subprocess.run(command, env=launch.environment()).returncode
     if results.exists():
         report.draw(json.loads(results.read_text()), figure)

@@ -8,7 +8,8 @@ def density_on_points(values, lower):
     """rho(x_q) = sum_kl D_kl chi_k(x_q) chi_l(x_q), from the lower triangle of D (changed: its diagonal is halved)."""
     diagonal = np.einsum("kk->k", lower)
     diagonal *= 0.5
-    # values.T and lower.T are in Fortran's order without a copy: the transpose of the upper triangle of lower.T is D's lower one.
+    # values.T and lower.T are in Fortran's order without a copy: the transpose of the upper
+    # triangle of lower.T is D's lower one.
     half = blas.dtrmm(1.0, lower.T, values.T, lower=0, trans_a=1)
     return 2.0 * np.einsum("kq,kq->q", half, values.T)
 
@@ -28,7 +29,9 @@ class LocalDensity:
         from pyscf.dft import libxc
 
         if libxc.xc_type(name) != "LDA":
-            raise ValueError(f"--xc {name!r} is a functional of {libxc.xc_type(name)} type; this example evaluates LDA, such as lda,vwn")
+            raise ValueError(
+                f"--xc {name!r} is a functional of {libxc.xc_type(name)} type; this example evaluates LDA, such as lda,vwn"
+            )
         self.name_, self.eval_ = name, libxc.eval_xc
 
     def __call__(self, rho):

@@ -35,16 +35,23 @@ class KohnSham:
         self.density = sk.array((functions, functions), distribution=rows)
         self.matrix = sk.array((functions, functions), distribution=rows)
         # Mirrored, the same blocks are joined for the ranks of each node, however many those are.
-        self.mirrors_ = [sk.array((functions, functions), distribution=rows, placement="mirrored") for _ in range(2 * mirrored)]
-        self.near_density_, self.near_matrix_ = self.mirrors_ if mirrored else (self.density, self.matrix)
+        self.mirrors_ = [
+            sk.array((functions, functions), distribution=rows, placement="mirrored")
+            for _ in range(2 * mirrored)
+        ]
+        self.near_density_, self.near_matrix_ = (
+            self.mirrors_ if mirrored else (self.density, self.matrix)
+        )
         self.tickets_ = Tickets(sk, system.batches)
         self.basis_ = Basis(system.mol, starts, system.coords, system.cutoff, system.cache_bytes)
         self.everything_ = blocks.staircase(starts, range(len(starts) - 1))
-        # Called on every rank after step 1, before anyone reads the density; None: nothing. Tests spoil the density here.
+        # Called on every rank after step 1, before anyone reads the density; None: nothing. Tests
+        # spoil the density here.
         self.after_density = None
         self.clock = Clock()
         self.steps_seconds = []  # of steps 1 to 6, one per call, from barrier to barrier
-        self.traffic = {STEPS: np.zeros(2, "int64"), "other": np.zeros(2, "int64")}  # this rank's [operations, bytes]
+        # this rank's [operations, bytes]
+        self.traffic = {STEPS: np.zeros(2, "int64"), "other": np.zeros(2, "int64")}
         self.mark_ = None
         sk.sync()
         self.read_traffic_()
@@ -75,7 +82,8 @@ class KohnSham:
         self.count_(STEPS)
         return energy, coulomb_energy, electrons
 
-    # The Coulomb matrix needs all of the density on every rank and a sum over all ranks. Mirrored, both are in the node's memory; distributed, a tree of ranks
+    # The Coulomb matrix needs all of the density on every rank and a sum over all ranks. Mirrored,
+    # both are in the node's memory; distributed, a tree of ranks
     # passes them on, where every rank would otherwise talk to every other one for a few blocks.
 
     def whole_density_(self):
@@ -90,7 +98,9 @@ class KohnSham:
     def add_to_matrix_(self, share):
         total = share if self.mirrored_ else self.sk_.reduce(share)
         if self.mirrored_ or self.sk_.rank() == 0:
-            blocks.acc_lower(self.near_matrix_, self.everything_, blocks.unpacked(total, self.system_.mol.nao))
+            blocks.acc_lower(
+                self.near_matrix_, self.everything_, blocks.unpacked(total, self.system_.mol.nao)
+            )
 
     def step_1_(self, density_given):
         sk, clock = self.sk_, self.clock
@@ -114,7 +124,9 @@ class KohnSham:
             with clock.phase("get"):
                 lower = coming.wait()
             with clock.phase("compute"):
-                part, part_energy, part_electrons = on_batch(system.functional, values, system.weights[points], lower)
+                part, part_energy, part_electrons = on_batch(
+                    system.functional, values, system.weights[points], lower
+                )
             with clock.phase("acc"):
                 blocks.acc_lower(self.near_matrix_, patches, part)
             energy += part_energy
@@ -134,7 +146,8 @@ class KohnSham:
         """(basis-function values, points, patches, density on its way) of this rank's batches: that of the next `ahead` ones is asked
         for before a batch is worked on."""
         clock, system = self.clock, self.system_
-        for tickets in self.tickets_.own(), self.tickets_.others():  # nobody looks for others' work with own work at hand
+        # nobody looks for others' work with own work at hand
+        for tickets in self.tickets_.own(), self.tickets_.others():
             under_way = deque()
             for number, points in tickets:
                 with clock.phase("compute"):
@@ -143,7 +156,14 @@ class KohnSham:
                 if not patches:
                     continue
                 with clock.phase("get"):
-                    under_way.append((values, points, patches, blocks.Lower(self.near_density_, patches, values.shape[1])))
+                    under_way.append(
+                        (
+                            values,
+                            points,
+                            patches,
+                            blocks.Lower(self.near_density_, patches, values.shape[1]),
+                        )
+                    )
                 if len(under_way) > system.ahead:
                     yield under_way.popleft()
             yield from under_way

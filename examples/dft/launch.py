@@ -24,7 +24,9 @@ def launcher():
         return [str(beside)]
     if found := shutil.which("skerry"):
         return [found]
-    sys.exit(f"no launcher: neither {built} nor an installed skerry; build the project (cmake --build) or pip install .")
+    sys.exit(
+        f"no launcher: neither {built} nor an installed skerry; build the project (cmake --build) or pip install ."
+    )
 
 
 def python_path():
@@ -32,7 +34,9 @@ def python_path():
     built = build_directory() / "python"
     paths = [str(built)] if (built / "skerry").exists() else []
     if not paths and importlib.util.find_spec("skerry") is None:
-        sys.exit(f"no Python package skerry: neither in {built} nor installed; build the project or pip install .")
+        sys.exit(
+            f"no Python package skerry: neither in {built} nor installed; build the project or pip install ."
+        )
     return os.pathsep.join(paths + [path for path in [os.environ.get("PYTHONPATH")] if path])
 
 

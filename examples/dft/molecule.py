@@ -14,10 +14,22 @@ SI_H = 1.48
 SI_O_SI_DEGREES = 145.0
 TETRAHEDRAL_DEGREES = math.degrees(math.acos(-1.0 / 3.0))
 
-# Single-bond covalent radii in Angstrom (Pyykko and Atsumi 2009), enough to tell "bonded" from "too close".
+# Single-bond covalent radii in Angstrom (Pyykko and Atsumi 2009), enough to tell "bonded" from "too
+# close".
 COVALENT_RADIUS = {
-    "H": 0.32, "B": 0.85, "C": 0.75, "N": 0.71, "O": 0.63, "F": 0.64,
-    "Na": 1.55, "Mg": 1.39, "Al": 1.26, "Si": 1.16, "P": 1.11, "S": 1.03, "Cl": 0.99,
+    "H": 0.32,
+    "B": 0.85,
+    "C": 0.75,
+    "N": 0.71,
+    "O": 0.63,
+    "F": 0.64,
+    "Na": 1.55,
+    "Mg": 1.39,
+    "Al": 1.26,
+    "Si": 1.16,
+    "P": 1.11,
+    "S": 1.03,
+    "Cl": 0.99,
 }
 BONDS = {"H": 1, "O": 2, "Si": 4}
 
@@ -33,7 +45,11 @@ def place(first, second, third, length, angle_degrees, dihedral_degrees):
     normal = np.cross(second - first, axis)
     normal /= np.linalg.norm(normal)
     side = np.cross(normal, axis)
-    local = (-math.cos(angle), math.sin(angle) * math.cos(dihedral), math.sin(angle) * math.sin(dihedral))
+    local = (
+        -math.cos(angle),
+        math.sin(angle) * math.cos(dihedral),
+        math.sin(angle) * math.sin(dihedral),
+    )
     return third + length * (local[0] * axis + local[1] * side + local[2] * normal)
 
 
@@ -51,7 +67,10 @@ def siosi3():
         """O-SiH3 on the silicon `central`, whose bridge oxygen leads to the silicon `far`."""
         oxygen = place(far, bridge, central, SI_O, TETRAHEDRAL_DEGREES, dihedral)
         silicon = place(bridge, central, oxygen, SI_O, SI_O_SI_DEGREES, 180.0)
-        hydrogens = [place(central, oxygen, silicon, SI_H, TETRAHEDRAL_DEGREES, turn) for turn in (60.0, 180.0, 300.0)]
+        hydrogens = [
+            place(central, oxygen, silicon, SI_H, TETRAHEDRAL_DEGREES, turn)
+            for turn in (60.0, 180.0, 300.0)
+        ]
         return [("O", oxygen), ("Si", silicon)] + [("H", position) for position in hydrogens]
 
     for turn in (60.0, 180.0, 300.0):
@@ -88,13 +107,16 @@ def check(atoms):
             if distance < 0.8 * bond or known_gap:
                 raise MoleculeError(
                     f"atoms {j} ({symbol_j}) and {i} ({symbol_i}) are {distance:.3f} Angstrom apart, a bond of theirs is about "
-                    f"{bond:.2f}: check the geometry (coordinates must be in Angstrom)")
+                    f"{bond:.2f}: check the geometry (coordinates must be in Angstrom)"
+                )
             if distance <= 1.25 * bond:
                 bonds[i] += 1
                 bonds[j] += 1
     for index, (symbol, _) in enumerate(atoms):
         if symbol in BONDS and bonds[index] > BONDS[symbol]:
-            raise MoleculeError(f"atom {index} ({symbol}) has {bonds[index]} bonds, {symbol} makes {BONDS[symbol]}: atoms overlap")
+            raise MoleculeError(
+                f"atom {index} ({symbol}) has {bonds[index]} bonds, {symbol} makes {BONDS[symbol]}: atoms overlap"
+            )
 
 
 def read_xyz(path):
@@ -103,9 +125,13 @@ def read_xyz(path):
     try:
         count = int(lines[0].split()[0])
     except (IndexError, ValueError):
-        raise MoleculeError(f"{path}: the first line of an .xyz file is the number of atoms") from None
+        raise MoleculeError(
+            f"{path}: the first line of an .xyz file is the number of atoms"
+        ) from None
     if count < 1 or len(lines) < count + 2:
-        raise MoleculeError(f"{path}: the first line promises {count} atoms, {max(0, len(lines) - 2)} lines follow the comment")
+        raise MoleculeError(
+            f"{path}: the first line promises {count} atoms, {max(0, len(lines) - 2)} lines follow the comment"
+        )
     atoms = []
     for number, line in enumerate(lines[2 : count + 2], start=3):
         fields = line.split()
@@ -114,7 +140,9 @@ def read_xyz(path):
             if len(position) != 3 or not np.isfinite(position).all():
                 raise ValueError
         except ValueError:
-            raise MoleculeError(f"{path}:{number}: expected 'symbol x y z' in Angstrom, found {line!r}") from None
+            raise MoleculeError(
+                f"{path}:{number}: expected 'symbol x y z' in Angstrom, found {line!r}"
+            ) from None
         atoms.append((fields[0].capitalize(), position))
     return atoms
 
@@ -122,7 +150,9 @@ def read_xyz(path):
 def formula(atoms):
     """Such as Si8O7H18: heaviest elements first, as the paper writes it."""
     order = list(COVALENT_RADIUS)
-    symbols = sorted({symbol for symbol, _ in atoms}, key=lambda s: -order.index(s) if s in order else 1)
+    symbols = sorted(
+        {symbol for symbol, _ in atoms}, key=lambda s: -order.index(s) if s in order else 1
+    )
     counts = {symbol: sum(1 for s, _ in atoms if s == symbol) for symbol in symbols}
     return "".join(symbol + (str(count) if count > 1 else "") for symbol, count in counts.items())
 
@@ -140,4 +170,9 @@ def to_pyscf(atoms, basis):
 
     if sum(gto.charge(symbol) for symbol, _ in atoms) % 2:
         raise MoleculeError("an odd number of electrons: this example is for closed shells")
-    return gto.M(atom=[(symbol, tuple(position)) for symbol, position in atoms], basis=basis, unit="Angstrom", verbose=0)
+    return gto.M(
+        atom=[(symbol, tuple(position)) for symbol, position in atoms],
+        basis=basis,
+        unit="Angstrom",
+        verbose=0,
+    )

@@ -1,6 +1,6 @@
 """The reference: unmodified pyscf.dft.RKS with density fitting and the same settings, in a process of its own.
 
-    python reference.py --json out/reference.json [--basis ... --xyz ... --xc ... --level ...]
+python reference.py --json out/reference.json [--basis ... --xyz ... --xc ... --level ...]
 """
 
 import argparse
@@ -16,10 +16,18 @@ import molecule
 
 def add_settings(parser):
     """The settings that decide the energy, shared by all programs of the example."""
-    parser.add_argument("--xyz", type=Path, help="molecule in Angstrom (default: the zeolite fragment Si8O7H18)")
-    parser.add_argument("--basis", default="6-31G*", help="basis set, as PySCF names it (default: %(default)s)")
-    parser.add_argument("--xc", default="lda,vwn", help="local density functional (default: %(default)s)")
-    parser.add_argument("--level", type=int, default=1, choices=range(10), help="grid level (default: %(default)s)")
+    parser.add_argument(
+        "--xyz", type=Path, help="molecule in Angstrom (default: the zeolite fragment Si8O7H18)"
+    )
+    parser.add_argument(
+        "--basis", default="6-31G*", help="basis set, as PySCF names it (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--xc", default="lda,vwn", help="local density functional (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--level", type=int, default=1, choices=range(10), help="grid level (default: %(default)s)"
+    )
 
 
 def settings(arguments):
@@ -43,9 +51,17 @@ def mean_field(mol, xc, level):
 
 def in_own_process(arguments, path, threads=None):
     """Runs this file as a program and returns what it found."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SKERRY_", "PMI", "OMPI_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SKERRY_", "PMI", "OMPI_"))
+    }
     environment["OMP_NUM_THREADS"] = str(threads or len(os.sched_getaffinity(0)))
-    subprocess.run([sys.executable, __file__, "--json", str(path), *settings(arguments)], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, __file__, "--json", str(path), *settings(arguments)],
+        env=environment,
+        check=True,
+    )
     return json.loads(Path(path).read_text())
 
 
@@ -54,11 +70,19 @@ def main():
     add_settings(parser)
     parser.add_argument("--json", type=Path, required=True, help="where to write the energy")
     arguments = parser.parse_args()
-    job = mean_field(molecule.to_pyscf(molecule.load(arguments.xyz), arguments.basis), arguments.xc, arguments.level)
+    job = mean_field(
+        molecule.to_pyscf(molecule.load(arguments.xyz), arguments.basis),
+        arguments.xc,
+        arguments.level,
+    )
     start = time.perf_counter()
     energy = float(job.kernel())
-    found = {"reference_hartree": energy, "converged": bool(job.converged), "iterations": int(job.cycles),
-             "seconds": time.perf_counter() - start}
+    found = {
+        "reference_hartree": energy,
+        "converged": bool(job.converged),
+        "iterations": int(job.cycles),
+        "seconds": time.perf_counter() - start,
+    }
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(found, indent=1) + "\n")
 

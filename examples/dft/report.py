@@ -36,15 +36,20 @@ def count_bytes(value):
 
 def summary(result):
     seconds, steps = result["seconds"], result[STEPS]
-    split = ", ".join(f"{name} {seconds[name]:.2f}" for name in ("get", "compute", "acc", "wait", "merge", "matmul"))
-    return "\n".join([
-        f"{'converged' if result['converged'] else 'NOT CONVERGED'} after {result['iterations']} iterations "
-        f"({result['matrices']} matrices): {result['energy_hartree']:.10f} Hartree, {result['electrons']:.5f} electrons on the grid",
-        f"  seconds, mean of the ranks: {split}; Coulomb {seconds['coulomb']:.2f}, diagonalisation {seconds['diag']:.2f}; "
-        f"all {seconds['total']:.2f}",
-        f"  between nodes: {result['operations_between_nodes']} operations, {count_bytes(result['bytes_between_nodes'])}; of these in "
-        f"steps 1 to 6: {steps['operations_between_nodes']} operations, {count_bytes(steps['bytes_between_nodes'])}",
-    ])
+    split = ", ".join(
+        f"{name} {seconds[name]:.2f}"
+        for name in ("get", "compute", "acc", "wait", "merge", "matmul")
+    )
+    return "\n".join(
+        [
+            f"{'converged' if result['converged'] else 'NOT CONVERGED'} after {result['iterations']} iterations "
+            f"({result['matrices']} matrices): {result['energy_hartree']:.10f} Hartree, {result['electrons']:.5f} electrons on the grid",
+            f"  seconds, mean of the ranks: {split}; Coulomb {seconds['coulomb']:.2f}, diagonalisation {seconds['diag']:.2f}; "
+            f"all {seconds['total']:.2f}",
+            f"  between nodes: {result['operations_between_nodes']} operations, {count_bytes(result['bytes_between_nodes'])}; of these in "
+            f"steps 1 to 6: {steps['operations_between_nodes']} operations, {count_bytes(steps['bytes_between_nodes'])}",
+        ]
+    )
 
 
 def comparison(document):
@@ -55,14 +60,25 @@ def comparison(document):
         lines.append(f"PySCF             {expected:.10f} Hartree")
         for mode in modes:
             difference = document[mode]["energy_hartree"] - expected
-            verdict = "agrees" if abs(difference) <= AGREES_HARTREE else f"DIFFERS by more than {AGREES_HARTREE:g}"
-            lines.append(f"{mode:17s} {document[mode]['energy_hartree']:.10f} Hartree, difference {difference:+.1e}: {verdict}")
+            verdict = (
+                "agrees"
+                if abs(difference) <= AGREES_HARTREE
+                else f"DIFFERS by more than {AGREES_HARTREE:g}"
+            )
+            lines.append(
+                f"{mode:17s} {document[mode]['energy_hartree']:.10f} Hartree, difference {difference:+.1e}: {verdict}"
+            )
     if len(modes) == 2:
         far, near = document["distributed"], document["mirrored"]
-        for name, key in (("bytes", "bytes_between_nodes"), ("operations", "operations_between_nodes")):
+        for name, key in (
+            ("bytes", "bytes_between_nodes"),
+            ("operations", "operations_between_nodes"),
+        ):
             if far[STEPS][key]:
                 saved = 100 * (1 - near[STEPS][key] / far[STEPS][key])
-                lines.append(f"mirroring saves in steps 1 to 6 {saved:.1f} % of the {name} between nodes")
+                lines.append(
+                    f"mirroring saves in steps 1 to 6 {saved:.1f} % of the {name} between nodes"
+                )
     return "\n".join(lines)
 
 
@@ -114,8 +130,16 @@ def write(document, path):
     path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-COLOURS = {"matmul": "#8172b3", "get": "#4c72b0", "compute": "#55a868", "acc": "#dd8452", "wait": "#c9c9c9", "merge": "#c44e52",
-           "coulomb": "#937860", "diag": "#8c8c8c"}
+COLOURS = {
+    "matmul": "#8172b3",
+    "get": "#4c72b0",
+    "compute": "#55a868",
+    "acc": "#dd8452",
+    "wait": "#c9c9c9",
+    "merge": "#c44e52",
+    "coulomb": "#937860",
+    "diag": "#8c8c8c",
+}
 
 
 def draw(document, path):
@@ -126,9 +150,13 @@ def draw(document, path):
     from matplotlib import pyplot
 
     modes = [mode for mode in ("distributed", "mirrored") if mode in document]
-    figure, (times, traffic, energies) = pyplot.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-    figure.suptitle(f"{document['molecule']}, {document['basis']}, {document['functional']}: {document['ranks']} ranks on "
-                    f"{document['nodes']} nodes ({document['fabric']})")
+    figure, (times, traffic, energies) = pyplot.subplots(
+        1, 3, figsize=(13, 4.2), layout="constrained"
+    )
+    figure.suptitle(
+        f"{document['molecule']}, {document['basis']}, {document['functional']}: {document['ranks']} ranks on "
+        f"{document['nodes']} nodes ({document['fabric']})"
+    )
 
     bottom = [0.0] * len(modes)
     for phase, colour in COLOURS.items():
@@ -138,24 +166,48 @@ def draw(document, path):
     times.set_ylabel("seconds, all iterations (mean of the ranks)")
     times.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
-    parts = (("steps 1 to 6", lambda r: r[STEPS]["bytes_between_nodes"]),
-             ("all", lambda r: r["bytes_between_nodes"]))
+    parts = (
+        ("steps 1 to 6", lambda r: r[STEPS]["bytes_between_nodes"]),
+        ("all", lambda r: r["bytes_between_nodes"]),
+    )
     for index, (label, value) in enumerate(parts):
         at = [place + (index - 0.5) * 0.36 for place in range(len(modes))]
-        bars = traffic.bar(at, [value(document[mode]) / 1e6 for mode in modes], 0.36, label=label, color=("#4c72b0", "#a1b4d4")[index])
+        bars = traffic.bar(
+            at,
+            [value(document[mode]) / 1e6 for mode in modes],
+            0.36,
+            label=label,
+            color=("#4c72b0", "#a1b4d4")[index],
+        )
         traffic.bar_label(bars, fmt="%.0f", fontsize=8)
     operations = [document[mode][STEPS]["operations_between_nodes"] for mode in modes]
-    traffic.set_xticks(range(len(modes)), [f"{mode}\n{count} operations\nin steps 1 to 6" for mode, count in zip(modes, operations)])
+    traffic.set_xticks(
+        range(len(modes)),
+        [f"{mode}\n{count} operations\nin steps 1 to 6" for mode, count in zip(modes, operations)],
+    )
     traffic.set_ylabel("MB between nodes, all iterations")
     traffic.legend(fontsize=8, frameon=False)
 
     for mode, marker in zip(modes, "o+"):
         found = document[mode]["energies_hartree"]
-        expected = document["reference_hartree"] if document["reference_hartree"] is not None else found[-1]
-        energies.semilogy(range(1, len(found) + 1), [max(abs(energy - expected), 1e-13) for energy in found], marker + "-", label=mode)
+        expected = (
+            document["reference_hartree"]
+            if document["reference_hartree"] is not None
+            else found[-1]
+        )
+        energies.semilogy(
+            range(1, len(found) + 1),
+            [max(abs(energy - expected), 1e-13) for energy in found],
+            marker + "-",
+            label=mode,
+        )
     energies.axhline(AGREES_HARTREE, color="#8c8c8c", linewidth=0.8)
     energies.set_xlabel("iteration")
-    energies.set_ylabel("|energy - PySCF| / Hartree" if document["reference_hartree"] is not None else "|energy - last| / Hartree")
+    energies.set_ylabel(
+        "|energy - PySCF| / Hartree"
+        if document["reference_hartree"] is not None
+        else "|energy - last| / Hartree"
+    )
     energies.legend(fontsize=8, frameon=False)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)

@@ -72,11 +72,17 @@ def lead(sk, kohn_sham, mean_field, progress):
         energy = float(state["e_tot"])
         cycles.append(energy)
         if progress:
-            progress(len(cycles), energy, None if last[0] is None else energy - last[0], kohn_sham.steps_seconds[-1])
+            progress(
+                len(cycles),
+                energy,
+                None if last[0] is None else energy - last[0],
+                kohn_sham.steps_seconds[-1],
+            )
         last[0] = energy
 
     parallel.callback = callback
-    energy = float(parallel.kernel())  # if it raises, this rank ends and the job with it: the others may be anywhere
+    # if it raises, this rank ends and the job with it: the others may be anywhere
+    energy = float(parallel.kernel())
     sk.broadcast(np.array([STOP]))
     return {
         "energy_hartree": energy,
@@ -104,10 +110,16 @@ def parallel_class(base):
             with kohn_sham.clock.phase("diag"):
                 word = self.spread_(dm)
                 sk.broadcast(np.array([word]))
-            energy, coulomb_energy, self.electrons_ = kohn_sham.evaluate(density_given=word == FROM_DENSITY)
+            energy, coulomb_energy, self.electrons_ = kohn_sham.evaluate(
+                density_given=word == FROM_DENSITY
+            )
             with kohn_sham.clock.phase("diag"):
-                lower = blocks.get_lower(kohn_sham.matrix, kohn_sham.everything_, kohn_sham.matrix.shape[0])
-            return lib.tag_array(blocks.symmetric(lower), ecoul=coulomb_energy, exc=energy, vj=None, vk=None)
+                lower = blocks.get_lower(
+                    kohn_sham.matrix, kohn_sham.everything_, kohn_sham.matrix.shape[0]
+                )
+            return lib.tag_array(
+                blocks.symmetric(lower), ecoul=coulomb_energy, exc=energy, vj=None, vk=None
+            )
 
         def spread_(self, dm):
             """Puts occupied orbitals into g_C where the density has them, else the density into g_DM."""
@@ -138,7 +150,9 @@ def gather(sk, kohn_sham, on_wire):
     steps = np.array(kohn_sham.steps_seconds)
     return {
         "seconds": mean,
-        "seconds_by_rank": {phase: seconds[:, index].tolist() for index, phase in enumerate(PHASES)},
+        "seconds_by_rank": {
+            phase: seconds[:, index].tolist() for index, phase in enumerate(PHASES)
+        },
         "bytes_between_nodes": int(sum(part[1] for part in traffic.values())),
         "operations_between_nodes": int(sum(part[0] for part in traffic.values())),
         "bytes_by_operating_system": on_wire,

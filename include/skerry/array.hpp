@@ -1,17 +1,19 @@
-// array.hpp: dense arrays of up to seven dimensions, spread over the ranks of a group, or mirrored: one copy per node, spread over
-// the ranks of that node. Row-major. Link libskerry_array.
+// array.hpp: dense arrays of up to seven dimensions, spread over the ranks of a group, or mirrored:
+// one copy per node, spread over the ranks of that node. Row-major. Link libskerry_array.
 //
 //   sk::Job job;
 //   sk::Array<double> a(job.world(), {1000, 1000});
 //   a.put({0, 10, 20, 30}, values);          // rows 0..9, columns 20..29; one-sided, from any rank
 //   a.sync();
 //
-// One-sided (any rank, any time): get, put, acc, read_inc, queries. On a mirrored array they stay on the node and touch only its
-// copy. Blocking put and acc return when the origin buffer may be reused; sync() (or a fence) makes them visible to others.
-// Collective (all members, same order, same arguments): construction, fill, zero, scale, copy_to, merge, matmul, sync, free.
-// Each of these begins and ends with a sync of the ranks concerned.
+// One-sided (any rank, any time): get, put, acc, read_inc, queries. On a mirrored array they stay
+// on the node and touch only its copy. Blocking put and acc return when the origin buffer may be
+// reused; sync() (or a fence) makes them visible to others. Collective (all members, same order,
+// same arguments): construction, fill, zero, scale, copy_to, merge, matmul, sync, free. Each of
+// these begins and ends with a sync of the ranks concerned.
 //
-// Threads: one-sided calls may run in parallel if the job was joined with ThreadLevel::multiple. Errors: sk::Error.
+// Threads: one-sided calls may run in parallel if the job was joined with ThreadLevel::multiple.
+// Errors: sk::Error.
 #ifndef SKERRY_ARRAY_HPP
 #define SKERRY_ARRAY_HPP
 
@@ -39,14 +41,19 @@ struct Patch {
   // {lo, hi} of a vector.
   Patch(std::int64_t lo0, std::int64_t hi0) : dims(1), lo{lo0}, hi{hi0} {}
   // {first row, end row, first column, end column} of a matrix.
-  Patch(std::int64_t lo0, std::int64_t hi0, std::int64_t lo1, std::int64_t hi1) : dims(2), lo{lo0, lo1}, hi{hi0, hi1} {}
-  Patch(std::span<const std::int64_t> low, std::span<const std::int64_t> high) : dims(static_cast<int>(low.size())) {
+  Patch(std::int64_t lo0, std::int64_t hi0, std::int64_t lo1, std::int64_t hi1)
+      : dims(2), lo{lo0, lo1}, hi{hi0, hi1} {}
+  Patch(std::span<const std::int64_t> low, std::span<const std::int64_t> high)
+      : dims(static_cast<int>(low.size())) {
     if (low.size() != high.size() || low.size() > max_dims)
-      throw Error(SKERRY_ERR_INVALID, "a patch needs as many low as high bounds, at most 7: got " + std::to_string(low.size()) +
-                                          " and " + std::to_string(high.size()));
+      throw Error(SKERRY_ERR_INVALID, "a patch needs as many low as high bounds, at most 7: got " +
+                                          std::to_string(low.size()) + " and " +
+                                          std::to_string(high.size()));
     for (std::size_t d = 0; d < low.size(); ++d) lo[d] = low[d], hi[d] = high[d];
   }
-  std::int64_t extent(int d) const { return hi[static_cast<std::size_t>(d)] - lo[static_cast<std::size_t>(d)]; }
+  std::int64_t extent(int d) const {
+    return hi[static_cast<std::size_t>(d)] - lo[static_cast<std::size_t>(d)];
+  }
   std::int64_t elements() const {
     std::int64_t n = 1;
     for (int d = 0; d < dims; ++d) n *= extent(d);
@@ -71,8 +78,8 @@ struct ArrayOptions {
   Placement placement = Placement::distributed;
   // Process grid, one number per dimension. Empty: chosen so that blocks are near to square.
   std::vector<int> grid{};
-  // Where blocks may start, per dimension, ascending from 0. Empty: regular blocks. With more blocks than members, neighbours
-  // are joined until each member has at most one.
+  // Where blocks may start, per dimension, ascending from 0. Empty: regular blocks. With more
+  // blocks than members, neighbours are joined until each member has at most one.
   std::vector<std::vector<std::int64_t>> starts{};
 };
 
@@ -114,13 +121,16 @@ struct ArrayCounters {
 };
 SKERRY_API ArrayCounters array_counters(const Group& any_group_of_the_job);
 
-// An array whose element type is known at run time. `strides`, where taken, are bytes between neighbours of the origin buffer,
-// one per dimension, the last being the element size; empty means the buffer is dense.
+// An array whose element type is known at run time. `strides`, where taken, are bytes between
+// neighbours of the origin buffer, one per dimension, the last being the element size; empty means
+// the buffer is dense.
 class SKERRY_API AnyArray {
  public:
   AnyArray();
-  // Collective. int32, int64, float32 or float64; zeroed. Errors: INVALID, NO_MEMORY: the same on every member.
-  AnyArray(const Group& group, Type type, std::span<const std::int64_t> shape, const ArrayOptions& options = {});
+  // Collective. int32, int64, float32 or float64; zeroed. Errors: INVALID, NO_MEMORY: the same on
+  // every member.
+  AnyArray(const Group& group, Type type, std::span<const std::int64_t> shape,
+           const ArrayOptions& options = {});
   AnyArray(AnyArray&&) noexcept;
   AnyArray& operator=(AnyArray&&) noexcept;
   ~AnyArray();  // collective, as every owner of skerry.hpp
@@ -133,21 +143,27 @@ class SKERRY_API AnyArray {
   std::span<const std::int64_t> shape() const;
   Placement placement() const;
   const Group& group() const;
-  std::span<const int> grid() const;                     // process grid; of the own node if mirrored
+  std::span<const int> grid() const;  // process grid; of the own node if mirrored
   std::span<const std::int64_t> block_starts(int d) const;  // of the own node if mirrored
 
   void get(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
-  void put(const Patch& patch, const void* values, std::span<const std::int64_t> strides = {}) const;
+  void put(const Patch& patch, const void* values,
+           std::span<const std::int64_t> strides = {}) const;
   // alpha points to one element; null means one.
-  void acc(const Patch& patch, const void* values, const void* alpha = nullptr, std::span<const std::int64_t> strides = {}) const;
+  void acc(const Patch& patch, const void* values, const void* alpha = nullptr,
+           std::span<const std::int64_t> strides = {}) const;
   Transfer get_nb(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
-  Transfer put_nb(const Patch& patch, const void* values, std::span<const std::int64_t> strides = {}) const;
+  Transfer put_nb(const Patch& patch, const void* values,
+                  std::span<const std::int64_t> strides = {}) const;
   Transfer acc_nb(const Patch& patch, const void* values, const void* alpha = nullptr,
                   std::span<const std::int64_t> strides = {}) const;
   std::int64_t read_inc(std::span<const std::int64_t> index, std::int64_t n = 1) const;
-  // Copies and returns true if one block that this node shares holds the whole patch (which then needs no waiting); else false.
-  bool get_if_local(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
-  bool put_if_local(const Patch& patch, const void* values, std::span<const std::int64_t> strides = {}) const;
+  // Copies and returns true if one block that this node shares holds the whole patch (which then
+  // needs no waiting); else false.
+  bool get_if_local(const Patch& patch, void* out,
+                    std::span<const std::int64_t> strides = {}) const;
+  bool put_if_local(const Patch& patch, const void* values,
+                    std::span<const std::int64_t> strides = {}) const;
 
   Patch distribution(int rank) const;  // the block `rank` holds; empty if none
   int locate(std::span<const std::int64_t> index) const;
@@ -168,9 +184,10 @@ class SKERRY_API AnyArray {
   int exceptions_ = 0;                // under way when it was made
 };
 
-// out = alpha op(a) op(b) + beta out, float32 or float64; collective over the group that all three share.
-SKERRY_API void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha = 1, double beta = 0, bool trans_a = false,
-                       bool trans_b = false);
+// out = alpha op(a) op(b) + beta out, float32 or float64; collective over the group that all three
+// share.
+SKERRY_API void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha = 1,
+                       double beta = 0, bool trans_a = false, bool trans_b = false);
 
 template <class T>
 class Array : public AnyArray {
@@ -178,12 +195,19 @@ class Array : public AnyArray {
   Array() = default;
   Array(const Group& group, std::span<const std::int64_t> shape, const ArrayOptions& options = {})
       : AnyArray(group, type_of_v<T>, shape, options) {}
-  Array(const Group& group, std::initializer_list<std::int64_t> shape, const ArrayOptions& options = {})
-      : AnyArray(group, type_of_v<T>, std::span<const std::int64_t>(shape.begin(), shape.size()), options) {}
+  Array(const Group& group, std::initializer_list<std::int64_t> shape,
+        const ArrayOptions& options = {})
+      : AnyArray(group, type_of_v<T>, std::span<const std::int64_t>(shape.begin(), shape.size()),
+                 options) {}
 
-  // ld: elements from one row of the buffer to the next; 0: dense. For matrices and vectors; more dimensions must be dense.
-  void get(const Patch& patch, T* out, std::int64_t ld = 0) const { AnyArray::get(patch, out, Strides(patch, ld).span()); }
-  void put(const Patch& patch, const T* values, std::int64_t ld = 0) const { AnyArray::put(patch, values, Strides(patch, ld).span()); }
+  // ld: elements from one row of the buffer to the next; 0: dense. For matrices and vectors; more
+  // dimensions must be dense.
+  void get(const Patch& patch, T* out, std::int64_t ld = 0) const {
+    AnyArray::get(patch, out, Strides(patch, ld).span());
+  }
+  void put(const Patch& patch, const T* values, std::int64_t ld = 0) const {
+    AnyArray::put(patch, values, Strides(patch, ld).span());
+  }
   void acc(const Patch& patch, const T* values, T alpha = T(1), std::int64_t ld = 0) const {
     AnyArray::acc(patch, values, &alpha, Strides(patch, ld).span());
   }
@@ -197,7 +221,8 @@ class Array : public AnyArray {
     return AnyArray::acc_nb(patch, values, &alpha, Strides(patch, ld).span());
   }
   T read_inc(std::initializer_list<std::int64_t> index, T n = 1) const {
-    return static_cast<T>(AnyArray::read_inc(std::span<const std::int64_t>(index.begin(), index.size()), n));
+    return static_cast<T>(
+        AnyArray::read_inc(std::span<const std::int64_t>(index.begin(), index.size()), n));
   }
   Block<T> local() const {
     Block<void> own = AnyArray::local();
@@ -212,9 +237,12 @@ class Array : public AnyArray {
     std::size_t n = 0;
     Strides(const Patch& patch, std::int64_t ld) {
       if (ld == 0) return;
-      if (patch.dims != 2) throw Error(SKERRY_ERR_INVALID, "a leading dimension suits matrices: pass 0 for " + to_string(patch));
+      if (patch.dims != 2)
+        throw Error(SKERRY_ERR_INVALID,
+                    "a leading dimension suits matrices: pass 0 for " + to_string(patch));
       if (ld < patch.extent(1))
-        throw Error(SKERRY_ERR_INVALID, "leading dimension " + std::to_string(ld) + " is smaller than a row of " + to_string(patch));
+        throw Error(SKERRY_ERR_INVALID, "leading dimension " + std::to_string(ld) +
+                                            " is smaller than a row of " + to_string(patch));
       bytes[0] = ld * static_cast<std::int64_t>(sizeof(T));
       n = 2;
     }

@@ -1,16 +1,19 @@
-// skerry.hpp: the C API of skerry.h as C++20: owners instead of handles, exceptions instead of statuses, spans instead of
-// pointers and sizes. Header only; adds no state and no cost beyond the C calls. Everything is in namespace sk.
+// skerry.hpp: the C API of skerry.h as C++20: owners instead of handles, exceptions instead of
+// statuses, spans instead of pointers and sizes. Header only; adds no state and no cost beyond the
+// C calls. Everything is in namespace sk.
 //
 //   sk::Job job;                                        // joins; leaves at the end of its scope
 //   sk::Segment memory(job.world(), 1024);              // collective
 //   memory.put(1, 0, std::span<const double>(values));  // rank 1 takes no part
 //   job.world().sync();
 //
-// Collective owners (Segment, Mutexes, Group from split, Counter): the destructor frees, which waits for all members. While an
-// exception unwinds, it does not, since the other members may never come; what is left then is freed when the job ends.
-// An owner that outlives its job holds nothing, and its destructor does nothing.
+// Collective owners (Segment, Mutexes, Group from split, Counter): the destructor frees, which
+// waits for all members. While an exception unwinds, it does not, since the other members may never
+// come; what is left then is freed when the job ends. An owner that outlives its job holds nothing,
+// and its destructor does nothing.
 //
-// Threads: as in skerry.h, by the level asked for in Job's constructor. Every call may throw sk::Error.
+// Threads: as in skerry.h, by the level asked for in Job's constructor. Every call may throw
+// sk::Error.
 #ifndef SKERRY_SKERRY_HPP
 #define SKERRY_SKERRY_HPP
 
@@ -46,11 +49,12 @@ class SKERRY_API Error : public std::runtime_error {
 
 // Throws if `status` is below zero, with the calling thread's last message.
 inline int check(int status) {
-  if (status < 0) [[unlikely]] throw Error(status, skerry_last_error());
+  if (status < 0) [[unlikely]]
+    throw Error(status, skerry_last_error());
   return status;
 }
 
-// ---- element types -----------------------------------------------------------------------------------------------------
+// ---- element types ----------------------------------------------------------------------------
 
 enum class Type : int {
   int32 = SKERRY_INT32,
@@ -75,12 +79,30 @@ inline std::uint64_t bytes_of(Type type) { return skerry_type_bytes(static_cast<
 
 template <class T>
 struct type_of;
-template <> struct type_of<std::int32_t> { static constexpr Type value = Type::int32; };
-template <> struct type_of<std::int64_t> { static constexpr Type value = Type::int64; };
-template <> struct type_of<float> { static constexpr Type value = Type::float32; };
-template <> struct type_of<double> { static constexpr Type value = Type::float64; };
-template <> struct type_of<std::complex<float>> { static constexpr Type value = Type::complex64; };
-template <> struct type_of<std::complex<double>> { static constexpr Type value = Type::complex128; };
+template <>
+struct type_of<std::int32_t> {
+  static constexpr Type value = Type::int32;
+};
+template <>
+struct type_of<std::int64_t> {
+  static constexpr Type value = Type::int64;
+};
+template <>
+struct type_of<float> {
+  static constexpr Type value = Type::float32;
+};
+template <>
+struct type_of<double> {
+  static constexpr Type value = Type::float64;
+};
+template <>
+struct type_of<std::complex<float>> {
+  static constexpr Type value = Type::complex64;
+};
+template <>
+struct type_of<std::complex<double>> {
+  static constexpr Type value = Type::complex128;
+};
 template <class T>
 inline constexpr Type type_of_v = type_of<std::remove_cv_t<T>>::value;
 
@@ -106,13 +128,14 @@ enum class OnFailure : int { ends_job = SKERRY_FAILURE_ENDS_JOB, returns = SKERR
 namespace detail {
 // Shared by a Job and all that was made from it, so that an owner can tell that its job has ended.
 struct JobState {
-  skerry_job* handle = nullptr;   // null once finalized
-  std::shared_ptr<void> arrays;   // what the arrays of this job share (array.hpp); null before the first one
+  skerry_job* handle = nullptr;  // null once finalized
+  std::shared_ptr<void>
+      arrays;  // what the arrays of this job share (array.hpp); null before the first one
 };
 using JobRef = std::shared_ptr<JobState>;
 }  // namespace detail
 
-// ---- groups ------------------------------------------------------------------------------------------------------------
+// ---- groups -----------------------------------------------------------------------------------
 
 // The ranks that act together in collectives. Copies refer to the same group.
 class Group {
@@ -122,8 +145,12 @@ class Group {
 
   explicit operator bool() const noexcept { return handle_ != nullptr; }
   int size() const { return skerry_group_size(get()); }
-  int index(int rank) const { return check(skerry_group_index(get(), rank)); }  // position of a job rank
-  int rank(int index) const { return check(skerry_group_rank(get(), index)); }  // job rank at a position
+  int index(int rank) const {
+    return check(skerry_group_index(get(), rank));
+  }  // position of a job rank
+  int rank(int index) const {
+    return check(skerry_group_rank(get(), index));
+  }  // job rank at a position
 
   void sync() const { check(skerry_sync(get())); }
   void barrier() const { check(skerry_barrier(get())); }
@@ -134,7 +161,8 @@ class Group {
   }
   template <class T>
   void allreduce(std::span<T> values, Reduction reduction = Reduction::sum) const {
-    check(skerry_allreduce(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction), values.data(), values.size()));
+    check(skerry_allreduce(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction),
+                           values.data(), values.size()));
   }
   template <class T>
     requires std::is_arithmetic_v<T>
@@ -144,7 +172,8 @@ class Group {
   }
   template <class T>
   void reduce(std::span<T> values, Reduction reduction, int root) const {
-    check(skerry_reduce(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction), values.data(), values.size(), root));
+    check(skerry_reduce(get(), static_cast<int>(type_of_v<T>), static_cast<int>(reduction),
+                        values.data(), values.size(), root));
   }
   template <class T>
   std::vector<T> allgather(const T& value) const {
@@ -153,7 +182,8 @@ class Group {
     check(skerry_allgather(get(), &value, sizeof(T), all.data()));
     return all;
   }
-  // Collective. Members with the same color form a group, ordered by (key, rank); a negative color gets an empty Group.
+  // Collective. Members with the same color form a group, ordered by (key, rank); a negative color
+  // gets an empty Group.
   Group split(int color, int key = 0) const {
     skerry_group* made = nullptr;
     check(skerry_group_split(get(), color, key, &made));
@@ -167,8 +197,10 @@ class Group {
   // For calls to skerry.h. Throws if there is no group or its job has ended.
   skerry_group* get() const {
     if (!handle_ || !job_->handle) [[unlikely]]
-      throw Error(SKERRY_ERR_FREED, handle_ ? "this group's job has ended: use it before finalize"
-                                            : "this is no group: a negative color of split joins none, or it was freed");
+      throw Error(SKERRY_ERR_FREED,
+                  handle_
+                      ? "this group's job has ended: use it before finalize"
+                      : "this is no group: a negative color of split joins none, or it was freed");
     return handle_;
   }
   skerry_job* job() const {
@@ -182,7 +214,7 @@ class Group {
   skerry_group* handle_ = nullptr;  // null: no group
 };
 
-// ---- job ---------------------------------------------------------------------------------------------------------------
+// ---- job --------------------------------------------------------------------------------------
 
 class Job {
  public:
@@ -196,7 +228,8 @@ class Job {
   }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
-  // Leaves the job, unless an exception unwinds: then the process must end, and the job with it, without waiting for others.
+  // Leaves the job, unless an exception unwinds: then the process must end, and the job with it,
+  // without waiting for others.
   ~Job() {
     if (state_->handle && std::uncaught_exceptions() == exceptions_) {
       skerry_finalize(state_->handle);
@@ -223,16 +256,23 @@ class Job {
   int node_size(int node) const { return check(skerry_node_size(get(), node)); }
   int node_rank(int node, int i) const { return check(skerry_node_rank(get(), node, i)); }
   bool same_node(int rank) const { return check(skerry_same_node(get(), rank)) == 1; }
-  ThreadLevel thread_level() const { return static_cast<ThreadLevel>(check(skerry_thread_level_granted(get()))); }
+  ThreadLevel thread_level() const {
+    return static_cast<ThreadLevel>(check(skerry_thread_level_granted(get())));
+  }
   const char* fabric() const { return skerry_fabric_name(get()); }
   Group world() const { return Group(state_, skerry_world(get())); }
 
-  void fence(int rank) const { check(skerry_fence(get(), rank)); }  // remote done for all issued to `rank`
+  void fence(int rank) const {
+    check(skerry_fence(get(), rank));
+  }  // remote done for all issued to `rank`
   void fence_node(int node) const { check(skerry_fence_node(get(), node)); }
   void fence() const { check(skerry_fence_all(get())); }
   void wait_all() const { check(skerry_wait_all(get())); }  // all implicit non-blocking operations
-  // See skerry_limit_connections: at most so many connections of this process from now on; 0: no limit.
-  void limit_connections(uint32_t max_connections) { check(skerry_limit_connections(get(), max_connections)); }
+  // See skerry_limit_connections: at most so many connections of this process from now on; 0: no
+  // limit.
+  void limit_connections(uint32_t max_connections) {
+    check(skerry_limit_connections(get(), max_connections));
+  }
   skerry_memory memory() const {
     skerry_memory values{};
     values.size = sizeof values;
@@ -247,7 +287,8 @@ class Job {
   }
 
   skerry_job* get() const {
-    if (!state_->handle) [[unlikely]] throw Error(SKERRY_ERR_FREED, "the job has ended: use it before finalize");
+    if (!state_->handle) [[unlikely]]
+      throw Error(SKERRY_ERR_FREED, "the job has ended: use it before finalize");
     return state_->handle;
   }
 
@@ -256,14 +297,15 @@ class Job {
   int exceptions_;  // under way when the job was joined
 };
 
-// ---- non-blocking operations -------------------------------------------------------------------------------------------
+// ---- non-blocking operations ------------------------------------------------------------------
 
 // One transfer under way. The destructor waits, so that the origin buffer cannot go first.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
   Handle(detail::JobRef job, skerry_handle handle) : job_(std::move(job)), handle_(handle) {}
-  Handle(Handle&& other) noexcept : job_(std::move(other.job_)), handle_(std::exchange(other.handle_, 0)) {}
+  Handle(Handle&& other) noexcept
+      : job_(std::move(other.job_)), handle_(std::exchange(other.handle_, 0)) {}
   Handle& operator=(Handle&& other) noexcept {
     std::swap(job_, other.job_);
     std::swap(handle_, other.handle_);
@@ -292,9 +334,12 @@ template <class Raw, int (*Free)(Raw*)>
 class Owner {
  public:
   Owner() = default;
-  Owner(JobRef job, Raw* raw) : job_(std::move(job)), raw_(raw), exceptions_(std::uncaught_exceptions()) {}
+  Owner(JobRef job, Raw* raw)
+      : job_(std::move(job)), raw_(raw), exceptions_(std::uncaught_exceptions()) {}
   Owner(Owner&& other) noexcept
-      : job_(std::move(other.job_)), raw_(std::exchange(other.raw_, nullptr)), exceptions_(other.exceptions_) {}
+      : job_(std::move(other.job_)),
+        raw_(std::exchange(other.raw_, nullptr)),
+        exceptions_(other.exceptions_) {}
   Owner& operator=(Owner&& other) noexcept {
     std::swap(job_, other.job_);
     std::swap(raw_, other.raw_);
@@ -313,7 +358,9 @@ class Owner {
   void release() noexcept { raw_ = nullptr; }
   explicit operator bool() const noexcept { return raw_ && job_->handle; }
   Raw* get() const {
-    if (!raw_ || !job_->handle) [[unlikely]] throw Error(SKERRY_ERR_FREED, "it was freed, or its job has ended: nothing can use it any more");
+    if (!raw_ || !job_->handle) [[unlikely]]
+      throw Error(SKERRY_ERR_FREED,
+                  "it was freed, or its job has ended: nothing can use it any more");
     return raw_;
   }
   const JobRef& job_ref() const noexcept { return job_; }
@@ -325,9 +372,10 @@ class Owner {
 };
 }  // namespace detail
 
-// ---- segments ----------------------------------------------------------------------------------------------------------
+// ---- segments ---------------------------------------------------------------------------------
 
-// Memory that the members of a group allocate together. Offsets are bytes into a member's slice; ranks are job ranks.
+// Memory that the members of a group allocate together. Offsets are bytes into a member's slice;
+// ranks are job ranks.
 class Segment {
  public:
   Segment() = default;
@@ -344,9 +392,13 @@ class Segment {
 
   std::uint64_t bytes(int rank) const { return skerry_segment_bytes(get(), rank); }
   template <class T = std::byte>
-  T* local() const { return static_cast<T*>(skerry_segment_local(get())); }  // null if 0 bytes
+  T* local() const {
+    return static_cast<T*>(skerry_segment_local(get()));
+  }  // null if 0 bytes
   template <class T = std::byte>
-  T* pointer(int rank) const { return static_cast<T*>(skerry_segment_pointer(get(), rank)); }  // null if on another node
+  T* pointer(int rank) const {
+    return static_cast<T*>(skerry_segment_pointer(get(), rank));
+  }  // null if on another node
 
   template <class T>
   void put(int rank, std::uint64_t offset, std::span<const T> values) const {
@@ -370,8 +422,10 @@ class Segment {
   }
   // target += scale * values, atomic per element.
   template <class T>
-  void acc(int rank, std::uint64_t offset, std::span<const T> values, std::type_identity_t<T> scale = T(1)) const {
-    check(skerry_acc(get(), rank, offset, static_cast<int>(type_of_v<T>), &scale, values.data(), values.size()));
+  void acc(int rank, std::uint64_t offset, std::span<const T> values,
+           std::type_identity_t<T> scale = T(1)) const {
+    check(skerry_acc(get(), rank, offset, static_cast<int>(type_of_v<T>), &scale, values.data(),
+                     values.size()));
   }
   template <class T>
   Handle put_nb(int rank, std::uint64_t offset, std::span<const T> values) const {
@@ -386,9 +440,11 @@ class Segment {
     return {owner_.job_ref(), handle};
   }
   template <class T>
-  Handle acc_nb(int rank, std::uint64_t offset, std::span<const T> values, std::type_identity_t<T> scale = T(1)) const {
+  Handle acc_nb(int rank, std::uint64_t offset, std::span<const T> values,
+                std::type_identity_t<T> scale = T(1)) const {
     skerry_handle handle = 0;
-    check(skerry_acc_nb(get(), rank, offset, static_cast<int>(type_of_v<T>), &scale, values.data(), values.size(), &handle));
+    check(skerry_acc_nb(get(), rank, offset, static_cast<int>(type_of_v<T>), &scale, values.data(),
+                        values.size(), &handle));
     return {owner_.job_ref(), handle};
   }
   void put(int rank, std::uint64_t offset, const void* origin, const skerry_strided& shape) const {
@@ -416,19 +472,22 @@ class Segment {
   template <class T>
   T compare_swap(int rank, std::uint64_t offset, T expected, T desired) const {
     T old = 0;
-    if constexpr (sizeof(T) == 8) check(skerry_compare_swap_i64(get(), rank, offset, expected, desired, &old));
+    if constexpr (sizeof(T) == 8)
+      check(skerry_compare_swap_i64(get(), rank, offset, expected, desired, &old));
     else check(skerry_compare_swap_i32(get(), rank, offset, expected, desired, &old));
     return old;
   }
 
   // Puts, then adds to the target's 64-bit counter: who sees the counter sees the data.
   template <class T>
-  void put_notify(int rank, std::uint64_t offset, std::span<const T> values, std::uint64_t counter_offset,
-                  std::uint64_t increment = 1) const {
-    check(skerry_put_notify(get(), rank, offset, values.data(), values.size_bytes(), counter_offset, increment));
+  void put_notify(int rank, std::uint64_t offset, std::span<const T> values,
+                  std::uint64_t counter_offset, std::uint64_t increment = 1) const {
+    check(skerry_put_notify(get(), rank, offset, values.data(), values.size_bytes(), counter_offset,
+                            increment));
   }
   // Sleeps until the own counter is at least `at_least`; returns it. timeout_ns < 0: no limit.
-  std::uint64_t notify_wait(std::uint64_t counter_offset, std::uint64_t at_least, std::int64_t timeout_ns = -1) const {
+  std::uint64_t notify_wait(std::uint64_t counter_offset, std::uint64_t at_least,
+                            std::int64_t timeout_ns = -1) const {
     std::uint64_t value = 0;
     check(skerry_notify_wait(get(), counter_offset, at_least, timeout_ns, &value));
     return value;
@@ -438,7 +497,7 @@ class Segment {
   detail::Owner<skerry_segment, skerry_segment_free> owner_;
 };
 
-// ---- mutexes and the shared counter ---------------------------------------------------------------------------------------
+// ---- mutexes and the shared counter -----------------------------------------------------------
 
 // Fair mutexes, `count` hosted by each member. Collective to make and free.
 class Mutexes {
@@ -448,9 +507,13 @@ class Mutexes {
     check(skerry_mutexes_create(group.get(), count, &made));
     owner_ = {group.job_ref(), made};
   }
-  void lock(int rank, std::uint32_t index = 0) const { check(skerry_lock(owner_.get(), rank, index)); }
+  void lock(int rank, std::uint32_t index = 0) const {
+    check(skerry_lock(owner_.get(), rank, index));
+  }
   // What the holder issued to `rank`'s node is visible to the next holder.
-  void unlock(int rank, std::uint32_t index = 0) const { check(skerry_unlock(owner_.get(), rank, index)); }
+  void unlock(int rank, std::uint32_t index = 0) const {
+    check(skerry_unlock(owner_.get(), rank, index));
+  }
   void free() { owner_.free(); }
   void release() noexcept { owner_.release(); }
 
@@ -462,13 +525,16 @@ class Mutexes {
 class Counter {
  public:
   // `host_index`: the member of the group that owns the counter.
-  explicit Counter(const Group& group, std::int64_t start = 0, int host_index = 0) : group_(group), host_(group.rank(host_index)) {
+  explicit Counter(const Group& group, std::int64_t start = 0, int host_index = 0)
+      : group_(group), host_(group.rank(host_index)) {
     own_ = skerry_rank(group.job()) == host_;
     memory_ = Segment(group, own_ ? sizeof(std::int64_t) : 0);
     reset(start);
   }
   // Adds n and returns the old value.
-  std::int64_t next(std::int64_t n = 1) const { return memory_.fetch_add<std::int64_t>(host_, 0, n); }
+  std::int64_t next(std::int64_t n = 1) const {
+    return memory_.fetch_add<std::int64_t>(host_, 0, n);
+  }
   void reset(std::int64_t value = 0) const {
     group_.sync();
     if (own_) memory_.swap<std::int64_t>(host_, 0, value);

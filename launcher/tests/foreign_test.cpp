@@ -1,4 +1,5 @@
-// The same program under launchers of others, with MPI started and ended before, between and after Skerry's steps.
+// The same program under launchers of others, with MPI started and ended before, between and after
+// Skerry's steps.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -65,7 +66,8 @@ class ForeignLauncher : public testing::TestWithParam<Case> {
     if (!found) GTEST_SKIP() << GetParam().name << " is not installed";
     launcher_ = *found;
     // They refuse root otherwise.
-    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
+    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                             "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
       setenv(name, "1", 1);
     }
   }
@@ -80,14 +82,16 @@ class ForeignLauncher : public testing::TestWithParam<Case> {
 
   static size_t count_of(const std::string& text, const std::string& part) {
     size_t count = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++count;
     return count;
   }
 
   void expect_exchange(const std::string& steps, const std::string& through) const {
     const auto ended = run(steps);
     EXPECT_EQ(ended.status, 0) << steps << "\n" << ended.out << ended.err;
-    EXPECT_EQ(count_of(ended.out, "of 3 through " + through), 3u) << steps << "\n" << ended.out << ended.err;
+    EXPECT_EQ(count_of(ended.out, "of 3 through " + through), 3u) << steps << "\n"
+                                                                  << ended.out << ended.err;
     EXPECT_EQ(count_of(ended.out, "exchanged"), 3u) << steps << "\n" << ended.out << ended.err;
   }
 
@@ -101,7 +105,9 @@ class ForeignLauncher : public testing::TestWithParam<Case> {
   Foreign launcher_;
 };
 
-TEST_P(ForeignLauncher, RanksExchangeWithoutMpi) { expect_exchange("join exchange finish", launcher_.without_mpi); }
+TEST_P(ForeignLauncher, RanksExchangeWithoutMpi) {
+  expect_exchange("join exchange finish", launcher_.without_mpi);
+}
 
 TEST_P(ForeignLauncher, AProcessMayLeaveAndJoinAgain) {
   const auto ended = run("join exchange finish join exchange finish");
@@ -122,7 +128,8 @@ TEST_P(ForeignLauncher, EveryOrderWithMpisStartAndEndWorks) {
 TEST_P(ForeignLauncher, AbortEndsTheJobAndSaysWhy) {
   const auto ended = run("join only 1 abort 5 all fence finish");
   EXPECT_NE(ended.status, 0);
-  EXPECT_NE((ended.out + ended.err).find("rank 1 ended the job: as told"), std::string::npos) << ended.out << ended.err;
+  EXPECT_NE((ended.out + ended.err).find("rank 1 ended the job: as told"), std::string::npos)
+      << ended.out << ended.err;
 }
 
 TEST_P(ForeignLauncher, ADeathEndsTheJob) {
@@ -133,7 +140,8 @@ TEST_P(ForeignLauncher, ADeathEndsTheJob) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Launchers, ForeignLauncher,
-                         testing::Values(Case{"openmpi4", openmpi4}, Case{"hydra", hydra}, Case{"prterun", prterun}),
+                         testing::Values(Case{"openmpi4", openmpi4}, Case{"hydra", hydra},
+                                         Case{"prterun", prterun}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

@@ -25,7 +25,11 @@ std::string parse_error(const std::vector<std::string>& words) {
 
 TEST(RunOptions, EverySpellingIsUnderstoodAndTheProgramsArgumentsAreLeftAlone) {
   RunOptions options;
-  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"-n", "4", "--nodes=2", "-l", "--env", "A=b", "--bind", "core", "prog", "-n", "9"}, &options).ok());
+  ASSERT_TRUE(
+      parse_run_options(std::vector<std::string>{"-n", "4", "--nodes=2", "-l", "--env", "A=b",
+                                                 "--bind", "core", "prog", "-n", "9"},
+                        &options)
+          .ok());
   EXPECT_EQ(options.ranks, 4);
   EXPECT_EQ(options.nodes, 2);
   EXPECT_TRUE(options.prefix);
@@ -55,7 +59,8 @@ TEST(Limits, MoreRanksThanTheMachineHoldsAreRefusedBeforeTheyStart) {
 
 TEST(RunOptions, CountersAreAVariableOfTheRanks) {
   RunOptions options;
-  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"-n", "2", "--counters", "prog"}, &options).ok());
+  ASSERT_TRUE(
+      parse_run_options(std::vector<std::string>{"-n", "2", "--counters", "prog"}, &options).ok());
   EXPECT_EQ(options.environment, std::vector<std::string>{"SKERRY_COUNTERS=1"});
 }
 
@@ -72,7 +77,8 @@ TEST(RunOptions, AMistakeIsNamedWithItsRemedy) {
       {{"--hosts", "a:b", "x"}, "host \"a:b\""},
       {{"--hosts", "-oProxyCommand=x", "x"}, "may not begin"},
       {{"--hosts", "a:1,b:1", "-n", "3", "x"}, "only 2 slots"},
-      {{"--hosts", "a:3,b:1", "--nodes", "2", "x"}, "would put ranks 2 and 3 of hosts a and b on one node"},
+      {{"--hosts", "a:3,b:1", "--nodes", "2", "x"},
+       "would put ranks 2 and 3 of hosts a and b on one node"},
       {{"-l=yes", "-n", "1", "x"}, "unknown option"},
       {{"--prefix=yes", "-n", "1", "x"}, "takes no value"},
       {{"--env", "=1", "-n", "1", "x"}, "--env needs"},
@@ -85,7 +91,10 @@ TEST(RunOptions, AMistakeIsNamedWithItsRemedy) {
 
 TEST(Placement, HostsAreFilledInOrderAndEachIsANode) {
   RunOptions options;
-  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b,a:1,[fe80::1]:2", "-n", "5", "x"}, &options).ok());
+  ASSERT_TRUE(
+      parse_run_options(
+          std::vector<std::string>{"--hosts", "a:2,b,a:1,[fe80::1]:2", "-n", "5", "x"}, &options)
+          .ok());
   Placement placement;
   ASSERT_TRUE(place(&options, "here", &placement).ok());
   ASSERT_EQ(placement.hosts.size(), 3u);
@@ -99,7 +108,9 @@ TEST(Placement, HostsAreFilledInOrderAndEachIsANode) {
 
 TEST(Placement, VirtualNodesDivideHosts) {
   RunOptions options;
-  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b:2", "--nodes", "4", "x"}, &options).ok());
+  ASSERT_TRUE(parse_run_options(std::vector<std::string>{"--hosts", "a:2,b:2", "--nodes", "4", "x"},
+                                &options)
+                  .ok());
   Placement placement;
   ASSERT_TRUE(place(&options, "here", &placement).ok());
   EXPECT_EQ(options.ranks, 4);
@@ -246,7 +257,8 @@ TEST(Plan, DamagedPlansAreRefusedOrHarmless) {
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {
     auto bytes = encode(some_plan());
-    for (int change = 0; change < 3; ++change) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    for (int change = 0; change < 3; ++change)
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     Plan plan;
     if (!decode_bytes(bytes, &plan).ok()) continue;
     ASSERT_FALSE(plan.command.empty());

@@ -22,13 +22,15 @@ UniqueFd stranger(uint16_t port) {
 }
 
 struct Port {
-  Port() : reception(loop, key, [this](uint32_t agent, UniqueFd socket) {
-             recognised.push_back(agent);
-             sockets.push_back(std::move(socket));
-             loop.stop(0);
-           }) {
+  Port()
+      : reception(loop, key, [this](uint32_t agent, UniqueFd socket) {
+          recognised.push_back(agent);
+          sockets.push_back(std::move(socket));
+          loop.stop(0);
+        }) {
     EXPECT_TRUE(reception.open("127.0.0.1").ok());
-    loop.after(std::chrono::seconds(60), [this] { loop.stop(1); });  // a failure must not hang the test
+    loop.after(std::chrono::seconds(60),
+               [this] { loop.stop(1); });  // a failure must not hang the test
   }
   const Key key = random_key();
   EventLoop loop;
@@ -48,7 +50,8 @@ TEST(Reception, LetsAnAgentInDespiteAThousandIdleStrangersAndGarbage) {
       if (i % 7 == 0) strangers.back().reset();
     }
     UniqueFd socket;
-    const Status status = report_to_launcher({"127.0.0.1"}, port.reception.port(), 5, port.key, &socket);
+    const Status status = report_to_launcher({"127.0.0.1"}, port.reception.port(), 5, port.key,
+                                             &socket);
     EXPECT_TRUE(status.ok()) << status.message();
   });
   EXPECT_EQ(port.loop.run(), 0);
@@ -60,10 +63,12 @@ TEST(Reception, RefusesAnAgentWithAnotherKey) {
   Port port;
   std::thread others([&] {
     UniqueFd socket;
-    const Status wrong = report_to_launcher({"127.0.0.1"}, port.reception.port(), 0, random_key(), &socket);
+    const Status wrong = report_to_launcher({"127.0.0.1"}, port.reception.port(), 0, random_key(),
+                                            &socket);
     EXPECT_EQ(wrong.code(), Code::network);
     EXPECT_FALSE(socket);
-    EXPECT_TRUE(report_to_launcher({"127.0.0.1"}, port.reception.port(), 1, port.key, &socket).ok());
+    EXPECT_TRUE(
+        report_to_launcher({"127.0.0.1"}, port.reception.port(), 1, port.key, &socket).ok());
   });
   EXPECT_EQ(port.loop.run(), 0);
   others.join();
@@ -84,7 +89,8 @@ TEST(Reception, AnAgentRefusesAFalseLauncherAndTriesTheNextAddress) {
   std::thread impostor([&] {
     const UniqueFd victim(accept(listener.get(), nullptr, nullptr));
     auto answer = job::FrameWriter(job::FrameType::challenge).bytes(random_nonce()).finish();
-    const auto welcome = job::FrameWriter(job::FrameType::agent_welcome).bytes(random_key()).finish();
+    const auto
+        welcome = job::FrameWriter(job::FrameType::agent_welcome).bytes(random_key()).finish();
     answer.insert(answer.end(), welcome.begin(), welcome.end());
     (void)send(victim.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
     char until_closed[256];
@@ -93,7 +99,9 @@ TEST(Reception, AnAgentRefusesAFalseLauncherAndTriesTheNextAddress) {
   });
   std::thread agent([&] {
     UniqueFd socket;
-    EXPECT_TRUE(report_to_launcher({"127.0.0.2", "127.0.0.1"}, port.reception.port(), 3, port.key, &socket).ok());
+    EXPECT_TRUE(
+        report_to_launcher({"127.0.0.2", "127.0.0.1"}, port.reception.port(), 3, port.key, &socket)
+            .ok());
   });
   EXPECT_EQ(port.loop.run(), 0);
   agent.join();

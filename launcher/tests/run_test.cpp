@@ -1,4 +1,5 @@
-// `skerry run` as a user meets it: environment, output, input, statuses, failures, signals, nothing left behind.
+// `skerry run` as a user meets it: environment, output, input, statuses, failures, signals, nothing
+// left behind.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -25,7 +26,9 @@ Words run(const std::string& ranks, const Words& rest) {
   words.insert(words.end(), rest.begin(), rest.end());
   return words;
 }
-Words shell(const std::string& ranks, const std::string& script) { return run(ranks, {"sh", "-c", script}); }
+Words shell(const std::string& ranks, const std::string& script) {
+  return run(ranks, {"sh", "-c", script});
+}
 Words probe(const std::string& ranks, const std::string& steps) {
   Words words = {program("bootstrap_probe")};
   std::istringstream parts(steps);
@@ -49,7 +52,8 @@ size_t count_of(const std::string& text, const std::string& part) {
 // Exactly one line from the launcher, and it says this.
 void expect_one_message(const std::string& err, const std::vector<std::string>& parts) {
   EXPECT_EQ(count_of(err, "skerry: "), 1u) << err;
-  for (const auto& part : parts) EXPECT_NE(err.find(part), std::string::npos) << "\"" << part << "\" in: " << err;
+  for (const auto& part : parts)
+    EXPECT_NE(err.find(part), std::string::npos) << "\"" << part << "\" in: " << err;
 }
 
 TEST(Run, EveryRankFindsWhoItIs) {
@@ -63,7 +67,9 @@ TEST(Run, EveryRankFindsWhoItIs) {
 }
 
 TEST(Run, LinesOfRanksAreNotMixedAndCarryThePrefix) {
-  Words words = shell("4", "i=0; while [ $i -lt 300 ]; do printf '%s-%0100d' $SKERRY_RANK $i; printf '%0200d\\n' $i; i=$((i+1)); done");
+  Words words = shell("4",
+                      "i=0; while [ $i -lt 300 ]; do printf '%s-%0100d' $SKERRY_RANK $i; printf "
+                      "'%0200d\\n' $i; i=$((i+1)); done");
   words.insert(words.begin() + 4, "-l");
   const auto ended = run_program(words);
   EXPECT_EQ(ended.status, 0);
@@ -86,7 +92,9 @@ TEST(Run, BytesOfOneRankPassUnchanged) {
 }
 
 TEST(Run, InputGoesToRankZeroAndAPromptAppearsBeforeItsLineEnds) {
-  RunningProgram job(shell("3", "if [ $SKERRY_RANK = 0 ]; then printf 'name? '; read a; echo got $a; else read a || echo none; fi"));
+  RunningProgram job(shell("3",
+                           "if [ $SKERRY_RANK = 0 ]; then printf 'name? '; read a; echo got $a; "
+                           "else read a || echo none; fi"));
   ASSERT_TRUE(job.wait_for("name? "));
   job.write("skerry\n");
   EXPECT_EQ(job.finish(), 0);
@@ -95,17 +103,21 @@ TEST(Run, InputGoesToRankZeroAndAPromptAppearsBeforeItsLineEnds) {
 }
 
 TEST(Run, StatusIsTheFailedRanksAndOneMessageNamesIt) {
-  const auto failed = run_program(shell("3", "if [ $SKERRY_RANK = 1 ]; then exit 7; fi; exec sleep 1000"));
+  const auto failed = run_program(
+      shell("3", "if [ $SKERRY_RANK = 1 ]; then exit 7; fi; exec sleep 1000"));
   EXPECT_EQ(failed.status, 7);
-  expect_one_message(failed.err, {"rank 1 on host ", "(pid ", "exited with status 7", "ending the job"});
-  const auto killed = run_program(shell("3", "if [ $SKERRY_RANK = 2 ]; then kill -SEGV $$; fi; exec sleep 1000"));
+  expect_one_message(failed.err,
+                     {"rank 1 on host ", "(pid ", "exited with status 7", "ending the job"});
+  const auto killed = run_program(
+      shell("3", "if [ $SKERRY_RANK = 2 ]; then kill -SEGV $$; fi; exec sleep 1000"));
   EXPECT_EQ(killed.status, 128 + SIGSEGV);
   expect_one_message(killed.err, {"rank 2 on host ", "was killed by signal 11 (SIGSEGV"});
   EXPECT_EQ(run_program(shell("3", "exit 0")).status, 0);
 }
 
 TEST(Run, RanksThatIgnoreTermAreKilledAfterTheGrace) {
-  const auto ended = run_program(shell("2", "trap '' TERM; if [ $SKERRY_RANK = 1 ]; then exit 3; fi; while :; do sleep 1000; done"));
+  const auto ended = run_program(shell(
+      "2", "trap '' TERM; if [ $SKERRY_RANK = 1 ]; then exit 3; fi; while :; do sleep 1000; done"));
   EXPECT_EQ(ended.status, 3);
   expect_one_message(ended.err, {"rank 1"});
 }
@@ -116,14 +128,16 @@ TEST(Run, ARankKilledFromOutsideBeforeItStartsSkerryEndsTheJob) {
   ASSERT_TRUE(job.wait_for("pid1 "));
   (void)kill(job.number_after("pid1 "), SIGKILL);
   EXPECT_EQ(job.finish(), 128 + SIGKILL);
-  expect_one_message(job.err(), {concat("(pid ", job.number_after("pid1 "), ") was killed by signal 9 (SIGKILL)")});
+  expect_one_message(job.err(), {concat("(pid ", job.number_after("pid1 "),
+                                        ") was killed by signal 9 (SIGKILL)")});
   EXPECT_TRUE(wait_gone(job.number_after("pid0 ")));
 }
 
 TEST(Run, TheDeathThatMadeOthersFailIsTheOneThatIsNamed) {
   // Rank 0 fails as soon as it finds rank 1 dead, which may well be before the launcher does.
   RunningProgram job(shell("2",
-                           "if [ $SKERRY_RANK = 0 ]; then read p; while kill -0 $p 2>/dev/null && ! grep -q '^State:.Z' /proc/$p/status; do :; done; exit 9; fi;"
+                           "if [ $SKERRY_RANK = 0 ]; then read p; while kill -0 $p 2>/dev/null && "
+                           "! grep -q '^State:.Z' /proc/$p/status; do :; done; exit 9; fi;"
                            "echo pid1 $$; exec sleep 1000"));
   ASSERT_TRUE(job.wait_for("pid1 "));
   job.write(concat(job.number_after("pid1 "), "\n"));
@@ -133,7 +147,9 @@ TEST(Run, TheDeathThatMadeOthersFailIsTheOneThatIsNamed) {
 }
 
 TEST(Run, AStoppedRankIsNotDead) {
-  RunningProgram job(shell("2", "if [ $SKERRY_RANK = 0 ]; then read a; echo still here; read a; else echo pid1 $$; exec sleep 1000; fi"));
+  RunningProgram job(shell("2",
+                           "if [ $SKERRY_RANK = 0 ]; then read a; echo still here; read a; else "
+                           "echo pid1 $$; exec sleep 1000; fi"));
   ASSERT_TRUE(job.wait_for("pid1 "));
   const pid_t rank1 = job.number_after("pid1 ");
   (void)kill(rank1, SIGSTOP);
@@ -147,7 +163,8 @@ TEST(Run, AStoppedRankIsNotDead) {
 }
 
 TEST(Run, DescendantsThatRanksLeaveBehindAreEnded) {
-  const auto ended = run_program(shell("2", "setsid sleep 1000 & echo child$SKERRY_RANK $!; (sleep 1000 &) ; exit 0"));
+  const auto ended = run_program(
+      shell("2", "setsid sleep 1000 & echo child$SKERRY_RANK $!; (sleep 1000 &) ; exit 0"));
   EXPECT_EQ(ended.status, 0) << ended.err;
   for (const std::string word : {"child0 ", "child1 "}) {
     const size_t at = ended.out.find(word);
@@ -157,32 +174,41 @@ TEST(Run, DescendantsThatRanksLeaveBehindAreEnded) {
 }
 
 TEST(Run, AKilledLauncherLeavesNoProcess) {
-  RunningProgram job(shell("2", "sleep 1000 & echo pid$SKERRY_RANK $$ child$SKERRY_RANK $!; trap '' TERM HUP INT; while :; do wait; done"));
+  RunningProgram job(shell("2",
+                           "sleep 1000 & echo pid$SKERRY_RANK $$ child$SKERRY_RANK $!; trap '' "
+                           "TERM HUP INT; while :; do wait; done"));
   for (const std::string word : {"child0 ", "child1 "}) ASSERT_TRUE(job.wait_for(word));
   ASSERT_TRUE(job.wait_for("\n"));
   job.signal(SIGKILL);
   EXPECT_EQ(job.finish(), 128 + SIGKILL);
-  for (const std::string word : {"pid0 ", "pid1 ", "child0 ", "child1 "}) EXPECT_TRUE(wait_gone(job.number_after(word))) << word;
+  for (const std::string word : {"pid0 ", "pid1 ", "child0 ", "child1 "})
+    EXPECT_TRUE(wait_gone(job.number_after(word))) << word;
 }
 
 TEST(Run, AKilledAgentEndsTheJobAndLeavesNoProcess) {
-  RunningProgram job(shell("2", "sleep 1000 & echo pid$SKERRY_RANK $$ parent$SKERRY_RANK $PPID child$SKERRY_RANK $!; wait"));
+  RunningProgram job(shell(
+      "2",
+      "sleep 1000 & echo pid$SKERRY_RANK $$ parent$SKERRY_RANK $PPID child$SKERRY_RANK $!; wait"));
   for (const std::string word : {"child0 ", "child1 "}) ASSERT_TRUE(job.wait_for(word));
   (void)kill(job.number_after("parent0 "), SIGKILL);
   EXPECT_EQ(job.finish(), 1);
   expect_one_message(job.err(), {"lost the agent on host"});
-  for (const std::string word : {"pid0 ", "pid1 ", "child0 ", "child1 "}) EXPECT_TRUE(wait_gone(job.number_after(word))) << word;
+  for (const std::string word : {"pid0 ", "pid1 ", "child0 ", "child1 "})
+    EXPECT_TRUE(wait_gone(job.number_after(word))) << word;
 }
 
 TEST(Run, TheFirstInterruptIsTheRanksToHandleAndTheSecondKills) {
-  RunningProgram handled(shell("2", "trap 'echo caught; exit 0' INT; echo ready$SKERRY_RANK; while :; do sleep 0.05; done"));
+  RunningProgram handled(shell(
+      "2", "trap 'echo caught; exit 0' INT; echo ready$SKERRY_RANK; while :; do sleep 0.05; done"));
   ASSERT_TRUE(handled.wait_for("ready0") && handled.wait_for("ready1"));
   handled.signal(SIGINT);
   handled.signal(SIGINT);  // as timeout(1) does: to the process and to its group
   EXPECT_EQ(handled.finish(), 0) << handled.err();
   EXPECT_EQ(count_of(handled.out(), "caught"), 2u);
 
-  RunningProgram stubborn(shell("2", "trap 'echo caught' INT; trap '' TERM; echo ready$SKERRY_RANK; while :; do sleep 0.05; done"));
+  RunningProgram stubborn(shell("2",
+                                "trap 'echo caught' INT; trap '' TERM; echo ready$SKERRY_RANK; "
+                                "while :; do sleep 0.05; done"));
   ASSERT_TRUE(stubborn.wait_for("ready0") && stubborn.wait_for("ready1"));
   stubborn.signal(SIGINT);
   ASSERT_TRUE(stubborn.wait_for("caught"));
@@ -198,7 +224,8 @@ TEST(Run, TheFirstInterruptIsTheRanksToHandleAndTheSecondKills) {
 }
 
 TEST(Run, UserSignalsReachTheRanks) {
-  RunningProgram job(shell("2", "trap 'echo usr1; exit 0' USR1; echo ready$SKERRY_RANK; while :; do sleep 0.05; done"));
+  RunningProgram job(shell(
+      "2", "trap 'echo usr1; exit 0' USR1; echo ready$SKERRY_RANK; while :; do sleep 0.05; done"));
   ASSERT_TRUE(job.wait_for("ready0") && job.wait_for("ready1"));
   job.signal(SIGUSR1);
   EXPECT_EQ(job.finish(), 0);
@@ -258,7 +285,8 @@ TEST(Run, JoinExchangeAndLeaveTwiceWithAKeyForEachTime) {
 }
 
 TEST(Run, TwoJobsAtOnceDoNotMeet) {
-  RunningProgram first(probe("2", "join fence exchange finish")), second(probe("3", "join fence exchange finish"));
+  RunningProgram first(probe("2", "join fence exchange finish")),
+      second(probe("3", "join fence exchange finish"));
   EXPECT_EQ(first.finish(), 0) << first.out();
   EXPECT_EQ(second.finish(), 0) << second.out();
   const auto key = [](const std::string& out) { return out.substr(out.find("key "), 12); };
@@ -284,14 +312,16 @@ TEST(Run, AbortEndsTheJobWithItsStatusAndReason) {
 }
 
 TEST(Run, ADeathUnderAWrapperIsNoticedThoughTheWrapperLivesOn) {
-  const auto ended = run_program(shell("2", program("bootstrap_probe") + " join only 1 kill 9 all fence; exec sleep 1000"));
+  const auto ended = run_program(
+      shell("2", program("bootstrap_probe") + " join only 1 kill 9 all fence; exec sleep 1000"));
   EXPECT_EQ(ended.status, 1);
   expect_one_message(ended.err, {"rank 1", "lost the process"});
 }
 
 TEST(Run, RanksThatAskAreToldOfADeathInsteadOfEnded) {
   RunningProgram job(probe("3", "pid join report finish"));
-  for (const std::string word : {"pid0 ", "pid1 ", "pid2 ", "asked 0", "asked 1", "asked 2"}) ASSERT_TRUE(job.wait_for(word));
+  for (const std::string word : {"pid0 ", "pid1 ", "pid2 ", "asked 0", "asked 1", "asked 2"})
+    ASSERT_TRUE(job.wait_for(word));
   (void)kill(job.number_after("pid2 "), SIGKILL);
   EXPECT_EQ(job.finish(), 128 + SIGKILL);
   EXPECT_EQ(count_of(job.out(), "told of 2: was killed by signal 9 (SIGKILL)"), 2u) << job.out();
@@ -304,7 +334,7 @@ TEST(Run, TheSecretIsInNobodysArgumentsOrEnvironment) {
   EXPECT_EQ(ended.out.find("KEY"), std::string::npos) << ended.out;
 }
 
-// ---- several hosts, played by an agent command that runs everything here ------------------------------------------------
+// ---- several hosts, played by an agent command that runs everything here ----------------------
 
 struct Hosts {
   Hosts() {
@@ -318,7 +348,8 @@ struct Hosts {
   }
   ~Hosts() { (void)unlink(path.c_str()); }
   Words run(const Words& rest) const {
-    Words words = {program("skerry"), "run", "--hosts", "h1:2,h2:2", "--agent", path, "--interface", "lo"};
+    Words words = {program("skerry"), "run", "--hosts",     "h1:2,h2:2",
+                   "--agent",         path,  "--interface", "lo"};
     words.insert(words.end(), rest.begin(), rest.end());
     return words;
   }
@@ -340,9 +371,11 @@ TEST(Hosts, RanksExchangeAcrossHosts) {
 
 TEST(Hosts, EachIsANodeAndInputTravelsToRankZero) {
   const Hosts hosts;
-  RunningProgram job(hosts.run({"sh", "-c", "echo node $SKERRY_NODE; if [ $SKERRY_RANK = 0 ]; then wc -c; fi"}));
+  RunningProgram job(
+      hosts.run({"sh", "-c", "echo node $SKERRY_NODE; if [ $SKERRY_RANK = 0 ]; then wc -c; fi"}));
   const std::string megabyte(1 << 20, 'x');
-  for (size_t sent = 0; sent < megabyte.size(); sent += 65536) job.write(megabyte.substr(sent, 65536));
+  for (size_t sent = 0; sent < megabyte.size(); sent += 65536)
+    job.write(megabyte.substr(sent, 65536));
   EXPECT_EQ(job.finish(), 0) << job.err();
   EXPECT_EQ(count_of(job.out(), "node 0\n"), 2u);
   EXPECT_EQ(count_of(job.out(), "node 1\n"), 2u);
@@ -352,17 +385,21 @@ TEST(Hosts, EachIsANodeAndInputTravelsToRankZero) {
 TEST(Hosts, ADeathOnOneHostEndsTheJobOnAll) {
   const Hosts hosts;
   RunningProgram job(hosts.run({"sh", "-c", "echo pid$SKERRY_RANK $$; exec sleep 1000"}));
-  for (const std::string word : {"pid0 ", "pid1 ", "pid2 ", "pid3 "}) ASSERT_TRUE(job.wait_for(word));
+  for (const std::string word : {"pid0 ", "pid1 ", "pid2 ", "pid3 "})
+    ASSERT_TRUE(job.wait_for(word));
   (void)kill(job.number_after("pid3 "), SIGKILL);
   EXPECT_EQ(job.finish(), 128 + SIGKILL);
   expect_one_message(job.err(), {"rank 3 on host h2 (pid "});
-  for (const std::string word : {"pid0 ", "pid1 ", "pid2 "}) EXPECT_TRUE(wait_gone(job.number_after(word)));
+  for (const std::string word : {"pid0 ", "pid1 ", "pid2 "})
+    EXPECT_TRUE(wait_gone(job.number_after(word)));
 }
 
 TEST(Hosts, AKilledLauncherLeavesNoProcessAnywhere) {
   const Hosts hosts;
-  RunningProgram job(hosts.run({"sh", "-c", "sleep 1000 & echo pid$SKERRY_RANK $$ child$SKERRY_RANK $!; wait"}));
-  for (const std::string word : {"child0 ", "child1 ", "child2 ", "child3 "}) ASSERT_TRUE(job.wait_for(word));
+  RunningProgram job(
+      hosts.run({"sh", "-c", "sleep 1000 & echo pid$SKERRY_RANK $$ child$SKERRY_RANK $!; wait"}));
+  for (const std::string word : {"child0 ", "child1 ", "child2 ", "child3 "})
+    ASSERT_TRUE(job.wait_for(word));
   job.signal(SIGKILL);
   EXPECT_EQ(job.finish(), 128 + SIGKILL);
   for (const std::string rank : {"0 ", "1 ", "2 ", "3 "}) {
@@ -373,7 +410,8 @@ TEST(Hosts, AKilledLauncherLeavesNoProcessAnywhere) {
 
 TEST(Hosts, ALostAgentEndsTheJob) {
   const Hosts hosts;
-  RunningProgram job(hosts.run({"sh", "-c", "echo pid$SKERRY_RANK $$ parent$SKERRY_RANK $PPID; exec sleep 1000"}));
+  RunningProgram job(
+      hosts.run({"sh", "-c", "echo pid$SKERRY_RANK $$ parent$SKERRY_RANK $PPID; exec sleep 1000"}));
   for (const std::string word : {"parent0 ", "parent3 "}) ASSERT_TRUE(job.wait_for(word));
   (void)kill(job.number_after("parent3 "), SIGKILL);
   EXPECT_EQ(job.finish(), 1);
@@ -382,20 +420,23 @@ TEST(Hosts, ALostAgentEndsTheJob) {
 }
 
 TEST(Hosts, AnAgentThatCannotStartIsNamed) {
-  const auto ended = run_program({program("skerry"), "run", "--hosts", "h1,h2", "--agent", "false", "--interface", "lo", "true"});
+  const auto ended = run_program({program("skerry"), "run", "--hosts", "h1,h2", "--agent", "false",
+                                  "--interface", "lo", "true"});
   EXPECT_EQ(ended.status, 1);
   expect_one_message(ended.err, {"could not start an agent on host h", "exited with status 1"});
 }
 
 TEST(Hosts, ASilentAgentIsGivenUp) {
-  const auto ended = run_program({program("skerry"), "run", "--hosts", "h1", "--agent", "sleep 1000 ; :", "--interface", "lo",
-                                  "--start-timeout", "1", "true"});
+  const auto ended = run_program({program("skerry"), "run", "--hosts", "h1", "--agent",
+                                  "sleep 1000 ; :", "--interface", "lo", "--start-timeout", "1",
+                                  "true"});
   EXPECT_EQ(ended.status, 1);
   expect_one_message(ended.err, {"no agent from host h1 within 1 s"});
 }
 
 TEST(Hosts, AnUnknownInterfaceIsNamed) {
-  const auto ended = run_program({program("skerry"), "run", "--hosts", "h1", "--interface", "nosuch0", "true"});
+  const auto ended = run_program(
+      {program("skerry"), "run", "--hosts", "h1", "--interface", "nosuch0", "true"});
   EXPECT_EQ(ended.status, 1);
   expect_one_message(ended.err, {"nosuch0", "this machine has"});
 }
@@ -409,7 +450,8 @@ TEST(Limits, AHundredThousandRanksAreRefusedAtOnce) {
 TEST(Info, NamesWhatAJobNeedsToKnow) {
   const auto ended = run_program({program("skerry"), "info"});
   EXPECT_EQ(ended.status, 0);
-  for (const std::string section : {"host\n", "cores\n", "memory\n", "cgroup\n", "huge pages\n", "network\n", "fabrics\n"}) {
+  for (const std::string section :
+       {"host\n", "cores\n", "memory\n", "cgroup\n", "huge pages\n", "network\n", "fabrics\n"}) {
     EXPECT_NE(ended.out.find(section), std::string::npos) << section;
   }
 }

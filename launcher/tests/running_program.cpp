@@ -15,11 +15,13 @@
 namespace skerry::launcher {
 namespace {
 
-constexpr auto limit = std::chrono::seconds(30);  // far beyond what anything here takes: reaching it is a failure
+constexpr auto limit = std::chrono::seconds(
+    30);  // far beyond what anything here takes: reaching it is a failure
 
 using Clock = std::chrono::steady_clock;
 int left_ms(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now())
+                        .count();
   return static_cast<int>(left > 0 ? left : 0);
 }
 
@@ -60,7 +62,9 @@ RunningProgram::~RunningProgram() {
   (void)waitpid(pid_, nullptr, 0);
 }
 
-void RunningProgram::write(const std::string& text) { (void)!::write(input_.get(), text.data(), text.size()); }
+void RunningProgram::write(const std::string& text) {
+  (void)!::write(input_.get(), text.data(), text.size());
+}
 
 bool RunningProgram::read_some(int limit_ms) {
   pollfd ready[2] = {{out_pipe_.get(), POLLIN, 0}, {err_pipe_.get(), POLLIN, 0}};
@@ -91,7 +95,8 @@ bool RunningProgram::read_until(int stream, const std::string& text) {
 
 pid_t RunningProgram::number_after(const std::string& word) const {
   const size_t at = out_.find(word);
-  return at == std::string::npos ? -1 : static_cast<pid_t>(std::atoi(out_.c_str() + at + word.size()));
+  return at == std::string::npos ? -1
+                                 : static_cast<pid_t>(std::atoi(out_.c_str() + at + word.size()));
 }
 
 void RunningProgram::signal(int number) const { (void)kill(pid_, number); }
@@ -131,12 +136,15 @@ bool wait_state(pid_t pid, char state) {
     std::string text;
     std::getline(file, text);
     const size_t name_end = text.rfind(')');
-    if (name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] == state) return true;
+    if (name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] == state)
+      return true;
     (void)poll(nullptr, 0, 2);  // the kernel offers nothing to wait on
   }
   return false;
 }
 
-std::string program(const std::string& name) { return std::string(SKERRY_PROGRAM_DIRECTORY) + "/" + name; }
+std::string program(const std::string& name) {
+  return std::string(SKERRY_PROGRAM_DIRECTORY) + "/" + name;
+}
 
 }  // namespace skerry::launcher

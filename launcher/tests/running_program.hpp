@@ -1,4 +1,5 @@
-// A program under test: its output can be waited for, it can be signalled, and nothing it starts is forgotten.
+// A program under test: its output can be waited for, it can be signalled, and nothing it starts is
+// forgotten.
 #pragma once
 
 #include <sys/types.h>
@@ -15,10 +16,11 @@ class RunningProgram {
  public:
   struct Options {
     std::map<std::string, std::string> environment;
-    bool own_group = false;   // a process group of its own
+    bool own_group = false;     // a process group of its own
     bool close_output = false;  // nobody reads its standard output
   };
-  explicit RunningProgram(std::vector<std::string> command) : RunningProgram(std::move(command), Options()) {}
+  explicit RunningProgram(std::vector<std::string> command)
+      : RunningProgram(std::move(command), Options()) {}
   RunningProgram(std::vector<std::string> command, const Options& options);
   ~RunningProgram();
 
@@ -32,7 +34,8 @@ class RunningProgram {
   void signal(int number) const;
   pid_t pid() const { return pid_; }
 
-  // Closes the input, reads everything, waits. Returns the exit status (128 + signal), or -1 after the limit.
+  // Closes the input, reads everything, waits. Returns the exit status (128 + signal), or -1 after
+  // the limit.
   int finish();
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }

@@ -67,7 +67,8 @@ def finalize():
 
 
 def _watch_exit():
-    # At interpreter exit nothing tells a normal end from sys.exit(1). Finalizing waits for the others, so after an error it must
+    # At interpreter exit nothing tells a normal end from sys.exit(1). Finalizing waits for the
+    # others, so after an error it must
     # not happen: this rank ends, and the runtime ends the job.
     plain_exit = sys.exit
 
@@ -81,7 +82,9 @@ def _watch_exit():
 
 
 def _at_exit(pid):
-    failed = getattr(sys, "last_exc", getattr(sys, "last_value", None)) is not None or _exit_status not in (None, 0)
+    failed = getattr(
+        sys, "last_exc", getattr(sys, "last_value", None)
+    ) is not None or _exit_status not in (None, 0)
     if not failed and os.getpid() == pid and _core.initialized():
         finalize()
 
@@ -100,10 +103,19 @@ class Irregular(_core._Irregular):
         return f"Irregular({', '.join(map(repr, self._starts))})"
 
 
-def array(shape, dtype="float64", distribution=None, grid=None, placement="distributed", group=None):
+def array(
+    shape, dtype="float64", distribution=None, grid=None, placement="distributed", group=None
+):
     """A new array of zeros; collective."""
     shape = [int(shape)] if hasattr(shape, "__index__") else [int(n) for n in shape]
-    return _core._array(shape, dtype, distribution, None if grid is None else [int(n) for n in grid], placement, group)
+    return _core._array(
+        shape,
+        dtype,
+        distribution,
+        None if grid is None else [int(n) for n in grid],
+        placement,
+        group,
+    )
 
 
 def _array_repr(self):
@@ -125,8 +137,14 @@ def _result_buffer(values, out):
     if out is None:
         return np.array(values, order="C")
     if out is not values:
-        if not isinstance(out, np.ndarray) or out.shape != values.shape or out.dtype != values.dtype:
-            raise InvalidError(f"out must be an array like the values: shape {values.shape} and dtype {values.dtype}")
+        if (
+            not isinstance(out, np.ndarray)
+            or out.shape != values.shape
+            or out.dtype != values.dtype
+        ):
+            raise InvalidError(
+                f"out must be an array like the values: shape {values.shape} and dtype {values.dtype}"
+            )
         out[...] = values
     return out
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 __version__: str
 
-# ---- errors ----------------------------------------------------------------------------------------------------------
+# ---- errors --------------------------------------------------------------------------------------
 
 class Error(Exception):
     """Anything Skerry refuses or that went wrong. ``code`` is negative, as in skerry.h."""
@@ -44,9 +44,13 @@ class ForkedError(Error, RuntimeError): ...
 class ThreadError(Error, RuntimeError): ...
 class InternalError(Error, RuntimeError): ...
 
-# ---- job -------------------------------------------------------------------------------------------------------------
+# ---- job -----------------------------------------------------------------------------------------
 
-def init(*, threads: Literal["single", "serialized", "multiple"] = "multiple", on_failure: Literal["end", "raise"] = "end") -> None:
+def init(
+    *,
+    threads: Literal["single", "serialized", "multiple"] = "multiple",
+    on_failure: Literal["end", "raise"] = "end",
+) -> None:
     """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError, NetworkError."""
 
 def finalize() -> None:
@@ -77,7 +81,7 @@ def counters() -> dict[str, int]:
 def memory() -> dict[str, int]:
     """What communication takes in this process now, in bytes, beyond the operating system's part (skerry_memory in skerry.h)."""
 
-# ---- groups and collectives --------------------------------------------------------------------------------------------
+# ---- groups and collectives ----------------------------------------------------------------------
 
 @final
 class Group:
@@ -107,11 +111,24 @@ def fence(rank: int | None = None) -> None:
 
 Op: TypeAlias = Literal["sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"]
 
-def allreduce(values: ArrayLike, op: Op = "sum", *, out: NDArray[Any] | None = None, group: Group | None = None) -> Any:
+def allreduce(
+    values: ArrayLike,
+    op: Op = "sum",
+    *,
+    out: NDArray[Any] | None = None,
+    group: Group | None = None,
+) -> Any:
     """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar for a scalar), or `out`,
     which may be `values` itself. int32, int64, float32, float64, complex64, complex128."""
 
-def reduce(values: ArrayLike, op: Op = "sum", root: int = 0, *, out: NDArray[Any] | None = None, group: Group | None = None) -> Any:
+def reduce(
+    values: ArrayLike,
+    op: Op = "sum",
+    root: int = 0,
+    *,
+    out: NDArray[Any] | None = None,
+    group: Group | None = None,
+) -> Any:
     """Like allreduce, but only `root` gets the result; others get None."""
 
 def broadcast(values: NDArray[Any], root: int = 0, *, group: Group | None = None) -> NDArray[Any]:
@@ -120,10 +137,11 @@ def broadcast(values: NDArray[Any], root: int = 0, *, group: Group | None = None
 def allgather(values: ArrayLike, *, group: Group | None = None) -> NDArray[Any]:
     """Stacks every member's array (same shape and dtype) along a new first axis, in the order of the group."""
 
-# ---- arrays ------------------------------------------------------------------------------------------------------------
+# ---- arrays --------------------------------------------------------------------------------------
 
 Span: TypeAlias = slice | SupportsIndex | tuple[int, int]
-# One entry per dimension (trailing ones may be left out): a slice of step 1, an index (drops the dimension, as in NumPy), or a
+# One entry per dimension (trailing ones may be left out): a slice of step 1, an index (drops the
+# dimension, as in NumPy), or a
 # (low, high) pair; e.g. np.s_[0:10, 20:30] or ((0, 10), (20, 30)).
 Patch: TypeAlias = Span | tuple[Span, ...]
 
@@ -160,7 +178,7 @@ class Array:
     def nbytes(self) -> int: ...
     @property
     def placement(self) -> str:
-        """"distributed" or "mirrored"."""
+        """ "distributed" or "mirrored"."""
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -175,7 +193,8 @@ class Array:
     @property
     def freed(self) -> bool: ...
 
-    # One-sided: any rank, any time. A mirrored array's stay on the node and touch only that node's copy.
+    # One-sided: any rank, any time. A mirrored array's stay on the node and touch only that node's
+    # copy.
     def get(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Any:
         """A copy of a patch; into `out` if given (its last axis contiguous)."""
 
@@ -226,7 +245,12 @@ class Array:
         """Gives the memory back. Views from `local` must not be used afterwards."""
 
     def __enter__(self) -> Array: ...
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
 def array(
     shape: int | Sequence[int],
@@ -240,7 +264,13 @@ def array(
     copy on every node, spread over the ranks of that node. Errors: NoMemoryError, InvalidError: the same on every member."""
 
 def matmul(
-    a: Array, b: Array, out: Array, alpha: float = 1.0, beta: float = 0.0, trans_a: bool = False, trans_b: bool = False
+    a: Array,
+    b: Array,
+    out: Array,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    trans_a: bool = False,
+    trans_b: bool = False,
 ) -> Array:
     """out = alpha op(a) op(b) + beta out for 2-d float32 or float64 arrays of any placement; collective. Returns `out`. A
     mirrored `out` has equal copies afterwards (with beta, they must agree before)."""
@@ -249,14 +279,16 @@ def matmul(
 class Counter:
     """A shared 64-bit counter that hands out work. Creating it and reset() are collective; next() is not."""
 
-    def __init__(self, start: int = 0, group: Group | None = None, host: int | None = None) -> None: ...
+    def __init__(
+        self, start: int = 0, group: Group | None = None, host: int | None = None
+    ) -> None: ...
     def next(self, n: int = 1) -> int:
         """Adds n and returns the old value, atomically."""
 
     def reset(self, value: int = 0) -> None: ...
     def free(self) -> None: ...
 
-# ---- memory ------------------------------------------------------------------------------------------------------------
+# ---- memory --------------------------------------------------------------------------------------
 
 @final
 class Segment:
@@ -273,13 +305,24 @@ class Segment:
     def nbytes(self, rank: int | None = None) -> int: ...
     def get(self, rank: int, offset: int, out: NDArray[Any]) -> NDArray[Any]: ...
     def put(self, rank: int, offset: int, values: NDArray[Any]) -> None: ...
-    def acc(self, rank: int, offset: int, values: NDArray[Any], alpha: complex | None = None) -> None: ...
+    def acc(
+        self, rank: int, offset: int, values: NDArray[Any], alpha: complex | None = None
+    ) -> None: ...
     def get_nb(self, rank: int, offset: int, out: NDArray[Any]) -> Request: ...
     def put_nb(self, rank: int, offset: int, values: NDArray[Any]) -> Request: ...
     def fetch_add(self, rank: int, offset: int, value: int, dtype: DTypeLike = "int64") -> int: ...
     def swap(self, rank: int, offset: int, value: int, dtype: DTypeLike = "int64") -> int: ...
-    def compare_swap(self, rank: int, offset: int, expected: int, desired: int, dtype: DTypeLike = "int64") -> int: ...
-    def put_notify(self, rank: int, offset: int, values: NDArray[Any] | None, counter_offset: int, increment: int = 1) -> None: ...
+    def compare_swap(
+        self, rank: int, offset: int, expected: int, desired: int, dtype: DTypeLike = "int64"
+    ) -> int: ...
+    def put_notify(
+        self,
+        rank: int,
+        offset: int,
+        values: NDArray[Any] | None,
+        counter_offset: int,
+        increment: int = 1,
+    ) -> None: ...
     def notify_wait(self, counter_offset: int, at_least: int, timeout: float | None = None) -> int:
         """Sleeps until the own counter is at least `at_least`; returns it. `timeout` in seconds. Errors: TimeoutError."""
 

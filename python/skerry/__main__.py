@@ -8,7 +8,9 @@ from pathlib import Path
 def main():
     launcher = Path(__file__).parent / "bin" / "skerry"
     if not launcher.exists():
-        sys.exit(f"skerry: no launcher at {launcher}: the package is not installed completely; install it again")
+        sys.exit(
+            f"skerry: no launcher at {launcher}: the package is not installed completely; install it again"
+        )
     os.execv(launcher, ["skerry", *sys.argv[1:]])
 
 

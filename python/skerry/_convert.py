@@ -12,7 +12,9 @@ def conform(values, dtype, shape, patch):
     """
     if isinstance(values, (np.ndarray, np.generic)) and values.dtype != dtype:
         if not (isinstance(values, np.generic) and np.can_cast(values.dtype, dtype, "same_kind")):
-            raise DtypeError(f"values are {values.dtype}, the array is {dtype}: convert them with .astype({dtype.name!r})")
+            raise DtypeError(
+                f"values are {values.dtype}, the array is {dtype}: convert them with .astype({dtype.name!r})"
+            )
     try:
         converted = np.asarray(values, dtype)
     except (TypeError, ValueError) as error:
@@ -20,4 +22,6 @@ def conform(values, dtype, shape, patch):
     try:
         return np.ascontiguousarray(np.broadcast_to(converted, shape)).reshape(shape)
     except ValueError:
-        raise InvalidError(f"values of shape {converted.shape} do not fit patch {patch}, which needs {shape}") from None
+        raise InvalidError(
+            f"values of shape {converted.shape} do not fit patch {patch}, which needs {shape}"
+        ) from None

@@ -1,5 +1,6 @@
-// Arrays. The hot path is get and put of a small patch inside one block of the own node: parse the patch, ask NumPy for an empty
-// array, copy rows. It neither waits nor gives the interpreter lock away; everything else does.
+// Arrays. The hot path is get and put of a small patch inside one block of the own node: parse the
+// patch, ask NumPy for an empty array, copy rows. It neither waits nor gives the interpreter lock
+// away; everything else does.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -21,8 +22,9 @@ struct Irregular {
   std::vector<std::vector<std::int64_t>> starts;
 };
 
-// A Python Array. Never frees when collected, since only this rank knows when that is; the next array to be made frees what
-// all members have dropped (see Dropped), free() at once, and the end of the job the rest.
+// A Python Array. Never frees when collected, since only this rank knows when that is; the next
+// array to be made frees what all members have dropped (see Dropped), free() at once, and the end
+// of the job the rest.
 struct PyArray {
   sk::AnyArray array;
   sk::Type type;
@@ -33,8 +35,8 @@ struct PyArray {
   ~PyArray();
 };
 
-// Arrays over all ranks that live, in the order in which all ranks made them; so position i is the same array everywhere.
-// Guarded by the interpreter lock.
+// Arrays over all ranks that live, in the order in which all ranks made them; so position i is the
+// same array everywhere. Guarded by the interpreter lock.
 class Dropped {
  public:
   void add(const PyArray* array) { live_.push_back({array, {}}); }
@@ -88,7 +90,11 @@ Dropped& dropped() {
 }
 
 PyArray::PyArray(sk::AnyArray&& made)
-    : array(std::move(made)), type(array.type()), dims(array.dims()), shape{}, element_bytes(sk::bytes_of(type)) {
+    : array(std::move(made)),
+      type(array.type()),
+      dims(array.dims()),
+      shape{},
+      element_bytes(sk::bytes_of(type)) {
   std::copy(array.shape().begin(), array.shape().end(), shape);
 }
 PyArray::~PyArray() {
@@ -96,7 +102,7 @@ PyArray::~PyArray() {
   else dropped().drop(this, std::move(array));
 }
 
-// ---- patches -------------------------------------------------------------------------------------------------------------
+// ---- patches ----------------------------------------------------------------------------------
 
 struct Selection {
   sk::Patch patch;
@@ -105,7 +111,9 @@ struct Selection {
 };
 
 [[noreturn]] void bad_patch(const std::string& what) {
-  throw sk::Error(SKERRY_ERR_INVALID, what + ": give slices of step 1, indices or (low, high) pairs, one per dimension");
+  throw sk::Error(
+      SKERRY_ERR_INVALID,
+      what + ": give slices of step 1, indices or (low, high) pairs, one per dimension");
 }
 
 void select_one(const PyArray& a, Selection& s, int d, PyObject* item) {
@@ -123,8 +131,9 @@ void select_one(const PyArray& a, Selection& s, int d, PyObject* item) {
       const Py_ssize_t step = PyNumber_AsSsize_t(slice->step, PyExc_IndexError);
       if (step == -1 && PyErr_Occurred()) nb::raise_python_error();
       if (step != 1)
-        throw sk::Error(SKERRY_ERR_UNSUPPORTED, "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
-                                                    ": only 1 is supported; get the whole range and slice the NumPy array");
+        throw sk::Error(SKERRY_ERR_UNSUPPORTED,
+                        "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
+                            ": only 1 is supported; get the whole range and slice the NumPy array");
     }
     s.patch.lo[k] = number(slice->start, 0);
     s.patch.hi[k] = number(slice->stop, n);
@@ -132,7 +141,9 @@ void select_one(const PyArray& a, Selection& s, int d, PyObject* item) {
     return;
   }
   if (PyTuple_Check(item)) {
-    if (PyTuple_Size(item) != 2) bad_patch("a tuple of " + std::to_string(PyTuple_Size(item)) + " in dimension " + std::to_string(d));
+    if (PyTuple_Size(item) != 2)
+      bad_patch("a tuple of " + std::to_string(PyTuple_Size(item)) + " in dimension " +
+                std::to_string(d));
     s.patch.lo[k] = PyNumber_AsSsize_t(PyTuple_GetItem(item, 0), PyExc_IndexError);
     s.patch.hi[k] = PyNumber_AsSsize_t(PyTuple_GetItem(item, 1), PyExc_IndexError);
     if (PyErr_Occurred()) nb::raise_python_error();
@@ -148,7 +159,8 @@ void select_one(const PyArray& a, Selection& s, int d, PyObject* item) {
     s.dropped[d] = true;
     return;
   }
-  bad_patch(nb::cast<std::string>(nb::repr(nb::handle(item))) + " in dimension " + std::to_string(d));
+  bad_patch(nb::cast<std::string>(nb::repr(nb::handle(item))) + " in dimension " +
+            std::to_string(d));
 }
 
 void select_all(const PyArray& a, Selection& s, int from, int to) {
@@ -185,7 +197,8 @@ Selection select(const PyArray& a, nb::handle patch) {
       continue;
     }
     if (d >= a.dims)
-      throw sk::Error(SKERRY_ERR_RANGE, "a patch of " + std::to_string(items) + " dimensions of an array of " + std::to_string(a.dims));
+      throw sk::Error(SKERRY_ERR_RANGE, "a patch of " + std::to_string(items) +
+                                            " dimensions of an array of " + std::to_string(a.dims));
     select_one(a, s, d++, item);
   }
   select_all(a, s, d, a.dims);
@@ -223,10 +236,13 @@ std::vector<nb::ssize_t> result_shape(const PyArray& a, const Selection& s) {
 }
 
 [[noreturn]] void refuse_out(const PyArray& a, const Selection& s, nb::handle out) {
-  const nb::object shape = nb::getattr(out, "shape", nb::none()), dtype = nb::getattr(out, "dtype", nb::none());
-  const std::string text = "out has shape " + nb::cast<std::string>(nb::str(shape)) + " and dtype " + nb::cast<std::string>(nb::str(dtype)) +
-                           "; patch " + sk::to_string(s.patch) + " of " + sk::to_string(a.type) +
-                           " needs the same extents and dtype, a contiguous last axis and a writable buffer";
+  const nb::object shape = nb::getattr(out, "shape", nb::none()),
+                   dtype = nb::getattr(out, "dtype", nb::none());
+  const std::string
+      text = "out has shape " + nb::cast<std::string>(nb::str(shape)) + " and dtype " +
+             nb::cast<std::string>(nb::str(dtype)) + "; patch " + sk::to_string(s.patch) + " of " +
+             sk::to_string(a.type) +
+             " needs the same extents and dtype, a contiguous last axis and a writable buffer";
   if (!dtype.is_none() && !dtype.equal(dtype_of(a.type))) throw_dtype(text);
   throw sk::Error(SKERRY_ERR_INVALID, text);
 }
@@ -238,14 +254,15 @@ constexpr std::int64_t short_copy = 1 << 13;  // elements
 void check_inside(const PyArray& a, const Selection& s) {
   for (int d = 0; d < a.dims; ++d) {
     const auto k = static_cast<std::size_t>(d);
-    if (s.patch.lo[k] < 0 || s.patch.hi[k] < s.patch.lo[k] || s.patch.hi[k] > a.shape[d]) [[unlikely]] {
+    if (s.patch.lo[k] < 0 || s.patch.hi[k] < s.patch.lo[k] || s.patch.hi[k] > a.shape[d])
+        [[unlikely]] {
       a.array.get(s.patch, nullptr);  // throws, and says why
       return;
     }
   }
 }
 
-// ---- get -------------------------------------------------------------------------------------------------------------------
+// ---- get --------------------------------------------------------------------------------------
 
 nb::object element_to_python(const PyArray& a, const void* element) {
   switch (a.type) {
@@ -274,7 +291,9 @@ nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
   View view;
   Strides strides;
   if (!view.acquire(result, true) || !fits(a, s, view, strides)) refuse_out(a, s, out);
-  if (s.patch.elements() <= short_copy && a.array.get_if_local(s.patch, view.data(), strides.span())) return result;
+  if (s.patch.elements() <= short_copy &&
+      a.array.get_if_local(s.patch, view.data(), strides.span()))
+    return result;
   nb::gil_scoped_release waits;
   a.array.get(s.patch, view.data(), strides.span());
   return result;
@@ -293,21 +312,25 @@ nb::object array_get_nb(nb::handle self, nb::handle patch, nb::handle out) {
     nb::gil_scoped_release waits;
     transfer = a.array.get_nb(s.patch, view->data(), strides.span());
   }
-  return nb::cast(Request{true, nb::borrow(self), std::move(result), std::move(view), std::move(transfer), {}});
+  return nb::cast(
+      Request{true, nb::borrow(self), std::move(result), std::move(view), std::move(transfer), {}});
 }
 
-// ---- put and acc -------------------------------------------------------------------------------------------------------------
+// ---- put and acc ------------------------------------------------------------------------------
 
-// The values as a buffer that fits: themselves if they do, else what skerry._convert makes of them (numbers, lists, broadcasts,
-// other strides). Returns what must stay alive.
-nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle values, View& view, Strides& strides) {
+// The values as a buffer that fits: themselves if they do, else what skerry._convert makes of them
+// (numbers, lists, broadcasts, other strides). Returns what must stay alive.
+nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle values, View& view,
+                          Strides& strides) {
   if (view.acquire(values, false) && fits(a, s, view, strides)) return nb::borrow(values);
   view.release();
   nb::list shape;
   for (auto n : result_shape(a, s)) shape.append(n);
-  nb::object made = convert_function("conform")(values, dtype_of(a.type), nb::tuple(shape), sk::to_string(s.patch));
+  nb::object made = convert_function("conform")(values, dtype_of(a.type), nb::tuple(shape),
+                                                sk::to_string(s.patch));
   if (!view.acquire(made, false) || !fits(a, s, view, strides))
-    throw sk::Error(SKERRY_ERR_INTERNAL, "values for patch " + sk::to_string(s.patch) + " were converted to something that does not fit");
+    throw sk::Error(SKERRY_ERR_INTERNAL, "values for patch " + sk::to_string(s.patch) +
+                                             " were converted to something that does not fit");
   return made;
 }
 
@@ -317,7 +340,9 @@ void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
   View view;
   Strides strides;
   const nb::object held = acquire_values(a, s, values, view, strides);
-  if (s.patch.elements() <= short_copy && a.array.put_if_local(s.patch, view.data(), strides.span())) return;
+  if (s.patch.elements() <= short_copy &&
+      a.array.put_if_local(s.patch, view.data(), strides.span()))
+    return;
   nb::gil_scoped_release waits;
   a.array.put(s.patch, view.data(), strides.span());
 }
@@ -332,10 +357,14 @@ struct Scalar {
       const long long number = PyLong_AsLongLong(nb::int_(nb::handle(value)).ptr());
       if (PyErr_Occurred()) nb::raise_python_error();
       if (!value.equal(nb::int_(number)))
-        throw_dtype(std::string(what) + " " + nb::cast<std::string>(nb::repr(value)) + " is not a whole number, the array is of " + sk::to_string(type));
+        throw_dtype(std::string(what) + " " + nb::cast<std::string>(nb::repr(value)) +
+                    " is not a whole number, the array is of " + sk::to_string(type));
       if (type == sk::Type::int64) store(static_cast<std::int64_t>(number));
-      else if (number == static_cast<std::int32_t>(number)) store(static_cast<std::int32_t>(number));
-      else throw sk::Error(SKERRY_ERR_INVALID, std::string(what) + " " + std::to_string(number) + " does not fit int32");
+      else if (number == static_cast<std::int32_t>(number))
+        store(static_cast<std::int32_t>(number));
+      else
+        throw sk::Error(SKERRY_ERR_INVALID,
+                        std::string(what) + " " + std::to_string(number) + " does not fit int32");
       return;
     }
     const double number = PyFloat_AsDouble(value.ptr());
@@ -371,7 +400,8 @@ nb::object array_write_nb(nb::handle self, nb::handle patch, nb::handle values, 
     transfer = factor ? a.array.acc_nb(s.patch, view->data(), factor->bytes, strides.span())
                       : a.array.put_nb(s.patch, view->data(), strides.span());
   }
-  return nb::cast(Request{false, nb::borrow(self), std::move(held), std::move(view), std::move(transfer), {}});
+  return nb::cast(
+      Request{false, nb::borrow(self), std::move(held), std::move(view), std::move(transfer), {}});
 }
 
 std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) {
@@ -381,25 +411,30 @@ std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) 
   return a.array.read_inc(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)), n);
 }
 
-// ---- making one --------------------------------------------------------------------------------------------------------------
+// ---- making one -------------------------------------------------------------------------------
 
 PyArray* make(const std::vector<std::int64_t>& shape, nb::handle dtype, nb::handle distribution,
-                              const std::optional<std::vector<int>>& grid, const std::string& placement, nb::handle group) {
+              const std::optional<std::vector<int>>& grid, const std::string& placement,
+              nb::handle group) {
   const sk::Group members = group_or_world(group);
   sk::ArrayOptions options;
   if (placement == "mirrored") options.placement = sk::Placement::mirrored;
   else if (placement != "distributed")
-    throw sk::Error(SKERRY_ERR_INVALID, "placement is \"" + placement + "\": use \"distributed\" or \"mirrored\"");
+    throw sk::Error(SKERRY_ERR_INVALID,
+                    "placement is \"" + placement + "\": use \"distributed\" or \"mirrored\"");
   if (grid) options.grid = *grid;
   if (!distribution.is_none()) {
     Irregular* given = nullptr;
     if (!nb::try_cast(distribution, given) || !given)
-      throw sk::Error(SKERRY_ERR_INVALID, "distribution is " + nb::cast<std::string>(nb::repr(distribution)) + ": pass skerry.Irregular(starts, ...) or None");
+      throw sk::Error(SKERRY_ERR_INVALID, "distribution is " +
+                                              nb::cast<std::string>(nb::repr(distribution)) +
+                                              ": pass skerry.Irregular(starts, ...) or None");
     options.starts = given->starts;
   }
   const sk::Type type = type_from_dtype(dtype);
   if (type == sk::Type::complex64 || type == sk::Type::complex128)
-    throw_dtype(std::string("arrays of ") + sk::to_string(type) + " are not supported: use int32, int64, float32 or float64");
+    throw_dtype(std::string("arrays of ") + sk::to_string(type) +
+                " are not supported: use int32, int64, float32 or float64");
   const bool over_all = members.get() == job().world().get();
   if (over_all) dropped().free_common(members);
   std::unique_ptr<PyArray> array;
@@ -414,7 +449,8 @@ PyArray* make(const std::vector<std::int64_t>& shape, nb::handle dtype, nb::hand
 nb::tuple bounds_of(const sk::Patch& patch) {
   nb::list all;
   for (int d = 0; d < patch.dims; ++d)
-    all.append(nb::make_tuple(patch.lo[static_cast<std::size_t>(d)], patch.hi[static_cast<std::size_t>(d)]));
+    all.append(nb::make_tuple(patch.lo[static_cast<std::size_t>(d)],
+                              patch.hi[static_cast<std::size_t>(d)]));
   return nb::tuple(all);
 }
 
@@ -433,7 +469,9 @@ nb::object array_local(nb::handle self) {
   std::size_t shape[sk::max_dims];
   for (int d = 0; d < a.dims; ++d) shape[d] = static_cast<std::size_t>(own.patch.extent(d));
   const auto view = [&]<class T>(T) -> nb::object {
-    return nb::cast(nb::ndarray<nb::numpy, T>(own.data ? own.data : static_cast<void*>(nothing_there), static_cast<std::size_t>(a.dims), shape, self));
+    return nb::cast(
+        nb::ndarray<nb::numpy, T>(own.data ? own.data : static_cast<void*>(nothing_there),
+                                  static_cast<std::size_t>(a.dims), shape, self));
   };
   switch (a.type) {
     case sk::Type::int32: return view(std::int32_t{});
@@ -456,119 +494,161 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
 
   nb::class_<Request>(m, "Request")
-      .def("wait", [](Request& r) {
-        {
-          nb::gil_scoped_release waits;
-          r.transfer.wait();
-          r.handle.wait();
-        }
-        return r.returns_buffer ? r.buffer : nb::none();
-      })
+      .def("wait",
+           [](Request& r) {
+             {
+               nb::gil_scoped_release waits;
+               r.transfer.wait();
+               r.handle.wait();
+             }
+             return r.returns_buffer ? r.buffer : nb::none();
+           })
       .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); });
 
   nb::class_<PyArray>(m, "Array", nb::is_weak_referenceable())
-      .def_prop_ro("shape", [](const PyArray& a) { return tuple_of(std::span(a.shape, static_cast<std::size_t>(a.dims))); })
+      .def_prop_ro("shape",
+                   [](const PyArray& a) {
+                     return tuple_of(std::span(a.shape, static_cast<std::size_t>(a.dims)));
+                   })
       .def_prop_ro("ndim", [](const PyArray& a) { return a.dims; })
       .def_prop_ro("dtype", [](const PyArray& a) { return dtype_of(a.type); })
-      .def_prop_ro("nbytes", [](const PyArray& a) {
-        auto bytes = static_cast<std::int64_t>(a.element_bytes);
-        for (int d = 0; d < a.dims; ++d) bytes *= a.shape[d];
-        return bytes;
-      })
+      .def_prop_ro("nbytes",
+                   [](const PyArray& a) {
+                     auto bytes = static_cast<std::int64_t>(a.element_bytes);
+                     for (int d = 0; d < a.dims; ++d) bytes *= a.shape[d];
+                     return bytes;
+                   })
       .def_prop_ro("placement", [](const PyArray& a) { return sk::to_string(a.array.placement()); })
       .def_prop_ro("grid", [](const PyArray& a) { return tuple_of(a.array.grid()); })
-      .def_prop_ro("block_starts", [](const PyArray& a) {
-        nb::list all;
-        for (int d = 0; d < a.dims; ++d) all.append(nb::list(tuple_of(a.array.block_starts(d))));
-        return nb::tuple(all);
-      })
+      .def_prop_ro("block_starts",
+                   [](const PyArray& a) {
+                     nb::list all;
+                     for (int d = 0; d < a.dims; ++d)
+                       all.append(nb::list(tuple_of(a.array.block_starts(d))));
+                     return nb::tuple(all);
+                   })
       .def_prop_ro("group", [](const PyArray& a) { return sk::Group(a.array.group()); })
       .def_prop_ro("freed", [](const PyArray& a) { return a.array.freed(); })
       .def_prop_ro("local", &array_local)
       .def("__len__", [](const PyArray& a) { return a.shape[0]; })
-      .def("__getitem__", [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); })
+      .def("__getitem__",
+           [](const PyArray& a, nb::handle patch) { return array_get(a, patch, nb::none()); })
       .def("__setitem__", &array_put)
       .def("get", &array_get, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
       .def("put", &array_put, nb::arg("patch"), nb::arg("values"))
       .def("acc", &array_acc, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
       .def("get_nb", &array_get_nb, nb::arg("patch") = nb::ellipsis(), nb::arg("out") = nb::none())
-      .def("put_nb", [](nb::handle self, nb::handle patch, nb::handle values) { return array_write_nb(self, patch, values, nb::handle()); },
-           nb::arg("patch"), nb::arg("values"))
+      .def(
+          "put_nb",
+          [](nb::handle self, nb::handle patch, nb::handle values) {
+            return array_write_nb(self, patch, values, nb::handle());
+          },
+          nb::arg("patch"), nb::arg("values"))
       .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
       .def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1)
-      .def("distribution", [](const PyArray& a, nb::handle rank) {
-        return bounds_of(a.array.distribution(rank.is_none() ? job().rank() : nb::cast<int>(rank)));
-      }, nb::arg("rank") = nb::none())
-      .def("locate", [](const PyArray& a, nb::args index) {
-        const Selection s = select(a, index);
-        if (s.kept != 0) bad_patch("locate needs one element, not patch " + sk::to_string(s.patch));
-        return a.array.locate(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)));
-      })
-      .def("locate_patch", [](const PyArray& a, nb::handle patch) {
-        nb::list all;
-        for (const auto& holder : a.array.locate(select(a, patch).patch)) all.append(nb::make_tuple(holder.rank, bounds_of(holder.patch)));
-        return all;
-      }, nb::arg("patch"))
-      .def("zero", [](nb::handle self) {
-        const auto& a = nb::cast<const PyArray&>(self);
-        {
-          nb::gil_scoped_release waits;
-          a.array.zero();
-        }
-        return nb::borrow(self);
-      })
-      .def("fill", [](nb::handle self, nb::handle value) {
-        const auto& a = nb::cast<const PyArray&>(self);
-        const Scalar element(a.type, value, "value");
-        {
-          nb::gil_scoped_release waits;
-          a.array.fill(element.bytes);
-        }
-        return nb::borrow(self);
-      }, nb::arg("value"))
-      .def("scale", [](nb::handle self, nb::handle factor) {
-        const auto& a = nb::cast<const PyArray&>(self);
-        const Scalar element(a.type, factor, "factor");
-        {
-          nb::gil_scoped_release waits;
-          a.array.scale(element.bytes);
-        }
-        return nb::borrow(self);
-      }, nb::arg("factor"))
-      .def("copy_to", [](const PyArray& a, nb::handle target) {
-        const auto& to = nb::cast<const PyArray&>(target);
-        {
-          nb::gil_scoped_release waits;
-          a.array.copy_to(to.array);
-        }
-        return nb::borrow(target);
-      }, nb::arg("target"))
-      .def("merge", [](nb::handle self) {
-        const auto& a = nb::cast<const PyArray&>(self);
-        {
-          nb::gil_scoped_release waits;
-          a.array.merge();
-        }
-        return nb::borrow(self);
-      })
-      .def("sync", [](const PyArray& a) { a.array.sync(); }, nb::call_guard<nb::gil_scoped_release>())
-      .def("free", [](PyArray& a) {
-        dropped().forget(&a);
-        nb::gil_scoped_release waits;
-        a.array.free();
-      })
+      .def(
+          "distribution",
+          [](const PyArray& a, nb::handle rank) {
+            return bounds_of(
+                a.array.distribution(rank.is_none() ? job().rank() : nb::cast<int>(rank)));
+          },
+          nb::arg("rank") = nb::none())
+      .def("locate",
+           [](const PyArray& a, nb::args index) {
+             const Selection s = select(a, index);
+             if (s.kept != 0)
+               bad_patch("locate needs one element, not patch " + sk::to_string(s.patch));
+             return a.array.locate(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)));
+           })
+      .def(
+          "locate_patch",
+          [](const PyArray& a, nb::handle patch) {
+            nb::list all;
+            for (const auto& holder : a.array.locate(select(a, patch).patch))
+              all.append(nb::make_tuple(holder.rank, bounds_of(holder.patch)));
+            return all;
+          },
+          nb::arg("patch"))
+      .def("zero",
+           [](nb::handle self) {
+             const auto& a = nb::cast<const PyArray&>(self);
+             {
+               nb::gil_scoped_release waits;
+               a.array.zero();
+             }
+             return nb::borrow(self);
+           })
+      .def(
+          "fill",
+          [](nb::handle self, nb::handle value) {
+            const auto& a = nb::cast<const PyArray&>(self);
+            const Scalar element(a.type, value, "value");
+            {
+              nb::gil_scoped_release waits;
+              a.array.fill(element.bytes);
+            }
+            return nb::borrow(self);
+          },
+          nb::arg("value"))
+      .def(
+          "scale",
+          [](nb::handle self, nb::handle factor) {
+            const auto& a = nb::cast<const PyArray&>(self);
+            const Scalar element(a.type, factor, "factor");
+            {
+              nb::gil_scoped_release waits;
+              a.array.scale(element.bytes);
+            }
+            return nb::borrow(self);
+          },
+          nb::arg("factor"))
+      .def(
+          "copy_to",
+          [](const PyArray& a, nb::handle target) {
+            const auto& to = nb::cast<const PyArray&>(target);
+            {
+              nb::gil_scoped_release waits;
+              a.array.copy_to(to.array);
+            }
+            return nb::borrow(target);
+          },
+          nb::arg("target"))
+      .def("merge",
+           [](nb::handle self) {
+             const auto& a = nb::cast<const PyArray&>(self);
+             {
+               nb::gil_scoped_release waits;
+               a.array.merge();
+             }
+             return nb::borrow(self);
+           })
+      .def(
+          "sync", [](const PyArray& a) { a.array.sync(); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("free",
+           [](PyArray& a) {
+             dropped().forget(&a);
+             nb::gil_scoped_release waits;
+             a.array.free();
+           })
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
-      .def("__exit__", [](PyArray& a, nb::handle kind, nb::handle, nb::handle) {
-        if (!kind.is_none() || a.array.freed()) return;  // after an error the others may never come
-        dropped().forget(&a);
-        nb::gil_scoped_release waits;
-        a.array.free();
-      }, nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+      .def(
+          "__exit__",
+          [](PyArray& a, nb::handle kind, nb::handle, nb::handle) {
+            if (!kind.is_none() || a.array.freed())
+              return;  // after an error the others may never come
+            dropped().forget(&a);
+            nb::gil_scoped_release waits;
+            a.array.free();
+          },
+          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
 
-  m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"), nb::arg("distribution").none(), nb::arg("grid").none(),
-        nb::arg("placement"), nb::arg("group").none());
+  m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"),
+        nb::arg("distribution").none(), nb::arg("grid").none(), nb::arg("placement"),
+        nb::arg("group").none());
   m.def("_end_arrays", &end_arrays);
-  m.def("_matmul", [](const PyArray& a, const PyArray& b, nb::handle out, double alpha, double beta, bool trans_a, bool trans_b) {
+  m.def("_matmul", [](const PyArray& a, const PyArray& b, nb::handle out, double alpha, double beta,
+                      bool trans_a, bool trans_b) {
     const auto& c = nb::cast<const PyArray&>(out);
     {
       nb::gil_scoped_release waits;

@@ -54,7 +54,8 @@ class View {
 // A C-contiguous buffer, or InvalidError.
 void acquire_contiguous(View& view, nb::handle object, bool writable, const char* what);
 
-// A transfer under way, with what must outlive it: the transfers come last, so that they are waited for before the buffer goes.
+// A transfer under way, with what must outlive it: the transfers come last, so that they are waited
+// for before the buffer goes.
 struct Request {
   bool returns_buffer;  // a get
   nb::object owner, buffer;

@@ -1,5 +1,5 @@
-// Buffers and dtypes. By the buffer protocol rather than NumPy's C interface: any array library's arrays serve, and no NumPy headers
-// are needed to build.
+// Buffers and dtypes. By the buffer protocol rather than NumPy's C interface: any array library's
+// arrays serve, and no NumPy headers are needed to build.
 #include <cstring>
 
 #include "binding.hpp"
@@ -8,7 +8,8 @@ namespace skpy {
 
 bool View::acquire(nb::handle object, bool writable) {
   release();
-  if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+  if (PyObject_GetBuffer(object.ptr(), &buffer_,
+                         PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) != 0) {
     PyErr_Clear();
     return false;
   }
@@ -38,14 +39,22 @@ std::optional<sk::Type> View::type() const {
 
 void acquire_contiguous(View& view, nb::handle object, bool writable, const char* what) {
   if (!view.acquire(object, writable))
-    throw sk::Error(SKERRY_ERR_INVALID, std::string(what) + (writable ? " must be a writable array" : " must be an array") + ", not " +
-                                            nb::cast<std::string>(nb::repr(object.type())));
-  if (!view.contiguous()) throw sk::Error(SKERRY_ERR_INVALID, std::string(what) + " must be C-contiguous: pass numpy.ascontiguousarray of it");
+    throw sk::Error(SKERRY_ERR_INVALID,
+                    std::string(what) +
+                        (writable ? " must be a writable array" : " must be an array") + ", not " +
+                        nb::cast<std::string>(nb::repr(object.type())));
+  if (!view.contiguous())
+    throw sk::Error(
+        SKERRY_ERR_INVALID,
+        std::string(what) + " must be C-contiguous: pass numpy.ascontiguousarray of it");
 }
 
 namespace {
-// Looked up once and kept for the life of the process (a reference is left to the interpreter on purpose).
-nb::handle numpy_function(const char* name) { return nb::object(nb::module_::import_("numpy").attr(name)).release(); }
+// Looked up once and kept for the life of the process (a reference is left to the interpreter on
+// purpose).
+nb::handle numpy_function(const char* name) {
+  return nb::object(nb::module_::import_("numpy").attr(name)).release();
+}
 }  // namespace
 
 nb::object dtype_of(sk::Type type) {
@@ -60,17 +69,21 @@ sk::Type type_from_dtype(nb::handle dtype) {
   try {
     wanted = nb::module_::import_("numpy").attr("dtype")(dtype);
   } catch (nb::python_error&) {
-    throw_dtype("no such dtype: " + nb::cast<std::string>(nb::repr(dtype)) + "; use int32, int64, float32 or float64");
+    throw_dtype("no such dtype: " + nb::cast<std::string>(nb::repr(dtype)) +
+                "; use int32, int64, float32 or float64");
   }
   for (int i = 0; i < 6; ++i)
     if (wanted.equal(dtype_of(static_cast<sk::Type>(i)))) return static_cast<sk::Type>(i);
-  throw_dtype("dtype " + nb::cast<std::string>(nb::str(wanted)) + " is not supported: use int32, int64, float32, float64 (also complex64, complex128 in collectives and segments)");
+  throw_dtype("dtype " + nb::cast<std::string>(nb::str(wanted)) +
+              " is not supported: use int32, int64, float32, float64 (also complex64, complex128 "
+              "in collectives and segments)");
 }
 
 nb::object numpy_empty(const std::vector<nb::ssize_t>& shape, sk::Type type) {
   static const nb::handle empty = numpy_function("empty");
   nb::object dims = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
-  for (std::size_t d = 0; d < shape.size(); ++d) PyTuple_SetItem(dims.ptr(), static_cast<Py_ssize_t>(d), PyLong_FromSsize_t(shape[d]));
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    PyTuple_SetItem(dims.ptr(), static_cast<Py_ssize_t>(d), PyLong_FromSsize_t(shape[d]));
   const nb::object dtype = dtype_of(type);
   PyObject* arguments[] = {dims.ptr(), dtype.ptr()};
   PyObject* made = PyObject_Vectorcall(empty.ptr(), arguments, 2, nullptr);
@@ -78,6 +91,8 @@ nb::object numpy_empty(const std::vector<nb::ssize_t>& shape, sk::Type type) {
   return nb::steal(made);
 }
 
-nb::object convert_function(const char* name) { return nb::module_::import_("skerry._convert").attr(name); }
+nb::object convert_function(const char* name) {
+  return nb::module_::import_("skerry._convert").attr(name);
+}
 
 }  // namespace skpy

@@ -7,7 +7,8 @@
 namespace skpy {
 
 std::optional<sk::Job>& job_slot() {
-  // The extension module's one state: Python programs have one job. Never destroyed: at exit, leaving is atexit's decision.
+  // The extension module's one state: Python programs have one job. Never destroyed: at exit,
+  // leaving is atexit's decision.
   static auto* slot = new std::optional<sk::Job>();
   return *slot;
 }
@@ -23,17 +24,22 @@ struct Identity {
 
 void init(const std::string& threads, const std::string& on_failure) {
   if (job_slot()) return;
-  if (ended) throw sk::Error(SKERRY_ERR_INVALID, "a process joins one job in its life: init was called after finalize");
+  if (ended)
+    throw sk::Error(SKERRY_ERR_INVALID,
+                    "a process joins one job in its life: init was called after finalize");
   sk::ThreadLevel level = sk::ThreadLevel::multiple;
   if (threads == "single") level = sk::ThreadLevel::single;
   else if (threads == "serialized") level = sk::ThreadLevel::serialized;
   else if (threads != "multiple")
-    throw sk::Error(SKERRY_ERR_INVALID, "threads is \"" + threads + "\": use \"single\", \"serialized\" or \"multiple\"");
+    throw sk::Error(SKERRY_ERR_INVALID, "threads is \"" + threads +
+                                            "\": use \"single\", \"serialized\" or \"multiple\"");
   if (on_failure != "end" && on_failure != "raise")
-    throw sk::Error(SKERRY_ERR_INVALID, "on_failure is \"" + on_failure + "\": use \"end\" or \"raise\"");
+    throw sk::Error(SKERRY_ERR_INVALID,
+                    "on_failure is \"" + on_failure + "\": use \"end\" or \"raise\"");
   {
     nb::gil_scoped_release waits;
-    job_slot().emplace(level, on_failure == "end" ? sk::OnFailure::ends_job : sk::OnFailure::returns);
+    job_slot().emplace(level,
+                       on_failure == "end" ? sk::OnFailure::ends_job : sk::OnFailure::returns);
   }
   const sk::Job& joined = *job_slot();
   identity = {joined.rank(), joined.size(), joined.node(), joined.nodes()};
@@ -58,7 +64,8 @@ std::vector<int> node_ranks(nb::handle node) {
   const sk::Job& joined = job();
   const int wanted = node.is_none() ? identity.node : nb::cast<int>(node);
   std::vector<int> ranks(static_cast<std::size_t>(joined.node_size(wanted)));
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = joined.node_rank(wanted, static_cast<int>(i));
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    ranks[i] = joined.node_rank(wanted, static_cast<int>(i));
   return ranks;
 }
 
@@ -139,10 +146,13 @@ nb::dict memory() {
 }
 
 int reduction_of(const std::string& op) {
-  static const char* const names[] = {"sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"};
+  static const char* const names[] = {"sum", "prod", "min",  "max", "land",
+                                      "lor", "lxor", "band", "bor", "bxor"};
   for (int i = 0; i < 10; ++i)
     if (op == names[i]) return i;
-  throw sk::Error(SKERRY_ERR_INVALID, "no reduction \"" + op + "\": use sum, prod, min, max, land, lor, lxor, band, bor or bxor");
+  throw sk::Error(
+      SKERRY_ERR_INVALID,
+      "no reduction \"" + op + "\": use sum, prod, min, max, land, lor, lxor, band, bor or bxor");
 }
 
 // In place on a contiguous buffer; root < 0: every member gets the result.
@@ -152,11 +162,15 @@ void reduce_in_place(nb::handle buffer, const std::string& op, int root, nb::han
   View view;
   acquire_contiguous(view, buffer, true, "the array to reduce");
   const auto type = view.type();
-  if (!type) throw_dtype("cannot reduce this dtype: use int32, int64, float32, float64, complex64 or complex128");
+  if (!type)
+    throw_dtype(
+        "cannot reduce this dtype: use int32, int64, float32, float64, complex64 or complex128");
   const auto count = static_cast<std::uint64_t>(view.bytes()) / sk::bytes_of(*type);
   nb::gil_scoped_release waits;
-  sk::check(root < 0 ? skerry_allreduce(members.get(), static_cast<int>(*type), reduction, view.data(), count)
-                     : skerry_reduce(members.get(), static_cast<int>(*type), reduction, view.data(), count, root));
+  sk::check(root < 0 ? skerry_allreduce(members.get(), static_cast<int>(*type), reduction,
+                                        view.data(), count)
+                     : skerry_reduce(members.get(), static_cast<int>(*type), reduction, view.data(),
+                                     count, root));
 }
 
 void broadcast_in_place(nb::handle buffer, int root, nb::handle group) {
@@ -173,7 +187,8 @@ void allgather_into(nb::handle in, nb::handle out, nb::handle group) {
   acquire_contiguous(from, in, false, "the array to gather");
   acquire_contiguous(to, out, true, "the gathered array");
   if (to.bytes() != from.bytes() * static_cast<std::size_t>(members.size()))
-    throw sk::Error(SKERRY_ERR_INVALID, "the gathered array has " + std::to_string(to.bytes()) + " bytes: it needs one part per member");
+    throw sk::Error(SKERRY_ERR_INVALID, "the gathered array has " + std::to_string(to.bytes()) +
+                                            " bytes: it needs one part per member");
   nb::gil_scoped_release waits;
   sk::check(skerry_allgather(members.get(), from.data(), from.bytes(), to.data()));
 }
@@ -184,7 +199,8 @@ sk::Job& job() {
   auto& slot = job_slot();
   if (!slot) [[unlikely]]
     throw sk::Error(ended ? SKERRY_ERR_FREED : SKERRY_ERR_INVALID,
-                    ended ? "the job has ended: use Skerry before skerry.finalize()" : "no job yet: call skerry.init() first");
+                    ended ? "the job has ended: use Skerry before skerry.finalize()"
+                          : "no job yet: call skerry.init() first");
   return *slot;
 }
 
@@ -192,15 +208,19 @@ sk::Group group_or_world(nb::handle group) {
   if (group.is_none()) return job().world();
   sk::Group* given = nullptr;
   if (!nb::try_cast(group, given) || !given)
-    throw sk::Error(SKERRY_ERR_INVALID, "group is " + nb::cast<std::string>(nb::repr(group)) + ": pass a skerry.Group or None for all ranks");
+    throw sk::Error(SKERRY_ERR_INVALID, "group is " + nb::cast<std::string>(nb::repr(group)) +
+                                            ": pass a skerry.Group or None for all ranks");
   return *given;
 }
 
 void bind_job(nb::module_& m) {
-  m.def("init", &init, nb::kw_only(), nb::arg("threads") = "multiple", nb::arg("on_failure") = "end");
+  m.def("init", &init, nb::kw_only(), nb::arg("threads") = "multiple",
+        nb::arg("on_failure") = "end");
   m.def("finalize", &finalize);
   m.def("initialized", [] { return job_slot().has_value(); });
-  m.def("abort", [](const std::string& reason, int status) { job().abort(status, reason); }, nb::arg("reason") = "", nb::arg("status") = 1);
+  m.def(
+      "abort", [](const std::string& reason, int status) { job().abort(status, reason); },
+      nb::arg("reason") = "", nb::arg("status") = 1);
   m.def("rank", [] { return job(), identity.rank; });
   m.def("size", [] { return job(), identity.size; });
   m.def("nodes", [] { return job(), identity.nodes; });
@@ -210,46 +230,64 @@ void bind_job(nb::module_& m) {
   m.def("fabric", [] { return std::string(job().fabric()); });
   m.def("counters", &counters);
   m.def("memory", &memory);
-  m.def("limit_connections", [](std::uint32_t max_connections) { job().limit_connections(max_connections); }, nb::arg("max_connections"));
+  m.def(
+      "limit_connections",
+      [](std::uint32_t max_connections) { job().limit_connections(max_connections); },
+      nb::arg("max_connections"));
   m.def("world", [] { return job().world(); });
-  m.def("barrier", [](nb::handle group) {
-    const sk::Group members = group_or_world(group);
-    nb::gil_scoped_release waits;
-    members.barrier();
-  }, nb::arg("group") = nb::none());
-  m.def("sync", [](nb::handle group) {
-    const sk::Group members = group_or_world(group);
-    nb::gil_scoped_release waits;
-    members.sync();
-  }, nb::arg("group") = nb::none());
-  m.def("fence", [](nb::handle rank) {
-    const sk::Job& joined = job();
-    const int target = rank.is_none() ? -1 : nb::cast<int>(rank);
-    nb::gil_scoped_release waits;
-    if (rank.is_none()) joined.fence();
-    else joined.fence(target);
-  }, nb::arg("rank") = nb::none());
-  m.def("_reduce", &reduce_in_place, nb::arg("buffer"), nb::arg("op"), nb::arg("root"), nb::arg("group").none());
-  m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"), nb::arg("group").none());
+  m.def(
+      "barrier",
+      [](nb::handle group) {
+        const sk::Group members = group_or_world(group);
+        nb::gil_scoped_release waits;
+        members.barrier();
+      },
+      nb::arg("group") = nb::none());
+  m.def(
+      "sync",
+      [](nb::handle group) {
+        const sk::Group members = group_or_world(group);
+        nb::gil_scoped_release waits;
+        members.sync();
+      },
+      nb::arg("group") = nb::none());
+  m.def(
+      "fence",
+      [](nb::handle rank) {
+        const sk::Job& joined = job();
+        const int target = rank.is_none() ? -1 : nb::cast<int>(rank);
+        nb::gil_scoped_release waits;
+        if (rank.is_none()) joined.fence();
+        else joined.fence(target);
+      },
+      nb::arg("rank") = nb::none());
+  m.def("_reduce", &reduce_in_place, nb::arg("buffer"), nb::arg("op"), nb::arg("root"),
+        nb::arg("group").none());
+  m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"),
+        nb::arg("group").none());
   m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
 
   nb::class_<sk::Group>(m, "Group")
-      .def_prop_ro("ranks", [](const sk::Group& g) {
-        std::vector<int> ranks;
-        for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
-        return ranks;
-      })
+      .def_prop_ro("ranks",
+                   [](const sk::Group& g) {
+                     std::vector<int> ranks;
+                     for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
+                     return ranks;
+                   })
       .def("__len__", &sk::Group::size)
       .def("index", &sk::Group::index, nb::arg("rank"))
       .def("rank", &sk::Group::rank, nb::arg("index"))
-      .def("split", [](const sk::Group& g, int color, int key) -> nb::object {
-        sk::Group made;
-        {
-          nb::gil_scoped_release waits;
-          made = g.split(color, key);
-        }
-        return made ? nb::cast(std::move(made)) : nb::none();
-      }, nb::arg("color"), nb::arg("key") = 0)
+      .def(
+          "split",
+          [](const sk::Group& g, int color, int key) -> nb::object {
+            sk::Group made;
+            {
+              nb::gil_scoped_release waits;
+              made = g.split(color, key);
+            }
+            return made ? nb::cast(std::move(made)) : nb::none();
+          },
+          nb::arg("color"), nb::arg("key") = 0)
       .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
 }
 

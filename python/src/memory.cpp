@@ -1,5 +1,5 @@
-// Segments, mutexes and the shared counter. Their Python objects never free when collected: that would be collective at a moment
-// only one rank knows. free() does, or the end of the job.
+// Segments, mutexes and the shared counter. Their Python objects never free when collected: that
+// would be collective at a moment only one rank knows. free() does, or the end of the job.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -40,7 +40,8 @@ ByteView bytes_view(void* data, std::size_t bytes, nb::handle owner) {
 sk::Type word_type(nb::handle dtype) {
   const sk::Type type = type_from_dtype(dtype);
   if (type != sk::Type::int32 && type != sk::Type::int64)
-    throw_dtype(std::string("read-modify-write on ") + sk::to_string(type) + ": it needs int32 or int64");
+    throw_dtype(std::string("read-modify-write on ") + sk::to_string(type) +
+                ": it needs int32 or int64");
   return type;
 }
 
@@ -54,15 +55,20 @@ std::int64_t on_word(nb::handle dtype, Fn&& fn) {
 template <class T>
 T narrow(std::int64_t value) {
   if (static_cast<T>(value) != value)
-    throw sk::Error(SKERRY_ERR_INVALID, std::to_string(value) + " does not fit int32: use dtype=\"int64\"");
+    throw sk::Error(SKERRY_ERR_INVALID,
+                    std::to_string(value) + " does not fit int32: use dtype=\"int64\"");
   return static_cast<T>(value);
 }
 
-void segment_acc(HeldSegment& s, int rank, std::uint64_t offset, nb::handle values, nb::handle alpha) {
+void segment_acc(HeldSegment& s, int rank, std::uint64_t offset, nb::handle values,
+                 nb::handle alpha) {
   View view;
   acquire_contiguous(view, values, false, "the values");
   const auto type = view.type();
-  if (!type) throw_dtype("cannot accumulate this dtype: use int32, int64, float32, float64, complex64 or complex128");
+  if (!type)
+    throw_dtype(
+        "cannot accumulate this dtype: use int32, int64, float32, float64, complex64 or "
+        "complex128");
   alignas(16) char scale[16];
   const void* factor = nullptr;
   if (!alpha.is_none()) {
@@ -87,106 +93,189 @@ void segment_acc(HeldSegment& s, int rank, std::uint64_t offset, nb::handle valu
     factor = scale;
   }
   nb::gil_scoped_release waits;
-  sk::check(skerry_acc(s.owner.get(), rank, offset, static_cast<int>(*type), factor, view.data(), view.bytes() / sk::bytes_of(*type)));
+  sk::check(skerry_acc(s.owner.get(), rank, offset, static_cast<int>(*type), factor, view.data(),
+                       view.bytes() / sk::bytes_of(*type)));
 }
 
-nb::object segment_start(nb::handle self, int rank, std::uint64_t offset, nb::object buffer, bool get) {
+nb::object segment_start(nb::handle self, int rank, std::uint64_t offset, nb::object buffer,
+                         bool get) {
   auto& s = nb::cast<HeldSegment&>(self);
   auto view = std::make_unique<View>();
   acquire_contiguous(*view, buffer, get, get ? "out" : "the values");
   skerry_handle handle = 0;
   {
     nb::gil_scoped_release waits;
-    sk::check(get ? skerry_get_nb(s.owner.get(), rank, offset, view->data(), view->bytes(), &handle)
-                  : skerry_put_nb(s.owner.get(), rank, offset, view->data(), view->bytes(), &handle));
+    sk::check(
+        get ? skerry_get_nb(s.owner.get(), rank, offset, view->data(), view->bytes(), &handle)
+            : skerry_put_nb(s.owner.get(), rank, offset, view->data(), view->bytes(), &handle));
   }
-  return nb::cast(Request{get, nb::borrow(self), std::move(buffer), std::move(view), {}, sk::Handle(job().world().job_ref(), handle)});
+  return nb::cast(Request{get,
+                          nb::borrow(self),
+                          std::move(buffer),
+                          std::move(view),
+                          {},
+                          sk::Handle(job().world().job_ref(), handle)});
 }
 
 }  // namespace
 
 void bind_memory(nb::module_& m) {
   nb::class_<HeldSegment>(m, "Segment")
-      .def("__init__", [](HeldSegment* self, std::int64_t bytes, nb::handle group) {
-        if (bytes < 0) throw sk::Error(SKERRY_ERR_INVALID, "a segment of " + std::to_string(bytes) + " bytes: the size cannot be negative");
-        const sk::Group members = group_or_world(group);
-        nb::gil_scoped_release waits;
-        new (self) HeldSegment(members, static_cast<std::uint64_t>(bytes));
-      }, nb::arg("nbytes"), nb::arg("group") = nb::none())
-      .def_prop_ro("local", [](nb::handle self) {
-        auto& s = nb::cast<HeldSegment&>(self);
-        return bytes_view(s.owner.local(), s.owner.bytes(job().rank()), self);
-      })
-      .def("pointer", [](nb::handle self, int rank) -> std::optional<ByteView> {
-        auto& s = nb::cast<HeldSegment&>(self);
-        if (!job().same_node(rank)) return std::nullopt;
-        return bytes_view(s.owner.pointer(rank), s.owner.bytes(rank), self);
-      }, nb::arg("rank"))
-      .def("nbytes", [](HeldSegment& s, std::optional<int> rank) { return s.owner.bytes(rank ? *rank : job().rank()); }, nb::arg("rank") = nb::none())
-      .def("get", [](HeldSegment& s, int rank, std::uint64_t offset, nb::object out) {
-        View view;
-        acquire_contiguous(view, out, true, "out");
-        {
-          nb::gil_scoped_release waits;
-          sk::check(skerry_get(s.owner.get(), rank, offset, view.data(), view.bytes()));
-        }
-        return out;
-      }, nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
-      .def("put", [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values) {
-        View view;
-        acquire_contiguous(view, values, false, "the values");
-        nb::gil_scoped_release waits;
-        sk::check(skerry_put(s.owner.get(), rank, offset, view.data(), view.bytes()));
-      }, nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
-      .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"), nb::arg("alpha") = nb::none())
-      .def("get_nb", [](nb::handle self, int rank, std::uint64_t offset, nb::object out) { return segment_start(self, rank, offset, std::move(out), true); },
-           nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
-      .def("put_nb", [](nb::handle self, int rank, std::uint64_t offset, nb::object values) { return segment_start(self, rank, offset, std::move(values), false); },
-           nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
-      .def("fetch_add", [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
-        return on_word(dtype, [&]<class T>(T) -> std::int64_t { return s.owner.fetch_add<T>(rank, offset, narrow<T>(value)); });
-      }, nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64")
-      .def("swap", [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
-        return on_word(dtype, [&]<class T>(T) -> std::int64_t { return s.owner.swap<T>(rank, offset, narrow<T>(value)); });
-      }, nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64")
-      .def("compare_swap", [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t expected, std::int64_t desired, nb::handle dtype) {
-        return on_word(dtype, [&]<class T>(T) -> std::int64_t { return s.owner.compare_swap<T>(rank, offset, narrow<T>(expected), narrow<T>(desired)); });
-      }, nb::arg("rank"), nb::arg("offset"), nb::arg("expected"), nb::arg("desired"), nb::arg("dtype") = "int64")
-      .def("put_notify", [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values, std::uint64_t counter_offset, std::uint64_t increment) {
-        View view;
-        if (!values.is_none()) acquire_contiguous(view, values, false, "the values");
-        nb::gil_scoped_release waits;
-        sk::check(skerry_put_notify(s.owner.get(), rank, offset, view.data(), view.bytes(), counter_offset, increment));
-      }, nb::arg("rank"), nb::arg("offset"), nb::arg("values").none(), nb::arg("counter_offset"), nb::arg("increment") = 1)
-      .def("notify_wait", [](HeldSegment& s, std::uint64_t counter_offset, std::uint64_t at_least, std::optional<double> timeout) {
-        nb::gil_scoped_release waits;
-        return s.owner.notify_wait(counter_offset, at_least, timeout ? static_cast<std::int64_t>(*timeout * 1e9) : -1);
-      }, nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none())
-      .def("free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+      .def(
+          "__init__",
+          [](HeldSegment* self, std::int64_t bytes, nb::handle group) {
+            if (bytes < 0)
+              throw sk::Error(SKERRY_ERR_INVALID, "a segment of " + std::to_string(bytes) +
+                                                      " bytes: the size cannot be negative");
+            const sk::Group members = group_or_world(group);
+            nb::gil_scoped_release waits;
+            new (self) HeldSegment(members, static_cast<std::uint64_t>(bytes));
+          },
+          nb::arg("nbytes"), nb::arg("group") = nb::none())
+      .def_prop_ro("local",
+                   [](nb::handle self) {
+                     auto& s = nb::cast<HeldSegment&>(self);
+                     return bytes_view(s.owner.local(), s.owner.bytes(job().rank()), self);
+                   })
+      .def(
+          "pointer",
+          [](nb::handle self, int rank) -> std::optional<ByteView> {
+            auto& s = nb::cast<HeldSegment&>(self);
+            if (!job().same_node(rank)) return std::nullopt;
+            return bytes_view(s.owner.pointer(rank), s.owner.bytes(rank), self);
+          },
+          nb::arg("rank"))
+      .def(
+          "nbytes",
+          [](HeldSegment& s, std::optional<int> rank) {
+            return s.owner.bytes(rank ? *rank : job().rank());
+          },
+          nb::arg("rank") = nb::none())
+      .def(
+          "get",
+          [](HeldSegment& s, int rank, std::uint64_t offset, nb::object out) {
+            View view;
+            acquire_contiguous(view, out, true, "out");
+            {
+              nb::gil_scoped_release waits;
+              sk::check(skerry_get(s.owner.get(), rank, offset, view.data(), view.bytes()));
+            }
+            return out;
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
+      .def(
+          "put",
+          [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values) {
+            View view;
+            acquire_contiguous(view, values, false, "the values");
+            nb::gil_scoped_release waits;
+            sk::check(skerry_put(s.owner.get(), rank, offset, view.data(), view.bytes()));
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
+      .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
+           nb::arg("alpha") = nb::none())
+      .def(
+          "get_nb",
+          [](nb::handle self, int rank, std::uint64_t offset, nb::object out) {
+            return segment_start(self, rank, offset, std::move(out), true);
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
+      .def(
+          "put_nb",
+          [](nb::handle self, int rank, std::uint64_t offset, nb::object values) {
+            return segment_start(self, rank, offset, std::move(values), false);
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
+      .def(
+          "fetch_add",
+          [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
+            return on_word(dtype, [&]<class T>(T) -> std::int64_t {
+              return s.owner.fetch_add<T>(rank, offset, narrow<T>(value));
+            });
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64")
+      .def(
+          "swap",
+          [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
+            return on_word(dtype, [&]<class T>(T) -> std::int64_t {
+              return s.owner.swap<T>(rank, offset, narrow<T>(value));
+            });
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("value"), nb::arg("dtype") = "int64")
+      .def(
+          "compare_swap",
+          [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t expected,
+             std::int64_t desired, nb::handle dtype) {
+            return on_word(dtype, [&]<class T>(T) -> std::int64_t {
+              return s.owner.compare_swap<T>(rank, offset, narrow<T>(expected), narrow<T>(desired));
+            });
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("expected"), nb::arg("desired"),
+          nb::arg("dtype") = "int64")
+      .def(
+          "put_notify",
+          [](HeldSegment& s, int rank, std::uint64_t offset, nb::handle values,
+             std::uint64_t counter_offset, std::uint64_t increment) {
+            View view;
+            if (!values.is_none()) acquire_contiguous(view, values, false, "the values");
+            nb::gil_scoped_release waits;
+            sk::check(skerry_put_notify(s.owner.get(), rank, offset, view.data(), view.bytes(),
+                                        counter_offset, increment));
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("values").none(), nb::arg("counter_offset"),
+          nb::arg("increment") = 1)
+      .def(
+          "notify_wait",
+          [](HeldSegment& s, std::uint64_t counter_offset, std::uint64_t at_least,
+             std::optional<double> timeout) {
+            nb::gil_scoped_release waits;
+            return s.owner.notify_wait(counter_offset, at_least,
+                                       timeout ? static_cast<std::int64_t>(*timeout * 1e9) : -1);
+          },
+          nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none())
+      .def(
+          "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<HeldMutexes>(m, "Mutexes")
-      .def("__init__", [](HeldMutexes* self, std::int64_t count, nb::handle group) {
-        if (count < 0 || count > 0xffffffff) throw sk::Error(SKERRY_ERR_INVALID, std::to_string(count) + " mutexes: give a number from 0 to 2^32 - 1");
-        const sk::Group members = group_or_world(group);
-        nb::gil_scoped_release waits;
-        new (self) HeldMutexes(members, static_cast<std::uint32_t>(count));
-      }, nb::arg("count"), nb::arg("group") = nb::none())
-      .def("lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); }, nb::arg("rank"), nb::arg("index") = 0,
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("unlock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.unlock(rank, index); }, nb::arg("rank"), nb::arg("index") = 0,
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+      .def(
+          "__init__",
+          [](HeldMutexes* self, std::int64_t count, nb::handle group) {
+            if (count < 0 || count > 0xffffffff)
+              throw sk::Error(SKERRY_ERR_INVALID,
+                              std::to_string(count) + " mutexes: give a number from 0 to 2^32 - 1");
+            const sk::Group members = group_or_world(group);
+            nb::gil_scoped_release waits;
+            new (self) HeldMutexes(members, static_cast<std::uint32_t>(count));
+          },
+          nb::arg("count"), nb::arg("group") = nb::none())
+      .def(
+          "lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); },
+          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "unlock",
+          [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.unlock(rank, index); },
+          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<HeldCounter>(m, "Counter")
-      .def("__init__", [](HeldCounter* self, std::int64_t start, nb::handle group, std::optional<int> host) {
-        const sk::Group members = group_or_world(group);
-        const int host_index = host ? members.index(*host) : 0;
-        nb::gil_scoped_release waits;
-        new (self) HeldCounter(members, start, host_index);
-      }, nb::arg("start") = 0, nb::arg("group") = nb::none(), nb::arg("host") = nb::none())
-      .def("next", [](HeldCounter& h, std::int64_t n) { return h.owner.next(n); }, nb::arg("n") = 1, nb::call_guard<nb::gil_scoped_release>())
-      .def("reset", [](HeldCounter& h, std::int64_t value) { h.owner.reset(value); }, nb::arg("value") = 0, nb::call_guard<nb::gil_scoped_release>())
-      .def("free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+      .def(
+          "__init__",
+          [](HeldCounter* self, std::int64_t start, nb::handle group, std::optional<int> host) {
+            const sk::Group members = group_or_world(group);
+            const int host_index = host ? members.index(*host) : 0;
+            nb::gil_scoped_release waits;
+            new (self) HeldCounter(members, start, host_index);
+          },
+          nb::arg("start") = 0, nb::arg("group") = nb::none(), nb::arg("host") = nb::none())
+      .def(
+          "next", [](HeldCounter& h, std::int64_t n) { return h.owner.next(n); }, nb::arg("n") = 1,
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "reset", [](HeldCounter& h, std::int64_t value) { h.owner.reset(value); },
+          nb::arg("value") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace skpy

@@ -1,10 +1,13 @@
-// skerry-connections: what a connection and an idle remote node cost in memory, at either end: by the runtime's own account, by the allocator, and by
-// the operating system. `skerry info --connections` starts it as a job of one rank on each of some virtual nodes.
+// skerry-connections: what a connection and an idle remote node cost in memory, at either end: by
+// the runtime's own account, by the allocator, and by the operating system. `skerry info
+// --connections` starts it as a job of one rank on each of some virtual nodes.
 //
-// Rank 0 is looked at, first as an origin, then as the host of a data server; the others sleep in a barrier, then all talk to all:
-//   1 bound to one connection, rank 0 talks to each: it *knows* them now    2 without the bound, again: it is *connected* to them
-//   3 the others do as 1                                                    4 the others do as 2
-// What a step adds is divided by how many it added, which the account tells: collectives have connections of their own.
+// Rank 0 is looked at, first as an origin, then as the host of a data server; the others sleep in a
+// barrier, then all talk to all:
+//   1 bound to one connection, rank 0 talks to each: it *knows* them now    2 without the bound,
+//   again: it is *connected* to them 3 the others do as 1 4 the others do as 2
+// What a step adds is divided by how many it added, which the account tells: collectives have
+// connections of their own.
 #include <cmath>
 #include <functional>
 
@@ -53,12 +56,17 @@ class Probe {
   skerry_segment* segment_ = nullptr;
 };
 
-double grown(uint64_t before, uint64_t after) { return static_cast<double>(after) - static_cast<double>(before); }
+double grown(uint64_t before, uint64_t after) {
+  return static_cast<double>(after) - static_cast<double>(before);
+}
 
 // What was added between two moments, less `already` for each of `others`, for each of `count`.
-Cost each(const Moment& a, const Moment& b, uint64_t account_before, uint64_t account_after, double count, double others = 0, Cost already = {}) {
+Cost each(const Moment& a, const Moment& b, uint64_t account_before, uint64_t account_after,
+          double count, double others = 0, Cost already = {}) {
   if (count <= 0) return {NAN, NAN, NAN};
-  return {grown(account_before, account_after) / count, (b.heap - a.heap - others * already.heap) / count, (b.resident - a.resident - others * already.resident) / count};
+  return {grown(account_before, account_after) / count,
+          (b.heap - a.heap - others * already.heap) / count,
+          (b.resident - a.resident - others * already.resident) / count};
 }
 
 std::string amount(double bytes) {
@@ -69,7 +77,8 @@ std::string amount(double bytes) {
 }
 
 void line(const char* what, const Cost& cost, const std::string& kernel) {
-  std::printf("  %-34s %12s %12s %14s %12s\n", what, amount(cost.account).c_str(), amount(cost.heap).c_str(), amount(cost.resident).c_str(), kernel.c_str());
+  std::printf("  %-34s %12s %12s %14s %12s\n", what, amount(cost.account).c_str(),
+              amount(cost.heap).c_str(), amount(cost.resident).c_str(), kernel.c_str());
 }
 
 }  // namespace
@@ -80,7 +89,11 @@ int main(int count, char** arguments) {
   check(skerry_init(nullptr, &job), "cannot start");
   const int rank = skerry_rank(job), size = skerry_size(job);
   if (skerry_nodes(job) != size || size < 4) {
-    if (rank == 0) std::fprintf(stderr, "skerry info: %d ranks on %d nodes: connections are measured with at least 4 ranks, each on a node of its own\n", size, skerry_nodes(job));
+    if (rank == 0)
+      std::fprintf(stderr,
+                   "skerry info: %d ranks on %d nodes: connections are measured with at least 4 "
+                   "ranks, each on a node of its own\n",
+                   size, skerry_nodes(job));
     return 2;
   }
   Probe probe(job);
@@ -88,7 +101,8 @@ int main(int count, char** arguments) {
   Moment m[6];
   // As an origin.
   if (rank == 0) {
-    probe.touch(1, size / 4);  // the policy's tables, buffers that stay, what the first look allocates: no part of what is measured
+    probe.touch(1, size / 4);  // the policy's tables, buffers that stay, what the first look
+                               // allocates: no part of what is measured
     (void)probe.now();
     m[0] = probe.now();
     probe.touch_all(1);
@@ -116,46 +130,70 @@ int main(int count, char** arguments) {
     const auto account = [&](int i) -> const skerry_memory& { return m[i].account; };
     // Connections come and go in step 1, and those of before may have gone; step 2 only adds.
     const double opened = grown(account(1).connections, account(2).connections);
-    const Cost connection = each(m[1], m[2], account(1).connection_bytes, account(2).connection_bytes, opened);
-    const Cost known = each(m[0], m[1], account(0).known_bytes, account(1).known_bytes, grown(account(0).servers_known, account(1).servers_known),
+    const Cost connection = each(m[1], m[2], account(1).connection_bytes,
+                                 account(2).connection_bytes, opened);
+    const Cost known = each(m[0], m[1], account(0).known_bytes, account(1).known_bytes,
+                            grown(account(0).servers_known, account(1).servers_known),
                             grown(account(0).connections, account(1).connections), connection);
     const double admitted = grown(account(4).server_connections, account(5).server_connections);
-    const Cost client = each(m[4], m[5], account(4).server_connection_bytes, account(5).server_connection_bytes, admitted);
-    const Cost origin = each(m[3], m[4], account(3).server_known_bytes, account(4).server_known_bytes, grown(account(3).server_ranks_known, account(4).server_ranks_known),
-                             grown(account(3).server_connections, account(4).server_connections), client);
+    const Cost client = each(m[4], m[5], account(4).server_connection_bytes,
+                             account(5).server_connection_bytes, admitted);
+    const Cost origin = each(
+        m[3], m[4], account(3).server_known_bytes, account(4).server_known_bytes,
+        grown(account(3).server_ranks_known, account(4).server_ranks_known),
+        grown(account(3).server_connections, account(4).server_connections), client);
     const double table = static_cast<double>(account(0).node_table_bytes) / size;
     // Both ends of all connections are on this machine.
     const double ends = 2 * grown(connections_before, connections_after);
     const bool is_tcp = std::string(skerry_fabric_name(job)) == "tcp";
     const double sockets = kernel_after.sockets - kernel_before.sockets;
-    const double buffers = ends > 0 ? std::max(0.0, (kernel_after.buffer_bytes - kernel_before.buffer_bytes) / ends) : 0;
+    const double buffers = ends > 0
+                               ? std::max(0.0,
+                                          (kernel_after.buffer_bytes - kernel_before.buffer_bytes) /
+                                              ends)
+                               : 0;
     const double kernel = kernel_after.objects_known ? kernel_after.object_bytes + buffers : NAN;
 
-    std::printf("connections, bytes each (fabric %s, %d ranks on as many virtual nodes, %llu connections, measured now)\n", skerry_fabric_name(job), size,
-                static_cast<unsigned long long>(connections_after));
-    std::printf("  %-34s %12s %12s %14s %12s\n", "", "own account", "allocator", "resident", "kernel");
+    std::printf(
+        "connections, bytes each (fabric %s, %d ranks on as many virtual nodes, %llu connections, "
+        "measured now)\n",
+        skerry_fabric_name(job), size, static_cast<unsigned long long>(connections_after));
+    std::printf("  %-34s %12s %12s %14s %12s\n", "", "own account", "allocator", "resident",
+                "kernel");
     line("origin, a connection", connection, is_tcp ? amount(kernel) : "-");
     line("origin, a node talked to before", known, "0");
     line("data server, a connection", client, is_tcp ? amount(kernel) : "-");
     line("data server, a rank seen before", origin, "0");
     line("a node never talked to", {table, NAN, NAN}, "0");
-    std::printf("  fixed: origin %.0f, data server %.0f\n", static_cast<double>(account(5).fixed_bytes), static_cast<double>(account(5).server_fixed_bytes));
+    std::printf("  fixed: origin %.0f, data server %.0f\n",
+                static_cast<double>(account(5).fixed_bytes),
+                static_cast<double>(account(5).server_fixed_bytes));
     if (is_tcp && kernel_after.objects_known)
-      std::printf("  kernel: %.0f of objects of one end (socket, inode, file, directory entry, epoll), %.0f of buffers; %.0f sockets appeared for %.0f ends\n", kernel_after.object_bytes,
-                  buffers, sockets, ends);
+      std::printf(
+          "  kernel: %.0f of objects of one end (socket, inode, file, directory entry, epoll), "
+          "%.0f of buffers; %.0f sockets appeared for %.0f ends\n",
+          kernel_after.object_bytes, buffers, sockets, ends);
     else if (is_tcp)
-      std::printf("  kernel: %.0f of buffers an end; sizes of its objects are for root to see\n", buffers);
-    std::printf("  resident: pages of the process, so for a few dozen connections only good to some hundred bytes\n");
+      std::printf("  kernel: %.0f of buffers an end; sizes of its objects are for root to see\n",
+                  buffers);
+    std::printf(
+        "  resident: pages of the process, so for a few dozen connections only good to some "
+        "hundred bytes\n");
 
     if (!json.empty()) {
       std::FILE* file = json == "-" ? stdout : std::fopen(json.c_str(), "w");
       if (file == nullptr) skerry_abort(job, 1, ("cannot write " + json).c_str());
       const auto number = [](double v) { return std::isnan(v) ? std::string("null") : amount(v); };
       const auto row = [&](const char* name, const Cost& c, double of_kernel, bool last) {
-        std::fprintf(file, "  \"%s\": {\"account\": %s, \"allocator\": %s, \"resident\": %s, \"kernel\": %s}%s\n", name, number(c.account).c_str(), number(c.heap).c_str(),
-                     number(c.resident).c_str(), number(of_kernel).c_str(), last ? "" : ",");
+        std::fprintf(
+            file,
+            "  \"%s\": {\"account\": %s, \"allocator\": %s, \"resident\": %s, \"kernel\": %s}%s\n",
+            name, number(c.account).c_str(), number(c.heap).c_str(), number(c.resident).c_str(),
+            number(of_kernel).c_str(), last ? "" : ",");
       };
-      std::fprintf(file, "{\n  \"fabric\": \"%s\", \"ranks\": %d, \"connections\": %llu,\n", skerry_fabric_name(job), size, static_cast<unsigned long long>(connections_after));
+      std::fprintf(file, "{\n  \"fabric\": \"%s\", \"ranks\": %d, \"connections\": %llu,\n",
+                   skerry_fabric_name(job), size,
+                   static_cast<unsigned long long>(connections_after));
       row("origin_connection", connection, is_tcp ? kernel : NAN, false);
       row("origin_known_node", known, 0, false);
       row("server_connection", client, is_tcp ? kernel : NAN, false);

@@ -1,4 +1,5 @@
-// What the measuring programs share: clocks, complaints, and what the operating system says of memory.
+// What the measuring programs share: clocks, complaints, and what the operating system says of
+// memory.
 #pragma once
 
 #include <malloc.h>
@@ -78,13 +79,15 @@ inline Kernel kernel_memory() {
     double active = 0, all = 0, bytes = 0;
     if (!(words >> name >> active >> all >> bytes)) continue;
     if (name == "TCP" || name == "TCPv6") k.sockets += active;
-    for (const char* one : {"TCP", "sock_inode_cache", "filp", "dentry", "eventpoll_epi", "eventpoll_pwq"})
+    for (const char* one :
+         {"TCP", "sock_inode_cache", "filp", "dentry", "eventpoll_epi", "eventpoll_pwq"})
       if (name == one) k.object_bytes += bytes;
   }
   k.objects_known = k.object_bytes > 0;
   std::ifstream sockets("/proc/net/sockstat");
   for (std::string line; std::getline(sockets, line);)
-    if (const size_t at = line.find(" mem "); line.starts_with("TCP:") && at != std::string::npos) k.buffer_bytes = std::atof(line.c_str() + at + 5) * page_bytes;
+    if (const size_t at = line.find(" mem "); line.starts_with("TCP:") && at != std::string::npos)
+      k.buffer_bytes = std::atof(line.c_str() + at + 5) * page_bytes;
   return k;
 }
 

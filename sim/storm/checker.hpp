@@ -1,8 +1,10 @@
-// What must hold, checked while a storm runs. It knows what the programs asked for and believes nothing of what travelled.
+// What must hold, checked while a storm runs. It knows what the programs asked for and believes
+// nothing of what travelled.
 //
-// Every operation that an origin issues is registered under its session number. The server says which number it applies; the reference applies
-// the registered operation to its own memory and compares. So a request that is lost, applied twice, out of order, or with other bytes than
-// the program's is found at the step where it happens.
+// Every operation that an origin issues is registered under its session number. The server says
+// which number it applies; the reference applies the registered operation to its own memory and
+// compares. So a request that is lost, applied twice, out of order, or with other bytes than the
+// program's is found at the step where it happens.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +21,20 @@ namespace skerry::sim {
 enum class OpKind : uint8_t { put, get, accumulate, fetch_add, swap, compare_swap, lock, unlock };
 std::string_view to_string(OpKind kind);
 
-// One operation of a program. Written by its origin until it is issued, `seen` and `applied` by the checker, `done` and `result` by the origin.
+// One operation of a program. Written by its origin until it is issued, `seen` and `applied` by the
+// checker, `done` and `result` by the origin.
 struct Op {
   OpKind kind = OpKind::put;
   uint32_t origin = 0;
   uint32_t server = 0;
-  uint32_t word = 0;                  // first word; lock and unlock: the mutex
-  std::vector<uint64_t> values;       // put, accumulate: one per word; get: as many as it reads; read-modify-write: operand, expected
-  uint64_t holder = 0;                // lock, unlock
-  uint64_t number = 0;                // in its session; 0: not issued
+  uint32_t word = 0;             // first word; lock and unlock: the mutex
+  std::vector<uint64_t> values;  // put, accumulate: one per word; get: as many as it reads;
+                                 // read-modify-write: operand, expected
+  uint64_t holder = 0;           // lock, unlock
+  uint64_t number = 0;           // in its session; 0: not issued
   bool applied = false;
   bool done = false;
-  std::vector<uint64_t> result;       // get: words; read-modify-write: the old value
+  std::vector<uint64_t> result;             // get: words; read-modify-write: the old value
   std::vector<std::vector<uint64_t>> seen;  // what the reference held at each execution
 };
 
@@ -47,7 +51,8 @@ class Checker {
   }
 
   void issued(const std::shared_ptr<Op>& op);
-  // The server is about to execute request `number` of the origin for the first time. Null: a rule is broken.
+  // The server is about to execute request `number` of the origin for the first time. Null: a rule
+  // is broken.
   Op* apply(uint32_t origin, uint32_t server, uint64_t number);
   // A replayed get or read-modify-write is executed or answered again.
   Op* again(uint32_t origin, uint32_t server, uint64_t number);
@@ -55,7 +60,8 @@ class Checker {
   void executed(Op& op, const std::vector<uint64_t>& memory, std::optional<uint64_t> answer);
   // The program has its result.
   void completed(const Op& op);
-  // A fence to `server` returned: everything the origin issued to it up to `number` must be applied.
+  // A fence to `server` returned: everything the origin issued to it up to `number` must be
+  // applied.
   void fenced(uint32_t origin, uint32_t server, uint64_t number);
   void granted(uint32_t server, uint32_t mutex, uint64_t holder);
   void released(uint32_t server, uint32_t mutex, uint64_t holder);
@@ -70,7 +76,9 @@ class Checker {
     uint64_t issued = 0;
     uint64_t applied = 0;
   };
-  Session& session(uint32_t origin, uint32_t server) { return sessions_[origin * servers_ + server]; }
+  Session& session(uint32_t origin, uint32_t server) {
+    return sessions_[origin * servers_ + server];
+  }
   std::string name(const Op& op) const;
 
   uint32_t servers_;

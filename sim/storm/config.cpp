@@ -32,7 +32,9 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   c.words = 4 + random.below(28);
   c.cap = random.below(4);
   c.server_cap = random.chance(0.4) ? 1 + random.below(c.origins) : 0;
-  constexpr const char* policies[] = {"lru", "lru_m", "reuse", "adaptive"};  // a new one goes to a new place: seeds keep their meaning
+  constexpr const char* policies[] = {
+      "lru", "lru_m", "reuse",
+      "adaptive"};  // a new one goes to a new place: seeds keep their meaning
   c.policy = policies[random.below(4)];
   c.credit_requests = 1 + random.below(12);
   c.credit_bytes = 8 + random.below(300);
@@ -44,9 +46,12 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
 }
 
 std::string StormConfig::describe() const {
-  return concat("seed ", seed, ": ", origins, " origins of ", threads, " threads, ", servers, " servers, cap ", cap, ", server cap ", server_cap, ", ", policy, ", window ",
-                window, ", credits ", credit_requests, " / ", credit_bytes, " B, latency ", latency_ns, " + ", jitter_ns, " ns, faults every ", fault_interval_ns, " ns",
-                mutation == Mutation::none ? std::string() : concat(", mutation ", to_string(mutation)));
+  return concat(
+      "seed ", seed, ": ", origins, " origins of ", threads, " threads, ", servers,
+      " servers, cap ", cap, ", server cap ", server_cap, ", ", policy, ", window ", window,
+      ", credits ", credit_requests, " / ", credit_bytes, " B, latency ", latency_ns, " + ",
+      jitter_ns, " ns, faults every ", fault_interval_ns, " ns",
+      mutation == Mutation::none ? std::string() : concat(", mutation ", to_string(mutation)));
 }
 
 }  // namespace skerry::sim

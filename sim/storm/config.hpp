@@ -29,19 +29,19 @@ struct StormConfig {
   uint64_t seed = 0;
   uint32_t origins = 3;
   uint32_t servers = 3;
-  uint32_t threads = 1;              // of each origin's program
-  uint32_t operations = 60;          // of each thread
-  uint32_t window = 4;               // non-blocking operations of a thread under way
-  uint32_t words = 16;               // of each server's memory
-  uint32_t cap = 2;                  // connections of an origin; 0: no limit
-  uint32_t server_cap = 0;           // of a server; 0: no limit
+  uint32_t threads = 1;      // of each origin's program
+  uint32_t operations = 60;  // of each thread
+  uint32_t window = 4;       // non-blocking operations of a thread under way
+  uint32_t words = 16;       // of each server's memory
+  uint32_t cap = 2;          // connections of an origin; 0: no limit
+  uint32_t server_cap = 0;   // of a server; 0: no limit
   std::string policy = "lru";
   uint32_t credit_requests = 8;
   uint64_t credit_bytes = 256;
   int64_t latency_ns = 5'000;
   int64_t jitter_ns = 5'000;
   int64_t service_ns = 1'000;
-  int64_t fault_interval_ns = 0;     // mean time between faults while they last; 0: none
+  int64_t fault_interval_ns = 0;  // mean time between faults while they last; 0: none
   int64_t faults_end_ns = 3'000'000;
   Mutation mutation = Mutation::none;
 

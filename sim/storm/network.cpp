@@ -70,24 +70,35 @@ void Network::close(ConnectionId id, Side by) {
   const int side = static_cast<int>(by);
   if (!link.open[side]) return;
   link.open[side] = false;
-  // Closing with something unread resets the connection: then what was sent last may be lost as well.
-  if (random_.chance(0.3)) link.lost_from[side] = std::min(link.lost_from[side], link.arrived[side] + random_.below(static_cast<uint32_t>(link.sent[side] - link.arrived[side]) + 1));
+  // Closing with something unread resets the connection: then what was sent last may be lost as
+  // well.
+  if (random_.chance(0.3))
+    link.lost_from[side] = std::min(
+        link.lost_from[side],
+        link.arrived[side] +
+            random_.below(static_cast<uint32_t>(link.sent[side] - link.arrived[side]) + 1));
   tell_closed(id, other(by), arrival(link, by));
 }
 
 void Network::send_to_slot(uint32_t origin, Frame frame) {
-  queue_.schedule(queue_.now() + latency_ns_ + random_.between(0, jitter_ns_), [this, origin, frame = std::move(frame)] { origins_[origin]->on_slot(frame); });
+  queue_.schedule(queue_.now() + latency_ns_ + random_.between(0, jitter_ns_),
+                  [this, origin, frame = std::move(frame)] { origins_[origin]->on_slot(frame); });
 }
 
 void Network::cut(ConnectionId id) {
   Link& link = links_[id];
   ++cuts_;
   for (int side = 0; side < 2; ++side)
-    link.lost_from[side] = std::min(link.lost_from[side], link.arrived[side] + random_.below(static_cast<uint32_t>(link.sent[side] - link.arrived[side]) + 1));
+    link.lost_from[side] = std::min(
+        link.lost_from[side],
+        link.arrived[side] +
+            random_.below(static_cast<uint32_t>(link.sent[side] - link.arrived[side]) + 1));
   // A reset is noticed at once, silence only by a time-out; either end may be the last to know.
   for (const Side to : {Side::origin, Side::server}) {
-    const int64_t patience = random_.chance(0.3) ? 50 * (latency_ns_ + jitter_ns_) : latency_ns_ + jitter_ns_;
-    const Time at = std::max(queue_.now(), link.last[1 - static_cast<int>(to)]) + 1 + random_.between(0, patience);
+    const int64_t patience = random_.chance(0.3) ? 50 * (latency_ns_ + jitter_ns_)
+                                                 : latency_ns_ + jitter_ns_;
+    const Time at = std::max(queue_.now(), link.last[1 - static_cast<int>(to)]) + 1 +
+                    random_.between(0, patience);
     tell_closed(id, to, at);
   }
 }
@@ -97,7 +108,8 @@ void Network::replay_hello() {
   const Seen seen = seen_[random_.below(static_cast<uint32_t>(seen_.size()))];
   const ConnectionId id = connect(seen.origin, seen.server, seen.hello);
   links_[id].stranger = true;
-  queue_.schedule(queue_.now() + random_.between(0, 20 * (latency_ns_ + jitter_ns_)), [this, id] { close(id, Side::origin); });
+  queue_.schedule(queue_.now() + random_.between(0, 20 * (latency_ns_ + jitter_ns_)),
+                  [this, id] { close(id, Side::origin); });
 }
 
 ConnectionId Network::random_connection() {

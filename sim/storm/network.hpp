@@ -1,7 +1,8 @@
 // The simulated network: connections that deliver frames in order, late, or not at all.
 //
-// A connection has two ends. What one end sends arrives at the other in order after latency and jitter, unless the connection was cut before
-// (then a random prefix of what is under way still arrives) or the receiving end is closed. Each end hears of a close or a cut in its own time.
+// A connection has two ends. What one end sends arrives at the other in order after latency and
+// jitter, unless the connection was cut before (then a random prefix of what is under way still
+// arrives) or the receiving end is closed. Each end hears of a close or a cut in its own time.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ class OriginSink {
   virtual void on_connected(ConnectionId connection, std::span<const std::byte> answer) = 0;
   virtual void on_message(ConnectionId connection, const Frame& frame) = 0;
   virtual void on_closed(ConnectionId connection) = 0;
-  virtual void on_slot(const Frame& frame) = 0;  // an answer that came through the origin's own node
+  virtual void on_slot(
+      const Frame& frame) = 0;  // an answer that came through the origin's own node
 };
 
 class ServerSink {
@@ -45,7 +47,8 @@ class ServerSink {
 
 class Network {
  public:
-  Network(Queue& queue, Random& random, int64_t latency_ns, int64_t jitter_ns) : queue_(queue), random_(random), latency_ns_(latency_ns), jitter_ns_(jitter_ns) {}
+  Network(Queue& queue, Random& random, int64_t latency_ns, int64_t jitter_ns)
+      : queue_(queue), random_(random), latency_ns_(latency_ns), jitter_ns_(jitter_ns) {}
   void attach(std::vector<OriginSink*> origins, std::vector<ServerSink*> servers) {
     origins_ = std::move(origins);
     servers_ = std::move(servers);
@@ -72,12 +75,12 @@ class Network {
   struct Link {
     uint32_t origin = 0;
     uint32_t server = 0;
-    bool stranger = false;               // its origin end is nobody
+    bool stranger = false;  // its origin end is nobody
     bool open[2] = {true, false};
-    uint64_t sent[2] = {0, 0};           // frames, by sending side
+    uint64_t sent[2] = {0, 0};  // frames, by sending side
     uint64_t arrived[2] = {0, 0};
     uint64_t lost_from[2] = {~0ull, ~0ull};  // frames from this number on are lost
-    Time last[2] = {0, 0};               // when the newest thing from that side arrives
+    Time last[2] = {0, 0};                   // when the newest thing from that side arrives
   };
   Time arrival(Link& link, Side from);
   void tell_closed(ConnectionId connection, Side to, Time at);

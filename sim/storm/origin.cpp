@@ -9,8 +9,15 @@ using connection::Action;
 using connection::Event;
 using connection::State;
 
-StormOrigin::StormOrigin(uint32_t index, const StormConfig& config, const connection::JobKey& key, Queue& queue, Random& random, Network& network, Checker& checker)
-    : index_(index), config_(config), key_(key), queue_(queue), random_(random), network_(network), checker_(checker) {
+StormOrigin::StormOrigin(uint32_t index, const StormConfig& config, const connection::JobKey& key,
+                         Queue& queue, Random& random, Network& network, Checker& checker)
+    : index_(index),
+      config_(config),
+      key_(key),
+      queue_(queue),
+      random_(random),
+      network_(network),
+      checker_(checker) {
   const session::Credits credits{config.credit_requests, config.credit_bytes};
   for (uint32_t s = 0; s < config.servers; ++s) {
     links_.push_back(std::make_unique<Link>(credits));
@@ -24,7 +31,7 @@ StormOrigin::StormOrigin(uint32_t index, const StormConfig& config, const connec
   }
 }
 
-// ---- connections --------------------------------------------------------------------------------------------------------------------
+// ---- connections ------------------------------------------------------------------------------
 
 StormOrigin::Link* StormOrigin::link_of(ConnectionId connection) {
   const auto found = by_connection_.find(connection);
@@ -32,27 +39,36 @@ StormOrigin::Link* StormOrigin::link_of(ConnectionId connection) {
 }
 
 uint32_t StormOrigin::counted() const {
-  return static_cast<uint32_t>(std::count_if(links_.begin(), links_.end(), [](const auto& l) { return l->machine.state() == State::opening || l->machine.state() == State::open; }));
+  return static_cast<uint32_t>(std::count_if(links_.begin(), links_.end(), [](const auto& l) {
+    return l->machine.state() == State::opening || l->machine.state() == State::open;
+  }));
 }
 
 uint32_t StormOrigin::leaving() const {
-  return static_cast<uint32_t>(std::count_if(links_.begin(), links_.end(), [](const auto& l) { return l->machine.state() == State::draining || l->machine.state() == State::closing; }));
+  return static_cast<uint32_t>(std::count_if(links_.begin(), links_.end(), [](const auto& l) {
+    return l->machine.state() == State::draining || l->machine.state() == State::closing;
+  }));
 }
 
-// Opens an idle link if the cap has room, or makes room: the victim drains and closes while the new connection opens.
+// Opens an idle link if the cap has room, or makes room: the victim drains and closes while the new
+// connection opens.
 bool StormOrigin::try_open(Link& link) {
   if (link.retry_at > queue_.now()) {
     wake(link.retry_at);
     return false;
   }
   if (policy_ && config_.mutation != Mutation::ignore_cap) {
-    const bool place_to_leave = counted() + leaving() <= config_.cap;  // one more than the cap may exist, if one of them is on its way out
+    const bool place_to_leave = counted() + leaving() <=
+                                config_.cap;  // one more than the cap may exist, if one of them is
+                                              // on its way out
     if (!place_to_leave) return false;
     if (counted() >= config_.cap) {
       const auto victim = policy_->choose([&](connection::Partner s) {
         const Link& l = *links_[s];
-        // What was opened to resume and had nothing to send again is nobody's: pinned for its first request, it would keep its place for ever.
-        return l.machine.state() != State::open || (l.fresh && (l.wanted > 0 || l.unacknowledged()));
+        // What was opened to resume and had nothing to send again is nobody's: pinned for its first
+        // request, it would keep its place for ever.
+        return l.machine.state() != State::open ||
+               (l.fresh && (l.wanted > 0 || l.unacknowledged()));
       });
       if (!victim) return false;
       ++evictions_;
@@ -66,7 +82,9 @@ bool StormOrigin::try_open(Link& link) {
 }
 
 void StormOrigin::drive(Link& link, Event event, uint32_t generation) {
-  const bool unacknowledged = link.unacknowledged() && !(config_.mutation == Mutation::bye_undrained && event == Event::evict);
+  const bool unacknowledged = link.unacknowledged() &&
+                              !(config_.mutation == Mutation::bye_undrained &&
+                                event == Event::evict);
   const Action action = link.machine.on(event, generation, unacknowledged);
   const auto disconnect = [&] {
     if (link.connection == no_connection) return;
@@ -79,7 +97,8 @@ void StormOrigin::drive(Link& link, Event event, uint32_t generation) {
     link.hello.rank = index_;
     link.hello.generation = link.machine.generation();
     link.hello.nonce = random_.next();
-    const auto hello = connection::make_hello(key_, peer(link), index_, link.hello.generation, link.hello.nonce);
+    const auto hello = connection::make_hello(key_, peer(link), index_, link.hello.generation,
+                                              link.hello.nonce);
     link.connection = network_.connect(index_, link.server, {hello.begin(), hello.end()});
     by_connection_[link.connection] = &link;
     link.fresh = true;
@@ -95,27 +114,34 @@ void StormOrigin::drive(Link& link, Event event, uint32_t generation) {
       link.log.trim();
       return;
     case Action::send_bye: {
-      const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, 1, link.session.issued()};
+      const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, 1,
+                                  link.session.issued()};
       Bytes bytes(sizeof bye);
       std::memcpy(bytes.data(), &bye, sizeof bye);
       return network_.send(link.connection, Side::origin, {std::move(bytes), {}});
     }
     case Action::broken: link.must_resume = true; return;
-    case Action::refused: link.retry_at = queue_.now() + random_.between(1, 4 * (config_.latency_ns + config_.jitter_ns)); return;
+    case Action::refused:
+      link.retry_at = queue_.now() +
+                      random_.between(1, 4 * (config_.latency_ns + config_.jitter_ns));
+      return;
   }
 }
 
 void StormOrigin::maybe_drained(Link& link) {
-  if (link.machine.state() == State::draining && !link.unacknowledged()) drive(link, Event::drained, link.machine.generation());
+  if (link.machine.state() == State::draining && !link.unacknowledged())
+    drive(link, Event::drained, link.machine.generation());
 }
 
 void StormOrigin::on_connected(ConnectionId connection, std::span<const std::byte> answer) {
   Link* link = link_of(connection);
   if (link == nullptr) return;
   uint64_t applied = 0;
-  if (!connection::check_answer(key_, peer(*link), link->hello, answer, &applied).ok()) return checker_.fail("origin ", index_, " got a wrong answer to its hello");
+  if (!connection::check_answer(key_, peer(*link), link->hello, answer, &applied).ok())
+    return checker_.fail("origin ", index_, " got a wrong answer to its hello");
   drive(*link, Event::connected, link->machine.generation());
-  if (Status status = link->session.resume(applied); !status.ok()) return checker_.fail("origin ", index_, ": ", status.message());
+  if (Status status = link->session.resume(applied); !status.ok())
+    return checker_.fail("origin ", index_, ": ", status.message());
   link->log.acknowledge(link->session.applied());
   resume(*link);
   pump();
@@ -127,14 +153,16 @@ void StormOrigin::on_closed(ConnectionId connection) {
   by_connection_.erase(connection);
   link->connection = no_connection;
   link->ready = false;
-  // A grant may have been under way on it, also when we had said bye and the answer was lost: only the server knows.
+  // A grant may have been under way on it, also when we had said bye and the answer was lost: only
+  // the server knows.
   if (link->parked_locks > 0) link->must_resume = true;
   if (policy_) policy_->closed(link->server, false);
   drive(*link, Event::closed, link->machine.generation());
   pump();
 }
 
-// The server's answer told what it has applied. Everything after that is sent again, in order, before anything new.
+// The server's answer told what it has applied. Everything after that is sent again, in order,
+// before anything new.
 void StormOrigin::resume(Link& link) {
   link.ready = true;
   link.must_resume = false;
@@ -149,7 +177,8 @@ void StormOrigin::on_message(ConnectionId connection, const Frame& frame) {
   Link* link = link_of(connection);
   if (link == nullptr) return;
   wire::Kind kind;
-  if (!wire::peek(frame.header, &kind).ok()) return checker_.fail("origin ", index_, " got a message of no kind");
+  if (!wire::peek(frame.header, &kind).ok())
+    return checker_.fail("origin ", index_, " got a message of no kind");
   if (kind == wire::Kind::please_close) {
     if (link->machine.state() == State::open) {
       if (policy_) policy_->closed(link->server, false);
@@ -159,12 +188,15 @@ void StormOrigin::on_message(ConnectionId connection, const Frame& frame) {
   } else if (kind == wire::Kind::bye_answer) {
     wire::CloseHeader answer;
     if (!wire::decode(frame.header, &answer).ok() || answer.last_number != link->session.issued())
-      checker_.fail("origin ", index_, " said bye at ", link->session.issued(), ", server ", link->server, " answered ", answer.last_number);
+      checker_.fail("origin ", index_, " said bye at ", link->session.issued(), ", server ",
+                    link->server, " answered ", answer.last_number);
     drive(*link, Event::bye_answer, link->machine.generation());
   } else {
     wire::ReplyHeader header;
-    if (!wire::decode(frame.header, &header).ok()) return checker_.fail("origin ", index_, " got an answer that does not decode");
-    if (Status status = link->session.acknowledge(header.applied); !status.ok()) return checker_.fail("origin ", index_, ": ", status.message());
+    if (!wire::decode(frame.header, &header).ok())
+      return checker_.fail("origin ", index_, " got an answer that does not decode");
+    if (Status status = link->session.acknowledge(header.applied); !status.ok())
+      return checker_.fail("origin ", index_, ": ", status.message());
     link->log.acknowledge(link->session.applied());
     if (header.applied > 0 && link->session.drained()) link->fresh = false;
     if (header.slot != 0) complete(header, frame.payload, link);
@@ -175,24 +207,29 @@ void StormOrigin::on_message(ConnectionId connection, const Frame& frame) {
 
 void StormOrigin::on_slot(const Frame& frame) {
   wire::ReplyHeader header;
-  if (!wire::decode(frame.header, &header).ok()) return checker_.fail("origin ", index_, " got a grant that does not decode");
+  if (!wire::decode(frame.header, &header).ok())
+    return checker_.fail("origin ", index_, " got a grant that does not decode");
   complete(header, frame.payload, nullptr);
   pump();
 }
 
 // A reply that comes twice (a replay crossed it) finds its slot in another use, or free.
 void StormOrigin::complete(const wire::ReplyHeader& header, const Bytes& payload, Link* over) {
-  if (header.slot == 0 || header.slot > slots_.size()) return checker_.fail("origin ", index_, " has no slot ", header.slot);
+  if (header.slot == 0 || header.slot > slots_.size())
+    return checker_.fail("origin ", index_, " has no slot ", header.slot);
   Slot& slot = slots_[header.slot - 1];
   if (!slot.op || slot.tag != header.tag) return;
   const std::shared_ptr<Op> op = std::move(slot.op);
   slot.op = nullptr;
   Link& link = *slot.link;
   ++slot.tag;
-  if (over != nullptr && over != &link) checker_.fail("origin ", index_, ": server ", over->server, " answered a request to server ", link.server);
+  if (over != nullptr && over != &link)
+    checker_.fail("origin ", index_, ": server ", over->server, " answered a request to server ",
+                  link.server);
   if (op->kind == OpKind::get) {
     op->result.resize(op->values.size());
-    if (payload.size() != op->result.size() * 8) checker_.fail("a get of ", op->result.size(), " words brought ", payload.size(), " bytes");
+    if (payload.size() != op->result.size() * 8)
+      checker_.fail("a get of ", op->result.size(), " words brought ", payload.size(), " bytes");
     else std::memcpy(op->result.data(), payload.data(), payload.size());
   } else if (op->kind != OpKind::lock) {
     op->result = {header.result};
@@ -200,14 +237,16 @@ void StormOrigin::complete(const wire::ReplyHeader& header, const Bytes& payload
   op->done = true;
   link.fresh = false;
   --(op->kind == OpKind::lock ? link.parked_locks : link.waiting_replies);
-  // Replies come in the order of their requests on any one connection, so the newest confirms all before it. A grant comes when its turn has come:
-  // counted as well, it would confirm the result of an earlier request whose reply was lost and is yet to be sent again.
-  if (op->kind != OpKind::lock || config_.mutation == Mutation::confirm_grants) link.session.result_received(op->number);
+  // Replies come in the order of their requests on any one connection, so the newest confirms all
+  // before it. A grant comes when its turn has come: counted as well, it would confirm the result
+  // of an earlier request whose reply was lost and is yet to be sent again.
+  if (op->kind != OpKind::lock || config_.mutation == Mutation::confirm_grants)
+    link.session.result_received(op->number);
   link.log.answered(op->number);
   checker_.completed(*op);
 }
 
-// ---- requests -----------------------------------------------------------------------------------------------------------------------
+// ---- requests ---------------------------------------------------------------------------------
 
 void StormOrigin::want(Thread& thread, Link* link) {
   if (thread.wants == link) return;
@@ -218,15 +257,18 @@ void StormOrigin::want(Thread& thread, Link* link) {
 
 void StormOrigin::send(Link& link, uint64_t number) {
   const session::ReplayLog::Request r = link.log.request(number);
-  network_.send(link.connection, Side::origin, {{r.header.begin(), r.header.end()}, {r.payload.begin(), r.payload.end()}});
+  network_.send(link.connection, Side::origin,
+                {{r.header.begin(), r.header.end()}, {r.payload.begin(), r.payload.end()}});
 }
 
-// False: the link is not open yet or out of credits; the thread tries again when something has changed.
+// False: the link is not open yet or out of credits; the thread tries again when something has
+// changed.
 bool StormOrigin::issue(Thread& thread, const std::shared_ptr<Op>& op) {
   Link& link = *links_[op->server];
   const bool writes = op->kind == OpKind::put || op->kind == OpKind::accumulate;
   const uint64_t payload_bytes = writes ? op->values.size() * 8 : 0;
-  if (link.machine.state() != State::open || !link.ready || !link.session.may_issue(payload_bytes)) {
+  if (link.machine.state() != State::open || !link.ready ||
+      !link.session.may_issue(payload_bytes)) {
     want(thread, &link);
     return false;
   }
@@ -263,12 +305,15 @@ bool StormOrigin::issue(Thread& thread, const std::shared_ptr<Op>& op) {
     case OpKind::swap:
     case OpKind::compare_swap:
       h.kind = static_cast<uint8_t>(wire::Kind::read_modify_write);
-      h.type = static_cast<uint8_t>(op->kind == OpKind::fetch_add ? wire::Rmw::fetch_add_64 : op->kind == OpKind::swap ? wire::Rmw::swap_64 : wire::Rmw::compare_swap_64);
+      h.type = static_cast<uint8_t>(op->kind == OpKind::fetch_add ? wire::Rmw::fetch_add_64
+                                    : op->kind == OpKind::swap    ? wire::Rmw::swap_64
+                                                                  : wire::Rmw::compare_swap_64);
       request.operands = {op->values[0], op->kind == OpKind::compare_swap ? op->values[1] : 0};
       break;
     case OpKind::lock:
     case OpKind::unlock:
-      h.kind = static_cast<uint8_t>(op->kind == OpKind::lock ? wire::Kind::lock : wire::Kind::unlock);
+      h.kind = static_cast<uint8_t>(op->kind == OpKind::lock ? wire::Kind::lock
+                                                             : wire::Kind::unlock);
       h.offset = op->word;
       request.operands = {op->holder, 0};
       with_reply = op->kind == OpKind::lock;
@@ -288,7 +333,9 @@ bool StormOrigin::issue(Thread& thread, const std::shared_ptr<Op>& op) {
   h.number = op->number = link.session.issue(payload_bytes);
   std::byte* const room = link.log.reserve(payload_bytes + wire::max_request_bytes);
   if (payload_bytes > 0) std::memcpy(room, op->values.data(), payload_bytes);
-  const uint32_t header_bytes = wire::encode(request, std::span<std::byte, wire::max_request_bytes>(room + payload_bytes, wire::max_request_bytes));
+  const uint32_t header_bytes = wire::encode(
+      request,
+      std::span<std::byte, wire::max_request_bytes>(room + payload_bytes, wire::max_request_bytes));
   link.log.commit(h.number, payload_bytes, header_bytes, with_reply);
   most_log_bytes_ = std::max(most_log_bytes_, link.log.memory_bytes());
   checker_.issued(op);
@@ -296,9 +343,10 @@ bool StormOrigin::issue(Thread& thread, const std::shared_ptr<Op>& op) {
   return true;
 }
 
-// ---- the program --------------------------------------------------------------------------------------------------------------------
+// ---- the program ------------------------------------------------------------------------------
 
-// The next few steps of a thread: mostly one operation, sometimes a lock cycle around a read and a write of one word.
+// The next few steps of a thread: mostly one operation, sometimes a lock cycle around a read and a
+// write of one word.
 void StormOrigin::draw(Thread& thread) {
   if (thread.left == 0) return;
   --thread.left;
@@ -331,7 +379,8 @@ void StormOrigin::draw(Thread& thread) {
     s.for_ns = random_.between(0, 20 * config_.latency_ns);
     thread.steps.push_back(std::move(s));
   } else if (dice <= 3) {
-    // Word 0 counts lock cycles of mutex 0 and nothing else writes it: at the end it must be their number.
+    // Word 0 counts lock cycles of mutex 0 and nothing else writes it: at the end it must be their
+    // number.
     const uint64_t holder = uint64_t{index_} << 16 | thread.index;
     auto lock = make(OpKind::lock, server, 0, 0), unlock = make(OpKind::unlock, server, 0, 0);
     lock->holder = unlock->holder = holder;
@@ -342,13 +391,18 @@ void StormOrigin::draw(Thread& thread) {
     thread.steps.back().from_last_get = true;
     step(unlock, false);
   } else {
-    const OpKind kind = std::array{OpKind::put, OpKind::put, OpKind::get, OpKind::get, OpKind::accumulate, OpKind::accumulate, OpKind::fetch_add, OpKind::fetch_add, OpKind::swap,
+    const OpKind kind = std::array{OpKind::put,         OpKind::put,        OpKind::get,
+                                   OpKind::get,         OpKind::accumulate, OpKind::accumulate,
+                                   OpKind::fetch_add,   OpKind::fetch_add,  OpKind::swap,
                                    OpKind::compare_swap}[random_.below(10)];
-    const bool one = kind == OpKind::fetch_add || kind == OpKind::swap || kind == OpKind::compare_swap;
+    const bool one = kind == OpKind::fetch_add || kind == OpKind::swap ||
+                     kind == OpKind::compare_swap;
     const uint32_t word = 1 + random_.below(config_.words - 1);
-    const uint32_t words = one ? (kind == OpKind::compare_swap ? 2 : 1) : 1 + random_.below(std::min(4u, config_.words - word));
+    const uint32_t words = one ? (kind == OpKind::compare_swap ? 2 : 1)
+                               : 1 + random_.below(std::min(4u, config_.words - word));
     auto op = make(kind, server, word, words);
-    if (kind == OpKind::compare_swap && random_.chance(0.5)) op->values[1] = 0;  // sometimes it succeeds
+    if (kind == OpKind::compare_swap && random_.chance(0.5))
+      op->values[1] = 0;  // sometimes it succeeds
     step(op, random_.chance(0.3));
   }
 }
@@ -380,13 +434,16 @@ bool StormOrigin::advance(Thread& thread) {
     case Step::Kind::fence: {
       Link& link = *links_[step.server];
       if (!thread.fence_number) thread.fence_number = link.session.issued();
-      if (link.session.applied() < *thread.fence_number && config_.mutation != Mutation::early_fence) return false;
+      if (link.session.applied() < *thread.fence_number &&
+          config_.mutation != Mutation::early_fence)
+        return false;
       checker_.fenced(index_, step.server, *thread.fence_number);
       thread.fence_number.reset();
       break;
     }
     case Step::Kind::issue: {
-      const bool replies = step.op->kind != OpKind::put && step.op->kind != OpKind::accumulate && step.op->kind != OpKind::unlock;
+      const bool replies = step.op->kind != OpKind::put && step.op->kind != OpKind::accumulate &&
+                           step.op->kind != OpKind::unlock;
       if (replies && thread.under_way.size() >= config_.window) return false;
       if (step.from_last_get) step.op->values[0] = thread.last_get->result[0] + 1;
       if (!issue(thread, step.op)) return false;
@@ -413,7 +470,8 @@ void StormOrigin::wake(Time at) {
 void StormOrigin::pump() {
   if (pumping_ || checker_.failed()) return;
   pumping_ = true;
-  // A thread that is woken runs sooner or later: others may have asked for connections before it does.
+  // A thread that is woken runs sooner or later: others may have asked for connections before it
+  // does.
   bool threads_later = random_.chance(0.3);
   for (bool moved = true; moved;) {
     moved = false;
@@ -425,7 +483,9 @@ void StormOrigin::pump() {
     // Links that broke come first: others may be waiting for what they hold.
     for (const bool broken : {true, false})
       for (const auto& link : links_)
-        if (link->machine.state() == State::idle && (broken ? link->must_resume : link->wanted > 0) && try_open(*link)) moved = true;
+        if (link->machine.state() == State::idle &&
+            (broken ? link->must_resume : link->wanted > 0) && try_open(*link))
+          moved = true;
   }
   if (finished()) {
     closing_all_ = true;
@@ -439,32 +499,48 @@ void StormOrigin::pump() {
 }
 
 bool StormOrigin::finished() const {
-  return std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) { return t.left == 0 && t.steps.empty() && !t.waits_for && t.under_way.empty(); });
+  return std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) {
+    return t.left == 0 && t.steps.empty() && !t.waits_for && t.under_way.empty();
+  });
 }
 
 bool StormOrigin::closed() const {
-  return finished() && std::all_of(links_.begin(), links_.end(), [](const auto& l) { return l->machine.state() == State::idle && l->session.drained() && l->log.empty(); });
+  return finished() && std::all_of(links_.begin(), links_.end(), [](const auto& l) {
+           return l->machine.state() == State::idle && l->session.drained() && l->log.empty();
+         });
 }
 
 std::string StormOrigin::describe() const {
   std::string text = concat("origin ", index_, ":");
   for (const auto& l : links_)
-    text += concat(" [", l->server, " ", connection::to_string(l->machine.state()), l->ready ? " ready" : "", l->fresh ? " fresh" : "", " wanted ", l->wanted, " applied ", l->session.applied(), "/",
-                   l->session.issued(), " replies ", l->waiting_replies, " locks ", l->parked_locks, l->must_resume ? " must resume" : "", "]");
+    text += concat(" [", l->server, " ", connection::to_string(l->machine.state()),
+                   l->ready ? " ready" : "", l->fresh ? " fresh" : "", " wanted ", l->wanted,
+                   " applied ", l->session.applied(), "/", l->session.issued(), " replies ",
+                   l->waiting_replies, " locks ", l->parked_locks,
+                   l->must_resume ? " must resume" : "", "]");
   for (const Thread& t : threads_) {
-    text += concat(" thread ", t.index, " left ", t.left, " steps ", t.steps.size(), " under way ", t.under_way.size());
-    if (t.waits_for) text += concat(" waits for ", to_string(t.waits_for->kind), " ", t.waits_for->number, " at ", t.waits_for->server);
+    text += concat(" thread ", t.index, " left ", t.left, " steps ", t.steps.size(), " under way ",
+                   t.under_way.size());
+    if (t.waits_for)
+      text += concat(" waits for ", to_string(t.waits_for->kind), " ", t.waits_for->number, " at ",
+                     t.waits_for->server);
   }
   return text;
 }
 
 void StormOrigin::check() {
   const uint32_t open = counted();
-  if (config_.cap > 0 && open > config_.cap) checker_.fail("origin ", index_, " has ", open, " connections opening or open, its cap is ", config_.cap);
-  if (config_.cap > 0 && open + leaving() > config_.cap + 1) checker_.fail("origin ", index_, " has ", open + leaving(), " connections with those that leave, its cap is ", config_.cap);
+  if (config_.cap > 0 && open > config_.cap)
+    checker_.fail("origin ", index_, " has ", open, " connections opening or open, its cap is ",
+                  config_.cap);
+  if (config_.cap > 0 && open + leaving() > config_.cap + 1)
+    checker_.fail("origin ", index_, " has ", open + leaving(),
+                  " connections with those that leave, its cap is ", config_.cap);
   for (const auto& l : links_) {
     const uint64_t under_way = l->session.issued() - l->session.applied();
-    if (under_way > config_.credit_requests) checker_.fail("origin ", index_, " has ", under_way, " requests under way to server ", l->server, ", its credit is ", config_.credit_requests);
+    if (under_way > config_.credit_requests)
+      checker_.fail("origin ", index_, " has ", under_way, " requests under way to server ",
+                    l->server, ", its credit is ", config_.credit_requests);
   }
 }
 

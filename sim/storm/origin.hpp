@@ -1,5 +1,6 @@
-// A simulated origin process: threads of a program, and a small driver around the product's connection machine, victim policy, origin session,
-// replay log and wire format. The driver plays the part of src/operation, without its threads.
+// A simulated origin process: threads of a program, and a small driver around the product's
+// connection machine, victim policy, origin session, replay log and wire format. The driver plays
+// the part of src/operation, without its threads.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace skerry::sim {
 
 class StormOrigin final : public OriginSink {
  public:
-  StormOrigin(uint32_t index, const StormConfig& config, const connection::JobKey& key, Queue& queue, Random& random, Network& network, Checker& checker);
+  StormOrigin(uint32_t index, const StormConfig& config, const connection::JobKey& key,
+              Queue& queue, Random& random, Network& network, Checker& checker);
 
   void on_connected(ConnectionId connection, std::span<const std::byte> answer) override;
   void on_message(ConnectionId connection, const Frame& frame) override;
@@ -50,12 +52,12 @@ class StormOrigin final : public OriginSink {
     session::ReplayLog log;
     ConnectionId connection = no_connection;
     connection::Hello hello{};
-    bool ready = false;         // open, and the server told what it has applied: new requests may go
-    bool fresh = false;         // no request has completed on this connection yet: not a victim
-    uint32_t wanted = 0;        // threads that want to issue to it now
+    bool ready = false;   // open, and the server told what it has applied: new requests may go
+    bool fresh = false;   // no request has completed on this connection yet: not a victim
+    uint32_t wanted = 0;  // threads that want to issue to it now
     uint32_t waiting_replies = 0;  // without locks, whose grants need no connection
     uint32_t parked_locks = 0;
-    bool must_resume = false;   // it broke with something outstanding
+    bool must_resume = false;  // it broke with something outstanding
     Time retry_at = 0;
     explicit Link(const session::Credits& credits) : session(1, credits) {}
     bool unacknowledged() const { return !session.drained() || waiting_replies > 0; }
@@ -68,22 +70,22 @@ class StormOrigin final : public OriginSink {
   // What a thread does next. A thread that cannot go on stays at its step.
   struct Step {
     enum class Kind : uint8_t { issue, fence, compute } kind = Kind::issue;
-    std::shared_ptr<Op> op;   // issue
-    bool blocking = false;    // issue: and wait until it is done
+    std::shared_ptr<Op> op;      // issue
+    bool blocking = false;       // issue: and wait until it is done
     bool from_last_get = false;  // the put's value is one more than the last get's result
-    uint32_t server = 0;      // fence
-    int64_t for_ns = 0;       // compute
+    uint32_t server = 0;         // fence
+    int64_t for_ns = 0;          // compute
   };
   struct Thread {
     uint32_t index = 0;
-    uint32_t left = 0;                          // operations still to be drawn
+    uint32_t left = 0;  // operations still to be drawn
     std::deque<Step> steps;
-    std::vector<std::shared_ptr<Op>> under_way; // non-blocking ones
-    std::shared_ptr<Op> waits_for;              // null: for nothing
+    std::vector<std::shared_ptr<Op>> under_way;  // non-blocking ones
+    std::shared_ptr<Op> waits_for;               // null: for nothing
     std::shared_ptr<Op> last_get;
-    std::optional<uint64_t> fence_number;       // of the fence under way
+    std::optional<uint64_t> fence_number;  // of the fence under way
     Time computes_until = 0;
-    Link* wants = nullptr;                      // counted in its `wanted`
+    Link* wants = nullptr;  // counted in its `wanted`
   };
 
   void draw(Thread& thread);
@@ -100,7 +102,9 @@ class StormOrigin final : public OriginSink {
   Link* link_of(ConnectionId connection);
   uint32_t counted() const;  // opening and open
   uint32_t leaving() const;  // draining and closing
-  connection::Peer peer(const Link& link) const { return {link.server, 0, wire::version, connection::Role::server}; }
+  connection::Peer peer(const Link& link) const {
+    return {link.server, 0, wire::version, connection::Role::server};
+  }
 
   uint32_t index_;
   const StormConfig& config_;

@@ -15,16 +15,18 @@ Bytes bytes_of(const Header& header) {
 
 }  // namespace
 
-// ---- connections --------------------------------------------------------------------------------------------------------------------
+// ---- connections ------------------------------------------------------------------------------
 
 void StormServer::on_connect_request(ConnectionId connection, std::span<const std::byte> bytes) {
   connection::Hello hello;
-  if (!connection::check_hello(key_, self(), bytes, &hello).ok() || hello.rank >= config_.origins || hello.generation <= known_[hello.rank].generation) {
+  if (!connection::check_hello(key_, self(), bytes, &hello).ok() || hello.rank >= config_.origins ||
+      hello.generation <= known_[hello.rank].generation) {
     network_.reject(connection);
     return;
   }
   Known& known = known_[hello.rank];
-  // A resuming origin takes the place of its own old connection; others wait for their turn under the server's cap.
+  // A resuming origin takes the place of its own old connection; others wait for their turn under
+  // the server's cap.
   const bool has_place = known.connection != no_connection;
   if (config_.server_cap == 0 || has_place || clients_.size() < config_.server_cap) {
     admit(connection, hello);
@@ -34,8 +36,9 @@ void StormServer::on_connect_request(ConnectionId connection, std::span<const st
   ask_somebody();
 }
 
-// The order of what follows is the rule (docs/protocol.md): the old connection ends and what was unread of it is discarded, and only then is the
-// last applied number told. Else a request that was told as not applied, and is replayed, would be applied from the old connection as well.
+// The order of what follows is the rule (docs/protocol.md): the old connection ends and what was
+// unread of it is discarded, and only then is the last applied number told. Else a request that was
+// told as not applied, and is replayed, would be applied from the old connection as well.
 void StormServer::admit(ConnectionId connection, const connection::Hello& hello) {
   Known& known = known_[hello.rank];
   std::deque<Frame> kept;
@@ -56,14 +59,18 @@ void StormServer::admit(ConnectionId connection, const connection::Hello& hello)
   if (!client.unread.empty()) schedule_step(queue_.now());
   most_clients_ = std::max<uint64_t>(most_clients_, clients_.size());
   // The connection it replaces may have been asked to make room; this one was not.
-  if (!newcomers_.empty()) queue_.schedule(queue_.now(), [this] { if (!newcomers_.empty()) ask_somebody(); });
+  if (!newcomers_.empty())
+    queue_.schedule(queue_.now(), [this] {
+      if (!newcomers_.empty()) ask_somebody();
+    });
 }
 
 void StormServer::admit_newcomers() {
   while (!newcomers_.empty() && (config_.server_cap == 0 || clients_.size() < config_.server_cap)) {
     const Newcomer next = newcomers_.front();
     newcomers_.pop_front();
-    if (next.hello.generation <= known_[next.hello.rank].generation) network_.reject(next.connection);  // overtaken by its own successor
+    if (next.hello.generation <= known_[next.hello.rank].generation)
+      network_.reject(next.connection);  // overtaken by its own successor
     else admit(next.connection, next.hello);
   }
   if (!newcomers_.empty()) ask_somebody();
@@ -74,11 +81,14 @@ void StormServer::ask_somebody() {
   const Client* longest = nullptr;
   ConnectionId chosen = no_connection;
   for (auto& [connection, client] : clients_)
-    if (!client.asked && (longest == nullptr || client.last_heard < longest->last_heard)) longest = &client, chosen = connection;
+    if (!client.asked && (longest == nullptr || client.last_heard < longest->last_heard))
+      longest = &client, chosen = connection;
   if (chosen == no_connection) return;
-  // Its origin may be deep in computation: a server short of places drops an idle connection without asking, which is a break like any other.
+  // Its origin may be deep in computation: a server short of places drops an idle connection
+  // without asking, which is a break like any other.
   if (longest->unread.empty() && random_.chance(0.3)) {
-    const wire::CloseHeader farewell{wire::version, static_cast<uint8_t>(wire::Kind::farewell), 0, 1, known_[longest->origin].session.applied()};
+    const wire::CloseHeader farewell{wire::version, static_cast<uint8_t>(wire::Kind::farewell), 0,
+                                     1, known_[longest->origin].session.applied()};
     network_.send(chosen, Side::server, {bytes_of(farewell), {}});
     drop(chosen);
     network_.close(chosen, Side::server);
@@ -92,7 +102,8 @@ void StormServer::ask_to_close(ConnectionId connection) {
   const auto found = clients_.find(connection);
   if (found == clients_.end()) return;
   found->second.asked = true;
-  const wire::CloseHeader please{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0, 1, 0};
+  const wire::CloseHeader please{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0,
+                                 1, 0};
   network_.send(connection, Side::server, {bytes_of(please), {}});
 }
 
@@ -112,12 +123,13 @@ void StormServer::on_closed(ConnectionId connection) {
 
 void StormServer::protocol_error(ConnectionId connection, const std::string& why) {
   // Nothing in a storm forges messages, so whatever does not fit is our own fault.
-  checker_.fail("server ", index_, " closes a connection to origin ", clients_[connection].origin, ": ", why);
+  checker_.fail("server ", index_, " closes a connection to origin ", clients_[connection].origin,
+                ": ", why);
   drop(connection);
   network_.close(connection, Side::server);
 }
 
-// ---- requests -----------------------------------------------------------------------------------------------------------------------
+// ---- requests ---------------------------------------------------------------------------------
 
 void StormServer::on_message(ConnectionId connection, Frame frame) {
   const auto found = clients_.find(connection);
@@ -137,7 +149,8 @@ void StormServer::schedule_step(Time at) {
   });
 }
 
-// One round: a few messages of each connection that is not parked, then one acknowledgement for each that had something applied.
+// One round: a few messages of each connection that is not parked, then one acknowledgement for
+// each that had something applied.
 void StormServer::step() {
   std::vector<ConnectionId> round;
   for (const auto& [connection, client] : clients_) round.push_back(connection);
@@ -145,7 +158,9 @@ void StormServer::step() {
   for (const ConnectionId connection : round) {
     for (uint32_t budget = 1 + random_.below(4); budget > 0; --budget) {
       const auto found = clients_.find(connection);
-      if (found == clients_.end() || found->second.unread.empty() || found->second.parked_until > queue_.now()) break;
+      if (found == clients_.end() || found->second.unread.empty() ||
+          found->second.parked_until > queue_.now())
+        break;
       if (random_.chance(0.05)) {  // a busy stripe
         found->second.parked_until = queue_.now() + random_.between(1, 20 * config_.service_ns);
         break;
@@ -174,7 +189,8 @@ void StormServer::send_applied(ConnectionId connection, Client& client) {
   network_.send(connection, Side::server, {bytes_of(header), {}});
 }
 
-void StormServer::reply(Client& client, ConnectionId connection, const wire::Request& request, uint64_t result, Bytes payload) {
+void StormServer::reply(Client& client, ConnectionId connection, const wire::Request& request,
+                        uint64_t result, Bytes payload) {
   wire::ReplyHeader header{};
   header.version = wire::version;
   header.kind = static_cast<uint8_t>(wire::Kind::reply);
@@ -190,44 +206,56 @@ void StormServer::reply(Client& client, ConnectionId connection, const wire::Req
 
 bool StormServer::handle(ConnectionId connection, Client& client, const Frame& frame) {
   wire::Kind kind;
-  if (!wire::peek(frame.header, &kind).ok()) return protocol_error(connection, "a message of no kind"), false;
+  if (!wire::peek(frame.header, &kind).ok())
+    return protocol_error(connection, "a message of no kind"), false;
   session::TargetSession& session = known_[client.origin].session;
   if (kind == wire::Kind::bye) {
     wire::CloseHeader bye;
-    if (!wire::decode(frame.header, &bye).ok()) return protocol_error(connection, "a bye that does not decode"), false;
+    if (!wire::decode(frame.header, &bye).ok())
+      return protocol_error(connection, "a bye that does not decode"), false;
     if (bye.last_number != session.applied())
-      return protocol_error(connection, concat("bye says ", bye.last_number, ", applied are ", session.applied())), false;
+      return protocol_error(connection, concat("bye says ", bye.last_number, ", applied are ",
+                                               session.applied())),
+             false;
     if (!client.unread.empty()) return protocol_error(connection, "something follows a bye"), false;
-    const wire::CloseHeader answer{wire::version, static_cast<uint8_t>(wire::Kind::bye_answer), 0, 1, session.applied()};
+    const wire::CloseHeader answer{wire::version, static_cast<uint8_t>(wire::Kind::bye_answer), 0,
+                                   1, session.applied()};
     network_.send(connection, Side::server, {bytes_of(answer), {}});
-    // The origin closes when it has the answer, so what would follow it is lost: from now on grants travel through the origin's own node.
+    // The origin closes when it has the answer, so what would follow it is lost: from now on grants
+    // travel through the origin's own node.
     Known& known = known_[client.origin];
     if (known.connection == connection) known.connection = no_connection;
     return true;
   }
   wire::Request request;
-  if (Status status = wire::decode(frame.header, &request); !status.ok()) return protocol_error(connection, status.message()), false;
+  if (Status status = wire::decode(frame.header, &request); !status.ok())
+    return protocol_error(connection, status.message()), false;
   const uint64_t number = request.header.number;
   session.confirm(request.header.results_received);
   current_ = connection;
   switch (session.classify(number)) {
-    case session::Order::gap: return protocol_error(connection, concat("request ", number, " after ", session.applied())), false;
+    case session::Order::gap:
+      return protocol_error(connection, concat("request ", number, " after ", session.applied())),
+             false;
     case session::Order::apply: execute(client, request, frame, true); break;
     case session::Order::duplicate:
       ++duplicates_;
-      if (config_.mutation == Mutation::execute_duplicates) checker_.apply(client.origin, index_, number);
+      if (config_.mutation == Mutation::execute_duplicates)
+        checker_.apply(client.origin, index_, number);
       execute(client, request, frame, false);
       break;
   }
   return true;
 }
 
-void StormServer::execute(Client& client, const wire::Request& request, const Frame& frame, bool first) {
+void StormServer::execute(Client& client, const wire::Request& request, const Frame& frame,
+                          bool first) {
   const wire::RequestHeader& h = request.header;
   session::TargetSession& session = known_[client.origin].session;
   client.acknowledge = true;
   const ConnectionId connection = current_;
-  Op* op = first ? checker_.apply(client.origin, index_, h.number) : checker_.again(client.origin, index_, h.number);
+  Op* op = first ? checker_.apply(client.origin, index_, h.number)
+                 : checker_.again(client.origin, index_, h.number);
   if (first && op == nullptr) return;
   const uint64_t word = h.offset / 8;
   switch (request.kind()) {
@@ -237,14 +265,17 @@ void StormServer::execute(Client& client, const wire::Request& request, const Fr
       for (size_t i = 0; i < frame.payload.size() / 8; ++i) {
         uint64_t value;
         std::memcpy(&value, frame.payload.data() + 8 * i, 8);
-        if (word + i >= memory_.size()) return checker_.fail("a request leaves the memory of server ", index_);
+        if (word + i >= memory_.size())
+          return checker_.fail("a request leaves the memory of server ", index_);
         memory_[word + i] = request.kind() == wire::Kind::put ? value : memory_[word + i] + value;
       }
       session.applied_next();
       return checker_.executed(*op, memory_, std::nullopt);
     case wire::Kind::get: {
       if (first) session.applied_next();
-      if (op == nullptr) return reply(client, connection, request, 0, Bytes(request.extent_bytes));  // nobody waits for it any more
+      if (op == nullptr)
+        return reply(client, connection, request, 0,
+                     Bytes(request.extent_bytes));  // nobody waits for it any more
       Bytes answer(request.extent_bytes);
       std::memcpy(answer.data(), memory_.data() + word, answer.size());
       checker_.executed(*op, memory_, std::nullopt);
@@ -254,7 +285,9 @@ void StormServer::execute(Client& client, const wire::Request& request, const Fr
       if (!first) {
         const session::Kept* kept = session.kept(h.number);
         if (kept == nullptr) {
-          if (op != nullptr && !op->done) checker_.fail("server ", index_, " has forgotten the result of request ", h.number, " of origin ", client.origin, ", which still waits for it");
+          if (op != nullptr && !op->done)
+            checker_.fail("server ", index_, " has forgotten the result of request ", h.number,
+                          " of origin ", client.origin, ", which still waits for it");
           return;
         }
         return reply(client, connection, request, kept->result, {});
@@ -268,7 +301,8 @@ void StormServer::execute(Client& client, const wire::Request& request, const Fr
           break;
         case wire::Rmw::fetch_add_32:
         case wire::Rmw::swap_32:
-        case wire::Rmw::compare_swap_32: return checker_.fail("a read-modify-write of 32 bits, which no program asked for");
+        case wire::Rmw::compare_swap_32:
+          return checker_.fail("a read-modify-write of 32 bits, which no program asked for");
       }
       session.applied_next();
       if (config_.mutation != Mutation::forget_results) session.keep_result(h.number, old);
@@ -277,15 +311,20 @@ void StormServer::execute(Client& client, const wire::Request& request, const Fr
     }
     case wire::Kind::lock: {
       Mutex& mutex = mutexes_[static_cast<uint32_t>(h.offset)];
-      const Waiter waiter{client.origin, h.reply_slot, h.reply_tag, request.operands.first, h.number};
+      const Waiter waiter{client.origin, h.reply_slot, h.reply_tag, request.operands.first,
+                          h.number};
       if (!first) {
-        // Replayed: its grant may have been lost on the way; if it still waits in the queue the grant is yet to come.
-        if (mutex.held && mutex.holder.origin == waiter.origin && mutex.holder.number == waiter.number) send_grant(mutex.holder);
+        // Replayed: its grant may have been lost on the way; if it still waits in the queue the
+        // grant is yet to come.
+        if (mutex.held && mutex.holder.origin == waiter.origin &&
+            mutex.holder.number == waiter.number)
+          send_grant(mutex.holder);
         return;
       }
       session.applied_next();
       mutex.queue.push_back(waiter);
-      if (!mutex.held || config_.mutation == Mutation::grant_twice) grant_next(static_cast<uint32_t>(h.offset));
+      if (!mutex.held || config_.mutation == Mutation::grant_twice)
+        grant_next(static_cast<uint32_t>(h.offset));
       return;
     }
     case wire::Kind::unlock: {
@@ -305,7 +344,8 @@ void StormServer::execute(Client& client, const wire::Request& request, const Fr
     case wire::Kind::bye_answer:
     case wire::Kind::farewell:
     case wire::Kind::grant:
-    case wire::Kind::grant_taken: return checker_.fail("server ", index_, " got a ", wire::to_string(request.kind()));
+    case wire::Kind::grant_taken:
+      return checker_.fail("server ", index_, " got a ", wire::to_string(request.kind()));
   }
 }
 
@@ -319,7 +359,8 @@ void StormServer::grant_next(uint32_t index) {
   send_grant(mutex.holder);
 }
 
-// Over the connection if there is one, else through the server of the waiter's own node: a parked lock request keeps no connection open.
+// Over the connection if there is one, else through the server of the waiter's own node: a parked
+// lock request keeps no connection open.
 void StormServer::send_grant(const Waiter& waiter) {
   wire::ReplyHeader header{};
   header.version = wire::version;
@@ -335,11 +376,15 @@ void StormServer::send_grant(const Waiter& waiter) {
 }
 
 void StormServer::check() {
-  if (config_.server_cap != 0 && clients_.size() > config_.server_cap) checker_.fail("server ", index_, " has ", clients_.size(), " connections, its cap is ", config_.server_cap);
+  if (config_.server_cap != 0 && clients_.size() > config_.server_cap)
+    checker_.fail("server ", index_, " has ", clients_.size(), " connections, its cap is ",
+                  config_.server_cap);
   uint64_t kept = 0;
   for (const auto& [origin, known] : known_) kept += known.session.kept().size();
   // Those under way and those whose replies were lost: each of them has a slot at its origin.
-  if (kept > uint64_t{config_.origins} * (config_.credit_requests + config_.threads * (config_.window + 1))) checker_.fail("server ", index_, " keeps ", kept, " results");
+  if (kept > uint64_t{config_.origins} *
+                 (config_.credit_requests + config_.threads * (config_.window + 1)))
+    checker_.fail("server ", index_, " keeps ", kept, " results");
 }
 
 }  // namespace skerry::sim

@@ -1,4 +1,5 @@
-// A simulated data server: TargetSession, admission and wire are the product's; memory, mutexes and the loop around them are small ones.
+// A simulated data server: TargetSession, admission and wire are the product's; memory, mutexes and
+// the loop around them are small ones.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,16 @@ namespace skerry::sim {
 
 class StormServer final : public ServerSink {
  public:
-  StormServer(uint32_t index, const StormConfig& config, const connection::JobKey& key, Queue& queue, Random& random, Network& network, Checker& checker)
-      : index_(index), config_(config), key_(key), queue_(queue), random_(random), network_(network), checker_(checker), memory_(config.words) {}
+  StormServer(uint32_t index, const StormConfig& config, const connection::JobKey& key,
+              Queue& queue, Random& random, Network& network, Checker& checker)
+      : index_(index),
+        config_(config),
+        key_(key),
+        queue_(queue),
+        random_(random),
+        network_(network),
+        checker_(checker),
+        memory_(config.words) {}
 
   void on_connect_request(ConnectionId connection, std::span<const std::byte> hello) override;
   void on_message(ConnectionId connection, Frame frame) override;
@@ -70,11 +79,13 @@ class StormServer final : public ServerSink {
   void drop(ConnectionId connection);
   void schedule_step(Time at);
   void step();
-  bool handle(ConnectionId connection, Client& client, const Frame& frame);  // false: the connection is gone
+  bool handle(ConnectionId connection, Client& client,
+              const Frame& frame);  // false: the connection is gone
   void execute(Client& client, const wire::Request& request, const Frame& frame, bool first);
   void grant_next(uint32_t mutex);
   void send_grant(const Waiter& waiter);
-  void reply(Client& client, ConnectionId connection, const wire::Request& request, uint64_t result, Bytes payload);
+  void reply(Client& client, ConnectionId connection, const wire::Request& request, uint64_t result,
+             Bytes payload);
   void send_applied(ConnectionId connection, Client& client);
   void protocol_error(ConnectionId connection, const std::string& why);
   connection::Peer self() const { return {index_, 0, wire::version, connection::Role::server}; }

@@ -1,4 +1,5 @@
-// One storm: origins and servers around the product's pure rooms, a fake clock, a network with seeded faults, and checkers after every step.
+// One storm: origins and servers around the product's pure rooms, a fake clock, a network with
+// seeded faults, and checkers after every step.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 namespace skerry::sim {
 
 struct StormResult {
-  std::string failure;      // the first rule that was broken; empty: none
+  std::string failure;  // the first rule that was broken; empty: none
   uint64_t events = 0;
   uint64_t applied = 0;     // requests, each once
   uint64_t duplicates = 0;  // requests that came again and were not applied again

@@ -11,7 +11,7 @@ namespace {
 
 struct Field {
   const char* name;
-  int64_t Costs::*integer;
+  int64_t Costs::* integer;
 };
 constexpr Field fields[] = {
     {"latency_ns", &Costs::latency_ns},
@@ -31,11 +31,14 @@ constexpr Field fields[] = {
     {"server_session_bytes", &Costs::server_session_bytes},
 };
 
-// The values of one flat JSON object: "name": number, true, false or "text". Enough for a file of our own.
+// The values of one flat JSON object: "name": number, true, false or "text". Enough for a file of
+// our own.
 Status parse_flat(const std::string& text, std::vector<std::pair<std::string, std::string>>* out) {
   size_t at = 0;
   const auto skip = [&] {
-    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r' || text[at] == ',' || text[at] == ':')) ++at;
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' ||
+                                text[at] == '\r' || text[at] == ',' || text[at] == ':'))
+      ++at;
   };
   const auto string = [&]() -> std::string {
     const size_t end = text.find('"', at + 1);
@@ -45,12 +48,14 @@ Status parse_flat(const std::string& text, std::vector<std::pair<std::string, st
     return value;
   };
   skip();
-  if (at >= text.size() || text[at] != '{') return error(Code::config, "costs are one JSON object: {\"latency_ns\": 2000, ...}");
+  if (at >= text.size() || text[at] != '{')
+    return error(Code::config, "costs are one JSON object: {\"latency_ns\": 2000, ...}");
   ++at;
   for (;;) {
     skip();
     if (at < text.size() && text[at] == '}') return {};
-    if (at >= text.size() || text[at] != '"') return error(Code::config, "costs: a name in quotes is expected at byte ", at);
+    if (at >= text.size() || text[at] != '"')
+      return error(Code::config, "costs: a name in quotes is expected at byte ", at);
     const std::string name = string();
     skip();
     if (at < text.size() && text[at] == '"') {
@@ -58,7 +63,8 @@ Status parse_flat(const std::string& text, std::vector<std::pair<std::string, st
       continue;
     }
     const size_t end = text.find_first_of(",}\n \t\r", at);
-    if (end == std::string::npos || end == at) return error(Code::config, "costs: a value is expected after \"", name, "\"");
+    if (end == std::string::npos || end == at)
+      return error(Code::config, "costs: a value is expected after \"", name, "\"");
     out->emplace_back(name, text.substr(at, end - at));
     at = end;
   }
@@ -68,13 +74,17 @@ Status parse_flat(const std::string& text, std::vector<std::pair<std::string, st
 
 Costs Costs::infiniband_2010() {
   Costs c;
-  c.source = "assumed: InfiniBand of 2010, set-up and tear-down of some hundred microseconds, 44 KB a connection and side";
+  c.source =
+      "assumed: InfiniBand of 2010, set-up and tear-down of some hundred microseconds, 44 KB a "
+      "connection and side";
   return c;
 }
 
 Costs Costs::tcp() {
   Costs c;
-  c.source = "estimated: native tcp between two network namespaces of a 2-core machine; run skerry calibrate for measured ones";
+  c.source =
+      "estimated: native tcp between two network namespaces of a 2-core machine; run skerry "
+      "calibrate for measured ones";
   c.latency_ns = 2'000;
   c.ns_per_byte = 0.15;
   c.request_ns = 1'000;
@@ -96,7 +106,9 @@ Costs Costs::tcp() {
 Status Costs::by_name(const std::string& name, Costs* costs) {
   if (name == "tcp") *costs = tcp();
   else if (name == "infiniband-2010") *costs = infiniband_2010();
-  else return error(Code::config, "no costs \"", name, "\": give tcp, infiniband-2010 or a file that skerry calibrate wrote");
+  else
+    return error(Code::config, "no costs \"", name,
+                 "\": give tcp, infiniband-2010 or a file that skerry calibrate wrote");
   return {};
 }
 
@@ -124,7 +136,9 @@ Status Costs::read(const std::string& path, Costs* costs) {
     }
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
-    if (end == value.c_str() || *end != 0 || number < 0) return error(Code::config, path, ": ", name, " is \"", value, "\"; give a number of zero or more");
+    if (end == value.c_str() || *end != 0 || number < 0)
+      return error(Code::config, path, ": ", name, " is \"", value,
+                   "\"; give a number of zero or more");
     if (name == "ns_per_byte") {
       costs->ns_per_byte = number;
       continue;
@@ -135,17 +149,20 @@ Status Costs::read(const std::string& path, Costs* costs) {
         costs->*field.integer = static_cast<int64_t>(number);
         known = true;
       }
-    if (!known && !name.starts_with("note")) return error(Code::config, path, ": unknown cost \"", name, "\"; see docs/simulator.md");
+    if (!known && !name.starts_with("note"))
+      return error(Code::config, path, ": unknown cost \"", name, "\"; see docs/simulator.md");
   }
   return {};
 }
 
 std::string Costs::json() const {
   std::string text = concat("{\"source\": \"", source, "\"");
-  for (const Field& field : fields) text += concat(", \"", field.name, "\": ", this->*field.integer);
+  for (const Field& field : fields)
+    text += concat(", \"", field.name, "\": ", this->*field.integer);
   char number[32];
   std::snprintf(number, sizeof number, "%.4g", ns_per_byte);
-  return text + concat(", \"ns_per_byte\": ", number, ", \"overlapped_setup\": ", overlapped_setup ? "true" : "false", "}");
+  return text + concat(", \"ns_per_byte\": ", number,
+                       ", \"overlapped_setup\": ", overlapped_setup ? "true" : "false", "}");
 }
 
 }  // namespace skerry::sim

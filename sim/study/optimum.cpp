@@ -9,7 +9,8 @@ Future future_of(const TrafficConfig& config, uint32_t rank, std::vector<uint32_
   Traffic traffic(config, rank);
   for (Request request; traffic.next(&request);) future.partner.push_back(request.node);
   future.next.resize(future.partner.size());
-  std::vector<uint32_t>& seen = *scratch;  // the place of a partner's next use, counted from 1; 0: none
+  std::vector<uint32_t>&
+      seen = *scratch;  // the place of a partner's next use, counted from 1; 0: none
   for (size_t i = future.partner.size(); i-- > 0;) {
     uint32_t& at = seen[future.partner[i]];
     future.next[i] = at == 0 ? Future::never : at - 1;
@@ -57,7 +58,8 @@ void Optimum::at(uint32_t place) {
       n.place = future_.next[place];
       return;
     }
-  if (next_.size() >= 4 * capacity()) std::erase_if(next_, [this](const Next& n) { return !is_open(n.partner); });
+  if (next_.size() >= 4 * capacity())
+    std::erase_if(next_, [this](const Next& n) { return !is_open(n.partner); });
   next_.push_back({partner, future_.next[place]});
 }
 

@@ -1,5 +1,6 @@
-// Belady's optimum: with the future known, the connection whose next use is farthest away goes. The fewest set-ups that any policy can have on a
-// trace under a cap, since connections are opened on demand only.
+// Belady's optimum: with the future known, the connection whose next use is farthest away goes. The
+// fewest set-ups that any policy can have on a trace under a cap, since connections are opened on
+// demand only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace skerry::sim {
 
-// One rank's trace: the partners in order, and for each place the place of the same partner's next use.
+// One rank's trace: the partners in order, and for each place the place of the same partner's next
+// use.
 struct Future {
   static constexpr uint32_t never = ~0u;
   std::vector<uint32_t> partner;
@@ -35,7 +37,8 @@ class Optimum final : public connection::VictimPolicy {
     uint32_t place;
   };
   Future future_;
-  std::vector<Next> next_;  // of partners used so far; few are open, the others are stale and go when the vector has grown
+  std::vector<Next> next_;  // of partners used so far; few are open, the others are stale and go
+                            // when the vector has grown
 };
 
 }  // namespace skerry::sim

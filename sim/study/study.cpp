@@ -30,7 +30,8 @@ namespace {
 
 class Study {
  public:
-  explicit Study(const StudyConfig& config) : config_(config), costs_(config.costs), servers_(config.traffic.nodes()) {
+  explicit Study(const StudyConfig& config)
+      : config_(config), costs_(config.costs), servers_(config.traffic.nodes()) {
     const bool optimum = config.policy == "optimum";
     std::vector<uint32_t> scratch(optimum ? config.traffic.nodes() : 0);
     ranks_.reserve(config.traffic.ranks);
@@ -38,7 +39,8 @@ class Study {
       ranks_.emplace_back(config.traffic, r);
       if (config.cap == 0) continue;
       if (optimum) {
-        auto own = std::make_unique<Optimum>(config.cap + 1, future_of(config.traffic, r, &scratch));
+        auto own = std::make_unique<Optimum>(config.cap + 1,
+                                             future_of(config.traffic, r, &scratch));
         ranks_.back().optimum = own.get();
         ranks_.back().policy = std::move(own);
       } else {
@@ -53,7 +55,8 @@ class Study {
     for (uint32_t r = 0; r < ranks_.size(); ++r) go_on(r, 0);
     while (!queue_.empty()) {
       handle(queue_.pop());
-      if (progress && (queue_.processed() & 0xfffff) == 0) progress(static_cast<double>(ended_) / static_cast<double>(ranks_.size()));
+      if (progress && (queue_.processed() & 0xfffff) == 0)
+        progress(static_cast<double>(ended_) / static_cast<double>(ranks_.size()));
     }
     SKERRY_ASSERT(ended_ == ranks_.size(), "a simulated rank never ended");
     StudyResult result;
@@ -74,20 +77,32 @@ class Study {
     result.mean_time_s = time.mean;
     result.setups = spread([](const Rank& r) { return static_cast<double>(r.setups); });
     result.teardowns = spread([](const Rank& r) { return static_cast<double>(r.teardowns); });
-    result.teardown_s = spread([](const Rank& r) { return static_cast<double>(r.teardown_ns) * 1e-9; });
-    result.exposed_teardown_s = spread([](const Rank& r) { return static_cast<double>(r.exposed_ns) * 1e-9; });
+    result.teardown_s = spread(
+        [](const Rank& r) { return static_cast<double>(r.teardown_ns) * 1e-9; });
+    result.exposed_teardown_s = spread(
+        [](const Rank& r) { return static_cast<double>(r.exposed_ns) * 1e-9; });
     result.setup_s = spread([](const Rank& r) { return static_cast<double>(r.setup_ns) * 1e-9; });
-    result.connections = spread([](const Rank& r) { return static_cast<double>(r.most_connections); });
+    result.connections = spread(
+        [](const Rank& r) { return static_cast<double>(r.most_connections); });
     result.origin_bytes = spread([&](const Rank& r) {
-      return static_cast<double>(r.most_connections * costs_.origin_connection_bytes + r.partners * costs_.origin_link_bytes) + (r.policy ? static_cast<double>(r.policy->bytes()) : 0.0);
+      return static_cast<double>(r.most_connections * costs_.origin_connection_bytes +
+                                 r.partners * costs_.origin_link_bytes) +
+             (r.policy ? static_cast<double>(r.policy->bytes()) : 0.0);
     });
     uint64_t evictions = 0, hidden = 0;
-    for (const Rank& rank : ranks_) evictions += rank.teardowns, hidden += rank.teardowns - std::min(rank.waited, rank.teardowns);
-    result.hidden_closes = evictions == 0 ? 1.0 : static_cast<double>(hidden) / static_cast<double>(evictions);
+    for (const Rank& rank : ranks_)
+      evictions += rank.teardowns, hidden += rank.teardowns - std::min(rank.waited, rank.teardowns);
+    result.hidden_closes = evictions == 0
+                               ? 1.0
+                               : static_cast<double>(hidden) / static_cast<double>(evictions);
     for (const Server& server : servers_) {
       const double connections = server.most_connections;
-      const double bytes = connections * static_cast<double>(costs_.server_connection_bytes) + static_cast<double>(server.origins) * static_cast<double>(costs_.server_session_bytes);
-      const auto add = [&](Spread& s, double v) { s.mean += v / static_cast<double>(servers_.size()), s.most = std::max(s.most, v); };
+      const double bytes = connections * static_cast<double>(costs_.server_connection_bytes) +
+                           static_cast<double>(server.origins) *
+                               static_cast<double>(costs_.server_session_bytes);
+      const auto add = [&](Spread& s, double v) {
+        s.mean += v / static_cast<double>(servers_.size()), s.most = std::max(s.most, v);
+      };
       add(result.server_connections, connections);
       add(result.server_bytes, bytes);
     }
@@ -118,17 +133,17 @@ class Study {
     Optimum* optimum = nullptr;  // `policy`, if it is that
     Request request{};
     Doing doing = Doing::computing;
-    Time busy_until = 0;         // its processor closes a connection until then
+    Time busy_until = 0;  // its processor closes a connection until then
     Time wants_since = 0;
     Time end = 0;
-    int64_t owed_ns = 0;         // closing that fell into computing: the computing ends that much later
+    int64_t owed_ns = 0;  // closing that fell into computing: the computing ends that much later
     uint32_t requests = 0;
     uint32_t setups = 0;
     uint32_t teardowns = 0;
-    uint32_t waited = 0;         // set-ups that could not begin before an earlier victim had gone
+    uint32_t waited = 0;  // set-ups that could not begin before an earlier victim had gone
     uint32_t most_connections = 0;
-    uint32_t partners = 0;       // counted as set-ups of partners for the first time
-    std::vector<bool> known;     // partners talked to
+    uint32_t partners = 0;    // counted as set-ups of partners for the first time
+    std::vector<bool> known;  // partners talked to
     int64_t teardown_ns = 0;
     int64_t exposed_ns = 0;
     int64_t setup_ns = 0;
@@ -141,14 +156,21 @@ class Study {
   };
 
   Link* find(Rank& rank, uint32_t node) {
-    const auto at = std::lower_bound(rank.links.begin(), rank.links.end(), node, [](const Link& l, uint32_t n) { return l.node < n; });
+    const auto at = std::lower_bound(rank.links.begin(), rank.links.end(), node,
+                                     [](const Link& l, uint32_t n) { return l.node < n; });
     return at != rank.links.end() && at->node == node ? &*at : nullptr;
   }
-  void forget(Rank& rank, uint32_t node) { std::erase_if(rank.links, [&](const Link& l) { return l.node == node; }); }
-  int64_t wire_ns(uint32_t bytes) const { return costs_.latency_ns + static_cast<int64_t>(costs_.ns_per_byte * bytes); }
+  void forget(Rank& rank, uint32_t node) {
+    std::erase_if(rank.links, [&](const Link& l) { return l.node == node; });
+  }
+  int64_t wire_ns(uint32_t bytes) const {
+    return costs_.latency_ns + static_cast<int64_t>(costs_.ns_per_byte * bytes);
+  }
   void send(Time at, const Message& message) { queue_.schedule(at, message); }
   // The server is one thread: what it does starts when it has done what came before.
-  Time serve(Server& server, int64_t for_ns) { return server.busy_until = std::max(server.busy_until, queue_.now()) + for_ns; }
+  Time serve(Server& server, int64_t for_ns) {
+    return server.busy_until = std::max(server.busy_until, queue_.now()) + for_ns;
+  }
 
   // The rank goes on at `at` with its next request.
   void go_on(uint32_t r, Time at) {
@@ -173,15 +195,19 @@ class Study {
       case Kind::issue: return issue(m.rank);
       case Kind::request: {
         const Time done = serve(servers_[m.node], costs_.service_ns);
-        return send(done + wire_ns(m.blocking ? m.bytes : 0), {m.rank, m.node, 0, Kind::reply, m.blocking});
+        return send(done + wire_ns(m.blocking ? m.bytes : 0),
+                    {m.rank, m.node, 0, Kind::reply, m.blocking});
       }
       case Kind::reply: return on_reply(m);
       case Kind::hello: {
         Server& server = servers_[m.node];
         const Time done = serve(server, costs_.accept_ns);
         server.most_connections = std::max(server.most_connections, ++server.connections);
-        const Time origin_ready = costs_.overlapped_setup ? queue_.now() - costs_.latency_ns + costs_.connect_ns : 0;
-        return send(std::max(done + costs_.latency_ns, origin_ready) + costs_.ready_ns, {m.rank, m.node, 0, Kind::connected, false});
+        const Time origin_ready = costs_.overlapped_setup
+                                      ? queue_.now() - costs_.latency_ns + costs_.connect_ns
+                                      : 0;
+        return send(std::max(done + costs_.latency_ns, origin_ready) + costs_.ready_ns,
+                    {m.rank, m.node, 0, Kind::connected, false});
       }
       case Kind::connected: return on_connected(m);
       case Kind::bye: {
@@ -205,7 +231,9 @@ class Study {
     if (rank.doing == Doing::computing) ++rank.requests;
     Link* link = find(rank, rank.request.node);
     if (link != nullptr && link->machine.state() == State::open) return transmit(r, *link, now);
-    if (link != nullptr && link->machine.state() == State::draining) {  // chosen as a victim and wanted again before its bye: keep it
+    if (link != nullptr &&
+        link->machine.state() ==
+            State::draining) {  // chosen as a victim and wanted again before its bye: keep it
       // Only if the cap has room; else it has to go and come back.
       if (counted(rank) < config_.cap) {
         if (rank.policy) rank.policy->opened(link->node);
@@ -219,7 +247,10 @@ class Study {
   }
 
   uint32_t counted(const Rank& rank) const {
-    return static_cast<uint32_t>(std::count_if(rank.links.begin(), rank.links.end(), [](const Link& l) { return l.machine.state() == State::opening || l.machine.state() == State::open; }));
+    return static_cast<uint32_t>(
+        std::count_if(rank.links.begin(), rank.links.end(), [](const Link& l) {
+          return l.machine.state() == State::opening || l.machine.state() == State::open;
+        }));
   }
 
   // Opens the connection that the rank wants, if the cap allows it now.
@@ -232,19 +263,23 @@ class Study {
       if (rank.links.size() > config_.cap) return;  // one leaves already
       if (rank.links.size() == config_.cap) {
         if (counted(rank) == config_.cap) {
-          const auto victim = rank.policy->choose([&](connection::Partner p) { return find(rank, p)->machine.state() != State::open; });
-          SKERRY_ASSERT(victim.has_value(), "all connections of a rank with one thread are open when it wants another");
+          const auto victim = rank.policy->choose(
+              [&](connection::Partner p) { return find(rank, p)->machine.state() != State::open; });
+          SKERRY_ASSERT(victim.has_value(),
+                        "all connections of a rank with one thread are open when it wants another");
           rank.policy->closed(*victim, true);
           ++rank.teardowns;
           Link& old = *find(rank, *victim);
           old.since = now;
           spent += costs_.choose_ns;
-          if (old.machine.on(Event::evict, old.machine.generation(), old.unacknowledged > 0) == Action::send_bye) {
+          if (old.machine.on(Event::evict, old.machine.generation(), old.unacknowledged > 0) ==
+              Action::send_bye) {
             spent += costs_.bye_ns;
             send(now + spent + costs_.latency_ns, {r, old.node, 0, Kind::bye, false});
           }
         }
-        if (config_.protocol == Protocol::waiting) return;  // until the victim's teardown is acknowledged
+        if (config_.protocol == Protocol::waiting)
+          return;  // until the victim's teardown is acknowledged
       }
       rank.policy->opened(rank.request.node);
     }
@@ -262,9 +297,13 @@ class Study {
     link.node = rank.request.node;
     link.since = now + spent;
     (void)link.machine.on(Event::want, 0, false);
-    rank.links.insert(std::lower_bound(rank.links.begin(), rank.links.end(), link.node, [](const Link& l, uint32_t n) { return l.node < n; }), link);
-    rank.most_connections = std::max(rank.most_connections, static_cast<uint32_t>(rank.links.size()));
-    send(now + spent + (costs_.overlapped_setup ? 0 : costs_.connect_ns) + costs_.latency_ns, {r, link.node, 0, Kind::hello, false});
+    rank.links.insert(std::lower_bound(rank.links.begin(), rank.links.end(), link.node,
+                                       [](const Link& l, uint32_t n) { return l.node < n; }),
+                      link);
+    rank.most_connections = std::max(rank.most_connections,
+                                     static_cast<uint32_t>(rank.links.size()));
+    send(now + spent + (costs_.overlapped_setup ? 0 : costs_.connect_ns) + costs_.latency_ns,
+         {r, link.node, 0, Kind::hello, false});
   }
 
   void on_connected(const Message& m) {
@@ -284,7 +323,8 @@ class Study {
     if (rank.policy) rank.policy->used(link.node);
     ++link.unacknowledged;
     at += costs_.request_ns;
-    send(at + wire_ns(rank.request.blocking ? 0 : rank.request.bytes), {r, link.node, rank.request.bytes, Kind::request, rank.request.blocking});
+    send(at + wire_ns(rank.request.blocking ? 0 : rank.request.bytes),
+         {r, link.node, rank.request.bytes, Kind::request, rank.request.blocking});
     if (rank.request.blocking) rank.doing = Doing::waiting_reply;
     else go_on(r, at);
   }
@@ -293,17 +333,20 @@ class Study {
     Rank& rank = ranks_[m.rank];
     Link& link = *find(rank, m.node);
     --link.unacknowledged;
-    if (link.machine.on(Event::drained, link.machine.generation(), link.unacknowledged > 0) == Action::send_bye) {
+    if (link.machine.on(Event::drained, link.machine.generation(), link.unacknowledged > 0) ==
+        Action::send_bye) {
       work(rank, costs_.bye_ns);
       send(queue_.now() + costs_.bye_ns + costs_.latency_ns, {m.rank, m.node, 0, Kind::bye, false});
     }
     if (m.blocking) go_on(m.rank, queue_.now() + costs_.reply_ns);
   }
 
-  // The rank's processor does something for a connection that leaves. While the program waits nobody sees it.
+  // The rank's processor does something for a connection that leaves. While the program waits
+  // nobody sees it.
   void work(Rank& rank, int64_t for_ns) {
     if (rank.doing == Doing::computing) rank.owed_ns += for_ns;
-    else if (rank.doing != Doing::ended) rank.busy_until = std::max(rank.busy_until, queue_.now()) + for_ns;
+    else if (rank.doing != Doing::ended)
+      rank.busy_until = std::max(rank.busy_until, queue_.now()) + for_ns;
   }
 
   void on_bye_answer(const Message& m) {
@@ -326,7 +369,9 @@ class Study {
 
 }  // namespace
 
-StudyResult run_study(const StudyConfig& config, const std::function<void(double)>& progress) { return Study(config).run(progress); }
+StudyResult run_study(const StudyConfig& config, const std::function<void(double)>& progress) {
+  return Study(config).run(progress);
+}
 
 Survey survey(const TrafficConfig& config) {
   Survey s;
@@ -342,12 +387,14 @@ Survey survey(const TrafficConfig& config) {
   return s;
 }
 
-std::vector<double> optimum(const TrafficConfig& config, const std::vector<uint32_t>& caps, const std::function<void(double)>& progress) {
+std::vector<double> optimum(const TrafficConfig& config, const std::vector<uint32_t>& caps,
+                            const std::function<void(double)>& progress) {
   std::vector<double> setups(caps.size());
   std::vector<uint32_t> scratch(config.nodes());
   for (uint32_t r = 0; r < config.ranks; ++r) {
     const Future future = future_of(config, r, &scratch);
-    for (size_t c = 0; c < caps.size(); ++c) setups[c] += static_cast<double>(optimal_setups(future, caps[c])) / config.ranks;
+    for (size_t c = 0; c < caps.size(); ++c)
+      setups[c] += static_cast<double>(optimal_setups(future, caps[c])) / config.ranks;
     if (progress && (r & 255) == 255) progress(static_cast<double>(r) / config.ranks);
   }
   return setups;

@@ -1,5 +1,6 @@
-// The paper's question at a size that no machine here has: what does a cap on connections cost? One thread, a fake clock; each rank runs its
-// traffic over the product's connection machine and victim policy, servers serve one request at a time, and every event has its cost.
+// The paper's question at a size that no machine here has: what does a cap on connections cost? One
+// thread, a fake clock; each rank runs its traffic over the product's connection machine and victim
+// policy, servers serve one request at a time, and every event has its cost.
 //
 // Nothing breaks here (that is the storm's part) and no bytes are moved: a study counts and times.
 #pragma once
@@ -36,17 +37,19 @@ struct Spread {
 struct StudyResult {
   uint64_t requests = 0;
   uint64_t events = 0;
-  double time_s = 0;              // of the slowest rank
+  double time_s = 0;  // of the slowest rank
   double mean_time_s = 0;
-  Spread setups;                  // of a rank
-  Spread teardowns;               // evictions of a rank
-  Spread teardown_s;              // of a rank: from the choice of the victim until its end is released
-  Spread exposed_teardown_s;      // the part of it that the program waited for
-  Spread setup_s;                 // from the hello until requests may go
-  double hidden_closes = 0;       // share of evictions in which the new connection had not to wait for the old one
-  Spread connections;             // of a rank, at most at a time
-  Spread server_connections;      // of a server, at most at a time
-  Spread origin_bytes;            // of a rank at its peak: connections, links of all servers it ever talked to, policy
+  Spread setups;              // of a rank
+  Spread teardowns;           // evictions of a rank
+  Spread teardown_s;          // of a rank: from the choice of the victim until its end is released
+  Spread exposed_teardown_s;  // the part of it that the program waited for
+  Spread setup_s;             // from the hello until requests may go
+  double hidden_closes = 0;   // share of evictions in which the new connection had not to wait for
+                              // the old one
+  Spread connections;         // of a rank, at most at a time
+  Spread server_connections;  // of a server, at most at a time
+  Spread origin_bytes;  // of a rank at its peak: connections, links of all servers it ever talked
+                        // to, policy
   Spread server_bytes;
 };
 
@@ -61,6 +64,7 @@ struct Survey {
 };
 Survey survey(const TrafficConfig& config);
 // Fewest set-ups per rank that any policy could reach (mean), for each cap.
-std::vector<double> optimum(const TrafficConfig& config, const std::vector<uint32_t>& caps, const std::function<void(double done)>& progress);
+std::vector<double> optimum(const TrafficConfig& config, const std::vector<uint32_t>& caps,
+                            const std::function<void(double done)>& progress);
 
 }  // namespace skerry::sim

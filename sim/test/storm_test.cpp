@@ -32,10 +32,13 @@ TEST(Storm, HoldsEveryRuleForManySeeds) {
     all.resumes += result.resumes;
     all.evictions += result.evictions;
   }
-  std::printf("%llu seeds: %llu events, %llu requests applied, %llu connections cut, %llu resumed, %llu replays recognised, %llu evictions\n",
-              static_cast<unsigned long long>(seeds()), static_cast<unsigned long long>(all.events), static_cast<unsigned long long>(all.applied),
-              static_cast<unsigned long long>(all.cuts), static_cast<unsigned long long>(all.resumes), static_cast<unsigned long long>(all.duplicates),
-              static_cast<unsigned long long>(all.evictions));
+  std::printf(
+      "%llu seeds: %llu events, %llu requests applied, %llu connections cut, %llu resumed, %llu "
+      "replays recognised, %llu evictions\n",
+      static_cast<unsigned long long>(seeds()), static_cast<unsigned long long>(all.events),
+      static_cast<unsigned long long>(all.applied), static_cast<unsigned long long>(all.cuts),
+      static_cast<unsigned long long>(all.resumes), static_cast<unsigned long long>(all.duplicates),
+      static_cast<unsigned long long>(all.evictions));
   // A storm in which nothing breaks proves nothing.
   EXPECT_GT(all.cuts, seeds());
   EXPECT_GT(all.duplicates, seeds());
@@ -49,8 +52,9 @@ TEST(Storm, ASeedReplays) {
   EXPECT_EQ(a.duplicates, b.duplicates);
 }
 
-// A grant was counted as a result received; the server forgot the result of an earlier read-modify-write whose reply a second break had lost.
-// Rare, so its storm is made for it: many threads at one mutex, few words, breaks as often as messages.
+// A grant was counted as a result received; the server forgot the result of an earlier
+// read-modify-write whose reply a second break had lost. Rare, so its storm is made for it: many
+// threads at one mutex, few words, breaks as often as messages.
 TEST(Storm, GrantsDoNotConfirmResultsOfEarlierRequests) {
   uint64_t found = 0;
   for (uint64_t seed = 1; found == 0 && seed <= (sanitized ? 50 : 3000); ++seed) {
@@ -85,7 +89,8 @@ TEST(Storm, FindsEveryRuleThatIsLeftOut) {
       failure = run_storm(config).failure;
     }
     EXPECT_NE(failure, "") << to_string(static_cast<Mutation>(m));
-    std::printf("%s: seed %llu: %.160s\n", std::string(to_string(static_cast<Mutation>(m))).c_str(), static_cast<unsigned long long>(seed - 1), failure.c_str());
+    std::printf("%s: seed %llu: %.160s\n", std::string(to_string(static_cast<Mutation>(m))).c_str(),
+                static_cast<unsigned long long>(seed - 1), failure.c_str());
   }
 }
 

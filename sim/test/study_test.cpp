@@ -24,7 +24,8 @@ TrafficConfig small(Pattern pattern) {
   return t;
 }
 
-StudyResult run(const TrafficConfig& traffic, uint32_t cap, const std::string& policy, Protocol protocol = Protocol::overlapped) {
+StudyResult run(const TrafficConfig& traffic, uint32_t cap, const std::string& policy,
+                Protocol protocol = Protocol::overlapped) {
   StudyConfig c;
   c.traffic = traffic;
   c.costs = Costs::infiniband_2010();
@@ -34,7 +35,8 @@ StudyResult run(const TrafficConfig& traffic, uint32_t cap, const std::string& p
   return run_study(c, {});
 }
 
-constexpr Pattern patterns[] = {Pattern::uniform, Pattern::pool, Pattern::steal, Pattern::neighbour, Pattern::collective};
+constexpr Pattern patterns[] = {Pattern::uniform, Pattern::pool, Pattern::steal, Pattern::neighbour,
+                                Pattern::collective};
 
 TEST(EventQueue, IsOrderedByTimeAndThenByScheduling) {
   EventQueue<int> queue;
@@ -45,7 +47,8 @@ TEST(EventQueue, IsOrderedByTimeAndThenByScheduling) {
     all.emplace_back(at, i);
     queue.schedule(at, i);
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [at, i] : all) {
     EXPECT_EQ(queue.pop(), i);
     EXPECT_EQ(queue.now(), at);
@@ -100,8 +103,10 @@ TEST(Optimum, IsTheLeastThatAnyChoiceReaches) {
       for (size_t k = 12; k-- > i + 1;)
         if (f.partner[k] == f.partner[i]) f.next[i] = static_cast<uint32_t>(k);
     }
-    f.distinct = static_cast<uint32_t>(std::set<uint32_t>(f.partner.begin(), f.partner.end()).size());
-    const std::function<uint64_t(size_t, std::set<uint32_t>)> least = [&](size_t i, std::set<uint32_t> open) -> uint64_t {
+    f.distinct = static_cast<uint32_t>(
+        std::set<uint32_t>(f.partner.begin(), f.partner.end()).size());
+    const std::function<uint64_t(size_t, std::set<uint32_t>)> least =
+        [&](size_t i, std::set<uint32_t> open) -> uint64_t {
       if (i == 12) return 0;
       if (open.count(f.partner[i])) return least(i + 1, open);
       open.insert(f.partner[i]);
@@ -126,10 +131,12 @@ TEST(Study, EveryPolicyOpensAtLeastAsOftenAsTheOptimumAndStaysWithinTheCap) {
       const double best = optimum(t, {cap}, {})[0];
       for (const std::string_view name : connection::VictimPolicy::names()) {
         const StudyResult r = run(t, cap, std::string(name));
-        EXPECT_GE(r.setups.mean, best - 1e-9) << to_string(pattern) << " " << name << " cap " << cap;
+        EXPECT_GE(r.setups.mean, best - 1e-9)
+            << to_string(pattern) << " " << name << " cap " << cap;
         EXPECT_LE(r.connections.most, cap + 1);  // and one that leaves
       }
-      EXPECT_NEAR(run(t, cap, "optimum").setups.mean, best, best * 0.02);  // a victim that is wanted again while it leaves has to come back
+      EXPECT_NEAR(run(t, cap, "optimum").setups.mean, best,
+                  best * 0.02);  // a victim that is wanted again while it leaves has to come back
     }
   }
 }

@@ -14,14 +14,16 @@ int check_group(skerry_group* group) {
 }
 
 int check_typed(int type, const void* buffer, uint64_t count) {
-  if (!is_element_type(type)) return fail(error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5"));
+  if (!is_element_type(type))
+    return fail(error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5"));
   if (buffer == nullptr && count > 0) return null_argument("buffer");
-  if (count > (uint64_t{1} << 58)) return fail(error(Code::invalid, count, " elements: at most 2^58"));
+  if (count > (uint64_t{1} << 58))
+    return fail(error(Code::invalid, count, " elements: at most 2^58"));
   return SKERRY_OK;
 }
 
-#define CHECK(call)                                 \
-  do {                                              \
+#define CHECK(call)                                           \
+  do {                                                        \
     if (const int bad = (call); bad != SKERRY_OK) return bad; \
   } while (0)
 
@@ -41,13 +43,16 @@ int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** 
   return SKERRY_OK;
 }
 
-int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange* exchange, skerry_group** group) {
-  if (job == nullptr || ranks == nullptr || exchange == nullptr || group == nullptr) return null_argument("job, ranks, exchange or group");
+int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange* exchange,
+                        skerry_group** group) {
+  if (job == nullptr || ranks == nullptr || exchange == nullptr || group == nullptr)
+    return null_argument("job, ranks, exchange or group");
   if (!of(job)->is_alive()) return forked();
   job::Exchange read;
   if (Status status = read_exchange(*exchange, &read); !status.ok()) return fail(status);
   job::Group* made = nullptr;
-  const Status status = job::Group::create(*of(job), {ranks, static_cast<size_t>(read.count)}, read, &made);
+  const Status status = job::Group::create(*of(job), {ranks, static_cast<size_t>(read.count)}, read,
+                                           &made);
   if (!status.ok()) return fail(status);
   *group = to(made);
   return SKERRY_OK;
@@ -62,12 +67,15 @@ int skerry_group_size(const skerry_group* group) { return of(group)->size(); }
 
 int skerry_group_index(const skerry_group* group, int rank) {
   const int index = of(group)->index_of(rank);
-  return index < 0 ? fail(error(Code::invalid, "rank ", rank, " is not a member of the group")) : index;
+  return index < 0 ? fail(error(Code::invalid, "rank ", rank, " is not a member of the group"))
+                   : index;
 }
 
 int skerry_group_rank(const skerry_group* group, int index) {
   const Rank rank = of(group)->rank_of(index);
-  return rank == no_rank ? fail(error(Code::invalid, "position ", index, " in a group of ", of(group)->size())) : rank;
+  return rank == no_rank
+             ? fail(error(Code::invalid, "position ", index, " in a group of ", of(group)->size()))
+             : rank;
 }
 
 int skerry_sync(skerry_group* group) {
@@ -83,21 +91,26 @@ int skerry_barrier(skerry_group* group) {
 int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank) {
   CHECK(check_group(group));
   if (buffer == nullptr && bytes > 0) return null_argument("buffer");
-  if (of(group)->index_of(root_rank) < 0) return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
+  if (of(group)->index_of(root_rank) < 0)
+    return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
   return done(of(group)->broadcast(buffer, bytes, root_rank));
 }
 
-int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count, int root_rank) {
+int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
+                  int root_rank) {
   CHECK(check_group(group));
   CHECK(check_typed(type, buffer, count));
-  if (of(group)->index_of(root_rank) < 0) return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
-  return done(of(group)->reduce(static_cast<ElementType>(type), static_cast<job::Reduction>(reduction), buffer, count, root_rank));
+  if (of(group)->index_of(root_rank) < 0)
+    return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
+  return done(of(group)->reduce(static_cast<ElementType>(type),
+                                static_cast<job::Reduction>(reduction), buffer, count, root_rank));
 }
 
 int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count) {
   CHECK(check_group(group));
   CHECK(check_typed(type, buffer, count));
-  return done(of(group)->allreduce(static_cast<ElementType>(type), static_cast<job::Reduction>(reduction), buffer, count));
+  return done(of(group)->allreduce(static_cast<ElementType>(type),
+                                   static_cast<job::Reduction>(reduction), buffer, count));
 }
 
 int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out) {

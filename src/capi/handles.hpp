@@ -15,22 +15,34 @@
 namespace skerry::capi {
 
 inline job::Job* of(skerry_job* handle) { return reinterpret_cast<job::Job*>(handle); }
-inline const job::Job* of(const skerry_job* handle) { return reinterpret_cast<const job::Job*>(handle); }
+inline const job::Job* of(const skerry_job* handle) {
+  return reinterpret_cast<const job::Job*>(handle);
+}
 inline job::Group* of(skerry_group* handle) { return reinterpret_cast<job::Group*>(handle); }
-inline const job::Group* of(const skerry_group* handle) { return reinterpret_cast<const job::Group*>(handle); }
+inline const job::Group* of(const skerry_group* handle) {
+  return reinterpret_cast<const job::Group*>(handle);
+}
 inline job::Segment* of(skerry_segment* handle) { return reinterpret_cast<job::Segment*>(handle); }
-inline const job::Segment* of(const skerry_segment* handle) { return reinterpret_cast<const job::Segment*>(handle); }
+inline const job::Segment* of(const skerry_segment* handle) {
+  return reinterpret_cast<const job::Segment*>(handle);
+}
 inline job::Mutexes* of(skerry_mutexes* handle) { return reinterpret_cast<job::Mutexes*>(handle); }
 
 inline skerry_job* to(job::Job* object) { return reinterpret_cast<skerry_job*>(object); }
 inline skerry_group* to(job::Group* object) { return reinterpret_cast<skerry_group*>(object); }
-inline skerry_segment* to(job::Segment* object) { return reinterpret_cast<skerry_segment*>(object); }
-inline skerry_mutexes* to(job::Mutexes* object) { return reinterpret_cast<skerry_mutexes*>(object); }
+inline skerry_segment* to(job::Segment* object) {
+  return reinterpret_cast<skerry_segment*>(object);
+}
+inline skerry_mutexes* to(job::Mutexes* object) {
+  return reinterpret_cast<skerry_mutexes*>(object);
+}
 
-// A caller's exchange, for as long as its functions live. Errors: invalid (a size or position that cannot be, no allgather).
+// A caller's exchange, for as long as its functions live. Errors: invalid (a size or position that
+// cannot be, no allgather).
 Status read_exchange(const skerry_exchange& given, job::Exchange* exchange);
 
-// Collective, at the end of the job: rank 0 prints what all ranks did. Whatever fails ends the report, not the job.
+// Collective, at the end of the job: rank 0 prints what all ranks did. Whatever fails ends the
+// report, not the job.
 void report_counters(skerry_job* job);
 
 // Keeps the message for skerry_last_error of this thread.

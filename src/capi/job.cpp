@@ -10,20 +10,29 @@
 using namespace skerry;
 using namespace skerry::capi;
 
-static_assert(static_cast<int>(Code::invalid) == SKERRY_ERR_INVALID && static_cast<int>(Code::range) == SKERRY_ERR_RANGE &&
-              static_cast<int>(Code::freed) == SKERRY_ERR_FREED && static_cast<int>(Code::no_memory) == SKERRY_ERR_NO_MEMORY &&
-              static_cast<int>(Code::peer_dead) == SKERRY_ERR_PEER_DEAD && static_cast<int>(Code::timeout) == SKERRY_ERR_TIMEOUT &&
-              static_cast<int>(Code::network) == SKERRY_ERR_NETWORK && static_cast<int>(Code::config) == SKERRY_ERR_CONFIG &&
-              static_cast<int>(Code::unsupported) == SKERRY_ERR_UNSUPPORTED && static_cast<int>(Code::forked) == SKERRY_ERR_FORKED &&
-              static_cast<int>(Code::thread) == SKERRY_ERR_THREAD && static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL);
-static_assert(static_cast<int>(ElementType::complex_double) == SKERRY_COMPLEX_DOUBLE && static_cast<int>(ElementType::float64) == SKERRY_DOUBLE);
-static_assert(static_cast<int>(job::Reduction::bit_xor) == SKERRY_BXOR && static_cast<int>(job::Reduction::min) == SKERRY_MIN);
+static_assert(static_cast<int>(Code::invalid) == SKERRY_ERR_INVALID &&
+              static_cast<int>(Code::range) == SKERRY_ERR_RANGE &&
+              static_cast<int>(Code::freed) == SKERRY_ERR_FREED &&
+              static_cast<int>(Code::no_memory) == SKERRY_ERR_NO_MEMORY &&
+              static_cast<int>(Code::peer_dead) == SKERRY_ERR_PEER_DEAD &&
+              static_cast<int>(Code::timeout) == SKERRY_ERR_TIMEOUT &&
+              static_cast<int>(Code::network) == SKERRY_ERR_NETWORK &&
+              static_cast<int>(Code::config) == SKERRY_ERR_CONFIG &&
+              static_cast<int>(Code::unsupported) == SKERRY_ERR_UNSUPPORTED &&
+              static_cast<int>(Code::forked) == SKERRY_ERR_FORKED &&
+              static_cast<int>(Code::thread) == SKERRY_ERR_THREAD &&
+              static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL);
+static_assert(static_cast<int>(ElementType::complex_double) == SKERRY_COMPLEX_DOUBLE &&
+              static_cast<int>(ElementType::float64) == SKERRY_DOUBLE);
+static_assert(static_cast<int>(job::Reduction::bit_xor) == SKERRY_BXOR &&
+              static_cast<int>(job::Reduction::min) == SKERRY_MIN);
 static_assert(static_cast<int>(job::ThreadLevel::multiple) == SKERRY_THREAD_MULTIPLE);
 
 namespace skerry::capi {
 namespace {
 
-thread_local std::string last_error;  // like errno: the one state that must outlive a failed skerry_init
+thread_local std::string
+    last_error;  // like errno: the one state that must outlive a failed skerry_init
 
 }  // namespace
 
@@ -35,20 +44,30 @@ int fail(const Status& status) {
 int null_argument(const char* what) { return fail(error(Code::invalid, what, " is null")); }
 
 int forked() {
-  return fail(error(Code::forked, "this is a forked child of a rank: the job belongs to its parent; use fork and exec to start another program"));
+  return fail(error(Code::forked,
+                    "this is a forked child of a rank: the job belongs to its parent; use fork and "
+                    "exec to start another program"));
 }
 
 Status read_exchange(const skerry_exchange& given, job::Exchange* exchange) {
-  if (given.size < sizeof given) return error(Code::invalid, "exchange.size is ", given.size, ": set it to sizeof(skerry_exchange)");
-  if (given.position < 0 || given.position >= given.count) return error(Code::invalid, "exchange.position is ", given.position, " of ", given.count);
+  if (given.size < sizeof given)
+    return error(Code::invalid, "exchange.size is ", given.size,
+                 ": set it to sizeof(skerry_exchange)");
+  if (given.position < 0 || given.position >= given.count)
+    return error(Code::invalid, "exchange.position is ", given.position, " of ", given.count);
   if (given.allgather == nullptr) return error(Code::invalid, "exchange.allgather is null");
   exchange->position = given.position;
   exchange->count = given.count;
-  exchange->allgather = [context = given.context, call = given.allgather](std::span<const std::byte> in, std::byte* out) -> Status {
+  exchange->allgather = [context = given.context, call = given.allgather](
+                            std::span<const std::byte> in, std::byte* out) -> Status {
     const int answer = call(context, in.data(), in.size(), out);
-    return answer == 0 ? Status() : error(Code::network, "the exchange's allgather answered ", answer);
+    return answer == 0 ? Status()
+                       : error(Code::network, "the exchange's allgather answered ", answer);
   };
-  if (given.abort != nullptr) exchange->abort = [context = given.context, call = given.abort](int exit_status) { call(context, exit_status); };
+  if (given.abort != nullptr)
+    exchange->abort = [context = given.context, call = given.abort](int exit_status) {
+      call(context, exit_status);
+    };
   return {};
 }
 
@@ -65,33 +84,45 @@ const char* skerry_last_error(void) { return capi::last_error.c_str(); }
 
 const char* skerry_version(void) { return SKERRY_VERSION_TEXT; }
 
-uint64_t skerry_type_bytes(int type) { return is_element_type(type) ? element_bytes(static_cast<ElementType>(type)) : 0; }
+uint64_t skerry_type_bytes(int type) {
+  return is_element_type(type) ? element_bytes(static_cast<ElementType>(type)) : 0;
+}
 
 int skerry_init(const skerry_options* options, skerry_job** job) {
   if (job == nullptr) return null_argument("job");
   job::JobOptions chosen;
   if (options != nullptr) {
-    if (options->size < offsetof(skerry_options, exchange)) return fail(error(Code::invalid, "options.size is ", options->size, ": set it to sizeof(skerry_options)"));
-    if (options->thread_level < SKERRY_THREAD_SINGLE || options->thread_level > SKERRY_THREAD_MULTIPLE)
-      return fail(error(Code::invalid, "options.thread_level is ", options->thread_level, ": give a skerry_thread_level, 0 to 2"));
+    if (options->size < offsetof(skerry_options, exchange))
+      return fail(error(Code::invalid, "options.size is ", options->size,
+                        ": set it to sizeof(skerry_options)"));
+    if (options->thread_level < SKERRY_THREAD_SINGLE ||
+        options->thread_level > SKERRY_THREAD_MULTIPLE)
+      return fail(error(Code::invalid, "options.thread_level is ", options->thread_level,
+                        ": give a skerry_thread_level, 0 to 2"));
     chosen.thread_level = static_cast<job::ThreadLevel>(options->thread_level);
     chosen.failures_return = options->on_failure == SKERRY_FAILURE_RETURNS;
   }
   if (Status status = read_config(environ, &chosen.config); !status.ok()) return fail(status);
   std::unique_ptr<job::Bootstrap> bootstrap;
   // Older programs know no exchange.
-  if (options != nullptr && options->size >= offsetof(skerry_options, exchange) + sizeof options->exchange && options->exchange != nullptr) {
+  if (options != nullptr &&
+      options->size >= offsetof(skerry_options, exchange) + sizeof options->exchange &&
+      options->exchange != nullptr) {
     job::Exchange exchange;
-    if (Status status = read_exchange(*options->exchange, &exchange); !status.ok()) return fail(status);
+    if (Status status = read_exchange(*options->exchange, &exchange); !status.ok())
+      return fail(status);
     bootstrap = std::make_unique<job::ExchangeBootstrap>(std::move(exchange));
   } else if (Status status = job::discover(&bootstrap); !status.ok()) {
     return fail(status);
   }
   std::unique_ptr<job::Job> made;
-  const auto make_fabric = [&](const fabric::Options& fabric_options, std::unique_ptr<fabric::Fabric>* fabric) {
+  const auto make_fabric = [&](const fabric::Options& fabric_options,
+                               std::unique_ptr<fabric::Fabric>* fabric) {
     return fabric::make_fabric(chosen.config.fabric, fabric_options, fabric);
   };
-  if (Status status = job::Job::start(std::move(bootstrap), chosen, make_fabric, &made); !status.ok()) return fail(status);
+  if (Status status = job::Job::start(std::move(bootstrap), chosen, make_fabric, &made);
+      !status.ok())
+    return fail(status);
   *job = to(made.release());
   return SKERRY_OK;
 }
@@ -122,35 +153,50 @@ int skerry_nodes(const skerry_job* job) { return of(job)->map().nodes(); }
 
 int skerry_node_of(const skerry_job* job, int rank) {
   const NodeId node = of(job)->map().node_of(rank);
-  return node == no_node ? fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", of(job)->size() - 1)) : node;
+  return node == no_node
+             ? fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
+                          of(job)->size() - 1))
+             : node;
 }
 
 int skerry_node_size(const skerry_job* job, int node) {
   const int size = of(job)->map().node_size(node);
-  return size == 0 ? fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ", of(job)->map().nodes() - 1)) : size;
+  return size == 0
+             ? fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ",
+                          of(job)->map().nodes() - 1))
+             : size;
 }
 
 int skerry_node_rank(const skerry_job* job, int node, int i) {
   const Rank rank = of(job)->map().node_rank(node, i);
-  return rank == no_rank ? fail(error(Code::invalid, "node ", node, " has no rank number ", i)) : rank;
+  return rank == no_rank ? fail(error(Code::invalid, "node ", node, " has no rank number ", i))
+                         : rank;
 }
 
-int skerry_same_node(const skerry_job* job, int rank) { return of(job)->map().node_of(rank) == of(job)->node() ? 1 : 0; }
-int skerry_thread_level_granted(const skerry_job* job) { return static_cast<int>(of(job)->options().thread_level); }
+int skerry_same_node(const skerry_job* job, int rank) {
+  return of(job)->map().node_of(rank) == of(job)->node() ? 1 : 0;
+}
+int skerry_thread_level_granted(const skerry_job* job) {
+  return static_cast<int>(of(job)->options().thread_level);
+}
 const char* skerry_fabric_name(const skerry_job* job) { return of(job)->fabric_name().data(); }
 
 int skerry_fence(skerry_job* job, int rank) {
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
   const NodeId node = j->map().node_of(rank);
-  if (node == no_node) return fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", j->size() - 1));
+  if (node == no_node)
+    return fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
+                      j->size() - 1));
   return skerry_fence_node(job, node);
 }
 
 int skerry_fence_node(skerry_job* job, int node) {
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
-  if (node < 0 || node >= j->map().nodes()) return fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ", j->map().nodes() - 1));
+  if (node < 0 || node >= j->map().nodes())
+    return fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ",
+                      j->map().nodes() - 1));
   if (node == j->node()) {  // our stores are where they belong; order them against what we do next
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return SKERRY_OK;
@@ -203,7 +249,9 @@ int skerry_free_local(skerry_job*, void* memory) {
 
 int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
   if (counters == nullptr) return null_argument("counters");
-  if (counters->size < sizeof(size_t)) return fail(error(Code::invalid, "counters.size is ", counters->size, ": set it to sizeof(skerry_counters)"));
+  if (counters->size < sizeof(size_t))
+    return fail(error(Code::invalid, "counters.size is ", counters->size,
+                      ": set it to sizeof(skerry_counters)"));
   job::Job* j = const_cast<job::Job*>(of(handle));
   skerry_counters now{};
   now.local_operations = j->local_counters().operations.load(std::memory_order_relaxed);
@@ -235,17 +283,20 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
   if (const server::Server* server = j->server()) {
     now.server_requests = server->counters().requests.load(std::memory_order_relaxed);
     now.server_wire_bytes_sent = server->counters().bytes_sent.load(std::memory_order_relaxed);
-    now.server_wire_bytes_received = server->counters().bytes_received.load(std::memory_order_relaxed);
+    now.server_wire_bytes_received = server->counters().bytes_received.load(
+        std::memory_order_relaxed);
     now.strangers_refused = server->counters().strangers.load(std::memory_order_relaxed);
     now.strangers_silent = server->counters().strangers_silent.load(std::memory_order_relaxed);
     now.strangers_left = server->counters().strangers_left.load(std::memory_order_relaxed);
-    now.strangers_crowded_out = server->counters().strangers_crowded_out.load(std::memory_order_relaxed);
+    now.strangers_crowded_out = server->counters().strangers_crowded_out.load(
+        std::memory_order_relaxed);
     now.strangers_garbage = server->counters().strangers_garbage.load(std::memory_order_relaxed);
     now.strangers_unproven = server->counters().strangers_unproven.load(std::memory_order_relaxed);
     now.strangers_replayed = server->counters().strangers_replayed.load(std::memory_order_relaxed);
     now.server_connections = server->counters().clients.load(std::memory_order_relaxed);
     now.server_connections_peak = server->counters().clients_peak.load(std::memory_order_relaxed);
-    now.server_connections_dropped = server->counters().clients_dropped.load(std::memory_order_relaxed);
+    now.server_connections_dropped = server->counters().clients_dropped.load(
+        std::memory_order_relaxed);
     now.server_origins_waited = server->counters().clients_waited.load(std::memory_order_relaxed);
     now.grants_relayed = server->counters().grants_relayed.load(std::memory_order_relaxed);
   }
@@ -264,17 +315,24 @@ int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
 
 int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
   if (memory == nullptr) return null_argument("memory");
-  if (memory->size < sizeof(size_t)) return fail(error(Code::invalid, "memory.size is ", memory->size, ": set it to sizeof(skerry_memory)"));
+  if (memory->size < sizeof(size_t))
+    return fail(
+        error(Code::invalid, "memory.size is ", memory->size, ": set it to sizeof(skerry_memory)"));
   job::Job* j = const_cast<job::Job*>(of(handle));
   if (!j->is_alive()) return forked();
   const operation::EngineMemory origin = j->engine().memory();
-  const server::Server::Memory server = j->server() != nullptr ? j->server()->memory() : server::Server::Memory{};
-  const skerry_memory now{memory->size,         origin.connections,      origin.connection_bytes, origin.servers_known, origin.known_bytes,   origin.fixed_bytes,
-                          server.connections,   server.connection_bytes, server.ranks_known,      server.known_bytes,   server.fixed_bytes,   j->map().bytes()};
+  const server::Server::Memory server = j->server() != nullptr ? j->server()->memory()
+                                                               : server::Server::Memory{};
+  const skerry_memory now{memory->size,         origin.connections,      origin.connection_bytes,
+                          origin.servers_known, origin.known_bytes,      origin.fixed_bytes,
+                          server.connections,   server.connection_bytes, server.ranks_known,
+                          server.known_bytes,   server.fixed_bytes,      j->map().bytes()};
   std::memcpy(memory, &now, std::min(memory->size, sizeof now));
   return SKERRY_OK;
 }
 
-int skerry_limit_connections(skerry_job* handle, uint32_t max_connections) { return done(of(handle)->engine().limit_connections(max_connections)); }
+int skerry_limit_connections(skerry_job* handle, uint32_t max_connections) {
+  return done(of(handle)->engine().limit_connections(max_connections));
+}
 
 }  // extern "C"

@@ -22,9 +22,13 @@ int skerry_segment_free(skerry_segment* segment) {
   return done(of(segment)->free());
 }
 
-uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank) { return of(segment)->is_freed() ? 0 : of(segment)->bytes_of(rank); }
+uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank) {
+  return of(segment)->is_freed() ? 0 : of(segment)->bytes_of(rank);
+}
 
-void* skerry_segment_local(const skerry_segment* segment) { return of(segment)->is_freed() ? nullptr : of(segment)->own(); }
+void* skerry_segment_local(const skerry_segment* segment) {
+  return of(segment)->is_freed() ? nullptr : of(segment)->own();
+}
 
 void* skerry_segment_pointer(const skerry_segment* segment, int rank) {
   if (of(segment)->is_freed()) return nullptr;
@@ -32,11 +36,16 @@ void* skerry_segment_pointer(const skerry_segment* segment, int rank) {
   return region == nullptr ? nullptr : region->base;
 }
 
-uint64_t skerry_segment_address(const skerry_segment* segment, int rank) { return of(segment)->is_freed() ? 0 : of(segment)->address_of(rank); }
+uint64_t skerry_segment_address(const skerry_segment* segment, int rank) {
+  return of(segment)->is_freed() ? 0 : of(segment)->address_of(rank);
+}
 
-skerry_group* skerry_segment_group(const skerry_segment* segment) { return to(&of(segment)->group()); }
+skerry_group* skerry_segment_group(const skerry_segment* segment) {
+  return to(&of(segment)->group());
+}
 
-int skerry_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment, uint64_t* offset) {
+int skerry_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment,
+                uint64_t* offset) {
   if (segment == nullptr || offset == nullptr) return null_argument("segment or offset");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
@@ -46,7 +55,8 @@ int skerry_find(skerry_job* job, int rank, uint64_t address, skerry_segment** se
       *segment = to(candidate.get());
       return SKERRY_OK;
     }
-  return fail(error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
+  return fail(
+      error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
 }
 
 }  // extern "C"

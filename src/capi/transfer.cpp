@@ -1,4 +1,5 @@
-// put, get, accumulate, read-modify-write, notification: argument checks and the shortest way to the bytes.
+// put, get, accumulate, read-modify-write, notification: argument checks and the shortest way to
+// the bytes.
 #include <cstring>
 #include <vector>
 
@@ -12,23 +13,29 @@ using operation::Side;
 
 namespace {
 
-#define CHECK(call)                                 \
-  do {                                              \
-    if (const int bad = (call); bad != SKERRY_OK) [[unlikely]] return bad; \
+#define CHECK(call)                                            \
+  do {                                                         \
+    if (const int bad = (call); bad != SKERRY_OK) [[unlikely]] \
+      return bad;                                              \
   } while (0)
 
 int check_live(skerry_segment* segment) {
-  if (segment == nullptr) [[unlikely]] return null_argument("segment");
-  if (!of(segment)->job().is_alive()) [[unlikely]] return forked();
+  if (segment == nullptr) [[unlikely]]
+    return null_argument("segment");
+  if (!of(segment)->job().is_alive()) [[unlikely]]
+    return forked();
   return SKERRY_OK;
 }
 
 int check_origin(const void* origin, uint64_t bytes) {
-  if (origin == nullptr && bytes > 0) [[unlikely]] return null_argument("origin");
+  if (origin == nullptr && bytes > 0) [[unlikely]]
+    return null_argument("origin");
   return SKERRY_OK;
 }
 
-std::byte* bytes_at(const void* origin) { return static_cast<std::byte*>(const_cast<void*>(origin)); }
+std::byte* bytes_at(const void* origin) {
+  return static_cast<std::byte*>(const_cast<void*>(origin));
+}
 
 Side contiguous(const void* base, uint64_t offset, uint64_t bytes) {
   Side side;
@@ -43,9 +50,12 @@ struct Strided {
   Shape origin_shape, target_shape;
   Side origin, target;
 
-  Status read(const job::Segment& segment, int rank, uint64_t offset, const void* base, const skerry_strided* shape) {
+  Status read(const job::Segment& segment, int rank, uint64_t offset, const void* base,
+              const skerry_strided* shape) {
     if (shape == nullptr) return error(Code::invalid, "shape is null");
-    if (shape->levels < 0 || shape->levels > SKERRY_MAX_LEVELS) return error(Code::invalid, "shape.levels is ", shape->levels, ": give 0 to ", SKERRY_MAX_LEVELS);
+    if (shape->levels < 0 || shape->levels > SKERRY_MAX_LEVELS)
+      return error(Code::invalid, "shape.levels is ", shape->levels, ": give 0 to ",
+                   SKERRY_MAX_LEVELS);
     origin_shape.block_bytes = target_shape.block_bytes = shape->block_bytes;
     origin_shape.levels = target_shape.levels = shape->levels;
     for (int k = 0; k < shape->levels; ++k) {
@@ -66,7 +76,8 @@ struct Strided {
   }
 };
 
-// The two sides of a vector transfer. Origin pieces are kept relative to the lowest of their addresses.
+// The two sides of a vector transfer. Origin pieces are kept relative to the lowest of their
+// addresses.
 struct Vector {
   std::vector<Piece> origin_pieces, target_pieces;
   Side origin, target;
@@ -78,14 +89,16 @@ struct Vector {
     std::byte* low = nullptr;
     for (uint64_t i = 0; i < count; ++i) {
       if (pieces[i].bytes == 0) continue;
-      if (pieces[i].origin == nullptr) return error(Code::invalid, "origin of piece ", i, " is null");
+      if (pieces[i].origin == nullptr)
+        return error(Code::invalid, "origin of piece ", i, " is null");
       SKERRY_TRY(segment.check(rank, pieces[i].offset, pieces[i].bytes));
       std::byte* const at = bytes_at(pieces[i].origin);
       if (low == nullptr || at < low) low = at;
     }
     for (uint64_t i = 0; i < count; ++i) {
       if (pieces[i].bytes == 0) continue;
-      origin_pieces.push_back({static_cast<uint64_t>(bytes_at(pieces[i].origin) - low), pieces[i].bytes});
+      origin_pieces.push_back(
+          {static_cast<uint64_t>(bytes_at(pieces[i].origin) - low), pieces[i].bytes});
       target_pieces.push_back({pieces[i].offset, pieces[i].bytes});
       total += pieces[i].bytes;
     }
@@ -99,21 +112,28 @@ struct Vector {
 };
 
 Status read_accumulate(int type, const void* scale, operation::Accumulate* what) {
-  if (!is_element_type(type)) return error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5");
+  if (!is_element_type(type))
+    return error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5");
   what->type = static_cast<ElementType>(type);
   if (scale != nullptr) what->scale = memory::Scale::of(what->type, scale);
   return {};
 }
 
 Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) {
-  if (offset % part_bytes(type) != 0) return error(Code::invalid, "offset ", offset, " is not a multiple of ", part_bytes(type), ", which ", to_string(type), " needs");
-  if (bytes % element_bytes(type) != 0) return error(Code::invalid, bytes, " bytes are not whole elements of ", to_string(type));
+  if (offset % part_bytes(type) != 0)
+    return error(Code::invalid, "offset ", offset, " is not a multiple of ", part_bytes(type),
+                 ", which ", to_string(type), " needs");
+  if (bytes % element_bytes(type) != 0)
+    return error(Code::invalid, bytes, " bytes are not whole elements of ", to_string(type));
   return {};
 }
 
-Mode mode_of(const skerry_handle* handle) { return handle == SKERRY_IMPLICIT ? Mode::implicit : Mode::handle; }
+Mode mode_of(const skerry_handle* handle) {
+  return handle == SKERRY_IMPLICIT ? Mode::implicit : Mode::handle;
+}
 
-int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes, Mode mode, Handle* handle) {
+int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes,
+        Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   if (of(segment)->put_here(rank, offset, origin, bytes)) [[likely]] {
@@ -126,10 +146,12 @@ int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, 
     return SKERRY_OK;
   }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
-  return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), nullptr, mode, handle));
+  return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
+                               contiguous(origin, 0, bytes), nullptr, mode, handle));
 }
 
-int get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes, Mode mode, Handle* handle) {
+int get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes, Mode mode,
+        Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   if (of(segment)->get_here(rank, offset, origin, bytes)) [[likely]] {
@@ -137,42 +159,52 @@ int get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64
     return SKERRY_OK;
   }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
-  return done(of(segment)->get(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), mode, handle));
+  return done(of(segment)->get(rank, contiguous(nullptr, offset, bytes),
+                               contiguous(origin, 0, bytes), mode, handle));
 }
 
-int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, uint64_t count, Mode mode, Handle* handle) {
+int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+        const void* origin, uint64_t count, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, count));
-  if (count == 1 && is_element_type(type) && of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin)) [[likely]] {
+  if (count == 1 && is_element_type(type) &&
+      of(segment)->accumulate_here(rank, offset, static_cast<ElementType>(type), scale, origin))
+      [[likely]] {
     if (handle != nullptr) *handle = 0;
     return SKERRY_OK;
   }
   operation::Accumulate what;
   Status status = read_accumulate(type, scale, &what);
-  if (status.ok() && count > (uint64_t{1} << 58)) status = error(Code::invalid, count, " elements: at most 2^58");
+  if (status.ok() && count > (uint64_t{1} << 58))
+    status = error(Code::invalid, count, " elements: at most 2^58");
   const uint64_t bytes = count * element_bytes(what.type);
   if (status.ok()) status = of(segment)->check(rank, offset, bytes);
   if (status.ok()) status = check_elements(what.type, offset, bytes);
   if (!status.ok()) return fail(status);
-  return done(of(segment)->accumulate(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), what, mode, handle));
+  return done(of(segment)->accumulate(rank, contiguous(nullptr, offset, bytes),
+                                      contiguous(origin, 0, bytes), what, mode, handle));
 }
 
-int put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) {
+int put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+                const skerry_strided* shape, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   Strided s;
-  if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok()) return fail(status);
+  if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok())
+    return fail(status);
   return done(of(segment)->put(rank, s.target, s.origin, nullptr, mode, handle));
 }
 
-int get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin, const skerry_strided* shape, Mode mode, Handle* handle) {
+int get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin,
+                const skerry_strided* shape, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   Strided s;
-  if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok()) return fail(status);
+  if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok())
+    return fail(status);
   return done(of(segment)->get(rank, s.target, s.origin, mode, handle));
 }
 
-int acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, const skerry_strided* shape, Mode mode,
-                Handle* handle) {
+int acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+                const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   operation::Accumulate what;
   Strided s;
@@ -180,27 +212,32 @@ int acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, co
   if (status.ok()) status = s.read(*of(segment), rank, offset, origin, shape);
   if (status.ok()) status = check_elements(what.type, offset, shape->block_bytes);
   for (int k = 0; status.ok() && k < shape->levels; ++k)
-    if (shape->count[k] > 1 && shape->target_stride[k] % static_cast<int64_t>(part_bytes(what.type)) != 0)
-      status = error(Code::invalid, "target_stride[", k, "] is ", shape->target_stride[k], ", not a multiple of ", part_bytes(what.type));
+    if (shape->count[k] > 1 &&
+        shape->target_stride[k] % static_cast<int64_t>(part_bytes(what.type)) != 0)
+      status = error(Code::invalid, "target_stride[", k, "] is ", shape->target_stride[k],
+                     ", not a multiple of ", part_bytes(what.type));
   if (!status.ok()) return fail(status);
   return done(of(segment)->accumulate(rank, s.target, s.origin, what, mode, handle));
 }
 
-int put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) {
+int put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count,
+               Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   Vector v;
   if (Status status = v.read(*of(segment), rank, pieces, count); !status.ok()) return fail(status);
   return done(of(segment)->put(rank, v.target, v.origin, nullptr, mode, handle));
 }
 
-int get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) {
+int get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count,
+               Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   Vector v;
   if (Status status = v.read(*of(segment), rank, pieces, count); !status.ok()) return fail(status);
   return done(of(segment)->get(rank, v.target, v.origin, mode, handle));
 }
 
-int acc_vector(skerry_segment* segment, int rank, int type, const void* scale, const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) {
+int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
+               const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   operation::Accumulate what;
   Vector v;
@@ -212,24 +249,30 @@ int acc_vector(skerry_segment* segment, int rank, int type, const void* scale, c
   return done(of(segment)->accumulate(rank, v.target, v.origin, what, mode, handle));
 }
 
-int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64_t word_bytes, uint64_t operand, uint64_t expected, uint64_t* old) {
+int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64_t word_bytes,
+        uint64_t operand, uint64_t expected, uint64_t* old) {
   CHECK(check_live(segment));
   Status status = of(segment)->check(rank, offset, word_bytes);
-  if (status.ok() && offset % word_bytes != 0) status = error(Code::invalid, "offset ", offset, " is not a multiple of ", word_bytes);
+  if (status.ok() && offset % word_bytes != 0)
+    status = error(Code::invalid, "offset ", offset, " is not a multiple of ", word_bytes);
   if (!status.ok()) return fail(status);
   return done(of(segment)->read_modify_write(rank, offset, op, operand, expected, old));
 }
 
-int rmw64(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int64_t operand, int64_t expected, int64_t* result) {
+int rmw64(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int64_t operand,
+          int64_t expected, int64_t* result) {
   uint64_t old = 0;
-  CHECK(rmw(segment, rank, offset, op, 8, static_cast<uint64_t>(operand), static_cast<uint64_t>(expected), &old));
+  CHECK(rmw(segment, rank, offset, op, 8, static_cast<uint64_t>(operand),
+            static_cast<uint64_t>(expected), &old));
   if (result != nullptr) *result = static_cast<int64_t>(old);
   return SKERRY_OK;
 }
 
-int rmw32(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int32_t operand, int32_t expected, int32_t* result) {
+int rmw32(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int32_t operand,
+          int32_t expected, int32_t* result) {
   uint64_t old = 0;
-  CHECK(rmw(segment, rank, offset, op, 4, static_cast<uint32_t>(operand), static_cast<uint32_t>(expected), &old));
+  CHECK(rmw(segment, rank, offset, op, 4, static_cast<uint32_t>(operand),
+            static_cast<uint32_t>(expected), &old));
   if (result != nullptr) *result = static_cast<int32_t>(static_cast<uint32_t>(old));
   return SKERRY_OK;
 }
@@ -238,97 +281,125 @@ int rmw32(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int3
 
 extern "C" {
 
-int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes) {
+int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+               uint64_t bytes) {
   return put(segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes) {
   return get(segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
-int skerry_acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, uint64_t count) {
+int skerry_acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+               const void* origin, uint64_t count) {
   return acc(segment, rank, offset, type, scale, origin, count, Mode::blocking, nullptr);
 }
-int skerry_put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin, const skerry_strided* shape) {
+int skerry_put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+                       const skerry_strided* shape) {
   return put_strided(segment, rank, offset, origin, shape, Mode::blocking, nullptr);
 }
-int skerry_get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin, const skerry_strided* shape) {
+int skerry_get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin,
+                       const skerry_strided* shape) {
   return get_strided(segment, rank, offset, origin, shape, Mode::blocking, nullptr);
 }
-int skerry_acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, const skerry_strided* shape) {
+int skerry_acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type,
+                       const void* scale, const void* origin, const skerry_strided* shape) {
   return acc_strided(segment, rank, offset, type, scale, origin, shape, Mode::blocking, nullptr);
 }
-int skerry_put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count) {
+int skerry_put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces,
+                      uint64_t count) {
   return put_vector(segment, rank, pieces, count, Mode::blocking, nullptr);
 }
-int skerry_get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count) {
+int skerry_get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces,
+                      uint64_t count) {
   return get_vector(segment, rank, pieces, count, Mode::blocking, nullptr);
 }
-int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* scale, const skerry_piece* pieces, uint64_t count) {
+int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
+                      const skerry_piece* pieces, uint64_t count) {
   return acc_vector(segment, rank, type, scale, pieces, count, Mode::blocking, nullptr);
 }
 
-int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes, skerry_handle* handle) {
+int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+                  uint64_t bytes, skerry_handle* handle) {
   return put(segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
-int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes, skerry_handle* handle) {
+int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes,
+                  skerry_handle* handle) {
   return get(segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
-int skerry_acc_nb(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, uint64_t count, skerry_handle* handle) {
+int skerry_acc_nb(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
+                  const void* origin, uint64_t count, skerry_handle* handle) {
   return acc(segment, rank, offset, type, scale, origin, count, mode_of(handle), handle);
 }
-int skerry_put_strided_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin, const skerry_strided* shape, skerry_handle* handle) {
+int skerry_put_strided_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+                          const skerry_strided* shape, skerry_handle* handle) {
   return put_strided(segment, rank, offset, origin, shape, mode_of(handle), handle);
 }
-int skerry_get_strided_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, const skerry_strided* shape, skerry_handle* handle) {
+int skerry_get_strided_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin,
+                          const skerry_strided* shape, skerry_handle* handle) {
   return get_strided(segment, rank, offset, origin, shape, mode_of(handle), handle);
 }
-int skerry_acc_strided_nb(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale, const void* origin, const skerry_strided* shape,
+int skerry_acc_strided_nb(skerry_segment* segment, int rank, uint64_t offset, int type,
+                          const void* scale, const void* origin, const skerry_strided* shape,
                           skerry_handle* handle) {
   return acc_strided(segment, rank, offset, type, scale, origin, shape, mode_of(handle), handle);
 }
-int skerry_put_vector_nb(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count, skerry_handle* handle) {
+int skerry_put_vector_nb(skerry_segment* segment, int rank, const skerry_piece* pieces,
+                         uint64_t count, skerry_handle* handle) {
   return put_vector(segment, rank, pieces, count, mode_of(handle), handle);
 }
-int skerry_get_vector_nb(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count, skerry_handle* handle) {
+int skerry_get_vector_nb(skerry_segment* segment, int rank, const skerry_piece* pieces,
+                         uint64_t count, skerry_handle* handle) {
   return get_vector(segment, rank, pieces, count, mode_of(handle), handle);
 }
-int skerry_acc_vector_nb(skerry_segment* segment, int rank, int type, const void* scale, const skerry_piece* pieces, uint64_t count, skerry_handle* handle) {
+int skerry_acc_vector_nb(skerry_segment* segment, int rank, int type, const void* scale,
+                         const skerry_piece* pieces, uint64_t count, skerry_handle* handle) {
   return acc_vector(segment, rank, type, scale, pieces, count, mode_of(handle), handle);
 }
 
-int skerry_fetch_add_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value, int64_t* result) {
+int skerry_fetch_add_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value,
+                         int64_t* result) {
   return rmw64(segment, rank, offset, wire::Rmw::fetch_add_64, value, 0, result);
 }
-int skerry_fetch_add_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value, int32_t* result) {
+int skerry_fetch_add_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value,
+                         int32_t* result) {
   return rmw32(segment, rank, offset, wire::Rmw::fetch_add_32, value, 0, result);
 }
-int skerry_swap_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value, int64_t* result) {
+int skerry_swap_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t value,
+                    int64_t* result) {
   return rmw64(segment, rank, offset, wire::Rmw::swap_64, value, 0, result);
 }
-int skerry_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value, int32_t* result) {
+int skerry_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value,
+                    int32_t* result) {
   return rmw32(segment, rank, offset, wire::Rmw::swap_32, value, 0, result);
 }
-int skerry_compare_swap_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t expected, int64_t desired, int64_t* result) {
+int skerry_compare_swap_i64(skerry_segment* segment, int rank, uint64_t offset, int64_t expected,
+                            int64_t desired, int64_t* result) {
   return rmw64(segment, rank, offset, wire::Rmw::compare_swap_64, desired, expected, result);
 }
-int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t expected, int32_t desired, int32_t* result) {
+int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t expected,
+                            int32_t desired, int32_t* result) {
   return rmw32(segment, rank, offset, wire::Rmw::compare_swap_32, desired, expected, result);
 }
 
-int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes, uint64_t counter_offset, uint64_t increment) {
+int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+                      uint64_t bytes, uint64_t counter_offset, uint64_t increment) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   Status status = of(segment)->check(rank, offset, bytes);
   if (status.ok()) status = of(segment)->check(rank, counter_offset, 8);
-  if (status.ok() && counter_offset % 8 != 0) status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
+  if (status.ok() && counter_offset % 8 != 0)
+    status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
   if (!status.ok()) return fail(status);
   const operation::Notify notify{counter_offset, increment};
-  return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes), contiguous(origin, 0, bytes), &notify, Mode::blocking, nullptr));
+  return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
+                               contiguous(origin, 0, bytes), &notify, Mode::blocking, nullptr));
 }
 
-int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns, uint64_t* value) {
+int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset, uint64_t at_least,
+                       int64_t timeout_ns, uint64_t* value) {
   CHECK(check_live(segment));
   Status status = of(segment)->check(of(segment)->job().rank(), counter_offset, 8);
-  if (status.ok() && counter_offset % 8 != 0) status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
+  if (status.ok() && counter_offset % 8 != 0)
+    status = error(Code::invalid, "counter_offset ", counter_offset, " is not a multiple of 8");
   if (!status.ok()) return fail(status);
   return done(of(segment)->wait_counter(counter_offset, at_least, timeout_ns, value));
 }

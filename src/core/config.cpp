@@ -18,22 +18,38 @@ std::string_view to_string(Share share) {
 namespace {
 
 constexpr Variable known[] = {
-    {"SKERRY_FABRIC", "tcp", "what carries bytes between nodes: tcp (native), ofi (libfabric), ofi:PROVIDER"},
+    {"SKERRY_FABRIC", "tcp",
+     "what carries bytes between nodes: tcp (native), ofi (libfabric), ofi:PROVIDER"},
     {"SKERRY_INTERFACE", "", "name or address of the network interface to use; empty: chosen"},
-    {"SKERRY_HUGE_PAGES", "1", "1: back segments of 2 MiB and more by huge pages where possible; 0: do not"},
+    {"SKERRY_HUGE_PAGES", "1",
+     "1: back segments of 2 MiB and more by huge pages where possible; 0: do not"},
     {"SKERRY_SLOTS", "256", "requests of one rank that may await a reply at once (16 to 65536)"},
     {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
-    {"SKERRY_MAX_CONN", "0", "connections of one process to data servers, at most (one more may be closing); 0: no limit"},
+    {"SKERRY_MAX_CONN", "0",
+     "connections of one process to data servers, at most (one more may be closing); 0: no limit"},
     {"SKERRY_VICTIM", "lru", "policy that chooses whose connection goes at that limit"},
     {"SKERRY_SERVER_MAX_CONN", "0", "connections that one data server keeps, at most; 0: no limit"},
-    {"SKERRY_SHARE", "none", "processes of a node share connections through its data server: none, count (SKERRY_MAX_CONN bounds each process), server (it bounds the node)"},
-    {"SKERRY_RECONNECT_TIMEOUT", "60", "seconds for which a server may be unreachable before the job ends"},
-    {"SKERRY_FAULTS", "", "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million messages)"},
-    {"SKERRY_COUNTERS", "0", "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for"},
-    {"SKERRY_TRACE_REQUESTS", "", "prefix of a file per rank that lists its requests to other nodes, for skerry sim --trace; empty: none"},
-    {"SKERRY_SILENCE_TIMEOUT", "30", "seconds of unacknowledged data after which a silent host counts as dead"},
-    {"SKERRY_PROGRESS_THREAD", "1", "1: a helper thread moves non-blocking transfers while the program computes; 0: only Skerry calls do"},
-    {"SKERRY_NODES", "", "number of virtual nodes to split the ranks into when mpirun, srun or prterun started them; skerry run has --nodes"},
+    {"SKERRY_SHARE", "none",
+     "processes of a node share connections through its data server: none, count (SKERRY_MAX_CONN "
+     "bounds each process), server (it bounds the node)"},
+    {"SKERRY_RECONNECT_TIMEOUT", "60",
+     "seconds for which a server may be unreachable before the job ends"},
+    {"SKERRY_FAULTS", "",
+     "for tests: breaks connections by chance, such as drop=100,seed=1 (drops per million "
+     "messages)"},
+    {"SKERRY_COUNTERS", "0",
+     "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for"},
+    {"SKERRY_TRACE_REQUESTS", "",
+     "prefix of a file per rank that lists its requests to other nodes, for skerry sim --trace; "
+     "empty: none"},
+    {"SKERRY_SILENCE_TIMEOUT", "30",
+     "seconds of unacknowledged data after which a silent host counts as dead"},
+    {"SKERRY_PROGRESS_THREAD", "1",
+     "1: a helper thread moves non-blocking transfers while the program computes; 0: only Skerry "
+     "calls do"},
+    {"SKERRY_NODES", "",
+     "number of virtual nodes to split the ranks into when mpirun, srun or prterun started them; "
+     "skerry run has --nodes"},
     // Set by `skerry run` for the processes it starts; not for users.
     {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
     {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},
@@ -59,16 +75,21 @@ size_t distance(std::string_view a, std::string_view b) {
 }
 
 Status unknown(std::string_view name) {
-  const Variable* nearest = std::min_element(std::begin(known), std::end(known), [&](const Variable& a, const Variable& b) {
-    return distance(name, a.name) < distance(name, b.name);
-  });
+  const Variable* nearest = std::min_element(
+      std::begin(known), std::end(known), [&](const Variable& a, const Variable& b) {
+        return distance(name, a.name) < distance(name, b.name);
+      });
   if (distance(name, nearest->name) > (name.size() - 7) / 3 + 1) {  // farther is another word
-    return error(Code::config, "unknown variable ", name, "; docs/variables.md lists those that are known, and variables of your own may begin with SKERRY_USER_");
+    return error(Code::config, "unknown variable ", name,
+                 "; docs/variables.md lists those that are known, and variables of your own may "
+                 "begin with SKERRY_USER_");
   }
-  return error(Code::config, "unknown variable ", name, "; did you mean ", nearest->name, "? (variables of your own may begin with SKERRY_USER_)");
+  return error(Code::config, "unknown variable ", name, "; did you mean ", nearest->name,
+               "? (variables of your own may begin with SKERRY_USER_)");
 }
 
-Status number(std::string_view name, std::string_view value, int64_t low, int64_t high, int64_t* out) {
+Status number(std::string_view name, std::string_view value, int64_t low, int64_t high,
+              int64_t* out) {
   int64_t parsed = 0;
   const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), parsed);
   if (failed != std::errc() || end != value.data() + value.size() || parsed < low || parsed > high)
@@ -107,7 +128,8 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   int64_t parsed = 0;
   if (name == "SKERRY_FABRIC") {
     if (value != "tcp" && value != "ofi" && value.substr(0, 4) != "ofi:")
-      return error(Code::config, "SKERRY_FABRIC=", value, ": give tcp, ofi or ofi:PROVIDER (such as ofi:verbs)");
+      return error(Code::config, "SKERRY_FABRIC=", value,
+                   ": give tcp, ofi or ofi:PROVIDER (such as ofi:verbs)");
     config->fabric = value;
   } else if (name == "SKERRY_INTERFACE") {
     config->interface = value;
@@ -165,8 +187,11 @@ Status read_config(const char* const* environment, Config* config) {
     if (entry.substr(0, 7) != "SKERRY_" || entry.substr(0, 12) == "SKERRY_USER_") continue;
     const size_t equals = entry.find('=');
     const std::string_view name = entry.substr(0, equals);
-    const std::string_view value = equals == std::string_view::npos ? std::string_view() : entry.substr(equals + 1);
-    if (std::none_of(std::begin(known), std::end(known), [&](const Variable& v) { return v.name == name; })) return unknown(name);
+    const std::string_view value = equals == std::string_view::npos ? std::string_view()
+                                                                    : entry.substr(equals + 1);
+    if (std::none_of(std::begin(known), std::end(known),
+                     [&](const Variable& v) { return v.name == name; }))
+      return unknown(name);
     SKERRY_TRY(set(name, value, &read));
   }
   *config = std::move(read);

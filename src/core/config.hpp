@@ -1,5 +1,6 @@
-// Configuration: the SKERRY_* variables, all in one table (docs/variables.md shows the same), checked once at start. An unknown variable is
-// an error that names the nearest known one; SKERRY_USER_* is free for others.
+// Configuration: the SKERRY_* variables, all in one table (docs/variables.md shows the same),
+// checked once at start. An unknown variable is an error that names the nearest known one;
+// SKERRY_USER_* is free for others.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +15,40 @@ namespace skerry {
 // Whether the processes of a node share connections, and who bounds their number.
 enum class Share : uint8_t {
   none,    // each has its own
-  count,   // the node's data server keeps one to each node that any of them is connected to; each bounds what it uses
+  count,   // the node's data server keeps one to each node that any of them is connected to; each
+           // bounds what it uses
   server,  // the same; the node's data server bounds them
 };
 std::string_view to_string(Share share);
 
 struct Config {
-  std::string fabric = "tcp";           // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
-  std::string interface;                // SKERRY_INTERFACE: name or address to listen on; empty: choose
-  bool huge_pages = true;               // SKERRY_HUGE_PAGES
-  uint32_t slots = 256;                 // SKERRY_SLOTS: requests of one rank that may await a reply at once
-  int32_t nodes = 0;                    // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
-  int64_t connect_timeout_ns = 20'000'000'000;  // SKERRY_CONNECT_TIMEOUT, seconds
-  int64_t silence_timeout_ns = 30'000'000'000;  // SKERRY_SILENCE_TIMEOUT, seconds
+  std::string fabric = "tcp";  // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
+  std::string interface;       // SKERRY_INTERFACE: name or address to listen on; empty: choose
+  bool huge_pages = true;      // SKERRY_HUGE_PAGES
+  uint32_t slots = 256;        // SKERRY_SLOTS: requests of one rank that may await a reply at once
+  int32_t
+      nodes = 0;  // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
+  int64_t connect_timeout_ns = 20'000'000'000;    // SKERRY_CONNECT_TIMEOUT, seconds
+  int64_t silence_timeout_ns = 30'000'000'000;    // SKERRY_SILENCE_TIMEOUT, seconds
   int64_t reconnect_timeout_ns = 60'000'000'000;  // SKERRY_RECONNECT_TIMEOUT, seconds
-  uint32_t max_connections = 0;         // SKERRY_MAX_CONN: 0: no limit
-  std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
-  uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
-  Share share = Share::none;            // SKERRY_SHARE
-  uint32_t fault_drops_per_million = 0; // SKERRY_FAULTS: drop=
-  uint64_t fault_seed = 1;              // SKERRY_FAULTS: seed=
-  std::string trace_requests;           // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written
-  bool report_counters = false;         // SKERRY_COUNTERS: rank 0 prints them at the end
-  bool progress_thread = true;          // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking transfers
+  uint32_t max_connections = 0;                   // SKERRY_MAX_CONN: 0: no limit
+  std::string victim = "lru";            // SKERRY_VICTIM: checked where the policies are known
+  uint32_t server_max_connections = 0;   // SKERRY_SERVER_MAX_CONN: 0: no limit
+  Share share = Share::none;             // SKERRY_SHARE
+  uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=
+  uint64_t fault_seed = 1;               // SKERRY_FAULTS: seed=
+  std::string trace_requests;  // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written
+  bool report_counters = false;  // SKERRY_COUNTERS: rank 0 prints them at the end
+  bool progress_thread = true;   // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking
+                                 // transfers
 };
 
-// Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which variable, its value, what is allowed).
+// Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which
+// variable, its value, what is allowed).
 Status read_config(const char* const* environment, Config* config);
 
-// Name, default, what it means: one line per variable, for `skerry info` and the documentation check.
+// Name, default, what it means: one line per variable, for `skerry info` and the documentation
+// check.
 struct Variable {
   std::string_view name;
   std::string_view fallback;

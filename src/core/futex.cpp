@@ -11,9 +11,12 @@
 namespace skerry {
 namespace {
 
-static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free, "the kernel compares these 4 bytes");
+static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
+              "the kernel compares these 4 bytes");
 
-int operation(int base, Sharing sharing) { return sharing == Sharing::process ? base | FUTEX_PRIVATE_FLAG : base; }
+int operation(int base, Sharing sharing) {
+  return sharing == Sharing::process ? base | FUTEX_PRIVATE_FLAG : base;
+}
 
 }  // namespace
 
@@ -39,17 +42,20 @@ int64_t deadline_after(int64_t timeout_ns) {
 }
 
 uint32_t spin_limit() {
-  // A fact of the machine, found once; binding that changes later only makes the spin a little too long or too short.
+  // A fact of the machine, found once; binding that changes later only makes the spin a little too
+  // long or too short.
   static const uint32_t limit = [] {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 100u;  // more CPUs than the set holds
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+      return 100u;  // more CPUs than the set holds
     return CPU_COUNT(&allowed) > 1 ? 100u : 0u;
   }();
   return limit;
 }
 
-void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing sharing) {
+void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns,
+                Sharing sharing) {
   timespec timeout{};
   timespec* limit = nullptr;
   if (timeout_ns >= 0) {

@@ -1,7 +1,8 @@
 // Waiting on a 32-bit word: a short spin, then sleep in slices, watching for the end of the job.
 //
-// Why slices: a wake can be lost with the process that owed it (killed between its store and its wake). A sleeper therefore looks up
-// at least every `slice_ns` and checks the abort flag; nothing waits for a dead peer for ever.
+// Why slices: a wake can be lost with the process that owed it (killed between its store and its
+// wake). A sleeper therefore looks up at least every `slice_ns` and checks the abort flag; nothing
+// waits for a dead peer for ever.
 #pragma once
 
 #include <sched.h>
@@ -13,7 +14,8 @@
 namespace skerry {
 
 enum class Sharing : uint8_t {
-  process,  // only threads of this process wait on and wake the word (cheaper: no look-up of the page)
+  process,  // only threads of this process wait on and wake the word (cheaper: no look-up of the
+            // page)
   node,     // the word lies in memory shared between processes
 };
 
@@ -27,8 +29,8 @@ int64_t monotonic_ns();
 // The deadline `timeout_ns` from now; no_deadline for a negative timeout.
 int64_t deadline_after(int64_t timeout_ns);
 
-// Iterations of a spin before sleeping: about 100, and none on a machine (or affinity mask) of one core, where whoever is waited for
-// cannot run meanwhile.
+// Iterations of a spin before sleeping: about 100, and none on a machine (or affinity mask) of one
+// core, where whoever is waited for cannot run meanwhile.
 uint32_t spin_limit();
 
 inline void spin_pause() {
@@ -39,9 +41,11 @@ inline void spin_pause() {
 #endif
 }
 
-// Spins before a sleep, on a core that nobody else wants: whoever can run is let before at every turn. A yield that took more than a moment went to
-// somebody who computes, for a time slice as a rule, in which no event could bring this thread back; so for a multiple of the time lost there is but one
-// turn and no yield. One per kind of wait; any number of threads may share it: the time to rest until is a hint that each may overwrite.
+// Spins before a sleep, on a core that nobody else wants: whoever can run is let before at every
+// turn. A yield that took more than a moment went to somebody who computes, for a time slice as a
+// rule, in which no event could bring this thread back; so for a multiple of the time lost there is
+// but one turn and no yield. One per kind of wait; any number of threads may share it: the time to
+// rest until is a hint that each may overwrite.
 class IdleCoreSpin {
  public:
   // Up to `longest_ns`, looking `looks` times a turn. What ready() said last.
@@ -72,16 +76,21 @@ class IdleCoreSpin {
   std::atomic<int64_t> rest_until_ns_{0};
 };
 
-// Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed, or for no reason at all.
-void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing sharing);
-// Wakes up to `count` sleepers. A system call even if there are none: callers that care keep a waiters bit.
+// Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed,
+// or for no reason at all.
+void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns,
+                Sharing sharing);
+// Wakes up to `count` sleepers. A system call even if there are none: callers that care keep a
+// waiters bit.
 void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing);
 
-// Waits until reached(value of *word) is true, the deadline (monotonic clock; no_deadline) passed, or *abort (may be null) is not 0.
-// Whoever changes the word must futex_wake it. A word that already satisfies the predicate counts as reached whatever the others say.
+// Waits until reached(value of *word) is true, the deadline (monotonic clock; no_deadline) passed,
+// or *abort (may be null) is not 0. Whoever changes the word must futex_wake it. A word that
+// already satisfies the predicate counts as reached whatever the others say.
 //
-// No wake-up is lost: the value that the predicate rejected is the one futex_wait compares with, so a change between the two makes
-// futex_wait return at once. The load is an acquire: what was written before the word is visible to the caller.
+// No wake-up is lost: the value that the predicate rejected is the one futex_wait compares with, so
+// a change between the two makes futex_wait return at once. The load is an acquire: what was
+// written before the word is visible to the caller.
 template <class Predicate>
 WaitResult wait_until(const std::atomic<uint32_t>* word, Predicate&& reached, int64_t deadline_ns,
                       const std::atomic<uint32_t>* abort, Sharing sharing) {

@@ -14,11 +14,14 @@ namespace {
 constexpr uint64_t mib = uint64_t{1} << 20;
 constexpr uint64_t unlimited = uint64_t{1} << 60;  // v1 says "no limit" by a number close to 2^63
 
-uint64_t reserve_of(uint64_t limit_bytes) { return std::clamp(limit_bytes / 64, 16 * mib, 512 * mib); }
+uint64_t reserve_of(uint64_t limit_bytes) {
+  return std::clamp(limit_bytes / 64, 16 * mib, 512 * mib);
+}
 
 std::string in_mib(uint64_t bytes) {
   char text[40];
-  std::snprintf(text, sizeof text, "%" PRIu64 ".%" PRIu64 " MiB", bytes / mib, bytes % mib * 10 / mib);
+  std::snprintf(text, sizeof text, "%" PRIu64 ".%" PRIu64 " MiB", bytes / mib,
+                bytes % mib * 10 / mib);
   return text;
 }
 
@@ -71,17 +74,21 @@ void find_mounts(const std::string& root, Hierarchy* hierarchy) {
     std::string options;
     before >> skip >> skip >> skip >> mounted_root >> mount_point;
     after >> type >> source >> options;
-    const bool wanted = hierarchy->v2 ? type == "cgroup2" : type == "cgroup" && contains_word(options, "memory");
+    const bool wanted = hierarchy->v2 ? type == "cgroup2"
+                                      : type == "cgroup" && contains_word(options, "memory");
     if (!wanted) continue;
     hierarchy->mount = root + mount_point;
-    // A container may see its own cgroup as the root of the mount: what lies above is hidden, as is its part of our path.
-    if (mounted_root != "/" && hierarchy->path.rfind(mounted_root, 0) == 0) hierarchy->path.erase(0, mounted_root.size());
+    // A container may see its own cgroup as the root of the mount: what lies above is hidden, as is
+    // its part of our path.
+    if (mounted_root != "/" && hierarchy->path.rfind(mounted_root, 0) == 0)
+      hierarchy->path.erase(0, mounted_root.size());
     if (hierarchy->path == "/") hierarchy->path.clear();
     return;
   }
 }
 
-// /proc/self/cgroup: "0::/path" (v2) and "7:memory:/path" (v1; hybrid systems have both, and v1 then has the memory controller).
+// /proc/self/cgroup: "0::/path" (v2) and "7:memory:/path" (v1; hybrid systems have both, and v1
+// then has the memory controller).
 std::vector<Hierarchy> find_hierarchies(const std::string& root) {
   std::vector<Hierarchy> found;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -95,7 +102,8 @@ std::vector<Hierarchy> find_hierarchies(const std::string& root) {
     if (!hierarchy.v2 && !contains_word(controllers, "memory")) continue;
     hierarchy.path = line.substr(second + 1);
     find_mounts(root, &hierarchy);
-    if (!hierarchy.mount.empty() && hierarchy.path.find("/..") == std::string::npos) found.push_back(hierarchy);
+    if (!hierarchy.mount.empty() && hierarchy.path.find("/..") == std::string::npos)
+      found.push_back(hierarchy);
   }
   return found;
 }
@@ -104,11 +112,15 @@ std::optional<MemoryLimit> limit_of(const Hierarchy& hierarchy, const std::strin
   const std::string base = hierarchy.mount + path + "/";
   const char* const limit_file = hierarchy.v2 ? "memory.max" : "memory.limit_in_bytes";
   const std::optional<uint64_t> limit = read_number(base + limit_file);
-  const std::optional<uint64_t> used = read_number(base + (hierarchy.v2 ? "memory.current" : "memory.usage_in_bytes"));
+  const std::optional<uint64_t> used = read_number(
+      base + (hierarchy.v2 ? "memory.current" : "memory.usage_in_bytes"));
   if (!limit || !used || *limit >= unlimited) return std::nullopt;
-  // File cache is given up under pressure; shared memory counts as "file" too but is on other lists.
-  const uint64_t cache = hierarchy.v2 ? sum_of_lines(base + "memory.stat", "inactive_file", "active_file")
-                                      : sum_of_lines(base + "memory.stat", "total_inactive_file", "total_active_file");
+  // File cache is given up under pressure; shared memory counts as "file" too but is on other
+  // lists.
+  const uint64_t cache = hierarchy.v2
+                             ? sum_of_lines(base + "memory.stat", "inactive_file", "active_file")
+                             : sum_of_lines(base + "memory.stat", "total_inactive_file",
+                                            "total_active_file");
   const uint64_t held = *used - std::min(cache, *used);
   MemoryLimit out;
   out.name = concat(limit_file, " of cgroup ", path.empty() ? "/" : path);
@@ -157,7 +169,8 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
 
 uint64_t memory_cgroup_hash(const std::string& root) {
   std::string all;
-  for (const Hierarchy& hierarchy : find_hierarchies(root)) all += hierarchy.mount + hierarchy.path + '\n';
+  for (const Hierarchy& hierarchy : find_hierarchies(root))
+    all += hierarchy.mount + hierarchy.path + '\n';
   if (all.empty()) return 0;
   const uint64_t hash = std::hash<std::string>{}(all);
   return hash == 0 ? 1 : hash;
@@ -167,11 +180,15 @@ Status check_memory(const MemoryAsk& ask, const std::string& root) {
   for (const MemoryLimit& limit : memory_limits(root)) {
     const bool own_only = limit.is_leaf && !ask.leaf_is_shared;
     const uint64_t asked_bytes = own_only ? ask.own_bytes : ask.node_bytes;
-    const uint64_t usable_bytes = limit.left_bytes - std::min(limit.reserve_bytes, limit.left_bytes);
+    const uint64_t usable_bytes = limit.left_bytes -
+                                  std::min(limit.reserve_bytes, limit.left_bytes);
     if (asked_bytes <= usable_bytes) continue;
-    return error(Code::no_memory, "not enough memory: ", own_only ? "this rank asks" : "the ranks of this machine ask together", " for ",
-                 in_mib(asked_bytes), ", but ", limit.name, " leaves ", in_mib(limit.left_bytes), " of ", in_mib(limit.limit_bytes),
-                 ", and ", in_mib(limit.reserve_bytes), " of that are kept in reserve; ask for less, spread the job over more nodes, or raise the limit");
+    return error(Code::no_memory, "not enough memory: ",
+                 own_only ? "this rank asks" : "the ranks of this machine ask together", " for ",
+                 in_mib(asked_bytes), ", but ", limit.name, " leaves ", in_mib(limit.left_bytes),
+                 " of ", in_mib(limit.limit_bytes), ", and ", in_mib(limit.reserve_bytes),
+                 " of that are kept in reserve; ask for less, spread the job over more nodes, or "
+                 "raise the limit");
   }
   return {};
 }

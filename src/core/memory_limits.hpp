@@ -1,7 +1,8 @@
-// How much memory a node may still give: the machine's and that of every memory cgroup around this process (v2 and v1).
+// How much memory a node may still give: the machine's and that of every memory cgroup around this
+// process (v2 and v1).
 //
-// Shared memory has no limit of its own: asking for too much gets a process killed, not an error. So whoever allocates asks here first.
-// The answer is best effort: others may allocate meanwhile.
+// Shared memory has no limit of its own: asking for too much gets a process killed, not an error.
+// So whoever allocates asks here first. The answer is best effort: others may allocate meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,27 @@
 namespace skerry {
 
 struct MemoryLimit {
-  std::string name;          // "MemAvailable of /proc/meminfo", "memory.max of cgroup /a/b"
-  uint64_t limit_bytes = 0;  // the machine's memory or the cgroup's limit
-  uint64_t left_bytes = 0;   // of it, what can still be had: free, or file cache that the kernel would drop
-  uint64_t reserve_bytes = 0;  // of that, what we leave to others: the kernel, page tables, the program's own heap
-  bool is_leaf = false;      // the innermost cgroup, which may hold this process only
+  std::string name;            // "MemAvailable of /proc/meminfo", "memory.max of cgroup /a/b"
+  uint64_t limit_bytes = 0;    // the machine's memory or the cgroup's limit
+  uint64_t left_bytes = 0;     // of it, what can still be had: free, or file cache that the kernel
+                               // would drop
+  uint64_t reserve_bytes = 0;  // of that, what we leave to others: the kernel, page tables, the
+                               // program's own heap
+  bool is_leaf = false;        // the innermost cgroup, which may hold this process only
 };
 
 // `root` is put before /proc and /sys paths (tests); unlimited cgroups are left out.
 std::vector<MemoryLimit> memory_limits(const std::string& root = "");
 
-// Of the path of this process's memory cgroup: equal for processes that are charged together. 0 without cgroups.
+// Of the path of this process's memory cgroup: equal for processes that are charged together. 0
+// without cgroups.
 uint64_t memory_cgroup_hash(const std::string& root = "");
 
 struct MemoryAsk {
   uint64_t own_bytes = 0;      // of this process
   uint64_t node_bytes = 0;     // of all processes of the job on this machine, this one included
-  bool leaf_is_shared = true;  // they are all in one cgroup (equal memory_cgroup_hash); else the leaf is charged own_bytes only
+  bool leaf_is_shared = true;  // they are all in one cgroup (equal memory_cgroup_hash); else the
+                               // leaf is charged own_bytes only
 };
 // Errors: no_memory, with the numbers and the limit that was met.
 Status check_memory(const MemoryAsk& ask, const std::string& root = "");

@@ -5,33 +5,40 @@ namespace skerry {
 LockResult try_lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch) {
   if (word.try_lock(owner)) return LockResult::locked;
   const uint32_t value = word.value.load(std::memory_order_relaxed);
-  const bool dead = value != 0 && watch.is_dead != nullptr && watch.is_dead(watch.context, OwnerWord::owner_of(value));
+  const bool dead = value != 0 && watch.is_dead != nullptr &&
+                    watch.is_dead(watch.context, OwnerWord::owner_of(value));
   return dead ? LockResult::owner_dead : LockResult::busy;
 }
 
-LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch, Sharing sharing) {
+LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch,
+                               Sharing sharing) {
   for (uint32_t i = spin_limit(); i > 0; --i) {
     spin_pause();
     // Look before trying: a failed compare-and-swap takes the cache line from the holder.
-    if (word.value.load(std::memory_order_relaxed) == 0 && word.try_lock(owner)) return LockResult::locked;
+    if (word.value.load(std::memory_order_relaxed) == 0 && word.try_lock(owner))
+      return LockResult::locked;
   }
   for (;;) {
     uint32_t value = word.value.load(std::memory_order_relaxed);
     if (value == 0) {
-      // Taken with the waiters bit set: others may sleep still, and the exchange that woke us has erased their bit. The price is at
-      // most one needless wake.
-      if (word.value.compare_exchange_weak(value, (owner + 1) | OwnerWord::waiters_bit, std::memory_order_acquire,
-                                           std::memory_order_relaxed)) {
+      // Taken with the waiters bit set: others may sleep still, and the exchange that woke us has
+      // erased their bit. The price is at most one needless wake.
+      if (word.value.compare_exchange_weak(value, (owner + 1) | OwnerWord::waiters_bit,
+                                           std::memory_order_acquire, std::memory_order_relaxed)) {
         return LockResult::locked;
       }
       continue;
     }
     if ((value & OwnerWord::waiters_bit) == 0) {
-      if (!word.value.compare_exchange_weak(value, value | OwnerWord::waiters_bit, std::memory_order_relaxed)) continue;
+      if (!word.value.compare_exchange_weak(value, value | OwnerWord::waiters_bit,
+                                            std::memory_order_relaxed))
+        continue;
       value |= OwnerWord::waiters_bit;
     }
-    if (watch.abort != nullptr && watch.abort->load(std::memory_order_acquire) != 0) return LockResult::aborted;
-    if (watch.is_dead != nullptr && watch.is_dead(watch.context, OwnerWord::owner_of(value))) return LockResult::owner_dead;
+    if (watch.abort != nullptr && watch.abort->load(std::memory_order_acquire) != 0)
+      return LockResult::aborted;
+    if (watch.is_dead != nullptr && watch.is_dead(watch.context, OwnerWord::owner_of(value)))
+      return LockResult::owner_dead;
     futex_wait(&word.value, value, wait_slice_ns, sharing);
   }
 }

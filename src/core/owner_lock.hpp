@@ -1,6 +1,6 @@
-// Waiting for an OwnerWord: one compare-and-swap to take it and one exchange to give it back when nobody else wants it; else spin briefly,
-// then sleep, watching for the owner's death. The critical sections it is meant for last microseconds: a stripe's 4 KiB, a queue's few
-// words.
+// Waiting for an OwnerWord: one compare-and-swap to take it and one exchange to give it back when
+// nobody else wants it; else spin briefly, then sleep, watching for the owner's death. The critical
+// sections it is meant for last microseconds: a stripe's 4 KiB, a queue's few words.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,21 @@
 
 namespace skerry {
 
-// What a waiter watches besides the word. Everything may be null: then nothing is watched (single-process tests).
+// What a waiter watches besides the word. Everything may be null: then nothing is watched
+// (single-process tests).
 struct OwnerWatch {
   const std::atomic<uint32_t>* abort = nullptr;                    // not 0: the job is ending
   bool (*is_dead)(const void* context, uint32_t owner) = nullptr;  // has this owner died?
   const void* context = nullptr;
 };
 
-LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch, Sharing sharing);
+LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch& watch,
+                               Sharing sharing);
 
-inline LockResult lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch, Sharing sharing) {
-  if (word.try_lock(owner)) [[likely]] return LockResult::locked;
+inline LockResult lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch,
+                            Sharing sharing) {
+  if (word.try_lock(owner)) [[likely]]
+    return LockResult::locked;
   return lock_word_contended(word, owner, watch, sharing);
 }
 
@@ -29,7 +33,8 @@ inline LockResult lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& w
 LockResult try_lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch);
 
 inline void unlock_word(OwnerWord& word, Sharing sharing) {
-  if (word.release()) [[unlikely]] futex_wake(&word.value, 1, sharing);
+  if (word.release()) [[unlikely]]
+    futex_wake(&word.value, 1, sharing);
 }
 
 }  // namespace skerry

@@ -8,7 +8,8 @@
 
 namespace skerry::fabric {
 
-// name: "tcp", "ofi" or "ofi:PROVIDER". Errors: unsupported (not built, or its library is not installed), network.
+// name: "tcp", "ofi" or "ofi:PROVIDER". Errors: unsupported (not built, or its library is not
+// installed), network.
 Status make_fabric(std::string_view name, const Options& options, std::unique_ptr<Fabric>* fabric);
 
 }  // namespace skerry::fabric

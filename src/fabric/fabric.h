@@ -1,16 +1,21 @@
-// fabric.h: what carries bytes between nodes. One interface, several implementations: tcp/ (native), loop/ (in process), ofi/ (libfabric),
-// and hooks/ that wrap any of them. The core asks for capabilities, never for a provider's name.
+// fabric.h: what carries bytes between nodes. One interface, several implementations: tcp/
+// (native), loop/ (in process), ofi/ (libfabric), and hooks/ that wrap any of them. The core asks
+// for capabilities, never for a provider's name.
 //
-// A Fabric object belongs to one *side*: the origin side of a process (it connects) or a data server (it listens, and may connect).
+// A Fabric object belongs to one *side*: the origin side of a process (it connects) or a data
+// server (it listens, and may connect).
 //
 // Threads. Two sets of calls:
-//   issue calls    connect, accept, reject, send, flush, put, get, register_memory, ...   by whoever holds the owner's issue lock
-//   progress calls poll (may block; takes no issue lock), dispatch (upcalls; caller holds the issue lock AND the progress role), close
-// poll may run at the same time as issue calls. dispatch and close may not run beside poll: they belong to the holder of the progress
-// role. wake may be called from any thread at any time. Upcalls come from dispatch only; an upcall may make issue calls.
+//   issue calls    connect, accept, reject, send, flush, put, get, register_memory, ...   by
+//   whoever holds the owner's issue lock progress calls poll (may block; takes no issue lock),
+//   dispatch (upcalls; caller holds the issue lock AND the progress role), close
+// poll may run at the same time as issue calls. dispatch and close may not run beside poll: they
+// belong to the holder of the progress role. wake may be called from any thread at any time.
+// Upcalls come from dispatch only; an upcall may make issue calls.
 //
-// Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of one endpoint arrive in order, once,
-// or the endpoint closes. Payloads up to inline_payload_bytes are delivered with their header; longer ones *land* where on_landing says.
+// Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of
+// one endpoint arrive in order, once, or the endpoint closes. Payloads up to inline_payload_bytes
+// are delivered with their header; longer ones *land* where on_landing says.
 #pragma once
 
 #include <cstddef>
@@ -34,14 +39,17 @@ inline uint64_t total_bytes(std::span<const Bytes> parts) {
   return total;
 }
 
-// Never 0 and never reused within one Fabric (slot and generation): a late call with an id of a closed endpoint is refused, not misdirected.
+// Never 0 and never reused within one Fabric (slot and generation): a late call with an id of a
+// closed endpoint is refused, not misdirected.
 using EndpointId = uint64_t;
-using RequestId = uint64_t;  // a peer that asked to connect and was neither accepted nor rejected yet; never 0
+using RequestId = uint64_t;  // a peer that asked to connect and was neither accepted nor rejected
+                             // yet; never 0
 constexpr EndpointId no_endpoint = 0;
 
 constexpr uint32_t max_header_bytes = 512;
 constexpr uint32_t inline_payload_bytes = 64 * 1024;
-constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect data (55, padded: a length byte is needed): the smallest of all fabrics
+constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect data (55, padded: a
+                                          // length byte is needed): the smallest of all fabrics
 
 enum class KeyKind { none, offset, virtual_address };
 
@@ -49,18 +57,24 @@ struct Capabilities {
   bool rma = false;                   // put and get of registered memory work
   bool landing = false;               // long payloads land in place without a copy
   bool gather = false;                // send_gathered works; implies landing
-  bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's data is visible at the target
-  bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that message was delivered
-  bool rma_ordered = false;           // puts and gets of one endpoint take effect in issue order among themselves (else overlapping ones must wait)
-  bool close_fences_rma = false;      // after the passive side closed an endpoint no late write of it can land
-  bool mr_local = false;              // origin buffers of put, get (and of send) must be registered
-  bool early_messages = false;        // send is allowed while connecting: what it takes goes right behind the hello, and is lost if the peer refuses
-  bool server_progress = false;       // RMA at the target needs a thread in poll there
+  bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's
+                                      // data is visible at the target
+  bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that
+                                      // message was delivered
+  bool rma_ordered = false;       // puts and gets of one endpoint take effect in issue order among
+                                  // themselves (else overlapping ones must wait)
+  bool close_fences_rma = false;  // after the passive side closed an endpoint no late write of it
+                                  // can land
+  bool mr_local = false;          // origin buffers of put, get (and of send) must be registered
+  bool early_messages = false;  // send is allowed while connecting: what it takes goes right behind
+                                // the hello, and is lost if the peer refuses
+  bool server_progress = false;  // RMA at the target needs a thread in poll there
   KeyKind key_kind = KeyKind::none;
-  uint32_t connect_data_bytes = 0;    // hello bytes that connect carries
+  uint32_t connect_data_bytes = 0;           // hello bytes that connect carries
   uint32_t header_bytes = max_header_bytes;  // of one message, at most
-  uint64_t max_payload_bytes = 0;     // of one message; longer ones are for the caller to cut
-  uint64_t rma_from_bytes = 0;        // contiguous transfers from this size on are better as RMA; 0: never
+  uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
+  uint64_t
+      rma_from_bytes = 0;  // contiguous transfers from this size on are better as RMA; 0: never
 };
 
 enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
@@ -69,10 +83,12 @@ std::string_view to_string(CloseReason reason);
 // What on_message answers.
 enum class Verdict {
   taken,  // consumed; its bytes are not needed any more
-  park,   // not now: keep it, deliver nothing more from this endpoint until unpark, then deliver this message again
+  park,   // not now: keep it, deliver nothing more from this endpoint until unpark, then deliver
+          // this message again
 };
 
-struct RemoteKey {  // names registered memory of a peer; opaque to everyone but the fabric, 16 bytes so that it travels in headers
+struct RemoteKey {  // names registered memory of a peer; opaque to everyone but the fabric, 16
+                    // bytes so that it travels in headers
   uint64_t key = 0;
   uint64_t base = 0;  // virtual address for KeyKind::virtual_address, else 0
 };
@@ -80,21 +96,25 @@ struct RemoteKey {  // names registered memory of a peer; opaque to everyone but
 class Sink {
  public:
   virtual ~Sink() = default;
-  // A peer asks to connect; answer with accept or reject, now or later (there is a deadline after which the fabric rejects by itself).
+  // A peer asks to connect; answer with accept or reject, now or later (there is a deadline after
+  // which the fabric rejects by itself).
   virtual void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) = 0;
   // Our connect succeeded; `reply` is what the peer's accept carried.
   virtual void on_connected(EndpointId endpoint, Bytes reply) = 0;
-  // A whole message whose payload is at most inline_payload_bytes. The spans live until the call returns. 8-byte aligned: no promise.
+  // A whole message whose payload is at most inline_payload_bytes. The spans live until the call
+  // returns. 8-byte aligned: no promise.
   virtual Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) = 0;
-  // A message with a longer payload began. Returns where the payload shall land (payload_bytes of room, valid until on_landed or on_closed), or null: the
-  // endpoint then closes with protocol_error.
+  // A message with a longer payload began. Returns where the payload shall land (payload_bytes of
+  // room, valid until on_landed or on_closed), or null: the endpoint then closes with
+  // protocol_error.
   virtual std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
   virtual Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
   // After send answered would_block: there is room again.
   virtual void on_writable(EndpointId endpoint) = 0;
   // A payload passed to send by reference may be reused.
   virtual void on_sent(EndpointId endpoint, uint64_t cookie) = 0;
-  // A put or get finished (put: remote done if capabilities say so for the fabric, see put). `ok` false: endpoint is closing, effect unknown.
+  // A put or get finished (put: remote done if capabilities say so for the fabric, see put). `ok`
+  // false: endpoint is closing, effect unknown.
   virtual void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) = 0;
   // Last upcall for this endpoint. Not called for endpoints closed by close().
   virtual void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) = 0;
@@ -103,7 +123,8 @@ class Sink {
 };
 
 enum class SendResult {
-  accepted,     // the fabric has it; parts up to inline_payload_bytes in all were copied or sent, a longer payload is referenced until on_sent
+  accepted,     // the fabric has it; parts up to inline_payload_bytes in all were copied or sent, a
+                // longer payload is referenced until on_sent
   would_block,  // nothing was taken; on_writable follows
   closed,       // the endpoint is gone; on_closed came or will come
 };
@@ -114,91 +135,110 @@ class Fabric {
   virtual std::string_view name() const = 0;
   virtual const Capabilities& capabilities() const = 0;
 
-  // --- issue calls -------------------------------------------------------------------------------------------------------------
-  // Starts to listen; *address (at most 256 bytes) is what peers pass to connect. Errors: network (names the interface and what to set).
+  // --- issue calls -----------------------------------------------------------------------------
+  // Starts to listen; *address (at most 256 bytes) is what peers pass to connect. Errors: network
+  // (names the interface and what to set).
   virtual Status listen(std::vector<std::byte>* address) = 0;
   // Begins to connect; on_connected or on_closed follows. hello is at most max_hello_bytes.
   virtual Status connect(Bytes address, Bytes hello, EndpointId* endpoint) = 0;
   // reply at most max_hello_bytes. Status peer_dead: the peer went away meanwhile.
   virtual Status accept(RequestId request, Bytes reply, EndpointId* endpoint) = 0;
   virtual void reject(RequestId request) = 0;
-  // The caller knows the peer and will answer, but cannot say when: from now on neither the deadline for an answer nor newer strangers close the
-  // request. If the peer leaves meanwhile, accept answers peer_dead. The caller bounds how many it holds.
+  // The caller knows the peer and will answer, but cannot say when: from now on neither the
+  // deadline for an answer nor newer strangers close the request. If the peer leaves meanwhile,
+  // accept answers peer_dead. The caller bounds how many it holds.
   virtual void hold(RequestId request) = 0;
 
-  // Sends one message. more = true lets the fabric hold it back to send it along with the next one, until flush or a send without more.
-  // cookie: passed to on_sent if the payload was longer than inline_payload_bytes (then it must stay valid until on_sent or on_closed/close).
-  virtual SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) = 0;
-  // The same for a payload that lies in several places, one behind the other; longer than inline_payload_bytes in all. What the parts name (not the list
-  // itself) must stay valid until on_sent. Only if capabilities say so.
-  virtual SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) = 0;
+  // Sends one message. more = true lets the fabric hold it back to send it along with the next one,
+  // until flush or a send without more. cookie: passed to on_sent if the payload was longer than
+  // inline_payload_bytes (then it must stay valid until on_sent or on_closed/close).
+  virtual SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                          uint64_t cookie) = 0;
+  // The same for a payload that lies in several places, one behind the other; longer than
+  // inline_payload_bytes in all. What the parts name (not the list itself) must stay valid until
+  // on_sent. Only if capabilities say so.
+  virtual SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                                   uint64_t cookie) = 0;
   // While connecting: a hint that nothing more goes along with the hello.
   virtual SendResult flush(EndpointId endpoint) = 0;
   // Bytes accepted by send but not yet taken by the network.
   virtual uint64_t unsent_bytes(EndpointId endpoint) const = 0;
-  // Delivery from a parked endpoint goes on: at the next dispatch the parked message is delivered again.
+  // Delivery from a parked endpoint goes on: at the next dispatch the parked message is delivered
+  // again.
   virtual void unpark(EndpointId endpoint) = 0;
 
   // Makes memory a target of put and get by peers. Errors: unsupported, no_memory.
-  virtual Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) = 0;
+  virtual Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                                 uint64_t* registration) = 0;
   virtual void deregister_memory(uint64_t registration) = 0;
-  // One contiguous RMA; on_rma_done(cookie) tells when it is remote done (put) or the data is there (get). local stays valid until then.
-  virtual SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) = 0;
-  virtual SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) = 0;
+  // One contiguous RMA; on_rma_done(cookie) tells when it is remote done (put) or the data is there
+  // (get). local stays valid until then.
+  virtual SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                         uint64_t bytes, uint64_t cookie) = 0;
+  virtual SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset,
+                         uint64_t bytes, uint64_t cookie) = 0;
 
   // Adds a descriptor of the caller's to what poll waits for (level triggered).
   virtual Status watch(int fd, uint64_t cookie) = 0;
   virtual void unwatch(int fd) = 0;
 
-  // --- progress calls ----------------------------------------------------------------------------------------------------------
-  // Sleeps until there is something to dispatch, wake was called, or timeout_ns passed (0: just looks; negative: no limit).
-  // `only`: a hint that nothing but this endpoint matters now, so that an implementation may block on it directly; poll then need not notice
-  // other endpoints, wake or watched descriptors before timeout_ns (give one).
+  // --- progress calls --------------------------------------------------------------------------
+  // Sleeps until there is something to dispatch, wake was called, or timeout_ns passed (0: just
+  // looks; negative: no limit). `only`: a hint that nothing but this endpoint matters now, so that
+  // an implementation may block on it directly; poll then need not notice other endpoints, wake or
+  // watched descriptors before timeout_ns (give one).
   virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
-  // Performs the upcalls for what poll found. Returns how many there were. Never blocks; bounded work per call, endpoints served round-robin.
+  // Performs the upcalls for what poll found. Returns how many there were. Never blocks; bounded
+  // work per call, endpoints served round-robin.
   virtual int dispatch(Sink& sink) = 0;
-  // Closes at once and releases everything of the endpoint: no upcall for it follows. What flush did not get out is lost.
+  // Closes at once and releases everything of the endpoint: no upcall for it follows. What flush
+  // did not get out is lost.
   virtual void close(EndpointId endpoint) = 0;
-  // The same where all that was sent is known to have been read, and nothing is to come: the cheapest way the fabric has. The peer may see a reset.
+  // The same where all that was sent is known to have been read, and nothing is to come: the
+  // cheapest way the fabric has. The peer may see a reset.
   virtual void close_drained(EndpointId endpoint) { close(endpoint); }
 
-  // --- any thread --------------------------------------------------------------------------------------------------------------
+  // --- any thread ------------------------------------------------------------------------------
   virtual void wake() = 0;
 
   // Connections that were closed before a peer was accepted, by reason.
   struct Strangers {
-    uint64_t silent = 0;       // no whole hello, or no answer to it by the caller, before the deadline
-    uint64_t left = 0;         // ended by themselves
+    uint64_t silent = 0;  // no whole hello, or no answer to it by the caller, before the deadline
+    uint64_t left = 0;    // ended by themselves
     uint64_t crowded_out = 0;  // made way for newer ones, or no descriptor was left
     uint64_t garbage = 0;      // do not speak our protocol, or another version of it
     uint64_t rejected = 0;     // the caller would not have them
     uint64_t all() const { return silent + left + crowded_out + garbage + rejected; }
   };
   struct Traffic {
-    uint64_t bytes_sent = 0;      // handed to the network, framing included
+    uint64_t bytes_sent = 0;  // handed to the network, framing included
     uint64_t bytes_received = 0;
     uint64_t endpoints_open = 0;
     Strangers strangers;
   };
   virtual Traffic traffic() const = 0;  // by the holder of the issue lock
-  // What it takes in this process, beyond the operating system's and the provider's own. By the holder of the issue lock; walks all endpoints.
+  // What it takes in this process, beyond the operating system's and the provider's own. By the
+  // holder of the issue lock; walks all endpoints.
   struct Memory {
     uint64_t endpoint_bytes = 0;  // of all endpoints, with what they hold at the moment
-    uint64_t fixed_bytes = 0;     // the rest: buffers that all of them share, and room kept for more
+    uint64_t fixed_bytes = 0;  // the rest: buffers that all of them share, and room kept for more
   };
   virtual Memory memory() const = 0;
 };
 
 // Options common to all; set from SKERRY_* variables by the caller.
 struct Options {
-  std::string interface;                 // name or address of the interface to listen on; empty: choose
-  bool loopback_only = false;            // all peers are on this host (virtual nodes): listen on loopback
-  int64_t hello_deadline_ns = 5'000'000'000;   // a stranger that has not said a whole hello by then is closed
-  uint32_t max_strangers = 256;          // connections before accept; beyond that the oldest is closed
-  // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond that the listener rests, and newcomers wait in the system's queue.
+  std::string interface;       // name or address of the interface to listen on; empty: choose
+  bool loopback_only = false;  // all peers are on this host (virtual nodes): listen on loopback
+  int64_t hello_deadline_ns = 5'000'000'000;  // a stranger that has not said a whole hello by then
+                                              // is closed
+  uint32_t max_strangers = 256;  // connections before accept; beyond that the oldest is closed
+  // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond
+  // that the listener rests, and newcomers wait in the system's queue.
   uint32_t max_refusals_per_s = 4'000;
   int64_t connect_timeout_ns = 20'000'000'000;
-  int64_t silence_timeout_ns = 30'000'000'000; // unacknowledged data older than this closes the endpoint (TCP_USER_TIMEOUT)
+  int64_t silence_timeout_ns = 30'000'000'000;  // unacknowledged data older than this closes the
+                                                // endpoint (TCP_USER_TIMEOUT)
 };
 
 Status make_tcp_fabric(const Options& options, std::unique_ptr<Fabric>* fabric);

@@ -1,7 +1,9 @@
-// Slots: endpoints by id, for every fabric. An id is (generation << 32 | slot): never 0, never used twice, so a late call finds nothing.
+// Slots: endpoints by id, for every fabric. An id is (generation << 32 | slot): never 0, never used
+// twice, so a late call finds nothing.
 //
-// Threads: allocate and release by the holder of the issue lock (release also holds the progress role); find by both, at the same time.
-// Items never move: chunks double in size and are published once.
+// Threads: allocate and release by the holder of the issue lock (release also holds the progress
+// role); find by both, at the same time. Items never move: chunks double in size and are published
+// once.
 #pragma once
 
 #include <array>
@@ -15,7 +17,8 @@
 
 namespace skerry::fabric {
 
-// Item must have `std::atomic<uint64_t> id` (0: free; stored last when allocated, so that a matching id means published fields).
+// Item must have `std::atomic<uint64_t> id` (0: free; stored last when allocated, so that a
+// matching id means published fields).
 template <class Item>
 class Slots {
  public:
@@ -30,7 +33,8 @@ class Slots {
       slot = used_++;
       SKERRY_ASSERT(slot < max_slots, "endpoints");
       auto& chunk = chunks_[chunk_of(slot)];
-      if (chunk.load(std::memory_order_relaxed) == nullptr) chunk.store(new Entry[first_chunk << chunk_of(slot)], std::memory_order_release);
+      if (chunk.load(std::memory_order_relaxed) == nullptr)
+        chunk.store(new Entry[first_chunk << chunk_of(slot)], std::memory_order_release);
     } else {
       slot = free_.back();
       free_.pop_back();
@@ -47,7 +51,8 @@ class Slots {
     const uint32_t slot = static_cast<uint32_t>(id);
     if (slot >= max_slots || id == 0) return nullptr;
     Entry* entry = at(slot);
-    return entry != nullptr && entry->item.id.load(std::memory_order_acquire) == id ? &entry->item : nullptr;
+    return entry != nullptr && entry->item.id.load(std::memory_order_acquire) == id ? &entry->item
+                                                                                    : nullptr;
   }
 
   void release(Item* item) {
@@ -63,7 +68,8 @@ class Slots {
   uint64_t spare_bytes() const {
     uint64_t places = 0;
     for (uint32_t c = 0; c < chunk_count; ++c)
-      if (chunks_[c].load(std::memory_order_relaxed) != nullptr) places += uint64_t{first_chunk} << c;
+      if (chunks_[c].load(std::memory_order_relaxed) != nullptr)
+        places += uint64_t{first_chunk} << c;
     return (places - open_) * sizeof(Entry) + free_.capacity() * sizeof(uint32_t);
   }
   template <class Function>
@@ -83,7 +89,9 @@ class Slots {
   static constexpr uint32_t max_slots = first_chunk * ((1u << chunk_count) - 1);  // 4 million
 
   // Chunk c holds slots [64 * (2^c - 1), 64 * (2^(c+1) - 1)).
-  static uint32_t chunk_of(uint32_t slot) { return static_cast<uint32_t>(std::bit_width(slot / first_chunk + 1)) - 1; }
+  static uint32_t chunk_of(uint32_t slot) {
+    return static_cast<uint32_t>(std::bit_width(slot / first_chunk + 1)) - 1;
+  }
   Entry* at(uint32_t slot) const {
     const uint32_t c = chunk_of(slot);
     Entry* chunk = chunks_[c].load(std::memory_order_acquire);

@@ -1,15 +1,20 @@
 // Groups, and collectives as one-sided operations over a tree with fixed partners.
 //
-// The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node leaders form a binary heap over the
-// nodes, with two tops that exchange what they gathered: one crossing less than up to a single one and down again, and both directions of the wire
-// at once. (With 3, 7, 15... nodes, which just fill a heap with one top, there is one.) So a member has at most 6 children, a leader at most 3
-// partners on other nodes, and a cap of one connection per process survives it.
+// The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node
+// leaders form a binary heap over the nodes, with two tops that exchange what they gathered: one
+// crossing less than up to a single one and down again, and both directions of the wire at once.
+// (With 3, 7, 15... nodes, which just fill a heap with one top, there is one.) So a member has at
+// most 6 children, a leader at most 3 partners on other nodes, and a cap of one connection per
+// process survives it.
 //
-// One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up the tree, then the result goes down.
-// A barrier is a sweep of nothing, a broadcast one in which only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
-// credits are needed: a member sends a burst up only after it has taken the one before from above, and a parent sends a burst down only after all its
-// children sent it up; so a buffer of `depth` chunks per edge and direction is never overwritten before it was read. Between two tops it takes twice that:
-// one may send its next burst before the other has read the last, but not the one after, for which it needs the other's next.
+// One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up
+// the tree, then the result goes down. A barrier is a sweep of nothing, a broadcast one in which
+// only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
+// credits are needed: a member sends a burst up only after it has taken the one before from above,
+// and a parent sends a burst down only after all its children sent it up; so a buffer of `depth`
+// chunks per edge and direction is never overwritten before it was read. Between two tops it takes
+// twice that: one may send its next burst before the other has read the last, but not the one
+// after, for which it needs the other's next.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +35,23 @@ namespace skerry::job {
 
 class Job;
 
-
 class Group {
  public:
   // The world: collective over all ranks through the bootstrap.
   static Status create_world(Job& job, Group** group);
   // Collective over the parent; *group null for members that join none.
   static Status split(Group& parent, int color, int key, Group** group);
-  // Collective over the exchange's participants only, of which the one at position i is rank ranks[i]; they all get the same answer.
-  static Status create(Job& job, std::span<const Rank> ranks, const Exchange& exchange, Group** group);
+  // Collective over the exchange's participants only, of which the one at position i is rank
+  // ranks[i]; they all get the same answer.
+  static Status create(Job& job, std::span<const Rank> ranks, const Exchange& exchange,
+                       Group** group);
   Status free();
 
   Job& job() const { return *job_; }
   int32_t size() const { return size_; }
-  int32_t index() const { return index_; }              // own position
-  int32_t index_of(Rank rank) const;                    // -1 if not a member
-  Rank rank_of(int32_t index) const;                    // no_rank if out of range
+  int32_t index() const { return index_; }  // own position
+  int32_t index_of(Rank rank) const;        // -1 if not a member
+  Rank rank_of(int32_t index) const;        // no_rank if out of range
   Rank lowest() const { return lowest_; }
   bool is_freed() const { return freed_; }
   bool is_world() const { return is_world_; }
@@ -62,24 +68,34 @@ class Group {
  private:
   static constexpr uint32_t max_children = 6;
   static constexpr uint32_t depth = 2;
-  static constexpr uint64_t slot_bytes = 32768;             // one message: its length (8 bytes, 0: nothing contributed), then data from byte 8
+  static constexpr uint64_t slot_bytes = 32768;  // one message: its length (8 bytes, 0: nothing
+                                                 // contributed), then data from byte 8
   static constexpr uint64_t chunk_bytes = slot_bytes - 64;
-  // A member's area: counters, then places for the messages from above, from each child, and at one of two tops from the other.
+  // A member's area: counters, then places for the messages from above, from each child, and at one
+  // of two tops from the other.
   static constexpr uint64_t up_counter(uint64_t child) { return 8 * child; }
   static constexpr uint64_t down_counter = 8 * max_children;
   static constexpr uint64_t counters_bytes = 256;
   static_assert(down_counter + 8 <= counters_bytes);
-  static constexpr uint64_t down_data(uint64_t chunk) { return counters_bytes + chunk % depth * slot_bytes; }
-  static constexpr uint64_t up_data(uint64_t child, uint64_t chunk) { return counters_bytes + ((1 + child) * depth + chunk % depth) * slot_bytes; }
-  static constexpr uint64_t top_data(uint64_t children, uint64_t chunk) { return up_data(children, 0) + chunk % (2 * depth) * slot_bytes; }
+  static constexpr uint64_t down_data(uint64_t chunk) {
+    return counters_bytes + chunk % depth * slot_bytes;
+  }
+  static constexpr uint64_t up_data(uint64_t child, uint64_t chunk) {
+    return counters_bytes + ((1 + child) * depth + chunk % depth) * slot_bytes;
+  }
+  static constexpr uint64_t top_data(uint64_t children, uint64_t chunk) {
+    return up_data(children, 0) + chunk % (2 * depth) * slot_bytes;
+  }
 
   struct Sweep {
     uint64_t bytes = 0;
-    // Contribution of this member for [from, from + bytes) into `chunk`; returns false if it has none (the subtree may still).
+    // Contribution of this member for [from, from + bytes) into `chunk`; returns false if it has
+    // none (the subtree may still).
     std::function<bool(std::byte* chunk, uint64_t from, uint64_t bytes)> contribute;
     std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
-    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;  // null: the result is not wanted here
-    uint64_t unit = 1;      // chunks hold whole elements of this many bytes
+    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)>
+        deliver;        // null: the result is not wanted here
+    uint64_t unit = 1;  // chunks hold whole elements of this many bytes
   };
   // ranks_ is set: the rest of who is a member.
   void index_members();
@@ -96,19 +112,20 @@ class Group {
   int32_t size_ = 0;
   int32_t index_ = 0;
   Rank lowest_ = 0;
-  std::vector<Rank> ranks_;         // by index; empty: index is rank (the world)
-  std::vector<int32_t> by_rank_;    // indices in ascending order of rank; empty: likewise
+  std::vector<Rank> ranks_;       // by index; empty: index is rank (the world)
+  std::vector<int32_t> by_rank_;  // indices in ascending order of rank; empty: likewise
   Segment* area_ = nullptr;
-  Rank parent_ = no_rank;           // no_rank: top of the tree
-  Rank other_top_ = no_rank;        // at one of two tops
-  bool is_first_top_ = false;       // of two
-  uint64_t other_children_ = 0;     // the other top's
-  uint64_t child_slot_ = 0;         // which of the parent's children this member is
+  Rank parent_ = no_rank;        // no_rank: top of the tree
+  Rank other_top_ = no_rank;     // at one of two tops
+  bool is_first_top_ = false;    // of two
+  uint64_t other_children_ = 0;  // the other top's
+  uint64_t child_slot_ = 0;      // which of the parent's children this member is
   std::vector<Rank> children_;
-  std::vector<Rank> children_to_;   // the same in the order of sending: leaders_below_ first
-  int32_t leaders_below_ = 0;       // children on other nodes
-  uint64_t chunk_ = 0;              // number of the next chunk, over all sweeps; equal on all members
-  std::vector<std::byte> buffer_;   // up to depth messages being combined; as many as were ever needed
+  std::vector<Rank> children_to_;  // the same in the order of sending: leaders_below_ first
+  int32_t leaders_below_ = 0;      // children on other nodes
+  uint64_t chunk_ = 0;  // number of the next chunk, over all sweeps; equal on all members
+  std::vector<std::byte>
+      buffer_;  // up to depth messages being combined; as many as were ever needed
   friend class Segment;
 };
 

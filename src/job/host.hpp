@@ -1,4 +1,5 @@
-// Which ranks share memory: equal host identities. What a process cannot share with another must be part of it.
+// Which ranks share memory: equal host identities. What a process cannot share with another must be
+// part of it.
 #pragma once
 
 #include <array>
@@ -11,8 +12,8 @@ namespace skerry::job {
 
 using HostIdentity = std::array<std::byte, 16>;
 
-// From the boot id, the host name space, the network name space (abstract sockets live there), the user, and what the launcher says
-// about virtual nodes. Errors: internal.
+// From the boot id, the host name space, the network name space (abstract sockets live there), the
+// user, and what the launcher says about virtual nodes. Errors: internal.
 Status host_identity(std::optional<int> node_hint, HostIdentity* identity);
 
 }  // namespace skerry::job

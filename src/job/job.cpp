@@ -20,13 +20,16 @@
 namespace skerry::job {
 namespace {
 
-std::span<const std::byte> bytes_of(const auto& value) { return std::as_bytes(std::span(&value, 1)); }
+std::span<const std::byte> bytes_of(const auto& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
 
 // A secret of its own for each purpose, so that one that leaks says nothing of the others.
 template <size_t N>
 std::array<std::byte, N> derive(const JobKey& key, std::string_view purpose) {
   std::array<std::byte, N> out{};
-  crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(), reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
+  crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(),
+                     reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
                      reinterpret_cast<const unsigned char*>(key.data()), key.size());
   return out;
 }
@@ -40,7 +43,7 @@ std::string hex(std::span<const std::byte> bytes) {
   return out;
 }
 
-struct HostCard {  // every rank -> all
+struct HostCard {         // every rank -> all
   HostIdentity identity;  // equal: one node
   Share share;            // how its connections are made; equal on all ranks
   uint8_t reserved[7];    // 0
@@ -57,7 +60,9 @@ struct Invitation {  // leader -> the other ranks of its node
 Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* value) {
   std::vector<std::byte> bytes;
   SKERRY_TRY(bootstrap.get(rank, key, &bytes));
-  if (bytes.size() != sizeof *value) return error(Code::network, "rank ", rank, " published ", bytes.size(), " bytes as ", key, ", expected ", sizeof *value);
+  if (bytes.size() != sizeof *value)
+    return error(Code::network, "rank ", rank, " published ", bytes.size(), " bytes as ", key,
+                 ", expected ", sizeof *value);
   std::memcpy(value, bytes.data(), sizeof *value);
   return {};
 }
@@ -66,27 +71,31 @@ memory::ControlSizes control_sizes(const Invitation& invitation) {
   memory::ControlSizes sizes;
   sizes.members = invitation.members;
   sizes.slots_per_member = invitation.slots;
-  sizes.waiters = invitation.ranks + 64;  // every rank may wait for one mutex of this node, and some of their threads
+  sizes.waiters = invitation.ranks +
+                  64;  // every rank may wait for one mutex of this node, and some of their threads
   sizes.node_table_bytes = invitation.node_table_bytes;
   return sizes;
 }
 
 }  // namespace
 
-Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options, const FabricMaker& make_fabric, std::unique_ptr<Job>* job) {
+Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options,
+                  const FabricMaker& make_fabric, std::unique_ptr<Job>* job) {
   if (sodium_init() < 0) return error(Code::internal, "libsodium does not start");
   std::unique_ptr<Job> made(new Job);
   made->options_ = options;
   made->bootstrap_ = std::move(bootstrap);
   made->rank_ = made->bootstrap_->rank();
-  SKERRY_TRY(connection::VictimPolicy::check_name(options.config.victim));  // on all ranks alike, before anyone waits for another
+  SKERRY_TRY(connection::VictimPolicy::check_name(
+      options.config.victim));  // on all ranks alike, before anyone waits for another
   SKERRY_TRY(made->join(make_fabric));
   *job = std::move(made);
   return {};
 }
 
 Status Job::attach_control(uint64_t node_table_bytes) {
-  const Invitation invitation{node_table_bytes, static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_), options_.config.slots,
+  const Invitation invitation{node_table_bytes, static_cast<uint32_t>(map_.node_size(node_)),
+                              static_cast<uint32_t>(node_), options_.config.slots,
                               static_cast<uint32_t>(map_.ranks())};
   const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
   memory::AttachRequest request;
@@ -101,12 +110,15 @@ Status Job::attach_control(uint64_t node_table_bytes) {
 }
 
 Status Job::join(const FabricMaker& make_fabric) {
-  // Who shares memory with whom. Each rank looks for the lowest with its identity; only leaders read them all.
+  // Who shares memory with whom. Each rank looks for the lowest with its identity; only leaders
+  // read them all.
   const Rank size = bootstrap_->size();
   HostCard card{};
   std::optional<int> node_hint = bootstrap_->node_hint();
   if (const int nodes = options_.config.nodes; !node_hint && nodes > 0) {
-    if (nodes > size) return error(Code::config, "SKERRY_NODES=", nodes, ": this job has only ", size, " ranks, and every node needs one");
+    if (nodes > size)
+      return error(Code::config, "SKERRY_NODES=", nodes, ": this job has only ", size,
+                   " ranks, and every node needs one");
     node_hint = block_node(bootstrap_->rank(), size, nodes);
   }
   SKERRY_TRY(host_identity(node_hint, &card.identity));
@@ -115,9 +127,11 @@ Status Job::join(const FabricMaker& make_fabric) {
   SKERRY_TRY(bootstrap_->fence());
   HostCard theirs{};
   const auto check_share = [&](Rank r) {
-    return theirs.share == card.share ? Status()
-                                      : error(Code::config, "SKERRY_SHARE=", to_string(card.share), " on rank ", rank_, ", but SKERRY_SHARE=", to_string(theirs.share), " on rank ", r,
-                                              ": give all ranks of a job the same");
+    return theirs.share == card.share
+               ? Status()
+               : error(Code::config, "SKERRY_SHARE=", to_string(card.share), " on rank ", rank_,
+                       ", but SKERRY_SHARE=", to_string(theirs.share), " on rank ", r,
+                       ": give all ranks of a job the same");
   };
   SKERRY_TRY(get_value(*bootstrap_, 0, "host", &theirs));
   SKERRY_TRY(check_share(0));
@@ -150,11 +164,18 @@ Status Job::join(const FabricMaker& make_fabric) {
   memory::BrokerAddress broker;
   const std::string job_tag = hex(derive<16>(key_, "broker name"));
   if (leader_ == rank_) {
-    // With all ranks on one node nobody else connects: no network is needed, and none is listened on. (An RDMA adapter is no loopback.)
+    // With all ranks on one node nobody else connects: no network is needed, and none is listened
+    // on. (An RDMA adapter is no loopback.)
     fabric::Options server_options = fabric_options;
-    const bool one_node = std::all_of(rank_node.begin(), rank_node.end(), [](NodeId n) { return n == 0; });
-    server_options.loopback_only = one_node && server_options.interface.empty() && options_.config.fabric == "tcp";
-    SKERRY_TRY(start_leader([&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) { return make_fabric(server_options, f); }, rank_node));
+    const bool one_node = std::all_of(rank_node.begin(), rank_node.end(),
+                                      [](NodeId n) { return n == 0; });
+    server_options.loopback_only = one_node && server_options.interface.empty() &&
+                                   options_.config.fabric == "tcp";
+    SKERRY_TRY(start_leader(
+        [&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) {
+          return make_fabric(server_options, f);
+        },
+        rank_node));
   } else {
     SKERRY_TRY(bootstrap_->fence());  // addresses are out
     SKERRY_TRY(bootstrap_->fence());  // invitations are out
@@ -174,8 +195,12 @@ Status Job::join(const FabricMaker& make_fabric) {
     std::byte* base = nullptr;
     SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
     control_ = memory::Control(base, layout);
-    if (!control_.matches()) return error(Code::internal, "the control segment of node ", node_, " has another layout than rank ", rank_, " expects: two versions of Skerry in one job");
-    SKERRY_TRY(placement::NodeMap::view({control_.node_table(), invitation.node_table_bytes}, &map_));
+    if (!control_.matches())
+      return error(Code::internal, "the control segment of node ", node_,
+                   " has another layout than rank ", rank_,
+                   " expects: two versions of Skerry in one job");
+    SKERRY_TRY(
+        placement::NodeMap::view({control_.node_table(), invitation.node_table_bytes}, &map_));
   }
   member_index_ = static_cast<uint32_t>(map_.index_in_node(rank_));
   memory::Member& me = control_.member(member_index_);
@@ -184,11 +209,15 @@ Status Job::join(const FabricMaker& make_fabric) {
   randombytes_buf(&me.incarnation, sizeof me.incarnation);
   me.state.store(static_cast<uint32_t>(memory::MemberState::joined), std::memory_order_release);
   node_memory_->watch_abort(control_.abort_flag());
-  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch(), Sharing::node);
+  stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch(),
+                                               Sharing::node);
 
-  void* page = mmap(nullptr, memory::page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* page = mmap(nullptr, memory::page_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return error(Code::no_memory, "no page for the fork marker");
-  (void)madvise(page, memory::page_bytes, MADV_WIPEONFORK);  // kernels before 4.14 refuse: then a forked child is not recognised
+  (void)madvise(
+      page, memory::page_bytes,
+      MADV_WIPEONFORK);  // kernels before 4.14 refuse: then a forked child is not recognised
   alive_ = new (page) std::atomic<uint32_t>(1);
 
   operation::EngineConfig config;
@@ -202,9 +231,12 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.helper = options_.config.progress_thread;
   config.victim = options_.config.victim;
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
-  config.servers_drop = options_.config.server_max_connections != 0 || (options_.config.share == Share::server && options_.config.max_connections != 0);
+  config.servers_drop = options_.config.server_max_connections != 0 ||
+                        (options_.config.share == Share::server &&
+                         options_.config.max_connections != 0);
   if (options_.config.fault_drops_per_million != 0) {
-    origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_), std::make_shared<fabric::FaultLog>());
+    origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
+                                      std::make_shared<fabric::FaultLog>());
   }
   const bool shares = options_.config.share != Share::none && map_.nodes() > 1;
   if (shares) {
@@ -217,8 +249,10 @@ Status Job::join(const FabricMaker& make_fabric) {
     origin_side = share::make_member(std::move(origin_side), std::move(member));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
-  SKERRY_TRY(engine_->limit_connections(shares && options_.config.share == Share::server ? 0 : options_.config.max_connections));
-  if (!options_.config.trace_requests.empty()) SKERRY_TRY(engine_->trace_requests(options_.config.trace_requests));
+  SKERRY_TRY(engine_->limit_connections(
+      shares && options_.config.share == Share::server ? 0 : options_.config.max_connections));
+  if (!options_.config.trace_requests.empty())
+    SKERRY_TRY(engine_->trace_requests(options_.config.trace_requests));
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
@@ -247,7 +281,9 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   SKERRY_TRY(make_fabric({}, &server_side));
   if (options_.config.share != Share::none && nodes > 1) {
     // Carriers break, too.
-    if (options_.config.fault_drops_per_million != 0) server_side = fabric::hook_faults(std::move(server_side), faults(node_), std::make_shared<fabric::FaultLog>());
+    if (options_.config.fault_drops_per_million != 0)
+      server_side = fabric::hook_faults(std::move(server_side), faults(node_),
+                                        std::make_shared<fabric::FaultLog>());
     share::HubOptions hub;
     hub.key = key_;
     hub.node = static_cast<uint32_t>(node_);
@@ -257,7 +293,12 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
     hub.counters = share_counters_ = std::make_shared<share::Counters>();
     SKERRY_TRY(share::make_hub(std::move(server_side), std::move(hub), &server_side));
   }
-  server_ = std::make_unique<server::Server>(server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size()), options_.config.server_max_connections}, std::move(server_side), *directory_);
+  server_ = std::make_unique<server::Server>(
+      server::ServerConfig{{node_, 0},
+                           key_,
+                           static_cast<int32_t>(rank_node.size()),
+                           options_.config.server_max_connections},
+      std::move(server_side), *directory_);
   broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
   SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
   std::vector<std::byte> address;
@@ -280,16 +321,20 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
   map_block_ = {};
-  directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_, *server_);
-  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)), [this](Rank r) { return member_of(r); }, &map_});
-  const Invitation invitation{map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0, static_cast<uint32_t>(map_.node_size(node_)),
-                              static_cast<uint32_t>(node_), options_.config.slots, static_cast<uint32_t>(map_.ranks())};
+  directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_,
+                   *server_);
+  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
+                 [this](Rank r) { return member_of(r); }, &map_});
+  const Invitation invitation{
+      map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0,
+      static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_),
+      options_.config.slots, static_cast<uint32_t>(map_.ranks())};
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
   SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker_->address().name))));
   return bootstrap_->fence();
 }
 
-// ---- deaths -----------------------------------------------------------------------------------------------------------------------------
+// ---- deaths -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -297,16 +342,19 @@ int open_process(int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid,
 
 }  // namespace
 
-// The leader's server sees the end of its node's processes; everybody else sees the leader's. (Ranks that are threads of one process have
-// no ends of their own.)
+// The leader's server sees the end of its node's processes; everybody else sees the leader's.
+// (Ranks that are threads of one process have no ends of their own.)
 Status Job::watch_members() {
   if (options_.failures_return) {
     if (Status status = bootstrap_->report_failures(); !status.ok())
-      return Status(status.code(), concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap_->name(), " ends the job when a rank dies: ", status.message()));
+      return Status(status.code(),
+                    concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap_->name(),
+                           " ends the job when a rank dies: ", status.message()));
   }
   if (server_) {
     if (options_.failures_return && bootstrap_->events_fd() >= 0)
-      server_->call([this] { (void)server_->watch(bootstrap_->events_fd(), [this] { take_news(); }); });
+      server_->call(
+          [this] { (void)server_->watch(bootstrap_->events_fd(), [this] { take_news(); }); });
     for (int32_t k = 0; k < map_.node_size(node_); ++k) {
       memory::Member& member = control_.member(static_cast<uint32_t>(k));
       if (member.pid == getpid()) continue;
@@ -316,11 +364,16 @@ Status Job::watch_members() {
         (void)server_->watch(fd, [this, fd, &member] {
           server_->unwatch(fd);
           close(fd);
-          if (member.state.load(std::memory_order_acquire) != static_cast<uint32_t>(memory::MemberState::joined)) return;
-          member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
-          const std::string text = concat("rank ", member.rank, " (process ", member.pid, ") on node ", node_, " ended without leaving the job");
+          if (member.state.load(std::memory_order_acquire) !=
+              static_cast<uint32_t>(memory::MemberState::joined))
+            return;
+          member.state.store(static_cast<uint32_t>(memory::MemberState::dead),
+                             std::memory_order_release);
+          const std::string text = concat("rank ", member.rank, " (process ", member.pid,
+                                          ") on node ", node_, " ended without leaving the job");
           if (!control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text)) return;
-          if (!bootstrap_->launcher_ends_job() && !options_.failures_return) bootstrap_->abort(1, text);
+          if (!bootstrap_->launcher_ends_job() && !options_.failures_return)
+            bootstrap_->abort(1, text);
         });
       });
     }
@@ -337,10 +390,15 @@ Status Job::watch_members() {
     }
     if ((both[1].revents & POLLIN) == 0) {
       memory::Member& member = control_.member(0);
-      if (member.state.load(std::memory_order_acquire) == static_cast<uint32_t>(memory::MemberState::joined)) {
-        member.state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
-        const std::string text = concat("rank ", member.rank, " (process ", member.pid, "), leader of node ", node_, ", ended without leaving the job");
-        if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) && !bootstrap_->launcher_ends_job() && !options_.failures_return)
+      if (member.state.load(std::memory_order_acquire) ==
+          static_cast<uint32_t>(memory::MemberState::joined)) {
+        member.state.store(static_cast<uint32_t>(memory::MemberState::dead),
+                           std::memory_order_release);
+        const std::string text = concat("rank ", member.rank, " (process ", member.pid,
+                                        "), leader of node ", node_,
+                                        ", ended without leaving the job");
+        if (control_.set_abort(member.rank, static_cast<int32_t>(Code::peer_dead), text) &&
+            !bootstrap_->launcher_ends_job() && !options_.failures_return)
           bootstrap_->abort(1, text);
       }
     }
@@ -349,25 +407,30 @@ Status Job::watch_members() {
   return {};
 }
 
-// The launcher tells of dead ranks, also of other nodes: from then on every wait of this node's ranks returns, and none of them hangs.
-// Runs on the server's thread; nobody else uses the bootstrap between start and stop.
+// The launcher tells of dead ranks, also of other nodes: from then on every wait of this node's
+// ranks returns, and none of them hangs. Runs on the server's thread; nobody else uses the
+// bootstrap between start and stop.
 void Job::take_news() {
   std::vector<DeadRank> dead;
   const Status status = bootstrap_->take_events(&dead);
   for (const DeadRank& d : dead) {
     if (map_.node_of(d.rank) == node_)
-      control_.member(static_cast<uint32_t>(member_of(d.rank))).state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
-    (void)control_.set_abort(d.rank, static_cast<int32_t>(Code::peer_dead), concat("rank ", d.rank, " ", d.cause));
+      control_.member(static_cast<uint32_t>(member_of(d.rank)))
+          .state.store(static_cast<uint32_t>(memory::MemberState::dead), std::memory_order_release);
+    (void)control_.set_abort(d.rank, static_cast<int32_t>(Code::peer_dead),
+                             concat("rank ", d.rank, " ", d.cause));
   }
   if (!status.ok()) {
     server_->unwatch(bootstrap_->events_fd());
-    (void)control_.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead), "the launcher has gone");
+    (void)control_.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
+                             "the launcher has gone");
   }
 }
 
 Status Job::check_abort() const {
   if (!control_.is_aborted()) return {};
-  return Status(Code::peer_dead, concat("the job is ending: ", static_cast<const char*>(control_.header().abort_text)));
+  return Status(Code::peer_dead, concat("the job is ending: ",
+                                        static_cast<const char*>(control_.header().abort_text)));
 }
 
 void Job::abort(int exit_status, std::string_view reason) {
@@ -377,21 +440,26 @@ void Job::abort(int exit_status, std::string_view reason) {
   std::_Exit(exit_status);  // not reached: abort does not return
 }
 
-// ---- the end ------------------------------------------------------------------------------------------------------------------------------
+// ---- the end ----------------------------------------------------------------------------------
 
 Status Job::stop() {
-  // A request of ours that failed is reported at the end: who left the others waiting for it would end the job as if it had died.
+  // A request of ours that failed is reported at the end: who left the others waiting for it would
+  // end the job as if it had died.
   Status first = engine_->wait_implicit();
   if (Status fenced = engine_->fence_all(); first.ok()) first = std::move(fenced);
-  if (first.code() == Code::peer_dead || first.code() == Code::network) return first;  // nothing can come of a barrier any more
+  if (first.code() == Code::peer_dead || first.code() == Code::network)
+    return first;  // nothing can come of a barrier any more
   SKERRY_TRY(world_->barrier());
   if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
   SKERRY_TRY(check_abort());
   stopped_ = true;
-  if (server_ && options_.failures_return && bootstrap_->events_fd() >= 0) server_->call([this] { server_->unwatch(bootstrap_->events_fd()); });
-  // From here on nobody sends a request. The launcher's fence, not ours: our collectives need connections.
+  if (server_ && options_.failures_return && bootstrap_->events_fd() >= 0)
+    server_->call([this] { server_->unwatch(bootstrap_->events_fd()); });
+  // From here on nobody sends a request. The launcher's fence, not ours: our collectives need
+  // connections.
   SKERRY_TRY(bootstrap_->fence());
-  control_.member(member_index_).state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
+  control_.member(member_index_)
+      .state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
   for (auto& segment : segments_)
     if (!segment->is_freed()) (void)segment->close();
   stop_leader_watch();
@@ -400,7 +468,8 @@ Status Job::stop() {
     node_memory_->watch_abort(nullptr);
     (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});
   }
-  Status finished = bootstrap_->finish();  // returns when all have come here: the leader's server has outlived every detach
+  Status finished = bootstrap_->finish();  // returns when all have come here: the leader's server
+                                           // has outlived every detach
   return first.ok() ? finished : first;
 }
 

@@ -1,7 +1,9 @@
-// Job: the context that everything of one rank hangs off. No process globals: several ranks may live as threads of one process.
+// Job: the context that everything of one rank hangs off. No process globals: several ranks may
+// live as threads of one process.
 //
-// Start order: bootstrap, host identity, node map; the leader starts the broker and the data server; the control segment; the engine; the
-// world group. Stop is the reverse, with a barrier between "nobody sends any more" and "the server goes".
+// Start order: bootstrap, host identity, node map; the leader starts the broker and the data
+// server; the control segment; the engine; the world group. Stop is the reverse, with a barrier
+// between "nobody sends any more" and "the server goes".
 #pragma once
 
 #include <algorithm>
@@ -40,13 +42,15 @@ struct JobOptions {
   Config config;
 };
 
-// What this process did, beside what the engine and the server count. Written by any thread of the rank; relaxed.
+// What this process did, beside what the engine and the server count. Written by any thread of the
+// rank; relaxed.
 struct LocalCounters {
   std::atomic<uint64_t> operations{0};
   std::atomic<uint64_t> bytes{0};
   std::atomic<uint64_t> collectives{0};
 
-  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never an operation slowed.
+  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never
+  // an operation slowed.
   void add(uint64_t moved) {
     operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     bytes.store(bytes.load(std::memory_order_relaxed) + moved, std::memory_order_relaxed);
@@ -56,10 +60,12 @@ struct LocalCounters {
 class Job {
  public:
   // Makes the fabric of one side; tests pass their own. Null: by the configuration.
-  using FabricMaker = std::function<Status(const fabric::Options&, std::unique_ptr<fabric::Fabric>*)>;
+  using FabricMaker = std::function<Status(const fabric::Options&,
+                                           std::unique_ptr<fabric::Fabric>*)>;
 
   // Collective. Errors: config, network, no_memory.
-  static Status start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options, const FabricMaker& make_fabric, std::unique_ptr<Job>* job);
+  static Status start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options,
+                      const FabricMaker& make_fabric, std::unique_ptr<Job>* job);
   ~Job();
   // Collective; completes what is outstanding and leaves in order.
   Status stop();
@@ -74,11 +80,15 @@ class Job {
   memory::NodeMemory& node_memory() { return *node_memory_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   server::Server* server() { return server_.get(); }  // null unless this rank hosts one
-  const share::Counters* share_counters() const { return share_counters_.get(); }  // null unless this rank hosts a hub
+  const share::Counters* share_counters() const {
+    return share_counters_.get();
+  }  // null unless this rank hosts a hub
   Group& world() { return *world_; }
   const JobOptions& options() const { return options_; }
   uint32_t member_index() const { return member_index_; }
-  int32_t member_of(Rank rank) const { return map_.node_of(rank) == node_ ? map_.index_in_node(rank) : -1; }
+  int32_t member_of(Rank rank) const {
+    return map_.node_of(rank) == node_ ? map_.index_in_node(rank) : -1;
+  }
   LocalCounters& local_counters() { return local_counters_; }
   std::string_view fabric_name() const { return fabric_name_; }
 
@@ -101,7 +111,8 @@ class Job {
   template <class Wait>
   WaitResult wait_working(int64_t deadline_ns, Wait&& wait) const {
     if (work_.call == nullptr) return wait(deadline_ns);
-    for (int64_t pause_ns = operation::WaitingWork::first_pause_ns;; pause_ns = operation::WaitingWork::next_pause_ns(pause_ns)) {
+    for (int64_t pause_ns = operation::WaitingWork::first_pause_ns;;
+         pause_ns = operation::WaitingWork::next_pause_ns(pause_ns)) {
       const int64_t until_ns = deadline_after(pause_ns);
       const bool last = deadline_ns != no_deadline && deadline_ns <= until_ns;
       const WaitResult result = wait(last ? deadline_ns : until_ns);
@@ -113,7 +124,8 @@ class Job {
   // This rank's counter for ids of segments and groups that it is the lowest member of.
   uint32_t next_generation() { return ++generation_; }
 
-  // Everything that C handles point to lives here. Freed objects stay for a while as tombstones, so that using one is an error and not a crash.
+  // Everything that C handles point to lives here. Freed objects stay for a while as tombstones, so
+  // that using one is an error and not a crash.
   template <class T>
   T* keep(std::unique_ptr<T> object, std::deque<std::unique_ptr<T>>* shelf) {
     const std::lock_guard guard(shelves_mutex_);
@@ -144,14 +156,14 @@ class Job {
   uint32_t member_index_ = 0;
   uint32_t generation_ = 1;  // 1 is the world's
   std::string fabric_name_;
-  std::unique_ptr<memory::Broker> broker_;    // leader only
-  std::unique_ptr<NodeDirectory> directory_;  // leader only
-  std::unique_ptr<server::Server> server_;    // leader only
+  std::unique_ptr<memory::Broker> broker_;           // leader only
+  std::unique_ptr<NodeDirectory> directory_;         // leader only
+  std::unique_ptr<server::Server> server_;           // leader only
   std::shared_ptr<share::Counters> share_counters_;  // leader only, and only with SKERRY_SHARE
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;
-  std::vector<std::byte> map_block_;          // leader, before the control segment exists
+  std::vector<std::byte> map_block_;  // leader, before the control segment exists
   std::unique_ptr<memory::Stripes> stripes_;
   std::unique_ptr<operation::Engine> engine_;
   Group* world_ = nullptr;

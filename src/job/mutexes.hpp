@@ -16,7 +16,8 @@ constexpr uint32_t purpose_mutexes = 1;  // of a segment whose slices are arrays
 // How a process takes a mutex's guard. `wait`: sleep for it (a rank), else one attempt (a server).
 class MutexGuard {
  public:
-  MutexGuard(const memory::Control& control, uint32_t member_index, bool wait) : control_(control), member_index_(member_index), wait_(wait) {}
+  MutexGuard(const memory::Control& control, uint32_t member_index, bool wait)
+      : control_(control), member_index_(member_index), wait_(wait) {}
   bool acquire(OwnerWord& word) const;
   void release(OwnerWord& word) const;
 
@@ -26,8 +27,10 @@ class MutexGuard {
   bool wait_;
 };
 
-// Hands a mutex to `next` if it is a rank of this node: its slot is filled. False: it is on another node.
-bool grant_local(const memory::Control& control, const placement::NodeMap& map, NodeId node, const lock::Waiter& next);
+// Hands a mutex to `next` if it is a rank of this node: its slot is filled. False: it is on another
+// node.
+bool grant_local(const memory::Control& control, const placement::NodeMap& map, NodeId node,
+                 const lock::Waiter& next);
 lock::WaiterPool waiter_pool(const memory::Control& control);
 
 class Mutexes {
@@ -45,7 +48,9 @@ class Mutexes {
   // The fast path: a mutex on this node; null: the long way.
   lock::Mutex* here(Rank rank, uint32_t index) const {
     const memory::Region* region = segment_->usable(rank);
-    return region != nullptr && index < region->bytes / sizeof(lock::Mutex) ? reinterpret_cast<lock::Mutex*>(region->base) + index : nullptr;
+    return region != nullptr && index < region->bytes / sizeof(lock::Mutex)
+               ? reinterpret_cast<lock::Mutex*>(region->base) + index
+               : nullptr;
   }
 
   Job* job_ = nullptr;

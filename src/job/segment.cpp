@@ -12,9 +12,10 @@
 
 namespace skerry::job {
 
-// ---- layout and life ------------------------------------------------------------------------------------------------------------------
+// ---- layout and life --------------------------------------------------------------------------
 
-Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of, uint64_t table_bytes, Layout* layout) const {
+Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of,
+                        uint64_t table_bytes, Layout* layout) const {
   const placement::NodeMap& map = job_->map();
   const NodeId node = job_->node();
   for (int32_t k = 0; k < map.node_size(node); ++k) {
@@ -25,9 +26,12 @@ Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank
     layout->local_ranks.push_back(rank);
     layout->slice_bytes.push_back(bytes_of(index, rank));
   }
-  if (!memory::plan_segment(layout->slice_bytes, &layout->plan)) return error(Code::no_memory, "the members on node ", node, " ask for more than 2^62 bytes together");
+  if (!memory::plan_segment(layout->slice_bytes, &layout->plan))
+    return error(Code::no_memory, "the members on node ", node,
+                 " ask for more than 2^62 bytes together");
   layout->table_offset = layout->plan.total_bytes;
-  layout->total_bytes = layout->plan.total_bytes + memory::round_up(table_bytes, memory::page_bytes);
+  layout->total_bytes = layout->plan.total_bytes +
+                        memory::round_up(table_bytes, memory::page_bytes);
   return {};
 }
 
@@ -46,7 +50,8 @@ Status Segment::attach(const Layout& layout) {
   return {};
 }
 
-// Which local ranks have slices, and where this process maps them. The owners may not have published yet, so from the layout.
+// Which local ranks have slices, and where this process maps them. The owners may not have
+// published yet, so from the layout.
 void Segment::index_local(const Layout& layout) {
   const Rank low = layout.local_ranks.front(), high = layout.local_ranks.back();
   const auto span = static_cast<uint64_t>(high - low) + 1;
@@ -60,7 +65,8 @@ void Segment::index_local(const Layout& layout) {
   for (size_t k = 0; k < layout.local_ranks.size(); ++k) {
     const Rank rank = layout.local_ranks[k];
     const uint64_t bytes = layout.slice_bytes[k];
-    const memory::Region region{bytes == 0 ? nullptr : local_.base() + layout.plan.offsets[k], bytes, memory::stripe_seed(id_, rank), memory::Kind::node_shared};
+    const memory::Region region{bytes == 0 ? nullptr : local_.base() + layout.plan.offsets[k],
+                                bytes, memory::stripe_seed(id_, rank), memory::Kind::node_shared};
     if (dense) {
       dense_[static_cast<size_t>(rank - low)] = region;
       dense_is_member_[static_cast<size_t>(rank - low)] = 1;
@@ -70,7 +76,8 @@ void Segment::index_local(const Layout& layout) {
   }
 }
 
-// Freed: every look-up takes the slow path, which says so. What stays for the rest of the job is as small as can be.
+// Freed: every look-up takes the slow path, which says so. What stays for the rest of the job is as
+// small as can be.
 void Segment::forget_local() {
   freed_ = true;
   dense_count_ = 0;
@@ -81,18 +88,21 @@ void Segment::forget_local() {
 }
 
 const memory::Region* Segment::find_sparse(Rank rank) const {
-  const auto found = std::lower_bound(sparse_.begin(), sparse_.end(), rank, [](const auto& entry, Rank r) { return entry.first < r; });
+  const auto found = std::lower_bound(sparse_.begin(), sparse_.end(), rank,
+                                      [](const auto& entry, Rank r) { return entry.first < r; });
   return found != sparse_.end() && found->first == rank ? &found->second : nullptr;
 }
 
-Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes, Segment** segment) {
+Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes,
+                     Segment** segment) {
   auto made = std::make_unique<Segment>();
   made->job_ = &group.job();
   made->alive_ = group.job().alive_flag();
   made->group_ = &group;
   made->id_ = id;
   Layout layout;
-  SKERRY_TRY(made->lay_out(group, [&](int32_t, Rank rank) { return local_bytes.at(rank); }, 0, &layout));
+  SKERRY_TRY(
+      made->lay_out(group, [&](int32_t, Rank rank) { return local_bytes.at(rank); }, 0, &layout));
   SKERRY_TRY(made->attach(layout));
   made->index_local(layout);
   *segment = group.job().keep(std::move(made), &group.job().segments_);
@@ -118,7 +128,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   const Status identified = host_identity(std::nullopt, &identity);
   uint64_t machine = 0;
   std::memcpy(&machine, identity.data(), sizeof machine);
-  const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0, 0};
+  const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0,
+                 0};
   std::vector<Ask> asks(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, asks.data()));
 
@@ -126,29 +137,42 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   made->job_ = &job;
   made->alive_ = job.alive_flag();
   made->group_ = &group;
-  made->id_ = {static_cast<uint32_t>(group.lowest()), asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
-  const auto bytes_of_member = [&](int32_t index, Rank) { return asks[static_cast<size_t>(index)].bytes; };
+  made->id_ = {static_cast<uint32_t>(group.lowest()),
+               asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
+  const auto bytes_of_member = [&](int32_t index, Rank) {
+    return asks[static_cast<size_t>(index)].bytes;
+  };
   Layout layout;
-  // First everybody looks whether there is room, then everybody takes: no member touches memory that another is refused.
-  Status status = identified.ok() ? made->lay_out(group, bytes_of_member, asks.size() * sizeof(TableEntry), &layout) : identified;
+  // First everybody looks whether there is room, then everybody takes: no member touches memory
+  // that another is refused.
+  Status status = identified.ok() ? made->lay_out(group, bytes_of_member,
+                                                  asks.size() * sizeof(TableEntry), &layout)
+                                  : identified;
   if (status.ok()) {
     // Virtual nodes share one machine: what fits each of them alone may be too much for all.
     uint64_t on_machine = layout.total_bytes - layout.plan.total_bytes;
     bool leaf_is_shared = true;
     for (const Ask& other : asks) {
       if (other.machine != machine || other.bytes == 0) continue;
-      const uint64_t taken = other.bytes > UINT64_MAX - memory::page_bytes ? UINT64_MAX : memory::round_up(other.bytes, memory::page_bytes);
+      const uint64_t taken = other.bytes > UINT64_MAX - memory::page_bytes
+                                 ? UINT64_MAX
+                                 : memory::round_up(other.bytes, memory::page_bytes);
       on_machine = taken > UINT64_MAX - on_machine ? UINT64_MAX : on_machine + taken;
       leaf_is_shared = leaf_is_shared && other.cgroup == cgroup;
     }
     const MemoryAsk ask{memory::round_up(bytes, memory::page_bytes), on_machine, leaf_is_shared};
     status = check_memory(ask);
-    if (!status.ok()) status = Status(status.code(), concat("rank ", job.rank(), " asks for ", bytes, " bytes: ", status.message()));
+    if (!status.ok())
+      status = Status(status.code(), concat("rank ", job.rank(), " asks for ", bytes,
+                                            " bytes: ", status.message()));
   }
   SKERRY_TRY(group.agree(status));
   status = made->attach(layout);
   const bool attached = status.ok();
-  uint64_t address = attached && bytes > 0 ? reinterpret_cast<uint64_t>(made->local_.base() + layout.plan.offsets[layout.own]) : 0;
+  uint64_t address = attached && bytes > 0
+                         ? reinterpret_cast<uint64_t>(made->local_.base() +
+                                                      layout.plan.offsets[layout.own])
+                         : 0;
   if (Status agreed = group.agree(status); !agreed.ok()) {
     if (attached) (void)job.node_memory().detach(made->id_);
     return agreed;
@@ -170,14 +194,15 @@ Status Segment::free() {
   const Status synced = group_->sync();
   for (const Status* status : {&waited, &synced})
     if (status->code() == Code::peer_dead || status->code() == Code::network) return *status;
-  // Whatever else was reported belongs to earlier requests: the others free it, so this member does.
+  // Whatever else was reported belongs to earlier requests: the others free it, so this member
+  // does.
   forget_local();
   table_ = nullptr;
   SKERRY_TRY(job_->node_memory().detach(id_));
   return waited.ok() ? synced : waited;
 }
 
-// ---- queries ----------------------------------------------------------------------------------------------------------------------------
+// ---- queries ----------------------------------------------------------------------------------
 
 uint64_t Segment::bytes_of(Rank rank) const {
   const int32_t index = group_->index_of(rank);
@@ -191,7 +216,9 @@ uint64_t Segment::address_of(Rank rank) const {
 
 // Answers false: the caller goes the long way this time.
 bool Segment::note_recent(Rank rank) const {
-  if (freed_ || table_ == nullptr || job_->options().thread_level == ThreadLevel::multiple || local(rank) != nullptr || group_->index_of(rank) < 0) return false;
+  if (freed_ || table_ == nullptr || job_->options().thread_level == ThreadLevel::multiple ||
+      local(rank) != nullptr || group_->index_of(rank) < 0)
+    return false;
   recent_bytes_ = bytes_of(rank);
   recent_rank_ = rank;
   return false;
@@ -213,24 +240,32 @@ Status Segment::check(Rank rank, uint64_t offset, uint64_t bytes) const {
   if (freed_) return error(Code::freed, "the segment was freed");
   const memory::Region* region = local(rank);
   if (region == nullptr && group_->index_of(rank) < 0) {
-    if (rank < 0 || rank >= job_->size()) return error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ", job_->size() - 1);
+    if (rank < 0 || rank >= job_->size())
+      return error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
+                   job_->size() - 1);
     return error(Code::invalid, "rank ", rank, " is not a member of the segment's group");
   }
   const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
   if (offset <= limit && bytes <= limit - offset) return {};
-  return error(Code::range, "bytes [", offset, ", ", offset, " + ", bytes, ") lie outside the ", limit, " bytes of rank ", rank, "'s slice");
+  return error(Code::range, "bytes [", offset, ", ", offset, " + ", bytes, ") lie outside the ",
+               limit, " bytes of rank ", rank, "'s slice");
 }
 
-Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape, uint64_t* stream) const {
+Status Segment::check_shape(Rank rank, uint64_t offset, const Shape& shape,
+                            uint64_t* stream) const {
   SKERRY_TRY(check(rank, 0, 0));
-  if (!stream_bytes(shape, stream)) return error(Code::invalid, "a strided transfer of ", shape.levels, " levels is malformed or exceeds 2^63 bytes");
+  if (!stream_bytes(shape, stream))
+    return error(Code::invalid, "a strided transfer of ", shape.levels,
+                 " levels is malformed or exceeds 2^63 bytes");
   const memory::Region* region = local(rank);
   const uint64_t limit = region != nullptr ? region->bytes : bytes_of(rank);
-  if (!within(shape, offset, limit)) return error(Code::range, "a strided transfer from offset ", offset, " leaves the ", limit, " bytes of rank ", rank, "'s slice");
+  if (!within(shape, offset, limit))
+    return error(Code::range, "a strided transfer from offset ", offset, " leaves the ", limit,
+                 " bytes of rank ", rank, "'s slice");
   return {};
 }
 
-// ---- operations ---------------------------------------------------------------------------------------------------------------------------
+// ---- operations -------------------------------------------------------------------------------
 
 namespace {
 
@@ -238,7 +273,8 @@ using operation::Side;
 
 void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
-// Moves a packed stream between two cursors through a small buffer: sides of different forms on one node.
+// Moves a packed stream between two cursors through a small buffer: sides of different forms on one
+// node.
 template <class Step>
 void through_buffer(memory::Cursor& from, memory::Cursor& to, Step&& step) {
   std::byte buffer[4096];
@@ -259,22 +295,30 @@ memory::Cursor cursor_of(const Side& side, Shape* contiguous) {
 }
 
 // Where a side's first block (or offset 0 of its pieces) lies.
-std::byte* target_base(const memory::Region& region, const Side& side) { return side.form == Side::Form::pieces ? region.base : region.base + side.offset; }
+std::byte* target_base(const memory::Region& region, const Side& side) {
+  return side.form == Side::Form::pieces ? region.base : region.base + side.offset;
+}
 
 }  // namespace
 
-Status Segment::local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify) {
+Status Segment::local_notify(Rank rank, const memory::Region& region,
+                             const operation::Notify& notify) {
   uint64_t old = 0;
   const memory::Rmw add{memory::RmwOp::fetch_add, 8, notify.increment, 0};
-  const LockResult result = memory::rmw(region, notify.counter_offset, add, job_->stripes(), memory::Patience::wait, &old);
-  if (result != LockResult::locked) return job_->stripes().explain(result, memory::stripe_index(region.seed, notify.counter_offset));
+  const LockResult result = memory::rmw(region, notify.counter_offset, add, job_->stripes(),
+                                        memory::Patience::wait, &old);
+  if (result != LockResult::locked)
+    return job_->stripes().explain(result,
+                                   memory::stripe_index(region.seed, notify.counter_offset));
   memory::ring(job_->control().member(static_cast<uint32_t>(job_->member_of(rank))));
   return {};
 }
 
 bool Segment::put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
   const memory::Region* region = local(rank);
-  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return false;
+  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset)
+      [[unlikely]]
+    return false;
   count_local(*job_, bytes);
   memory::put(region->base + offset, origin, bytes);
   return true;
@@ -282,22 +326,30 @@ bool Segment::put_here(Rank rank, uint64_t offset, const void* origin, uint64_t 
 
 bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes) {
   const memory::Region* region = local(rank);
-  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return false;
+  if (region == nullptr || freed_ || offset > region->bytes || bytes > region->bytes - offset)
+      [[unlikely]]
+    return false;
   count_local(*job_, bytes);
   memory::get(origin, region->base + offset, bytes);
   return true;
 }
 
-bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale, const void* origin) {
+bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
+                              const void* origin) {
   const memory::Region* region = local(rank);
   const uint64_t bytes = element_bytes(type);
-  if (region == nullptr || freed_ || bytes != part_bytes(type) || offset % bytes != 0 || offset > region->bytes || bytes > region->bytes - offset) [[unlikely]] return false;
-  if (memory::accumulate_one(*region, offset, origin, type, scale, job_->stripes()) != LockResult::locked) [[unlikely]] return false;
+  if (region == nullptr || freed_ || bytes != part_bytes(type) || offset % bytes != 0 ||
+      offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
+    return false;
+  if (memory::accumulate_one(*region, offset, origin, type, scale, job_->stripes()) !=
+      LockResult::locked) [[unlikely]]
+    return false;
   count_local(*job_, bytes);
   return true;
 }
 
-Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle) {
+Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify,
+                    operation::Mode mode, operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().put({rank, id_}, to, from, notify, mode, handle);
   count_local(*job_, from.bytes);
@@ -311,16 +363,18 @@ Status Segment::put(Rank rank, const Side& to, const Side& from, const operation
     } else {
       Shape a, b;
       memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-      through_buffer(source, destination, [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-        s.pack(buffer, from.base);
-        d.unpack(target, buffer);
-      });
+      through_buffer(source, destination,
+                     [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+                       s.pack(buffer, from.base);
+                       d.unpack(target, buffer);
+                     });
     }
   }
   return notify != nullptr ? local_notify(rank, *region, *notify) : Status();
 }
 
-Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode mode, operation::Handle* handle) {
+Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode mode,
+                    operation::Handle* handle) {
   const memory::Region* region = local(rank);
   if (region == nullptr) return job_->engine().get({rank, id_}, from, to, mode, handle);
   count_local(*job_, to.bytes);
@@ -334,64 +388,87 @@ Status Segment::get(Rank rank, const Side& from, const Side& to, operation::Mode
   } else {
     Shape a, b;
     memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-    through_buffer(source, destination, [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-      s.pack(buffer, target);
-      d.unpack(to.base, buffer);
-    });
+    through_buffer(source, destination,
+                   [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+                     s.pack(buffer, target);
+                     d.unpack(to.base, buffer);
+                   });
   }
   return {};
 }
 
-Status Segment::accumulate(Rank rank, const Side& to, const Side& from, const operation::Accumulate& what, operation::Mode mode, operation::Handle* handle) {
+Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
+                           const operation::Accumulate& what, operation::Mode mode,
+                           operation::Handle* handle) {
   const memory::Region* region = local(rank);
-  if (region == nullptr) return job_->engine().accumulate({rank, id_}, to, from, what, mode, handle);
+  if (region == nullptr)
+    return job_->engine().accumulate({rank, id_}, to, from, what, mode, handle);
   count_local(*job_, from.bytes);
   if (handle != nullptr) *handle = 0;
   if (from.bytes == 0) return {};
   const memory::Stripes& stripes = job_->stripes();
   memory::Applied applied;
   if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
-    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what.type, what.scale, stripes, memory::Patience::wait);
+    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what.type, what.scale,
+                                 stripes, memory::Patience::wait);
   } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
-    applied = memory::accumulate_strided(*region, to.offset, *to.shape, from.base, *from.shape, what.type, what.scale, stripes);
+    applied = memory::accumulate_strided(*region, to.offset, *to.shape, from.base, *from.shape,
+                                         what.type, what.scale, stripes);
   } else {
     Shape a, b;
     memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
-    through_buffer(source, destination, [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-      s.pack(buffer, from.base);
-      if (applied.result == LockResult::locked)
-        applied = d.accumulate(*region, to.form == Side::Form::pieces ? 0 : to.offset, buffer, what.type, what.scale, stripes, memory::Patience::wait);
-    });
+    through_buffer(source, destination,
+                   [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+                     s.pack(buffer, from.base);
+                     if (applied.result == LockResult::locked)
+                       applied = d.accumulate(
+                           *region, to.form == Side::Form::pieces ? 0 : to.offset, buffer,
+                           what.type, what.scale, stripes, memory::Patience::wait);
+                   });
   }
-  return applied.result == LockResult::locked ? Status() : stripes.explain(applied.result, applied.stripe);
+  return applied.result == LockResult::locked ? Status()
+                                              : stripes.explain(applied.result, applied.stripe);
 }
 
-Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old) {
+Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
+                                  uint64_t expected, uint64_t* old) {
   const memory::Region* region = local(rank);
-  if (region == nullptr) return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
+  if (region == nullptr)
+    return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
   const uint8_t code = static_cast<uint8_t>(op);
-  const memory::Rmw what{static_cast<memory::RmwOp>(code / 2), static_cast<uint8_t>(code % 2 == 0 ? 8 : 4), operand, expected};
+  const memory::Rmw what{static_cast<memory::RmwOp>(code / 2),
+                         static_cast<uint8_t>(code % 2 == 0 ? 8 : 4), operand, expected};
   count_local(*job_, what.word_bytes);
-  const LockResult result = memory::rmw(*region, offset, what, job_->stripes(), memory::Patience::wait, old);
-  return result == LockResult::locked ? Status() : job_->stripes().explain(result, memory::stripe_index(region->seed, offset));
+  const LockResult result = memory::rmw(*region, offset, what, job_->stripes(),
+                                        memory::Patience::wait, old);
+  return result == LockResult::locked
+             ? Status()
+             : job_->stripes().explain(result, memory::stripe_index(region->seed, offset));
 }
 
-Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns, uint64_t* value) {
+Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
+                             uint64_t* value) {
   auto& counter = *reinterpret_cast<uint64_t*>(own() + counter_offset);
   uint64_t seen = 0;
   auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
   if (!ready()) {
     SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
     memory::Member& me = job_->control().member(job_->member_index());
-    // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two ranks that wait for each other by turns, one that has slept
-    // would make the other sleep, and so on for ever.
+    // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two
+    // ranks that wait for each other by turns, one that has slept would make the other sleep, and
+    // so on for ever.
     constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
     const int64_t deadline_ns = deadline_after(timeout_ns);
-    (void)job_->idle_core_spin().spin(ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
-    const auto asleep = [&](int64_t until_ns) { return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready); };
+    (void)job_->idle_core_spin().spin(
+        ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
+    const auto asleep = [&](int64_t until_ns) {
+      return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready);
+    };
     switch (job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;
-      case WaitResult::timeout: return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ", at_least, ", after ", timeout_ns, " ns");
+      case WaitResult::timeout:
+        return error(Code::timeout, "counter at offset ", counter_offset, " is ", seen, ", not ",
+                     at_least, ", after ", timeout_ns, " ns");
       case WaitResult::aborted: return job_->check_abort();
     }
   }

@@ -24,11 +24,14 @@ class Segment {
   static Status alloc(Group& group, uint64_t bytes, Segment** segment);
   // Collective; completes operations on it first.
   Status free();
-  // For a group's own area: the sizes are known and the caller provides the barrier after it. `local_bytes`: of this node's members.
-  static Status open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes, Segment** segment);
+  // For a group's own area: the sizes are known and the caller provides the barrier after it.
+  // `local_bytes`: of this node's members.
+  static Status open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes,
+                     Segment** segment);
   Status close();
 
-  // What the data server checks before it takes bytes for something else than memory. Before anybody else uses the segment.
+  // What the data server checks before it takes bytes for something else than memory. Before
+  // anybody else uses the segment.
   void set_purpose(uint32_t purpose) { local_.set_purpose(purpose); }
 
   Job& job() const { return *job_; }
@@ -36,15 +39,21 @@ class Segment {
   SegmentId id() const { return id_; }
   bool is_freed() const { return freed_; }
 
-  // The slice of a rank of this node; null if it is elsewhere or no member. A few instructions: the fast path of everything.
+  // The slice of a rank of this node; null if it is elsewhere or no member. A few instructions: the
+  // fast path of everything.
   const memory::Region* local(Rank rank) const {
     const uint32_t at = static_cast<uint32_t>(rank - first_local_);
-    if (at < dense_count_) [[likely]] return dense_[at].base != nullptr || dense_is_member_[at] ? &dense_[at] : nullptr;
+    if (at < dense_count_) [[likely]]
+      return dense_[at].base != nullptr || dense_is_member_[at] ? &dense_[at] : nullptr;
     return dense_count_ == 0 ? find_sparse(rank) : nullptr;
   }
-  // The same for the fast paths: also null in a forked child, which then takes the slow path and its error.
-  const memory::Region* usable(Rank rank) const { return alive_->load(std::memory_order_relaxed) == 1 ? local(rank) : nullptr; }
-  // Is [offset, offset + bytes) inside the slice of a rank of another node? No error: false says only that the long way is to be taken.
+  // The same for the fast paths: also null in a forked child, which then takes the slow path and
+  // its error.
+  const memory::Region* usable(Rank rank) const {
+    return alive_->load(std::memory_order_relaxed) == 1 ? local(rank) : nullptr;
+  }
+  // Is [offset, offset + bytes) inside the slice of a rank of another node? No error: false says
+  // only that the long way is to be taken.
   bool remote_holds(Rank rank, uint64_t offset, uint64_t bytes) const {
     if (rank != recent_rank_) return note_recent(rank);
     return offset <= recent_bytes_ && bytes <= recent_bytes_ - offset;
@@ -55,40 +64,50 @@ class Segment {
   // The offset of an address of `rank`'s own address space; false if it is not in its slice.
   bool contains(Rank rank, uint64_t address, uint64_t* offset) const;
 
-  // Checks what a caller gave: live, member, and that [offset, offset + bytes) is inside. Errors: freed, invalid, range.
+  // Checks what a caller gave: live, member, and that [offset, offset + bytes) is inside. Errors:
+  // freed, invalid, range.
   Status check(Rank rank, uint64_t offset, uint64_t bytes) const;
   Status check_shape(Rank rank, uint64_t offset, const Shape& shape, uint64_t* stream) const;
 
-  // The shortest way for a contiguous transfer on this node: true if it is done. False, with nothing done, if anything about it is not plain:
-  // another node, no member, out of range, freed; the general way then finds out what, and says so.
+  // The shortest way for a contiguous transfer on this node: true if it is done. False, with
+  // nothing done, if anything about it is not plain: another node, no member, out of range, freed;
+  // the general way then finds out what, and says so.
   bool put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
   bool get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes);
   // The same for one element; complex ones are not plain. `scale` null: one.
-  bool accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale, const void* origin);
+  bool accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
+                       const void* origin);
 
   // Any rank, local or remote; arguments have been checked.
-  Status put(Rank rank, const operation::Side& to, const operation::Side& from, const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);
-  Status get(Rank rank, const operation::Side& from, const operation::Side& to, operation::Mode mode, operation::Handle* handle);
-  Status accumulate(Rank rank, const operation::Side& to, const operation::Side& from, const operation::Accumulate& what, operation::Mode mode,
+  Status put(Rank rank, const operation::Side& to, const operation::Side& from,
+             const operation::Notify* notify, operation::Mode mode, operation::Handle* handle);
+  Status get(Rank rank, const operation::Side& from, const operation::Side& to,
+             operation::Mode mode, operation::Handle* handle);
+  Status accumulate(Rank rank, const operation::Side& to, const operation::Side& from,
+                    const operation::Accumulate& what, operation::Mode mode,
                     operation::Handle* handle);
-  Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand, uint64_t expected, uint64_t* old);
-  Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns, uint64_t* value);
+  Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
+                           uint64_t expected, uint64_t* old);
+  Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
+                      uint64_t* value);
 
  private:
-  struct TableEntry {     // one per member, by group index; once per node, at the end of its part of the segment
-    uint64_t bytes;       // the first local member, before the barrier that ends alloc
-    uint64_t address;     // likewise
+  struct TableEntry {  // one per member, by group index; once per node, at the end of its part of
+                       // the segment
+    uint64_t bytes;    // the first local member, before the barrier that ends alloc
+    uint64_t address;  // likewise
   };
   struct Layout {
-    std::vector<Rank> local_ranks;       // of this node, ascending
-    std::vector<uint64_t> slice_bytes;   // theirs
+    std::vector<Rank> local_ranks;      // of this node, ascending
+    std::vector<uint64_t> slice_bytes;  // theirs
     memory::SegmentPlan plan;
     uint64_t table_offset = 0;
     uint64_t total_bytes = 0;
-    uint32_t own = 0;                    // position among the local members
+    uint32_t own = 0;  // position among the local members
   };
   // `bytes_of(index, rank)` of this node's members.
-  Status lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of, uint64_t table_bytes, Layout* layout) const;
+  Status lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of,
+                 uint64_t table_bytes, Layout* layout) const;
   Status attach(const Layout& layout);
   void index_local(const Layout& layout);
   void forget_local();
@@ -103,14 +122,16 @@ class Segment {
   bool freed_ = false;
   memory::LocalSegment local_;
   TableEntry* table_ = nullptr;  // in shared memory; null for a group's area
-  // The remote rank last asked for by remote_holds; the calling thread's own below thread level multiple, never written at multiple.
+  // The remote rank last asked for by remote_holds; the calling thread's own below thread level
+  // multiple, never written at multiple.
   mutable Rank recent_rank_ = no_rank;
   mutable uint64_t recent_bytes_ = 0;
   Rank first_local_ = 0;
-  uint32_t dense_count_ = 0;                 // ranks first_local_ ... that dense_ covers; 0: use sparse_
-  std::vector<memory::Region> dense_;        // by rank - first_local_
+  uint32_t dense_count_ = 0;           // ranks first_local_ ... that dense_ covers; 0: use sparse_
+  std::vector<memory::Region> dense_;  // by rank - first_local_
   std::vector<uint8_t> dense_is_member_;
-  std::vector<std::pair<Rank, memory::Region>> sparse_;  // ascending by rank: nodes whose ranks are far apart
+  std::vector<std::pair<Rank, memory::Region>>
+      sparse_;  // ascending by rank: nodes whose ranks are far apart
 };
 
 }  // namespace skerry::job

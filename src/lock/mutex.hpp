@@ -1,11 +1,15 @@
-// Mutexes with a fair queue and direct hand-over, as events on shared memory: (state, request) to (state, answer). Nothing here waits, wakes
-// or sends; callers act on the answers. All memory is zeroed to begin with, and zero means free.
+// Mutexes with a fair queue and direct hand-over, as events on shared memory: (state, request) to
+// (state, answer). Nothing here waits, wakes or sends; callers act on the answers. All memory is
+// zeroed to begin with, and zero means free.
 //
-// Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With contention the word carries `queued_bit`, and
-// then only the holder of the guard changes it: a newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit.
-// So nobody overtakes the queue, and unlock hands the mutex to the first waiter without it ever being free.
+// Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
+// contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
+// newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit. So
+// nobody overtakes the queue, and unlock hands the mutex to the first waiter without it ever being
+// free.
 //
-// The guard is held for a few dozen instructions; it names its owner, so that a death inside is found (core/owner_lock.hpp).
+// The guard is held for a few dozen instructions; it names its owner, so that a death inside is
+// found (core/owner_lock.hpp).
 #pragma once
 
 #include <atomic>
@@ -20,56 +24,70 @@ namespace skerry::lock {
 
 // Who holds or waits: rank and a number that tells the threads of that rank apart. Never 0.
 using Holder = uint64_t;
-constexpr Holder make_holder(Rank rank, uint32_t thread) { return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) | thread; }
-constexpr Rank rank_of(Holder holder) { return static_cast<Rank>(((holder >> 32) & 0x7fff'ffff) - 1); }
+constexpr Holder make_holder(Rank rank, uint32_t thread) {
+  return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) | thread;
+}
+constexpr Rank rank_of(Holder holder) {
+  return static_cast<Rank>(((holder >> 32) & 0x7fff'ffff) - 1);
+}
 constexpr uint32_t thread_of(Holder holder) { return static_cast<uint32_t>(holder); }
 
 struct Waiter {
   Holder holder = 0;
-  uint64_t reply[2] = {};  // where its grant goes (node and slot, tag); means something to the caller only
+  uint64_t reply[2] =
+      {};  // where its grant goes (node and slot, tag); means something to the caller only
 };
 
 constexpr uint64_t queued_bit = uint64_t{1} << 63;
 
 struct alignas(64) Mutex {
-  std::atomic<uint64_t> word;  // 0: free; else the Holder, with queued_bit if anybody waits. Lockers, unlockers; see above
-  OwnerWord guard;             // owner: member index of the node that hosts the mutex (its data server acts as its process)
-  uint32_t first;              // guard's holder: record of the first waiter; 0: none
-  uint32_t last;               // guard's holder: record of the last waiter; meaningful if first is not 0
+  std::atomic<uint64_t> word;  // 0: free; else the Holder, with queued_bit if anybody waits.
+                               // Lockers, unlockers; see above
+  OwnerWord guard;  // owner: member index of the node that hosts the mutex (its data server acts as
+                    // its process)
+  uint32_t first;   // guard's holder: record of the first waiter; 0: none
+  uint32_t last;    // guard's holder: record of the last waiter; meaningful if first is not 0
 };
 static_assert(sizeof(Mutex) == 64);
 
-// Records of waiters, shared by all mutexes of a node. Bounded: when it is exhausted a request is answered `no_record`; a server then
-// parks it, a local caller sleeps on `freed`. (Fairness holds among those that have a record.)
+// Records of waiters, shared by all mutexes of a node. Bounded: when it is exhausted a request is
+// answered `no_record`; a server then parks it, a local caller sleeps on `freed`. (Fairness holds
+// among those that have a record.)
 struct alignas(32) WaiterRecord {
-  Waiter waiter;        // whoever took the record
-  uint32_t next;        // guard's holder: next in the mutex's queue; 0: last. While free: next free record
-  uint32_t reserved;    // 0
+  Waiter waiter;  // whoever took the record
+  uint32_t
+      next;  // guard's holder: next in the mutex's queue; 0: last. While free: next free record
+  uint32_t reserved;  // 0
 };
 constexpr uint64_t waiter_record_bytes = 32;
 static_assert(sizeof(WaiterRecord) == waiter_record_bytes);
 
 class WaiterPool {
  public:
-  // `memory`: (records + 1) x waiter_record_bytes, zeroed when new, 32-byte aligned, shared by all who use the mutexes.
+  // `memory`: (records + 1) x waiter_record_bytes, zeroed when new, 32-byte aligned, shared by all
+  // who use the mutexes.
   WaiterPool(std::byte* memory, uint32_t records)
-      : head_(reinterpret_cast<Head*>(memory)), records_(reinterpret_cast<WaiterRecord*>(memory)), count_(records) {}
+      : head_(reinterpret_cast<Head*>(memory)),
+        records_(reinterpret_cast<WaiterRecord*>(memory)),
+        count_(records) {}
 
-  uint32_t take();             // 0: exhausted
+  uint32_t take();  // 0: exhausted
   void give_back(uint32_t record);
   WaiterRecord& at(uint32_t record) { return records_[record]; }
 
-  // Counts records given back: a futex word for those who got `no_record`. They add themselves to `starving` before they look again; who
-  // gave a record back wakes the word if starving is not 0.
+  // Counts records given back: a futex word for those who got `no_record`. They add themselves to
+  // `starving` before they look again; who gave a record back wakes the word if starving is not 0.
   std::atomic<uint32_t>& freed() { return head_->freed; }
   std::atomic<uint32_t>& starving() { return head_->starving; }
 
  private:
   struct Head {                       // lies in the place of record 0
-    std::atomic<uint64_t> free_list;  // takers and givers: changes << 32 | first free record (0: none); the count prevents ABA
-    std::atomic<uint32_t> ever_used;  // takers: records 1..ever_used were taken at least once; the rest is fresh
-    std::atomic<uint32_t> freed;      // givers
-    std::atomic<uint32_t> starving;   // those who wait for a record
+    std::atomic<uint64_t> free_list;  // takers and givers: changes << 32 | first free record (0:
+                                      // none); the count prevents ABA
+    std::atomic<uint32_t>
+        ever_used;  // takers: records 1..ever_used were taken at least once; the rest is fresh
+    std::atomic<uint32_t> freed;     // givers
+    std::atomic<uint32_t> starving;  // those who wait for a record
   };
   static_assert(sizeof(Head) <= waiter_record_bytes);
 
@@ -84,31 +102,36 @@ enum class LockAnswer : uint8_t {
   recursive,     // error: this holder has it already
   no_record,     // the pool is exhausted: try again later
   contended,     // try_lock only: it is held; nothing was changed
-  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy for who must not wait): nothing was changed
+  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy for who must not
+                 // wait): nothing was changed
 };
 std::string_view to_string(LockAnswer answer);
 
 enum class UnlockAnswer : uint8_t {
   released,
-  handed_over,   // *next holds it now: tell it
-  not_holder,    // error: the caller does not hold it
-  contended,     // try_unlock only: somebody waits; nothing was changed
+  handed_over,  // *next holds it now: tell it
+  not_holder,   // error: the caller does not hold it
+  contended,    // try_unlock only: somebody waits; nothing was changed
   guard_failed,
 };
 std::string_view to_string(UnlockAnswer answer);
 
 // ---- without the guard: any thread, one compare-and-swap ----
-LockAnswer try_lock(Mutex& mutex, Holder holder);        // granted, contended, recursive
-UnlockAnswer try_unlock(Mutex& mutex, Holder holder);    // released, contended, not_holder
+LockAnswer try_lock(Mutex& mutex, Holder holder);      // granted, contended, recursive
+UnlockAnswer try_unlock(Mutex& mutex, Holder holder);  // released, contended, not_holder
 
 // ---- with the guard held ----
-LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool);          // granted, queued, recursive, no_record
-UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* next);  // released, handed_over, not_holder
-// Takes a waiter out of the queue (it timed out, or died). False: it does not wait: it holds the mutex already, or never asked.
+LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter,
+                        WaiterPool& pool);  // granted, queued, recursive, no_record
+UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool,
+                            Waiter* next);  // released, handed_over, not_holder
+// Takes a waiter out of the queue (it timed out, or died). False: it does not wait: it holds the
+// mutex already, or never asked.
 bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
 
 // ---- both in one ----
-// guard.acquire(OwnerWord&) -> bool takes the guard in the caller's way (sleeping, or one attempt); guard.release(OwnerWord&) gives it back.
+// guard.acquire(OwnerWord&) -> bool takes the guard in the caller's way (sleeping, or one attempt);
+// guard.release(OwnerWord&) gives it back.
 template <class Guard>
 LockAnswer lock_request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool, Guard&& guard) {
   const LockAnswer quick = try_lock(mutex, waiter.holder);

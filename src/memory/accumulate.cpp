@@ -10,8 +10,9 @@
 namespace skerry::memory {
 namespace {
 
-// Holds one stripe over neighbouring pieces of work, so that a strided accumulate of small blocks does not lock for every block; lets go
-// when the work moves to another stripe or 4 KiB were done under it.
+// Holds one stripe over neighbouring pieces of work, so that a strided accumulate of small blocks
+// does not lock for every block; lets go when the work moves to another stripe or 4 KiB were done
+// under it.
 class Holder {
  public:
   Holder(const Stripes& stripes, Patience patience) : stripes_(stripes), patience_(patience) {}
@@ -53,12 +54,19 @@ struct Job {
   Kernel kernel;
   Holder holder;
 
-  Job(const Region& region_, ElementType type_, const Scale& scale_, const Stripes& stripes_, Patience patience_)
-      : region(region_), type(type_), scale(scale_), stripes(stripes_), patience(patience_), kernel(kernel_for(type_, scale_)),
+  Job(const Region& region_, ElementType type_, const Scale& scale_, const Stripes& stripes_,
+      Patience patience_)
+      : region(region_),
+        type(type_),
+        scale(scale_),
+        stripes(stripes_),
+        patience(patience_),
+        kernel(kernel_for(type_, scale_)),
         holder(stripes_, patience_) {}
 
-  // A complex double that begins in one stripe and ends in the next: the only work under two. Locked in ascending order, as the one exception
-  // to "one at a time" that therefore cannot dead-lock with itself.
+  // A complex double that begins in one stripe and ends in the next: the only work under two.
+  // Locked in ascending order, as the one exception to "one at a time" that therefore cannot
+  // dead-lock with itself.
   LockResult straddling(uint64_t offset, const std::byte* origin, uint32_t* stripe) {
     holder.release();
     const uint32_t a = stripe_index(region.seed, offset);
@@ -109,13 +117,20 @@ struct Job {
 template <class Word>
 uint64_t modify(std::byte* address, const Rmw& what) {
   auto* word = reinterpret_cast<Word*>(address);
-  // Atomic accesses, though the stripe excludes all other writers but puts: a get that polls the word must not see half of it.
+  // Atomic accesses, though the stripe excludes all other writers but puts: a get that polls the
+  // word must not see half of it.
   const Word before = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   switch (what.op) {
-    case RmwOp::fetch_add: __atomic_store_n(word, static_cast<Word>(before + static_cast<Word>(what.operand)), __ATOMIC_RELEASE); break;
-    case RmwOp::swap: __atomic_store_n(word, static_cast<Word>(what.operand), __ATOMIC_RELEASE); break;
+    case RmwOp::fetch_add:
+      __atomic_store_n(word, static_cast<Word>(before + static_cast<Word>(what.operand)),
+                       __ATOMIC_RELEASE);
+      break;
+    case RmwOp::swap:
+      __atomic_store_n(word, static_cast<Word>(what.operand), __ATOMIC_RELEASE);
+      break;
     case RmwOp::compare_swap:
-      if (before == static_cast<Word>(what.expected)) __atomic_store_n(word, static_cast<Word>(what.operand), __ATOMIC_RELEASE);
+      if (before == static_cast<Word>(what.expected))
+        __atomic_store_n(word, static_cast<Word>(what.operand), __ATOMIC_RELEASE);
       break;
   }
   return before;
@@ -133,23 +148,31 @@ Scale Scale::of(ElementType type, const void* value) {
   if (value == nullptr) return one();
   Scale scale{};
   std::memcpy(scale.value, value, element_bytes(type));
-  const auto first_is = [&scale](auto number) { return std::memcmp(scale.value, &number, sizeof number) == 0; };
+  const auto first_is = [&scale](auto number) {
+    return std::memcmp(scale.value, &number, sizeof number) == 0;
+  };
   const auto second_is_zero = [&scale](size_t bytes) {
-    return std::all_of(scale.value + bytes, scale.value + 2 * bytes, [](std::byte b) { return b == std::byte{0}; });
+    return std::all_of(scale.value + bytes, scale.value + 2 * bytes,
+                       [](std::byte b) { return b == std::byte{0}; });
   };
   switch (type) {
     case ElementType::int32: scale.is_one = first_is(int32_t{1}); break;
     case ElementType::int64: scale.is_one = first_is(int64_t{1}); break;
     case ElementType::float32: scale.is_one = first_is(1.0F); break;
     case ElementType::float64: scale.is_one = first_is(1.0); break;
-    case ElementType::complex_float: scale.is_one = first_is(1.0F) && second_is_zero(sizeof(float)); break;
-    case ElementType::complex_double: scale.is_one = first_is(1.0) && second_is_zero(sizeof(double)); break;
+    case ElementType::complex_float:
+      scale.is_one = first_is(1.0F) && second_is_zero(sizeof(float));
+      break;
+    case ElementType::complex_double:
+      scale.is_one = first_is(1.0) && second_is_zero(sizeof(double));
+      break;
   }
   return scale;
 }
 
-Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes, ElementType type, const Scale& scale,
-                   const Stripes& stripes, Patience patience) {
+Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes,
+                   ElementType type, const Scale& scale, const Stripes& stripes,
+                   Patience patience) {
   Applied applied;
   order_before_put();
   Job(region, type, scale, stripes, patience).block(offset, origin, bytes, &applied);
@@ -172,10 +195,12 @@ void add_one(std::byte* target, const void* origin, const void* scale) {
 
 }  // namespace
 
-LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin, ElementType type, const void* scale, const Stripes& stripes) {
+LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin,
+                          ElementType type, const void* scale, const Stripes& stripes) {
   const uint32_t stripe = stripe_index(region.seed, offset);
   const LockResult result = stripes.lock(stripe, Patience::wait);
-  if (result != LockResult::locked) [[unlikely]] return result;
+  if (result != LockResult::locked) [[unlikely]]
+    return result;
   std::byte* const target = region.base + offset;
   switch (type) {
     case ElementType::int32: add_one<uint32_t>(target, origin, scale); break;
@@ -183,14 +208,17 @@ LockResult accumulate_one(const Region& region, uint64_t offset, const void* ori
     case ElementType::float32: add_one<float>(target, origin, scale); break;
     case ElementType::float64: add_one<double>(target, origin, scale); break;
     case ElementType::complex_float:
-    case ElementType::complex_double: SKERRY_ASSERT(false, "complex elements go the general way"); break;
+    case ElementType::complex_double:
+      SKERRY_ASSERT(false, "complex elements go the general way");
+      break;
   }
   stripes.unlock(stripe);
   return result;
 }
 
-Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape, const std::byte* origin,
-                           const Shape& origin_shape, ElementType type, const Scale& scale, const Stripes& stripes) {
+Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape,
+                           const std::byte* origin, const Shape& origin_shape, ElementType type,
+                           const Scale& scale, const Stripes& stripes) {
   Applied applied;
   uint64_t total = 0;
   if (!stream_bytes(target_shape, &total) || total == 0) return applied;
@@ -202,7 +230,8 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
   uint64_t index[max_levels] = {};
   int64_t to = static_cast<int64_t>(offset);
   int64_t from = 0;
-  while (job.block(static_cast<uint64_t>(to), origin + from, target.block_bytes, &applied) && applied.bytes < total) {
+  while (job.block(static_cast<uint64_t>(to), origin + from, target.block_bytes, &applied) &&
+         applied.bytes < total) {
     for (int32_t k = 0; k < target.levels; ++k) {  // the odometer: carries while a level is full
       to += target.stride[k];
       from += source.stride[k];
@@ -215,8 +244,9 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
   return applied;
 }
 
-Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream, ElementType type,
-                           const Scale& scale, const Stripes& stripes, Patience patience) {
+Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream,
+                           ElementType type, const Scale& scale, const Stripes& stripes,
+                           Patience patience) {
   Applied applied;
   const uint64_t start = position_;
   order_before_put();
@@ -225,19 +255,25 @@ Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const
     while (applied.bytes < stream.size() && applied.result == LockResult::locked) {
       const Run run = next_run(stream.size() - applied.bytes);
       for (uint64_t i = 0; i < run.blocks; ++i) {
-        const int64_t offset = static_cast<int64_t>(first) + run.offset + static_cast<int64_t>(i) * run.stride;
-        if (!job.block(static_cast<uint64_t>(offset), stream.data() + applied.bytes, run.block_bytes, &applied)) break;
+        const int64_t offset = static_cast<int64_t>(first) + run.offset +
+                               static_cast<int64_t>(i) * run.stride;
+        if (!job.block(static_cast<uint64_t>(offset), stream.data() + applied.bytes,
+                       run.block_bytes, &applied))
+          break;
       }
     }
   }
-  if (applied.result != LockResult::locked) seek(start + applied.bytes);  // next_run was ahead of what could be done
+  if (applied.result != LockResult::locked)
+    seek(start + applied.bytes);  // next_run was ahead of what could be done
   return applied;
 }
 
-LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes, Patience patience, uint64_t* old) {
+LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes,
+               Patience patience, uint64_t* old) {
   const uint32_t stripe = stripe_index(region.seed, offset);
   const LockResult result = stripes.lock(stripe, patience);
-  if (result != LockResult::locked) [[unlikely]] return result;
+  if (result != LockResult::locked) [[unlikely]]
+    return result;
   std::byte* word = region.base + offset;
   *old = what.word_bytes == 8 ? modify<uint64_t>(word, what) : modify<uint32_t>(word, what);
   stripes.unlock(stripe);

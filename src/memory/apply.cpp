@@ -10,7 +10,8 @@ namespace skerry::memory {
 namespace {
 
 template <Shared shared>
-void copy_strided(std::byte* to, const Shape& to_shape, const std::byte* from, const Shape& from_shape) {
+void copy_strided(std::byte* to, const Shape& to_shape, const std::byte* from,
+                  const Shape& from_shape) {
   uint64_t total = 0;
   if (!stream_bytes(to_shape, &total) || total == 0) return;
   Shape a = to_shape;
@@ -58,12 +59,14 @@ void get(void* origin, const std::byte* target, uint64_t bytes) {
   order_after_get();
 }
 
-void put_strided(std::byte* target, const Shape& target_shape, const std::byte* origin, const Shape& origin_shape) {
+void put_strided(std::byte* target, const Shape& target_shape, const std::byte* origin,
+                 const Shape& origin_shape) {
   order_before_put();
   copy_strided<Shared::to>(target, target_shape, origin, origin_shape);
 }
 
-void get_strided(std::byte* origin, const Shape& origin_shape, const std::byte* target, const Shape& target_shape) {
+void get_strided(std::byte* origin, const Shape& origin_shape, const std::byte* target,
+                 const Shape& target_shape) {
   copy_strided<Shared::from>(origin, origin_shape, target, target_shape);
   order_after_get();
 }
@@ -88,7 +91,8 @@ void Cursor::seek(uint64_t position) {
   offset_ = 0;
   if (!pieces_.empty()) {
     piece_ = 0;
-    while (piece_ + 1 < pieces_.size() && position >= pieces_[piece_].bytes) position -= pieces_[piece_++].bytes;
+    while (piece_ + 1 < pieces_.size() && position >= pieces_[piece_].bytes)
+      position -= pieces_[piece_++].bytes;
     shape_ = Shape::contiguous(pieces_[piece_].bytes);
     offset_ = static_cast<int64_t>(pieces_[piece_].offset);
     in_block_ = position;
@@ -122,7 +126,8 @@ void Cursor::advance_row(uint64_t blocks) {
 
 // limit_bytes > 0 and not at the end. Moves the cursor behind the run that it returns.
 Cursor::Run Cursor::next_run(uint64_t limit_bytes) {
-  while (in_block_ == shape_.block_bytes && piece_ + 1 < pieces_.size()) {  // to the next piece that has bytes
+  while (in_block_ == shape_.block_bytes &&
+         piece_ + 1 < pieces_.size()) {  // to the next piece that has bytes
     ++piece_;
     shape_.block_bytes = pieces_[piece_].bytes;
     offset_ = static_cast<int64_t>(pieces_[piece_].offset);
@@ -131,14 +136,16 @@ Cursor::Run Cursor::next_run(uint64_t limit_bytes) {
   const uint64_t block_bytes = shape_.block_bytes;
   Run run{};
   if (shape_.levels == 0 || in_block_ != 0 || limit_bytes < block_bytes) {
-    run = Run{offset_ + static_cast<int64_t>(in_block_), 0, std::min(limit_bytes, block_bytes - in_block_), 1};
+    run = Run{offset_ + static_cast<int64_t>(in_block_), 0,
+              std::min(limit_bytes, block_bytes - in_block_), 1};
     in_block_ += run.block_bytes;
     if (shape_.levels != 0 && in_block_ == block_bytes) {
       in_block_ = 0;
       advance_row(1);
     }
   } else {
-    run = Run{offset_, shape_.stride[0], block_bytes, std::min(limit_bytes / block_bytes, shape_.count[0] - index_[0])};
+    run = Run{offset_, shape_.stride[0], block_bytes,
+              std::min(limit_bytes / block_bytes, shape_.count[0] - index_[0])};
     advance_row(run.blocks);
   }
   position_ += run.block_bytes * run.blocks;
@@ -149,19 +156,22 @@ void Cursor::pack(std::span<std::byte> stream, const std::byte* memory) {
   std::byte* to = stream.data();
   for (uint64_t left = stream.size(); left > 0;) {
     const Run run = next_run(left);
-    copy_blocks<Shared::from>(to, static_cast<int64_t>(run.block_bytes), memory + run.offset, run.stride, run.block_bytes, run.blocks);
+    copy_blocks<Shared::from>(to, static_cast<int64_t>(run.block_bytes), memory + run.offset,
+                              run.stride, run.block_bytes, run.blocks);
     to += run.block_bytes * run.blocks;
     left -= run.block_bytes * run.blocks;
   }
   order_after_get();
 }
 
-bool Cursor::gather(const std::byte* memory, uint64_t bytes, size_t most, std::vector<std::span<const std::byte>>* parts) {
+bool Cursor::gather(const std::byte* memory, uint64_t bytes, size_t most,
+                    std::vector<std::span<const std::byte>>* parts) {
   while (bytes > 0) {
     const Run run = next_run(bytes);
     if (parts->size() + run.blocks > most) return false;
     for (uint64_t i = 0; i < run.blocks; ++i)
-      parts->push_back({memory + run.offset + static_cast<int64_t>(i) * run.stride, run.block_bytes});
+      parts->push_back(
+          {memory + run.offset + static_cast<int64_t>(i) * run.stride, run.block_bytes});
     bytes -= run.block_bytes * run.blocks;
   }
   return true;
@@ -172,7 +182,8 @@ void Cursor::unpack(std::byte* memory, std::span<const std::byte> stream) {
   const std::byte* from = stream.data();
   for (uint64_t left = stream.size(); left > 0;) {
     const Run run = next_run(left);
-    copy_blocks<Shared::to>(memory + run.offset, run.stride, from, static_cast<int64_t>(run.block_bytes), run.block_bytes, run.blocks);
+    copy_blocks<Shared::to>(memory + run.offset, run.stride, from,
+                            static_cast<int64_t>(run.block_bytes), run.block_bytes, run.blocks);
     from += run.block_bytes * run.blocks;
     left -= run.block_bytes * run.blocks;
   }

@@ -1,14 +1,19 @@
-// apply: the one place where put, get, accumulate and read-modify-write touch bytes of a slice. Pure but for the stripes it locks.
+// apply: the one place where put, get, accumulate and read-modify-write touch bytes of a slice.
+// Pure but for the stripes it locks.
 //
-// Callers have checked bounds (core/pure/shape.hpp: within), element types and alignment; apply asserts nothing about user input.
+// Callers have checked bounds (core/pure/shape.hpp: within), element types and alignment; apply
+// asserts nothing about user input.
 //
-// What is atomic. Elements of an accumulate, and read-modify-writes, are atomic with each other (same stripe). Complex elements are
-// atomic by part: since no operation observes both parts under a stripe and addition works on each part alone, that cannot be told from
-// whole elements, and an element that straddles two stripes needs no second lock. Puts and gets of 1, 2, 4 or 8 bytes
-// at a multiple of their size are single stores and loads and do not tear; so do not strided blocks of these sizes. Everything
-// else is copied in any order, and who reads what is being written sees a mixture.
+// What is atomic. Elements of an accumulate, and read-modify-writes, are atomic with each other
+// (same stripe). Complex elements are atomic by part: since no operation observes both parts under
+// a stripe and addition works on each part alone, that cannot be told from whole elements, and an
+// element that straddles two stripes needs no second lock. Puts and gets of 1, 2, 4 or 8 bytes at a
+// multiple of their size are single stores and loads and do not tear; so do not strided blocks of
+// these sizes. Everything else is copied in any order, and who reads what is being written sees a
+// mixture.
 //
-// Order. A put releases and a get acquires: on one node, data put before a flag is visible to who got the flag.
+// Order. A put releases and a get acquires: on one node, data put before a flag is visible to who
+// got the flag.
 #pragma once
 
 #include <cstddef>
@@ -31,20 +36,22 @@ enum class Kind : uint8_t {
 struct Region {
   std::byte* base = nullptr;  // null: the slice has no bytes
   uint64_t bytes = 0;
-  uint32_t seed = 0;          // stripe_seed(segment, rank)
+  uint32_t seed = 0;  // stripe_seed(segment, rank)
   Kind kind = Kind::node_shared;
 };
 
-// ---- put and get ----------------------------------------------------------------------------------------------------------------
+// ---- put and get ------------------------------------------------------------------------------
 // Buffers must not overlap.
 void put(std::byte* target, const void* origin, uint64_t bytes);
 void get(void* origin, const std::byte* target, uint64_t bytes);
 
 // Both sides strided: equal block_bytes, levels and counts.
-void put_strided(std::byte* target, const Shape& target_shape, const std::byte* origin, const Shape& origin_shape);
-void get_strided(std::byte* origin, const Shape& origin_shape, const std::byte* target, const Shape& target_shape);
+void put_strided(std::byte* target, const Shape& target_shape, const std::byte* origin,
+                 const Shape& origin_shape);
+void get_strided(std::byte* origin, const Shape& origin_shape, const std::byte* target,
+                 const Shape& target_shape);
 
-// ---- accumulate -----------------------------------------------------------------------------------------------------------------
+// ---- accumulate -------------------------------------------------------------------------------
 struct Scale {
   alignas(16) std::byte value[max_element_bytes];
   bool is_one;
@@ -55,23 +62,29 @@ struct Scale {
 };
 
 struct Applied {
-  uint64_t bytes = 0;                         // of the stream (or shape, in stream order) that are done; always whole elements
-  LockResult result = LockResult::locked;     // locked: all done. Otherwise why it stopped after `bytes`
-  uint32_t stripe = 0;                        // the one that stopped it
+  uint64_t
+      bytes = 0;  // of the stream (or shape, in stream order) that are done; always whole elements
+  LockResult
+      result = LockResult::locked;  // locked: all done. Otherwise why it stopped after `bytes`
+  uint32_t stripe = 0;              // the one that stopped it
 };
 
-// target[i] += scale * origin[i]. offset is a multiple of part_bytes(type), bytes of element_bytes(type); origin has any alignment.
-Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes, ElementType type, const Scale& scale,
-                   const Stripes& stripes, Patience patience);
+// target[i] += scale * origin[i]. offset is a multiple of part_bytes(type), bytes of
+// element_bytes(type); origin has any alignment.
+Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes,
+                   ElementType type, const Scale& scale, const Stripes& stripes, Patience patience);
 
-// One element that is not complex: what a loop over single elements waits for. `scale`: at any alignment; null means one.
-LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin, ElementType type, const void* scale, const Stripes& stripes);
+// One element that is not complex: what a loop over single elements waits for. `scale`: at any
+// alignment; null means one.
+LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin,
+                          ElementType type, const void* scale, const Stripes& stripes);
 
 // Both sides strided. With Patience::try_once use a Cursor instead: this one cannot be resumed.
-Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape, const std::byte* origin,
-                           const Shape& origin_shape, ElementType type, const Scale& scale, const Stripes& stripes);
+Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape,
+                           const std::byte* origin, const Shape& origin_shape, ElementType type,
+                           const Scale& scale, const Stripes& stripes);
 
-// ---- read-modify-write ----------------------------------------------------------------------------------------------------------
+// ---- read-modify-write ------------------------------------------------------------------------
 enum class RmwOp : uint8_t { fetch_add = 0, swap = 1, compare_swap = 2 };
 constexpr bool is_rmw_op(int64_t value) { return value >= 0 && value <= 2; }
 
@@ -82,12 +95,15 @@ struct Rmw {
   uint64_t expected;   // compare_swap only
 };
 
-// *old: the word before (32-bit ones zero-extended); set only if the result is locked. offset is a multiple of word_bytes.
-LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes, Patience patience, uint64_t* old);
+// *old: the word before (32-bit ones zero-extended); set only if the result is locked. offset is a
+// multiple of word_bytes.
+LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes,
+               Patience patience, uint64_t* old);
 
-// ---- pieces of the packed stream --------------------------------------------------------------------------------------------------
-// A Cursor walks one side of a transfer in stream order and can stop anywhere: origins pack with it, servers unpack, and long transfers
-// are cut into chunks. Pointers to memory are those of the first block (shape) or of offset 0 (pieces).
+// ---- pieces of the packed stream --------------------------------------------------------------
+// A Cursor walks one side of a transfer in stream order and can stop anywhere: origins pack with
+// it, servers unpack, and long transfers are cut into chunks. Pointers to memory are those of the
+// first block (shape) or of offset 0 (pieces).
 class Cursor {
  public:
   explicit Cursor(const Shape& shape);
@@ -100,18 +116,26 @@ class Cursor {
   // Anywhere within [0, total_bytes()].
   void seek(uint64_t position);
 
-  // Each moves stream bytes [position, position + stream.size()) and advances. stream.size() is at most what is left.
-  void pack(std::span<std::byte> stream, const std::byte* memory);        // memory -> stream (get at a target)
-  void unpack(std::byte* memory, std::span<const std::byte> stream);      // stream -> memory (put at a target)
-  // Where the next `bytes` of the stream lie, in order, for who sends them from there. False: in more than `most` places; the cursor is anywhere then.
-  [[nodiscard]] bool gather(const std::byte* memory, uint64_t bytes, size_t most, std::vector<std::span<const std::byte>>* parts);
-  // Position, chunk sizes and the shape's block are multiples of the element size. Stops early as Applied says; position advances by
-  // Applied::bytes, so that a repeated call with the rest of the stream resumes. first: offset of the first block (shape) or 0 (pieces).
-  Applied accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream, ElementType type, const Scale& scale,
-                     const Stripes& stripes, Patience patience);
+  // Each moves stream bytes [position, position + stream.size()) and advances. stream.size() is at
+  // most what is left.
+  void pack(std::span<std::byte> stream,
+            const std::byte* memory);  // memory -> stream (get at a target)
+  void unpack(std::byte* memory,
+              std::span<const std::byte> stream);  // stream -> memory (put at a target)
+  // Where the next `bytes` of the stream lie, in order, for who sends them from there. False: in
+  // more than `most` places; the cursor is anywhere then.
+  [[nodiscard]] bool gather(const std::byte* memory, uint64_t bytes, size_t most,
+                            std::vector<std::span<const std::byte>>* parts);
+  // Position, chunk sizes and the shape's block are multiples of the element size. Stops early as
+  // Applied says; position advances by Applied::bytes, so that a repeated call with the rest of the
+  // stream resumes. first: offset of the first block (shape) or 0 (pieces).
+  Applied accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream,
+                     ElementType type, const Scale& scale, const Stripes& stripes,
+                     Patience patience);
 
  private:
-  // A run of `blocks` equal blocks at `offset`, `stride` apart; or, with blocks == 1, part of a block.
+  // A run of `blocks` equal blocks at `offset`, `stride` apart; or, with blocks == 1, part of a
+  // block.
   struct Run {
     int64_t offset;
     int64_t stride;
@@ -121,9 +145,9 @@ class Cursor {
   Run next_run(uint64_t limit_bytes);
   void advance_row(uint64_t blocks);
 
-  Shape shape_;                      // coalesced; the one block of the current piece when pieces_ is not empty
-  std::span<const Piece> pieces_;    // empty: a shape
-  uint64_t piece_ = 0;               // current piece
+  Shape shape_;  // coalesced; the one block of the current piece when pieces_ is not empty
+  std::span<const Piece> pieces_;  // empty: a shape
+  uint64_t piece_ = 0;             // current piece
   uint64_t total_bytes_ = 0;
   uint64_t position_ = 0;
   uint64_t index_[max_levels] = {};  // of the current block

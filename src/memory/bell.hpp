@@ -1,9 +1,11 @@
-// Bells: how a rank that sleeps until one of its counters grows is woken. The counter itself is user memory; the sleep is on the rank's
-// bell in the control segment, so that adding to a counter nobody waits for costs no system call.
+// Bells: how a rank that sleeps until one of its counters grows is woken. The counter itself is
+// user memory; the sleep is on the rank's bell in the control segment, so that adding to a counter
+// nobody waits for costs no system call.
 //
 // Ringer: counter += n; fence; look at bell_sleepers; if any: bell += 1, wake.
-// Sleeper: bell_sleepers += 1; fence; remember bell; look at the counter; sleep while bell is unchanged.
-// The two fences are sequentially consistent, so at least one side sees the other: a sleeper that missed the counter is seen by the ringer.
+// Sleeper: bell_sleepers += 1; fence; remember bell; look at the counter; sleep while bell is
+// unchanged. The two fences are sequentially consistent, so at least one side sees the other: a
+// sleeper that missed the counter is seen by the ringer.
 #pragma once
 
 #include "core/futex.hpp"
@@ -20,7 +22,8 @@ inline void ring(Member& member) {
 
 // Sleeps until ready() (which looks at the counter), the deadline or the end of the job.
 template <class Ready>
-WaitResult wait_bell(Member& member, const std::atomic<uint32_t>* abort, int64_t deadline_ns, Ready&& ready) {
+WaitResult wait_bell(Member& member, const std::atomic<uint32_t>* abort, int64_t deadline_ns,
+                     Ready&& ready) {
   if (ready()) return WaitResult::reached;
   member.bell_sleepers.fetch_add(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -20,7 +20,8 @@ struct Broker::Reply : broker_wire::Reply {};
 
 namespace {
 
-bool equal_in_constant_time(const std::array<std::byte, 16>& a, const std::array<std::byte, 16>& b) {
+bool equal_in_constant_time(const std::array<std::byte, 16>& a,
+                            const std::array<std::byte, 16>& b) {
   std::byte difference{0};
   for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
   return difference == std::byte{0};
@@ -33,7 +34,8 @@ void watch_readable(int epoll_fd, int fd) {
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits; a peer that is gone is no concern of ours.
+// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits; a peer
+// that is gone is no concern of ours.
 void send_reply(int connection, const broker_wire::Reply& reply, int fd) {
   iovec part{const_cast<broker_wire::Reply*>(&reply), sizeof reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -63,17 +65,21 @@ Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string& name = made->address_.name;
-  if (name.size() + 1 > sizeof address.sun_path) return error(Code::invalid, "the job tag '", options.job_tag, "' is too long");
+  if (name.size() + 1 > sizeof address.sun_path)
+    return error(Code::invalid, "the job tag '", options.job_tag, "' is too long");
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 
   made->listen_fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   made->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   if (made->listen_fd_ < 0 || made->epoll_fd_ < 0) {
-    return error(Code::network, "no descriptors for the memory broker: ", std::strerror(errno), "; see ulimit -n");
+    return error(Code::network, "no descriptors for the memory broker: ", std::strerror(errno),
+                 "; see ulimit -n");
   }
-  if (bind(made->listen_fd_, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(made->listen_fd_, 1024) != 0) {
-    return error(Code::network, "cannot listen on the abstract socket @", name, ": ", std::strerror(errno));
+  if (bind(made->listen_fd_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(made->listen_fd_, 1024) != 0) {
+    return error(Code::network, "cannot listen on the abstract socket @", name, ": ",
+                 std::strerror(errno));
   }
   watch_readable(made->epoll_fd_, made->listen_fd_);
   *broker = std::move(made);
@@ -95,17 +101,20 @@ void Broker::on_readable_owner() {
     if (fd == listen_fd_) continue;
     serve(fd);
   }
-  // After the served ones: accepting may close the oldest pending connection, whose number might be among the events above.
+  // After the served ones: accepting may close the oldest pending connection, whose number might be
+  // among the events above.
   for (int i = 0; i < count; ++i) {
     if (events[i].data.fd == listen_fd_) accept_all();
   }
 }
 
 void Broker::accept_all() {
-  for (int round = 0; round < 64; ++round) {  // bounded: the server has other duties; the listener stays readable
+  for (int round = 0; round < 64;
+       ++round) {  // bounded: the server has other duties; the listener stays readable
     const int connection = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (connection < 0) {
-      // Out of descriptors: make room among those who say nothing, or the listener would stay readable for ever and nothing would move.
+      // Out of descriptors: make room among those who say nothing, or the listener would stay
+      // readable for ever and nothing would move.
       if ((errno == EMFILE || errno == ENFILE) && !pending_.empty()) {
         ++strangers_refused_;
         drop(pending_.front());
@@ -114,7 +123,8 @@ void Broker::accept_all() {
     }
     ucred peer{};
     socklen_t length = sizeof peer;
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) {
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+        peer.uid != geteuid()) {
       ++strangers_refused_;
       close(connection);
       continue;
@@ -137,9 +147,11 @@ void Broker::drop(int connection) {
 
 void Broker::serve(int connection) {
   Request request{};
-  const ssize_t received = recv(connection, static_cast<broker_wire::Request*>(&request), sizeof(broker_wire::Request), MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t received = recv(connection, static_cast<broker_wire::Request*>(&request),
+                                sizeof(broker_wire::Request), MSG_DONTWAIT | MSG_TRUNC);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (received != static_cast<ssize_t>(sizeof(broker_wire::Request)) || request.magic_number != broker_wire::magic ||
+  if (received != static_cast<ssize_t>(sizeof(broker_wire::Request)) ||
+      request.magic_number != broker_wire::magic ||
       !equal_in_constant_time(request.token, address_.token)) {
     ++strangers_refused_;  // also: closed without a word
     drop(connection);
@@ -163,7 +175,8 @@ void Broker::serve(int connection) {
     fd = segment->fd;
     ucred peer{};
     socklen_t length = sizeof peer;
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid()) {
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+        peer.pid == getpid()) {
       reply.base = reinterpret_cast<uint64_t>(segment->base);
     }
   }
@@ -176,8 +189,10 @@ void Broker::serve(int connection) {
 }
 
 Status Broker::attach(const Request& request, Segment** segment_out) {
-  if (request.total_bytes == 0 || request.total_bytes % page_bytes != 0 || request.total_bytes > uint64_t{1} << 62 || request.members == 0) {
-    return error(Code::invalid, "a segment of ", request.total_bytes, " bytes for ", request.members, " members makes no sense");
+  if (request.total_bytes == 0 || request.total_bytes % page_bytes != 0 ||
+      request.total_bytes > uint64_t{1} << 62 || request.members == 0) {
+    return error(Code::invalid, "a segment of ", request.total_bytes, " bytes for ",
+                 request.members, " members makes no sense");
   }
   auto found = segments_.find(request.id);
   if (found == segments_.end()) {
@@ -193,10 +208,13 @@ Status Broker::attach(const Request& request, Segment** segment_out) {
   }
   Segment& segment = found->second;
   if (segment.total_bytes != request.total_bytes || segment.members != request.members) {
-    return error(Code::invalid, "members disagree about a segment: ", segment.total_bytes, " bytes for ", segment.members, " members, then ",
-                 request.total_bytes, " bytes for ", request.members);
+    return error(Code::invalid, "members disagree about a segment: ", segment.total_bytes,
+                 " bytes for ", segment.members, " members, then ", request.total_bytes,
+                 " bytes for ", request.members);
   }
-  if (segment.fd < 0) return error(Code::invalid, "all ", segment.members, " members have attached this segment already");
+  if (segment.fd < 0)
+    return error(Code::invalid, "all ", segment.members,
+                 " members have attached this segment already");
   ++segment.joined;
   ++segment.attached;
   *segment_out = &segment;
@@ -208,7 +226,9 @@ Status Broker::detach(const Request& request) {
   if (found == segments_.end()) return error(Code::freed, "this segment is freed already");
   Segment& segment = found->second;
   if (--segment.attached == 0) {
-    if (on_release_) on_release_(SegmentId{static_cast<uint32_t>(request.id >> 32), static_cast<uint32_t>(request.id)});
+    if (on_release_)
+      on_release_(
+          SegmentId{static_cast<uint32_t>(request.id >> 32), static_cast<uint32_t>(request.id)});
     release(&segment);
     segments_.erase(found);
   }

@@ -1,5 +1,6 @@
-// The broker: makes a node's segments and hands them out. One per node, in the leader's process; everything but create runs on the data
-// server's thread, which watches one descriptor for it. It never blocks: a request is one datagram, answered at once.
+// The broker: makes a node's segments and hands them out. One per node, in the leader's process;
+// everything but create runs on the data server's thread, which watches one descriptor for it. It
+// never blocks: a request is one datagram, answered at once.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,14 @@ namespace skerry::memory {
 class Broker {
  public:
   struct Options {
-    std::string job_tag;                  // random, per job: two jobs on one host do not meet
-    NodeId node = 0;                      // several (virtual) nodes of one job may share a host
-    std::array<std::byte, 16> token{};    // from the job key
-    uint32_t max_pending = 64;            // connections that have not said anything yet; beyond that the oldest is closed
+    std::string job_tag;                // random, per job: two jobs on one host do not meet
+    NodeId node = 0;                    // several (virtual) nodes of one job may share a host
+    std::array<std::byte, 16> token{};  // from the job key
+    uint32_t max_pending = 64;  // connections that have not said anything yet; beyond that the
+                                // oldest is closed
   };
-  // Starts to listen; may be called before the server's thread exists. Errors: network (the name is taken, or no descriptors left).
+  // Starts to listen; may be called before the server's thread exists. Errors: network (the name is
+  // taken, or no descriptors left).
   static Status create(const Options& options, std::unique_ptr<Broker>* broker);
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
@@ -33,7 +36,8 @@ class Broker {
   // ---- server thread ----
   int fd() const { return epoll_fd_; }  // readable: call on_readable_owner
   void on_readable_owner();
-  // The node's part of a segment, mapped in this process; none if it was freed or never allocated here. Valid until on_readable_owner.
+  // The node's part of a segment, mapped in this process; none if it was freed or never allocated
+  // here. Valid until on_readable_owner.
   LocalSegment find_owner(SegmentId id) const;
   // Called with each segment just before it is unmapped. Set before the server's thread runs.
   void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
@@ -66,7 +70,7 @@ class Broker {
   int epoll_fd_ = -1;
   uint32_t max_pending_ = 0;
   uint64_t strangers_refused_ = 0;
-  std::list<int> pending_;  // oldest first
+  std::list<int> pending_;                          // oldest first
   std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed
 };
 

@@ -40,7 +40,8 @@ ControlLayout control_layout(const ControlSizes& sizes) {
   layout.members_offset = place(uint64_t{layout.members} * sizeof(Member));
   layout.stripes_offset = place(uint64_t{stripe_count} * sizeof(Stripe));
   layout.slots_offset = place(uint64_t{layout.slots} * sizeof(CompletionSlot));
-  layout.waiters_offset = place((uint64_t{layout.waiters} + 1) * waiter_record_bytes);  // + 1: the pool's own head
+  layout.waiters_offset = place((uint64_t{layout.waiters} + 1) *
+                                waiter_record_bytes);  // + 1: the pool's own head
   layout.node_table_offset = place(sizes.node_table_bytes);
   layout.total_bytes = offset;
   return layout;
@@ -56,14 +57,16 @@ void Control::initialise() const {
 
 bool Control::matches() const {
   const ControlHeader& theirs = header();
-  return theirs.ready.load(std::memory_order_acquire) == control_magic && theirs.version == control_version &&
+  return theirs.ready.load(std::memory_order_acquire) == control_magic &&
+         theirs.version == control_version &&
          std::memcmp(&theirs.layout, &layout_, sizeof layout_) == 0;
 }
 
 bool Control::set_abort(Rank rank, int32_t status, std::string_view text) const {
   ControlHeader& shared = header();
   uint32_t nobody = 0;
-  if (!shared.abort_claim.compare_exchange_strong(nobody, 1, std::memory_order_relaxed)) return false;
+  if (!shared.abort_claim.compare_exchange_strong(nobody, 1, std::memory_order_relaxed))
+    return false;
   shared.abort_rank = rank;
   shared.abort_status = status;
   const size_t length = std::min(text.size(), sizeof shared.abort_text - 1);

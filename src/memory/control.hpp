@@ -1,9 +1,11 @@
-// The control segment: the first memory that the ranks of a node share. One per node, zeroed when created; every table that exists once
-// per node lives here or in a segment that this one names.
+// The control segment: the first memory that the ranks of a node share. One per node, zeroed when
+// created; every table that exists once per node lives here or in a segment that this one names.
 //
-//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables |      each part starts on a 4 KiB page
+//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables | each
+//   part starts on a 4 KiB page
 //
-// This file says where things are, what their fields mean and who writes them; the rooms that use them own the protocols.
+// This file says where things are, what their fields mean and who writes them; the rooms that use
+// them own the protocols.
 #pragma once
 
 #include <atomic>
@@ -18,7 +20,9 @@
 namespace skerry::memory {
 
 constexpr uint64_t page_bytes = 4096;
-constexpr uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 constexpr uint64_t control_magic = 0x6c72'7463'7279'6b73;  // "skryctrl"
 constexpr uint32_t control_version = 1;
@@ -28,9 +32,10 @@ constexpr uint32_t stripe_count = 1024;  // a power of two
 struct ControlSizes {
   uint32_t members = 1;            // ranks on this node
   uint32_t slots_per_member = 64;  // requests of one rank that may await a reply at once
-  uint32_t waiters = 0;            // records for requests that wait for a mutex hosted by this node (lock/mutex.hpp); 0: 64. Twice the
-                                   // job's size, at most 4096, lets nearly every job queue without waiting for a record
-  uint64_t node_table_bytes = 0;   // for the job's tables: addresses of servers, ranks by node
+  uint32_t waiters = 0;            // records for requests that wait for a mutex hosted by this node
+                         // (lock/mutex.hpp); 0: 64. Twice the job's size, at most 4096, lets nearly
+                         // every job queue without waiting for a record
+  uint64_t node_table_bytes = 0;  // for the job's tables: addresses of servers, ranks by node
 };
 
 struct ControlLayout {
@@ -41,27 +46,30 @@ struct ControlLayout {
   uint64_t node_table_offset;
   uint64_t total_bytes;  // a multiple of page_bytes
   uint32_t members;
-  uint32_t slots;    // members x slots_per_member; member m's are [m x slots_per_member, (m + 1) x slots_per_member)
+  uint32_t slots;  // members x slots_per_member; member m's are [m x slots_per_member, (m + 1) x
+                   // slots_per_member)
   uint32_t waiters;
   uint32_t slots_per_member;
 };
 
-// ---- header ---------------------------------------------------------------------------------------------------------------------
+// ---- header -----------------------------------------------------------------------------------
 struct alignas(64) ControlHeader {
-  std::atomic<uint64_t> ready;  // control_magic once the creator has written the rest; 0 before. A late joiner checks it.
+  std::atomic<uint64_t> ready;  // control_magic once the creator has written the rest; 0 before. A
+                                // late joiner checks it.
   uint32_t version;             // creator
   uint32_t reserved;            // 0
   ControlLayout layout;         // creator; joiners compare with their own
-  // The end of the job. 0: running. 1: ending, and the text below is complete. Set by whoever finds the reason first; every wait
-  // watches it (it is also a futex word, but nobody has to sleep on it).
+  // The end of the job. 0: running. 1: ending, and the text below is complete. Set by whoever finds
+  // the reason first; every wait watches it (it is also a futex word, but nobody has to sleep on
+  // it).
   alignas(64) std::atomic<uint32_t> abort;
   std::atomic<uint32_t> abort_claim;  // 0; 1: somebody is writing the text
-  int32_t abort_rank;                 // claimant: the rank that died or failed; no_rank: none in particular
-  int32_t abort_status;               // claimant: a skerry_status
-  char abort_text[1024];              // claimant: zero-terminated
+  int32_t abort_rank;     // claimant: the rank that died or failed; no_rank: none in particular
+  int32_t abort_status;   // claimant: a skerry_status
+  char abort_text[1024];  // claimant: zero-terminated
 };
 
-// ---- members --------------------------------------------------------------------------------------------------------------------
+// ---- members ----------------------------------------------------------------------------------
 enum class MemberState : uint32_t {
   absent = 0,  // has not joined yet
   joined = 1,
@@ -70,55 +78,65 @@ enum class MemberState : uint32_t {
 };
 std::string_view to_string(MemberState state);
 
-// One per rank of the node, ascending by rank; the index is the *member index* by which locks name their owners.
+// One per rank of the node, ascending by rank; the index is the *member index* by which locks name
+// their owners.
 struct alignas(64) Member {
-  std::atomic<uint32_t> state;  // MemberState; the member itself: joined, left; whoever notices the death: dead
-  int32_t rank;                 // the member, before joined
-  int32_t pid;                  // the member, before joined
-  uint32_t reserved;            // 0
-  uint64_t cgroup_hash;         // the member, before joined: of its memory cgroup (memory_limits.hpp); equal on members charged together
-  uint64_t incarnation;         // the member, before joined: of its sessions; never 0
-  // Who waits for a counter in this rank's slices (notify) sleeps on `bell`; who adds to a counter rings it if `bell_sleepers` is not 0.
-  alignas(64) std::atomic<uint32_t> bell;           // ringers: add 1, then wake
-  std::atomic<uint32_t> bell_sleepers;              // the member's threads: +1 before looking at the counter for the last time, -1 after
+  std::atomic<uint32_t>
+      state;     // MemberState; the member itself: joined, left; whoever notices the death: dead
+  int32_t rank;  // the member, before joined
+  int32_t pid;   // the member, before joined
+  uint32_t reserved;     // 0
+  uint64_t cgroup_hash;  // the member, before joined: of its memory cgroup (memory_limits.hpp);
+                         // equal on members charged together
+  uint64_t incarnation;  // the member, before joined: of its sessions; never 0
+  // Who waits for a counter in this rank's slices (notify) sleeps on `bell`; who adds to a counter
+  // rings it if `bell_sleepers` is not 0.
+  alignas(64) std::atomic<uint32_t> bell;  // ringers: add 1, then wake
+  std::atomic<uint32_t> bell_sleepers;     // the member's threads: +1 before looking at the counter
+                                           // for the last time, -1 after
 };
 static_assert(sizeof(Member) == 128);
 
-// ---- stripes --------------------------------------------------------------------------------------------------------------------
+// ---- stripes ----------------------------------------------------------------------------------
 struct alignas(64) Stripe {
   OwnerWord word;  // owner: member index. A node's data server locks as the member that hosts it.
 };
 static_assert(sizeof(Stripe) == 64, "stripes share no cache line");
 
-// ---- completion slots -----------------------------------------------------------------------------------------------------------
+// ---- completion slots -------------------------------------------------------------------------
 enum class SlotState : uint32_t {
   free = 0,
-  waiting = 1,   // armed by its owner; a reply may come
-  filling = 2,   // a replier writes the result; lasts a few stores
-  done = 3,      // result and status are valid; the owner takes them and makes it free
+  waiting = 1,  // armed by its owner; a reply may come
+  filling = 2,  // a replier writes the result; lasts a few stores
+  done = 3,     // result and status are valid; the owner takes them and makes it free
 };
 std::string_view to_string(SlotState state);
 
-// Where the reply to a request arrives. The word holds state and generation together: a reply names the generation it answers and
-// goes waiting -> filling by compare-and-swap, so that a late reply to an earlier use of the slot changes nothing.
+// Where the reply to a request arrives. The word holds state and generation together: a reply names
+// the generation it answers and goes waiting -> filling by compare-and-swap, so that a late reply
+// to an earlier use of the slot changes nothing.
 struct alignas(64) CompletionSlot {
-  std::atomic<uint32_t> word;  // futex word: generation << 2 | SlotState. Owner: free -> waiting, done -> free; replier: the rest
+  std::atomic<uint32_t> word;  // futex word: generation << 2 | SlotState. Owner: free -> waiting,
+                               // done -> free; replier: the rest
   int32_t status;              // replier: a skerry_status
   uint64_t tag;                // owner: what it waits for (request number); for the owner's own use
   uint64_t result_bytes;       // replier: meaningful bytes of result, or of what landed elsewhere
   std::byte result[24];        // replier
   uint64_t reserved[2];        // 0
 
-  static constexpr uint32_t make_word(uint32_t generation, SlotState state) { return generation << 2 | static_cast<uint32_t>(state); }
+  static constexpr uint32_t make_word(uint32_t generation, SlotState state) {
+    return generation << 2 | static_cast<uint32_t>(state);
+  }
   static constexpr SlotState state_of(uint32_t word) { return static_cast<SlotState>(word & 3); }
   static constexpr uint32_t generation_of(uint32_t word) { return word >> 2; }  // 30 bits, wraps
 };
 static_assert(sizeof(CompletionSlot) == 64);
 
-// ---- mutex queues ---------------------------------------------------------------------------------------------------------------
-constexpr uint64_t waiter_record_bytes = 32;  // src/server asserts that it is lock::waiter_record_bytes
+// ---- mutex queues -----------------------------------------------------------------------------
+constexpr uint64_t
+    waiter_record_bytes = 32;  // src/server asserts that it is lock::waiter_record_bytes
 
-// ---- the whole ------------------------------------------------------------------------------------------------------------------
+// ---- the whole --------------------------------------------------------------------------------
 ControlLayout control_layout(const ControlSizes& sizes);
 
 // A view on a mapped control segment. Copyable; owns nothing. Null base: none.
@@ -132,29 +150,38 @@ class Control {
   ControlHeader& header() const { return *at<ControlHeader>(0); }
   Member& member(uint32_t index) const { return at<Member>(layout_.members_offset)[index]; }
   Stripe* stripes() const { return at<Stripe>(layout_.stripes_offset); }
-  CompletionSlot& slot(uint32_t index) const { return at<CompletionSlot>(layout_.slots_offset)[index]; }
+  CompletionSlot& slot(uint32_t index) const {
+    return at<CompletionSlot>(layout_.slots_offset)[index];
+  }
   std::byte* waiters() const { return base_ + layout_.waiters_offset; }
   std::byte* node_table() const { return base_ + layout_.node_table_offset; }
-  const std::atomic<uint32_t>* abort_flag() const { return base_ == nullptr ? nullptr : &header().abort; }
+  const std::atomic<uint32_t>* abort_flag() const {
+    return base_ == nullptr ? nullptr : &header().abort;
+  }
 
   // The creator, once, on zeroed memory: fills the header; `ready` last.
   void initialise() const;
   // A joiner: is this a control segment with the layout I expect?
   bool matches() const;
 
-  // Records the reason for the end of the job and sets the abort flag; later reasons are dropped (false). Never blocks.
+  // Records the reason for the end of the job and sets the abort flag; later reasons are dropped
+  // (false). Never blocks.
   bool set_abort(Rank rank, int32_t status, std::string_view text) const;
   bool is_aborted() const { return header().abort.load(std::memory_order_acquire) != 0; }
 
   bool is_dead(uint32_t member_index) const {
-    return member(member_index).state.load(std::memory_order_acquire) == static_cast<uint32_t>(MemberState::dead);
+    return member(member_index).state.load(std::memory_order_acquire) ==
+           static_cast<uint32_t>(MemberState::dead);
   }
-  // For locks whose owners are member indices. Points into this object's copy of the view: it must outlive the watch.
+  // For locks whose owners are member indices. Points into this object's copy of the view: it must
+  // outlive the watch.
   OwnerWatch watch() const;
 
  private:
   template <class T>
-  T* at(uint64_t offset) const { return reinterpret_cast<T*>(base_ + offset); }
+  T* at(uint64_t offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
 
   std::byte* base_ = nullptr;
   ControlLayout layout_{};

@@ -1,4 +1,5 @@
-// Copies between private memory and memory that others read and write at the same time. Internal to apply.
+// Copies between private memory and memory that others read and write at the same time. Internal to
+// apply.
 #pragma once
 
 #include <atomic>
@@ -8,7 +9,8 @@
 
 namespace skerry::memory {
 
-// Which of the two sides others may touch meanwhile: that one is accessed by single loads and stores where the size allows.
+// Which of the two sides others may touch meanwhile: that one is accessed by single loads and
+// stores where the size allows.
 enum class Shared { to, from };
 
 #if defined(__SANITIZE_THREAD__)
@@ -17,9 +19,12 @@ constexpr bool under_thread_sanitizer = true;
 constexpr bool under_thread_sanitizer = false;
 #endif
 
-inline bool is_aligned(const void* pointer, size_t bytes) { return (reinterpret_cast<uintptr_t>(pointer) & (bytes - 1)) == 0; }
+inline bool is_aligned(const void* pointer, size_t bytes) {
+  return (reinterpret_cast<uintptr_t>(pointer) & (bytes - 1)) == 0;
+}
 
-// Word's size is 1, 2, 4 or 8 and the shared side is aligned to it. Release and acquire cost nothing on x86.
+// Word's size is 1, 2, 4 or 8 and the shared side is aligned to it. Release and acquire cost
+// nothing on x86.
 template <Shared shared, class Word>
 inline void copy_word(std::byte* to, const std::byte* from) {
   Word value;
@@ -32,8 +37,10 @@ inline void copy_word(std::byte* to, const std::byte* from) {
   }
 }
 
-// A copy of some KiB whose target lies a little behind its source, seen modulo 4096 (a buffer of malloc's beside page-aligned memory is the usual case), takes
-// 20 times its time on some processors with memcpy's string instruction: each step seems to read what the one before wrote. Short copies do not use it.
+// A copy of some KiB whose target lies a little behind its source, seen modulo 4096 (a buffer of
+// malloc's beside page-aligned memory is the usual case), takes 20 times its time on some
+// processors with memcpy's string instruction: each step seems to read what the one before wrote.
+// Short copies do not use it.
 inline bool seem_to_overlap(const std::byte* to, const std::byte* from) {
   return ((reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) & 4095) - 1 < 63;
 }
@@ -43,15 +50,18 @@ constexpr uint64_t step_bytes = 2048;
 template <Shared shared>
 inline void copy_long(std::byte* to, const std::byte* from, uint64_t bytes) {
   if constexpr (under_thread_sanitizer) {
-    // Racing with others here is the user's business (docs/memory-model.md), as it is for any one-sided library: shown to the sanitizer as
-    // atomic accesses, so that it reports our own mistakes and not theirs.
+    // Racing with others here is the user's business (docs/memory-model.md), as it is for any
+    // one-sided library: shown to the sanitizer as atomic accesses, so that it reports our own
+    // mistakes and not theirs.
     uint64_t at = 0;
     const std::byte* shared_side = shared == Shared::to ? to : from;
-    while (at < bytes && !is_aligned(shared_side + at, 8)) copy_word<shared, uint8_t>(to + at, from + at), ++at;
+    while (at < bytes && !is_aligned(shared_side + at, 8))
+      copy_word<shared, uint8_t>(to + at, from + at), ++at;
     for (; at + 8 <= bytes; at += 8) copy_word<shared, uint64_t>(to + at, from + at);
     for (; at < bytes; ++at) copy_word<shared, uint8_t>(to + at, from + at);
   } else {
-    if (bytes > step_bytes && seem_to_overlap(to, from)) [[unlikely]] return copy_in_steps(to, from, bytes);
+    if (bytes > step_bytes && seem_to_overlap(to, from)) [[unlikely]]
+      return copy_in_steps(to, from, bytes);
     std::memcpy(to, from, bytes);
   }
 }
@@ -77,7 +87,8 @@ inline void copy(std::byte* to, const std::byte* from, uint64_t bytes) {
 }
 
 template <Shared shared, uint64_t block_bytes>
-inline void copy_fixed_blocks(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, uint64_t blocks) {
+inline void copy_fixed_blocks(std::byte* to, int64_t to_stride, const std::byte* from,
+                              int64_t from_stride, uint64_t blocks) {
   for (uint64_t i = 0; i < blocks; ++i) {
     if constexpr (block_bytes <= 8 || under_thread_sanitizer) {
       copy<shared>(to, from, block_bytes);
@@ -89,11 +100,11 @@ inline void copy_fixed_blocks(std::byte* to, int64_t to_stride, const std::byte*
   }
 }
 
-// `blocks` equal blocks, strides apart. The usual small sizes have loops of their own: a call of memcpy per block would cost as much as
-// the copy itself.
+// `blocks` equal blocks, strides apart. The usual small sizes have loops of their own: a call of
+// memcpy per block would cost as much as the copy itself.
 template <Shared shared>
-inline void copy_blocks(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, uint64_t block_bytes,
-                        uint64_t blocks) {
+inline void copy_blocks(std::byte* to, int64_t to_stride, const std::byte* from,
+                        int64_t from_stride, uint64_t block_bytes, uint64_t blocks) {
   if (blocks == 1) return copy<shared>(to, from, block_bytes);
   switch (block_bytes) {
     case 4: return copy_fixed_blocks<shared, 4>(to, to_stride, from, from_stride, blocks);
@@ -114,7 +125,8 @@ inline void copy_blocks(std::byte* to, int64_t to_stride, const std::byte* from,
   }
 }
 
-// Before a put on machines that reorder stores: what was put before is visible first. (x86 does so by itself.)
+// Before a put on machines that reorder stores: what was put before is visible first. (x86 does so
+// by itself.)
 inline void order_before_put() {
 #if !defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_release);

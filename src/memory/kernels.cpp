@@ -4,9 +4,11 @@
 
 #include "memory/copy.hpp"
 
-// One binary for all machines of a cluster: the loader picks the widest clone the CPU has. None with fused multiply-add: the result must
-// not depend on which node applied it. Sanitized builds have no clones: resolvers would run before the sanitizer is ready.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// One binary for all machines of a cluster: the loader picks the widest clone the CPU has. None
+// with fused multiply-add: the result must not depend on which node applied it. Sanitized builds
+// have no clones: resolvers would run before the sanitizer is ready.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define SKERRY_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define SKERRY_CLONES
@@ -15,7 +17,8 @@
 namespace skerry::memory {
 namespace {
 
-// Wrapped, because a deduced pointer type would lose the attributes. Integers are added as unsigned: they wrap.
+// Wrapped, because a deduced pointer type would lose the attributes. Integers are added as
+// unsigned: they wrap.
 template <class T>
 struct __attribute__((may_alias)) Aligned {
   T value;
@@ -25,7 +28,8 @@ struct __attribute__((may_alias, packed)) Unaligned {
   T value;
 };
 
-// Plain in the product, so that loops vectorise; shown to ThreadSanitizer as atomic (see copy_long).
+// Plain in the product, so that loops vectorise; shown to ThreadSanitizer as atomic (see
+// copy_long).
 template <class T>
 inline void add_to(T* y, std::type_identity_t<T> x) {
 #if defined(__SANITIZE_THREAD__)
@@ -45,36 +49,36 @@ inline T part(const Scale& scale, size_t index) {
   return value;
 }
 
-#define SKERRY_ADD(name, T)                                                                         \
-  SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale&) {         \
-    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                         \
-    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                         \
-    const uint64_t count = bytes / sizeof(T);                                                       \
-    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i].value, from[i].value);                    \
+#define SKERRY_ADD(name, T)                                                                 \
+  SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale&) { \
+    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                 \
+    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                 \
+    const uint64_t count = bytes / sizeof(T);                                               \
+    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i].value, from[i].value);            \
   }
 
-#define SKERRY_ADD_SCALED(name, T)                                                                  \
-  SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale) {   \
-    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                         \
-    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                         \
-    const T a = part<T>(scale, 0);                                                                  \
-    const uint64_t count = bytes / sizeof(T);                                                       \
-    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i].value, a * from[i].value);                \
+#define SKERRY_ADD_SCALED(name, T)                                                                \
+  SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale) { \
+    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                       \
+    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                       \
+    const T a = part<T>(scale, 0);                                                                \
+    const uint64_t count = bytes / sizeof(T);                                                     \
+    for (uint64_t i = 0; i < count; ++i) add_to<T>(&to[i].value, a * from[i].value);              \
   }
 
-#define SKERRY_ADD_SCALED_COMPLEX(name, T)                                                          \
-  SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale) {   \
-    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                         \
-    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                         \
-    const T re = part<T>(scale, 0);                                                                 \
-    const T im = part<T>(scale, 1);                                                                 \
-    const uint64_t count = bytes / sizeof(T);                                                       \
-    for (uint64_t i = 0; i < count; i += 2) {                                                       \
-      const T x_re = from[i].value;                                                                 \
-      const T x_im = from[i + 1].value;                                                             \
-      add_to<T>(&to[i].value, re * x_re - im * x_im);                                               \
-      add_to<T>(&to[i + 1].value, re * x_im + im * x_re);                                           \
-    }                                                                                               \
+#define SKERRY_ADD_SCALED_COMPLEX(name, T)                                                        \
+  SKERRY_CLONES void name(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale) { \
+    auto* __restrict to = reinterpret_cast<Aligned<T>*>(y);                                       \
+    const auto* __restrict from = reinterpret_cast<const Unaligned<T>*>(x);                       \
+    const T re = part<T>(scale, 0);                                                               \
+    const T im = part<T>(scale, 1);                                                               \
+    const uint64_t count = bytes / sizeof(T);                                                     \
+    for (uint64_t i = 0; i < count; i += 2) {                                                     \
+      const T x_re = from[i].value;                                                               \
+      const T x_im = from[i + 1].value;                                                           \
+      add_to<T>(&to[i].value, re * x_re - im * x_im);                                             \
+      add_to<T>(&to[i + 1].value, re * x_im + im * x_re);                                         \
+    }                                                                                             \
   }
 
 SKERRY_ADD(add_u32, uint32_t)

@@ -9,7 +9,8 @@
 
 namespace skerry::memory {
 
-// y is aligned to the element's part, x to nothing; bytes is a multiple of the element size. y and x do not overlap.
+// y is aligned to the element's part, x to nothing; bytes is a multiple of the element size. y and
+// x do not overlap.
 using Kernel = void (*)(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale);
 
 Kernel kernel_for(ElementType type, const Scale& scale);

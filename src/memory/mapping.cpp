@@ -19,15 +19,18 @@
 namespace skerry::memory {
 namespace {
 
-constexpr uint64_t reserve_chunk_bytes = uint64_t{16} << 20;  // some 10 ms of work: an abort is noticed between chunks
+constexpr uint64_t
+    reserve_chunk_bytes = uint64_t{16}
+                          << 20;  // some 10 ms of work: an abort is noticed between chunks
 
-// What huge pages may cost. Usually 0.2 ms each; where free memory is fragmented the kernel moves pages about for many times that, and an
-// allocation that takes seconds is worse than small pages.
+// What huge pages may cost. Usually 0.2 ms each; where free memory is fragmented the kernel moves
+// pages about for many times that, and an allocation that takes seconds is worse than small pages.
 constexpr int64_t huge_page_budget_ns = 1'000'000;
 constexpr int64_t huge_page_first_budget_ns = 50'000'000;
 
 Status out_of_memory(const char* step, uint64_t bytes, int reason) {
-  return error(Code::no_memory, step, " of ", bytes, " bytes of shared memory failed: ", std::strerror(reason),
+  return error(Code::no_memory, step, " of ", bytes,
+               " bytes of shared memory failed: ", std::strerror(reason),
                "; ask for less, or raise the memory (and memory cgroup) limit of this machine");
 }
 
@@ -54,11 +57,14 @@ Status map_memfd(int fd, uint64_t bytes, std::byte** base) {
     *base = static_cast<std::byte*>(mapped);
     return {};
   }
-  // Take more address space than needed, put the file at the first 2 MiB boundary in it and give the rest back.
-  void* room = mmap(nullptr, bytes + huge_page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Take more address space than needed, put the file at the first 2 MiB boundary in it and give
+  // the rest back.
+  void* room = mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return out_of_memory("mmap", bytes, errno);
   auto* start = static_cast<std::byte*>(room);
-  std::byte* aligned = start + (round_up(reinterpret_cast<uint64_t>(start), huge_page_bytes) - reinterpret_cast<uint64_t>(start));
+  std::byte* aligned = start + (round_up(reinterpret_cast<uint64_t>(start), huge_page_bytes) -
+                                reinterpret_cast<uint64_t>(start));
   if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
     const int reason = errno;
     munmap(room, bytes + huge_page_bytes);
@@ -76,28 +82,36 @@ void unmap(std::byte* base, uint64_t bytes) {
   if (base != nullptr) munmap(base, bytes);
 }
 
-Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages, const std::atomic<uint32_t>* abort) {
+Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages,
+               const std::atomic<uint32_t>* abort) {
   const uint64_t end = offset + bytes;
   uint64_t collapsed = round_up(offset, huge_page_bytes);  // up to here huge pages were tried
   int64_t spare_ns = huge_page_first_budget_ns;
   for (uint64_t at = offset; at < end;) {
     const uint64_t next = std::min(end, (at / reserve_chunk_bytes + 1) * reserve_chunk_bytes);
-    // Huge pages first, each from a single small page: collapsing copies the pages that exist, and refuses where there are none. Only
-    // those wholly inside the own slice: a shared one would be placed by whoever comes first.
+    // Huge pages first, each from a single small page: collapsing copies the pages that exist, and
+    // refuses where there are none. Only those wholly inside the own slice: a shared one would be
+    // placed by whoever comes first.
     const uint64_t whole = next / huge_page_bytes * huge_page_bytes;
     if (huge_pages && whole > collapsed) {
       const int64_t start_ns = monotonic_ns();
-      for (uint64_t seed = collapsed; seed < whole; seed += huge_page_bytes) fallocate(fd, 0, static_cast<off_t>(seed), page_bytes);
+      for (uint64_t seed = collapsed; seed < whole; seed += huge_page_bytes)
+        fallocate(fd, 0, static_cast<off_t>(seed), page_bytes);
       const bool collapsed_now = madvise(base + collapsed, whole - collapsed, MADV_COLLAPSE) == 0;
-      spare_ns += static_cast<int64_t>((whole - collapsed) / huge_page_bytes) * huge_page_budget_ns - (monotonic_ns() - start_ns);
+      spare_ns += static_cast<int64_t>((whole - collapsed) / huge_page_bytes) *
+                      huge_page_budget_ns -
+                  (monotonic_ns() - start_ns);
       huge_pages = collapsed_now && spare_ns > 0;  // refused or slow: small pages for the rest
       collapsed = whole;
     }
-    while (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next - at)) != 0) {  // what is there already costs nothing
+    while (fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(next - at)) !=
+           0) {  // what is there already costs nothing
       if (errno != EINTR) return out_of_memory("fallocate", bytes, errno);
-      if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return error(Code::peer_dead, "the job is ending");
+      if (abort != nullptr && abort->load(std::memory_order_acquire) != 0)
+        return error(Code::peer_dead, "the job is ending");
     }
-    if (abort != nullptr && abort->load(std::memory_order_acquire) != 0) return error(Code::peer_dead, "the job is ending");
+    if (abort != nullptr && abort->load(std::memory_order_acquire) != 0)
+      return error(Code::peer_dead, "the job is ending");
     at = next;
   }
   return {};

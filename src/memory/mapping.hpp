@@ -12,13 +12,16 @@ namespace skerry::memory {
 // A new memfd of `bytes`, zeroed, closed on exec. Errors: no_memory.
 Status create_memfd(uint64_t bytes, int* fd);
 
-// Maps all of it; 2 MiB-aligned when it is that large, so that huge pages are possible. Errors: no_memory.
+// Maps all of it; 2 MiB-aligned when it is that large, so that huge pages are possible. Errors:
+// no_memory.
 Status map_memfd(int fd, uint64_t bytes, std::byte** base);
 void unmap(std::byte* base, uint64_t bytes);
 
-// Allocates the pages of [offset, offset + bytes) now, from the calling thread's NUMA node and cgroup, in chunks, and collapses them into
-// huge pages where asked and possible. Gives up between chunks when *abort (may be null) is set. Errors: no_memory, peer_dead.
-Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages, const std::atomic<uint32_t>* abort);
+// Allocates the pages of [offset, offset + bytes) now, from the calling thread's NUMA node and
+// cgroup, in chunks, and collapses them into huge pages where asked and possible. Gives up between
+// chunks when *abort (may be null) is set. Errors: no_memory, peer_dead.
+Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages,
+               const std::atomic<uint32_t>* abort);
 
 // Gives the pages back to the system though the mapping stays.
 void discard(std::byte* base, uint64_t offset, uint64_t bytes);

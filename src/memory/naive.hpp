@@ -1,5 +1,6 @@
-// The naive reference: what put, get, accumulate and read-modify-write mean, written for reading, one byte or element at a time. Random
-// streams of operations must leave the fast paths, local and remote, with the same memory as this. Tests only.
+// The naive reference: what put, get, accumulate and read-modify-write mean, written for reading,
+// one byte or element at a time. Random streams of operations must leave the fast paths, local and
+// remote, with the same memory as this. Tests only.
 #pragma once
 
 #include <complex>
@@ -20,7 +21,8 @@ inline std::vector<int64_t> block_offsets(const Shape& shape) {
   for (int32_t k = 0; k < shape.levels; ++k) {
     std::vector<int64_t> next;
     for (uint64_t i = 0; i < shape.count[k]; ++i) {
-      for (const int64_t offset : offsets) next.push_back(offset + static_cast<int64_t>(i) * shape.stride[k]);
+      for (const int64_t offset : offsets)
+        next.push_back(offset + static_cast<int64_t>(i) * shape.stride[k]);
     }
     offsets = next;
   }
@@ -53,7 +55,8 @@ void add_scaled_complex(std::byte* y, const std::byte* x, const std::byte* a) {
 }
 
 // `scale` points to one element.
-inline void accumulate_element(ElementType type, std::byte* y, const std::byte* x, const std::byte* scale) {
+inline void accumulate_element(ElementType type, std::byte* y, const std::byte* x,
+                               const std::byte* scale) {
   switch (type) {
     case ElementType::int32: return add_scaled<uint32_t>(y, x, scale);  // wraps
     case ElementType::int64: return add_scaled<uint64_t>(y, x, scale);
@@ -71,18 +74,23 @@ class Slice {
   std::vector<std::byte>& memory() { return memory_; }
 
   void put(uint64_t offset, const Shape& target, const std::byte* origin, const Shape& source) {
-    each_byte(offset, target, source, [&](std::byte* here, int64_t there) { *here = origin[there]; });
+    each_byte(offset, target, source,
+              [&](std::byte* here, int64_t there) { *here = origin[there]; });
   }
   void get(uint64_t offset, const Shape& target, std::byte* origin, const Shape& destination) {
-    each_byte(offset, target, destination, [&](const std::byte* here, int64_t there) { origin[there] = *here; });
+    each_byte(offset, target, destination,
+              [&](const std::byte* here, int64_t there) { origin[there] = *here; });
   }
-  void accumulate(uint64_t offset, const Shape& target, const std::byte* origin, const Shape& source, ElementType type, const void* scale) {
+  void accumulate(uint64_t offset, const Shape& target, const std::byte* origin,
+                  const Shape& source, ElementType type, const void* scale) {
     const std::vector<int64_t> to = block_offsets(target);
     const std::vector<int64_t> from = block_offsets(source);
     for (size_t block = 0; block < to.size(); ++block) {
       for (uint64_t i = 0; i < target.block_bytes; i += element_bytes(type)) {
-        std::byte* y = memory_.data() + static_cast<int64_t>(offset) + to[block] + static_cast<int64_t>(i);
-        accumulate_element(type, y, origin + from[block] + static_cast<int64_t>(i), static_cast<const std::byte*>(scale));
+        std::byte* y = memory_.data() + static_cast<int64_t>(offset) + to[block] +
+                       static_cast<int64_t>(i);
+        accumulate_element(type, y, origin + from[block] + static_cast<int64_t>(i),
+                           static_cast<const std::byte*>(scale));
       }
     }
   }
@@ -105,7 +113,8 @@ class Slice {
     const std::vector<int64_t> there = block_offsets(other);
     for (size_t block = 0; block < here.size(); ++block) {
       for (uint64_t i = 0; i < target.block_bytes; ++i) {
-        visit(memory_.data() + static_cast<int64_t>(offset) + here[block] + static_cast<int64_t>(i), there[block] + static_cast<int64_t>(i));
+        visit(memory_.data() + static_cast<int64_t>(offset) + here[block] + static_cast<int64_t>(i),
+              there[block] + static_cast<int64_t>(i));
       }
     }
   }

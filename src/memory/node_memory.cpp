@@ -37,7 +37,8 @@ class Descriptor {
 
 class BrokerClient final : public NodeMemory {
  public:
-  BrokerClient(const BrokerAddress& broker, bool huge_pages) : broker_(broker), huge_pages_(huge_pages) {}
+  BrokerClient(const BrokerAddress& broker, bool huge_pages)
+      : broker_(broker), huge_pages_(huge_pages) {}
   ~BrokerClient() override {
     for (auto& [id, mapped] : mapped_) {
       if (mapped.own_mapping) unmap(mapped.base, mapped.bytes);
@@ -46,7 +47,9 @@ class BrokerClient final : public NodeMemory {
 
   Status attach(const AttachRequest& request, int64_t timeout_ns, std::byte** base) override;
   Status detach(SegmentId id) override;
-  void watch_abort(const std::atomic<uint32_t>* abort) override { abort_.store(abort, std::memory_order_release); }
+  void watch_abort(const std::atomic<uint32_t>* abort) override {
+    abort_.store(abort, std::memory_order_release);
+  }
 
  private:
   struct Mapped {
@@ -58,16 +61,19 @@ class BrokerClient final : public NodeMemory {
   };
 
   const std::atomic<uint32_t>* abort_flag() const { return abort_.load(std::memory_order_acquire); }
-  bool is_aborted() const { return abort_flag() != nullptr && abort_flag()->load(std::memory_order_acquire) != 0; }
-  Status ask(const broker_wire::Request& request, int64_t deadline_ns, broker_wire::Reply* reply, Descriptor* fd);
+  bool is_aborted() const {
+    return abort_flag() != nullptr && abort_flag()->load(std::memory_order_acquire) != 0;
+  }
+  Status ask(const broker_wire::Request& request, int64_t deadline_ns, broker_wire::Reply* reply,
+             Descriptor* fd);
   Status wait_for(int fd, short events, int64_t deadline_ns);
   broker_wire::Request request_for(broker_wire::Op op, SegmentId id) const;
 
   const BrokerAddress broker_;
   const bool huge_pages_;
   std::atomic<const std::atomic<uint32_t>*> abort_{nullptr};
-  std::mutex mutex_;                               // guards mapped_; never held while asking
-  std::unordered_map<uint64_t, Mapped> mapped_;    // by SegmentId::packed
+  std::mutex mutex_;                             // guards mapped_; never held while asking
+  std::unordered_map<uint64_t, Mapped> mapped_;  // by SegmentId::packed
 };
 
 broker_wire::Request BrokerClient::request_for(broker_wire::Op op, SegmentId id) const {
@@ -81,11 +87,14 @@ broker_wire::Request BrokerClient::request_for(broker_wire::Op op, SegmentId id)
 
 Status BrokerClient::wait_for(int fd, short events, int64_t deadline_ns) {
   for (;;) {
-    if (is_aborted()) return error(Code::peer_dead, "the job is ending: gave up waiting for this node's leader");
+    if (is_aborted())
+      return error(Code::peer_dead, "the job is ending: gave up waiting for this node's leader");
     int64_t slice_ns = wait_slice_ns;
     if (deadline_ns != no_deadline) {
       const int64_t left_ns = deadline_ns - monotonic_ns();
-      if (left_ns <= 0) return error(Code::timeout, "this node's leader did not answer a request for shared memory in time");
+      if (left_ns <= 0)
+        return error(Code::timeout,
+                     "this node's leader did not answer a request for shared memory in time");
       slice_ns = left_ns < slice_ns ? left_ns : slice_ns;
     }
     pollfd watched{fd, events, 0};
@@ -93,26 +102,39 @@ Status BrokerClient::wait_for(int fd, short events, int64_t deadline_ns) {
   }
 }
 
-Status BrokerClient::ask(const broker_wire::Request& request, int64_t deadline_ns, broker_wire::Reply* reply, Descriptor* fd) {
-  const Status gone = error(Code::peer_dead, "the leader of this node, which hands out shared memory (@", broker_.name, "), is gone");
-  // Blocking, though with waits in slices before each step: a connect that finds the leader's queue full must not return EAGAIN.
+Status BrokerClient::ask(const broker_wire::Request& request, int64_t deadline_ns,
+                         broker_wire::Reply* reply, Descriptor* fd) {
+  const Status gone = error(Code::peer_dead,
+                            "the leader of this node, which hands out shared memory (@",
+                            broker_.name, "), is gone");
+  // Blocking, though with waits in slices before each step: a connect that finds the leader's queue
+  // full must not return EAGAIN.
   Descriptor connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (connection.get() < 0) return error(Code::network, "no descriptor for shared memory: ", std::strerror(errno), "; see ulimit -n");
+  if (connection.get() < 0)
+    return error(Code::network, "no descriptor for shared memory: ", std::strerror(errno),
+                 "; see ulimit -n");
   const timeval slice{0, 200'000};
-  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);  // connect waits at most this long at a time
+  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &slice,
+             sizeof slice);  // connect waits at most this long at a time
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (broker_.name.size() + 1 > sizeof address.sun_path) return error(Code::invalid, "broker name too long: ", broker_.name);
+  if (broker_.name.size() + 1 > sizeof address.sun_path)
+    return error(Code::invalid, "broker name too long: ", broker_.name);
   std::memcpy(address.sun_path + 1, broker_.name.data(), broker_.name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + broker_.name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                             broker_.name.size());
   while (connect(connection.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
     if (errno != EAGAIN && errno != EINTR) return gone;
-    if (is_aborted()) return error(Code::peer_dead, "the job is ending: gave up waiting for this node's leader");
+    if (is_aborted())
+      return error(Code::peer_dead, "the job is ending: gave up waiting for this node's leader");
     if (deadline_ns != no_deadline && monotonic_ns() >= deadline_ns) {
-      return error(Code::timeout, "this node's leader did not accept a request for shared memory in time");
+      return error(Code::timeout,
+                   "this node's leader did not accept a request for shared memory in time");
     }
   }
-  if (send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) return gone;
+  if (send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof request))
+    return gone;
 
   iovec part{reply, sizeof *reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -127,22 +149,27 @@ Status BrokerClient::ask(const broker_wire::Request& request, int64_t deadline_n
     message.msg_controllen = sizeof control;
     received = recvmsg(connection.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (received < 0 && (errno == EAGAIN || errno == EINTR));
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) std::memcpy(fd->out(), CMSG_DATA(header), sizeof(int));
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+      std::memcpy(fd->out(), CMSG_DATA(header), sizeof(int));
   }
-  if (received != static_cast<ssize_t>(sizeof *reply) || reply->magic_number != broker_wire::magic) return gone;
+  if (received != static_cast<ssize_t>(sizeof *reply) || reply->magic_number != broker_wire::magic)
+    return gone;
   reply->text[sizeof reply->text - 1] = 0;
   if (reply->status != 0) return Status(static_cast<Code>(reply->status), reply->text);
   return {};
 }
 
 Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::byte** base) {
-  SKERRY_ASSERT(what.own_offset % page_bytes == 0 && what.own_bytes % page_bytes == 0 && what.own_offset + what.own_bytes <= what.total_bytes,
+  SKERRY_ASSERT(what.own_offset % page_bytes == 0 && what.own_bytes % page_bytes == 0 &&
+                    what.own_offset + what.own_bytes <= what.total_bytes,
                 "a member reserves whole pages of the segment");
   {
     const std::lock_guard lock(mutex_);
     if (!mapped_.emplace(what.id.packed(), Mapped{}).second) {
-      return error(Code::invalid, "segment ", what.id.owner, ".", what.id.generation, " is attached already");
+      return error(Code::invalid, "segment ", what.id.owner, ".", what.id.generation,
+                   " is attached already");
     }
   }
   Mapped mapped;
@@ -156,20 +183,28 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
   Descriptor fd(-1);
   Status status = ask(request, deadline_after(timeout_ns), &reply, &fd);
   const bool attached = status.ok();
-  if (attached && fd.get() < 0) status = error(Code::network, "no descriptor came with the shared memory; see ulimit -n");
+  if (attached && fd.get() < 0)
+    status = error(Code::network, "no descriptor came with the shared memory; see ulimit -n");
   if (status.ok() && reply.base != 0) {
     mapped.base = reinterpret_cast<std::byte*>(reply.base);
   } else if (status.ok()) {
     status = map_memfd(fd.get(), mapped.bytes, &mapped.base);
     mapped.own_mapping = status.ok();
   }
-  if (status.ok()) status = reserve(fd.get(), mapped.base, mapped.own_offset, mapped.own_bytes, huge_pages_, abort_flag());
+  if (status.ok())
+    status = reserve(fd.get(), mapped.base, mapped.own_offset, mapped.own_bytes, huge_pages_,
+                     abort_flag());
   if (!status.ok()) {
-    if (mapped.base != nullptr) discard(mapped.base, mapped.own_offset, mapped.own_bytes);  // what was reserved before it failed
+    if (mapped.base != nullptr)
+      discard(mapped.base, mapped.own_offset,
+              mapped.own_bytes);  // what was reserved before it failed
     if (mapped.own_mapping) unmap(mapped.base, mapped.bytes);
-    if (attached) {  // so that the memory does not stay for the sake of a member that is not there; a failure of this changes nothing
+    if (attached) {  // so that the memory does not stay for the sake of a member that is not there;
+                     // a failure of this changes nothing
       Descriptor none(-1);
-      (void)ask(request_for(broker_wire::Op::detach, what.id), deadline_after(timeout_ns), &reply, &none).ok();
+      (void)ask(request_for(broker_wire::Op::detach, what.id), deadline_after(timeout_ns), &reply,
+                &none)
+          .ok();
     }
     const std::lock_guard lock(mutex_);
     mapped_.erase(what.id.packed());
@@ -192,8 +227,8 @@ Status BrokerClient::detach(SegmentId id) {
     mapped = found->second;
     mapped_.erase(found);
   }
-  // Each member frees its own pages here, in parallel: left to the last unmap they would be freed by the data server, which has
-  // requests to serve.
+  // Each member frees its own pages here, in parallel: left to the last unmap they would be freed
+  // by the data server, which has requests to serve.
   discard(mapped.base, mapped.own_offset, mapped.own_bytes);
   if (mapped.own_mapping) unmap(mapped.base, mapped.bytes);
   broker_wire::Reply reply{};

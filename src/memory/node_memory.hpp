@@ -1,8 +1,10 @@
-// NodeMemory: how the processes of a node come to map the same memory. A memfd per segment, made by the node's *broker* and passed over a
-// UNIX socket; descriptors are closed after mapping, so open files grow neither with allocations nor with processes.
+// NodeMemory: how the processes of a node come to map the same memory. A memfd per segment, made by
+// the node's *broker* and passed over a UNIX socket; descriptors are closed after mapping, so open
+// files grow neither with allocations nor with processes.
 //
-// Members in one process (ranks as threads in tests; the leader and its data server) get the very mapping the broker has: one address for
-// one byte, which is what ThreadSanitizer needs, and page tables only once.
+// Members in one process (ranks as threads in tests; the leader and its data server) get the very
+// mapping the broker has: one address for one byte, which is what ThreadSanitizer needs, and page
+// tables only once.
 #pragma once
 
 #include <array>
@@ -19,7 +21,8 @@ namespace skerry::memory {
 
 constexpr uint64_t huge_page_bytes = uint64_t{2} << 20;
 
-// Where a node's broker listens: a name in the abstract socket namespace (nothing to clean up) and a secret that requests must carry.
+// Where a node's broker listens: a name in the abstract socket namespace (nothing to clean up) and
+// a secret that requests must carry.
 struct BrokerAddress {
   std::string name;  // without the leading zero byte
   std::array<std::byte, 16> token{};
@@ -27,9 +30,11 @@ struct BrokerAddress {
 
 struct AttachRequest {
   SegmentId id;
-  uint64_t total_bytes = 0;  // of the whole on this node; a multiple of 4096, not 0; equal on all members
+  uint64_t total_bytes = 0;  // of the whole on this node; a multiple of 4096, not 0; equal on all
+                             // members
   uint32_t members = 0;      // local processes that will attach; equal on all members
-  // The caller's own part, multiples of 4096: its pages are reserved (and so placed and charged) by the caller. Empty is fine.
+  // The caller's own part, multiples of 4096: its pages are reserved (and so placed and charged) by
+  // the caller. Empty is fine.
   uint64_t own_offset = 0;
   uint64_t own_bytes = 0;
 };
@@ -37,14 +42,17 @@ struct AttachRequest {
 class NodeMemory {
  public:
   virtual ~NodeMemory() = default;
-  // The first of the members to call creates, zeroed; all map. Blocks until the broker answers (its thread must be running), at most
-  // timeout_ns (negative: no limit), or until the abort flag is set. On failure nothing stays attached.
-  // Errors: no_memory, peer_dead (broker gone or job ending), timeout, invalid (members disagree, or attached already).
+  // The first of the members to call creates, zeroed; all map. Blocks until the broker answers (its
+  // thread must be running), at most timeout_ns (negative: no limit), or until the abort flag is
+  // set. On failure nothing stays attached. Errors: no_memory, peer_dead (broker gone or job
+  // ending), timeout, invalid (members disagree, or attached already).
   virtual Status attach(const AttachRequest& request, int64_t timeout_ns, std::byte** base) = 0;
-  // Unmaps; the last member out releases the memory. Call after a barrier that says nobody uses it any more. The broker has forgotten the
-  // id when the last member's call returns. Errors: freed (not attached), peer_dead.
+  // Unmaps; the last member out releases the memory. Call after a barrier that says nobody uses it
+  // any more. The broker has forgotten the id when the last member's call returns. Errors: freed
+  // (not attached), peer_dead.
   virtual Status detach(SegmentId id) = 0;
-  // From now on waits end when *abort is not 0 (usually the control segment's flag, itself attached through this object). Null: no flag.
+  // From now on waits end when *abort is not 0 (usually the control segment's flag, itself attached
+  // through this object). Null: no flag.
   virtual void watch_abort(const std::atomic<uint32_t>* abort) = 0;
 };
 

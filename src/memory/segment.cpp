@@ -7,7 +7,8 @@ namespace skerry::memory {
 bool plan_segment(std::span<const uint64_t> slice_bytes, SegmentPlan* plan) {
   constexpr uint64_t limit = uint64_t{1} << 62;
   SegmentPlan out;
-  uint64_t offset = round_up(offsetof(SegmentHeader, slices) + slice_bytes.size() * sizeof(SliceEntry), page_bytes);
+  uint64_t offset = round_up(
+      offsetof(SegmentHeader, slices) + slice_bytes.size() * sizeof(SliceEntry), page_bytes);
   for (const uint64_t bytes : slice_bytes) {
     if (bytes > limit || offset > limit) return false;
     out.offsets.push_back(offset);
@@ -19,7 +20,8 @@ bool plan_segment(std::span<const uint64_t> slice_bytes, SegmentPlan* plan) {
   return true;
 }
 
-void LocalSegment::publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset, uint64_t bytes) const {
+void LocalSegment::publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset,
+                           uint64_t bytes) const {
   header().members.store(members, std::memory_order_release);
   SliceEntry& mine = header().slices[index];
   mine.rank = rank;
@@ -69,7 +71,9 @@ bool LocalSegment::find(Rank rank, Region* region_out) const {
 
 bool LocalSegment::find_address(Rank rank, uint64_t address, uint64_t* offset) const {
   const SliceEntry* found = entry_of(rank);
-  if (found == nullptr || address < found->owner_address || address - found->owner_address >= found->bytes) return false;
+  if (found == nullptr || address < found->owner_address ||
+      address - found->owner_address >= found->bytes)
+    return false;
   *offset = address - found->owner_address;
   return true;
 }

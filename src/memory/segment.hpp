@@ -1,4 +1,5 @@
-// What a node's part of a segment looks like: one header page or more, then the local members' slices, each on its own pages.
+// What a node's part of a segment looks like: one header page or more, then the local members'
+// slices, each on its own pages.
 //
 //   | SegmentHeader | SliceEntry[members] | pad to 4096 | slice 0 | pad | slice 1 | pad | ...
 #pragma once
@@ -25,9 +26,10 @@ static_assert(sizeof(SliceEntry) == 32);
 
 struct SegmentHeader {
   std::atomic<uint32_t> members;  // every member, the same value: entries that follow
-  std::atomic<uint32_t> purpose;  // every member, the same value: 0 memory; else what its owner says (job: mutexes)
-  uint64_t total_bytes;           // unused by readers of the map; for tools that look at a dump
-  SliceEntry slices[1];           // `members` of them, ascending by rank
+  std::atomic<uint32_t>
+      purpose;  // every member, the same value: 0 memory; else what its owner says (job: mutexes)
+  uint64_t total_bytes;  // unused by readers of the map; for tools that look at a dump
+  SliceEntry slices[1];  // `members` of them, ascending by rank
 };
 
 struct SegmentPlan {
@@ -48,10 +50,13 @@ class LocalSegment {
   std::byte* base() const { return base_; }
   uint32_t members() const { return header().members.load(std::memory_order_acquire); }
 
-  // Member `index` of `members` describes its own slice, once, right after attaching. Others may ask for it after a barrier.
+  // Member `index` of `members` describes its own slice, once, right after attaching. Others may
+  // ask for it after a barrier.
   void publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset, uint64_t bytes) const;
 
-  void set_purpose(uint32_t purpose) const { header().purpose.store(purpose, std::memory_order_release); }
+  void set_purpose(uint32_t purpose) const {
+    header().purpose.store(purpose, std::memory_order_release);
+  }
   uint32_t purpose() const { return header().purpose.load(std::memory_order_acquire); }
 
   // The slice of a local member; false if `rank` is none or has not published.
@@ -59,7 +64,8 @@ class LocalSegment {
   // By position (ascending rank). Null if out of range or not published.
   const SliceEntry* entry(uint32_t index) const;
   Region region(const SliceEntry& entry) const;
-  // `address` in the address space of `rank`: the offset in its slice. False if it is not inside. The end of a slice is outside.
+  // `address` in the address space of `rank`: the offset in its slice. False if it is not inside.
+  // The end of a slice is outside.
   bool find_address(Rank rank, uint64_t address, uint64_t* offset) const;
 
  private:

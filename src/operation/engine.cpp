@@ -11,7 +11,8 @@
 #include "memory/slots.hpp"
 
 namespace skerry::operation {
-Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric) : config_(std::move(config)), fabric_(std::move(fabric)) {
+Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
+    : config_(std::move(config)), fabric_(std::move(fabric)) {
   const uint32_t slots = config_.control.layout().slots_per_member;
   pending_.resize(slots);
   free_slots_.reserve(slots);
@@ -34,15 +35,17 @@ void Engine::stop_helper() {
 
 Status Engine::abort_status() const {
   const memory::ControlHeader& header = config_.control.header();
-  return Status(Code::peer_dead, concat("the job is ending: ", static_cast<const char*>(header.abort_text)));
+  return Status(Code::peer_dead,
+                concat("the job is ending: ", static_cast<const char*>(header.abort_text)));
 }
 
-// ---- completion -------------------------------------------------------------------------------------------------------------------
+// ---- completion -------------------------------------------------------------------------------
 
 Status Engine::op_status(Op& op) {
   Status status = std::move(op.status);
   op.status = {};
-  if (status.ok() && op.number != 0 && op.link->session.applied() < op.number) status = op.link->failure;
+  if (status.ok() && op.number != 0 && op.link->session.applied() < op.number)
+    status = op.link->failure;
   return status;
 }
 
@@ -50,7 +53,9 @@ Status Engine::wait(Handle* handle) {
   if (*handle == 0) return {};
   Lock lock(mutex_);
   Op* op = find_op(*handle);
-  if (op == nullptr) return error(Code::invalid, "handle ", *handle, " is not outstanding: it was waited for already, or is not a handle");
+  if (op == nullptr)
+    return error(Code::invalid, "handle ", *handle,
+                 " is not outstanding: it was waited for already, or is not a handle");
   if (op->link != nullptr && !op_done(*op)) SKERRY_TRY(wait_connected(lock, *op->link));
   SKERRY_TRY(wait_until(lock, [&] { return op_done(*op); }));
   *handle = 0;
@@ -67,7 +72,9 @@ Status Engine::test(Handle* handle, bool* done) {
   }
   Lock lock(mutex_);
   Op* op = find_op(*handle);
-  if (op == nullptr) return error(Code::invalid, "handle ", *handle, " is not outstanding: it was waited for already, or is not a handle");
+  if (op == nullptr)
+    return error(Code::invalid, "handle ", *handle,
+                 " is not outstanding: it was waited for already, or is not a handle");
   if (!op_done(*op)) {
     if (op->link != nullptr && op->link->has_queued()) want(*op->link);
     poke(lock);
@@ -85,11 +92,13 @@ Status Engine::test(Handle* handle, bool* done) {
 Status Engine::wait_implicit() {
   Lock lock(mutex_);
   for (Link* link : std::vector<Link*>(queued_))
-    if (link->has_queued() && (link->queued_replies > 0 || link->implicit_number > link->sent)) want(*link);
+    if (link->has_queued() && (link->queued_replies > 0 || link->implicit_number > link->sent))
+      want(*link);
   SKERRY_TRY(wait_until(lock, [&] { return implicit_.waiting_replies == 0; }));
   for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
     Link& l = *all_links_[i];
-    SKERRY_TRY(wait_until(lock, [&] { return l.session.applied() >= l.implicit_number || !l.failure.ok(); }));
+    SKERRY_TRY(wait_until(
+        lock, [&] { return l.session.applied() >= l.implicit_number || !l.failure.ok(); }));
     if (l.session.applied() < l.implicit_number) return l.failure;
     l.implicit_number = 0;
   }
@@ -109,7 +118,9 @@ Status Engine::fence(placement::ServerRef server) {
     SKERRY_TRY(wait_until(lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
   if (link.session.applied() < newest) {
     const bool alone = config_.one_thread_at_a_time && slots_in_use_ == 0;
-    SKERRY_TRY(wait_until(lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); }, alone ? &link : nullptr));
+    SKERRY_TRY(wait_until(
+        lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },
+        alone ? &link : nullptr));
     if (link.session.applied() < newest) return link.failure;
   }
   if (!link.request_failure.ok()) return std::exchange(link.request_failure, Status());
@@ -134,8 +145,9 @@ Status Engine::fence_all() {
   return first;
 }
 
-// A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches the server without us. Nor may replies be left to
-// nobody: a server that cannot send them parks our session, and with it what we sent behind them, which others may be waiting for. The helper
+// A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches
+// the server without us. Nor may replies be left to nobody: a server that cannot send them parks
+// our session, and with it what we sent behind them, which others may be waiting for. The helper
 // takes them in; without it, we do so here, and see that what we sent has arrived.
 Status Engine::push_out() {
   Lock lock(mutex_);
@@ -145,20 +157,27 @@ Status Engine::push_out() {
     for (size_t i = 0; i < all_links_.size(); ++i) {
       Link& l = *all_links_[i];
       const uint64_t newest = l.session.issued();
-      if (l.has_queued()) SKERRY_TRY(wait_until(lock, [&] { return l.sent >= newest; }));  // also if it failed
+      if (l.has_queued())
+        SKERRY_TRY(wait_until(lock, [&] { return l.sent >= newest; }));  // also if it failed
     }
   }
   for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
     Link& l = *all_links_[i];
     if (l.has_batch()) SKERRY_TRY(wait_sendable(lock, l, l.batch->bytes));
     if (l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0) continue;
-    SKERRY_TRY(wait_until(lock, [&] { return l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0; }));
+    SKERRY_TRY(wait_until(lock, [&] {
+      return l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0;
+    }));
   }
   if (config_.helper) return {};
   auto taken_in = [&] {
-    if (std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* l) { return l->failure.ok() && unacknowledged(*l); })) return false;
+    if (std::any_of(all_links_.begin(), all_links_.end(),
+                    [&](const Link* l) { return l->failure.ok() && unacknowledged(*l); }))
+      return false;
     return implicit_.waiting_replies == 0 &&
-           std::none_of(ops_.begin(), ops_.end(), [](const auto& op) { return op->used && op->open && op->waiting_replies > 0; });
+           std::none_of(ops_.begin(), ops_.end(), [](const auto& op) {
+             return op->used && op->open && op->waiting_replies > 0;
+           });
   };
   return wait_until(lock, taken_in);
 }
@@ -172,7 +191,8 @@ Status Engine::close_all() {
     bool all = true;
     for (Link* link : all_links_) {
       unwant(*link);  // one that is being resumed has nothing outstanding any more
-      if (link->machine.state() == connection::State::open && link->replay_next == 0) drive(*link, connection::Event::evict);
+      if (link->machine.state() == connection::State::open && link->replay_next == 0)
+        drive(*link, connection::Event::evict);
       all = all && link->machine.state() == connection::State::idle;
     }
     return all;
@@ -185,13 +205,15 @@ EngineCounters Engine::counters() {
   counters_.connections_now = occupied_ + leaving_;
   counters_.links = all_links_.size();
   const EngineMemory taken = account();
-  counters_.link_bytes = taken.connection_bytes + taken.known_bytes + (policy_ ? policy_->bytes() : 0);
+  counters_.link_bytes = taken.connection_bytes + taken.known_bytes +
+                         (policy_ ? policy_->bytes() : 0);
   return counters_;
 }
 
 Status Engine::trace_requests(const std::string& prefix) {
   const Lock lock(mutex_);
-  return RequestTrace::open(prefix, config_.rank, config_.map->ranks(), config_.map->nodes(), &trace_);
+  return RequestTrace::open(prefix, config_.rank, config_.map->ranks(), config_.map->nodes(),
+                            &trace_);
 }
 
 fabric::Fabric::Traffic Engine::traffic() {
@@ -199,7 +221,7 @@ fabric::Fabric::Traffic Engine::traffic() {
   return fabric_->traffic();
 }
 
-// ---- operations and slots -----------------------------------------------------------------------------------------------------------
+// ---- operations and slots ---------------------------------------------------------------------
 
 Engine::Op* Engine::new_op() {
   if (free_ops_.empty()) {
@@ -223,7 +245,9 @@ void Engine::free_op(Op* op) {
   free_ops_.push_back(op->index);
 }
 
-Handle Engine::handle_of(const Op* op) const { return Handle{op->generation} << 32 | (op->index + 1); }
+Handle Engine::handle_of(const Op* op) const {
+  return Handle{op->generation} << 32 | (op->index + 1);
+}
 
 Engine::Op* Engine::find_op(Handle handle) {
   const uint64_t index = (handle & 0xffffffff) - 1;
@@ -233,7 +257,8 @@ Engine::Op* Engine::find_op(Handle handle) {
 }
 
 memory::CompletionSlot& Engine::slot(uint32_t index) const {
-  return config_.control.slot(config_.member_index * config_.control.layout().slots_per_member + index);
+  return config_.control.slot(config_.member_index * config_.control.layout().slots_per_member +
+                              index);
 }
 
 bool Engine::take_slot(uint32_t* index, Wait wait) {

@@ -1,4 +1,5 @@
-// Moving things along: what is held back goes out, what arrived is dispatched, by who waits or by the helper thread.
+// Moving things along: what is held back goes out, what arrived is dispatched, by who waits or by
+// the helper thread.
 #include <pthread.h>
 #include <signal.h>
 
@@ -15,7 +16,8 @@ void Engine::flush_corked() {
   std::erase_if(corked_, [&](Link* link) {
     if (link->has_batch() && link->failure.ok()) {
       const bool sendable = may_queue(*link, link->batch->bytes) ||
-                            (link->may_send() && link->session.may_issue(link->batch->bytes) && link->rma_outstanding == 0);
+                            (link->may_send() && link->session.may_issue(link->batch->bytes) &&
+                             link->rma_outstanding == 0);
       if (!sendable || !send_batch(*link)) {
         if (link->machine.state() == connection::State::idle && !link->wanted) lost.push_back(link);
         return false;
@@ -29,10 +31,11 @@ void Engine::flush_corked() {
   if (!queued_.empty() && !at_limit()) push(*queued_.front());
 }
 
-// ---- the helper -------------------------------------------------------------------------------------------------------------------
+// ---- the helper -------------------------------------------------------------------------------
 
-// Non-blocking operations leave something to do: requests held back to be sent together, replies to receive. The helper sleeps unless there
-// is; it never keeps the progress role from a thread that waits.
+// Non-blocking operations leave something to do: requests held back to be sent together, replies to
+// receive. The helper sleeps unless there is; it never keeps the progress role from a thread that
+// waits.
 void Engine::call_helper(bool eager) {
   if (!config_.helper || helper_stop_) return;
   if (eager) helper_eager_ = true;
@@ -52,8 +55,9 @@ void Engine::call_helper(bool eager) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// A put is source done when it is on its way: its program may compute, or sleep on a counter, while the connection breaks under it. So the helper
-// looks now and then as long as anything is unacknowledged, and sleeps for good when nothing was sent for a while.
+// A put is source done when it is on its way: its program may compute, or sleep on a counter, while
+// the connection breaks under it. So the helper looks now and then as long as anything is
+// unacknowledged, and sleeps for good when nothing was sent for a while.
 void Engine::keep_watch(Lock& lock) {
   // Where a server may close a connection just when a request is on its way to it, more often.
   const auto look_every = std::chrono::milliseconds(config_.servers_drop ? 2 : 100);
@@ -65,8 +69,11 @@ void Engine::keep_watch(Lock& lock) {
   for (int quiet = 0; quiet < quiet_looks;) {
     const uint64_t sent = requests_sent_, rounds = user_rounds_;
     if (helper_call_.wait_for(lock, look_every, called) || is_ending()) break;
-    const bool waiting = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* link) { return link->failure.ok() && unacknowledged(*link); });
-    // A program that issues more is left to open connections when it needs them, within reason; one that has stopped may wait for what it queued.
+    const bool waiting = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* link) {
+      return link->failure.ok() && unacknowledged(*link);
+    });
+    // A program that issues more is left to open connections when it needs them, within reason; one
+    // that has stopped may wait for what it queued.
     stale = queued_.empty() || sent != requests_sent_ ? 0 : stale + 1;
     if (!queued_.empty() && (stale >= 2 || monotonic_ns() - queued_since_ns_ > longest_queued_ns)) {
       open_queued();
@@ -75,16 +82,19 @@ void Engine::keep_watch(Lock& lock) {
     if (waiting) poke(lock);
     quiet = waiting || sent != requests_sent_ ? 0 : quiet + 1;
     const bool program_is_at_it = role_taken_ || sleepers_ > 0 || rounds != user_rounds_;
-    if (help_is_needed() && !(queues() && program_is_at_it && corked_.empty())) helper_awake_ = true;
+    if (help_is_needed() && !(queues() && program_is_at_it && corked_.empty()))
+      helper_awake_ = true;
   }
   helper_watches_ = false;
   if (!is_ending()) helper_call_.wait(lock, called);
 }
 
 void Engine::help() {
-  // How long held-back requests may wait for company, and how long the program must have left the role alone before the helper takes it.
+  // How long held-back requests may wait for company, and how long the program must have left the
+  // role alone before the helper takes it.
   constexpr auto hold = std::chrono::microseconds(500);
-  // The helper stays up this many rounds without work, so that a program that issues a few operations at a time does not pay for waking it.
+  // The helper stays up this many rounds without work, so that a program that issues a few
+  // operations at a time does not pay for waking it.
   constexpr int idle_rounds = 20;
   pthread_setname_np(pthread_self(), "skerry-progress");
   Lock lock(mutex_);
@@ -96,7 +106,9 @@ void Engine::help() {
       return;
     }
     // Under a cap a program's own waits see to nearly everything: they open the connections.
-    const bool is_needed = help_is_needed() && !(queues() && corked_.empty() && (role_taken_ || sleepers_ > 0 || seen_rounds != user_rounds_));
+    const bool is_needed = help_is_needed() &&
+                           !(queues() && corked_.empty() &&
+                             (role_taken_ || sleepers_ > 0 || seen_rounds != user_rounds_));
     if (!is_needed && ++idle > idle_rounds) {
       helper_awake_ = false;
       keep_watch(lock);

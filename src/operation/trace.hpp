@@ -1,5 +1,5 @@
-// Writes down whom a process talks to, for `skerry sim --trace`: lines "rank node bytes r|w think_ns" (docs/simulator.md). Not thread safe: the
-// engine's mutex guards it.
+// Writes down whom a process talks to, for `skerry sim --trace`: lines "rank node bytes r|w
+// think_ns" (docs/simulator.md). Not thread safe: the engine's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace skerry::operation {
 class RequestTrace {
  public:
   // Writes `prefix`.`rank`. Errors: config (the file cannot be written).
-  static Status open(const std::string& prefix, Rank rank, Rank ranks, NodeId nodes, std::unique_ptr<RequestTrace>* trace);
+  static Status open(const std::string& prefix, Rank rank, Rank ranks, NodeId nodes,
+                     std::unique_ptr<RequestTrace>* trace);
   ~RequestTrace();
   RequestTrace(const RequestTrace&) = delete;
   RequestTrace& operator=(const RequestTrace&) = delete;
@@ -37,7 +38,8 @@ class RequestTrace {
 // For as long as it lives its thread waits. Null: nothing is traced, and this costs a comparison.
 class Waiting {
  public:
-  explicit Waiting(RequestTrace* trace) : trace_(trace), begin_ns_(trace != nullptr ? monotonic_ns() : 0) {}
+  explicit Waiting(RequestTrace* trace)
+      : trace_(trace), begin_ns_(trace != nullptr ? monotonic_ns() : 0) {}
   ~Waiting() {
     if (trace_ != nullptr) trace_->waited(monotonic_ns() - begin_ns_);
   }

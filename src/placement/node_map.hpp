@@ -1,9 +1,11 @@
-// Where ranks and data servers are: a read-only view on one block of bytes that exists once per node (in its control segment). Pure.
+// Where ranks and data servers are: a read-only view on one block of bytes that exists once per
+// node (in its control segment). Pure.
 //
-// Ranks are kept as runs of consecutive ranks on one node, so that the usual block placement costs one run per node however many
-// ranks there are; a cyclic placement costs one per rank.
+// Ranks are kept as runs of consecutive ranks on one node, so that the usual block placement costs
+// one run per node however many ranks there are; a cyclic placement costs one per rank.
 //
-//   | Head | Run runs[run_count] | uint32 node_first[nodes + 1] | Run by_node[run_count] | uint32 server_first[nodes + 1] | ServerEntry servers[] |
+//   | Head | Run runs[run_count] | uint32 node_first[nodes + 1] | Run by_node[run_count] | uint32
+//   server_first[nodes + 1] | ServerEntry servers[] |
 #pragma once
 
 #include <cstddef>
@@ -16,7 +18,8 @@
 
 namespace skerry::placement {
 
-// A data server: (node, index). Any rank may host one, and a node several; today index is always 0 and the host the node's leader.
+// A data server: (node, index). Any rank may host one, and a node several; today index is always 0
+// and the host the node's leader.
 struct ServerRef {
   NodeId node = no_node;
   uint16_t index = 0;
@@ -80,11 +83,15 @@ class NodeMap {
   std::span<const std::byte> block_;
 };
 
-// rank_node[r]: node of rank r, 0..nodes-1, each used; server_addresses[n][i]: of server i of node n (may be empty for now).
-std::vector<std::byte> build_node_map(std::span<const NodeId> rank_node, const std::vector<std::vector<std::vector<std::byte>>>& server_addresses);
+// rank_node[r]: node of rank r, 0..nodes-1, each used; server_addresses[n][i]: of server i of node
+// n (may be empty for now).
+std::vector<std::byte> build_node_map(
+    std::span<const NodeId> rank_node,
+    const std::vector<std::vector<std::vector<std::byte>>>& server_addresses);
 
-// Which server serves requests for `rank` (its target server), and which one a request from `from` goes to next on its way there.
-// Today the target itself; cooperative clusters of servers change this function and nothing else.
+// Which server serves requests for `rank` (its target server), and which one a request from `from`
+// goes to next on its way there. Today the target itself; cooperative clusters of servers change
+// this function and nothing else.
 ServerRef server_of(const NodeMap& map, Rank rank);
 ServerRef route(const NodeMap& map, NodeId from, ServerRef target);
 

@@ -10,17 +10,22 @@ Server::Memory Server::memory() {
   call([&] {
     const fabric::Fabric::Memory fabric = fabric_->memory();
     out.connections = clients_.size();
-    out.connection_bytes = fabric.endpoint_bytes + table_bytes(clients_) + clients_.size() * sizeof(Client);
+    out.connection_bytes = fabric.endpoint_bytes + table_bytes(clients_) +
+                           clients_.size() * sizeof(Client);
     for (const auto& [endpoint, client] : clients_) {
       out.connection_bytes += vector_bytes(client->late) + deque_bytes(client->sending);
-      for (const Client::Late& late : client->late) out.connection_bytes += vector_bytes(late.payload);
-      for (const std::vector<std::byte>& payload : client->sending) out.connection_bytes += vector_bytes(payload);
+      for (const Client::Late& late : client->late)
+        out.connection_bytes += vector_bytes(late.payload);
+      for (const std::vector<std::byte>& payload : client->sending)
+        out.connection_bytes += vector_bytes(payload);
     }
     out.ranks_known = known_.size();
     out.known_bytes = table_bytes(known_);
     for (const auto& [rank, known] : known_) out.known_bytes += known.session.memory_bytes();
-    out.fixed_bytes = fabric.fixed_bytes + sizeof *this + table_bytes(registrations_) + vector_bytes(acknowledge_) + vector_bytes(retry_) + vector_bytes(full_) +
-                      table_bytes(watched_) + vector_bytes(pieces_) + vector_bytes(scratch_) + deque_bytes(waiting_) + table_bytes(neighbours_);
+    out.fixed_bytes = fabric.fixed_bytes + sizeof *this + table_bytes(registrations_) +
+                      vector_bytes(acknowledge_) + vector_bytes(retry_) + vector_bytes(full_) +
+                      table_bytes(watched_) + vector_bytes(pieces_) + vector_bytes(scratch_) +
+                      deque_bytes(waiting_) + table_bytes(neighbours_);
     for (const auto& [segment, ranks] : registrations_) out.fixed_bytes += table_bytes(ranks);
   });
   return out;

@@ -1,4 +1,5 @@
-// How the server applies one request. Everything the wire says is checked here: segment, range, alignment, shape.
+// How the server applies one request. Everything the wire says is checked here: segment, range,
+// alignment, shape.
 #include <algorithm>
 #include <cstring>
 
@@ -25,7 +26,8 @@ std::string_view rmw_name(wire::Rmw op) {
 
 Status Server::check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const {
   if (offset <= region.bytes && bytes <= region.bytes - offset) return {};
-  return error(Code::range, "bytes [", offset, ", ", offset + bytes, ") lie outside the ", region.bytes, " bytes of rank ", request_.header.target_rank, "'s slice");
+  return error(Code::range, "bytes [", offset, ", ", offset + bytes, ") lie outside the ",
+               region.bytes, " bytes of rank ", request_.header.target_rank, "'s slice");
 }
 
 Status Server::read_shape(Shape* shape) const {
@@ -39,10 +41,14 @@ Status Server::read_shape(Shape* shape) const {
   return {};
 }
 
-// The piece table at the payload's start, checked against the slice, into pieces_; *data is what follows it.
-Status Server::read_pieces(const memory::Region& region, fabric::Bytes payload, fabric::Bytes* data) {
+// The piece table at the payload's start, checked against the slice, into pieces_; *data is what
+// follows it.
+Status Server::read_pieces(const memory::Region& region, fabric::Bytes payload,
+                           fabric::Bytes* data) {
   const uint64_t table_bytes = uint64_t{request_.header.piece_count} * sizeof(Piece);
-  if (table_bytes > payload.size()) return error(Code::invalid, "a table of ", request_.header.piece_count, " pieces does not fit a payload of ", payload.size(), " bytes");
+  if (table_bytes > payload.size())
+    return error(Code::invalid, "a table of ", request_.header.piece_count,
+                 " pieces does not fit a payload of ", payload.size(), " bytes");
   pieces_.resize(request_.header.piece_count);
   std::memcpy(pieces_.data(), payload.data(), table_bytes);
   for (const Piece& piece : pieces_) SKERRY_TRY(check_range(region, piece.offset, piece.bytes));
@@ -50,26 +56,32 @@ Status Server::read_pieces(const memory::Region& region, fabric::Bytes payload, 
   return {};
 }
 
-Server::Outcome Server::apply_put(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
+Server::Outcome Server::apply_put(Client& client, const memory::Region& region,
+                                  fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   if (!client.session->notify_pending()) {
     if (request_.has(wire::flag_strided)) {
       Shape shape;
       *failure = read_shape(&shape);
       uint64_t stream = 0;
-      if (failure->ok() && (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) || request_.shape.skip_bytes > stream ||
-                            payload.size() > stream - request_.shape.skip_bytes))
-        *failure = error(Code::range, "a strided put at offset ", h.offset, " leaves the ", region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+      if (failure->ok() &&
+          (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) ||
+           request_.shape.skip_bytes > stream ||
+           payload.size() > stream - request_.shape.skip_bytes))
+        *failure = error(Code::range, "a strided put at offset ", h.offset, " leaves the ",
+                         region.bytes, " bytes of rank ", h.target_rank, "'s slice");
       if (!failure->ok()) return Outcome::failed;
       memory::Cursor cursor(shape);
       cursor.seek(request_.shape.skip_bytes);
       cursor.unpack(region.base + h.offset, payload);
     } else if (request_.has(wire::flag_vector)) {
-      // Batched puts come here by the hundred thousand: one pass over the table, and nothing but the bytes is touched. In order: puts of one
-      // origin may overlap, and the later one wins. A malformed table is applied up to its first bad piece.
+      // Batched puts come here by the hundred thousand: one pass over the table, and nothing but
+      // the bytes is touched. In order: puts of one origin may overlap, and the later one wins. A
+      // malformed table is applied up to its first bad piece.
       const uint64_t table_bytes = uint64_t{h.piece_count} * sizeof(Piece);
       if (table_bytes > payload.size()) {
-        *failure = error(Code::invalid, "a table of ", h.piece_count, " pieces does not fit a payload of ", payload.size(), " bytes");
+        *failure = error(Code::invalid, "a table of ", h.piece_count,
+                         " pieces does not fit a payload of ", payload.size(), " bytes");
         return Outcome::failed;
       }
       const std::byte* table = payload.data();
@@ -78,8 +90,12 @@ Server::Outcome Server::apply_put(Client& client, const memory::Region& region, 
       for (uint32_t i = 0; i < h.piece_count; ++i, table += sizeof(Piece)) {
         Piece piece;
         std::memcpy(&piece, table, sizeof piece);
-        if (piece.offset > region.bytes || piece.bytes > region.bytes - piece.offset || piece.bytes > left) [[unlikely]] {
-          *failure = piece.bytes > left ? error(Code::invalid, "a vector put carries fewer bytes than its pieces name") : check_range(region, piece.offset, piece.bytes);
+        if (piece.offset > region.bytes || piece.bytes > region.bytes - piece.offset ||
+            piece.bytes > left) [[unlikely]] {
+          *failure = piece.bytes > left
+                         ? error(Code::invalid,
+                                 "a vector put carries fewer bytes than its pieces name")
+                         : check_range(region, piece.offset, piece.bytes);
           return Outcome::failed;
         }
         memory::put(region.base + piece.offset, from, piece.bytes);
@@ -87,18 +103,21 @@ Server::Outcome Server::apply_put(Client& client, const memory::Region& region, 
         left -= piece.bytes;
       }
       if (left != 0) {
-        *failure = error(Code::invalid, "a vector put carries ", left, " bytes more than its pieces name");
+        *failure = error(Code::invalid, "a vector put carries ", left,
+                         " bytes more than its pieces name");
         return Outcome::failed;
       }
     } else {
-      if (*failure = check_range(region, h.offset, payload.size()); !failure->ok()) return Outcome::failed;
+      if (*failure = check_range(region, h.offset, payload.size()); !failure->ok())
+        return Outcome::failed;
       memory::put(region.base + h.offset, payload.data(), payload.size());
     }
   }
   return request_.has(wire::flag_notify) ? apply_notify(client, region, failure) : Outcome::done;
 }
 
-Server::Outcome Server::apply_notify(Client& client, const memory::Region& region, Status* failure) {
+Server::Outcome Server::apply_notify(Client& client, const memory::Region& region,
+                                     Status* failure) {
   const wire::Notify& n = request_.notify;
   if (*failure = check_range(region, n.counter_offset, 8); !failure->ok()) return Outcome::failed;
   if (n.counter_offset % 8 != 0) {
@@ -108,7 +127,8 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
   uint64_t old = 0;
   const memory::Rmw add{memory::RmwOp::fetch_add, 8, n.increment, 0};
   client.session->set_notify_pending();
-  const LockResult result = memory::rmw(region, n.counter_offset, add, *stripes_, memory::Patience::try_once, &old);
+  const LockResult result = memory::rmw(region, n.counter_offset, add, *stripes_,
+                                        memory::Patience::try_once, &old);
   if (result == LockResult::busy) return Outcome::park;
   if (result != LockResult::locked) {
     *failure = stripes_->explain(result, memory::stripe_index(region.seed, n.counter_offset));
@@ -119,22 +139,28 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
   return Outcome::done;
 }
 
-Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
+Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& region,
+                                         fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   if (!is_element_type(h.type)) {
     *failure = error(Code::invalid, "element type ", int{h.type});
     return Outcome::failed;
   }
   const ElementType type = static_cast<ElementType>(h.type);
-  const memory::Scale scale = request_.has(wire::flag_scaled) ? memory::Scale::of(type, request_.scale.value) : memory::Scale::one();
+  const memory::Scale scale = request_.has(wire::flag_scaled)
+                                  ? memory::Scale::of(type, request_.scale.value)
+                                  : memory::Scale::one();
   const uint64_t unit = element_bytes(type);
   auto misfit = [&](uint64_t bytes, uint64_t offset) {
     if (bytes % unit == 0 && offset % part_bytes(type) == 0) return false;
-    *failure = error(Code::invalid, "an accumulate of ", bytes, " bytes at offset ", offset, " does not consist of whole, aligned elements of ", to_string(type));
+    *failure = error(Code::invalid, "an accumulate of ", bytes, " bytes at offset ", offset,
+                     " does not consist of whole, aligned elements of ", to_string(type));
     return true;
   };
 
-  if (client.session->notify_pending()) return apply_notify(client, region, failure);  // its data is applied, its notification met a busy stripe
+  if (client.session->notify_pending())
+    return apply_notify(client, region,
+                        failure);  // its data is applied, its notification met a busy stripe
 
   const uint64_t done = client.session->progress_bytes();  // before a busy stripe interrupted it
   memory::Applied applied;
@@ -142,17 +168,22 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
     Shape shape;
     (void)read_shape(&shape);
     uint64_t stream = 0;
-    if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) || request_.shape.skip_bytes > stream ||
-        payload.size() > stream - request_.shape.skip_bytes) {
-      *failure = error(Code::range, "a strided accumulate at offset ", h.offset, " leaves the ", region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+    if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) ||
+        request_.shape.skip_bytes > stream || payload.size() > stream - request_.shape.skip_bytes) {
+      *failure = error(Code::range, "a strided accumulate at offset ", h.offset, " leaves the ",
+                       region.bytes, " bytes of rank ", h.target_rank, "'s slice");
       return Outcome::failed;
     }
     for (int32_t k = 0; k < shape.levels; ++k)
-      if (shape.count[k] > 1 && misfit(payload.size(), static_cast<uint64_t>(shape.stride[k]))) return Outcome::failed;
-    if (misfit(shape.block_bytes, h.offset) || misfit(request_.shape.skip_bytes, 0) || misfit(payload.size(), 0)) return Outcome::failed;
+      if (shape.count[k] > 1 && misfit(payload.size(), static_cast<uint64_t>(shape.stride[k])))
+        return Outcome::failed;
+    if (misfit(shape.block_bytes, h.offset) || misfit(request_.shape.skip_bytes, 0) ||
+        misfit(payload.size(), 0))
+      return Outcome::failed;
     memory::Cursor cursor(shape);
     cursor.seek(request_.shape.skip_bytes + done);
-    applied = cursor.accumulate(region, h.offset, payload.subspan(done), type, scale, *stripes_, memory::Patience::try_once);
+    applied = cursor.accumulate(region, h.offset, payload.subspan(done), type, scale, *stripes_,
+                                memory::Patience::try_once);
   } else if (request_.has(wire::flag_vector)) {
     fabric::Bytes data;
     if (*failure = read_pieces(region, payload, &data); !failure->ok()) return Outcome::failed;
@@ -160,16 +191,20 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
       if (misfit(piece.bytes, piece.offset)) return Outcome::failed;
     memory::Cursor cursor{std::span<const Piece>(pieces_)};
     if (cursor.total_bytes() != data.size()) {
-      *failure = error(Code::invalid, "a vector accumulate of ", cursor.total_bytes(), " bytes carries ", data.size());
+      *failure = error(Code::invalid, "a vector accumulate of ", cursor.total_bytes(),
+                       " bytes carries ", data.size());
       return Outcome::failed;
     }
     cursor.seek(done);
-    applied = cursor.accumulate(region, 0, data.subspan(done), type, scale, *stripes_, memory::Patience::try_once);
+    applied = cursor.accumulate(region, 0, data.subspan(done), type, scale, *stripes_,
+                                memory::Patience::try_once);
   } else {
-    if (*failure = check_range(region, h.offset, payload.size()); !failure->ok()) return Outcome::failed;
+    if (*failure = check_range(region, h.offset, payload.size()); !failure->ok())
+      return Outcome::failed;
     if (misfit(payload.size(), h.offset)) return Outcome::failed;
-    applied = memory::accumulate(region, h.offset + done, payload.data() + done, payload.size() - done, type,
-                                 scale, *stripes_, memory::Patience::try_once);
+    applied = memory::accumulate(region, h.offset + done, payload.data() + done,
+                                 payload.size() - done, type, scale, *stripes_,
+                                 memory::Patience::try_once);
   }
   if (applied.result == LockResult::busy) {
     client.session->add_progress(applied.bytes);
@@ -182,14 +217,17 @@ Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& r
   return request_.has(wire::flag_notify) ? apply_notify(client, region, failure) : Outcome::done;
 }
 
-Server::Outcome Server::apply_get(Client& client, const memory::Region& region, fabric::Bytes payload, Status* failure) {
+Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
+                                  fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   const uint64_t bytes = request_.extent_bytes;
   fabric::Bytes answer;
   if (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)) {
-    const bool gathers = bytes > scratch_.size() && request_.has(wire::flag_strided) && fabric_->capabilities().gather && fabric_->capabilities().landing;
+    const bool gathers = bytes > scratch_.size() && request_.has(wire::flag_strided) &&
+                         fabric_->capabilities().gather && fabric_->capabilities().landing;
     if (bytes > scratch_.size() && !gathers) {
-      *failure = error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ", scratch_.size(), " in one request");
+      *failure = error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ",
+                       scratch_.size(), " in one request");
       return Outcome::failed;
     }
     const std::span<std::byte> room(scratch_.data(), std::min<uint64_t>(bytes, scratch_.size()));
@@ -197,9 +235,10 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region, 
       Shape shape;
       (void)read_shape(&shape);
       uint64_t stream = 0;
-      if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) || request_.shape.skip_bytes > stream ||
-          bytes > stream - request_.shape.skip_bytes) {
-        *failure = error(Code::range, "a strided get at offset ", h.offset, " leaves the ", region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+      if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) ||
+          request_.shape.skip_bytes > stream || bytes > stream - request_.shape.skip_bytes) {
+        *failure = error(Code::range, "a strided get at offset ", h.offset, " leaves the ",
+                         region.bytes, " bytes of rank ", h.target_rank, "'s slice");
         return Outcome::failed;
       }
       memory::Cursor cursor(shape);
@@ -207,7 +246,8 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region, 
       if (gathers) {
         parts_.clear();
         if (!cursor.gather(region.base + h.offset, bytes, most_parts, &parts_)) {
-          *failure = error(Code::invalid, "a strided get of ", bytes, " bytes in more than ", most_parts, " places in one request");
+          *failure = error(Code::invalid, "a strided get of ", bytes, " bytes in more than ",
+                           most_parts, " places in one request");
           return Outcome::failed;
         }
         if (!again_) client.session->applied_next();
@@ -220,7 +260,8 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region, 
       if (*failure = read_pieces(region, payload, &rest); !failure->ok()) return Outcome::failed;
       memory::Cursor cursor{std::span<const Piece>(pieces_)};
       if (cursor.total_bytes() != bytes) {
-        *failure = error(Code::invalid, "a vector get of ", bytes, " bytes names ", cursor.total_bytes());
+        *failure = error(Code::invalid, "a vector get of ", bytes, " bytes names ",
+                         cursor.total_bytes());
         return Outcome::failed;
       }
       cursor.pack(room, region.base);
@@ -249,12 +290,15 @@ Server::Outcome Server::apply_rmw(Client& client, const memory::Region& region, 
   const uint8_t word_bytes = h.type % 2 == 0 ? 8 : 4;
   if (*failure = check_range(region, h.offset, word_bytes); !failure->ok()) return Outcome::failed;
   if (h.offset % word_bytes != 0) {
-    *failure = error(Code::invalid, "offset ", h.offset, " of a ", rmw_name(op), " is not a multiple of ", int{word_bytes});
+    *failure = error(Code::invalid, "offset ", h.offset, " of a ", rmw_name(op),
+                     " is not a multiple of ", int{word_bytes});
     return Outcome::failed;
   }
-  const memory::Rmw what{static_cast<memory::RmwOp>(h.type / 2), word_bytes, request_.operands.first, request_.operands.second};
+  const memory::Rmw what{static_cast<memory::RmwOp>(h.type / 2), word_bytes,
+                         request_.operands.first, request_.operands.second};
   uint64_t old = 0;
-  const LockResult result = memory::rmw(region, h.offset, what, *stripes_, memory::Patience::try_once, &old);
+  const LockResult result = memory::rmw(region, h.offset, what, *stripes_,
+                                        memory::Patience::try_once, &old);
   if (result == LockResult::busy) return Outcome::park;
   if (result != LockResult::locked) {
     *failure = stripes_->explain(result, memory::stripe_index(region.seed, h.offset));
@@ -266,12 +310,16 @@ Server::Outcome Server::apply_rmw(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
-// The fabric's key to a slice, registered when it is first asked for. Registrations end with their segment (forget).
+// The fabric's key to a slice, registered when it is first asked for. Registrations end with their
+// segment (forget).
 Server::Outcome Server::apply_key(Client& client, const memory::Region& region, Status* failure) {
   const SegmentId segment{request_.header.segment_owner, request_.header.segment_generation};
-  Registration& known = registrations_[segment.packed()][static_cast<Rank>(request_.header.target_rank)];
+  Registration& known = registrations_[segment.packed()]
+                                      [static_cast<Rank>(request_.header.target_rank)];
   if (known.handle == 0) {
-    if (*failure = fabric_->register_memory(region.base, region.bytes, &known.key, &known.handle); !failure->ok()) return Outcome::failed;
+    if (*failure = fabric_->register_memory(region.base, region.bytes, &known.key, &known.handle);
+        !failure->ok())
+      return Outcome::failed;
   }
   const wire::Key answer{known.key.key, known.key.base, 0};
   if (!again_) client.session->applied_next();
@@ -287,14 +335,15 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
     // A grant goes where the holder's name says: nobody asks in another's name.
     const lock::Holder holder = request_.operands.first;
     if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
-      *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder, ", which is not one of its threads");
+      *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder,
+                       ", which is not one of its threads");
       return Outcome::failed;
     }
     LockOutcome outcome = LockOutcome::granted;
     if (request_.kind() == wire::Kind::lock)
-      *failure = directory_.lock(segment, rank, h.offset, client.rank, h.reply_slot, h.reply_tag, holder, &outcome);
-    else
-      *failure = directory_.unlock(segment, rank, h.offset, client.rank, holder, &outcome);
+      *failure = directory_.lock(segment, rank, h.offset, client.rank, h.reply_slot, h.reply_tag,
+                                 holder, &outcome);
+    else *failure = directory_.unlock(segment, rank, h.offset, client.rank, holder, &outcome);
     if (!failure->ok()) return Outcome::failed;
     if (outcome == LockOutcome::busy) return Outcome::park;
     if (request_.kind() == wire::Kind::unlock) return Outcome::done;
@@ -323,7 +372,8 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
     case wire::Kind::grant:
     case wire::Kind::grant_taken: break;
   }
-  *failure = error(Code::internal, "a request of kind ", wire::to_string(request_.kind()), " reached apply");
+  *failure = error(Code::internal, "a request of kind ", wire::to_string(request_.kind()),
+                   " reached apply");
   return Outcome::failed;
 }
 
@@ -333,19 +383,20 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
       client.parked = true;
       retry_.push_back(client.endpoint);
       return fabric::Verdict::park;
-    case Outcome::answered:
-      break;
+    case Outcome::answered: break;
     case Outcome::done:
       client.session->applied_next();
       client.quiet_bytes += request_.extent_bytes;
-      if (!request_.has(wire::flag_more) || client.quiet_bytes >= quiet_bytes_limit) mark_acknowledge(client);
+      if (!request_.has(wire::flag_more) || client.quiet_bytes >= quiet_bytes_limit)
+        mark_acknowledge(client);
       break;
     case Outcome::failed: {
       const uint64_t number = request_.header.number;
       const int code = static_cast<int>(failure.code());
       const std::string text = failure.message().substr(0, 1024);
       const bool one_way = request_.header.reply_slot == 0;
-      client.session->applied_next();  // it was dealt with: its origin is told, and what follows it goes on
+      client.session
+          ->applied_next();  // it was dealt with: its origin is told, and what follows it goes on
       client.session->keep_failure(number, code, one_way, text);
       if (one_way) send_failure(client, number, code, text);
       else reply(client, code, 0, std::as_bytes(std::span(text)));
@@ -357,23 +408,27 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
   return fabric::Verdict::taken;
 }
 
-// A request that was applied before comes once more: its connection broke before the origin had the answer. The answer again, not the effect.
+// A request that was applied before comes once more: its connection broke before the origin had the
+// answer. The answer again, not the effect.
 void Server::answer_again(Client& client, fabric::Bytes payload) {
   const wire::RequestHeader& h = request_.header;
   if (const session::Kept* kept = client.session->kept(h.number)) {
-    if (h.reply_slot != 0) reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->text)));
+    if (h.reply_slot != 0)
+      reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->text)));
     return;
   }
   Status failure;
   const SegmentId segment{h.segment_owner, h.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
   switch (request_.kind()) {
-    case wire::Kind::get:    // read anew: any value since it was issued is right
+    case wire::Kind::get:  // read anew: any value since it was issued is right
     case wire::Kind::key: {
       memory::Region region;
       failure = directory_.find(segment, rank, &region);
       again_ = true;
-      if (failure.ok()) (void)(request_.kind() == wire::Kind::get ? apply_get(client, region, payload, &failure) : apply_key(client, region, &failure));
+      if (failure.ok())
+        (void)(request_.kind() == wire::Kind::get ? apply_get(client, region, payload, &failure)
+                                                  : apply_key(client, region, &failure));
       again_ = false;
       break;
     }
@@ -397,13 +452,17 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     case wire::Kind::grant:
     case wire::Kind::grant_taken: mark_acknowledge(client); break;
   }
-  if (!failure.ok()) reply(client, static_cast<int>(failure.code()), 0, std::as_bytes(std::span(failure.message())));
+  if (!failure.ok())
+    reply(client, static_cast<int>(failure.code()), 0, std::as_bytes(std::span(failure.message())));
 }
 
-fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) {
+fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                                   fabric::Bytes payload) {
   Client* client = client_of(endpoint);
-  if (client == nullptr) return take_grant(endpoint, header) ? fabric::Verdict::taken : fabric::Verdict::park;
-  // Every message may need an answer, a bye too: it is not begun before there is room for one, and before all earlier answers are on their way.
+  if (client == nullptr)
+    return take_grant(endpoint, header) ? fabric::Verdict::taken : fabric::Verdict::park;
+  // Every message may need an answer, a bye too: it is not begun before there is room for one, and
+  // before all earlier answers are on their way.
   if (!has_room(*client)) {
     client->parked = true;
     full_.push_back(endpoint);
@@ -413,16 +472,21 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   if (header.size() == sizeof(wire::CloseHeader)) {
     wire::CloseHeader close;
     wire::Kind kind;
-    if (!wire::peek(header, &kind).ok() || kind != wire::Kind::bye || !wire::decode(header, &close).ok() || close.last_number != client->session->applied()) {
-      protocol_error(*client, error(Code::invalid, "a bye that does not agree on the last request applied, ", client->session->applied()));
+    if (!wire::peek(header, &kind).ok() || kind != wire::Kind::bye ||
+        !wire::decode(header, &close).ok() || close.last_number != client->session->applied()) {
+      protocol_error(*client,
+                     error(Code::invalid, "a bye that does not agree on the last request applied, ",
+                           client->session->applied()));
       return fabric::Verdict::taken;
     }
-    if (client->late.empty() && fabric_->unsent_bytes(endpoint) == 0) {  // the end of the connection says as much as an answer
+    if (client->late.empty() && fabric_->unsent_bytes(endpoint) ==
+                                    0) {  // the end of the connection says as much as an answer
       drop(*client);
       fabric_->close(endpoint);
       return fabric::Verdict::taken;
     }
-    client->answer_waits = send_close(*client, wire::Kind::bye_answer) == fabric::SendResult::would_block;
+    client->answer_waits = send_close(*client, wire::Kind::bye_answer) ==
+                           fabric::SendResult::would_block;
     client->leaving = true;
     return fabric::Verdict::taken;
   }
@@ -431,21 +495,26 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     return fabric::Verdict::taken;
   }
   const wire::RequestHeader& h = request_.header;
-  if (h.origin_rank != static_cast<uint32_t>(client->rank) || h.incarnation != client->session->incarnation()) {
-    protocol_error(*client, error(Code::invalid, "a request of rank ", h.origin_rank, " and session ", h.incarnation, " on rank ", client->rank, "'s connection"));
+  if (h.origin_rank != static_cast<uint32_t>(client->rank) ||
+      h.incarnation != client->session->incarnation()) {
+    protocol_error(*client,
+                   error(Code::invalid, "a request of rank ", h.origin_rank, " and session ",
+                         h.incarnation, " on rank ", client->rank, "'s connection"));
     return fabric::Verdict::taken;
   }
-  if (h.target_node != static_cast<uint32_t>(config_.self.node) || h.target_server != config_.self.index) {
-    protocol_error(*client, error(Code::invalid, "a request for the server (", h.target_node, ", ", h.target_server, ") reached (", config_.self.node, ", ", config_.self.index, ")"));
+  if (h.target_node != static_cast<uint32_t>(config_.self.node) ||
+      h.target_server != config_.self.index) {
+    protocol_error(*client, error(Code::invalid, "a request for the server (", h.target_node, ", ",
+                                  h.target_server, ") reached (", config_.self.node, ", ",
+                                  config_.self.index, ")"));
     return fabric::Verdict::taken;
   }
   switch (client->session->classify(h.number)) {
     case session::Order::apply: break;
-    case session::Order::duplicate:
-      answer_again(*client, payload);
-      return fabric::Verdict::taken;
+    case session::Order::duplicate: answer_again(*client, payload); return fabric::Verdict::taken;
     case session::Order::gap:
-      protocol_error(*client, error(Code::invalid, "request ", h.number, " follows request ", client->session->applied()));
+      protocol_error(*client, error(Code::invalid, "request ", h.number, " follows request ",
+                                    client->session->applied()));
       return fabric::Verdict::taken;
   }
   Status failure;
@@ -454,27 +523,36 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   return finish(*client, outcome, failure);
 }
 
-// A long put: its header was checked like any other before its payload may land. Earlier requests of the session are applied already.
-std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) {
+// A long put: its header was checked like any other before its payload may land. Earlier requests
+// of the session are applied already.
+std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
+                              uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return nullptr;
   Status status = wire::decode(header, &request_);
   const wire::RequestHeader& h = request_.header;
   memory::Region region;
-  if (status.ok() && (request_.kind() != wire::Kind::put || (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 || h.origin_rank != static_cast<uint32_t>(client->rank) ||
+  if (status.ok() && (request_.kind() != wire::Kind::put ||
+                      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 ||
+                      h.origin_rank != static_cast<uint32_t>(client->rank) ||
                       client->session->classify(h.number) != session::Order::apply))
-    status = error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ", wire::to_string(request_.kind()), " that may not carry one");
-  if (status.ok()) status = directory_.find({h.segment_owner, h.segment_generation}, static_cast<Rank>(h.target_rank), &region);
+    status = error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
+                   wire::to_string(request_.kind()), " that may not carry one");
+  if (status.ok())
+    status = directory_.find({h.segment_owner, h.segment_generation},
+                             static_cast<Rank>(h.target_rank), &region);
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
   if (status.ok()) {
     client->landing = true;
     return region.base + h.offset;
   }
-  std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n", config_.self.node, client->rank, status.message().c_str());
+  std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n",
+               config_.self.node, client->rank, status.message().c_str());
   return nullptr;
 }
 
-fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) {
+fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
   client->landing = false;
@@ -485,7 +563,8 @@ fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   Outcome outcome = Outcome::done;
   if (request_.has(wire::flag_notify)) {
     memory::Region region;
-    failure = directory_.find({request_.header.segment_owner, request_.header.segment_generation}, static_cast<Rank>(request_.header.target_rank), &region);
+    failure = directory_.find({request_.header.segment_owner, request_.header.segment_generation},
+                              static_cast<Rank>(request_.header.target_rank), &region);
     outcome = failure.ok() ? apply_notify(*client, region, &failure) : Outcome::failed;
   }
   return finish(*client, outcome, failure);

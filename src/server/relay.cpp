@@ -15,7 +15,9 @@ constexpr int64_t longest_retry_ns = 1'000'000'000;
 
 }  // namespace
 
-connection::Peer Relay::other(const Peer& peer) const { return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server}; }
+connection::Peer Relay::other(const Peer& peer) const {
+  return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server};
+}
 
 Relay::Peer* Relay::peer_of(fabric::EndpointId endpoint) {
   const auto found = by_endpoint_.find(endpoint);
@@ -28,14 +30,16 @@ void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
   Peer& peer = peers_[node];
   peer.node = node;
   // An earlier use of the same slot is over, or its rank would not have asked again.
-  const auto same = std::find_if(peer.grants.begin(), peer.grants.end(), [=](const Grant& g) { return g.rank == rank && g.slot == slot; });
+  const auto same = std::find_if(peer.grants.begin(), peer.grants.end(),
+                                 [=](const Grant& g) { return g.rank == rank && g.slot == slot; });
   if (same != peer.grants.end()) {
     if (same - peer.grants.begin() < static_cast<std::ptrdiff_t>(peer.sent)) --peer.sent;
     peer.grants.erase(same);
   }
   peer.grants.push_back({++peer.sequence, rank, slot, tag});
   if (peer.is_open) send_more(peer);
-  else if (peer.endpoint == fabric::no_endpoint && peer.retry_at_ns == 0) connect(peer, monotonic_ns());
+  else if (peer.endpoint == fabric::no_endpoint && peer.retry_at_ns == 0)
+    connect(peer, monotonic_ns());
 }
 
 int64_t Relay::advance(int64_t now_ns) {
@@ -57,7 +61,8 @@ int64_t Relay::advance(int64_t now_ns) {
 
 void Relay::connect(Peer& peer, int64_t now_ns) {
   randombytes_buf(&peer.nonce, sizeof peer.nonce);
-  const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_), ++peer.generation, peer.nonce, connection::Role::relay);
+  const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_),
+                                            ++peer.generation, peer.nonce, connection::Role::relay);
   peer.sent = 0;
   if (fabric_.connect(map_->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
     by_endpoint_[peer.endpoint] = peer.node;
@@ -68,17 +73,28 @@ void Relay::connect(Peer& peer, int64_t now_ns) {
 }
 
 void Relay::retry_later(Peer& peer, int64_t now_ns) {
-  const int64_t backoff_ns = std::min(first_retry_ns << std::min(peer.retries, 10u), longest_retry_ns);
+  const int64_t backoff_ns = std::min(first_retry_ns << std::min(peer.retries, 10u),
+                                      longest_retry_ns);
   ++peer.retries;
-  peer.retry_at_ns = now_ns + backoff_ns / 2 + static_cast<int64_t>(randombytes_uniform(static_cast<uint32_t>(backoff_ns / 2)));
+  peer.retry_at_ns = now_ns + backoff_ns / 2 +
+                     static_cast<int64_t>(
+                         randombytes_uniform(static_cast<uint32_t>(backoff_ns / 2)));
   ++waiting_;
 }
 
 void Relay::send_more(Peer& peer) {
   for (; peer.sent < peer.grants.size(); ++peer.sent) {
     const Grant& g = peer.grants[peer.sent];
-    const wire::GrantHeader header{wire::version, static_cast<uint8_t>(wire::Kind::grant), 0, static_cast<uint32_t>(g.rank), g.slot, g.tag, g.sequence};
-    if (fabric_.send(peer.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0) != fabric::SendResult::accepted) return;  // on_writable or on_closed follows
+    const wire::GrantHeader header{wire::version,
+                                   static_cast<uint8_t>(wire::Kind::grant),
+                                   0,
+                                   static_cast<uint32_t>(g.rank),
+                                   g.slot,
+                                   g.tag,
+                                   g.sequence};
+    if (fabric_.send(peer.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0) !=
+        fabric::SendResult::accepted)
+      return;  // on_writable or on_closed follows
   }
 }
 
@@ -94,7 +110,8 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   if (peer == nullptr) return;
   uint64_t taken = 0;  // always 0: it keeps no sessions of servers
   const connection::Hello hello{static_cast<uint32_t>(self_), peer->generation, peer->nonce, {}};
-  if (!connection::check_answer(key_, other(*peer), hello, answer, &taken).ok()) {  // somebody else has its port now
+  if (!connection::check_answer(key_, other(*peer), hello, answer, &taken)
+           .ok()) {  // somebody else has its port now
     close(*peer);
     retry_later(*peer, monotonic_ns());
     return;
@@ -107,13 +124,15 @@ uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
   Peer* peer = peer_of(endpoint);
   if (peer == nullptr) return 0;
   wire::GrantHeader answer{};
-  if (!wire::decode(header, &answer).ok() || answer.version != wire::version || answer.kind != static_cast<uint8_t>(wire::Kind::grant_taken)) {
+  if (!wire::decode(header, &answer).ok() || answer.version != wire::version ||
+      answer.kind != static_cast<uint8_t>(wire::Kind::grant_taken)) {
     close(*peer);
     retry_later(*peer, monotonic_ns());
     return 0;
   }
   uint64_t taken = 0;
-  for (; peer->sent > 0 && peer->grants.front().sequence <= answer.sequence; --peer->sent, ++taken) peer->grants.pop_front();
+  for (; peer->sent > 0 && peer->grants.front().sequence <= answer.sequence; --peer->sent, ++taken)
+    peer->grants.pop_front();
   peer->retries = 0;
   if (peer->grants.empty()) {
     close(*peer);

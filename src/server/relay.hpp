@@ -1,7 +1,9 @@
-// Grants of mutexes to ranks that have no connection to this server: sent through the data server of their node.
+// Grants of mutexes to ranks that have no connection to this server: sent through the data server
+// of their node.
 //
-// A grant is kept until that server has answered, and sent again after a break: the slot's tag makes a second one harmless. At most one is kept for
-// a completion slot, so memory is bounded by the slots of the job. A connection lasts while there is something to send. Server's thread only.
+// A grant is kept until that server has answered, and sent again after a break: the slot's tag
+// makes a second one harmless. At most one is kept for a completion slot, so memory is bounded by
+// the slots of the job. A connection lasts while there is something to send. Server's thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +19,15 @@ namespace skerry::server {
 
 class Relay {
  public:
-  Relay(const connection::JobKey& key, NodeId self, fabric::Fabric& fabric) : key_(key), self_(self), fabric_(fabric) {}
+  Relay(const connection::JobKey& key, NodeId self, fabric::Fabric& fabric)
+      : key_(key), self_(self), fabric_(fabric) {}
 
   void open(const placement::NodeMap* map) { map_ = map; }
   void send(Rank rank, uint32_t slot, uint32_t tag);
   // Opens what is due again. Returns how long until the next is due; negative: none.
   int64_t advance(int64_t now_ns);
-  // The fabric's upcalls. Endpoints of others are let pass; on_message returns how many grants were taken.
+  // The fabric's upcalls. Endpoints of others are let pass; on_message returns how many grants were
+  // taken.
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer);
   uint64_t on_message(fabric::EndpointId endpoint, fabric::Bytes header);
   void on_writable(fabric::EndpointId endpoint);
@@ -46,8 +50,8 @@ class Relay {
     uint64_t nonce = 0;
     fabric::EndpointId endpoint = fabric::no_endpoint;
     bool is_open = false;
-    size_t sent = 0;          // of grants, on this connection
-    std::deque<Grant> grants; // not answered yet, oldest first
+    size_t sent = 0;           // of grants, on this connection
+    std::deque<Grant> grants;  // not answered yet, oldest first
   };
 
   connection::Peer other(const Peer& peer) const;
@@ -61,9 +65,10 @@ class Relay {
   const NodeId self_;
   fabric::Fabric& fabric_;
   const placement::NodeMap* map_ = nullptr;
-  std::unordered_map<NodeId, Peer> peers_;  // a few dozen bytes for every node that ever needed one: generations only grow
+  std::unordered_map<NodeId, Peer>
+      peers_;  // a few dozen bytes for every node that ever needed one: generations only grow
   std::unordered_map<fabric::EndpointId, NodeId> by_endpoint_;
-  size_t waiting_ = 0;                      // peers with a retry_at_ns
+  size_t waiting_ = 0;  // peers with a retry_at_ns
 };
 
 }  // namespace skerry::server

@@ -13,12 +13,14 @@
 namespace skerry::server {
 namespace {
 
-// While a stripe keeps a session parked the server looks again this often: stripes are held for at most 4 KiB of work. Who has been kept for many
-// rounds waits for something slower (a stopped process, a free waiter's record): then ever more seldom, so that it does not burn the core.
+// While a stripe keeps a session parked the server looks again this often: stripes are held for at
+// most 4 KiB of work. Who has been kept for many rounds waits for something slower (a stopped
+// process, a free waiter's record): then ever more seldom, so that it does not burn the core.
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
-// While somebody waits for a place the server looks this often whether one has become free that no message tells of.
+// While somebody waits for a place the server looks this often whether one has become free that no
+// message tells of.
 constexpr int64_t waiting_retry_ns = 1'000'000;
 // Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
 constexpr uint64_t late_payload = 1;
@@ -57,7 +59,8 @@ void Server::open(NodeView view) {
   call([&] {
     view_ = std::move(view);
     relay_.open(view_.map);
-    stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(), Sharing::node);
+    stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(),
+                     Sharing::node);
   });
 }
 
@@ -104,9 +107,13 @@ void Server::run() {
     const uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
     parked_rounds = retry_.empty() || requests != requests_before ? 0 : parked_rounds + 1;
     requests_before = requests;
-    const int64_t retry_ns = parked_rounds <= quick_rounds ? stripe_retry_ns : std::min(stripe_retry_ns * (parked_rounds / quick_rounds), longest_retry_ns);
+    const int64_t retry_ns = parked_rounds <= quick_rounds
+                                 ? stripe_retry_ns
+                                 : std::min(stripe_retry_ns * (parked_rounds / quick_rounds),
+                                            longest_retry_ns);
     int64_t sleep_ns = retry_.empty() ? -1 : retry_ns;
-    for (const int64_t other_ns : {waiting_.empty() ? -1 : waiting_retry_ns, relay_.advance(monotonic_ns())})
+    for (const int64_t other_ns :
+         {waiting_.empty() ? -1 : waiting_retry_ns, relay_.advance(monotonic_ns())})
       if (other_ns >= 0) sleep_ns = sleep_ns < 0 ? other_ns : std::min(sleep_ns, other_ns);
     fabric_->poll(sleep_ns, fabric::no_endpoint);
     if (!retry_.empty()) {
@@ -134,7 +141,7 @@ void Server::run() {
   }
 }
 
-// ---- connections --------------------------------------------------------------------------------------------------------------------
+// ---- connections ------------------------------------------------------------------------------
 
 Server::Client* Server::client_of(fabric::EndpointId endpoint) {
   if (last_client_ != nullptr && last_client_->endpoint == endpoint) return last_client_;
@@ -146,7 +153,8 @@ Server::Client* Server::client_of(fabric::EndpointId endpoint) {
 
 void Server::drop(Client& client) {
   const auto known = known_.find(client.rank);
-  if (known != known_.end() && known->second.endpoint == client.endpoint) known->second.endpoint = fabric::no_endpoint;
+  if (known != known_.end() && known->second.endpoint == client.endpoint)
+    known->second.endpoint = fabric::no_endpoint;
   if (last_client_ == &client) last_client_ = nullptr;
   clients_.erase(client.endpoint);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
@@ -163,7 +171,8 @@ void Server::store_strangers(const fabric::Fabric::Strangers& strangers) {
 }
 
 void Server::protocol_error(Client& client, const Status& why) {
-  std::fprintf(stderr, "skerry: data server of node %d closes its connection to rank %d: %s\n", config_.self.node, client.rank, why.message().c_str());
+  std::fprintf(stderr, "skerry: data server of node %d closes its connection to rank %d: %s\n",
+               config_.self.node, client.rank, why.message().c_str());
   const fabric::EndpointId endpoint = client.endpoint;
   drop(client);
   fabric_->close(endpoint);
@@ -176,15 +185,20 @@ void Server::on_watched(int fd, uint64_t) {
   readable();
 }
 
-// ---- answers --------------------------------------------------------------------------------------------------------------------------
+// ---- answers ----------------------------------------------------------------------------------
 
-bool Server::has_room(const Client& client) const { return client.late.empty() && fabric_->unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2; }
+bool Server::has_room(const Client& client) const {
+  return client.late.empty() &&
+         fabric_->unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2;
+}
 
 void Server::send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload) {
   if (client.late.empty()) {
-    switch (fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), payload, false, 0)) {
+    switch (
+        fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), payload, false, 0)) {
       case fabric::SendResult::accepted: return;
-      case fabric::SendResult::closed: return;  // on_closed follows; the session remembers what was applied
+      case fabric::SendResult::closed:
+        return;  // on_closed follows; the session remembers what was applied
       case fabric::SendResult::would_block: break;
     }
   }
@@ -207,14 +221,20 @@ wire::ReplyHeader Server::reply_header(Client& client, int code, uint64_t result
   return header;
 }
 
-void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payload) { send_reply(client, reply_header(client, code, result), payload); }
+void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payload) {
+  send_reply(client, reply_header(client, code, result), payload);
+}
 
 void Server::reply_gathered(Client& client, std::span<const fabric::Bytes> parts) {
   const wire::ReplyHeader header = reply_header(client, 0, 0);
-  if (client.late.empty() && fabric_->send_gathered(client.endpoint, std::as_bytes(std::span(&header, 1)), parts, 0) != fabric::SendResult::would_block) return;
+  if (client.late.empty() &&
+      fabric_->send_gathered(client.endpoint, std::as_bytes(std::span(&header, 1)), parts, 0) !=
+          fabric::SendResult::would_block)
+    return;
   Client::Late late{header, {}};
   late.payload.reserve(fabric::total_bytes(parts));
-  for (const fabric::Bytes& part : parts) late.payload.insert(late.payload.end(), part.begin(), part.end());
+  for (const fabric::Bytes& part : parts)
+    late.payload.insert(late.payload.end(), part.begin(), part.end());
   client.late.push_back(std::move(late));
 }
 
@@ -231,7 +251,8 @@ void Server::send_failure(Client& client, uint64_t number, int code, std::string
 
 // please_close, farewell or bye_answer.
 fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
-  const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), 0, client.session->incarnation(), client.session->applied()};
+  const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), 0,
+                                 client.session->incarnation(), client.session->applied()};
   return fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0);
 }
 
@@ -282,13 +303,16 @@ void Server::send_acknowledgements() {
   acknowledge_.clear();
 }
 
-// The fabric calls on_writable only after it refused a message; a client may be parked without that, because much is unsent already.
+// The fabric calls on_writable only after it refused a message; a client may be parked without
+// that, because much is unsent already.
 void Server::retry_waiting_for_room() {
   std::erase_if(full_, [&](fabric::EndpointId endpoint) {
     Client* client = client_of(endpoint);
     if (client == nullptr || !has_room(*client)) {  // null: another server, or gone
       if (fabric_->flush(endpoint) != fabric::SendResult::closed) return false;
-      if (client != nullptr) client->late.clear();  // what has ended takes no answers: it is unparked for its end to come through
+      if (client != nullptr)
+        client->late.clear();  // what has ended takes no answers: it is unparked for its end to
+                               // come through
     }
     if (client != nullptr) client->parked = false;
     fabric_->unpark(endpoint);
@@ -307,17 +331,24 @@ void Server::on_writable(fabric::EndpointId endpoint) {
   for (; sent < client->late.size(); ++sent) {
     Client::Late& late = client->late[sent];
     const bool by_reference = late.payload.size() > fabric::inline_payload_bytes;
-    const fabric::SendResult result = fabric_->send(endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false, by_reference ? late_payload : 0);
+    const fabric::SendResult result = fabric_->send(
+        endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false,
+        by_reference ? late_payload : 0);
     if (result == fabric::SendResult::would_block) break;
-    if (by_reference && result == fabric::SendResult::accepted) client->sending.push_back(std::move(late.payload));
+    if (by_reference && result == fabric::SendResult::accepted)
+      client->sending.push_back(std::move(late.payload));
   }
-  client->late.erase(client->late.begin(), client->late.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (client->answer_waits && client->late.empty()) client->answer_waits = send_close(*client, wire::Kind::bye_answer) == fabric::SendResult::would_block;
+  client->late.erase(client->late.begin(),
+                     client->late.begin() + static_cast<std::ptrdiff_t>(sent));
+  if (client->answer_waits && client->late.empty())
+    client->answer_waits = send_close(*client, wire::Kind::bye_answer) ==
+                           fabric::SendResult::would_block;
 }
 
 void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {
   Client* client = client_of(endpoint);
-  if (client != nullptr && cookie == late_payload && !client->sending.empty()) client->sending.pop_front();
+  if (client != nullptr && cookie == late_payload && !client->sending.empty())
+    client->sending.pop_front();
 }
 
 }  // namespace skerry::server

@@ -12,8 +12,8 @@ constexpr uint64_t least_entries = 16;
 }  // namespace
 
 std::byte* ReplayLog::reserve(uint64_t bytes) {
-  // In use is [head_, tail_), or [head_, end of the newest before the wrap) and [0, tail_). The tail never catches up with the head from behind,
-  // so that equality means empty.
+  // In use is [head_, tail_), or [head_, end of the newest before the wrap) and [0, tail_). The
+  // tail never catches up with the head from behind, so that equality means empty.
   if (tail_ >= head_) {
     if (capacity_ - tail_ >= bytes) return reserved_at_ = tail_, ring_.get() + tail_;
     if (head_ > bytes) return reserved_at_ = 0, ring_.get();
@@ -28,7 +28,8 @@ std::byte* ReplayLog::reserve(uint64_t bytes) {
 // Everything kept moves to the front of a larger ring.
 void ReplayLog::grow(uint64_t bytes) {
   uint64_t kept = 0;
-  for (uint64_t i = 0; i < count_; ++i) kept += at(first_number_ + i).end() - at(first_number_ + i).at;
+  for (uint64_t i = 0; i < count_; ++i)
+    kept += at(first_number_ + i).end() - at(first_number_ + i).at;
   uint64_t capacity = std::max(capacity_, least_ring_bytes);
   while (capacity < 2 * (kept + bytes)) capacity *= 2;
   auto ring = std::make_unique_for_overwrite<std::byte[]>(capacity);
@@ -48,12 +49,14 @@ void ReplayLog::grow(uint64_t bytes) {
 
 void ReplayLog::grow_entries() {
   std::vector<Entry> larger(std::max<size_t>(entries_.size() * 2, least_entries));
-  for (uint64_t i = 0; i < count_; ++i) larger[(first_number_ + i) & (larger.size() - 1)] = at(first_number_ + i);
+  for (uint64_t i = 0; i < count_; ++i)
+    larger[(first_number_ + i) & (larger.size() - 1)] = at(first_number_ + i);
   entries_ = std::move(larger);
 }
 
 void ReplayLog::trim() {
-  if (count_ > 0) return;  // seldom: a link that closes has nothing outstanding but what waits for a lock
+  if (count_ > 0)
+    return;  // seldom: a link that closes has nothing outstanding but what waits for a lock
   ring_.reset();
   capacity_ = head_ = tail_ = 0;
   std::vector<Entry>().swap(entries_);

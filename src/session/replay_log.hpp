@@ -1,9 +1,11 @@
-// The replay log of an origin: every request of a session that may have to be sent again, because nobody has said yet that it was applied or
-// because its reply is not here. Pure. Bounded by the session's credits; memory grows with what is really outstanding and goes with trim().
+// The replay log of an origin: every request of a session that may have to be sent again, because
+// nobody has said yet that it was applied or because its reply is not here. Pure. Bounded by the
+// session's credits; memory grows with what is really outstanding and goes with trim().
 //
-// Bytes lie in one ring: of each request its payload (unless it is referenced: the caller's buffer stays valid until then) and behind it its
-// encoded header. Numbers are consecutive, so a request is found by its number. When nothing is outstanding the ring starts at its front again:
-// a program that fences often keeps using the same few cache lines.
+// Bytes lie in one ring: of each request its payload (unless it is referenced: the caller's buffer
+// stays valid until then) and behind it its encoded header. Numbers are consecutive, so a request
+// is found by its number. When nothing is outstanding the ring starts at its front again: a program
+// that fences often keeps using the same few cache lines.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +28,20 @@ class ReplayLog {
 
   // Room for one more request: `bytes` in a row, valid until commit, the next reserve or trim.
   std::byte* reserve(uint64_t bytes);
-  // The room's front now holds payload_bytes of payload and then header_bytes of header: they are request `number`, which follows the last one.
+  // The room's front now holds payload_bytes of payload and then header_bytes of header: they are
+  // request `number`, which follows the last one.
   void commit(uint64_t number, uint64_t payload_bytes, uint32_t header_bytes, bool awaits_reply) {
     append(number, {nullptr, payload_bytes, reserved_at_, header_bytes, awaits_reply});
     tail_ = reserved_at_ + payload_bytes + header_bytes;
   }
   // The same, with the payload left where the caller has it; the room holds the header alone.
-  void commit_reference(uint64_t number, std::span<const std::byte> payload, uint32_t header_bytes, bool awaits_reply) {
+  void commit_reference(uint64_t number, std::span<const std::byte> payload, uint32_t header_bytes,
+                        bool awaits_reply) {
     append(number, {payload.data(), payload.size(), reserved_at_, header_bytes, awaits_reply});
     tail_ = reserved_at_ + header_bytes;
   }
-  // Everything up to `applied` is remote done: forgotten, but for requests whose reply is not here, and what lies behind them in the ring.
+  // Everything up to `applied` is remote done: forgotten, but for requests whose reply is not here,
+  // and what lies behind them in the ring.
   void acknowledge(uint64_t applied) {
     if (applied > applied_) applied_ = applied;
     release();
@@ -49,7 +54,9 @@ class ReplayLog {
   }
 
   bool empty() const { return count_ == 0; }
-  uint64_t first_number() const { return first_number_; }              // of what is kept; meaningless when empty
+  uint64_t first_number() const {
+    return first_number_;
+  }  // of what is kept; meaningless when empty
   uint64_t last_number() const { return first_number_ + count_ - 1; }
   // Is request `number` (kept) to be sent again? Not if it is applied and nobody waits for a reply.
   bool is_wanted(uint64_t number) const { return number > applied_ || at(number).awaits_reply; }
@@ -68,7 +75,7 @@ class ReplayLog {
   struct Entry {
     const std::byte* reference;  // null: the payload lies in the ring
     uint64_t payload_bytes;
-    uint64_t at;                 // in the ring
+    uint64_t at;  // in the ring
     uint32_t header_bytes;
     bool awaits_reply;
     uint64_t end() const { return at + (reference != nullptr ? 0 : payload_bytes) + header_bytes; }
@@ -77,7 +84,8 @@ class ReplayLog {
   Entry& at(uint64_t number) { return entries_[number & (entries_.size() - 1)]; }
   const Entry& at(uint64_t number) const { return entries_[number & (entries_.size() - 1)]; }
   void append(uint64_t number, const Entry& entry) {
-    SKERRY_ASSERT(count_ == 0 || number == first_number_ + count_, "requests are logged in the order of their numbers");
+    SKERRY_ASSERT(count_ == 0 || number == first_number_ + count_,
+                  "requests are logged in the order of their numbers");
     if (count_ == 0) first_number_ = number;
     if (count_ == entries_.size()) grow_entries();
     ++count_;
@@ -96,8 +104,8 @@ class ReplayLog {
 
   std::unique_ptr<std::byte[]> ring_;
   uint64_t capacity_ = 0;
-  uint64_t head_ = 0;         // start of the oldest kept request; equal to tail_ only when empty
-  uint64_t tail_ = 0;         // where the next one may begin
+  uint64_t head_ = 0;  // start of the oldest kept request; equal to tail_ only when empty
+  uint64_t tail_ = 0;  // where the next one may begin
   uint64_t reserved_at_ = 0;
   uint64_t applied_ = 0;
   uint64_t first_number_ = 1;

@@ -1,8 +1,10 @@
-// Sessions: what both ends remember so that a request is applied exactly once however often the connection under it is replaced.
-// Pure: no threads, clocks or sockets. An OriginSession belongs to one origin process and one data server; its twin is the TargetSession.
+// Sessions: what both ends remember so that a request is applied exactly once however often the
+// connection under it is replaced. Pure: no threads, clocks or sockets. An OriginSession belongs to
+// one origin process and one data server; its twin is the TargetSession.
 //
-// Numbers. Requests of a session are 1, 2, 3, ... in issue order. The server applies them in that order and tells `applied`, the
-// highest number such that it and all before it are remote done: one cumulative acknowledgement that every fence waits for.
+// Numbers. Requests of a session are 1, 2, 3, ... in issue order. The server applies them in that
+// order and tells `applied`, the highest number such that it and all before it are remote done: one
+// cumulative acknowledgement that every fence waits for.
 #pragma once
 
 #include <cstdint>
@@ -16,36 +18,48 @@
 
 namespace skerry::session {
 
-// Credits of one link: what an origin may have unacknowledged at a server. Each one reserves room for its answer there, too.
+// Credits of one link: what an origin may have unacknowledged at a server. Each one reserves room
+// for its answer there, too.
 struct Credits {
   uint32_t requests = 4096;
-  uint64_t bytes = 4u << 20;  // small payloads that the server may have to keep while it parks the session
+  uint64_t bytes = 4u << 20;  // small payloads that the server may have to keep while it parks the
+                              // session
 };
 
 class OriginSession {
  public:
-  OriginSession(uint32_t incarnation, Credits credits) : credits_(credits), incarnation_(incarnation) {}
+  OriginSession(uint32_t incarnation, Credits credits)
+      : credits_(credits), incarnation_(incarnation) {}
 
-  // May one more request with `bytes` of copied payload be issued now? A request larger than all credits is allowed when alone.
+  // May one more request with `bytes` of copied payload be issued now? A request larger than all
+  // credits is allowed when alone.
   bool may_issue(uint64_t bytes) const {
-    return issued_ == applied_ || (issued_ - applied_ < credits_.requests && issued_bytes_ - applied_bytes_ + bytes <= credits_.bytes);
+    return issued_ == applied_ || (issued_ - applied_ < credits_.requests &&
+                                   issued_bytes_ - applied_bytes_ + bytes <= credits_.bytes);
   }
-  // Less than half of the credits are in use: the server may take its time to acknowledge. Beyond that it must not, or an origin out of
-  // credits would wait for an acknowledgement that waits for its next request.
-  bool at_ease() const { return issued_ - applied_ < credits_.requests / 2 && issued_bytes_ - applied_bytes_ < credits_.bytes / 2; }
+  // Less than half of the credits are in use: the server may take its time to acknowledge. Beyond
+  // that it must not, or an origin out of credits would wait for an acknowledgement that waits for
+  // its next request.
+  bool at_ease() const {
+    return issued_ - applied_ < credits_.requests / 2 &&
+           issued_bytes_ - applied_bytes_ < credits_.bytes / 2;
+  }
   // Takes the next number. The caller checked may_issue.
   uint64_t issue(uint64_t bytes) {
     issued_bytes_ += bytes;
     return ++issued_;
   }
-  // The server says everything up to `applied` is remote done. Late and duplicate acknowledgements (smaller numbers) are ignored: they come
-  // after a reconnect, or when a reply and an acknowledgement overtake each other in two servers. Errors: internal, if never issued.
+  // The server says everything up to `applied` is remote done. Late and duplicate acknowledgements
+  // (smaller numbers) are ignored: they come after a reconnect, or when a reply and an
+  // acknowledgement overtake each other in two servers. Errors: internal, if never issued.
   Status acknowledge(uint64_t applied) {
-    if (applied > issued_) return error(Code::internal, "server acknowledged request ", applied, ", but only ", issued_, " were issued");
+    if (applied > issued_)
+      return error(Code::internal, "server acknowledged request ", applied, ", but only ", issued_,
+                   " were issued");
     if (applied > applied_) {
       applied_ = applied;
-      // Bytes are returned in bulk: exact once nothing is outstanding, conservative (late) in between. The mark moves with both, or what was
-      // returned would be taken back.
+      // Bytes are returned in bulk: exact once nothing is outstanding, conservative (late) in
+      // between. The mark moves with both, or what was returned would be taken back.
       if (applied_ >= mark_number_) {
         applied_bytes_ = applied_ == issued_ ? issued_bytes_ : mark_bytes_;
         mark_number_ = issued_;
@@ -54,13 +68,17 @@ class OriginSession {
     }
     return {};
   }
-  // A connection was replaced: the server says how far it had come. What lies beyond is to be sent again. Errors: internal, if it knows less than
-  // it acknowledged before (it lost the session: never "start from here") or more than was issued.
+  // A connection was replaced: the server says how far it had come. What lies beyond is to be sent
+  // again. Errors: internal, if it knows less than it acknowledged before (it lost the session:
+  // never "start from here") or more than was issued.
   Status resume(uint64_t applied) {
-    if (applied < applied_) return error(Code::internal, "the server has lost the session: it acknowledged request ", applied_, " before and now knows ", applied);
+    if (applied < applied_)
+      return error(Code::internal, "the server has lost the session: it acknowledged request ",
+                   applied_, " before and now knows ", applied);
     return acknowledge(applied);
   }
-  // The result of request `number` arrived. Results are confirmed cumulatively only when all earlier requests are acknowledged, too.
+  // The result of request `number` arrived. Results are confirmed cumulatively only when all
+  // earlier requests are acknowledged, too.
   void result_received(uint64_t number) {
     if (number > results_received_) results_received_ = number;
   }
@@ -68,18 +86,20 @@ class OriginSession {
   uint32_t incarnation() const { return incarnation_; }
   uint64_t issued() const { return issued_; }
   uint64_t applied() const { return applied_; }
-  uint64_t results_received() const { return results_received_ < applied_ ? results_received_ : applied_; }
+  uint64_t results_received() const {
+    return results_received_ < applied_ ? results_received_ : applied_;
+  }
   bool drained() const { return issued_ == applied_; }
 
  private:
   Credits credits_;
   uint32_t incarnation_;
-  uint64_t issued_ = 0;             // number of the newest request
-  uint64_t applied_ = 0;            // highest acknowledged number; <= issued_
-  uint64_t results_received_ = 0;   // highest request whose result is here
-  uint64_t issued_bytes_ = 0;       // copied payload bytes of requests 1..issued_
-  uint64_t applied_bytes_ = 0;      // lower bound of those of 1..applied_
-  uint64_t mark_number_ = 0;        // when applied_ passes it, mark_bytes_ are known to be applied
+  uint64_t issued_ = 0;            // number of the newest request
+  uint64_t applied_ = 0;           // highest acknowledged number; <= issued_
+  uint64_t results_received_ = 0;  // highest request whose result is here
+  uint64_t issued_bytes_ = 0;      // copied payload bytes of requests 1..issued_
+  uint64_t applied_bytes_ = 0;     // lower bound of those of 1..applied_
+  uint64_t mark_number_ = 0;       // when applied_ passes it, mark_bytes_ are known to be applied
   uint64_t mark_bytes_ = 0;
 };
 
@@ -94,9 +114,10 @@ std::string_view to_string(Order order);
 // What was answered to a request and may have to be answered again.
 struct Kept {
   uint64_t number;
-  uint64_t result;   // of a read-modify-write
-  int32_t code;      // 0, or why the request failed, ...
-  bool one_way;      // the request has no reply slot: its origin does not ask again, it must be told again
+  uint64_t result;  // of a read-modify-write
+  int32_t code;     // 0, or why the request failed, ...
+  bool one_way;     // the request has no reply slot: its origin does not ask again, it must be told
+                    // again
   std::string text;  // ... in words
 };
 
@@ -114,8 +135,9 @@ class TargetSession {
     progress_ = 0;
   }
 
-  // A request may be applied in steps, with its connection lost in between: the next one goes on where the last one stopped. Of request
-  // applied() + 1: bytes of its payload that are applied, and whether all of them are and only its notification is missing.
+  // A request may be applied in steps, with its connection lost in between: the next one goes on
+  // where the last one stopped. Of request applied() + 1: bytes of its payload that are applied,
+  // and whether all of them are and only its notification is missing.
   uint32_t progress_bytes() const { return progress_ & ~notify_pending_bit; }
   bool notify_pending() const { return (progress_ & notify_pending_bit) != 0; }
   void add_progress(uint64_t bytes) {
@@ -124,10 +146,13 @@ class TargetSession {
   }
   void set_notify_pending() { progress_ |= notify_pending_bit; }
 
-  // Results of read-modify-writes are kept until the origin confirms them, so that a replay is answered and not executed twice; failures, so
-  // that no break swallows one. At most as many as the link has credits; usually one.
+  // Results of read-modify-writes are kept until the origin confirms them, so that a replay is
+  // answered and not executed twice; failures, so that no break swallows one. At most as many as
+  // the link has credits; usually one.
   void keep_result(uint64_t number, uint64_t result) { keep({number, result, 0, false, {}}); }
-  void keep_failure(uint64_t number, int32_t code, bool one_way, std::string text) { keep({number, 0, code, one_way, std::move(text)}); }
+  void keep_failure(uint64_t number, int32_t code, bool one_way, std::string text) {
+    keep({number, 0, code, one_way, std::move(text)});
+  }
   // Null: none is kept for this request.
   const Kept* kept(uint64_t number) const {
     if (kept_)
@@ -167,7 +192,7 @@ class TargetSession {
   uint64_t applied_ = 0;
   std::unique_ptr<std::vector<Kept>> kept_;  // ascending numbers; null: none was ever kept
   uint32_t incarnation_;
-  uint32_t progress_ = 0;                    // bytes, and notify_pending_bit
+  uint32_t progress_ = 0;  // bytes, and notify_pending_bit
 };
 static_assert(sizeof(TargetSession) <= 32, "the server keeps this for every origin it ever served");
 

@@ -1,4 +1,5 @@
-// Carriers: connections of the fabric beneath, their admission, and their places when there is a limit.
+// Carriers: connections of the fabric beneath, their admission, and their places when there is a
+// limit.
 #include <sodium.h>
 
 #include <algorithm>
@@ -17,11 +18,13 @@ using fabric::Verdict;
 
 namespace {
 
-// A carrier that makes place has so long to be left in order; then it is closed, and what was under way is resumed on the next one. Sooner if nothing
-// came back for a while: its ranks are deep in computation.
+// A carrier that makes place has so long to be left in order; then it is closed, and what was under
+// way is resumed on the next one. Sooner if nothing came back for a while: its ranks are deep in
+// computation.
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
-// So long a carrier is nobody's victim while a channel on it has no answer yet: else, on a slow machine, nobody might ever get one.
+// So long a carrier is nobody's victim while a channel on it has no answer yet: else, on a slow
+// machine, nobody might ever get one.
 constexpr int64_t fresh_ns = 100'000'000;
 
 }  // namespace
@@ -29,7 +32,8 @@ constexpr int64_t fresh_ns = 100'000'000;
 // Servers are known here by their addresses alone: these say which host and port.
 connection::Peer Multiplex::peer_of(std::string_view address) const {
   unsigned char hash[crypto_generichash_BYTES_MIN];
-  crypto_generichash(hash, sizeof hash, reinterpret_cast<const unsigned char*>(address.data()), address.size(), nullptr, 0);
+  crypto_generichash(hash, sizeof hash, reinterpret_cast<const unsigned char*>(address.data()),
+                     address.size(), nullptr, 0);
   connection::Peer peer{0, 0, version, connection::Role::server};
   std::memcpy(&peer.server_node, hash, sizeof peer.server_node);
   std::memcpy(&peer.server_index, hash + sizeof peer.server_node, sizeof peer.server_index);
@@ -41,7 +45,7 @@ Multiplex::Carrier* Multiplex::carrier_of(EndpointId id) {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-// ---- opening ------------------------------------------------------------------------------------------------------------------------------
+// ---- opening ----------------------------------------------------------------------------------
 
 Status Multiplex::carrier_to(std::string address, Carrier** out) {
   if (const auto found = by_address_.find(address); found != by_address_.end()) {
@@ -55,7 +59,8 @@ Status Multiplex::carrier_to(std::string address, Carrier** out) {
   by_address_[carrier.address] = &carrier;
   *out = &carrier;
   if (options_.policy) {
-    const auto [partner, is_new] = partners_.try_emplace(carrier.address, static_cast<connection::Partner>(partner_carrier_.size()));
+    const auto [partner, is_new] = partners_.try_emplace(
+        carrier.address, static_cast<connection::Partner>(partner_carrier_.size()));
     if (is_new) partner_carrier_.push_back(nullptr);
     carrier.partner = partner->second;
     const std::string wanted = carrier.address;
@@ -75,8 +80,10 @@ Status Multiplex::carrier_to(std::string address, Carrier** out) {
 Status Multiplex::begin(Carrier& carrier) {
   carrier.generation = ++generation_;
   randombytes_buf(&carrier.nonce, sizeof carrier.nonce);
-  const auto role = carrier.use == Use::outgoing ? connection::Role::carrier : connection::Role::member;
-  const auto hello = connection::make_hello(options_.key, peer_of(carrier.address), options_.name, carrier.generation, carrier.nonce, role);
+  const auto role = carrier.use == Use::outgoing ? connection::Role::carrier
+                                                 : connection::Role::member;
+  const auto hello = connection::make_hello(options_.key, peer_of(carrier.address), options_.name,
+                                            carrier.generation, carrier.nonce, role);
   SKERRY_TRY(inner_->connect(bytes_of(carrier.address), hello, &carrier.id));
   by_id_[carrier.id] = &carrier;
   carrier.since_ns = monotonic_ns();
@@ -93,7 +100,9 @@ void Multiplex::on_connected(EndpointId endpoint, Bytes reply) {
   if (carrier == nullptr) return Forward::on_connected(endpoint, reply);
   uint64_t applied = 0;
   const connection::Hello hello{options_.name, carrier->generation, carrier->nonce, {}};
-  if (Status status = connection::check_answer(options_.key, peer_of(carrier->address), hello, reply, &applied); !status.ok()) {
+  if (Status status = connection::check_answer(options_.key, peer_of(carrier->address), hello,
+                                               reply, &applied);
+      !status.ok()) {
     inner_->close(endpoint);
     lose(*carrier, CloseReason::protocol_error, status.message());
     return;
@@ -104,17 +113,23 @@ void Multiplex::on_connected(EndpointId endpoint, Bytes reply) {
   serve(endpoint);
 }
 
-void Multiplex::on_connect_request(fabric::RequestId request, Bytes bytes, std::string_view peer_name) {
+void Multiplex::on_connect_request(fabric::RequestId request, Bytes bytes,
+                                   std::string_view peer_name) {
   const connection::Peer self = peer_of(own_address_);
   connection::Hello hello;
-  if (is_hub() && connection::check_hello(options_.key, self, bytes, &hello, connection::Role::carrier).ok()) return admit(request, Use::incoming, hello);
-  if (is_hub() && connection::check_hello(options_.key, self, bytes, &hello, connection::Role::member).ok()) return admit(request, Use::member, hello);
+  if (is_hub() &&
+      connection::check_hello(options_.key, self, bytes, &hello, connection::Role::carrier).ok())
+    return admit(request, Use::incoming, hello);
+  if (is_hub() &&
+      connection::check_hello(options_.key, self, bytes, &hello, connection::Role::member).ok())
+    return admit(request, Use::member, hello);
   Forward::on_connect_request(request, bytes, peer_name);
 }
 
 void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hello& hello) {
   uint32_t& newest = generations_[static_cast<uint64_t>(use) << 32 | hello.rank];
-  if (hello.generation <= newest) return inner_->reject(request);  // recorded, or overtaken by its successor
+  if (hello.generation <= newest)
+    return inner_->reject(request);  // recorded, or overtaken by its successor
   newest = hello.generation;
   // Its earlier one broke without our noticing, or is just closing.
   for (Carrier& old : carriers_) {
@@ -124,7 +139,11 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
     break;
   }
   EndpointId id = fabric::no_endpoint;
-  if (!inner_->accept(request, connection::make_answer(options_.key, peer_of(own_address_), hello, 0), &id).ok()) return;  // gone meanwhile
+  if (!inner_
+           ->accept(request, connection::make_answer(options_.key, peer_of(own_address_), hello, 0),
+                    &id)
+           .ok())
+    return;  // gone meanwhile
   Carrier& carrier = carriers_.emplace_back();
   carrier.place = std::prev(carriers_.end());
   carrier.id = id;
@@ -134,13 +153,15 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
   by_id_[id] = &carrier;
 }
 
-// ---- closing ------------------------------------------------------------------------------------------------------------------------------
+// ---- closing ----------------------------------------------------------------------------------
 
 void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) {
   Carrier* const carrier = carrier_of(endpoint);
   if (carrier == nullptr) return Forward::on_closed(endpoint, reason, detail);
-  // Whoever opened it ends it. Otherwise it is lost, and that is no answer to a bye of its channels.
-  lose(*carrier, carrier->is_ours() && reason == CloseReason::by_peer ? CloseReason::reset : reason, detail);
+  // Whoever opened it ends it. Otherwise it is lost, and that is no answer to a bye of its
+  // channels.
+  lose(*carrier, carrier->is_ours() && reason == CloseReason::by_peer ? CloseReason::reset : reason,
+       detail);
 }
 
 // Its endpoint is closed: so are the channels on it.
@@ -169,7 +190,9 @@ void Multiplex::lose(Carrier& carrier, CloseReason reason, std::string_view deta
 
 // Forgets it. Its channels have gone.
 void Multiplex::remove(Carrier& carrier) {
-  if (const auto found = by_address_.find(carrier.address); found != by_address_.end() && found->second == &carrier) by_address_.erase(found);
+  if (const auto found = by_address_.find(carrier.address);
+      found != by_address_.end() && found->second == &carrier)
+    by_address_.erase(found);
   if (carrier.use == Use::link) link_id_.store(fabric::no_endpoint, std::memory_order_relaxed);
   if (carrier.id == fabric::no_endpoint) {
     std::erase(wanted_, &carrier);
@@ -201,10 +224,11 @@ void Multiplex::count_carriers() {
   Counters& counters = *options_.counters;
   const uint64_t now = occupied_ + leaving_;
   counters.carriers.store(now, std::memory_order_relaxed);
-  if (now > counters.carriers_peak.load(std::memory_order_relaxed)) counters.carriers_peak.store(now, std::memory_order_relaxed);
+  if (now > counters.carriers_peak.load(std::memory_order_relaxed))
+    counters.carriers_peak.store(now, std::memory_order_relaxed);
 }
 
-// ---- sending ------------------------------------------------------------------------------------------------------------------------------
+// ---- sending ----------------------------------------------------------------------------------
 
 // False: nothing was taken; on_writable or on_connected follows.
 bool Multiplex::try_send(Carrier& carrier, Bytes header, Bytes payload, bool more) {
@@ -217,9 +241,11 @@ bool Multiplex::try_send(Carrier& carrier, Bytes header, Bytes payload, bool mor
   return true;
 }
 
-void Multiplex::control(Carrier& carrier, Kind kind, uint32_t channel, Bytes rest, Bytes payload, uint64_t taken) {
+void Multiplex::control(Carrier& carrier, Kind kind, uint32_t channel, Bytes rest, Bytes payload,
+                        uint64_t taken) {
   const Header header(Prefix{version, static_cast<uint8_t>(kind), 0, channel, taken}, rest);
-  if (!try_send(carrier, header.get(), payload, false)) carrier.control.emplace_back(header.get(), payload);
+  if (!try_send(carrier, header.get(), payload, false))
+    carrier.control.emplace_back(header.get(), payload);
 }
 
 void Multiplex::on_writable(EndpointId endpoint) {
@@ -271,13 +297,16 @@ void Multiplex::serve(EndpointId id) {
 }
 
 void Multiplex::leave_line(Carrier& carrier, const Waiter& waiter) {
-  std::erase_if(carrier.line, [&](const Waiter& w) { return w.end == waiter.end && w.transit == waiter.transit && w.side == waiter.side; });
+  std::erase_if(carrier.line, [&](const Waiter& w) {
+    return w.end == waiter.end && w.transit == waiter.transit && w.side == waiter.side;
+  });
 }
 
-// ---- places -------------------------------------------------------------------------------------------------------------------------------
+// ---- places -----------------------------------------------------------------------------------
 
-// Gives places in the order of asking: to who asks, and to who waits at the end of each dispatch. Not from within what happened there: a newcomer that fails at
-// once takes its channels with it, which may be just those that lose or on_message is about to tell.
+// Gives places in the order of asking: to who asks, and to who waits at the end of each dispatch.
+// Not from within what happened there: a newcomer that fails at once takes its channels with it,
+// which may be just those that lose or on_message is about to tell.
 void Multiplex::advance_wanted() {
   while (!wanted_.empty()) {
     if (occupied_ >= options_.max_carriers && !make_place()) return;
@@ -289,8 +318,10 @@ void Multiplex::advance_wanted() {
       partner_carrier_[carrier.partner] = &carrier;
       continue;
     }
-    for (const auto& [channel, route] : carrier.channels)  // told in dispatch: we may be inside connect
-      if (route.end != nullptr) defer({Deferred::What::fail, route.end->id, CloseReason::unreachable, status.message()});
+    for (const auto& [channel, route] :
+         carrier.channels)  // told in dispatch: we may be inside connect
+      if (route.end != nullptr)
+        defer({Deferred::What::fail, route.end->id, CloseReason::unreachable, status.message()});
     std::erase_if(carrier.channels, [](const auto& one) {
       if (one.second.end != nullptr) one.second.end->carrier = nullptr;
       return one.second.end != nullptr;
@@ -300,7 +331,8 @@ void Multiplex::advance_wanted() {
   }
 }
 
-// One at a time leaves, and the newcomer opens meanwhile. False: somebody is leaving already, or all are fresh; that ends.
+// One at a time leaves, and the newcomer opens meanwhile. False: somebody is leaving already, or
+// all are fresh; that ends.
 bool Multiplex::make_place() {
   if (leaving_ > 0) return false;
   const int64_t now_ns = monotonic_ns();
@@ -328,7 +360,8 @@ void Multiplex::evict(Carrier& carrier) {
   note_deadline(carrier.since_ns + quiet_ns);
   for (const auto& [channel, route] : carrier.channels)
     if (route.transit != nullptr && route.transit->half[0].carrier != nullptr)
-      (void)pass(*route.transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {}, {});
+      (void)pass(*route.transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {},
+                 {});
 }
 
 void Multiplex::run_deadlines() {
@@ -346,7 +379,8 @@ void Multiplex::run_deadlines() {
     if (end == nullptr) continue;
     if (Carrier* const carrier = std::exchange(end->carrier, nullptr)) {
       carrier->channels.erase(end->channel);
-      control(*carrier, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::timed_out, {})), {});
+      control(*carrier, Kind::closed, end->channel,
+              bytes_of(closed_text(CloseReason::timed_out, {})), {});
       remove_if_unused(*carrier);
     }
     fail(id, CloseReason::timed_out, "the data server did not answer in time");

@@ -1,4 +1,5 @@
-// What the messages of links and carriers begin with. The rest of the header and the payload are the channel's own.
+// What the messages of links and carriers begin with. The rest of the header and the payload are
+// the channel's own.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,14 @@ namespace skerry::share {
 constexpr uint8_t version = 1;
 
 enum class Kind : uint8_t {
-  open = 1,      // who opened the carrier begins a channel. Header: the hello; payload: the address of the data server
+  open = 1,  // who opened the carrier begins a channel. Header: the hello; payload: the address of
+             // the data server
   accepted = 2,  // header: the answer
-  closed = 3,    // last message of a channel, from either side. Header: reason 1, then text for people
+  closed = 3,    // last message of a channel, from either side. Header: reason 1, then text for
+                 // people
   data = 4,
-  taken = 5,     // nothing but what its prefix says
-  leave = 6,     // hub to rank: its carrier's place is needed: drain and close
+  taken = 5,  // nothing but what its prefix says
+  leave = 6,  // hub to rank: its carrier's place is needed: drain and close
 };
 
 struct Prefix {
@@ -27,25 +30,31 @@ struct Prefix {
   uint8_t kind;
   uint16_t reserved;  // 0
   uint32_t channel;   // of this link or carrier: given out by who opened it, never used twice
-  uint64_t taken;     // data, taken: cost of what this end of the channel has taken from the other so far; else 0
+  uint64_t taken;  // data, taken: cost of what this end of the channel has taken from the other so
+                   // far; else 0
 };
 static_assert(sizeof(Prefix) == 16);
 
-// How far one end of a channel may be ahead of the other. What cannot be passed on waits in hubs: at most so much per channel and direction.
+// How far one end of a channel may be ahead of the other. What cannot be passed on waits in hubs:
+// at most so much per channel and direction.
 constexpr uint64_t window_bytes = 512 * 1024;
-inline uint64_t cost_of(uint64_t header_bytes, uint64_t payload_bytes) { return 64 + header_bytes + payload_bytes; }
+inline uint64_t cost_of(uint64_t header_bytes, uint64_t payload_bytes) {
+  return 64 + header_bytes + payload_bytes;
+}
 
 inline bool decode(fabric::Bytes header, Prefix* prefix) {
   if (header.size() < sizeof *prefix) return false;
   std::memcpy(prefix, header.data(), sizeof *prefix);
-  return prefix->version == version && prefix->kind >= static_cast<uint8_t>(Kind::open) && prefix->kind <= static_cast<uint8_t>(Kind::leave);
+  return prefix->version == version && prefix->kind >= static_cast<uint8_t>(Kind::open) &&
+         prefix->kind <= static_cast<uint8_t>(Kind::leave);
 }
 
 // A message's header on its way out.
 struct Header {
   std::byte bytes[fabric::max_header_bytes];
   uint32_t size = 0;
-  Header(const Prefix& prefix, fabric::Bytes rest) : size(static_cast<uint32_t>(sizeof prefix + rest.size())) {
+  Header(const Prefix& prefix, fabric::Bytes rest)
+      : size(static_cast<uint32_t>(sizeof prefix + rest.size())) {
     std::memcpy(bytes, &prefix, sizeof prefix);
     if (!rest.empty()) std::memcpy(bytes + sizeof prefix, rest.data(), rest.size());
   }
@@ -53,7 +62,9 @@ struct Header {
 };
 
 inline fabric::Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-inline std::string text_of(fabric::Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::string text_of(fabric::Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 inline std::string closed_text(fabric::CloseReason reason, std::string_view detail) {
   std::string text(1, static_cast<char>(reason));

@@ -17,14 +17,18 @@ using fabric::SendResult;
 using fabric::Verdict;
 
 Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
-    : Forward(std::move(inner)), options_(std::move(options)), capabilities_(inner_->capabilities()) {
+    : Forward(std::move(inner)),
+      options_(std::move(options)),
+      capabilities_(inner_->capabilities()) {
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
   // Messages alone go through hubs, each small enough to be passed on as it came.
-  capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local = capabilities_.early_messages = false;
+  capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local =
+      capabilities_.early_messages = false;
   capabilities_.rma_from_bytes = 0;
   capabilities_.key_kind = fabric::KeyKind::none;
   capabilities_.header_bytes = fabric::max_header_bytes - sizeof(Prefix);
-  capabilities_.max_payload_bytes = std::min<uint64_t>(capabilities_.max_payload_bytes, fabric::inline_payload_bytes);
+  capabilities_.max_payload_bytes = std::min<uint64_t>(capabilities_.max_payload_bytes,
+                                                       fabric::inline_payload_bytes);
 }
 
 Status Multiplex::listen(std::vector<std::byte>* address) {
@@ -53,7 +57,9 @@ Multiplex::End& Multiplex::new_end(Carrier& carrier, uint32_t channel, State sta
 void Multiplex::release(End& end) { ends_.erase(end.id); }
 
 Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
-  if (hello.size() > fabric::max_hello_bytes) return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", fabric::max_hello_bytes);
+  if (hello.size() > fabric::max_hello_bytes)
+    return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ",
+                 fabric::max_hello_bytes);
   Carrier* carrier = nullptr;
   SKERRY_TRY(carrier_to(text_of(is_hub() ? address : Bytes(options_.through)), &carrier));
   End& end = new_end(*carrier, ++carrier->next_channel, State::opening);
@@ -67,7 +73,8 @@ Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
 Status Multiplex::accept(fabric::RequestId request, Bytes reply, EndpointId* endpoint) {
   if (!is_channel(request)) return inner_->accept(request, reply, endpoint);
   End* const end = end_of(request);
-  if (end == nullptr || end->carrier == nullptr || end->state != State::asking) return error(Code::peer_dead, "the peer that asked to connect went away");
+  if (end == nullptr || end->carrier == nullptr || end->state != State::asking)
+    return error(Code::peer_dead, "the peer that asked to connect went away");
   end->state = State::open;
   *endpoint = request;
   control(*end->carrier, Kind::accepted, end->channel, reply, {});
@@ -78,17 +85,23 @@ void Multiplex::reject(fabric::RequestId request) {
   if (!is_channel(request)) return inner_->reject(request);
   End* const end = end_of(request);
   if (end == nullptr || end->carrier == nullptr || end->state != State::asking) return;
-  control(*end->carrier, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::refused, "the data server refused the connection")), {});
+  control(*end->carrier, Kind::closed, end->channel,
+          bytes_of(closed_text(CloseReason::refused, "the data server refused the connection")),
+          {});
   end->carrier->channels.erase(end->channel);
   release(*end);
 }
 
-SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) {
+SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                           uint64_t cookie) {
   if (!is_channel(endpoint)) return inner_->send(endpoint, header, payload, more, cookie);
   End* const end = end_of(endpoint);
-  if (end == nullptr || end->carrier == nullptr || end->state == State::asking) return SendResult::closed;  // without a carrier: on_closed follows
-  SKERRY_ASSERT(!header.empty() && header.size() <= capabilities_.header_bytes, "header of a message in a channel");
-  SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes, "longer payloads are for the caller to cut");
+  if (end == nullptr || end->carrier == nullptr || end->state == State::asking)
+    return SendResult::closed;  // without a carrier: on_closed follows
+  SKERRY_ASSERT(!header.empty() && header.size() <= capabilities_.header_bytes,
+                "header of a message in a channel");
+  SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes,
+                "longer payloads are for the caller to cut");
   const uint64_t cost = cost_of(header.size(), payload.size());
   if (end->state == State::opening || end->sent - end->confirmed + cost > window_bytes) {
     end->writable_wanted = true;
@@ -110,7 +123,8 @@ SendResult Multiplex::flush(EndpointId endpoint) {
   if (!is_channel(endpoint)) return inner_->flush(endpoint);
   const End* const end = end_of(endpoint);
   if (end == nullptr || end->carrier == nullptr) return SendResult::closed;
-  if (end->carrier->connected) (void)inner_->flush(end->carrier->id);  // should it be broken, on_closed follows
+  if (end->carrier->connected)
+    (void)inner_->flush(end->carrier->id);  // should it be broken, on_closed follows
   return SendResult::accepted;
 }
 
@@ -137,43 +151,60 @@ void Multiplex::close(EndpointId endpoint) {
   if (carrier == nullptr) return release(*end);
   if (end->in_line) leave_line(*carrier, {endpoint, nullptr, 0});
   carrier->channels.erase(end->channel);
-  const bool last = carrier->use == Use::outgoing && carrier->channels.empty();  // its end says it all
-  if (!last) control(*carrier, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::by_peer, {})), {});
+  const bool last = carrier->use == Use::outgoing &&
+                    carrier->channels.empty();  // its end says it all
+  if (!last)
+    control(*carrier, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::by_peer, {})),
+            {});
   release(*end);
   remove_if_unused(*carrier);
 }
 
-// Channels and carriers, on top of what the fabric beneath takes for the connections that they are made of.
+// Channels and carriers, on top of what the fabric beneath takes for the connections that they are
+// made of.
 fabric::Fabric::Memory Multiplex::memory() const {
   const auto of_messages = [](const std::deque<Message>& messages) {
     uint64_t bytes = deque_bytes(messages);
-    for (const Message& message : messages) bytes += vector_bytes(message.header) + vector_bytes(message.payload);
+    for (const Message& message : messages)
+      bytes += vector_bytes(message.header) + vector_bytes(message.payload);
     return bytes;
   };
   Memory memory = inner_->memory();
   memory.endpoint_bytes += table_bytes(ends_) + table_bytes(by_id_) + table_bytes(by_address_);
-  for (const auto& [id, end] : ends_) memory.endpoint_bytes += sizeof(End) + of_messages(end->undelivered) + vector_bytes(end->detail);
-  for (const Transit& transit : transits_) memory.endpoint_bytes += sizeof(Transit) + of_messages(transit.half[0].waiting) + of_messages(transit.half[1].waiting);
+  for (const auto& [id, end] : ends_)
+    memory.endpoint_bytes += sizeof(End) + of_messages(end->undelivered) +
+                             vector_bytes(end->detail);
+  for (const Transit& transit : transits_)
+    memory.endpoint_bytes += sizeof(Transit) + of_messages(transit.half[0].waiting) +
+                             of_messages(transit.half[1].waiting);
   for (const Carrier& carrier : carriers_)
-    memory.endpoint_bytes += sizeof(Carrier) + vector_bytes(carrier.address) + table_bytes(carrier.channels) + deque_bytes(carrier.line) + of_messages(carrier.control);
-  memory.fixed_bytes += sizeof *this + table_bytes(generations_) + table_bytes(partners_) + vector_bytes(partner_carrier_);
+    memory.endpoint_bytes += sizeof(Carrier) + vector_bytes(carrier.address) +
+                             table_bytes(carrier.channels) + deque_bytes(carrier.line) +
+                             of_messages(carrier.control);
+  memory.fixed_bytes += sizeof *this + table_bytes(generations_) + table_bytes(partners_) +
+                        vector_bytes(partner_carrier_);
   return memory;
 }
 
 fabric::Fabric::Traffic Multiplex::traffic() const {
   Traffic traffic = inner_->traffic();
-  const auto asking = std::count_if(ends_.begin(), ends_.end(), [](const auto& one) { return one.second->state == State::asking; });
-  traffic.endpoints_open = traffic.endpoints_open - by_id_.size() + ends_.size() - static_cast<uint64_t>(asking);
+  const auto asking = std::count_if(ends_.begin(), ends_.end(), [](const auto& one) {
+    return one.second->state == State::asking;
+  });
+  traffic.endpoints_open = traffic.endpoints_open - by_id_.size() + ends_.size() -
+                           static_cast<uint64_t>(asking);
   return traffic;
 }
 
-// ---- progress -----------------------------------------------------------------------------------------------------------------------------
+// ---- progress ---------------------------------------------------------------------------------
 
 void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
-  // Dekker with want_dispatch: we say that we are about to sleep, then look; it adds work, then looks whether someone sleeps.
+  // Dekker with want_dispatch: we say that we are about to sleep, then look; it adds work, then
+  // looks whether someone sleeps.
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
-  if (const int64_t deadline_ns = deadline_ns_.load(std::memory_order_relaxed); deadline_ns != INT64_MAX && timeout_ns != 0) {
+  if (const int64_t deadline_ns = deadline_ns_.load(std::memory_order_relaxed);
+      deadline_ns != INT64_MAX && timeout_ns != 0) {
     const int64_t left_ns = std::max<int64_t>(deadline_ns - monotonic_ns(), 0);
     timeout_ns = timeout_ns < 0 ? left_ns : std::min(timeout_ns, left_ns);
   }
@@ -200,7 +231,9 @@ int Multiplex::dispatch(fabric::Sink& sink) {
   upcalls_ += inner_->dispatch(*this);
   run_deferred();
   if (deadline_ns_.load(std::memory_order_relaxed) != INT64_MAX) run_deadlines();
-  if (!wanted_.empty()) advance_wanted();  // a carrier that connected, had its answers or lost a channel may be a victim now
+  if (!wanted_.empty())
+    advance_wanted();  // a carrier that connected, had its answers or lost a channel may be a
+                       // victim now
   for (const EndpointId id : dirty_)
     if (Carrier* carrier = carrier_of(id)) {
       carrier->dirty = false;
@@ -225,10 +258,11 @@ void Multiplex::run_deferred() {
 }
 
 void Multiplex::note_deadline(int64_t deadline_ns) {
-  if (deadline_ns < deadline_ns_.load(std::memory_order_relaxed)) deadline_ns_.store(deadline_ns, std::memory_order_relaxed);
+  if (deadline_ns < deadline_ns_.load(std::memory_order_relaxed))
+    deadline_ns_.store(deadline_ns, std::memory_order_relaxed);
 }
 
-// ---- what arrives in a channel that ends here ---------------------------------------------------------------------------------------------
+// ---- what arrives in a channel that ends here -------------------------------------------------
 
 void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payload) {
   End* end = end_of(id);
@@ -247,7 +281,10 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       end->carrier->channels.erase(end->channel);
       if (end->in_line) leave_line(*end->carrier, {id, nullptr, 0});
       Carrier* const carrier = std::exchange(end->carrier, nullptr);
-      const CloseReason reason = rest.empty() || rest[0] > static_cast<std::byte>(CloseReason::protocol_error) ? CloseReason::by_peer : static_cast<CloseReason>(rest[0]);
+      const CloseReason reason = rest.empty() || rest[0] > static_cast<std::byte>(
+                                                               CloseReason::protocol_error)
+                                     ? CloseReason::by_peer
+                                     : static_cast<CloseReason>(rest[0]);
       const std::string detail = rest.empty() ? std::string() : text_of(rest.subspan(1));
       remove_if_unused(*carrier);
       fail(id, reason, detail);
@@ -261,14 +298,18 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       [[fallthrough]];
     case Kind::taken:
       end->confirmed = std::max(end->confirmed, std::min(prefix.taken, end->sent));
-      if (!end->writable_wanted || end->state != State::open || end->sent - end->confirmed > window_bytes / 2) return;
+      if (!end->writable_wanted || end->state != State::open ||
+          end->sent - end->confirmed > window_bytes / 2)
+        return;
       end->writable_wanted = false;
       outer_->on_writable(id);
       return;
     case Kind::leave: {
       // As if the data server had asked for it.
-      const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0, 0, 0};
-      if (end->state == State::open) (void)outer_->on_message(id, std::as_bytes(std::span(&close, 1)), {});
+      const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::please_close),
+                                    0, 0, 0};
+      if (end->state == State::open)
+        (void)outer_->on_message(id, std::as_bytes(std::span(&close, 1)), {});
       return;
     }
   }
@@ -332,9 +373,10 @@ void Multiplex::fail(EndpointId id, CloseReason reason, std::string_view detail)
   outer_->on_closed(id, reason, detail);
 }
 
-// ---- making -------------------------------------------------------------------------------------------------------------------------------
+// ---- making -----------------------------------------------------------------------------------
 
-Status make_hub(std::unique_ptr<fabric::Fabric> inner, HubOptions options, std::unique_ptr<fabric::Fabric>* hub) {
+Status make_hub(std::unique_ptr<fabric::Fabric> inner, HubOptions options,
+                std::unique_ptr<fabric::Fabric>* hub) {
   Multiplex::Options made;
   made.key = options.key;
   made.name = options.node;
@@ -349,7 +391,8 @@ Status make_hub(std::unique_ptr<fabric::Fabric> inner, HubOptions options, std::
   return {};
 }
 
-std::unique_ptr<fabric::Fabric> make_member(std::unique_ptr<fabric::Fabric> inner, MemberOptions options) {
+std::unique_ptr<fabric::Fabric> make_member(std::unique_ptr<fabric::Fabric> inner,
+                                            MemberOptions options) {
   Multiplex::Options made;
   made.key = options.key;
   made.name = options.rank;

@@ -1,7 +1,9 @@
-// Multiplex: the fabric on both sides of sharing. A rank's has one carrier, its link, for whatever it connects to; a hub's has a carrier per node it
-// connects to, those of other hubs, and the links of its ranks, and passes the channels of these on.
+// Multiplex: the fabric on both sides of sharing. A rank's has one carrier, its link, for whatever
+// it connects to; a hub's has a carrier per node it connects to, those of other hubs, and the links
+// of its ranks, and passes the channels of these on.
 //
-// Threads: as fabric.h says. All state is touched by issue calls and dispatch alone; poll looks at atomics.
+// Threads: as fabric.h says. All state is touched by issue calls and dispatch alone; poll looks at
+// atomics.
 #pragma once
 
 #include <atomic>
@@ -22,8 +24,8 @@ class Multiplex final : public fabric::Forward {
  public:
   struct Options {
     connection::JobKey key{};
-    uint32_t name = 0;                // rank or node: what our hellos say
-    std::vector<std::byte> through;   // a rank's: address of its hub. Empty: this is a hub
+    uint32_t name = 0;               // rank or node: what our hellos say
+    std::vector<std::byte> through;  // a rank's: address of its hub. Empty: this is a hub
     uint32_t max_carriers = 0;
     std::unique_ptr<connection::VictimPolicy> policy;  // null: no limit
     int64_t connect_timeout_ns = 0;
@@ -34,22 +36,34 @@ class Multiplex final : public fabric::Forward {
   const fabric::Capabilities& capabilities() const override { return capabilities_; }
   Status listen(std::vector<std::byte>* address) override;
   Status connect(fabric::Bytes address, fabric::Bytes hello, fabric::EndpointId* endpoint) override;
-  Status accept(fabric::RequestId request, fabric::Bytes reply, fabric::EndpointId* endpoint) override;
+  Status accept(fabric::RequestId request, fabric::Bytes reply,
+                fabric::EndpointId* endpoint) override;
   void reject(fabric::RequestId request) override;
-  void hold(fabric::RequestId request) override {  // a channel's request waits for its answer as long as its rank does
+  void hold(fabric::RequestId request)
+      override {  // a channel's request waits for its answer as long as its rank does
     if (!is_channel(request)) inner_->hold(request);
   }
-  fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload, bool more, uint64_t cookie) override;
-  fabric::SendResult send_gathered(fabric::EndpointId endpoint, fabric::Bytes header, std::span<const fabric::Bytes> parts, uint64_t cookie) override {
-    return is_channel(endpoint) ? fabric::SendResult::closed : inner_->send_gathered(endpoint, header, parts, cookie);
+  fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
+                          bool more, uint64_t cookie) override;
+  fabric::SendResult send_gathered(fabric::EndpointId endpoint, fabric::Bytes header,
+                                   std::span<const fabric::Bytes> parts, uint64_t cookie) override {
+    return is_channel(endpoint) ? fabric::SendResult::closed
+                                : inner_->send_gathered(endpoint, header, parts, cookie);
   }
   fabric::SendResult flush(fabric::EndpointId endpoint) override;
   uint64_t unsent_bytes(fabric::EndpointId endpoint) const override;
   void unpark(fabric::EndpointId endpoint) override;
-  Status register_memory(void* base, uint64_t bytes, fabric::RemoteKey* key, uint64_t* registration) override;
+  Status register_memory(void* base, uint64_t bytes, fabric::RemoteKey* key,
+                         uint64_t* registration) override;
   void deregister_memory(uint64_t) override {}
-  fabric::SendResult put(fabric::EndpointId, const void*, fabric::RemoteKey, uint64_t, uint64_t, uint64_t) override { return fabric::SendResult::closed; }
-  fabric::SendResult get(fabric::EndpointId, void*, fabric::RemoteKey, uint64_t, uint64_t, uint64_t) override { return fabric::SendResult::closed; }
+  fabric::SendResult put(fabric::EndpointId, const void*, fabric::RemoteKey, uint64_t, uint64_t,
+                         uint64_t) override {
+    return fabric::SendResult::closed;
+  }
+  fabric::SendResult get(fabric::EndpointId, void*, fabric::RemoteKey, uint64_t, uint64_t,
+                         uint64_t) override {
+    return fabric::SendResult::closed;
+  }
   void poll(int64_t timeout_ns, fabric::EndpointId only) override;
   int dispatch(fabric::Sink& sink) override;
   void close(fabric::EndpointId endpoint) override;
@@ -62,7 +76,8 @@ class Multiplex final : public fabric::Forward {
   struct Message {  // one that waits; the header with its prefix, but for undelivered ones
     std::vector<std::byte> header;
     std::vector<std::byte> payload;
-    Message(fabric::Bytes h, fabric::Bytes p) : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
+    Message(fabric::Bytes h, fabric::Bytes p)
+        : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
   };
   struct Route {  // where a channel of a carrier leads: one of the two
     End* end = nullptr;
@@ -74,28 +89,33 @@ class Multiplex final : public fabric::Forward {
     Transit* transit = nullptr;
     int side = 0;
   };
-  enum class Use : uint8_t { outgoing, link, incoming, member };  // opened by us as a hub, as a rank; by another hub, by a rank of ours
+  enum class Use : uint8_t {
+    outgoing,
+    link,
+    incoming,
+    member
+  };  // opened by us as a hub, as a rank; by another hub, by a rank of ours
 
   // A connection of the fabric beneath.
   struct Carrier {
     fabric::EndpointId id = fabric::no_endpoint;  // none: it waits for its place
     Use use = Use::outgoing;
-    bool connected = false;       // messages may be sent
-    bool blocked = false;         // until on_writable
-    bool dirty = false;           // something is held back until the end of dispatch
-    bool leaving = false;         // another takes its place: no new channels
-    uint32_t unanswered = 0;      // outgoing: channels of ranks on which no data came back yet
-    uint32_t name = 0;            // incoming, member: whose
-    uint32_t generation = 0;      // opened by us: in our hello
-    uint64_t nonce = 0;           // likewise
-    uint32_t next_channel = 0;    // opened by us
+    bool connected = false;           // messages may be sent
+    bool blocked = false;             // until on_writable
+    bool dirty = false;               // something is held back until the end of dispatch
+    bool leaving = false;             // another takes its place: no new channels
+    uint32_t unanswered = 0;          // outgoing: channels of ranks on which no data came back yet
+    uint32_t name = 0;                // incoming, member: whose
+    uint32_t generation = 0;          // opened by us: in our hello
+    uint64_t nonce = 0;               // likewise
+    uint32_t next_channel = 0;        // opened by us
     connection::Partner partner = 0;  // outgoing: for the victim policy
-    int64_t since_ns = 0;         // connected, then leaving since
-    int64_t heard_ns = 0;         // leaving: when data came back last
-    std::string address;          // opened by us: whose
+    int64_t since_ns = 0;             // connected, then leaving since
+    int64_t heard_ns = 0;             // leaving: when data came back last
+    std::string address;              // opened by us: whose
     std::unordered_map<uint32_t, Route> channels;
-    std::deque<Message> control;  // ours; they go before all else
-    std::deque<Waiter> line;      // for room
+    std::deque<Message> control;         // ours; they go before all else
+    std::deque<Waiter> line;             // for room
     std::list<Carrier>::iterator place;  // in carriers_
     bool is_ours() const { return use == Use::outgoing || use == Use::link; }
     bool may_send() const { return connected && !blocked && control.empty(); }
@@ -109,24 +129,25 @@ class Multiplex final : public fabric::Forward {
     uint32_t channel = 0;
     State state = State::opening;
     bool parked = false;
-    bool in_line = false;          // for room on the carrier
-    bool writable_wanted = false;  // when it is open, or the other end has taken more
+    bool in_line = false;              // for room on the carrier
+    bool writable_wanted = false;      // when it is open, or the other end has taken more
     uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
     uint64_t taken = 0, told = 0;      // cost of what we took, and of that what the other end knows
-    int64_t deadline_ns = 0;       // opening: of the answer
+    int64_t deadline_ns = 0;           // opening: of the answer
     std::deque<Message> undelivered;
-    fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last undelivered message was taken
+    fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
+                                                                // undelivered message was taken
     std::string detail;
   };
   // A channel of a rank of ours that leads to another node.
   struct Half {
-    Carrier* carrier = nullptr;   // null: closed on this side
+    Carrier* carrier = nullptr;  // null: closed on this side
     uint32_t channel = 0;
     bool in_line = false;
     std::deque<Message> waiting;  // to be sent on it
   };
   struct Transit {
-    Half half[2];  // the rank's link, the carrier
+    Half half[2];           // the rank's link, the carrier
     bool answered = false;  // data came back
     std::list<Transit>::iterator place;
   };
@@ -137,7 +158,8 @@ class Multiplex final : public fabric::Forward {
     std::string detail;
   };
 
-  static constexpr uint64_t channel_bit = 1ull << 31;  // no slot of the fabrics beneath is that high
+  static constexpr uint64_t channel_bit = 1ull
+                                          << 31;  // no slot of the fabrics beneath is that high
   static bool is_channel(fabric::EndpointId id) { return (id & channel_bit) != 0; }
   bool is_hub() const { return options_.through.empty(); }
   connection::Peer peer_of(std::string_view address) const;
@@ -152,7 +174,8 @@ class Multiplex final : public fabric::Forward {
   void remove_if_unused(Carrier& carrier);
   void leave_line(Carrier& carrier, const Waiter& waiter);
   bool try_send(Carrier& carrier, fabric::Bytes header, fabric::Bytes payload, bool more);
-  void control(Carrier& carrier, Kind kind, uint32_t channel, fabric::Bytes rest, fabric::Bytes payload, uint64_t taken = 0);
+  void control(Carrier& carrier, Kind kind, uint32_t channel, fabric::Bytes rest,
+               fabric::Bytes payload, uint64_t taken = 0);
   void serve(fabric::EndpointId id);
   void count_carriers();
 
@@ -167,14 +190,16 @@ class Multiplex final : public fabric::Forward {
   End* end_of(fabric::EndpointId id) const;
   End& new_end(Carrier& carrier, uint32_t channel, State state);
   void release(End& end);
-  void take_open(Carrier& carrier, const Prefix& prefix, fabric::Bytes hello, fabric::Bytes address);
+  void take_open(Carrier& carrier, const Prefix& prefix, fabric::Bytes hello,
+                 fabric::Bytes address);
   void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
   void deliver(End& end, fabric::Bytes header, fabric::Bytes payload);
   void took(End& end, uint64_t cost);
   void resume(fabric::EndpointId id);
   void fail(fabric::EndpointId id, fabric::CloseReason reason, std::string_view detail);
   bool pass(Transit& transit, int to, Prefix prefix, fabric::Bytes rest, fabric::Bytes payload);
-  void leave_transit(Transit& transit, int side, fabric::CloseReason reason, std::string_view detail);
+  void leave_transit(Transit& transit, int side, fabric::CloseReason reason,
+                     std::string_view detail);
   void detach(Transit& transit, int side);
   void finish(Transit& transit);
   void defer(Deferred upcall);
@@ -182,38 +207,44 @@ class Multiplex final : public fabric::Forward {
   void run_deferred();
 
   // fabric::Sink
-  void on_connect_request(fabric::RequestId request, fabric::Bytes hello, std::string_view peer_name) override;
+  void on_connect_request(fabric::RequestId request, fabric::Bytes hello,
+                          std::string_view peer_name) override;
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
-  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t payload_bytes) override;
+  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                             fabric::Bytes payload) override;
+  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
+                        uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
-  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail) override;
+  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
+                 std::string_view detail) override;
 
   Options options_;
   fabric::Capabilities capabilities_;
-  std::string own_address_;                                      // empty: not listening
+  std::string own_address_;  // empty: not listening
   std::list<Carrier> carriers_;
   std::unordered_map<fabric::EndpointId, Carrier*> by_id_;
-  std::unordered_map<std::string, Carrier*> by_address_;         // opened by us, and not leaving
-  std::unordered_map<uint64_t, uint32_t> generations_;           // newest of who connected to us: by use << 32 | name
+  std::unordered_map<std::string, Carrier*> by_address_;  // opened by us, and not leaving
+  std::unordered_map<uint64_t, uint32_t>
+      generations_;  // newest of who connected to us: by use << 32 | name
   std::unordered_map<std::string, connection::Partner> partners_;  // by address; with a policy only
-  std::vector<Carrier*> partner_carrier_;                        // by partner; null: none
-  std::deque<Carrier*> wanted_;                                  // wait for a place
-  Status begin_failure_;                                         // of the last that could not even begin to connect
-  uint32_t occupied_ = 0;                                        // outgoing ones that have one
+  std::vector<Carrier*> partner_carrier_;                          // by partner; null: none
+  std::deque<Carrier*> wanted_;                                    // wait for a place
+  Status begin_failure_;   // of the last that could not even begin to connect
+  uint32_t occupied_ = 0;  // outgoing ones that have one
   uint32_t leaving_ = 0;
-  uint32_t generation_ = 0;                                      // of the newest carrier we opened
+  uint32_t generation_ = 0;  // of the newest carrier we opened
   std::unordered_map<fabric::EndpointId, std::unique_ptr<End>> ends_;
   uint64_t last_end_ = 0;
   std::list<Transit> transits_;
   std::vector<Deferred> deferred_;
   std::vector<fabric::EndpointId> dirty_;
   bool dispatching_ = false;
-  int upcalls_ = 0;                                              // in this dispatch
+  int upcalls_ = 0;  // in this dispatch
   std::atomic<bool> polling_{false};
-  std::atomic<bool> work_pending_{false};                        // deferred_ is not empty, or a place may be free for who waits
-  std::atomic<int64_t> deadline_ns_{INT64_MAX};                  // the earliest; it may have become needless
-  std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint}; // a rank's: the carrier
+  // deferred_ is not empty, or a place may be free for who waits
+  std::atomic<bool> work_pending_{false};
+  std::atomic<int64_t> deadline_ns_{INT64_MAX};  // the earliest; it may have become needless
+  std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint};  // a rank's: the carrier
 };
 
 }  // namespace skerry::share

@@ -1,4 +1,5 @@
-// Channels of the node's ranks on their way to other nodes, and messages as they arrive on carriers.
+// Channels of the node's ranks on their way to other nodes, and messages as they arrive on
+// carriers.
 #include <algorithm>
 
 #include "core/futex.hpp"
@@ -46,7 +47,8 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   }
   const int to = 1 - route.side;
   const Carrier* const next = route.transit->half[to].carrier;
-  if (options_.policy && is_data && to == 1 && next != nullptr && !next->leaving) options_.policy->used(next->partner);
+  if (options_.policy && is_data && to == 1 && next != nullptr && !next->leaving)
+    options_.policy->used(next->partner);
   const bool is_last = static_cast<Kind>(prefix.kind) == Kind::closed;
   if (is_last) detach(*route.transit, route.side);
   const bool sent = pass(*route.transit, to, prefix, rest, payload);
@@ -58,24 +60,30 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
 }
 
 std::byte* Multiplex::on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  return carrier_of(endpoint) != nullptr ? nullptr : Forward::on_landing(endpoint, header, payload_bytes);
+  return carrier_of(endpoint) != nullptr ? nullptr
+                                         : Forward::on_landing(endpoint, header, payload_bytes);
 }
 
 // A channel that ends here, or one of a rank of ours to another node.
-void Multiplex::take_open(Carrier& carrier, const Prefix& prefix, Bytes hello, Bytes address_bytes) {
+void Multiplex::take_open(Carrier& carrier, const Prefix& prefix, Bytes hello,
+                          Bytes address_bytes) {
   if (carrier.channels.count(prefix.channel) != 0) return;
   std::string address = text_of(address_bytes);
   if (address == own_address_) {
     const End& end = new_end(carrier, prefix.channel, State::asking);
-    const std::string name = concat(carrier.use == Use::incoming ? "through the data server of node " : "rank ", carrier.name);
+    const std::string name = concat(
+        carrier.use == Use::incoming ? "through the data server of node " : "rank ", carrier.name);
     ++upcalls_;
     outer_->on_connect_request(end.id, hello, name);
     return;
   }
   Carrier* out = nullptr;
-  Status status = carrier.use == Use::member ? carrier_to(std::move(address), &out) : error(Code::invalid, "that is the address of another data server");
+  Status status = carrier.use == Use::member
+                      ? carrier_to(std::move(address), &out)
+                      : error(Code::invalid, "that is the address of another data server");
   if (!status.ok()) {
-    control(carrier, Kind::closed, prefix.channel, bytes_of(closed_text(CloseReason::unreachable, status.message())), {});
+    control(carrier, Kind::closed, prefix.channel,
+            bytes_of(closed_text(CloseReason::unreachable, status.message())), {});
     return;
   }
   Transit& transit = transits_.emplace_back();
@@ -127,9 +135,12 @@ void Multiplex::detach(Transit& transit, int side) {
 }
 
 // Its carrier on this side is gone: the other side is told, after what it has not got yet.
-void Multiplex::leave_transit(Transit& transit, int side, CloseReason reason, std::string_view detail) {
+void Multiplex::leave_transit(Transit& transit, int side, CloseReason reason,
+                              std::string_view detail) {
   const std::string text = closed_text(reason, detail);
-  if (pass(transit, 1 - side, Prefix{version, static_cast<uint8_t>(Kind::closed), 0, 0, 0}, bytes_of(text), {})) finish(transit);
+  if (pass(transit, 1 - side, Prefix{version, static_cast<uint8_t>(Kind::closed), 0, 0, 0},
+           bytes_of(text), {}))
+    finish(transit);
 }
 
 // Nothing is left to pass.

@@ -37,9 +37,13 @@ class Writer {
   std::byte* out_;
 };
 
-bool takes_operands(Kind kind) { return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock; }
+bool takes_operands(Kind kind) {
+  return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock;
+}
 
-bool is_request(uint8_t kind) { return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::key); }
+bool is_request(uint8_t kind) {
+  return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::key);
+}
 
 Status short_message(std::string_view part, size_t bytes) {
   return error(Code::invalid, "message of ", bytes, " bytes ends within its ", part);
@@ -91,23 +95,32 @@ Status decode(Bytes in, Request* request) {
   Reader reader(in);
   RequestHeader& h = request->header;
   if (!reader.take(&h)) return short_message("request header", in.size());
-  if (h.version != version) return error(Code::invalid, "wire version ", int{h.version}, ", expected ", int{version});
-  if (!is_request(h.kind)) return error(Code::invalid, "message kind ", int{h.kind}, " is not a request");
-  if ((h.flags & ~flag_all) != 0) return error(Code::invalid, "unknown request flags ", int{h.flags});
+  if (h.version != version)
+    return error(Code::invalid, "wire version ", int{h.version}, ", expected ", int{version});
+  if (!is_request(h.kind))
+    return error(Code::invalid, "message kind ", int{h.kind}, " is not a request");
+  if ((h.flags & ~flag_all) != 0)
+    return error(Code::invalid, "unknown request flags ", int{h.flags});
   if (h.number == 0) return error(Code::invalid, "request number 0");
   if (in.size() != sizeof(RequestHeader) + h.body_bytes)
-    return error(Code::invalid, "request body of ", in.size() - sizeof(RequestHeader), " bytes, announced ", h.body_bytes);
+    return error(Code::invalid, "request body of ", in.size() - sizeof(RequestHeader),
+                 " bytes, announced ", h.body_bytes);
   const Kind kind = request->kind();
-  if (request->has(flag_strided) && request->has(flag_vector)) return error(Code::invalid, "a request is strided and vector at once");
-  if (request->has(flag_vector) != (h.piece_count != 0)) return error(Code::invalid, "piece count ", h.piece_count, " and the vector flag disagree");
+  if (request->has(flag_strided) && request->has(flag_vector))
+    return error(Code::invalid, "a request is strided and vector at once");
+  if (request->has(flag_vector) != (h.piece_count != 0))
+    return error(Code::invalid, "piece count ", h.piece_count, " and the vector flag disagree");
   if (kind != Kind::put && kind != Kind::accumulate && (h.flags & (flag_notify | flag_scaled)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
   if ((takes_operands(kind) || kind == Kind::key) && (h.flags & (flag_strided | flag_vector)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
 
-  if (request->has(flag_scaled) && !reader.take(&request->scale)) return short_message("scale", in.size());
-  if (request->has(flag_notify) && !reader.take(&request->notify)) return short_message("notification", in.size());
-  if (takes_operands(kind) && !reader.take(&request->operands)) return short_message("operands", in.size());
+  if (request->has(flag_scaled) && !reader.take(&request->scale))
+    return short_message("scale", in.size());
+  if (request->has(flag_notify) && !reader.take(&request->notify))
+    return short_message("notification", in.size());
+  if (takes_operands(kind) && !reader.take(&request->operands))
+    return short_message("operands", in.size());
   if (kind == Kind::get) {
     Extent extent{};
     if (!reader.take(&extent)) return short_message("extent", in.size());
@@ -115,36 +128,43 @@ Status decode(Bytes in, Request* request) {
   }
   if (request->has(flag_strided)) {
     if (!reader.take(&request->shape)) return short_message("shape", in.size());
-    if (request->shape.levels > max_levels) return error(Code::invalid, "shape of ", request->shape.levels, " levels, at most ", max_levels);
+    if (request->shape.levels > max_levels)
+      return error(Code::invalid, "shape of ", request->shape.levels, " levels, at most ",
+                   max_levels);
     for (uint32_t k = 0; k < request->shape.levels; ++k)
       if (!reader.take(&request->level[k])) return short_message("shape level", in.size());
   }
-  if (!reader.empty()) return error(Code::invalid, "request of ", in.size(), " bytes is longer than its parts");
+  if (!reader.empty())
+    return error(Code::invalid, "request of ", in.size(), " bytes is longer than its parts");
   return {};
 }
 
 Status decode(Bytes in, ReplyHeader* reply) {
-  if (in.size() != sizeof *reply) return error(Code::invalid, "reply header of ", in.size(), " bytes, expected ", sizeof *reply);
+  if (in.size() != sizeof *reply)
+    return error(Code::invalid, "reply header of ", in.size(), " bytes, expected ", sizeof *reply);
   std::memcpy(reply, in.data(), sizeof *reply);
   if (reply->code > 0) return error(Code::invalid, "reply code ", int{reply->code});
   return {};
 }
 
 Status decode(Bytes in, CloseHeader* close) {
-  if (in.size() != sizeof *close) return error(Code::invalid, "close header of ", in.size(), " bytes, expected ", sizeof *close);
+  if (in.size() != sizeof *close)
+    return error(Code::invalid, "close header of ", in.size(), " bytes, expected ", sizeof *close);
   std::memcpy(close, in.data(), sizeof *close);
   return {};
 }
 
 Status decode(Bytes in, GrantHeader* grant) {
-  if (in.size() != sizeof *grant) return error(Code::invalid, "grant header of ", in.size(), " bytes, expected ", sizeof *grant);
+  if (in.size() != sizeof *grant)
+    return error(Code::invalid, "grant header of ", in.size(), " bytes, expected ", sizeof *grant);
   std::memcpy(grant, in.data(), sizeof *grant);
   return {};
 }
 
 Status peek(Bytes in, Kind* kind) {
   if (in.size() < 2) return error(Code::invalid, "message of ", in.size(), " bytes has no kind");
-  if (in[0] != std::byte{version}) return error(Code::invalid, "wire version ", int(in[0]), ", expected ", int{version});
+  if (in[0] != std::byte{version})
+    return error(Code::invalid, "wire version ", int(in[0]), ", expected ", int{version});
   const Kind k = static_cast<Kind>(in[1]);
   if (to_string(k) == "unknown") return error(Code::invalid, "unknown message kind ", int(in[1]));
   *kind = k;

@@ -1,5 +1,6 @@
-// Every message between an origin and a data server: layout, encoding and bounded decoding. Little endian, fixed width, no padding
-// that is not named. Pure: spans in, values out. docs/protocol.md draws the same layouts for readers without the source.
+// Every message between an origin and a data server: layout, encoding and bounded decoding. Little
+// endian, fixed width, no padding that is not named. Pure: spans in, values out. docs/protocol.md
+// draws the same layouts for readers without the source.
 #pragma once
 
 #include <bit>
@@ -12,7 +13,8 @@
 
 namespace skerry::wire {
 
-static_assert(std::endian::native == std::endian::little, "messages are little endian and encoded by copying");
+static_assert(std::endian::native == std::endian::little,
+              "messages are little endian and encoded by copying");
 
 using Bytes = std::span<const std::byte>;
 
@@ -34,38 +36,51 @@ enum class Kind : uint8_t {
   failure = 34,      // a request without a reply could not be applied; its text is the payload
   // either way, about the connection itself
   please_close = 48,  // server -> origin: drain, then bye
-  bye = 49,           // origin -> server: nothing of mine is unacknowledged; I send no more on this connection
+  bye = 49,           // origin -> server: nothing of mine is unacknowledged; I send no more on this
+                      // connection
   bye_answer = 50,    // server -> origin: nor do I; close it
-  farewell = 51,      // server -> origin: I need the place and close now; nothing of yours is under way here
+  farewell = 51,  // server -> origin: I need the place and close now; nothing of yours is under way
+                  // here
   // server -> server, and its answer
-  grant = 64,         // a mutex was granted to a rank of yours that has no connection to me: fill its completion slot
-  grant_taken = 65,   // done, or too late to matter; either way you may forget it
+  grant = 64,  // a mutex was granted to a rank of yours that has no connection to me: fill its
+               // completion slot
+  grant_taken = 65,  // done, or too late to matter; either way you may forget it
 };
 std::string_view to_string(Kind kind);
 
 // Request flags.
-constexpr uint8_t flag_hop = 1;       // forwarded by a server already: must not be forwarded again
-constexpr uint8_t flag_strided = 2;   // a Shape follows
-constexpr uint8_t flag_vector = 4;    // the payload begins with `piece_count` Piece records
-constexpr uint8_t flag_notify = 8;    // a Notify follows: add to a counter after the data
-constexpr uint8_t flag_scaled = 16;   // a Scale follows
-constexpr uint8_t flag_more = 32;     // part of a transfer of which more follows: its acknowledgement may wait
+constexpr uint8_t flag_hop = 1;      // forwarded by a server already: must not be forwarded again
+constexpr uint8_t flag_strided = 2;  // a Shape follows
+constexpr uint8_t flag_vector = 4;   // the payload begins with `piece_count` Piece records
+constexpr uint8_t flag_notify = 8;   // a Notify follows: add to a counter after the data
+constexpr uint8_t flag_scaled = 16;  // a Scale follows
+constexpr uint8_t
+    flag_more = 32;  // part of a transfer of which more follows: its acknowledgement may wait
 constexpr uint8_t flag_all = 63;
 
-enum class Rmw : uint8_t { fetch_add_64 = 0, fetch_add_32 = 1, swap_64 = 2, swap_32 = 3, compare_swap_64 = 4, compare_swap_32 = 5 };
+enum class Rmw : uint8_t {
+  fetch_add_64 = 0,
+  fetch_add_32 = 1,
+  swap_64 = 2,
+  swap_32 = 3,
+  compare_swap_64 = 4,
+  compare_swap_32 = 5
+};
 
-// Fixed part of every request. Nothing here can be added later without a new version, so what forwarding, resuming and several
-// servers per node need is already present.
+// Fixed part of every request. Nothing here can be added later without a new version, so what
+// forwarding, resuming and several servers per node need is already present.
 struct RequestHeader {
-  uint8_t version;              //  0
-  uint8_t kind;                 //  1  Kind
-  uint8_t flags;                //  2
-  uint8_t type;                 //  3  element type (accumulate) or Rmw; else 0
-  uint32_t origin_rank;         //  4
-  uint32_t incarnation;         //  8  of the session: a drained origin that starts anew takes the next; never reused
-  uint32_t target_rank;         // 12  whose memory
-  uint64_t number;              // 16  of the request within its session: 1, 2, 3, ...
-  uint64_t results_received;    // 24  all results up to this number have reached the origin: the server may forget them
+  uint8_t version;       //  0
+  uint8_t kind;          //  1  Kind
+  uint8_t flags;         //  2
+  uint8_t type;          //  3  element type (accumulate) or Rmw; else 0
+  uint32_t origin_rank;  //  4
+  uint32_t incarnation;  //  8  of the session: a drained origin that starts anew takes the next;
+                         //  never reused
+  uint32_t target_rank;  // 12  whose memory
+  uint64_t number;       // 16  of the request within its session: 1, 2, 3, ...
+  uint64_t results_received;    // 24  all results up to this number have reached the origin: the
+                                // server may forget them
   uint64_t acknowledged;        // 32  highest `applied` the origin has seen
   uint32_t target_node;         // 40  where the request is applied: node ...
   uint16_t target_server;       // 44  ... and which server of it
@@ -78,28 +93,54 @@ struct RequestHeader {
   uint32_t piece_count;         // 68  with flag_vector; else 0
   uint64_t offset;              // 72  first target byte in the slice (mutex: its index)
 };
-static_assert(sizeof(RequestHeader) == 80 && offsetof(RequestHeader, number) == 16 && offsetof(RequestHeader, target_node) == 40 &&
-              offsetof(RequestHeader, segment_owner) == 48 && offsetof(RequestHeader, reply_slot) == 60 && offsetof(RequestHeader, offset) == 72);
+static_assert(sizeof(RequestHeader) == 80 && offsetof(RequestHeader, number) == 16 &&
+              offsetof(RequestHeader, target_node) == 40 &&
+              offsetof(RequestHeader, segment_owner) == 48 &&
+              offsetof(RequestHeader, reply_slot) == 60 && offsetof(RequestHeader, offset) == 72);
 
-// Optional parts, in this order: Scale, Notify, Operands (read_modify_write, lock, unlock), Extent (get), Shape.
-struct Scale { std::byte value[16]; };
-struct Notify { uint64_t counter_offset; uint64_t increment; };
-struct Operands { uint64_t first; uint64_t second; };  // rmw: operand, expected value; lock and unlock: holder token, 0
-struct Extent { uint64_t bytes; };                     // get: how many bytes of the packed stream the reply carries
+// Optional parts, in this order: Scale, Notify, Operands (read_modify_write, lock, unlock), Extent
+// (get), Shape.
+struct Scale {
+  std::byte value[16];
+};
+struct Notify {
+  uint64_t counter_offset;
+  uint64_t increment;
+};
+struct Operands {
+  uint64_t first;
+  uint64_t second;
+};  // rmw: operand, expected value; lock and unlock: holder token, 0
+struct Extent {
+  uint64_t bytes;
+};  // get: how many bytes of the packed stream the reply carries
 struct ShapeHead {
   uint64_t block_bytes;
-  uint64_t skip_bytes;  // of the packed stream: this message covers [skip, skip + payload or extent)
+  uint64_t
+      skip_bytes;  // of the packed stream: this message covers [skip, skip + payload or extent)
   uint32_t levels;
-  uint32_t reserved;    // 0
+  uint32_t reserved;  // 0
 };
-struct ShapeLevel { uint64_t count; int64_t stride; };
-struct Piece { uint64_t offset; uint64_t bytes; };
-struct Key { uint64_t key; uint64_t base; uint64_t offset; };  // payload of the reply to `key`: offset of the slice within what the key names
-static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Operands) == 16 && sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 &&
-              sizeof(ShapeLevel) == 16 && sizeof(Piece) == 16);
+struct ShapeLevel {
+  uint64_t count;
+  int64_t stride;
+};
+struct Piece {
+  uint64_t offset;
+  uint64_t bytes;
+};
+struct Key {
+  uint64_t key;
+  uint64_t base;
+  uint64_t offset;
+};  // payload of the reply to `key`: offset of the slice within what the key names
+static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Operands) == 16 &&
+              sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 && sizeof(ShapeLevel) == 16 &&
+              sizeof(Piece) == 16);
 
-constexpr uint32_t max_request_bytes = sizeof(RequestHeader) + sizeof(Scale) + sizeof(Notify) + sizeof(Operands) + sizeof(Extent) +
-                                       sizeof(ShapeHead) + max_levels * sizeof(ShapeLevel);
+constexpr uint32_t max_request_bytes = sizeof(RequestHeader) + sizeof(Scale) + sizeof(Notify) +
+                                       sizeof(Operands) + sizeof(Extent) + sizeof(ShapeHead) +
+                                       max_levels * sizeof(ShapeLevel);
 static_assert(max_request_bytes <= 512, "every fabric carries headers of 512 bytes");
 
 // A request in host form. What the header's flags and kind do not announce is left at its default.
@@ -118,10 +159,12 @@ struct Request {
 
 // Writes the request, whose header.body_bytes it sets, into out; returns its length.
 uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> out);
-// Errors: invalid, with the field that is wrong. Never reads beyond `in`. Does not judge ranks, offsets or segments: their owner does.
+// Errors: invalid, with the field that is wrong. Never reads beyond `in`. Does not judge ranks,
+// offsets or segments: their owner does.
 Status decode(Bytes in, Request* request);
 
-// Server -> origin. `reply` carries get data as payload; `failure` and failed replies carry the error's text as payload.
+// Server -> origin. `reply` carries get data as payload; `failure` and failed replies carry the
+// error's text as payload.
 struct ReplyHeader {
   uint8_t version;       //  0
   uint8_t kind;          //  1  acknowledge, reply or failure
@@ -134,7 +177,8 @@ struct ReplyHeader {
   uint32_t tag;          // 28  ... its use; acknowledge: 0
   uint64_t result;       // 32  read_modify_write: old value; else 0
 };
-static_assert(sizeof(ReplyHeader) == 40 && offsetof(ReplyHeader, applied) == 8 && offsetof(ReplyHeader, result) == 32);
+static_assert(sizeof(ReplyHeader) == 40 && offsetof(ReplyHeader, applied) == 8 &&
+              offsetof(ReplyHeader, result) == 32);
 
 Status decode(Bytes in, ReplyHeader* reply);
 
@@ -144,12 +188,14 @@ struct CloseHeader {
   uint8_t kind;
   uint16_t reserved;     // 0
   uint32_t incarnation;  // of the session
-  uint64_t last_number;  // bye: last number used; bye_answer and farewell: last number applied. They must agree.
+  uint64_t last_number;  // bye: last number used; bye_answer and farewell: last number applied.
+                         // They must agree.
 };
 static_assert(sizeof(CloseHeader) == 16);
 Status decode(Bytes in, CloseHeader* close);
 
-// grant and grant_taken. A grant is sent again after a break: the tag makes the second one harmless.
+// grant and grant_taken. A grant is sent again after a break: the tag makes the second one
+// harmless.
 struct GrantHeader {
   uint8_t version;
   uint8_t kind;
@@ -157,12 +203,14 @@ struct GrantHeader {
   uint32_t rank;      // whose slot; of the receiving node. grant_taken: 0, as are slot and tag
   uint32_t slot;      // as in the lock request: never 0
   uint32_t tag;
-  uint64_t sequence;  // 1, 2, 3, ... from one server to another; grant_taken: this one and all before it
+  uint64_t
+      sequence;  // 1, 2, 3, ... from one server to another; grant_taken: this one and all before it
 };
 static_assert(sizeof(GrantHeader) == 24 && offsetof(GrantHeader, sequence) == 16);
 Status decode(Bytes in, GrantHeader* grant);
 
-// What the first two bytes say: the caller's switch before decoding. Errors: invalid (too short, wrong version, unknown kind).
+// What the first two bytes say: the caller's switch before decoding. Errors: invalid (too short,
+// wrong version, unknown kind).
 Status peek(Bytes in, Kind* kind);
 
 }  // namespace skerry::wire

@@ -30,11 +30,14 @@ static void contiguous(void) {
   CHECK(ARMCI_Put(out, p[next], sizeof out, next) == 0, "put");
   ARMCI_Barrier();
   double* mine = p[me];
-  CHECK(mine[0] == 1000 * before && mine[99] == 1000 * before + 99, "mine is %g %g", mine[0], mine[99]);
-  CHECK(ARMCI_Get((double*)p[next] + 50, in, 8, next) == 0 && in[0] == 1000 * me + 50, "got %g", in[0]);
+  CHECK(mine[0] == 1000 * before && mine[99] == 1000 * before + 99, "mine is %g %g", mine[0],
+        mine[99]);
+  CHECK(ARMCI_Get((double*)p[next] + 50, in, 8, next) == 0 && in[0] == 1000 * me + 50, "got %g",
+        in[0]);
   ARMCI_Barrier();
   double two = 2;
-  for (int proc = 0; proc < n; ++proc) CHECK(ARMCI_Acc(ARMCI_ACC_DBL, &two, out, p[proc], sizeof out, proc) == 0, "acc");
+  for (int proc = 0; proc < n; ++proc)
+    CHECK(ARMCI_Acc(ARMCI_ACC_DBL, &two, out, p[proc], sizeof out, proc) == 0, "acc");
   ARMCI_Barrier();
   double sum = 1000 * before + 7;
   for (int proc = 0; proc < n; ++proc) sum += 2 * (1000.0 * proc + 7);
@@ -48,8 +51,12 @@ static void contiguous(void) {
   ARMCI_PutValueLong(1L << 40, (long*)p[next] + 2, next);
   ARMCI_PutValueFloat(0.25f, (float*)p[next] + 8, next);
   ARMCI_Fence(next);
-  CHECK(ARMCI_GetValueInt(p[next], next) == -3 && ARMCI_GetValueDouble((double*)p[next] + 1, next) == 2.5, "values");
-  CHECK(ARMCI_GetValueLong((long*)p[next] + 2, next) == 1L << 40 && ARMCI_GetValueFloat((float*)p[next] + 8, next) == 0.25f, "values");
+  CHECK(ARMCI_GetValueInt(p[next], next) == -3 &&
+            ARMCI_GetValueDouble((double*)p[next] + 1, next) == 2.5,
+        "values");
+  CHECK(ARMCI_GetValueLong((long*)p[next] + 2, next) == 1L << 40 &&
+            ARMCI_GetValueFloat((float*)p[next] + 8, next) == 0.25f,
+        "values");
   ARMCI_Barrier();
   volatile int* flag = (volatile int*)((double*)p[me] + 99);
   *flag = 0;
@@ -68,7 +75,8 @@ static void contiguous(void) {
 }
 
 static void strided(void) {
-  /* A 3-d block [4][5][6 doubles] out of [7][8][9], to another place of the same array at the next process. */
+  /* A 3-d block [4][5][6 doubles] out of [7][8][9], to another place of the same array at the next
+   * process. */
   enum { A = 7, B = 8, C = 9 };
   void** p = allocate(8 * A * B * C);
   const int next = (me + 1) % n, before = (me + n - 1) % n;
@@ -76,7 +84,9 @@ static void strided(void) {
   for (int i = 0; i < A * B * C; ++i) source[i] = 10000.0 * me + i;
   int stride[2] = {8 * C, 8 * C * B}, count[3] = {8 * 6, 5, 4};
   ARMCI_Barrier();
-  CHECK(ARMCI_PutS(source + 1 * B * C + 2 * C + 3, stride, (double*)p[next] + 2 * B * C + 1 * C + 2, stride, count, 2, next) == 0, "puts");
+  CHECK(ARMCI_PutS(source + 1 * B * C + 2 * C + 3, stride, (double*)p[next] + 2 * B * C + 1 * C + 2,
+                   stride, count, 2, next) == 0,
+        "puts");
   ARMCI_Barrier();
   int bad = 0;
   for (int a = 0; a < A; ++a)
@@ -90,8 +100,12 @@ static void strided(void) {
   ARMCI_Barrier();
   double packed[4 * 5 * 6];
   int dense[2] = {8 * 6, 8 * 6 * 5};
-  CHECK(ARMCI_GetS((double*)p[next] + 2 * B * C + 1 * C + 2, stride, packed, dense, count, 2, next) == 0, "gets");
-  CHECK(packed[0] == 10000.0 * me + B * C + 2 * C + 3 && packed[119] == 10000.0 * me + 4 * B * C + 6 * C + 8, "got %g %g", packed[0], packed[119]);
+  CHECK(ARMCI_GetS((double*)p[next] + 2 * B * C + 1 * C + 2, stride, packed, dense, count, 2,
+                   next) == 0,
+        "gets");
+  CHECK(packed[0] == 10000.0 * me + B * C + 2 * C + 3 &&
+            packed[119] == 10000.0 * me + 4 * B * C + 6 * C + 8,
+        "got %g %g", packed[0], packed[119]);
   char again[8 * 4 * 5 * 6];
   armci_write_strided(source + 1 * B * C + 2 * C + 3, 2, stride, count, again);
   CHECK(memcmp(again, packed, sizeof again) == 0, "packed otherwise than got");
@@ -100,9 +114,13 @@ static void strided(void) {
   ARMCI_Barrier();
   double one = 1;
   for (int i = 0; i < 120; ++i) packed[i] = 1;
-  CHECK(ARMCI_AccS(ARMCI_ACC_DBL, &one, packed, dense, (double*)p[0] + 2 * B * C + 1 * C + 2, stride, count, 2, 0) == 0, "accs");
+  CHECK(ARMCI_AccS(ARMCI_ACC_DBL, &one, packed, dense, (double*)p[0] + 2 * B * C + 1 * C + 2,
+                   stride, count, 2, 0) == 0,
+        "accs");
   ARMCI_Barrier();
-  if (me == 0) CHECK(mine[2 * B * C + C + 2] == 10000.0 * before + B * C + 2 * C + 3 + n, "accumulated %g", mine[2 * B * C + C + 2]);
+  if (me == 0)
+    CHECK(mine[2 * B * C + C + 2] == 10000.0 * before + B * C + 2 * C + 3 + n, "accumulated %g",
+          mine[2 * B * C + C + 2]);
   /* Large strides, one element each, and the eight levels there may be. */
   int wide[1] = {8 * 250}, ones[2] = {8, 2};
   double two[2] = {-1, -2};
@@ -119,9 +137,12 @@ static void strided(void) {
   unsigned char bytes[512], *there = p[next];
   for (int i = 0; i < 512; ++i) bytes[i] = (unsigned char)(i ^ me);
   ARMCI_Barrier();
-  CHECK(ARMCI_PutS(bytes, deep_stride, there, deep_stride, deep_count, 8, next) == 0, "eight levels");
+  CHECK(ARMCI_PutS(bytes, deep_stride, there, deep_stride, deep_count, 8, next) == 0,
+        "eight levels");
   ARMCI_Barrier();
-  CHECK(((unsigned char*)p[me])[254] == (unsigned char)(254 ^ before) && ((unsigned char*)p[me])[2] == (unsigned char)(2 ^ before), "eight levels");
+  CHECK(((unsigned char*)p[me])[254] == (unsigned char)(254 ^ before) &&
+            ((unsigned char*)p[me])[2] == (unsigned char)(2 ^ before),
+        "eight levels");
   /* A count of nothing. */
   int zero[3] = {8, 0, 3};
   CHECK(ARMCI_PutS(source, stride, p[next], stride, zero, 2, next) == 0, "nothing");
@@ -146,7 +167,9 @@ static void vectors(void) {
   armci_giov_t pieces[2] = {{from, to, 4, 15}, {from + 15, to + 15, 4, 25}};
   CHECK(ARMCI_PutV(pieces, 2, next) == 0, "putv");
   ARMCI_Barrier();
-  CHECK(*(int*)((char*)p[me] + 80 * 38) == 100 * before + 1 && *(int*)((char*)q[me] + 80 * 39) == 100 * before, "putv");
+  CHECK(*(int*)((char*)p[me] + 80 * 38) == 100 * before + 1 &&
+            *(int*)((char*)q[me] + 80 * 39) == 100 * before,
+        "putv");
   ARMCI_Barrier();
   int one = 1;
   armci_hdl_t handle;
@@ -172,16 +195,19 @@ static void non_blocking(void) {
   for (int i = 0; i < many; ++i) {
     out[i] = 1000 * me + i;
     ARMCI_INIT_HANDLE(&handles[i]);
-    CHECK(ARMCI_NbPut(&out[i], (double*)p[i % n] + me * many + i, 8, i % n, &handles[i]) == 0, "nbput");
+    CHECK(ARMCI_NbPut(&out[i], (double*)p[i % n] + me * many + i, 8, i % n, &handles[i]) == 0,
+          "nbput");
   }
   for (int i = many - 1; i >= 0; --i) ARMCI_Wait(&handles[i]);
-  for (int i = 0; i < many; ++i) CHECK(ARMCI_Wait(&handles[i]) == 0 && ARMCI_Test(&handles[i]) == 0, "waiting again");
+  for (int i = 0; i < many; ++i)
+    CHECK(ARMCI_Wait(&handles[i]) == 0 && ARMCI_Test(&handles[i]) == 0, "waiting again");
   ARMCI_Barrier();
   const int next = (me + 1) % n;
   armci_hdl_t all;
   ARMCI_INIT_HANDLE(&all);
   ARMCI_SET_AGGREGATE_HANDLE(&all);
-  for (int i = 0; i < many; ++i) ARMCI_NbGet((double*)p[i % n] + next * many + i, &in[i], 8, i % n, &all);
+  for (int i = 0; i < many; ++i)
+    ARMCI_NbGet((double*)p[i % n] + next * many + i, &in[i], 8, i % n, &all);
   ARMCI_UNSET_AGGREGATE_HANDLE(&all);
   ARMCI_Wait(&all);
   int bad = 0;
@@ -189,11 +215,13 @@ static void non_blocking(void) {
   CHECK(bad == 0, "%d aggregated gets are wrong", bad);
   ARMCI_Barrier();
   double one = 1;
-  for (int i = 0; i < many; ++i) ARMCI_NbAcc(ARMCI_ACC_DBL, &one, &out[i], (double*)p[i % n] + me * many + i, 8, i % n, NULL);
+  for (int i = 0; i < many; ++i)
+    ARMCI_NbAcc(ARMCI_ACC_DBL, &one, &out[i], (double*)p[i % n] + me * many + i, 8, i % n, NULL);
   ARMCI_WaitAll();
   ARMCI_AllFence();
   /* One handle, used again without waiting in between: it waits by itself. */
-  for (int i = 0; i < many; ++i) ARMCI_NbGet((double*)p[i % n] + me * many + i, &in[i], 8, i % n, &all);
+  for (int i = 0; i < many; ++i)
+    ARMCI_NbGet((double*)p[i % n] + me * many + i, &in[i], 8, i % n, &all);
   while (ARMCI_Test(&all) != 0) {
   }
   bad = 0;
@@ -214,7 +242,8 @@ static void words(void) {
     CHECK(ARMCI_Rmw(ARMCI_FETCH_AND_ADD_LONG, &got, home, 1, n - 1) == 0, "rmw");
     sum += got;
     int old;
-    CHECK(ARMCI_Rmw(ARMCI_FETCH_AND_ADD, &old, narrow, 2, n - 1) == 0 && old > last && old % 2 == 0, "old %d after %d", old, last);
+    CHECK(ARMCI_Rmw(ARMCI_FETCH_AND_ADD, &old, narrow, 2, n - 1) == 0 && old > last && old % 2 == 0,
+          "old %d after %d", old, last);
     last = old;
   }
   armci_msg_lgop(&sum, 1, "+");
@@ -230,7 +259,8 @@ static void words(void) {
     tokens[1] += *(int*)(home + 2);
   }
   armci_msg_lgop(tokens, 2, "+");
-  CHECK(tokens[0] == n * (n + 1) / 2 && tokens[1] == n * (n + 1) / 2, "swapped tokens: %ld %ld", tokens[0], tokens[1]);
+  CHECK(tokens[0] == n * (n + 1) / 2 && tokens[1] == n * (n + 1) / 2, "swapped tokens: %ld %ld",
+        tokens[0], tokens[1]);
   release(p);
 }
 
@@ -265,7 +295,8 @@ static void notification(void) {
     int count = 0;
     armci_notify_wait(before, &count);
     CHECK(count == round, "count %d in round %d", count, round);
-    CHECK(((volatile double*)p[me])[before] == 100 * before + round, "the notification came before the data");
+    CHECK(((volatile double*)p[me])[before] == 100 * before + round,
+          "the notification came before the data");
     armci_msg_barrier();
   }
   release(p);
@@ -284,15 +315,18 @@ static void groups(void) {
     if (r % 2 == me % 2) list[count++] = r;
   ARMCI_Group_create(count, list, &mine);
   ARMCI_Group_rank(&mine, &rank);
-  CHECK(mine.size == count && list[rank] == me && ARMCI_Absolute_id(&mine, rank) == me, "rank %d in the group", rank);
+  CHECK(mine.size == count && list[rank] == me && ARMCI_Absolute_id(&mine, rank) == me,
+        "rank %d in the group", rank);
   int comm_rank = -1;
   MPI_Comm_rank(armci_group_comm(&mine), &comm_rank);
-  CHECK(comm_rank == rank && mine.comm == armci_group_comm(&mine), "rank %d in its communicator", comm_rank);
+  CHECK(comm_rank == rank && mine.comm == armci_group_comm(&mine), "rank %d in its communicator",
+        comm_rank);
   void* q[64];
   CHECK(ARMCI_Malloc_group(q, 80, &mine) == 0, "no memory over the group");
   double one = 1, ten[10];
   for (int i = 0; i < 10; ++i) ten[i] = i;
-  for (int i = 0; i < count; ++i) ARMCI_Acc(ARMCI_ACC_DBL, &one, ten, q[i], 80, ARMCI_Absolute_id(&mine, i));
+  for (int i = 0; i < count; ++i)
+    ARMCI_Acc(ARMCI_ACC_DBL, &one, ten, q[i], 80, ARMCI_Absolute_id(&mine, i));
   ARMCI_AllFence();
   armci_msg_group_barrier(&mine);
   CHECK(((double*)q[rank])[9] == 9.0 * count, "accumulated %g", ((double*)q[rank])[9]);
@@ -339,7 +373,8 @@ static void groups(void) {
 static void messages(void) {
   double x[3] = {me, -me, 0.5};
   armci_msg_dgop(x, 3, "+");
-  CHECK(x[0] == n * (n - 1) / 2 && x[1] == -x[0] && x[2] == 0.5 * n, "sum %g %g %g", x[0], x[1], x[2]);
+  CHECK(x[0] == n * (n - 1) / 2 && x[1] == -x[0] && x[2] == 0.5 * n, "sum %g %g %g", x[0], x[1],
+        x[2]);
   int bits = 1 << (me % 20), both[2] = {me, 1}, logical = me == 0;
   armci_msg_igop(&bits, 1, "or");
   CHECK(bits == (n >= 20 ? (1 << 20) - 1 : (1 << n) - 1), "or %x", bits);
@@ -366,7 +401,8 @@ static void messages(void) {
   for (int root = 0; root < n; ++root) {
     for (int i = 0; i < 5000; ++i) much[i] = me == root ? root + i : -1;
     armci_msg_bcast(much, 8 * 5000, root);
-    CHECK(much[0] == root && much[4999] == root + 4999, "broadcast of %d gave %g", root, much[4999]);
+    CHECK(much[0] == root && much[4999] == root + 4999, "broadcast of %d gave %g", root,
+          much[4999]);
   }
   free(much);
   int count = 1;
@@ -377,9 +413,14 @@ static void messages(void) {
     armci_msg_gop_scope(SCOPE_MASTERS, &nodes, 1, "+", ARMCI_INT);
     CHECK(nodes == armci_domain_count(ARMCI_DOMAIN_SMP), "%d nodes", nodes);
   }
-  struct { double value; int who; } chosen = {(double)((me * 7 + 3) % n), me};
-  armci_msg_sel_scope(SCOPE_ALL, &chosen, sizeof chosen, "max", ARMCI_DOUBLE, me % 2 == 0 || n == 1);
-  CHECK(chosen.who % 2 == 0 && (chosen.who * 7 + 3) % n == (int)chosen.value, "selected %g of %d", chosen.value, chosen.who);
+  struct {
+    double value;
+    int who;
+  } chosen = {(double)((me * 7 + 3) % n), me};
+  armci_msg_sel_scope(SCOPE_ALL, &chosen, sizeof chosen, "max", ARMCI_DOUBLE,
+                      me % 2 == 0 || n == 1);
+  CHECK(chosen.who % 2 == 0 && (chosen.who * 7 + 3) % n == (int)chosen.value, "selected %g of %d",
+        chosen.value, chosen.who);
   /* A sum up the tree, by messages. */
   int root, up, left, right, length = 0;
   armci_msg_bintree(SCOPE_ALL, &root, &up, &left, &right);
@@ -403,12 +444,14 @@ static void messages(void) {
     for (int i = 0; i < armci_domain_nprocs(ARMCI_DOMAIN_SMP, k); ++i, ++seen) {
       const int proc = armci_domain_glob_proc_id(ARMCI_DOMAIN_SMP, k, i);
       CHECK(armci_domain_id(ARMCI_DOMAIN_SMP, proc) == k, "process %d", proc);
-      CHECK(ARMCI_Same_node(proc) == (k == armci_domain_my_id(ARMCI_DOMAIN_SMP)), "process %d", proc);
+      CHECK(ARMCI_Same_node(proc) == (k == armci_domain_my_id(ARMCI_DOMAIN_SMP)), "process %d",
+            proc);
     }
   CHECK(seen == n, "%d processes on all nodes", seen);
 }
 
-/* Sends that are under way when their sender goes on to a barrier of ARMCI, as ScaLAPACK leaves them: MPI moves them in calls of MPI only, so nobody came further. */
+/* Sends that are under way when their sender goes on to a barrier of ARMCI, as ScaLAPACK leaves
+ * them: MPI moves them in calls of MPI only, so nobody came further. */
 static void beside_mpi(void) {
   enum { numbers = 1 << 20 };
   const int next = (me + 1) % n, before = (me + n - 1) % n;
@@ -416,12 +459,14 @@ static void beside_mpi(void) {
   for (int k = 0; k < numbers; ++k) out[k] = me + k;
   MPI_Request sent;
   for (int late = 0; late < 2; ++late) {
-    /* Half of the processes receive while the other half, whose messages they wait for, is in the barrier already. */
+    /* Half of the processes receive while the other half, whose messages they wait for, is in the
+     * barrier already. */
     MPI_Isend(out, numbers, MPI_DOUBLE, next, 7, MPI_COMM_WORLD, &sent);
     if (me % 2 == late) ARMCI_Barrier();
     MPI_Recv(in, numbers, MPI_DOUBLE, before, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (me % 2 != late) ARMCI_Barrier();
-    CHECK(in[0] == before && in[numbers - 1] == before + numbers - 1, "received %g and %g", in[0], in[numbers - 1]);
+    CHECK(in[0] == before && in[numbers - 1] == before + numbers - 1, "received %g and %g", in[0],
+          in[numbers - 1]);
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
     ARMCI_Barrier();
   }
@@ -455,7 +500,8 @@ static void memory(void) {
   p = allocate(0);
   CHECK(p[me] == NULL, "nothing is at %p", p[me]);
   release(p);
-  /* What same-node processes were given is loadable, and what the owner was given means the same. */
+  /* What same-node processes were given is loadable, and what the owner was given means the same.
+   */
   p = allocate(16);
   *(long*)p[me] = 7000 + me;
   void* owners[64];
@@ -503,10 +549,10 @@ static void profiling(void) {
 static const struct {
   const char* name;
   void (*run)(void);
-} sections[] = {{"contiguous", contiguous}, {"strided", strided}, {"vectors", vectors}, {"non_blocking", non_blocking}, {"words", words},
-                {"mutexes", mutexes}, {"notification", notification}, {"groups", groups}, {"messages", messages}, {"beside_mpi", beside_mpi},
-                {"memory", memory},
-                {"profiling", profiling}};
+} sections[] = {{"contiguous", contiguous},     {"strided", strided}, {"vectors", vectors},
+                {"non_blocking", non_blocking}, {"words", words},     {"mutexes", mutexes},
+                {"notification", notification}, {"groups", groups},   {"messages", messages},
+                {"beside_mpi", beside_mpi},     {"memory", memory},   {"profiling", profiling}};
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
@@ -531,7 +577,9 @@ int main(int argc, char** argv) {
   CHECK(ARMCI_Initialized(), "the first end was the last");
   ARMCI_Finalize();
   CHECK(!ARMCI_Initialized(), "not ended");
-  if (me == 0) printf("armci_check: %d processes, %d nodes, %d checks, %s\n", n, nodes, checks, failures == 0 ? "ok" : "FAILED");
+  if (me == 0)
+    printf("armci_check: %d processes, %d nodes, %d checks, %s\n", n, nodes, checks,
+           failures == 0 ? "ok" : "FAILED");
   MPI_Finalize();
   return failures != 0;
 }

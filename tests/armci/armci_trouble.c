@@ -54,7 +54,9 @@ static int wrong_arguments(void) { /* all of them are answered, none of them doe
   CHECK(ARMCI_Destroy_mutexes() == 0, "destroy");
   /* A misaligned transfer is none of ours to refuse. */
   char bytes[16] = "misaligned bytes";
-  CHECK(ARMCI_Put(bytes + 1, (char*)p[me] + 3, 9, me) == 0 && memcmp((char*)p[me] + 3, "isaligned", 9) == 0, "misaligned bytes");
+  CHECK(ARMCI_Put(bytes + 1, (char*)p[me] + 3, 9, me) == 0 &&
+            memcmp((char*)p[me] + 3, "isaligned", 9) == 0,
+        "misaligned bytes");
   /* What one member frees wrongly nobody frees. */
   CHECK(ARMCI_Free(me == 0 ? (void*)x : p[me]) != 0, "freed what is not allocated");
   void* q[64];
@@ -157,7 +159,9 @@ static int ends_by_error(int code) {
   return end();
 }
 static int error_call(void) { return ends_by_error(17); }
-static int error_512(void) { return ends_by_error(512); } /* whose low eight bits, which are all that launchers see, are 0 */
+static int error_512(void) {
+  return ends_by_error(512);
+} /* whose low eight bits, which are all that launchers see, are 0 */
 
 static int forked(void) { /* a child that exits has nothing to do with the job */
   MPI_Init(NULL, NULL);
@@ -175,7 +179,8 @@ static int forked(void) { /* a child that exits has nothing to do with the job *
   return end();
 }
 
-/* A vector operation aggregates its parts; a handle in use that does not aggregate was left doing so. */
+/* A vector operation aggregates its parts; a handle in use that does not aggregate was left doing
+ * so. */
 static int vector_on_busy_handle(void) {
   MPI_Init(NULL, NULL);
   start();
@@ -252,7 +257,8 @@ static int without_mpi(void) { /* ARMCI starts MPI, and ends it */
   return failures != 0;
 }
 
-static int part_of_world(void) { /* over a communicator with another order, on half of the processes */
+static int part_of_world(
+    void) { /* over a communicator with another order, on half of the processes */
   MPI_Init(NULL, NULL);
   int world, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &world);
@@ -321,7 +327,8 @@ static int threads_of(int level) {
   return end();
 }
 
-/* Waits for everything while another thread waits for its own: whose wait returned at once, without its data. */
+/* Waits for everything while another thread waits for its own: whose wait returned at once, without
+ * its data. */
 static volatile int is_over;
 static void* wait_for_all(void* argument) {
   (void)argument;
@@ -346,7 +353,9 @@ static int wait_all_beside(void) {
     ARMCI_INIT_HANDLE(&handle);
     ARMCI_NbGet(targets[far], got, sizeof got, far, &handle);
     if (k % 2 == 0) ARMCI_Wait(&handle);
-    else while (ARMCI_Test(&handle) != 0) {}
+    else
+      while (ARMCI_Test(&handle) != 0) {
+      }
     CHECK(got[words - 1] == far + 1, "round %d: %d", k, got[words - 1]);
   }
   is_over = 1;
@@ -410,12 +419,31 @@ static int again(void) { /* ended and started anew */
 static const struct {
   const char* name;
   int (*run)(void);
-} cases[] = {{"wrong_arguments", wrong_arguments}, {"no_memory", no_memory}, {"outside", outside}, {"beyond", beyond}, {"wrong_group", wrong_group},
-             {"unknown_mutex", unknown_mutex}, {"mutex_too_high", mutex_too_high}, {"exit_in_the_middle", exit_in_the_middle}, {"error_call", error_call},
-             {"exit_256", exit_256}, {"error_512", error_512}, {"forked", forked}, {"vector_on_busy_handle", vector_on_busy_handle}, {"wait_all_beside", wait_all_beside},
-             {"interrupted", interrupted}, {"mpi_first", mpi_first}, {"never_finalised", never_finalised}, {"without_mpi", without_mpi},
-             {"part_of_world", part_of_world}, {"threads", threads}, {"threads_unknown_to_mpi", threads_unknown_to_mpi}, {"serialized", serialized},
-             {"alone", alone}, {"before_start", before_start}, {"again", again}};
+} cases[] = {{"wrong_arguments", wrong_arguments},
+             {"no_memory", no_memory},
+             {"outside", outside},
+             {"beyond", beyond},
+             {"wrong_group", wrong_group},
+             {"unknown_mutex", unknown_mutex},
+             {"mutex_too_high", mutex_too_high},
+             {"exit_in_the_middle", exit_in_the_middle},
+             {"error_call", error_call},
+             {"exit_256", exit_256},
+             {"error_512", error_512},
+             {"forked", forked},
+             {"vector_on_busy_handle", vector_on_busy_handle},
+             {"wait_all_beside", wait_all_beside},
+             {"interrupted", interrupted},
+             {"mpi_first", mpi_first},
+             {"never_finalised", never_finalised},
+             {"without_mpi", without_mpi},
+             {"part_of_world", part_of_world},
+             {"threads", threads},
+             {"threads_unknown_to_mpi", threads_unknown_to_mpi},
+             {"serialized", serialized},
+             {"alone", alone},
+             {"before_start", before_start},
+             {"again", again}};
 
 int main(int argc, char** argv) {
   for (size_t k = 0; argc == 2 && k < sizeof cases / sizeof *cases; ++k)

@@ -1,4 +1,5 @@
-/* check.h: what the programs here share. CHECK(condition, ...) counts a failure and says where; leaves going on to the caller. */
+/* check.h: what the programs here share. CHECK(condition, ...) counts a failure and says where;
+ * leaves going on to the caller. */
 #ifndef ARMCI_TEST_CHECK_H
 #define ARMCI_TEST_CHECK_H
 
@@ -8,14 +9,14 @@ static int failures;
 static int checks;
 static int my_rank = -1;
 
-#define CHECK(condition, ...)                                          \
-  do {                                                                 \
-    ++checks;                                                          \
-    if (!(condition) && ++failures <= 20) {                            \
+#define CHECK(condition, ...)                                                      \
+  do {                                                                             \
+    ++checks;                                                                      \
+    if (!(condition) && ++failures <= 20) {                                        \
       fprintf(stderr, "%d: %s:%d: %s: ", my_rank, __FILE__, __LINE__, #condition); \
-      fprintf(stderr, __VA_ARGS__);                                    \
-      fputc('\n', stderr);                                             \
-    }                                                                  \
+      fprintf(stderr, __VA_ARGS__);                                                \
+      fputc('\n', stderr);                                                         \
+    }                                                                              \
   } while (0)
 
 #endif

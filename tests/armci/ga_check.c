@@ -1,6 +1,6 @@
-/* ga_check: Global Arrays, as a distribution ships it, on Skerry's libarmci. Every section is collective and checks its results itself.
- *   mpirun -n N ga_check [SECTION...]
- * Rank 0 ends with "ga_check: N processes, M nodes, K checks, ok". */
+/* ga_check: Global Arrays, as a distribution ships it, on Skerry's libarmci. Every section is
+ * collective and checks its results itself. mpirun -n N ga_check [SECTION...] Rank 0 ends with
+ * "ga_check: N processes, M nodes, K checks, ok". */
 #include <ga-mpi.h>
 #include <ga.h>
 #include <macdecls.h>
@@ -22,7 +22,8 @@ static int create(int type, int rows, int columns, char* name) {
   return g;
 }
 
-static void put_all(int g, int rows, int columns) { /* rank 0 puts value_at everywhere, in uneven pieces */
+static void put_all(int g, int rows,
+                    int columns) { /* rank 0 puts value_at everywhere, in uneven pieces */
   if (me == 0) {
     double* buffer = malloc(sizeof(double) * (size_t)rows * (size_t)columns);
     for (int from = 0; from < rows;) {
@@ -45,8 +46,8 @@ static void check_all(int g, int rows, int columns, double factor, const char* w
   NGA_Get(g, lo, hi, buffer, &ld);
   for (int i = rows * columns - 1; i >= 0; --i)
     if (buffer[i] != factor * value_at(i / columns, i % columns)) first = i, ++bad;
-  CHECK(bad == 0, "%s: %d of %d elements are wrong, the first at %d: %g instead of %g", what, bad, rows * columns, first, buffer[first],
-        factor * value_at(first / columns, first % columns));
+  CHECK(bad == 0, "%s: %d of %d elements are wrong, the first at %d: %g instead of %g", what, bad,
+        rows * columns, first, buffer[first], factor * value_at(first / columns, first % columns));
   free(buffer);
   GA_Sync(); /* nobody changes what others still look at */
 }
@@ -107,7 +108,8 @@ static void regular(void) {
 
 static void irregular(void) {
   const int columns = 11;
-  int dims[2] = {n * (n + 1) / 2 + 3, columns}, blocks[2] = {n, 1}, *map = malloc(sizeof(int) * (size_t)(n + 1));
+  int dims[2] = {n * (n + 1) / 2 + 3, columns}, blocks[2] = {n, 1},
+      *map = malloc(sizeof(int) * (size_t)(n + 1));
   for (int i = 0; i < n; ++i) map[i] = i * (i + 1) / 2;
   map[n] = 0;
   int g = NGA_Create_irreg(C_DBL, 2, dims, "irregular", blocks, map);
@@ -161,7 +163,8 @@ static void ghosts(void) {
     CHECK(with[0] == hi[0] - lo[0] + 1 + 2 * width[0], "%d rows with ghosts", with[0]);
     for (int i = 0; i < with[0]; ++i)
       for (int j = 0; j < with[1]; ++j) {
-        const int row = (lo[0] + i - width[0] + dims[0]) % dims[0], column = (lo[1] + j - width[1] + dims[1]) % dims[1];
+        const int row = (lo[0] + i - width[0] + dims[0]) % dims[0],
+                  column = (lo[1] + j - width[1] + dims[1]) % dims[1];
         bad += mine[i * ld[0] + j] != value_at(row, column);
       }
     CHECK(bad == 0, "%d ghosts and cells are wrong", bad);
@@ -243,7 +246,8 @@ static void mirrored(void) {
   GA_Set_data(g, 2, dims, C_DBL);
   GA_Set_pgroup(g, mirror);
   CHECK(GA_Allocate(g) != 0, "no mirrored array");
-  CHECK(!GA_Is_mirrored(g) == (GA_Cluster_nnodes() == 1), "mirrored on one node, or not on several");
+  CHECK(!GA_Is_mirrored(g) == (GA_Cluster_nnodes() == 1),
+        "mirrored on one node, or not on several");
   GA_Zero(g);
   GA_Sync();
   /* Each process adds to its node's copy; the merged array has everybody's. */
@@ -256,7 +260,8 @@ static void mirrored(void) {
   GA_Sync();
   check_all(g, dims[0], dims[1], GA_Cluster_nprocs(GA_Cluster_nodeid()), "a node's copy");
   GA_Sync();
-  /* On nodes with unequal numbers of processes Global Arrays 5.8 sums blocks of one node with other blocks of another: nothing of ARMCI's. */
+  /* On nodes with unequal numbers of processes Global Arrays 5.8 sums blocks of one node with other
+   * blocks of another: nothing of ARMCI's. */
   int fewest = GA_Cluster_nprocs(0), most = fewest;
   for (int node = 1; node < GA_Cluster_nnodes(); ++node) {
     const int here = GA_Cluster_nprocs(node);
@@ -316,7 +321,8 @@ static void non_blocking(void) {
   const int rows = 5 * n, columns = 23;
   int g = create(C_DBL, rows, columns, "non-blocking");
   GA_Zero(g);
-  double(*out)[23] = malloc(sizeof(double[23]) * (size_t)rows), (*in)[23] = malloc(sizeof(double[23]) * (size_t)rows);
+  double (*out)[23] = malloc(sizeof(double[23]) * (size_t)rows),
+         (*in)[23] = malloc(sizeof(double[23]) * (size_t)rows);
   ga_nbhdl_t handles[5], gets[5];
   for (int k = 0; k < 5; ++k) {
     const int i = k * n + me;
@@ -333,7 +339,8 @@ static void non_blocking(void) {
     NGA_NbAcc(g, lo, hi, out[i], &ld, &one, &handles[k]);
   }
   for (int k = 0; k < 5; ++k) {
-    if (NGA_NbTest(&handles[k]) == 0) NGA_NbWait(&handles[k]); /* 1: complete, and the handle is gone */
+    if (NGA_NbTest(&handles[k]) == 0)
+      NGA_NbWait(&handles[k]); /* 1: complete, and the handle is gone */
   }
   GA_Sync();
   /* Patches that cross all owners, more of them than ARMCI handles in a row. */
@@ -369,7 +376,8 @@ static void read_increment(void) {
   }
   GA_Lgop(&sum, 1, "+");
   const long all = (long)each * n;
-  CHECK(sum == all * (all - 1) / 2, "every number once: sum %ld instead of %ld", sum, all * (all - 1) / 2);
+  CHECK(sum == all * (all - 1) / 2, "every number once: sum %ld instead of %ld", sum,
+        all * (all - 1) / 2);
   GA_Destroy(g);
   /* 32 bits too. */
   g = NGA_Create(C_INT, 1, dims, "counter of 32 bits", chunk);
@@ -434,7 +442,9 @@ static void elementwise(void) {
   double largest;
   int index[2];
   NGA_Select_elem(a, "max", &largest, index);
-  CHECK(largest == value_at(rows - 1, columns - 1) && index[0] == rows - 1 && index[1] == columns - 1, "largest %g at %d %d", largest, index[0], index[1]);
+  CHECK(
+      largest == value_at(rows - 1, columns - 1) && index[0] == rows - 1 && index[1] == columns - 1,
+      "largest %g at %d %d", largest, index[0], index[1]);
   GA_Transpose(a, c);
   int lo[2] = {3, 7}, ld = 1;
   double got;
@@ -455,7 +465,8 @@ static void elementwise(void) {
 static void multiply(void) {
   const int m = 36;
   int a = create(C_DBL, m, m, "a"), b = GA_Duplicate(a, "b"), c = GA_Duplicate(a, "c");
-  double *x = malloc(sizeof(double) * m * m), *y = malloc(sizeof(double) * m * m), *z = malloc(sizeof(double) * m * m);
+  double *x = malloc(sizeof(double) * m * m), *y = malloc(sizeof(double) * m * m),
+         *z = malloc(sizeof(double) * m * m);
   for (int i = 0; i < m * m; ++i) {
     x[i] = i % 7 - 3;
     y[i] = i % 11 - 5;
@@ -487,7 +498,9 @@ static void multiply(void) {
 
 static void solver(void) { /* ScaLAPACK over the program's MPI, beside ours */
   const int m = 24;
-  int a = create(C_DBL, m, m, "matrix"), b = create(C_DBL, 1, m, "right side") /* Fortran sees a column */, r = GA_Duplicate(b, "residual");
+  int a = create(C_DBL, m, m, "matrix"),
+      b = create(C_DBL, 1, m, "right side") /* Fortran sees a column */,
+      r = GA_Duplicate(b, "residual");
   double* x = malloc(sizeof(double) * m * m);
   double right[24];
   for (int i = 0; i < m; ++i) {
@@ -523,20 +536,44 @@ static void types(void) {
     size_t bytes;
   } known[] = {{C_INT, 4}, {C_LONG, 8}, {C_FLOAT, 4}, {C_DBL, 8}, {C_SCPL, 8}, {C_DCPL, 16}};
   for (int k = 0; k < 6; ++k) {
-    int dims[3] = {n + 1, 3, 5}, chunk[3] = {-1, -1, -1}, lo[3] = {0, 0, 0}, hi[3] = {n, 2, 4}, ld[2] = {3, 5};
+    int dims[3] = {n + 1, 3, 5}, chunk[3] = {-1, -1, -1}, lo[3] = {0, 0, 0}, hi[3] = {n, 2, 4},
+        ld[2] = {3, 5};
     ld[0] = 3;
     int g = NGA_Create(known[k].type, 3, dims, "typed", chunk);
     const size_t count = (size_t)(n + 1) * 15;
     void *ones = calloc(count, known[k].bytes), *got = calloc(count, known[k].bytes);
-    union { int i; long l; float f[2]; double d[2]; } alpha;
+    union {
+      int i;
+      long l;
+      float f[2];
+      double d[2];
+    } alpha;
     memset(&alpha, 0, sizeof alpha);
     switch (known[k].type) {
-      case C_INT: alpha.i = 2; for (size_t i = 0; i < count; ++i) ((int*)ones)[i] = (int)i; break;
-      case C_LONG: alpha.l = 2; for (size_t i = 0; i < count; ++i) ((long*)ones)[i] = (long)i; break;
-      case C_FLOAT: alpha.f[0] = 2; for (size_t i = 0; i < count; ++i) ((float*)ones)[i] = (float)i; break;
-      case C_DBL: alpha.d[0] = 2; for (size_t i = 0; i < count; ++i) ((double*)ones)[i] = (double)i; break;
-      case C_SCPL: alpha.f[1] = 2; for (size_t i = 0; i < count; ++i) ((float*)ones)[2 * i] = (float)i; break;
-      default: alpha.d[1] = 2; for (size_t i = 0; i < count; ++i) ((double*)ones)[2 * i] = (double)i; break;
+      case C_INT:
+        alpha.i = 2;
+        for (size_t i = 0; i < count; ++i) ((int*)ones)[i] = (int)i;
+        break;
+      case C_LONG:
+        alpha.l = 2;
+        for (size_t i = 0; i < count; ++i) ((long*)ones)[i] = (long)i;
+        break;
+      case C_FLOAT:
+        alpha.f[0] = 2;
+        for (size_t i = 0; i < count; ++i) ((float*)ones)[i] = (float)i;
+        break;
+      case C_DBL:
+        alpha.d[0] = 2;
+        for (size_t i = 0; i < count; ++i) ((double*)ones)[i] = (double)i;
+        break;
+      case C_SCPL:
+        alpha.f[1] = 2;
+        for (size_t i = 0; i < count; ++i) ((float*)ones)[2 * i] = (float)i;
+        break;
+      default:
+        alpha.d[1] = 2;
+        for (size_t i = 0; i < count; ++i) ((double*)ones)[2 * i] = (double)i;
+        break;
     }
     GA_Zero(g);
     NGA_Acc(g, lo, hi, ones, ld, &alpha);
@@ -550,7 +587,9 @@ static void types(void) {
         case C_LONG: bad += (double)((long*)got)[i] != want; break;
         case C_FLOAT: bad += ((float*)got)[i] != want; break;
         case C_DBL: bad += ((double*)got)[i] != want; break;
-        case C_SCPL: bad += ((float*)got)[2 * i] != 0 || ((float*)got)[2 * i + 1] != want; break; /* times 2i */
+        case C_SCPL:
+          bad += ((float*)got)[2 * i] != 0 || ((float*)got)[2 * i + 1] != want;
+          break; /* times 2i */
         default: bad += ((double*)got)[2 * i] != 0 || ((double*)got)[2 * i + 1] != want; break;
       }
     }
@@ -565,9 +604,20 @@ static void types(void) {
 static const struct {
   const char* name;
   void (*run)(void);
-} sections[] = {{"regular", regular}, {"irregular", irregular}, {"block_cyclic", block_cyclic}, {"ghosts", ghosts}, {"groups", groups},
-                {"mirrored", mirrored}, {"scatter_gather", scatter_gather}, {"non_blocking", non_blocking}, {"read_increment", read_increment},
-                {"locks", locks}, {"elementwise", elementwise}, {"multiply", multiply}, {"solver", solver}, {"types", types}};
+} sections[] = {{"regular", regular},
+                {"irregular", irregular},
+                {"block_cyclic", block_cyclic},
+                {"ghosts", ghosts},
+                {"groups", groups},
+                {"mirrored", mirrored},
+                {"scatter_gather", scatter_gather},
+                {"non_blocking", non_blocking},
+                {"read_increment", read_increment},
+                {"locks", locks},
+                {"elementwise", elementwise},
+                {"multiply", multiply},
+                {"solver", solver},
+                {"types", types}};
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
@@ -588,7 +638,9 @@ int main(int argc, char** argv) {
   GA_Igop(&failures, 1, "+");
   GA_Igop(&checks, 1, "+");
   GA_Terminate();
-  if (me == 0) printf("ga_check: %d processes, %d nodes, %d checks, %s\n", n, nodes, checks, failures == 0 ? "ok" : "FAILED");
+  if (me == 0)
+    printf("ga_check: %d processes, %d nodes, %d checks, %s\n", n, nodes, checks,
+           failures == 0 ? "ok" : "FAILED");
   MPI_Finalize();
   return failures != 0;
 }

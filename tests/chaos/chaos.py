@@ -10,6 +10,7 @@ link     an interface goes down for a moment; what stays silent for a second is 
 
 Rows go to out/chaos.json. A seed repeats the storm and the breaker's choices, not their timing.
 """
+
 import argparse
 import contextlib
 import os
@@ -55,14 +56,40 @@ class Breaker:
             if not lines:
                 return
             _, _, mine, theirs = self.random.choice(lines).split()[:4]
-            picked += ["sport", "=", ":" + mine.rsplit(":", 1)[1], "dport", "=", ":" + theirs.rsplit(":", 1)[1]]
+            picked += [
+                "sport",
+                "=",
+                ":" + mine.rsplit(":", 1)[1],
+                "dport",
+                "=",
+                ":" + theirs.rsplit(":", 1)[1],
+            ]
         self.count += len(on(here, "ss", "-tnHK", "state", "established", *picked).splitlines())
         self.over.wait(self.random.uniform(0, 0.05))
 
     def reject(self):
         here, there = self.two_hosts()
         chain, field = self.random.choice((("out", "daddr"), ("in", "saddr")))
-        on(here, "nft", "add", "rule", "inet", "chaos", chain, "ip", field, f"10.77.0.{there}", "tcp", "sport", "1-65535", "reject", "with", "tcp", "reset", check=True)
+        on(
+            here,
+            "nft",
+            "add",
+            "rule",
+            "inet",
+            "chaos",
+            chain,
+            "ip",
+            field,
+            f"10.77.0.{there}",
+            "tcp",
+            "sport",
+            "1-65535",
+            "reject",
+            "with",
+            "tcp",
+            "reset",
+            check=True,
+        )
         try:
             self.over.wait(self.random.uniform(0, 0.05))
         finally:
@@ -84,7 +111,17 @@ class Breaker:
             for host in range(1, self.hosts + 1):
                 on(host, "nft", "add", "table", "inet", "chaos", check=True)
                 for chain, hook in (("in", "input"), ("out", "output")):
-                    on(host, "nft", "add", "chain", "inet", "chaos", chain, f"{{ type filter hook {hook} priority 0; }}", check=True)
+                    on(
+                        host,
+                        "nft",
+                        "add",
+                        "chain",
+                        "inet",
+                        "chaos",
+                        chain,
+                        f"{{ type filter hook {hook} priority 0; }}",
+                        check=True,
+                    )
         self.thread.start()
         try:
             yield self
@@ -114,7 +151,8 @@ def run(way, wanted, options):
     breaker = Breaker(way, options.hosts, options.seed)
     problems, first, last = [], [], []
     try:
-        while storm.running() and not (first and min(r["epochs"] for r in first) >= 1):  # warm: every connection was opened once
+        # warm: every connection was opened once
+        while storm.running() and not (first and min(r["epochs"] for r in first) >= 1):
             first = storm.reports()
             if storm.hung(HANG_S):
                 problems.append(f"hung before anything was broken:\n{storm.stacks()}")
@@ -133,7 +171,9 @@ def run(way, wanted, options):
                     problems.append(f"the breaker failed: {breaker.failure}")
                 time.sleep(0.1)
         if not problems and not storm.stop(HANG_S + 60):
-            problems.append("ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}")
+            problems.append(
+                "ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}"
+            )
         elif problems and storm.running() and "only" in problems[0]:
             storm.stop(HANG_S)
         last = storm.reports() or last
@@ -144,16 +184,24 @@ def run(way, wanted, options):
         problems.append(f"processes were left behind: {left}")
     exact = "every sum exact" in text and storm.process.returncode == 0
     broken = max(total(last, "broken") if last else 0, breaker.count)
-    growth_kib = max((b["resident_kib"] - a["resident_kib"] for a, b in zip(first, last)), default=0)
+    growth_kib = max(
+        (b["resident_kib"] - a["resident_kib"] for a, b in zip(first, last)), default=0
+    )
     files = max((b["files"] - a["files"] for a, b in zip(first, last)), default=0)
     seconds = time.monotonic() - begin
     rows = [
         harness.row(f"chaos.{way}.breaks", broken, "breaks", f">= {wanted}", broken >= wanted),
         harness.row(f"chaos.{way}.every_sum_exact", exact, "", "true", exact),
-        harness.row(f"chaos.{way}.operations", total(last, "operations") if last else 0, "operations"),
+        harness.row(
+            f"chaos.{way}.operations", total(last, "operations") if last else 0, "operations"
+        ),
         harness.row(f"chaos.{way}.resumed", total(last, "resumed") if last else 0, "connections"),
-        harness.row(f"chaos.{way}.requests_replayed", total(last, "replayed") if last else 0, "requests"),
-        harness.row(f"chaos.{way}.memory_growth", growth_kib, "KiB a rank", "<= 16384", growth_kib <= 16384),
+        harness.row(
+            f"chaos.{way}.requests_replayed", total(last, "replayed") if last else 0, "requests"
+        ),
+        harness.row(
+            f"chaos.{way}.memory_growth", growth_kib, "KiB a rank", "<= 16384", growth_kib <= 16384
+        ),
         harness.row(f"chaos.{way}.descriptors_more", files, "a rank", "<= 16", files <= 16),
         harness.row(f"chaos.{way}.time", round(seconds, 1), "s"),
     ]
@@ -168,15 +216,21 @@ def run(way, wanted, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--breaks", type=int, default=10000)
     parser.add_argument("--ways", default=",".join(SHARES))
     parser.add_argument("--cap", type=int, default=0, help="SKERRY_MAX_CONN; 0: none")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--drops-per-million", type=int, default=3000, help="of hook (default %(default)s)")
-    parser.add_argument("--limit", type=int, default=3600, help="seconds a way may take (default %(default)s)")
+    parser.add_argument(
+        "--drops-per-million", type=int, default=3000, help="of hook (default %(default)s)"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=3600, help="seconds a way may take (default %(default)s)"
+    )
     parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build")
     parser.add_argument("--out", type=pathlib.Path, default=harness.ROOT / "out" / "chaos.json")
     options = parser.parse_args()
@@ -186,7 +240,13 @@ def main():
     if unknown:
         parser.error(f"no way '{unknown[0]}': {', '.join(SHARES)}")
     harness.enter_testbed(options.hosts)
-    notes, rows, well = [f"{options.ranks} ranks on {options.hosts} hosts, cap {options.cap or 'none'}, seed {options.seed}"], [], True
+    notes, rows, well = (
+        [
+            f"{options.ranks} ranks on {options.hosts} hosts, cap {options.cap or 'none'}, seed {options.seed}"
+        ],
+        [],
+        True,
+    )
     if "reject" in ways and shutil.which("nft") is None:
         notes.append("reject was left out: nft is not installed (apt-get install nftables)")
         ways.remove("reject")

@@ -1,4 +1,5 @@
 """What the runs on hosts share: a job of storms, what its ranks report, and commands on a host. Standard library only."""
+
 import json
 import os
 import pathlib
@@ -19,7 +20,13 @@ def enter_testbed(hosts):
     """Starts this program again inside a testbed of its own, unless it is in one. Ends it with status 77 where that cannot be."""
     if "TESTBED" in os.environ:
         return
-    lacking = "needs root, to make hosts of network namespaces" if os.geteuid() != 0 else "needs iproute2" if shutil.which("ss") is None else None
+    lacking = (
+        "needs root, to make hosts of network namespaces"
+        if os.geteuid() != 0
+        else "needs iproute2"
+        if shutil.which("ss") is None
+        else None
+    )
     if lacking:
         print(f"{pathlib.Path(sys.argv[0]).name}: skipped: {lacking}", file=sys.stderr)
         sys.exit(77)
@@ -28,12 +35,19 @@ def enter_testbed(hosts):
 
 def holder(host):
     """Process that holds the namespaces of host number `host`; 0 is where the launcher runs."""
-    return (pathlib.Path(os.environ["TESTBED_DIR"]) / os.environ["TESTBED"] / f"sk{host}").read_text().split(":")[0].strip()
+    return (
+        (pathlib.Path(os.environ["TESTBED_DIR"]) / os.environ["TESTBED"] / f"sk{host}")
+        .read_text()
+        .split(":")[0]
+        .strip()
+    )
 
 
 def on(host, *command, check=False):
     """Runs a command in the host's network; its output."""
-    done = subprocess.run(["nsenter", "-t", holder(host), "--net", *map(str, command)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["nsenter", "-t", holder(host), "--net", *map(str, command)], capture_output=True, text=True
+    )
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} on sk{host}: {done.stderr}")
     return done.stdout
@@ -48,11 +62,37 @@ class Storm:
         self.mark = uuid.uuid4().hex
         each = ranks // hosts
         where = ",".join(f"sk{first_host + k}:{each}" for k in range(hosts))
-        command = [str(HOSTS), "exec", "sk0", str(build / "bin" / "skerry"), "run", "-n", str(ranks), "--hosts", where, "--agent", os.environ["TESTBED_AGENT"],
-                   str(build / "bin" / "tests" / "storm"), "--seed", str(seed), "--epochs", "0", "--operations", str(operations), "--report", str(self.directory)]
+        command = [
+            str(HOSTS),
+            "exec",
+            "sk0",
+            str(build / "bin" / "skerry"),
+            "run",
+            "-n",
+            str(ranks),
+            "--hosts",
+            where,
+            "--agent",
+            os.environ["TESTBED_AGENT"],
+            str(build / "bin" / "tests" / "storm"),
+            "--seed",
+            str(seed),
+            "--epochs",
+            "0",
+            "--operations",
+            str(operations),
+            "--report",
+            str(self.directory),
+        ]
         self.output = open(self.directory / "output", "w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True,
-                                        env=dict(os.environ, SKERRY_USER_CHAOS=self.mark, **environment))
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(os.environ, SKERRY_USER_CHAOS=self.mark, **environment),
+        )
         self.moved = time.monotonic()
         self.operations = -1
 
@@ -106,7 +146,9 @@ class Storm:
         for pid in self.pids():
             for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
                 try:
-                    lines.append(f"{pid} {(task / 'comm').read_text().strip()}: {(task / 'wchan').read_text()}")
+                    lines.append(
+                        f"{pid} {(task / 'comm').read_text().strip()}: {(task / 'wchan').read_text()}"
+                    )
                 except OSError:
                     continue
         return "\n".join(lines)
@@ -131,16 +173,42 @@ class Storm:
 
 
 def machine():
-    memory = next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemTotal"))
-    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    return {"processor": cpu, "cores": os.cpu_count(), "memory_gib": round(memory / 2**20, 1), "kernel": platform.release(),
-            "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()), "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "load": round(os.getloadavg()[0], 2)}
+    memory = next(
+        int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemTotal")
+    )
+    cpu = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in open("/proc/cpuinfo")
+            if line.startswith("model name")
+        ),
+        "unknown",
+    )
+    return {
+        "processor": cpu,
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**20, 1),
+        "kernel": platform.release(),
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "load": round(os.getloadavg()[0], 2),
+    }
 
 
 def row(name, value, unit, target="", met=None):
     """A row as in out/bench.json."""
-    return {"name": name, "value": value, "unit": unit, "limit": None, "limit_name": "", "ratio": None, "peers": {}, "target": target, "met": met, "rounds": 1}
+    return {
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "limit": None,
+        "limit_name": "",
+        "ratio": None,
+        "peers": {},
+        "target": target,
+        "met": met,
+        "rounds": 1,
+    }
 
 
 def save(path, rows, notes, replace):
@@ -149,10 +217,14 @@ def save(path, rows, notes, replace):
     kept = []
     if path.exists():
         try:
-            kept = [r for r in json.loads(path.read_text())["rows"] if not r["name"].startswith(replace)]
+            kept = [
+                r for r in json.loads(path.read_text())["rows"] if not r["name"].startswith(replace)
+            ]
         except (ValueError, KeyError):
             pass
-    path.write_text(json.dumps({"machine": machine(), "notes": notes, "rows": kept + rows}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({"machine": machine(), "notes": notes, "rows": kept + rows}, indent=1) + "\n"
+    )
     for r in rows:
         verdict = {True: "met", False: "NOT MET", None: ""}[r["met"]]
         print(f"{r['name']:44} {r['value']!s:>12} {r['unit']:12} {r['target']:20} {verdict}")

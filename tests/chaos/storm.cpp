@@ -1,8 +1,11 @@
-// A storm of one-sided operations with exact sums, for runs in which connections are broken from outside or inside:
+// A storm of one-sided operations with exact sums, for runs in which connections are broken from
+// outside or inside:
 //   storm [--seed N] [--epochs N] [--operations N] [--report DIR]
-// Each rank does everything to everybody: accumulates in three forms, fetch-and-adds, swaps, compare-and-swaps, long and strided puts that it
-// reads back, lock cycles, notifications, non-blocking ones outstanding. After each epoch of so many operations every sum is checked, exactly.
-// Goes on for `epochs`, or with 0 until DIR/stop exists (looked for between epochs; DIR/end ends the one that is under way). DIR/rank.N says how far each rank is.
+// Each rank does everything to everybody: accumulates in three forms, fetch-and-adds, swaps,
+// compare-and-swaps, long and strided puts that it reads back, lock cycles, notifications,
+// non-blocking ones outstanding. After each epoch of so many operations every sum is checked,
+// exactly. Goes on for `epochs`, or with 0 until DIR/stop exists (looked for between epochs;
+// DIR/end ends the one that is under way). DIR/rank.N says how far each rank is.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -16,11 +19,14 @@ using namespace skerry::test;
 
 namespace {
 
-constexpr uint64_t elements = 2048;                 // that all add to, per slice
-constexpr uint64_t ticket_at = 32 << 10, swap_at = ticket_at + 64, cas_at = ticket_at + 128, notify_at = ticket_at + 192, locked_at = ticket_at + 1024;
+constexpr uint64_t elements = 2048;  // that all add to, per slice
+constexpr uint64_t ticket_at = 32 << 10, swap_at = ticket_at + 64, cas_at = ticket_at + 128,
+                   notify_at = ticket_at + 192, locked_at = ticket_at + 1024;
 constexpr uint32_t mutexes = 8;
-constexpr uint64_t own_at = 64 << 10, own_bytes = 256 << 10;  // of each origin, in each slice: nobody else writes there
-constexpr uint64_t notified_bytes = 64;                       // of these, the last: what put_notify writes
+constexpr uint64_t own_at = 64 << 10,
+                   own_bytes = 256
+                               << 10;    // of each origin, in each slice: nobody else writes there
+constexpr uint64_t notified_bytes = 64;  // of these, the last: what put_notify writes
 
 // The sums that belong to one target. All 64-bit words, so that one allreduce adds them.
 struct Sums {
@@ -51,11 +57,17 @@ uint64_t resident_kib() {
 class Storm {
  public:
   Storm(skerry_job* job, uint64_t seed, std::string directory)
-      : job_(job), rank_(skerry_rank(job)), size_(skerry_size(job)), random_(seed * 1000 + static_cast<uint64_t>(rank_)), directory_(std::move(directory)) {
-    OK(skerry_segment_alloc(skerry_world(job), own_at + own_bytes * static_cast<uint64_t>(size_), &segment_));
+      : job_(job),
+        rank_(skerry_rank(job)),
+        size_(skerry_size(job)),
+        random_(seed * 1000 + static_cast<uint64_t>(rank_)),
+        directory_(std::move(directory)) {
+    OK(skerry_segment_alloc(skerry_world(job), own_at + own_bytes * static_cast<uint64_t>(size_),
+                            &segment_));
     OK(skerry_mutexes_create(skerry_world(job), mutexes, &mutexes_));
     sums_.resize(static_cast<size_t>(size_));
-    shadow_.assign(static_cast<size_t>(size_), std::vector<unsigned char>(own_bytes - notified_bytes));
+    shadow_.assign(static_cast<size_t>(size_),
+                   std::vector<unsigned char>(own_bytes - notified_bytes));
     OK(skerry_sync(skerry_world(job)));
   }
 
@@ -63,7 +75,8 @@ class Storm {
     for (uint64_t i = 0; i < operations; ++i) {
       one(static_cast<int>(below(random_, static_cast<uint64_t>(size_))));
       ++operations_;
-      if (report(false) && access((directory_ + "/end").c_str(), F_OK) == 0) break;  // this epoch, too: for one that is without end
+      if (report(false) && access((directory_ + "/end").c_str(), F_OK) == 0)
+        break;  // this epoch, too: for one that is without end
     }
     check();
     ++epochs_;
@@ -101,7 +114,9 @@ class Storm {
       case 10: return lock_cycle(target);
       case 11: return notify(target);
       case 12: return many_at_once();
-      case 13: OK(chance(random_, 20) ? skerry_fence_all(job_) : skerry_fence(job_, target)); return;
+      case 13:
+        OK(chance(random_, 20) ? skerry_fence_all(job_) : skerry_fence(job_, target));
+        return;
     }
   }
 
@@ -109,13 +124,16 @@ class Storm {
     const uint64_t count = chance(random_, 20) ? elements : 1 + below(random_, 200);
     const uint64_t first = below(random_, elements - count + 1);
     std::vector<int64_t> values(count);
-    for (uint64_t i = 0; i < count; ++i) sums(target).added[first + i] += values[i] = static_cast<int64_t>(below(random_, 2001)) - 1000;
+    for (uint64_t i = 0; i < count; ++i)
+      sums(target).added[first + i] += values[i] = static_cast<int64_t>(below(random_, 2001)) -
+                                                   1000;
     OK(skerry_acc(segment_, target, first * 8, SKERRY_INT64, nullptr, values.data(), count));
   }
 
   // Rows of a matrix of 64 columns, scaled by 3.
   void add_strided(int target) {
-    const uint64_t columns = 1 + below(random_, 16), rows = 1 + below(random_, 16), first = below(random_, 48) + 64 * below(random_, 16);
+    const uint64_t columns = 1 + below(random_, 16), rows = 1 + below(random_, 16),
+                   first = below(random_, 48) + 64 * below(random_, 16);
     std::vector<int64_t> values(columns * rows);
     for (uint64_t r = 0; r < rows; ++r)
       for (uint64_t c = 0; c < columns; ++c) {
@@ -130,7 +148,8 @@ class Storm {
     shape.origin_stride[0] = static_cast<int64_t>(columns * 8);
     shape.target_stride[0] = 64 * 8;
     const int64_t scale = 3;
-    OK(skerry_acc_strided(segment_, target, first * 8, SKERRY_INT64, &scale, values.data(), &shape));
+    OK(skerry_acc_strided(segment_, target, first * 8, SKERRY_INT64, &scale, values.data(),
+                          &shape));
   }
 
   void add_vector(int target) {
@@ -173,9 +192,11 @@ class Storm {
 
   void put(int target) {
     const uint64_t room = shadow(target).size();
-    const uint64_t bytes = chance(random_, 20) ? 1 + below(random_, room) : 1 + below(random_, 4000);
+    const uint64_t bytes = chance(random_, 20) ? 1 + below(random_, room)
+                                               : 1 + below(random_, 4000);
     const uint64_t at = below(random_, room - bytes + 1);
-    for (uint64_t i = 0; i < bytes; ++i) shadow(target)[at + i] = static_cast<unsigned char>(random_());
+    for (uint64_t i = 0; i < bytes; ++i)
+      shadow(target)[at + i] = static_cast<unsigned char>(random_());
     OK(skerry_put(segment_, target, own() + at, shadow(target).data() + at, bytes));
   }
 
@@ -185,7 +206,8 @@ class Storm {
     shape.levels = 2;
     shape.count[0] = 1 + below(random_, 20);
     shape.count[1] = 1 + below(random_, 20);
-    for (int k = 0; k < 2; ++k) shape.target_stride[k] = shape.origin_stride[k] = k == 0 ? 400 : 20 * 400 + 64;
+    for (int k = 0; k < 2; ++k)
+      shape.target_stride[k] = shape.origin_stride[k] = k == 0 ? 400 : 20 * 400 + 64;
     *at = below(random_, 64 << 10);
     return shape;
   }
@@ -193,24 +215,29 @@ class Storm {
   static void for_each_block(const skerry_strided& shape, uint64_t at, Visit&& visit) {
     for (uint64_t j = 0; j < shape.count[1]; ++j)
       for (uint64_t i = 0; i < shape.count[0]; ++i)
-        visit(at + i * static_cast<uint64_t>(shape.target_stride[0]) + j * static_cast<uint64_t>(shape.target_stride[1]), shape.block_bytes);
+        visit(at + i * static_cast<uint64_t>(shape.target_stride[0]) +
+                  j * static_cast<uint64_t>(shape.target_stride[1]),
+              shape.block_bytes);
   }
   void put_strided(int target) {
     uint64_t at = 0;
     const skerry_strided shape = draw_shape(&at);
     for_each_block(shape, at, [&](uint64_t begin, uint64_t bytes) {
-      for (uint64_t i = 0; i < bytes; ++i) shadow(target)[begin + i] = static_cast<unsigned char>(random_());
+      for (uint64_t i = 0; i < bytes; ++i)
+        shadow(target)[begin + i] = static_cast<unsigned char>(random_());
     });
     OK(skerry_put_strided(segment_, target, own() + at, shadow(target).data() + at, &shape));
   }
 
   void get(int target) {
     const uint64_t room = shadow(target).size();
-    const uint64_t bytes = chance(random_, 20) ? 1 + below(random_, room) : 1 + below(random_, 4000);
+    const uint64_t bytes = chance(random_, 20) ? 1 + below(random_, room)
+                                               : 1 + below(random_, 4000);
     const uint64_t at = below(random_, room - bytes + 1);
     seen_.assign(bytes, 0);
     OK(skerry_get(segment_, target, own() + at, seen_.data(), bytes));
-    if (std::memcmp(seen_.data(), shadow(target).data() + at, bytes) != 0) fail(__FILE__, __LINE__, "a get did not return what was put");
+    if (std::memcmp(seen_.data(), shadow(target).data() + at, bytes) != 0)
+      fail(__FILE__, __LINE__, "a get did not return what was put");
   }
   void get_strided(int target) {
     uint64_t at = 0;
@@ -218,7 +245,8 @@ class Storm {
     seen_.assign(own_bytes, 0);
     OK(skerry_get_strided(segment_, target, own() + at, seen_.data() + at, &shape));
     for_each_block(shape, at, [&](uint64_t begin, uint64_t bytes) {
-      if (std::memcmp(seen_.data() + begin, shadow(target).data() + begin, bytes) != 0) fail(__FILE__, __LINE__, "a strided get did not return what was put");
+      if (std::memcmp(seen_.data() + begin, shadow(target).data() + begin, bytes) != 0)
+        fail(__FILE__, __LINE__, "a strided get did not return what was put");
     });
   }
 
@@ -237,7 +265,8 @@ class Storm {
   void notify(int target) {
     std::array<unsigned char, notified_bytes> data;
     data.fill(static_cast<unsigned char>(random_()));
-    OK(skerry_put_notify(segment_, target, own() + own_bytes - notified_bytes, data.data(), data.size(), notify_at, 1));
+    OK(skerry_put_notify(segment_, target, own() + own_bytes - notified_bytes, data.data(),
+                         data.size(), notify_at, 1));
     ++sums(target).notified;
   }
 
@@ -248,18 +277,23 @@ class Storm {
     std::array<skerry_handle, count> handles{};
     std::array<int, count> targets;
     for (size_t i = 0; i < count; ++i) {
-      const int target = targets[i] = static_cast<int>(below(random_, static_cast<uint64_t>(size_)));
+      const int target = targets[i] = static_cast<int>(
+          below(random_, static_cast<uint64_t>(size_)));
       if (i % 3 == 2) {
-        OK(skerry_get_nb(segment_, target, own() + 1000 * i, read[i].data(), read[i].size(), &handles[i]));
+        OK(skerry_get_nb(segment_, target, own() + 1000 * i, read[i].data(), read[i].size(),
+                         &handles[i]));
         continue;
       }
-      for (size_t k = 0; k < values[i].size(); ++k) sums(target).added[k + 100 * i] += values[i][k] = static_cast<int64_t>(k + i);
-      OK(skerry_acc_nb(segment_, target, 800 * i, SKERRY_INT64, nullptr, values[i].data(), values[i].size(), i % 2 == 0 ? &handles[i] : SKERRY_IMPLICIT));
+      for (size_t k = 0; k < values[i].size(); ++k)
+        sums(target).added[k + 100 * i] += values[i][k] = static_cast<int64_t>(k + i);
+      OK(skerry_acc_nb(segment_, target, 800 * i, SKERRY_INT64, nullptr, values[i].data(),
+                       values[i].size(), i % 2 == 0 ? &handles[i] : SKERRY_IMPLICIT));
     }
     for (skerry_handle& handle : handles) OK(skerry_wait(job_, &handle));
     OK(skerry_wait_all(job_));
     for (size_t i = 2; i < count; i += 3)
-      if (std::memcmp(read[i].data(), shadow(targets[i]).data() + 1000 * i, read[i].size()) != 0) fail(__FILE__, __LINE__, "a non-blocking get did not return what was put");
+      if (std::memcmp(read[i].data(), shadow(targets[i]).data() + 1000 * i, read[i].size()) != 0)
+        fail(__FILE__, __LINE__, "a non-blocking get did not return what was put");
   }
 
   // All ranks' sums against what lies in our slice.
@@ -299,11 +333,18 @@ class Storm {
     c.size = sizeof c;
     OK(skerry_counters_read(job_, &c));
     const std::string name = directory_ + "/rank." + std::to_string(rank_), fresh = name + ".new";
-    std::ofstream(fresh) << "{\"operations\": " << operations_ << ", \"epochs\": " << epochs_ << ", \"broken\": " << c.connections_broken << ", \"resumed\": " << c.connections_resumed
-                         << ", \"replayed\": " << c.requests_replayed << ", \"opened\": " << c.connections_opened << ", \"strangers\": " << c.strangers_refused
-                         << ", \"strangers_replayed\": " << c.strangers_replayed << ", \"strangers_garbage\": " << c.strangers_garbage
-                         << ", \"strangers_crowded_out\": " << c.strangers_crowded_out << ", \"strangers_silent\": " << c.strangers_silent
-                         << ", \"files\": " << open_files() << ", \"resident_kib\": " << resident_kib() << "}\n";
+    std::ofstream(fresh) << "{\"operations\": " << operations_ << ", \"epochs\": " << epochs_
+                         << ", \"broken\": " << c.connections_broken
+                         << ", \"resumed\": " << c.connections_resumed
+                         << ", \"replayed\": " << c.requests_replayed
+                         << ", \"opened\": " << c.connections_opened
+                         << ", \"strangers\": " << c.strangers_refused
+                         << ", \"strangers_replayed\": " << c.strangers_replayed
+                         << ", \"strangers_garbage\": " << c.strangers_garbage
+                         << ", \"strangers_crowded_out\": " << c.strangers_crowded_out
+                         << ", \"strangers_silent\": " << c.strangers_silent
+                         << ", \"files\": " << open_files()
+                         << ", \"resident_kib\": " << resident_kib() << "}\n";
     (void)rename(fresh.c_str(), name.c_str());
     return true;
   }
@@ -338,7 +379,8 @@ int main(int argc, char** argv) {
   const int rank = skerry_rank(job);
   {
     Storm storm(job, seed, directory);
-    for (uint64_t done = 0; epochs == 0 ? !storm.told_to_stop() : done < epochs; ++done) storm.epoch(operations);
+    for (uint64_t done = 0; epochs == 0 ? !storm.told_to_stop() : done < epochs; ++done)
+      storm.epoch(operations);
     storm.end();
   }
   OK(skerry_finalize(job));

@@ -7,6 +7,7 @@ host that merely accepts and closes.
 
 Rows go to out/chaos.json.
 """
+
 import argparse
 import ctypes
 import pathlib
@@ -55,7 +56,7 @@ class Ear(threading.Thread):
             at = packet.find(b"SKRY\x01\x00")
             to_victim = packet[30:34] == bytes((10, 77, 0, VICTIM))
             if at >= 0 and to_victim and len(packet) >= at + 8 + 36:
-                self.hellos.append(packet[at:at + 44])
+                self.hellos.append(packet[at : at + 44])
 
 
 def rate(storm, seconds):
@@ -66,14 +67,29 @@ def rate(storm, seconds):
 
 
 def attack(knock, *words):
-    return subprocess.Popen(["nsenter", "-t", harness.holder(3), "--net", str(knock), *map(str, words)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        ["nsenter", "-t", harness.holder(3), "--net", str(knock), *map(str, words)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--connections", type=int, default=100000, help="of garbage, in all (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=20, help="of quiet, dummy, server, in turn (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement (default %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--connections", type=int, default=100000, help="of garbage, in all (default %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=20,
+        help="of quiet, dummy, server, in turn (default %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=1.5, help="of each measurement (default %(default)s)"
+    )
     parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build")
     parser.add_argument("--out", type=pathlib.Path, default=harness.ROOT / "out" / "chaos.json")
     options = parser.parse_args()
@@ -83,21 +99,41 @@ def main():
     host = f"10.77.0.{VICTIM}"
     ear = Ear()
     ear.start()
-    storm = harness.Storm(options.build, 2, 2, 1, {}, operations=1_000_000_000)  # one long epoch: the check comes at its end
-    dummy = subprocess.Popen(["nsenter", "-t", harness.holder(VICTIM), "--net", str(knock), "listen"], stdout=subprocess.PIPE, text=True)
-    problems, rates, made, rows = [], {"quiet": [], "dummy": [], "server": []}, {"dummy": 0, "server": 0}, []
+    # one long epoch: the check comes at its end
+    storm = harness.Storm(options.build, 2, 2, 1, {}, operations=1_000_000_000)
+    dummy = subprocess.Popen(
+        ["nsenter", "-t", harness.holder(VICTIM), "--net", str(knock), "listen"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    problems, rates, made, rows = (
+        [],
+        {"quiet": [], "dummy": [], "server": []},
+        {"dummy": 0, "server": 0},
+        [],
+    )
     try:
         dummy_port = int(dummy.stdout.readline())
         while storm.running() and not storm.reports():
             time.sleep(0.05)
-        ports = [int(line.split()[3].rsplit(":", 1)[1]) for line in on(VICTIM, "ss", "-tlnH").splitlines()]
+        ports = [
+            int(line.split()[3].rsplit(":", 1)[1])
+            for line in on(VICTIM, "ss", "-tlnH").splitlines()
+        ]
         server_port = next(port for port in ports if port != dummy_port)
 
         # Everything that is not a flood, all at once.
         others = {
             "scan": attack(knock, "scan", host, 5),
             "slow": attack(knock, "slow", host, server_port, 8, 500),
-            "replay": attack(knock, "replay", host, server_port, 5, max(ear.hellos, default=b"SKRY", key=len).hex()),
+            "replay": attack(
+                knock,
+                "replay",
+                host,
+                server_port,
+                5,
+                max(ear.hellos, default=b"SKRY", key=len).hex(),
+            ),
         }
         counts = {name: int(process.communicate()[0] or 0) for name, process in others.items()}
         ear.over.set()
@@ -106,12 +142,26 @@ def main():
 
         first = storm.reports()
         memory = [first[1]["resident_kib"]]
-        while storm.running() and (len(rates["server"]) < options.rounds or made["server"] < options.connections):
-            order = ("quiet", "dummy", "server") if len(rates["server"]) % 2 == 0 else ("server", "dummy", "quiet")  # a drift of the machine's load cancels
+        while storm.running() and (
+            len(rates["server"]) < options.rounds or made["server"] < options.connections
+        ):
+            # a drift of the machine's load cancels
+            order = (
+                ("quiet", "dummy", "server")
+                if len(rates["server"]) % 2 == 0
+                else ("server", "dummy", "quiet")
+            )
             for case in order:
                 process = None
                 if case != "quiet":
-                    process = attack(knock, "garbage", host, dummy_port if case == "dummy" else server_port, options.seconds + 1, 0)
+                    process = attack(
+                        knock,
+                        "garbage",
+                        host,
+                        dummy_port if case == "dummy" else server_port,
+                        options.seconds + 1,
+                        0,
+                    )
                     time.sleep(0.5)
                 rates[case].append(rate(storm, options.seconds))
                 if process is not None:
@@ -124,25 +174,51 @@ def main():
         (storm.directory / "stop").touch()
         (storm.directory / "end").touch()
         if not storm.stop(120):
-            problems.append("ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}")
+            problems.append(
+                "ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}"
+            )
         refused = {k: v for k, v in last[1].items() if k.startswith("strangers")}
-        # Of all that was done in the same time: single measurements spread too much on a machine that does other things.
-        slower = {case: sum(rates["quiet"]) / max(sum(rates[case]), 1e-9) for case in ("dummy", "server")}
+        # Of all that was done in the same time: single measurements spread too much on a machine
+        # that does other things.
+        slower = {
+            case: sum(rates["quiet"]) / max(sum(rates[case]), 1e-9) for case in ("dummy", "server")
+        }
         beside = sum(rates["dummy"]) / max(sum(rates["server"]), 1e-9)
-        growth = max(memory[len(memory) // 4:]) - memory[0]
+        growth = max(memory[len(memory) // 4 :]) - memory[0]
         exact = "every sum exact" in storm.text()
         rows = [
-            harness.row("strangers.garbage", made["server"], "connections", f">= {options.connections}", made["server"] >= options.connections),
+            harness.row(
+                "strangers.garbage",
+                made["server"],
+                "connections",
+                f">= {options.connections}",
+                made["server"] >= options.connections,
+            ),
             harness.row("strangers.garbage_at_dummy", made["dummy"], "connections"),
-            *[harness.row(f"strangers.{name}", count, "connections") for name, count in counts.items()],
+            *[
+                harness.row(f"strangers.{name}", count, "connections")
+                for name, count in counts.items()
+            ],
             harness.row("strangers.refused", refused["strangers"], "connections"),
-            harness.row("strangers.replays_refused", refused["strangers_replayed"], "connections", "> 0", refused["strangers_replayed"] > 0),
+            harness.row(
+                "strangers.replays_refused",
+                refused["strangers_replayed"],
+                "connections",
+                "> 0",
+                refused["strangers_replayed"] > 0,
+            ),
             harness.row("strangers.every_sum_exact", exact, "", "true", exact),
             harness.row("strangers.memory_growth", growth, "KiB", "<= 4096", growth <= 4096),
             harness.row("strangers.rate_quiet", round(statistics.median(rates["quiet"])), "ops/s"),
             harness.row("strangers.slower_under_dummy", round(slower["dummy"], 3), "times"),
             harness.row("strangers.slower_under_server", round(slower["server"], 3), "times"),
-            harness.row("strangers.server_beside_dummy", round(beside, 3), "times", "<= 1.05", beside <= 1.05),
+            harness.row(
+                "strangers.server_beside_dummy",
+                round(beside, 3),
+                "times",
+                "<= 1.05",
+                beside <= 1.05,
+            ),
         ]
     finally:
         dummy.send_signal(signal.SIGKILL)
@@ -156,8 +232,17 @@ def main():
         print(text[-4000:], file=sys.stderr)
     else:
         storm.forget()
-    spread = {case: [round(min(found)), round(max(found))] for case, found in rates.items() if found}
-    harness.save(options.out, rows, [f"strangers: 2 ranks on 2 hosts, attacked from a third; operations a second, least and most: {spread}"], "strangers.")
+    spread = {
+        case: [round(min(found)), round(max(found))] for case, found in rates.items() if found
+    }
+    harness.save(
+        options.out,
+        rows,
+        [
+            f"strangers: 2 ranks on 2 hosts, attacked from a third; operations a second, least and most: {spread}"
+        ],
+        "strangers.",
+    )
     return 0 if not problems and all(r["met"] is not False for r in rows) else 1
 
 

@@ -1,6 +1,6 @@
-// What the sections of the operation tests share. They use the public interface only, so that the same code runs as processes under
-// `skerry run` (ops/main.cpp) and as threads of one process under ThreadSanitizer (threads/main.cpp). No globals: several ranks may be
-// running in one process.
+// What the sections of the operation tests share. They use the public interface only, so that the
+// same code runs as processes under `skerry run` (ops/main.cpp) and as threads of one process under
+// ThreadSanitizer (threads/main.cpp). No globals: several ranks may be running in one process.
 #pragma once
 
 #include <skerry/skerry.h>
@@ -22,10 +22,10 @@ struct Context {
   int size = 1;
   int nodes = 1;
   uint64_t seed = 1;
-  int rounds = 0;         // 0: the section's own choice
-  int threads = 1;        // user threads per rank; more than one only at thread level multiple
+  int rounds = 0;           // 0: the section's own choice
+  int threads = 1;          // user threads per rank; more than one only at thread level multiple
   bool as_threads = false;  // ranks are threads of one process
-  bool thorough = false;  // also what takes long or much memory
+  bool thorough = false;    // also what takes long or much memory
 
   skerry_group* world() const { return skerry_world(job); }
   int node_of(int r) const { return skerry_node_of(job, r); }
@@ -58,36 +58,44 @@ void run_huge(Context&);
   std::_Exit(1);
 }
 
-#define OK(call)                                                                                                          \
-  do {                                                                                                                    \
-    const int status_ = (call);                                                                                           \
-    if (status_ != SKERRY_OK)                                                                                             \
-      ::skerry::test::fail(__FILE__, __LINE__, std::string(#call) + ": " + skerry_status_name(status_) + ": " + skerry_last_error()); \
+#define OK(call)                                                                                 \
+  do {                                                                                           \
+    const int status_ = (call);                                                                  \
+    if (status_ != SKERRY_OK)                                                                    \
+      ::skerry::test::fail(                                                                      \
+          __FILE__, __LINE__,                                                                    \
+          std::string(#call) + ": " + skerry_status_name(status_) + ": " + skerry_last_error()); \
   } while (0)
 
-#define EXPECT(condition)                                                                       \
-  do {                                                                                          \
-    if (!(condition)) ::skerry::test::fail(__FILE__, __LINE__, std::string("not so: ") + #condition); \
+#define EXPECT(condition)                                                             \
+  do {                                                                                \
+    if (!(condition))                                                                 \
+      ::skerry::test::fail(__FILE__, __LINE__, std::string("not so: ") + #condition); \
   } while (0)
 
 // The same with values.
-#define EXPECT_IS(left, right)                                                                                              \
-  do {                                                                                                                      \
-    const auto left_ = (left);                                                                                              \
-    const auto right_ = (right);                                                                                            \
-    if (!(left_ == right_))                                                                                                 \
-      ::skerry::test::fail(__FILE__, __LINE__, std::string(#left) + " is " + std::to_string(left_) + ", not " + std::to_string(right_)); \
+#define EXPECT_IS(left, right)                                                              \
+  do {                                                                                      \
+    const auto left_ = (left);                                                              \
+    const auto right_ = (right);                                                            \
+    if (!(left_ == right_))                                                                 \
+      ::skerry::test::fail(__FILE__, __LINE__,                                              \
+                           std::string(#left) + " is " + std::to_string(left_) + ", not " + \
+                               std::to_string(right_));                                     \
   } while (0)
 
 // The call must fail with this status and a message that contains `fragment`.
-#define EXPECT_ERROR(call, wanted, fragment)                                                                                \
-  do {                                                                                                                      \
-    const int status_ = (call);                                                                                             \
-    if (status_ != (wanted))                                                                                                \
-      ::skerry::test::fail(__FILE__, __LINE__,                                                                              \
-                           std::string(#call) + ": " + skerry_status_name(status_) + " instead of " + skerry_status_name(wanted)); \
-    if (std::strstr(skerry_last_error(), fragment) == nullptr)                                                              \
-      ::skerry::test::fail(__FILE__, __LINE__, std::string(#call) + ": message \"" + skerry_last_error() + "\" lacks \"" + fragment + "\""); \
+#define EXPECT_ERROR(call, wanted, fragment)                                           \
+  do {                                                                                 \
+    const int status_ = (call);                                                        \
+    if (status_ != (wanted))                                                           \
+      ::skerry::test::fail(__FILE__, __LINE__,                                         \
+                           std::string(#call) + ": " + skerry_status_name(status_) +   \
+                               " instead of " + skerry_status_name(wanted));           \
+    if (std::strstr(skerry_last_error(), fragment) == nullptr)                         \
+      ::skerry::test::fail(__FILE__, __LINE__,                                         \
+                           std::string(#call) + ": message \"" + skerry_last_error() + \
+                               "\" lacks \"" + fragment + "\"");                       \
   } while (0)
 
 using Random = std::mt19937_64;
@@ -96,6 +104,7 @@ using Random = std::mt19937_64;
 inline uint64_t below(Random& random, uint64_t limit) { return random() % limit; }
 inline bool chance(Random& random, unsigned percent) { return below(random, 100) < percent; }
 
-constexpr int64_t patience_ns = 60'000'000'000;  // for waits that must succeed: long enough for a loaded machine
+constexpr int64_t
+    patience_ns = 60'000'000'000;  // for waits that must succeed: long enough for a loaded machine
 
 }  // namespace skerry::test

@@ -9,21 +9,43 @@ namespace {
 
 template <class T>
 struct TypeOf;
-template <> struct TypeOf<int32_t> { static constexpr int value = SKERRY_INT32; };
-template <> struct TypeOf<int64_t> { static constexpr int value = SKERRY_INT64; };
-template <> struct TypeOf<float> { static constexpr int value = SKERRY_FLOAT; };
-template <> struct TypeOf<double> { static constexpr int value = SKERRY_DOUBLE; };
-template <> struct TypeOf<std::complex<float>> { static constexpr int value = SKERRY_COMPLEX_FLOAT; };
-template <> struct TypeOf<std::complex<double>> { static constexpr int value = SKERRY_COMPLEX_DOUBLE; };
+template <>
+struct TypeOf<int32_t> {
+  static constexpr int value = SKERRY_INT32;
+};
+template <>
+struct TypeOf<int64_t> {
+  static constexpr int value = SKERRY_INT64;
+};
+template <>
+struct TypeOf<float> {
+  static constexpr int value = SKERRY_FLOAT;
+};
+template <>
+struct TypeOf<double> {
+  static constexpr int value = SKERRY_DOUBLE;
+};
+template <>
+struct TypeOf<std::complex<float>> {
+  static constexpr int value = SKERRY_COMPLEX_FLOAT;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+  static constexpr int value = SKERRY_COMPLEX_DOUBLE;
+};
 
 template <class T>
-constexpr bool is_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+constexpr bool is_complex = std::is_same_v<T, std::complex<float>> ||
+                            std::is_same_v<T, std::complex<double>>;
 
 // What member `index` contributes at position i: small, also negative and zero.
 template <class T>
 T contribution(int index, uint64_t i) {
   const int a = static_cast<int>((i * 7 + static_cast<uint64_t>(index) * 3) % 5) - 2;
-  if constexpr (is_complex<T>) return T(static_cast<typename T::value_type>(a), static_cast<typename T::value_type>(static_cast<int>(i + static_cast<uint64_t>(index)) % 3 - 1));
+  if constexpr (is_complex<T>)
+    return T(static_cast<typename T::value_type>(a),
+             static_cast<typename T::value_type>(
+                 static_cast<int>(i + static_cast<uint64_t>(index)) % 3 - 1));
   else return static_cast<T>(a);
 }
 
@@ -62,20 +84,27 @@ void check_reductions(Context& c, skerry_group* group, uint64_t count, int last 
     for (uint64_t i = 0; i < count; ++i) buffer[i] = contribution<T>(me, i);
     const bool unordered = is_complex<T> && (reduction == SKERRY_MIN || reduction == SKERRY_MAX);
     if (unordered || (!std::is_integral_v<T> && reduction >= SKERRY_LAND)) {
-      EXPECT_ERROR(skerry_allreduce(group, type, reduction, buffer.data(), count), SKERRY_ERR_INVALID, "");
+      EXPECT_ERROR(skerry_allreduce(group, type, reduction, buffer.data(), count),
+                   SKERRY_ERR_INVALID, "");
       continue;
     }
     OK(skerry_allreduce(group, type, reduction, buffer.data(), count));
     for (uint64_t i = 0; i < count; ++i)
       if (!(buffer[i] == expected<T>(reduction, members, i)))
-        fail(__FILE__, __LINE__, "allreduce of type " + std::to_string(type) + ", reduction " + std::to_string(reduction) + ", element " + std::to_string(i) + " of " + std::to_string(count) + " is wrong");
+        fail(__FILE__, __LINE__,
+             "allreduce of type " + std::to_string(type) + ", reduction " +
+                 std::to_string(reduction) + ", element " + std::to_string(i) + " of " +
+                 std::to_string(count) + " is wrong");
     const int root = skerry_group_rank(group, reduction % members);
     for (uint64_t i = 0; i < count; ++i) buffer[i] = contribution<T>(me, i);
     OK(skerry_reduce(group, type, reduction, buffer.data(), count, root));
     for (uint64_t i = 0; i < count; ++i) {
-      const T wanted = c.rank == root ? expected<T>(reduction, members, i) : contribution<T>(me, i);  // others keep what they gave
+      const T wanted = c.rank == root ? expected<T>(reduction, members, i)
+                                      : contribution<T>(me, i);  // others keep what they gave
       if (!(buffer[i] == wanted))
-        fail(__FILE__, __LINE__, "reduce of type " + std::to_string(type) + ", reduction " + std::to_string(reduction) + ", element " + std::to_string(i) + " is wrong");
+        fail(__FILE__, __LINE__,
+             "reduce of type " + std::to_string(type) + ", reduction " + std::to_string(reduction) +
+                 ", element " + std::to_string(i) + " is wrong");
     }
   }
 }
@@ -92,21 +121,27 @@ void check_group(Context& c, skerry_group* group) {
     check_reductions<std::complex<double>>(c, group, count);
   }
   check_reductions<double>(c, group, 20'001, SKERRY_SUM);  // several bursts, the last one short
-  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{8192}, uint64_t{100'001}, uint64_t{300'001}}) {
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{8192}, uint64_t{100'001}, uint64_t{300'001}}) {
     for (int root = bytes > 200'000 ? members - 1 : 0; root < members; ++root) {
       std::vector<unsigned char> buffer(bytes + 1, static_cast<unsigned char>(me + 1));
       const unsigned char guard = buffer.back();
       if (me == root)
-        for (uint64_t i = 0; i < bytes; ++i) buffer[i] = static_cast<unsigned char>(i * 13 + static_cast<uint64_t>(root));
+        for (uint64_t i = 0; i < bytes; ++i)
+          buffer[i] = static_cast<unsigned char>(i * 13 + static_cast<uint64_t>(root));
       OK(skerry_broadcast(group, buffer.data(), bytes, skerry_group_rank(group, root)));
-      for (uint64_t i = 0; i < bytes; ++i) EXPECT(buffer[i] == static_cast<unsigned char>(i * 13 + static_cast<uint64_t>(root)));
+      for (uint64_t i = 0; i < bytes; ++i)
+        EXPECT(buffer[i] == static_cast<unsigned char>(i * 13 + static_cast<uint64_t>(root)));
       EXPECT(buffer.back() == guard);
     }
     std::vector<unsigned char> in(bytes), out(bytes * static_cast<uint64_t>(members) + 1, 0xcc);
-    for (uint64_t i = 0; i < bytes; ++i) in[i] = static_cast<unsigned char>(i * 3 + static_cast<uint64_t>(me) * 11);
+    for (uint64_t i = 0; i < bytes; ++i)
+      in[i] = static_cast<unsigned char>(i * 3 + static_cast<uint64_t>(me) * 11);
     OK(skerry_allgather(group, in.data(), bytes, out.data()));
     for (int m = 0; m < members; ++m)
-      for (uint64_t i = 0; i < bytes; ++i) EXPECT(out[static_cast<uint64_t>(m) * bytes + i] == static_cast<unsigned char>(i * 3 + static_cast<uint64_t>(m) * 11));
+      for (uint64_t i = 0; i < bytes; ++i)
+        EXPECT(out[static_cast<uint64_t>(m) * bytes + i] ==
+               static_cast<unsigned char>(i * 3 + static_cast<uint64_t>(m) * 11));
     EXPECT(out.back() == 0xcc);
   }
 }
@@ -121,7 +156,8 @@ void run_collectives(Context& c) {
   std::vector<double> all(static_cast<size_t>(c.size));
   OK(skerry_allgather(c.world(), &x, 8, all.data()));
   for (const double y : all) EXPECT(y == x);
-  // A barrier holds everybody until the last has come: a counter that each adds to before it is full after it.
+  // A barrier holds everybody until the last has come: a counter that each adds to before it is
+  // full after it.
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(c.world(), 64, &s));
   for (int i = 1; i <= 20; ++i) {
@@ -141,8 +177,10 @@ void run_groups(Context& c) {
   OK(skerry_group_split(c.world(), c.rank % 2, -c.rank, &half));
   const int members = c.rank % 2 == 0 ? (c.size + 1) / 2 : c.size / 2;
   EXPECT_IS(skerry_group_size(half), members);
-  for (int i = 0; i + 1 < members; ++i) EXPECT(skerry_group_rank(half, i) > skerry_group_rank(half, i + 1));
-  EXPECT_ERROR(skerry_group_index(half, c.rank + 1), SKERRY_ERR_INVALID, "is not a member of the group");
+  for (int i = 0; i + 1 < members; ++i)
+    EXPECT(skerry_group_rank(half, i) > skerry_group_rank(half, i + 1));
+  EXPECT_ERROR(skerry_group_index(half, c.rank + 1), SKERRY_ERR_INVALID,
+               "is not a member of the group");
   EXPECT_ERROR(skerry_group_rank(half, members), SKERRY_ERR_INVALID, "position");
   check_group(c, half);
   // A group of a group; some join none.
@@ -154,12 +192,15 @@ void run_groups(Context& c) {
   skerry_group* node = nullptr;
   OK(skerry_group_split(c.world(), c.node_of(c.rank), 0, &node));
   EXPECT_IS(skerry_group_size(node), skerry_node_size(c.job, c.node_of(c.rank)));
-  for (int i = 0; i < skerry_group_size(node); ++i) EXPECT_IS(skerry_group_rank(node, i), skerry_node_rank(c.job, c.node_of(c.rank), i));
+  for (int i = 0; i < skerry_group_size(node); ++i)
+    EXPECT_IS(skerry_group_rank(node, i), skerry_node_rank(c.job, c.node_of(c.rank), i));
   // Segments on groups: slices of the members only.
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(half, 1000 + static_cast<uint64_t>(c.rank), &s));
   EXPECT(skerry_segment_group(s) == half);
-  for (int r = 0; r < c.size; ++r) EXPECT_IS(skerry_segment_bytes(s, r), r % 2 == c.rank % 2 ? 1000u + static_cast<uint64_t>(r) : 0u);
+  for (int r = 0; r < c.size; ++r)
+    EXPECT_IS(skerry_segment_bytes(s, r),
+              r % 2 == c.rank % 2 ? 1000u + static_cast<uint64_t>(r) : 0u);
   for (int i = 0; i < members; ++i) {
     const int r = skerry_group_rank(half, i);
     const int64_t value = c.rank * 1000 + r;
@@ -173,8 +214,10 @@ void run_groups(Context& c) {
   if (c.size > 1) {
     const int stranger = c.rank == 0 ? 1 : c.rank - 1;
     int64_t value = 0;
-    EXPECT_ERROR(skerry_put(s, stranger, 0, &value, 8), SKERRY_ERR_INVALID, "is not a member of the segment's group");
-    EXPECT_ERROR(skerry_broadcast(half, &value, 8, stranger), SKERRY_ERR_INVALID, "is not a member of the group");
+    EXPECT_ERROR(skerry_put(s, stranger, 0, &value, 8), SKERRY_ERR_INVALID,
+                 "is not a member of the segment's group");
+    EXPECT_ERROR(skerry_broadcast(half, &value, 8, stranger), SKERRY_ERR_INVALID,
+                 "is not a member of the group");
     EXPECT(skerry_segment_pointer(s, stranger) == nullptr);
   }
   OK(skerry_segment_free(s));
@@ -195,7 +238,8 @@ void run_groups(Context& c) {
 
 void run_mutexes(Context& c) {
   skerry_mutexes* m = nullptr;
-  OK(skerry_mutexes_create(c.world(), static_cast<uint32_t>(c.rank % 3), &m));  // unequal, some none
+  OK(skerry_mutexes_create(c.world(), static_cast<uint32_t>(c.rank % 3),
+                           &m));  // unequal, some none
   EXPECT_ERROR(skerry_lock(m, 0, 0), SKERRY_ERR_RANGE, "mutex 0 of rank 0, which hosts 0");
   EXPECT_ERROR(skerry_lock(m, c.size, 0), SKERRY_ERR_INVALID, "does not exist");
   if (c.size > 2) {
@@ -209,7 +253,8 @@ void run_mutexes(Context& c) {
   OK(skerry_segment_alloc(c.world(), 4096, &s));
   OK(skerry_mutexes_create(c.world(), 2, &m));
   auto* const mine = static_cast<int64_t*>(skerry_segment_local(s));
-  // Mutual exclusion for every host, from every node: a word changed by get and put, and a second one that must always equal it.
+  // Mutual exclusion for every host, from every node: a word changed by get and put, and a second
+  // one that must always equal it.
   const int turns = c.as_threads ? 10 : 60;
   for (int host = 0; host < c.size; ++host) {
     for (int i = 0; i < turns; ++i) {
@@ -219,14 +264,15 @@ void run_mutexes(Context& c) {
       EXPECT_IS(pair[0], pair[1]);
       ++pair[0];
       OK(skerry_put(s, host, 0, &pair[0], 8));
-      OK(skerry_put(s, host, 8, &pair[0], 8));  // no fence: what went to the host's node is visible to the next holder
+      OK(skerry_put(s, host, 8, &pair[0],
+                    8));  // no fence: what went to the host's node is visible to the next holder
       OK(skerry_unlock(m, host, 1));
     }
   }
   OK(skerry_sync(c.world()));
   EXPECT_IS(mine[0], int64_t{turns} * c.size);
-  // Nobody starves: everybody gets all its turns, however the others hurry. (That the queue is first come, first served is shown where
-  // queueing can be observed: src/lock/test.)
+  // Nobody starves: everybody gets all its turns, however the others hurry. (That the queue is
+  // first come, first served is shown where queueing can be observed: src/lock/test.)
   for (int host = 0; host < c.size; host += c.size > 1 ? c.size - 1 : 1) {
     OK(skerry_sync(c.world()));
     const int repeats = 20;
@@ -239,19 +285,22 @@ void run_mutexes(Context& c) {
     if (c.rank == host) EXPECT_IS(mine[8], int64_t{repeats} * c.size);
   }
 
-  // Held by one, wanted again by the same: an error, not a deadlock. Unlocking what is not held too. Local and remote hosts.
+  // Held by one, wanted again by the same: an error, not a deadlock. Unlocking what is not held
+  // too. Local and remote hosts.
   for (int host = 0; host < c.size; host += c.size > 1 ? c.size - 1 : 1) {
     OK(skerry_lock(m, host, 1));
     EXPECT_ERROR(skerry_lock(m, host, 1), SKERRY_ERR_INVALID, "which it holds");
     OK(skerry_unlock(m, host, 1));
     OK(skerry_sync(c.world()));
   }
-  if (c.node_of(c.rank) == c.node_of(0)) EXPECT_ERROR(skerry_unlock(m, 0, 0), SKERRY_ERR_INVALID, "which it does not hold");
+  if (c.node_of(c.rank) == c.node_of(0))
+    EXPECT_ERROR(skerry_unlock(m, 0, 0), SKERRY_ERR_INVALID, "which it does not hold");
   OK(skerry_sync(c.world()));
   if (c.node_of(c.rank) != c.node_of(0)) {
     // A remote unlock is not waited for; the fence tells.
     const int status = skerry_unlock(m, 0, 0);
-    if (status == SKERRY_OK) EXPECT_ERROR(skerry_fence(c.job, 0), SKERRY_ERR_INVALID, "does not hold");
+    if (status == SKERRY_OK)
+      EXPECT_ERROR(skerry_fence(c.job, 0), SKERRY_ERR_INVALID, "does not hold");
     else EXPECT_IS(status, SKERRY_ERR_INVALID);
   }
   OK(skerry_sync(c.world()));

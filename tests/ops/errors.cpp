@@ -1,4 +1,5 @@
-// Every wrong argument gives its status and a message that names the value; nothing is touched and the job goes on.
+// Every wrong argument gives its status and a message that names the value; nothing is touched and
+// the job goes on.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,62 +14,83 @@ void check_on(skerry_segment* s, int rank) {
   skerry_handle handle = 0;
   const uint64_t bytes = skerry_segment_bytes(s, rank);
   // Range.
-  EXPECT_ERROR(skerry_put(s, rank, bytes - 7, &word, 8), SKERRY_ERR_RANGE, "lie outside the 4096 bytes");
+  EXPECT_ERROR(skerry_put(s, rank, bytes - 7, &word, 8), SKERRY_ERR_RANGE,
+               "lie outside the 4096 bytes");
   EXPECT_ERROR(skerry_get(s, rank, bytes, &word, 1), SKERRY_ERR_RANGE, "rank ");
-  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE, "18446744073709551615");
-  EXPECT_ERROR(skerry_put(s, rank, 8, &word, ~uint64_t{0}), SKERRY_ERR_RANGE, "18446744073709551615");
-  EXPECT_ERROR(skerry_acc(s, rank, bytes - 8, SKERRY_DOUBLE, nullptr, &number, 2), SKERRY_ERR_RANGE, "4088");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, ~uint64_t{0} / 4), SKERRY_ERR_INVALID, "at most 2^58");
+  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE,
+               "18446744073709551615");
+  EXPECT_ERROR(skerry_put(s, rank, 8, &word, ~uint64_t{0}), SKERRY_ERR_RANGE,
+               "18446744073709551615");
+  EXPECT_ERROR(skerry_acc(s, rank, bytes - 8, SKERRY_DOUBLE, nullptr, &number, 2), SKERRY_ERR_RANGE,
+               "4088");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, ~uint64_t{0} / 4),
+               SKERRY_ERR_INVALID, "at most 2^58");
   EXPECT_ERROR(skerry_fetch_add_i64(s, rank, bytes, 1, &result), SKERRY_ERR_RANGE, "4096");
   EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, bytes, 1), SKERRY_ERR_RANGE, "4096");
   EXPECT_ERROR(skerry_put_notify(s, rank, bytes, &word, 8, 0, 1), SKERRY_ERR_RANGE, "4096");
   EXPECT_ERROR(skerry_put_nb(s, rank, bytes, &word, 8, &handle), SKERRY_ERR_RANGE, "4096");
   EXPECT_ERROR(skerry_get_nb(s, rank, bytes, &word, 8, SKERRY_IMPLICIT), SKERRY_ERR_RANGE, "4096");
   // Alignment and type.
-  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, 4, 1, &result), SKERRY_ERR_INVALID, "offset 4 is not a multiple of 8");
-  EXPECT_ERROR(skerry_swap_i32(s, rank, 2, 1, nullptr), SKERRY_ERR_INVALID, "offset 2 is not a multiple of 4");
-  EXPECT_ERROR(skerry_compare_swap_i64(s, rank, 12, 1, 1, &result), SKERRY_ERR_INVALID, "multiple of 8");
-  EXPECT_ERROR(skerry_acc(s, rank, 4, SKERRY_DOUBLE, nullptr, &number, 1), SKERRY_ERR_INVALID, "offset 4 is not a multiple of 8");
+  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, 4, 1, &result), SKERRY_ERR_INVALID,
+               "offset 4 is not a multiple of 8");
+  EXPECT_ERROR(skerry_swap_i32(s, rank, 2, 1, nullptr), SKERRY_ERR_INVALID,
+               "offset 2 is not a multiple of 4");
+  EXPECT_ERROR(skerry_compare_swap_i64(s, rank, 12, 1, 1, &result), SKERRY_ERR_INVALID,
+               "multiple of 8");
+  EXPECT_ERROR(skerry_acc(s, rank, 4, SKERRY_DOUBLE, nullptr, &number, 1), SKERRY_ERR_INVALID,
+               "offset 4 is not a multiple of 8");
   EXPECT_ERROR(skerry_acc(s, rank, 0, 6, nullptr, &number, 1), SKERRY_ERR_INVALID, "type 6");
   EXPECT_ERROR(skerry_acc(s, rank, 0, -1, nullptr, &number, 1), SKERRY_ERR_INVALID, "type -1");
-  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, 12, 1), SKERRY_ERR_INVALID, "counter_offset 12");
+  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, 12, 1), SKERRY_ERR_INVALID,
+               "counter_offset 12");
   // Null.
   EXPECT_ERROR(skerry_put(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
   EXPECT_ERROR(skerry_get(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, nullptr, 1), SKERRY_ERR_INVALID, "origin is null");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, nullptr, 1), SKERRY_ERR_INVALID,
+               "origin is null");
   EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, nullptr), SKERRY_ERR_INVALID, "shape is null");
   EXPECT_ERROR(skerry_put_vector(s, rank, nullptr, 1), SKERRY_ERR_INVALID, "pieces is null");
   // Shapes.
   skerry_strided shape{};
   shape.block_bytes = 8;
   shape.levels = 9;
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "shape.levels is 9");
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "shape.levels is 9");
   shape.levels = -1;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "shape.levels is -1");
+  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "shape.levels is -1");
   shape.levels = 1;
   shape.count[0] = 3;
   shape.target_stride[0] = -8;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE, "strided transfer from offset 8 leaves the 4096 bytes");
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
+               "strided transfer from offset 8 leaves the 4096 bytes");
   shape.target_stride[0] = INT64_MAX;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE, "leaves the 4096 bytes");
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
+               "leaves the 4096 bytes");
   shape.target_stride[0] = INT64_MIN;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE, "leaves the 4096 bytes");
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
+               "leaves the 4096 bytes");
   shape.target_stride[0] = 2048;
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_RANGE, "leaves the 4096 bytes");
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_RANGE,
+               "leaves the 4096 bytes");
   shape.count[0] = ~uint64_t{0};
   EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "");
   shape.count[0] = 2;
   shape.target_stride[0] = 12;
-  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape), SKERRY_ERR_INVALID, "target_stride[0] is 12");
+  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
+               SKERRY_ERR_INVALID, "target_stride[0] is 12");
   shape.target_stride[0] = 16;
   shape.block_bytes = 12;
-  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape), SKERRY_ERR_INVALID, "12 bytes are not whole elements");
+  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
+               SKERRY_ERR_INVALID, "12 bytes are not whole elements");
   skerry_piece pieces[2] = {{&word, 0, 8}, {&word, bytes - 1, 8}};
   EXPECT_ERROR(skerry_put_vector(s, rank, pieces, 2), SKERRY_ERR_RANGE, "4095");
   pieces[1] = {nullptr, 0, 8};
-  EXPECT_ERROR(skerry_get_vector(s, rank, pieces, 2), SKERRY_ERR_INVALID, "origin of piece 1 is null");
+  EXPECT_ERROR(skerry_get_vector(s, rank, pieces, 2), SKERRY_ERR_INVALID,
+               "origin of piece 1 is null");
   pieces[1] = {&number, 4, 8};
-  EXPECT_ERROR(skerry_acc_vector(s, rank, SKERRY_DOUBLE, nullptr, pieces, 2), SKERRY_ERR_INVALID, "offset 4");
+  EXPECT_ERROR(skerry_acc_vector(s, rank, SKERRY_DOUBLE, nullptr, pieces, 2), SKERRY_ERR_INVALID,
+               "offset 4");
   // Outputs untouched.
   EXPECT(result == 42 && word == 42 && number == 42 && handle == 0);
 }
@@ -80,7 +102,8 @@ void run_errors(Context& c) {
   OK(skerry_segment_alloc(c.world(), 4096, &s));
   int64_t word = 0;
   for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
-  EXPECT_ERROR(skerry_put(s, c.size, 0, &word, 8), SKERRY_ERR_INVALID, "does not exist: this job has ranks 0 to");
+  EXPECT_ERROR(skerry_put(s, c.size, 0, &word, 8), SKERRY_ERR_INVALID,
+               "does not exist: this job has ranks 0 to");
   EXPECT_ERROR(skerry_put(s, -1, 0, &word, 8), SKERRY_ERR_INVALID, "rank -1 does not exist");
   EXPECT_ERROR(skerry_put(nullptr, 0, 0, &word, 8), SKERRY_ERR_INVALID, "segment is null");
   EXPECT_ERROR(skerry_fence(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
@@ -106,12 +129,14 @@ void run_errors(Context& c) {
   skerry_handle copy = handle;
   OK(skerry_wait(c.job, &handle));
   if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
-  // A sync that reports an earlier refusal used to leave before the barrier, and the others waited for it for ever: so did a free.
+  // A sync that reports an earlier refusal used to leave before the barrier, and the others waited
+  // for it for ever: so did a free.
   skerry_mutexes* mutexes = nullptr;
   OK(skerry_mutexes_create(c.world(), 1, &mutexes));
   const bool other_node = c.rank == 0 && c.node_of(c.size - 1) != c.node_of(0);
   for (const bool frees : {false, true}) {
-    if (other_node) OK(skerry_unlock(mutexes, c.size - 1, 0));  // not held: only the other node's server knows
+    if (other_node)
+      OK(skerry_unlock(mutexes, c.size - 1, 0));  // not held: only the other node's server knows
     const int status = frees ? skerry_mutexes_free(mutexes) : skerry_sync(c.world());
     EXPECT_IS(status, other_node ? SKERRY_ERR_INVALID : SKERRY_OK);
     if (other_node) EXPECT(std::strstr(skerry_last_error(), "which it does not hold") != nullptr);
@@ -120,11 +145,15 @@ void run_errors(Context& c) {
   double x = 1;
   EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
   EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
-  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID, "root -1");
+  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID,
+               "root -1");
   EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID, "reduction 10");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID, "int32 or int64, not ");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1), SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID,
+               "reduction 10");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID,
+               "int32 or int64, not ");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1),
+               SKERRY_ERR_INVALID, "buffer is null");
   EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
   EXPECT_ERROR(skerry_barrier(nullptr), SKERRY_ERR_INVALID, "group is null");
   EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
@@ -151,9 +180,12 @@ void run_errors(Context& c) {
     const pid_t child = fork();
     if (child == 0) {
       int64_t value = 0;
-      const bool told = skerry_put(s, c.size - 1, 0, &value, 8) == SKERRY_ERR_FORKED && std::strstr(skerry_last_error(), "forked child") != nullptr &&
-                        skerry_get(s, 0, 0, &value, 8) == SKERRY_ERR_FORKED && skerry_fence_all(c.job) == SKERRY_ERR_FORKED &&
-                        skerry_barrier(c.world()) == SKERRY_ERR_FORKED && skerry_wait_all(c.job) == SKERRY_ERR_FORKED &&
+      const bool told = skerry_put(s, c.size - 1, 0, &value, 8) == SKERRY_ERR_FORKED &&
+                        std::strstr(skerry_last_error(), "forked child") != nullptr &&
+                        skerry_get(s, 0, 0, &value, 8) == SKERRY_ERR_FORKED &&
+                        skerry_fence_all(c.job) == SKERRY_ERR_FORKED &&
+                        skerry_barrier(c.world()) == SKERRY_ERR_FORKED &&
+                        skerry_wait_all(c.job) == SKERRY_ERR_FORKED &&
                         skerry_finalize(c.job) == SKERRY_ERR_FORKED;
       std::_Exit(told ? 0 : 1);
     }

@@ -1,5 +1,6 @@
-// The litmus tests of docs/memory-model.md, each for every pair of a writer and its right neighbour, on every path: a target on the same node,
-// on another one by small messages, by long ones that land in place, strided, and in pieces.
+// The litmus tests of docs/memory-model.md, each for every pair of a writer and its right
+// neighbour, on every path: a target on the same node, on another one by small messages, by long
+// ones that land in place, strided, and in pieces.
 #include <algorithm>
 
 #include "ops/check.hpp"
@@ -22,7 +23,8 @@ constexpr uint64_t words_of(Path path) {
 }
 
 // Data of a test lie at data_at, flags before them. Strided and vector data use every second word.
-constexpr uint64_t flag_at = 0, second_flag_at = 64, data_at = 4096, slice_bytes = data_at + 2 * 8 * 20'000;
+constexpr uint64_t flag_at = 0, second_flag_at = 64, data_at = 4096,
+                   slice_bytes = data_at + 2 * 8 * 20'000;
 
 struct Field {
   Context& c;
@@ -87,8 +89,13 @@ struct Field {
       if (data[i * stride(path)] != value) return false;
     return true;
   }
-  int64_t own_flag(uint64_t at) const { return __atomic_load_n(static_cast<int64_t*>(skerry_segment_local(s)) + at / 8, __ATOMIC_ACQUIRE); }
-  void set_flag(int rank, uint64_t at, int64_t value) const { OK(skerry_put(s, rank, at, &value, 8)); }
+  int64_t own_flag(uint64_t at) const {
+    return __atomic_load_n(static_cast<int64_t*>(skerry_segment_local(s)) + at / 8,
+                           __ATOMIC_ACQUIRE);
+  }
+  void set_flag(int rank, uint64_t at, int64_t value) const {
+    OK(skerry_put(s, rank, at, &value, 8));
+  }
   // Polls one's own memory. Sleeps in the kernel between looks: cores are often fewer than ranks.
   void await_flag(uint64_t at, int64_t value) const {
     while (own_flag(at) != value) (void)skerry_notify_wait(s, 128, 1, 20'000, nullptr);
@@ -100,9 +107,12 @@ struct Field {
   }
 };
 
-#define SAY(condition, test, path)                                                                                                        \
-  do {                                                                                                                                    \
-    if (!(condition)) fail(__FILE__, __LINE__, std::string("litmus " test ", path ") + std::to_string(static_cast<int>(path)) + ": " #condition); \
+#define SAY(condition, test, path)                                                          \
+  do {                                                                                      \
+    if (!(condition))                                                                       \
+      fail(__FILE__, __LINE__,                                                              \
+           std::string("litmus " test ", path ") + std::to_string(static_cast<int>(path)) + \
+               ": " #condition);                                                            \
   } while (0)
 
 }  // namespace
@@ -163,12 +173,14 @@ void run_litmus(Context& c) {
     }
   }
 
-  // L7 store buffering: each of a pair puts its flag at the other's place, fences, and reads the other's: not both may miss. Through
-  // memory of a third party, and with each flag in the other's memory.
+  // L7 store buffering: each of a pair puts its flag at the other's place, fences, and reads the
+  // other's: not both may miss. Through memory of a third party, and with each flag in the other's
+  // memory.
   if (c.size > 1) {
     const int pair = c.rank / 2 * 2, partner = c.rank == pair ? pair + 1 : pair;
     for (int64_t i = 1; i <= (c.as_threads ? 3 : 20); ++i) {
-      for (int mode = 0; mode < 3; ++mode) {  // both flags on rank 0, both on the last, each in the other's memory
+      for (int mode = 0; mode < 3;
+           ++mode) {  // both flags on rank 0, both on the last, each in the other's memory
         f.clear();
         int64_t seen = 1;
         if (partner < c.size) {
@@ -184,12 +196,15 @@ void run_litmus(Context& c) {
         }
         std::vector<int64_t> all(static_cast<size_t>(c.size));
         OK(skerry_allgather(c.world(), &seen, 8, all.data()));
-        for (int r = 0; r + 1 < c.size; r += 2) SAY(all[static_cast<size_t>(r)] == 1 || all[static_cast<size_t>(r) + 1] == 1, "L7 store buffering", Path::word);
+        for (int r = 0; r + 1 < c.size; r += 2)
+          SAY(all[static_cast<size_t>(r)] == 1 || all[static_cast<size_t>(r) + 1] == 1,
+              "L7 store buffering", Path::word);
       }
     }
   }
 
-  // L8 an aligned word never tears: the owner polls while its neighbour writes words whose halves are equal.
+  // L8 an aligned word never tears: the owner polls while its neighbour writes words whose halves
+  // are equal.
   f.clear();
   for (int64_t i = 1; i <= 200; ++i) {
     const int64_t word = i | i << 32;
@@ -202,7 +217,8 @@ void run_litmus(Context& c) {
   }
   OK(skerry_sync(c.world()));
 
-  // L9 polling: a put that nobody fences arrives all the same while its origin computes or sleeps in something else.
+  // L9 polling: a put that nobody fences arrives all the same while its origin computes or sleeps
+  // in something else.
   f.clear();
   f.set_flag(right, flag_at, 7);
   f.await_flag(flag_at, 7);

@@ -1,4 +1,5 @@
-// The operation tests as a program of a job: ops [SECTION | all | some,names] [--seed N] [--rounds N] [--threads N] [--thorough]
+// The operation tests as a program of a job: ops [SECTION | all | some,names] [--seed N] [--rounds
+// N] [--threads N] [--thorough]
 #include <sstream>
 
 #include "ops/check.hpp"
@@ -31,7 +32,8 @@ int main(int argc, char** argv) {
   int ran = 0;
   for (const Section* section = sections; section->name != nullptr; ++section) {
     bool chosen = false;
-    for (const std::string& name : names) chosen = chosen || name == section->name || (name == "all" && section->by_default);
+    for (const std::string& name : names)
+      chosen = chosen || name == section->name || (name == "all" && section->by_default);
     if (!chosen) continue;
     section->run(context);
     OK(skerry_sync(context.world()));

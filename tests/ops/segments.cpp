@@ -6,7 +6,9 @@ namespace skerry::test {
 void run_segments(Context& c) {
   // Unequal sizes, zero for some; zeroed, page aligned, found by address.
   skerry_segment* s = nullptr;
-  const auto bytes_of = [](int rank) { return rank % 3 == 1 ? uint64_t{0} : uint64_t{10'000} * static_cast<uint64_t>(rank + 1) + 7; };
+  const auto bytes_of = [](int rank) {
+    return rank % 3 == 1 ? uint64_t{0} : uint64_t{10'000} * static_cast<uint64_t>(rank + 1) + 7;
+  };
   OK(skerry_segment_alloc(c.world(), bytes_of(c.rank), &s));
   auto* const mine = static_cast<unsigned char*>(skerry_segment_local(s));
   EXPECT((mine == nullptr) == (bytes_of(c.rank) == 0));
@@ -21,7 +23,8 @@ void run_segments(Context& c) {
   for (int r = 0; r < c.size; ++r) {
     EXPECT_IS(skerry_segment_bytes(s, r), bytes_of(r));
     EXPECT_IS(skerry_segment_address(s, r), addresses[static_cast<size_t>(r)]);
-    EXPECT((skerry_segment_pointer(s, r) != nullptr) == (skerry_same_node(c.job, r) == 1 && bytes_of(r) > 0));
+    EXPECT((skerry_segment_pointer(s, r) != nullptr) ==
+           (skerry_same_node(c.job, r) == 1 && bytes_of(r) > 0));
     skerry_segment* found = nullptr;
     uint64_t offset = 1;
     if (bytes_of(r) == 0) {
@@ -31,13 +34,16 @@ void run_segments(Context& c) {
     }
     OK(skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r) - 1, &found, &offset));
     EXPECT(found == s && offset == bytes_of(r) - 1);
-    EXPECT_ERROR(skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r), &found, &offset), SKERRY_ERR_RANGE, "");
+    EXPECT_ERROR(
+        skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r), &found, &offset),
+        SKERRY_ERR_RANGE, "");
     EXPECT(offset == bytes_of(r) - 1);  // outputs stay
   }
   // Stores through a mapped pointer and puts are the same memory.
   OK(skerry_sync(c.world()));
   const int host = 0;
-  if (skerry_same_node(c.job, host) == 1) static_cast<unsigned char*>(skerry_segment_pointer(s, host))[100 + c.rank] = 7;
+  if (skerry_same_node(c.job, host) == 1)
+    static_cast<unsigned char*>(skerry_segment_pointer(s, host))[100 + c.rank] = 7;
   else {
     const unsigned char seven = 7;
     OK(skerry_put(s, host, static_cast<uint64_t>(100 + c.rank), &seven, 1));
@@ -55,7 +61,8 @@ void run_segments(Context& c) {
   EXPECT_IS(skerry_segment_bytes(s, 0), 0u);
   skerry_segment* found = nullptr;
   uint64_t offset = 0;
-  if (addresses[0] != 0) EXPECT_ERROR(skerry_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE, "");
+  if (addresses[0] != 0)
+    EXPECT_ERROR(skerry_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE, "");
   // Many, coming and going; memory that was freed is zeroed when it comes back.
   for (int i = 0; i < (c.as_threads ? 5 : 25); ++i) {
     skerry_segment* several[3];
@@ -73,13 +80,15 @@ void run_segments(Context& c) {
   OK(skerry_segment_alloc(c.world(), 0, &s));
   OK(skerry_segment_free(s));
   // More than any machine has: the same answer for all, and the job goes on.
-  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s), SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s),
+               SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
   EXPECT_ERROR(skerry_segment_alloc(c.world(), ~uint64_t{0}, &s), SKERRY_ERR_NO_MEMORY, "");
   void* memory = nullptr;
   OK(skerry_alloc_local(c.job, 100, &memory));
   EXPECT(reinterpret_cast<uintptr_t>(memory) % 4096 == 0);
   OK(skerry_free_local(c.job, memory));
-  EXPECT_ERROR(skerry_alloc_local(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY, "bytes of private memory");
+  EXPECT_ERROR(skerry_alloc_local(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY,
+               "bytes of private memory");
 }
 
 void run_counters(Context& c) {

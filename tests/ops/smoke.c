@@ -1,16 +1,18 @@
-/* The shortest program that crosses nodes by every means; run under `skerry run -n P --nodes K`. Exits 0 if all is right. */
+/* The shortest program that crosses nodes by every means; run under `skerry run -n P --nodes K`.
+ * Exits 0 if all is right. */
 #include <skerry/skerry.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                                        \
-  do {                                                                                                  \
-    int status_ = (call);                                                                               \
-    if (status_ != SKERRY_OK) {                                                                         \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, skerry_status_name(status_), skerry_last_error()); \
-      exit(1);                                                                                          \
-    }                                                                                                   \
+#define OK(call)                                                                          \
+  do {                                                                                    \
+    int status_ = (call);                                                                 \
+    if (status_ != SKERRY_OK) {                                                           \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, skerry_status_name(status_), \
+              skerry_last_error());                                                       \
+      exit(1);                                                                            \
+    }                                                                                     \
   } while (0)
 #define EXPECT(condition)                                                     \
   do {                                                                        \

@@ -1,4 +1,5 @@
-/* A program that asked to be told of failures: the last rank kills itself, the others find out from their calls and end in order. */
+/* A program that asked to be told of failures: the last rank kills itself, the others find out from
+ * their calls and end in order. */
 #include <signal.h>
 #include <skerry/skerry.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@ int main(void) {
   if (rank == last) kill(getpid(), SIGKILL);
   int status = skerry_barrier(skerry_world(job));
   if (status != SKERRY_ERR_PEER_DEAD) {
-    fprintf(stderr, "rank %d: the barrier with a dead rank answered %s\n", rank, skerry_status_name(status));
+    fprintf(stderr, "rank %d: the barrier with a dead rank answered %s\n", rank,
+            skerry_status_name(status));
     return 1;
   }
   if (strstr(skerry_last_error(), "rank") == NULL) {

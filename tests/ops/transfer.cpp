@@ -1,4 +1,5 @@
-// Transfers whose size matters: around the limits between paths, long ones, and more than 2^31 bytes.
+// Transfers whose size matters: around the limits between paths, long ones, and more than 2^31
+// bytes.
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -8,13 +9,18 @@
 namespace skerry::test {
 namespace {
 
-std::byte pattern(uint64_t at, uint64_t salt) { return static_cast<std::byte>((at * 2654435761u + salt * 40503u + (at >> 13)) >> 3); }
+std::byte pattern(uint64_t at, uint64_t salt) {
+  return static_cast<std::byte>((at * 2654435761u + salt * 40503u + (at >> 13)) >> 3);
+}
 void fill(std::byte* data, uint64_t bytes, uint64_t salt) {
   for (uint64_t i = 0; i < bytes; ++i) data[i] = pattern(i, salt);
 }
 void check(const std::byte* data, uint64_t bytes, uint64_t salt, const char* what) {
   for (uint64_t i = 0; i < bytes; ++i)
-    if (data[i] != pattern(i, salt)) fail(__FILE__, __LINE__, std::string(what) + " of " + std::to_string(bytes) + " bytes is wrong from byte " + std::to_string(i));
+    if (data[i] != pattern(i, salt))
+      fail(__FILE__, __LINE__,
+           std::string(what) + " of " + std::to_string(bytes) + " bytes is wrong from byte " +
+               std::to_string(i));
 }
 
 }  // namespace
@@ -26,7 +32,9 @@ void run_transfer(Context& c) {
   const auto* const mine = static_cast<const std::byte*>(skerry_segment_local(segment));
   const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
   std::vector<std::byte> buffer(longest), seen(longest);
-  std::vector<uint64_t> sizes = {0, 1, 7, 8, 9, 4095, 4096, 4097, 65535, 65536, 65537, 131072, 1000003, 8u << 20, (8u << 20) + 1};
+  std::vector<uint64_t> sizes = {0,     1,      7,       8,        9,
+                                 4095,  4096,   4097,    65535,    65536,
+                                 65537, 131072, 1000003, 8u << 20, (8u << 20) + 1};
   if (!c.as_threads || c.thorough) sizes.push_back(longest);
   for (const uint64_t bytes : sizes) {
     const uint64_t salt = bytes * 17 + static_cast<uint64_t>(c.rank);
@@ -41,7 +49,8 @@ void run_transfer(Context& c) {
     OK(skerry_barrier(c.world()));
   }
 
-  // Long strided gets: sent from where the rows lie if they land in one place, packed otherwise; rows around the limit between the two, backwards too.
+  // Long strided gets: sent from where the rows lie if they land in one place, packed otherwise;
+  // rows around the limit between the two, backwards too.
   for (const uint64_t row : {1000u, 1024u, 16384u, 70000u}) {
     for (const bool backwards : {false, true}) {
       for (const uint64_t gap : {0u, 48u}) {  // between the rows here
@@ -56,14 +65,17 @@ void run_transfer(Context& c) {
         rows.origin_stride[0] = static_cast<int64_t>(row + gap);
         rows.origin_stride[1] = 7 * rows.origin_stride[0];
         const uint64_t count = 7 * rows.count[1], reach = count * static_cast<uint64_t>(stride);
-        const uint64_t first = 16 + (backwards ? 6 * static_cast<uint64_t>(stride) : 0), salt = row + static_cast<uint64_t>(right);
+        const uint64_t first = 16 + (backwards ? 6 * static_cast<uint64_t>(stride) : 0),
+                       salt = row + static_cast<uint64_t>(right);
         fill(buffer.data(), reach, salt);
         OK(skerry_put(segment, right, 16, buffer.data(), reach));
         std::fill(seen.begin(), seen.end(), std::byte{0x11});
-        OK(skerry_get_strided(segment, right, first, seen.data() + 16, &rows));  // 16: beside page-aligned rows, what memcpy is slow for
+        OK(skerry_get_strided(segment, right, first, seen.data() + 16,
+                              &rows));  // 16: beside page-aligned rows, what memcpy is slow for
         for (uint64_t i = 0; i < count; ++i) {
           const uint64_t there = backwards ? i / 7 * 7 + 6 - i % 7 : i;
-          EXPECT(std::memcmp(seen.data() + 16 + i * (row + gap), buffer.data() + there * static_cast<uint64_t>(stride), row) == 0);
+          EXPECT(std::memcmp(seen.data() + 16 + i * (row + gap),
+                             buffer.data() + there * static_cast<uint64_t>(stride), row) == 0);
           if (gap != 0) EXPECT(seen[16 + i * (row + gap) + row] == std::byte{0x11});
         }
         EXPECT(seen[15] == std::byte{0x11} && seen[16 + count * (row + gap)] == std::byte{0x11});
@@ -72,33 +84,41 @@ void run_transfer(Context& c) {
     }
   }
 
-  // Replies that nobody takes in keep the server from what was sent behind them. A barrier must not wait for that: without the helper
-  // (SKERRY_PROGRESS_THREAD=0) it did, for ever.
+  // Replies that nobody takes in keep the server from what was sent behind them. A barrier must not
+  // wait for that: without the helper (SKERRY_PROGRESS_THREAD=0) it did, for ever.
   {
-    const int gets = c.as_threads && !c.thorough ? 2 : 16;  // more than the sockets of a large machine hold
-    for (int i = 0; i < gets; ++i) OK(skerry_get_nb(segment, right, 0, seen.data(), 4u << 20, SKERRY_IMPLICIT));
+    const int gets = c.as_threads && !c.thorough
+                         ? 2
+                         : 16;  // more than the sockets of a large machine hold
+    for (int i = 0; i < gets; ++i)
+      OK(skerry_get_nb(segment, right, 0, seen.data(), 4u << 20, SKERRY_IMPLICIT));
     OK(skerry_barrier(c.world()));
     OK(skerry_wait_all(c.job));
   }
 
-  // Small puts that are collected, then a long get and a long put: in issue order, also where those are the fabric's own.
+  // Small puts that are collected, then a long get and a long put: in issue order, also where those
+  // are the fabric's own.
   {
     const uint64_t bytes = 300'000;
     std::vector<std::byte> before(bytes, std::byte{1}), after(bytes, std::byte{3});
     const uint64_t twos = 0x0202020202020202;
     OK(skerry_put(segment, right, 0, before.data(), bytes));
-    for (uint64_t at = 0; at < 800; at += 8) OK(skerry_put_nb(segment, right, at, &twos, 8, SKERRY_IMPLICIT));
+    for (uint64_t at = 0; at < 800; at += 8)
+      OK(skerry_put_nb(segment, right, at, &twos, 8, SKERRY_IMPLICIT));
     OK(skerry_get(segment, right, 0, seen.data(), bytes));
-    for (uint64_t at = 0; at < bytes; ++at) EXPECT(seen[at] == (at < 800 ? std::byte{2} : std::byte{1}));
-    for (uint64_t at = 0; at < 800; at += 8) OK(skerry_put_nb(segment, right, at, &twos, 8, SKERRY_IMPLICIT));
+    for (uint64_t at = 0; at < bytes; ++at)
+      EXPECT(seen[at] == (at < 800 ? std::byte{2} : std::byte{1}));
+    for (uint64_t at = 0; at < 800; at += 8)
+      OK(skerry_put_nb(segment, right, at, &twos, 8, SKERRY_IMPLICIT));
     OK(skerry_put(segment, right, 0, after.data(), bytes));
     OK(skerry_get(segment, right, 0, seen.data(), bytes));
     for (uint64_t at = 0; at < bytes; ++at) EXPECT(seen[at] == std::byte{3});
     OK(skerry_barrier(c.world()));
   }
 
-  // A long get that is under way when a put to the same bytes is issued returns what was there before: issue order. Guards against a
-  // server that sends straight from the slice while it already takes in the next request.
+  // A long get that is under way when a put to the same bytes is issued returns what was there
+  // before: issue order. Guards against a server that sends straight from the slice while it
+  // already takes in the next request.
   for (const uint64_t bytes : {uint64_t{200'000}, uint64_t{3'000'000}, longest}) {
     if (c.as_threads && bytes == longest && !c.thorough) continue;
     fill(buffer.data(), bytes, 1);
@@ -118,7 +138,8 @@ void run_transfer(Context& c) {
     OK(skerry_barrier(c.world()));
   }
 
-  // Many long gets at once from everybody to everybody, waited for in any order: replies outgrow what the network takes at once.
+  // Many long gets at once from everybody to everybody, waited for in any order: replies outgrow
+  // what the network takes at once.
   {
     const uint64_t bytes = c.as_threads ? 100'000 : 700'000;
     fill(buffer.data(), 4 * bytes, 5);
@@ -128,14 +149,17 @@ void run_transfer(Context& c) {
     std::vector<skerry_handle> handles(static_cast<size_t>(4 * c.size));
     std::vector<std::vector<std::byte>> got(handles.size(), std::vector<std::byte>(bytes));
     for (size_t i = 0; i < handles.size(); ++i)
-      OK(skerry_get_nb(segment, static_cast<int>(i) % c.size, (i / static_cast<size_t>(c.size)) * bytes, got[i].data(), bytes, &handles[i]));
+      OK(skerry_get_nb(segment, static_cast<int>(i) % c.size,
+                       (i / static_cast<size_t>(c.size)) * bytes, got[i].data(), bytes,
+                       &handles[i]));
     Random random(c.seed);
     std::vector<size_t> order(handles.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), random);
     for (const size_t i : order) {
       OK(skerry_wait(c.job, &handles[i]));
-      EXPECT(std::memcmp(got[i].data(), buffer.data() + (i / static_cast<size_t>(c.size)) * bytes, bytes) == 0);
+      EXPECT(std::memcmp(got[i].data(), buffer.data() + (i / static_cast<size_t>(c.size)) * bytes,
+                         bytes) == 0);
     }
     OK(skerry_sync(c.world()));
   }
@@ -145,10 +169,14 @@ void run_transfer(Context& c) {
     const int many = c.as_threads ? 600 : 2600;
     std::vector<int64_t> values(static_cast<size_t>(many));
     for (int i = 0; i < many; ++i) values[static_cast<size_t>(i)] = c.rank * 100'000 + i;
-    for (int i = 0; i < many; ++i) OK(skerry_put_nb(segment, right, static_cast<uint64_t>(i) * 8, &values[static_cast<size_t>(i)], 8, SKERRY_IMPLICIT));
+    for (int i = 0; i < many; ++i)
+      OK(skerry_put_nb(segment, right, static_cast<uint64_t>(i) * 8,
+                       &values[static_cast<size_t>(i)], 8, SKERRY_IMPLICIT));
     std::vector<int64_t> back(static_cast<size_t>(many));
     std::vector<skerry_handle> handles(static_cast<size_t>(many));
-    for (int i = 0; i < many; ++i) OK(skerry_get_nb(segment, right, static_cast<uint64_t>(i) * 8, &back[static_cast<size_t>(i)], 8, &handles[static_cast<size_t>(i)]));
+    for (int i = 0; i < many; ++i)
+      OK(skerry_get_nb(segment, right, static_cast<uint64_t>(i) * 8, &back[static_cast<size_t>(i)],
+                       8, &handles[static_cast<size_t>(i)]));
     OK(skerry_wait_all(c.job));
     for (int i = many - 1; i >= 0; --i) OK(skerry_wait(c.job, &handles[static_cast<size_t>(i)]));
     for (size_t i = 0; i < back.size(); ++i) EXPECT_IS(back[i], values[i]);
@@ -156,16 +184,19 @@ void run_transfer(Context& c) {
   OK(skerry_segment_free(segment));
 }
 
-// One transfer of more than 2^31 bytes. Needs the segment twice over and a buffer: skipped, with the reason, where memory is short.
+// One transfer of more than 2^31 bytes. Needs the segment twice over and a buffer: skipped, with
+// the reason, where memory is short.
 void run_huge(Context& c) {
   const uint64_t bytes = (uint64_t{1} << 31) + 12345;
   const int target = c.size - 1;
-  struct sysinfo machine {};
+  struct sysinfo machine{};
   (void)sysinfo(&machine);
   int32_t enough = machine.freeram * machine.mem_unit > 3 * bytes ? 1 : 0;
   OK(skerry_allreduce(c.world(), SKERRY_INT32, SKERRY_MIN, &enough, 1));
   if (enough == 0) {
-    if (c.rank == 0) std::printf("huge: skipped: less than %llu MiB of memory are free\n", static_cast<unsigned long long>(3 * bytes >> 20));
+    if (c.rank == 0)
+      std::printf("huge: skipped: less than %llu MiB of memory are free\n",
+                  static_cast<unsigned long long>(3 * bytes >> 20));
     return;
   }
   skerry_segment* segment = nullptr;
@@ -180,7 +211,8 @@ void run_huge(Context& c) {
     std::memset(memory, 0, bytes);
     OK(skerry_get(segment, target, 8, memory, bytes));
     for (uint64_t i = 0; i < bytes / 8; ++i) EXPECT(words[i] == i * 0x9e3779b97f4a7c15u);
-    // The same as rows of a little less than 1 GiB with a gap: offsets beyond 2^31 in a strided transfer.
+    // The same as rows of a little less than 1 GiB with a gap: offsets beyond 2^31 in a strided
+    // transfer.
     skerry_strided rows{};
     rows.block_bytes = 1024;
     rows.levels = 1;

@@ -14,8 +14,10 @@ void run_words(Context& c) {
 
   // Every fetch-and-add gets a ticket of its own: together all numbers, once each.
   for (int host = 0; host < c.size; ++host) {
-    std::vector<int64_t> tickets(static_cast<size_t>(rounds)), all(tickets.size() * static_cast<size_t>(c.size));
-    for (auto& ticket : tickets) OK(skerry_fetch_add_i64(s, host, 8 * static_cast<uint64_t>(host), 1, &ticket));
+    std::vector<int64_t> tickets(static_cast<size_t>(rounds)),
+        all(tickets.size() * static_cast<size_t>(c.size));
+    for (auto& ticket : tickets)
+      OK(skerry_fetch_add_i64(s, host, 8 * static_cast<uint64_t>(host), 1, &ticket));
     EXPECT(std::is_sorted(tickets.begin(), tickets.end()));
     OK(skerry_allgather(c.world(), tickets.data(), tickets.size() * 8, all.data()));
     std::sort(all.begin(), all.end());
@@ -53,7 +55,8 @@ void run_words(Context& c) {
     for (;;) {
       OK(skerry_compare_swap_i64(s, 0, 512, 0, c.rank + 1, &holder));
       if (holder == 0) break;
-      std::this_thread::yield();  // the data server only tries the word's stripe: ranks that hammer on it keep it out for long
+      std::this_thread::yield();  // the data server only tries the word's stripe: ranks that hammer
+                                  // on it keep it out for long
     }
     OK(skerry_get(s, 0, 1024, &value, 8));
     ++value;
@@ -84,12 +87,16 @@ void run_notify(Context& c) {
   const auto* const data = static_cast<const unsigned char*>(skerry_segment_local(s)) + 64;
   const int right = (c.rank + 1) % c.size;
   uint64_t value = 0;
-  // A relay: data of every size travels around the ring, each hop notified; who sees the counter sees the data.
+  // A relay: data of every size travels around the ring, each hop notified; who sees the counter
+  // sees the data.
   std::vector<unsigned char> buffer(data_bytes);
   uint64_t round = 0;
-  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{65536}, data_bytes}) {
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{65536}, data_bytes}) {
     ++round;
-    const auto pattern = [&](uint64_t i) { return static_cast<unsigned char>(i * 7 + round + bytes); };
+    const auto pattern = [&](uint64_t i) {
+      return static_cast<unsigned char>(i * 7 + round + bytes);
+    };
     if (c.rank == 0) {
       for (uint64_t i = 0; i < bytes; ++i) buffer[i] = pattern(i);
       OK(skerry_put_notify(s, right, 64, buffer.data(), bytes, 8, 1));
@@ -102,10 +109,15 @@ void run_notify(Context& c) {
   }
   // Increments of everybody add up; nothing needs to be put.
   OK(skerry_put_notify(s, 0, 0, nullptr, 0, 16, static_cast<uint64_t>(c.rank) + 1));
-  if (c.rank == 0) OK(skerry_notify_wait(s, 16, static_cast<uint64_t>(c.size) * static_cast<uint64_t>(c.size + 1) / 2, patience_ns, &value));
+  if (c.rank == 0)
+    OK(skerry_notify_wait(s, 16,
+                          static_cast<uint64_t>(c.size) * static_cast<uint64_t>(c.size + 1) / 2,
+                          patience_ns, &value));
   // A counter that does not come in time.
-  EXPECT_ERROR(skerry_notify_wait(s, 24, 1, 1'000'000, &value), SKERRY_ERR_TIMEOUT, "counter at offset 24 is 0, not 1");
-  EXPECT_ERROR(skerry_notify_wait(s, 24, 1, 0, nullptr), SKERRY_ERR_TIMEOUT, "counter at offset 24");
+  EXPECT_ERROR(skerry_notify_wait(s, 24, 1, 1'000'000, &value), SKERRY_ERR_TIMEOUT,
+               "counter at offset 24 is 0, not 1");
+  EXPECT_ERROR(skerry_notify_wait(s, 24, 1, 0, nullptr), SKERRY_ERR_TIMEOUT,
+               "counter at offset 24");
   OK(skerry_notify_wait(s, 24, 0, 0, nullptr));
   // A fetch-and-add and an accumulate reach the sleeper as well.
   OK(skerry_barrier(c.world()));

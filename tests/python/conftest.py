@@ -30,7 +30,9 @@ def dtype(request):
 
 @pytest.fixture
 def numbers():
-    return lambda *shape, dtype="float64": np.arange(np.prod(shape)).reshape(shape).astype(dtype) + 1
+    return lambda *shape, dtype="float64": (
+        np.arange(np.prod(shape)).reshape(shape).astype(dtype) + 1
+    )
 
 
 @pytest.fixture
@@ -39,7 +41,9 @@ def filled(numbers):
 
     def make(*shape, dtype="float64", **options):
         array = sk.array(shape, dtype, **options)
-        array.local[...] = numbers(*shape, dtype=dtype)[tuple(slice(*bounds) for bounds in array.distribution())]
+        array.local[...] = numbers(*shape, dtype=dtype)[
+            tuple(slice(*bounds) for bounds in array.distribution())
+        ]
         array.sync()
         return array
 

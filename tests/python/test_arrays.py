@@ -10,9 +10,24 @@ import skerry as sk
 
 def test_get_returns_what_owners_wrote(filled, numbers, placement, dtype):
     a, x = filled(23, 17, dtype=dtype, placement=placement), numbers(23, 17, dtype=dtype)
-    assert a.dtype == x.dtype and a.shape == x.shape and a.nbytes == x.nbytes and len(a) == 23 and a.ndim == 2
+    assert (
+        a.dtype == x.dtype
+        and a.shape == x.shape
+        and a.nbytes == x.nbytes
+        and len(a) == 23
+        and a.ndim == 2
+    )
     assert a.placement == placement
-    for patch in np.s_[3:20, 2:15], np.s_[:, 4], np.s_[7], np.s_[5:6, :], np.s_[-4:, -3:-1], np.s_[...], np.s_[..., 3], np.s_[4:4, :]:
+    for patch in (
+        np.s_[3:20, 2:15],
+        np.s_[:, 4],
+        np.s_[7],
+        np.s_[5:6, :],
+        np.s_[-4:, -3:-1],
+        np.s_[...],
+        np.s_[..., 3],
+        np.s_[4:4, :],
+    ):
         got = a.get(patch)
         assert got.dtype == x.dtype and got.shape == x[patch].shape
         np.testing.assert_array_equal(got, x[patch])
@@ -29,7 +44,13 @@ def test_get_into_out(filled, numbers, placement):
     np.testing.assert_array_equal(frame[4:12, 5:10], x[1:9, 2:7])
     frame[4:12, 5:10] = 0
     assert not frame.any()
-    for out in np.zeros((8, 4)), np.zeros((8, 5), "float32"), np.zeros((5, 8)).T, np.zeros(3), "text":
+    for out in (
+        np.zeros((8, 4)),
+        np.zeros((8, 5), "float32"),
+        np.zeros((5, 8)).T,
+        np.zeros(3),
+        "text",
+    ):
         with pytest.raises(sk.InvalidError, match="out has shape"):
             a.get(np.s_[1:9, 2:7], out=out)
     with pytest.raises(TypeError, match="float32"):
@@ -97,7 +118,9 @@ def test_request_keeps_its_array_and_buffer_alive(filled, numbers):
 def test_local_is_a_view(placement):
     a = sk.array((10, 10), placement=placement)
     low, high = a.distribution()[0][0], a.distribution()[1][0]
-    assert a.local.flags.writeable and a.local.shape == tuple(hi - lo for lo, hi in a.distribution())
+    assert a.local.flags.writeable and a.local.shape == tuple(
+        hi - lo for lo, hi in a.distribution()
+    )
     if a.local.size:
         a.local[0, 0] = 3.5
         assert a[low, high] == 3.5 and np.shares_memory(a.local, a.local)
@@ -124,7 +147,9 @@ def test_read_inc_hands_out_every_number_once():
 
 def test_counter():
     counter = sk.Counter(start=100)
-    assert sorted(sk.allgather(np.array([counter.next(2) for _ in range(5)])).ravel()) == list(range(100, 100 + 10 * sk.size(), 2))
+    assert sorted(sk.allgather(np.array([counter.next(2) for _ in range(5)])).ravel()) == list(
+        range(100, 100 + 10 * sk.size(), 2)
+    )
     counter.reset()
     assert sk.allreduce(counter.next(), "max") == sk.size() - 1
     counter.free()
@@ -166,7 +191,9 @@ def test_copy_between_all_placements(filled, numbers, placement):
     x = numbers(40, 33)
     a = filled(40, 33, placement=placement)
     for target in "distributed", "mirrored":
-        b = sk.array((40, 33), placement=target, distribution=sk.Irregular(range(0, 40, 7), [0])).fill(-1)
+        b = sk.array(
+            (40, 33), placement=target, distribution=sk.Irregular(range(0, 40, 7), [0])
+        ).fill(-1)
         b.sync()
         assert a.copy_to(b) is b
         np.testing.assert_array_equal(b[:], x)
@@ -195,7 +222,9 @@ def test_matmul(placement):
     random = np.random.default_rng(1)
     x, y = random.normal(size=(30, 21)), random.normal(size=(21, 26))
     for dtype, tolerance in ("float64", 1e-13), ("float32", 1e-5):
-        a, b, c = (sk.array(shape, dtype, placement=placement) for shape in ((30, 21), (26, 21), (30, 26)))
+        a, b, c = (
+            sk.array(shape, dtype, placement=placement) for shape in ((30, 21), (26, 21), (30, 26))
+        )
         on_node = sk.node_ranks()[0] == sk.rank()
         if on_node if placement == "mirrored" else sk.rank() == 0:
             a[...] = x.astype(dtype)
@@ -245,13 +274,21 @@ def test_with_frees():
     assert repr(a) == "<skerry.Array, freed>"
 
 
-# ---- refused ---------------------------------------------------------------------------------------------------------
+# ---- refused -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("patch", [np.s_[3:12, 0:5], np.s_[:, 10], np.s_[-11], np.s_[5:2], np.s_[0, 0, 0], ((0, 11), (0, 1))])
+@pytest.mark.parametrize(
+    "patch",
+    [np.s_[3:12, 0:5], np.s_[:, 10], np.s_[-11], np.s_[5:2], np.s_[0, 0, 0], ((0, 11), (0, 1))],
+)
 def test_out_of_range_is_an_index_error(patch):
     a = sk.array((10, 10))
-    for call in (lambda: a.get(patch), lambda: a.put(patch, 0), lambda: a.acc(patch, 0), lambda: a[patch]):
+    for call in (
+        lambda: a.get(patch),
+        lambda: a.put(patch, 0),
+        lambda: a.acc(patch, 0),
+        lambda: a[patch],
+    ):
         with pytest.raises(IndexError) as caught:
             call()
         assert isinstance(caught.value, sk.RangeError) and caught.value.code == -2

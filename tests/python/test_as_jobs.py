@@ -13,23 +13,48 @@ ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = Path(sk.__file__).parent / "bin" / "skerry"
 LAYOUTS = [(2, 1), (2, 2), (3, 2), (4, 2), (4, 4), (8, 4)]
 
-pytestmark = pytest.mark.skipif(sk.size() > 1 or "SKERRY_RANK" in os.environ, reason="already inside a job")
+pytestmark = pytest.mark.skipif(
+    sk.size() > 1 or "SKERRY_RANK" in os.environ, reason="already inside a job"
+)
 
 
 def run(ranks, nodes, *program):
-    command = [LAUNCHER, "run", "-n", str(ranks), "--nodes", str(nodes), sys.executable, *map(str, program)]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180)
+    command = [
+        LAUNCHER,
+        "run",
+        "-n",
+        str(ranks),
+        "--nodes",
+        str(nodes),
+        sys.executable,
+        *map(str, program),
+    ]
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180
+    )
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), LAYOUTS)
 @pytest.mark.parametrize("module", ["test_arrays.py", "test_job.py"])
 def test_module(module, ranks, nodes):
-    job = run(ranks, nodes, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", Path(__file__).with_name(module))
+    job = run(
+        ranks,
+        nodes,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        Path(__file__).with_name(module),
+    )
     assert job.returncode == 0, job.stdout[-4000:]
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.stem
+)
 def test_example(example):
     job = run(4, 2, example)
     assert job.returncode == 0, job.stdout
@@ -45,11 +70,18 @@ if sk.rank() == 1:
 """
 
 
-@pytest.mark.parametrize("how", ["raise ValueError('bad')", "sys.exit('bad input')", "sys.exit(3)", "sk.array((3, 3))[5]"])
+@pytest.mark.parametrize(
+    "how",
+    ["raise ValueError('bad')", "sys.exit('bad input')", "sys.exit(3)", "sk.array((3, 3))[5]"],
+)
 def test_a_rank_that_fails_ends_the_job(how, tmp_path):
     """Finalizing at exit waits for the others, who wait for the rank that failed: it must not happen after an error."""
     program = tmp_path / "program.py"
-    program.write_text(LEAVES.format(how=how, others="elif 'array' in sys.argv[1]:\n    sk.array((3, 3))\nsk.barrier()"))
+    program.write_text(
+        LEAVES.format(
+            how=how, others="elif 'array' in sys.argv[1]:\n    sk.array((3, 3))\nsk.barrier()"
+        )
+    )
     job = run(3, 1, program, how)
     assert job.returncode != 0
     assert "rank 1" in job.stdout
@@ -64,7 +96,12 @@ def test_a_rank_that_ends_well_needs_no_finalize(how, tmp_path):
 
 
 def test_command_of_the_package():
-    told = subprocess.run([sys.executable, "-m", "skerry", "--help"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    told = subprocess.run(
+        [sys.executable, "-m", "skerry", "--help"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert told.returncode == 0 and "run" in told.stdout
 
 

@@ -51,7 +51,9 @@ def test_reduce_broadcast_allgather():
 
 def test_groups():
     half = sk.world().split(sk.rank() % 2, key=-sk.rank())
-    assert half.ranks == sorted((r for r in range(sk.size()) if r % 2 == sk.rank() % 2), reverse=True)
+    assert half.ranks == sorted(
+        (r for r in range(sk.size()) if r % 2 == sk.rank() % 2), reverse=True
+    )
     assert half.rank(half.index(sk.rank())) == sk.rank()
     assert sk.allreduce(1, group=half) == len(half)
     a = sk.array((8, 8), group=half).fill(sk.rank() % 2)
@@ -87,7 +89,11 @@ def test_segment():
     assert s.local.view("float64")[16] == 9
     sk.sync()
     if r == 0:
-        assert s.swap(0, 200, -3) == n and s.compare_swap(0, 200, -3, 8) == -3 and s.fetch_add(0, 200, 0, dtype="int32") == 8
+        assert (
+            s.swap(0, 200, -3) == n
+            and s.compare_swap(0, 200, -3, 8) == -3
+            and s.fetch_add(0, 200, 0, dtype="int32") == 8
+        )
     with pytest.raises(sk.RangeError):
         s.get(right, 250, out)
     with pytest.raises(sk.InvalidError, match="negative"):
@@ -136,7 +142,10 @@ def test_counters_grow():
     a.acc(np.s_[0], 1)
     after = sk.counters()
     assert set(before) == set(after)
-    assert after["array_gets"] == before["array_gets"] + 1 and after["array_accs"] == before["array_accs"] + 1
+    assert (
+        after["array_gets"] == before["array_gets"] + 1
+        and after["array_accs"] == before["array_accs"] + 1
+    )
     assert after["remote_operations"] >= before["remote_operations"]
     sk.sync()
 

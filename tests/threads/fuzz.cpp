@@ -1,6 +1,7 @@
-// A peer that is admitted but means ill: it speaks the handshake with the job's key, then sends random requests, whole and damaged. The data
-// server answers, refuses or closes; it never crashes, never touches memory outside the slices (under AddressSanitizer), and goes on serving
-// others. Runs as ranks that are threads of one process: fuzz [--seed N] [--rounds N].
+// A peer that is admitted but means ill: it speaks the handshake with the job's key, then sends
+// random requests, whole and damaged. The data server answers, refuses or closes; it never crashes,
+// never touches memory outside the slices (under AddressSanitizer), and goes on serving others.
+// Runs as ranks that are threads of one process: fuzz [--seed N] [--rounds N].
 #include <sodium.h>
 
 #include <atomic>
@@ -18,13 +19,14 @@ using namespace skerry::test;
 
 namespace {
 
-constexpr uint32_t node = 1;          // whose server is attacked
+constexpr uint32_t node = 1;  // whose server is attacked
 constexpr uint64_t slice_bytes = 100'000;
 
 // The attacker's side of the fabric: notes what happens, throws answers away.
 class Attacker final : private fabric::Sink {
  public:
-  Attacker(std::unique_ptr<fabric::Fabric> fabric, connection::JobKey key, std::vector<std::byte> address)
+  Attacker(std::unique_ptr<fabric::Fabric> fabric, connection::JobKey key,
+           std::vector<std::byte> address)
       : fabric_(std::move(fabric)), key_(key), address_(std::move(address)) {}
 
   // Opens a connection as `rank`; false if the server refuses.
@@ -41,7 +43,8 @@ class Attacker final : private fabric::Sink {
   void send(fabric::Bytes header, fabric::Bytes payload) {
     kept_.emplace_back(payload.begin(), payload.end());  // long payloads are referenced
     const uint64_t before = applied_;
-    if (fabric_->send(endpoint_, header, kept_.back(), false, 0) == fabric::SendResult::closed) state_ = State::closed;
+    if (fabric_->send(endpoint_, header, kept_.back(), false, 0) == fabric::SendResult::closed)
+      state_ = State::closed;
     for (int i = 0; i < 3 && state_ == State::open && applied_ == before; ++i) {
       fabric_->poll(200'000, fabric::no_endpoint);
       fabric_->dispatch(*this);
@@ -74,12 +77,15 @@ class Attacker final : private fabric::Sink {
     landing_.resize(bytes);
     return landing_.data();
   }
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) override { return on_message(endpoint, header, {}); }
+  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) override {
+    return on_message(endpoint, header, {});
+  }
   void on_writable(fabric::EndpointId) override {}
   void on_sent(fabric::EndpointId, uint64_t) override {}
   void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
-  // Late: `send` said closed, so a new connection is being opened already when the event of the old one arrives. It must not count as the new
-  // one's refusal (it once did, on machines slow enough for the server to close between two sends).
+  // Late: `send` said closed, so a new connection is being opened already when the event of the old
+  // one arrives. It must not count as the new one's refusal (it once did, on machines slow enough
+  // for the server to close between two sends).
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) override {
     if (endpoint == endpoint_) state_ = State::closed;
   }
@@ -107,7 +113,8 @@ uint64_t number(Random& random) {
   }
 }
 
-wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId segment, uint64_t next, std::vector<std::byte>* payload) {
+wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId segment, uint64_t next,
+                   std::vector<std::byte>* payload) {
   wire::Request r;
   wire::RequestHeader& h = r.header;
   h.version = wire::version;
@@ -118,14 +125,17 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
   h.number = chance(random, 96) ? next : number(random);
   h.target_node = node;
   h.segment_owner = segment.owner;
-  h.segment_generation = chance(random, 93) ? segment.generation : static_cast<uint32_t>(number(random));
-  if (h.kind == static_cast<uint8_t>(wire::Kind::get) || h.kind == static_cast<uint8_t>(wire::Kind::read_modify_write) || chance(random, 5))
+  h.segment_generation = chance(random, 93) ? segment.generation
+                                            : static_cast<uint32_t>(number(random));
+  if (h.kind == static_cast<uint8_t>(wire::Kind::get) ||
+      h.kind == static_cast<uint8_t>(wire::Kind::read_modify_write) || chance(random, 5))
     h.reply_slot = static_cast<uint32_t>(1 + below(random, 32));
   h.type = static_cast<uint8_t>(below(random, chance(random, 90) ? 6 : 256));
   h.offset = number(random);
   if (chance(random, 50)) h.offset &= ~uint64_t{15};
   r.extent_bytes = number(random);
-  if (h.kind == static_cast<uint8_t>(wire::Kind::get) && chance(random, 80)) r.extent_bytes %= slice_bytes;
+  if (h.kind == static_cast<uint8_t>(wire::Kind::get) && chance(random, 80))
+    r.extent_bytes %= slice_bytes;
   payload->resize(below(random, chance(random, 10) ? 120'000 : chance(random, 30) ? 66'000 : 256));
   if (chance(random, 60)) payload->resize(payload->size() & ~size_t{15});
   for (auto& b : *payload) b = static_cast<std::byte>(random());
@@ -137,14 +147,18 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
     if (chance(random, 70)) r.shape.block_bytes = 8 * below(random, 64);
     r.shape.skip_bytes = chance(random, 60) ? 0 : number(random);
     for (uint32_t k = 0; k < r.shape.levels; ++k) {
-      r.level[k] = {chance(random, 80) ? below(random, 6) : number(random), static_cast<int64_t>(number(random))};
-      if (chance(random, 70)) r.level[k].stride = static_cast<int64_t>(below(random, 2000)) * 8 - 8000;
+      r.level[k] = {chance(random, 80) ? below(random, 6) : number(random),
+                    static_cast<int64_t>(number(random))};
+      if (chance(random, 70))
+        r.level[k].stride = static_cast<int64_t>(below(random, 2000)) * 8 - 8000;
     }
   } else if (data && chance(random, 35)) {
     h.flags |= wire::flag_vector;
     std::vector<Piece> pieces(1 + below(random, 40));
-    for (auto& piece : pieces) piece = {number(random), chance(random, 80) ? 8 * below(random, 32) : number(random)};
-    h.piece_count = chance(random, 90) ? static_cast<uint32_t>(pieces.size()) : static_cast<uint32_t>(number(random));
+    for (auto& piece : pieces)
+      piece = {number(random), chance(random, 80) ? 8 * below(random, 32) : number(random)};
+    h.piece_count = chance(random, 90) ? static_cast<uint32_t>(pieces.size())
+                                       : static_cast<uint32_t>(number(random));
     const auto table = std::as_bytes(std::span(pieces));
     payload->insert(payload->begin(), table.begin(), table.end());
   }
@@ -152,7 +166,8 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
     h.flags |= wire::flag_notify;
     r.notify = {number(random), 1};
   }
-  if (h.kind == static_cast<uint8_t>(wire::Kind::accumulate) && chance(random, 50)) h.flags |= wire::flag_scaled;
+  if (h.kind == static_cast<uint8_t>(wire::Kind::accumulate) && chance(random, 50))
+    h.flags |= wire::flag_scaled;
   r.operands = {number(random), number(random)};
   return r;
 }
@@ -167,7 +182,8 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--rounds") rounds = std::atoi(argv[i + 1]);
   }
   std::printf("fuzz: seed %llu\n", static_cast<unsigned long long>(seed));
-  auto bootstraps = job::make_thread_bootstraps(3, 2);  // ranks 0 and 1 are node 0, rank 2 is node 1
+  auto bootstraps = job::make_thread_bootstraps(3,
+                                                2);  // ranks 0 and 1 are node 0, rank 2 is node 1
   const connection::JobKey key = *bootstraps[0]->launcher_key();
   std::vector<std::thread> ranks;
   std::atomic<int> requests{0}, closed{0};
@@ -175,7 +191,9 @@ int main(int argc, char** argv) {
     ranks.emplace_back([&, b = std::move(bootstrap)]() mutable {
       job::JobOptions options;
       options.config.huge_pages = false;
-      const auto make_fabric = [](const fabric::Options& o, std::unique_ptr<fabric::Fabric>* f) { return fabric::make_tcp_fabric(o, f); };
+      const auto make_fabric = [](const fabric::Options& o, std::unique_ptr<fabric::Fabric>* f) {
+        return fabric::make_tcp_fabric(o, f);
+      };
       std::unique_ptr<job::Job> made;
       const Status started = job::Job::start(std::move(b), options, make_fabric, &made);
       if (!started.ok()) fail(__FILE__, __LINE__, started.message());
@@ -197,18 +215,22 @@ int main(int argc, char** argv) {
         uint32_t generation = 1'000'000;
         for (int round = 0; round < rounds; ++round) {
           if (!attacker.is_open()) {
-            if (!attacker.open(1, ++generation)) fail(__FILE__, __LINE__, "an admitted origin was refused");
+            if (!attacker.open(1, ++generation))
+              fail(__FILE__, __LINE__, "an admitted origin was refused");
           }
           const SegmentId id = chance(random, 90) ? capi::of(s)->id() : capi::of(m)->segment().id();
           for (int i = 0; i < 20 && attacker.is_open(); ++i) {
             std::vector<std::byte> payload;
             wire::Request r = draw(random, 1, 2, id, attacker.applied() + 1, &payload);
-            // Mutexes' own bytes are nobody's to write; locks on them stay (nobody else takes them).
+            // Mutexes' own bytes are nobody's to write; locks on them stay (nobody else takes
+            // them).
             const bool locks = r.kind() == wire::Kind::lock || r.kind() == wire::Kind::unlock;
             if (locks != (id == capi::of(m)->segment().id())) continue;
             std::byte header[512];
-            uint32_t length = wire::encode(r, std::span<std::byte, wire::max_request_bytes>(header, wire::max_request_bytes));
-            if (chance(random, 3)) header[below(random, length)] ^= static_cast<std::byte>(1 + below(random, 255));
+            uint32_t length = wire::encode(
+                r, std::span<std::byte, wire::max_request_bytes>(header, wire::max_request_bytes));
+            if (chance(random, 3))
+              header[below(random, length)] ^= static_cast<std::byte>(1 + below(random, 255));
             if (chance(random, 1)) length = static_cast<uint32_t>(1 + below(random, length));
             attacker.send({header, length}, payload);
             ++requests;
@@ -216,20 +238,25 @@ int main(int argc, char** argv) {
           if (!attacker.is_open()) ++closed;
           else if (chance(random, 10)) attacker.close();
         }
-        // What a closed connection still had under way may be applied late, over the word below: a new connection puts an end to that.
+        // What a closed connection still had under way may be applied late, over the word below: a
+        // new connection puts an end to that.
         attacker.close();
-        if (!attacker.open(1, ++generation)) fail(__FILE__, __LINE__, "an admitted origin was refused");
+        if (!attacker.open(1, ++generation))
+          fail(__FILE__, __LINE__, "an admitted origin was refused");
         attacker.close();
         // The server still serves.
         int64_t word = 77, back = 0;
         OK(skerry_put(s, 2, 0, &word, 8));
         OK(skerry_get(s, 2, 0, &back, 8));
         EXPECT_IS(back, word);
-        std::printf("fuzz: %d requests, %d connections closed by the server\n", requests.load(), closed.load());
+        std::printf("fuzz: %d requests, %d connections closed by the server\n", requests.load(),
+                    closed.load());
       }
-      // Rank 1 was impersonated: its sessions at that server are spoilt, so the orderly way out is not open. Rank 0 ends the process; the
-      // others sleep until then, on nothing in a slice: whatever lies there is the attacker's to write.
-      if (rank != 0) for (std::atomic<bool> never{false};;) never.wait(false);
+      // Rank 1 was impersonated: its sessions at that server are spoilt, so the orderly way out is
+      // not open. Rank 0 ends the process; the others sleep until then, on nothing in a slice:
+      // whatever lies there is the attacker's to write.
+      if (rank != 0)
+        for (std::atomic<bool> never{false};;) never.wait(false);
       std::fflush(stdout);
       std::_Exit(0);
     });

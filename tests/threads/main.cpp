@@ -1,7 +1,11 @@
-// The operation tests with ranks as threads of one process, so that ThreadSanitizer and AddressSanitizer see both ends of everything:
-//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--fabric tcp|loop|worst] [--threads N] [--seed N] [--rounds N]
-//               [--cap N] [--server-cap N] [--victim POLICY] [--drop PER_MILLION] [--share count|server]
-// The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not by skerry_init.
+// The operation tests with ranks as threads of one process, so that ThreadSanitizer and
+// AddressSanitizer see both ends of everything:
+//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--fabric tcp|loop|worst]
+//   [--threads N] [--seed N] [--rounds N]
+//               [--cap N] [--server-cap N] [--victim POLICY] [--drop PER_MILLION] [--share
+//               count|server]
+// The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
+// by skerry_init.
 #include <sstream>
 #include <thread>
 
@@ -22,14 +26,15 @@ struct Choice {
   int nodes = 2;
   std::string fabric = "tcp";
   std::string victim = "lru";
-  uint32_t cap = 0;   // connections per process; 0: no limit
+  uint32_t cap = 0;         // connections per process; 0: no limit
   uint32_t server_cap = 0;  // connections per data server; 0: no limit
   Share share = Share::none;
   uint32_t drop = 0;  // connections broken per million messages
   Context context;
 };
 
-void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap, const job::Job::FabricMaker& make_fabric) {
+void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
+              const job::Job::FabricMaker& make_fabric) {
   job::JobOptions options;
   options.config.huge_pages = false;
   options.config.slots = 32;  // so that running out of slots is part of every run
@@ -54,7 +59,8 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap, c
   for (std::string name; std::getline(words, name, ',');) names.push_back(name);
   for (const Section* section = sections; section->name != nullptr; ++section) {
     bool chosen = false;
-    for (const std::string& name : names) chosen = chosen || name == section->name || (name == "all" && section->by_default);
+    for (const std::string& name : names)
+      chosen = chosen || name == section->name || (name == "all" && section->by_default);
     if (!chosen) continue;
     section->run(context);
     OK(skerry_sync(context.world()));
@@ -87,14 +93,21 @@ int main(int argc, char** argv) {
     else if (word == "--rounds") choice.context.rounds = static_cast<int>(number());
     else choice.wanted = word;
   }
-  auto capabilities = choice.fabric == "worst" ? fabric::LoopCapabilities::worst(choice.context.seed) : fabric::LoopCapabilities{};
+  auto capabilities = choice.fabric == "worst"
+                          ? fabric::LoopCapabilities::worst(choice.context.seed)
+                          : fabric::LoopCapabilities{};
   const auto network = fabric::make_loop_network(capabilities);
-  const job::Job::FabricMaker make_fabric = [&](const fabric::Options& options, std::unique_ptr<fabric::Fabric>* fabric) {
-    return choice.fabric == "tcp" ? fabric::make_tcp_fabric(options, fabric) : fabric::make_loop_fabric(network, options, fabric);
+  const job::Job::FabricMaker make_fabric = [&](const fabric::Options& options,
+                                                std::unique_ptr<fabric::Fabric>* fabric) {
+    return choice.fabric == "tcp" ? fabric::make_tcp_fabric(options, fabric)
+                                  : fabric::make_loop_fabric(network, options, fabric);
   };
   auto bootstraps = job::make_thread_bootstraps(choice.ranks, choice.nodes);
   std::vector<std::thread> ranks;
-  for (auto& bootstrap : bootstraps) ranks.emplace_back([&choice, &make_fabric, b = std::move(bootstrap)]() mutable { run_rank(choice, std::move(b), make_fabric); });
+  for (auto& bootstrap : bootstraps)
+    ranks.emplace_back([&choice, &make_fabric, b = std::move(bootstrap)]() mutable {
+      run_rank(choice, std::move(b), make_fabric);
+    });
   for (auto& rank : ranks) rank.join();
   return 0;
 }

@@ -1,6 +1,7 @@
-// Strangers at a data server while a job runs: members of another job, wrong roles and servers, recorded hellos, half-open and idle connections,
-// garbage by the thousand. All are refused and counted by reason; the job's own connections live through it and its sums are exact.
-// Runs as ranks that are threads of one process: strangers [--count N].
+// Strangers at a data server while a job runs: members of another job, wrong roles and servers,
+// recorded hellos, half-open and idle connections, garbage by the thousand. All are refused and
+// counted by reason; the job's own connections live through it and its sums are exact. Runs as
+// ranks that are threads of one process: strangers [--count N].
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -33,7 +34,9 @@ class Visitor {
     std::vector<fabric::tcp::SocketAddress> candidates;
     OK(fabric::tcp::decode_address(server, &candidates).ok() ? 0 : -1);
     fd_ = socket(candidates[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd_, reinterpret_cast<const sockaddr*>(&candidates[0].storage), candidates[0].bytes) != 0) fail(__FILE__, __LINE__, "a stranger cannot connect");
+    if (connect(fd_, reinterpret_cast<const sockaddr*>(&candidates[0].storage),
+                candidates[0].bytes) != 0)
+      fail(__FILE__, __LINE__, "a stranger cannot connect");
   }
   Visitor(Visitor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Visitor& operator=(Visitor&&) = delete;
@@ -43,7 +46,8 @@ class Visitor {
   void say(fabric::Bytes bytes) { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void say(std::string_view text) { say(std::as_bytes(std::span(text))); }
   void greet(fabric::Bytes hello) {
-    const fabric::tcp::Greeting greeting{fabric::tcp::connect_magic, fabric::tcp::greeting_version, static_cast<uint16_t>(hello.size())};
+    const fabric::tcp::Greeting greeting{fabric::tcp::connect_magic, fabric::tcp::greeting_version,
+                                         static_cast<uint16_t>(hello.size())};
     std::vector<std::byte> bytes(sizeof greeting);
     std::memcpy(bytes.data(), &greeting, sizeof greeting);
     bytes.insert(bytes.end(), hello.begin(), hello.end());
@@ -80,7 +84,9 @@ int main(int argc, char** argv) {
     ranks.emplace_back([&, b = std::move(bootstrap)]() mutable {
       job::JobOptions options;
       options.config.huge_pages = false;
-      const auto make_fabric = [](const fabric::Options& o, std::unique_ptr<fabric::Fabric>* f) { return fabric::make_tcp_fabric(o, f); };
+      const auto make_fabric = [](const fabric::Options& o, std::unique_ptr<fabric::Fabric>* f) {
+        return fabric::make_tcp_fabric(o, f);
+      };
       std::unique_ptr<job::Job> made;
       const Status started = job::Job::start(std::move(b), options, make_fabric, &made);
       if (!started.ok()) fail(__FILE__, __LINE__, started.message());
@@ -104,19 +110,24 @@ int main(int argc, char** argv) {
         const skerry_counters before = counters_of(handle);
         uint64_t unproven = 0, replayed = 0, garbage = 0;
 
-        // Whoever does not know the key, or means another server, another version, another role; and ranks that do not exist.
+        // Whoever does not know the key, or means another server, another version, another role;
+        // and ranks that do not exist.
         connection::JobKey other = key;
         other[0] ^= std::byte{1};
         connection::Hello answered{0, 1'000'000, 5, {}};
         std::vector<Hello> forged = {
             connection::make_hello(other, peer, 0, 1'000'000, 5),
-            connection::make_hello(key, {0, 0, wire::version, connection::Role::server}, 0, 1'000'000, 5),
-            connection::make_hello(key, {1, 1, wire::version, connection::Role::server}, 0, 1'000'000, 5),
-            connection::make_hello(key, {1, 0, wire::version + 1, connection::Role::server}, 0, 1'000'000, 5),
+            connection::make_hello(key, {0, 0, wire::version, connection::Role::server}, 0,
+                                   1'000'000, 5),
+            connection::make_hello(key, {1, 1, wire::version, connection::Role::server}, 0,
+                                   1'000'000, 5),
+            connection::make_hello(key, {1, 0, wire::version + 1, connection::Role::server}, 0,
+                                   1'000'000, 5),
             connection::make_hello(key, peer, 2, 1'000'000, 5),
             connection::make_hello(key, peer, ~0u, 1'000'000, 5),
         };
-        Hello reflected = connection::make_hello(key, peer, 0, 1'000'000, 5);  // a server's proof in an origin's hello
+        Hello reflected = connection::make_hello(key, peer, 0, 1'000'000,
+                                                 5);  // a server's proof in an origin's hello
         const auto answer = connection::make_answer(key, peer, answered, 0);
         std::memcpy(reflected.data() + 16, answer.data(), connection::hash_bytes);
         forged.push_back(reflected);
@@ -141,7 +152,8 @@ int main(int argc, char** argv) {
           ++replayed;
           work();
         }
-        // Garbage, whole and in pieces, by the thousand; people who come and go; and some who say nothing and stay.
+        // Garbage, whole and in pieces, by the thousand; people who come and go; and some who say
+        // nothing and stay.
         std::vector<Visitor> idle;
         for (int i = 0; i < count; ++i) {
           Visitor visitor(server);
@@ -157,14 +169,16 @@ int main(int argc, char** argv) {
         work();
         OK(skerry_fence_all(handle));
         const skerry_counters after = counters_of(handle);
-        EXPECT_IS(after.connections_opened, before.connections_opened);  // nobody took our connection from us
+        EXPECT_IS(after.connections_opened,
+                  before.connections_opened);  // nobody took our connection from us
         EXPECT_IS(after.connections_closed, before.connections_closed);
         int64_t total = 0;
         OK(skerry_get(s, 1, 0, &total, 8));
         EXPECT_IS(total, sum);
-        // What rank 1 must have counted. Garbage that arrives after its sender has gone, or that was crowded out before it was read, counts as
-        // that; so only the sum is known.
-        const uint64_t expected[] = {unproven, replayed, static_cast<uint64_t>(count), idle.size(), garbage};
+        // What rank 1 must have counted. Garbage that arrives after its sender has gone, or that
+        // was crowded out before it was read, counts as that; so only the sum is known.
+        const uint64_t expected[] = {unproven, replayed, static_cast<uint64_t>(count), idle.size(),
+                                     garbage};
         OK(skerry_put(s, 1, 64, expected, sizeof expected));
         OK(skerry_fence_all(handle));
         over.store(true);
@@ -175,7 +189,10 @@ int main(int argc, char** argv) {
         OK(skerry_get(s, 1, 64, expected, sizeof expected));
         skerry_counters c = counters_of(handle);
         // The server counts what it has seen: the last ones may still be on their way.
-        const auto enough = [&] { return c.strangers_refused >= expected[0] + expected[1] + expected[2] - 256 && c.strangers_garbage > 0; };
+        const auto enough = [&] {
+          return c.strangers_refused >= expected[0] + expected[1] + expected[2] - 256 &&
+                 c.strangers_garbage > 0;
+        };
         while (!enough()) {
           (void)skerry_notify_wait(s, 128, 1, 1'000'000, nullptr);
           c = counters_of(handle);
@@ -185,11 +202,16 @@ int main(int argc, char** argv) {
         EXPECT_IS(c.strangers_refused <= expected[0] + expected[1] + expected[2], true);
         EXPECT_IS(c.strangers_garbage <= expected[4], true);
         EXPECT_IS(c.strangers_crowded_out > 0, true);  // more were idle than are kept
-        std::printf("strangers: %llu refused: %llu unproven, %llu replayed, %llu garbage, %llu crowded out, %llu left, %llu silent\n",
-                    static_cast<unsigned long long>(c.strangers_refused), static_cast<unsigned long long>(c.strangers_unproven),
-                    static_cast<unsigned long long>(c.strangers_replayed), static_cast<unsigned long long>(c.strangers_garbage),
-                    static_cast<unsigned long long>(c.strangers_crowded_out), static_cast<unsigned long long>(c.strangers_left),
-                    static_cast<unsigned long long>(c.strangers_silent));
+        std::printf(
+            "strangers: %llu refused: %llu unproven, %llu replayed, %llu garbage, %llu crowded "
+            "out, %llu left, %llu silent\n",
+            static_cast<unsigned long long>(c.strangers_refused),
+            static_cast<unsigned long long>(c.strangers_unproven),
+            static_cast<unsigned long long>(c.strangers_replayed),
+            static_cast<unsigned long long>(c.strangers_garbage),
+            static_cast<unsigned long long>(c.strangers_crowded_out),
+            static_cast<unsigned long long>(c.strangers_left),
+            static_cast<unsigned long long>(c.strangers_silent));
         OK(skerry_sync(skerry_world(handle)));
       }
       OK(skerry_finalize(handle));

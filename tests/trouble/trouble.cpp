@@ -53,10 +53,13 @@ int main(int argc, char** argv) {
   int64_t seen = 0;
 
   if (kind == "gets") {
-    // Everybody gets from the victim and from the next rank; the victim dies in the middle of its own.
+    // Everybody gets from the victim and from the next rank; the victim dies in the middle of its
+    // own.
     for (int i = 0;; ++i) {
       if (rank == victim && i == 20) die();
-      if (skerry_get(s, victim, 0, buffer.data(), bytes) != SKERRY_OK || skerry_get(s, (rank + 1) % size, 0, buffer.data(), 8) != SKERRY_OK) break;
+      if (skerry_get(s, victim, 0, buffer.data(), bytes) != SKERRY_OK ||
+          skerry_get(s, (rank + 1) % size, 0, buffer.data(), 8) != SKERRY_OK)
+        break;
     }
     std::fprintf(stderr, "told: %s\n", skerry_last_error());
     return 6;
@@ -65,7 +68,9 @@ int main(int argc, char** argv) {
     // The victim dies holding every stripe of its node; the others want one there.
     if (rank == victim) {
       const memory::Control& control = capi::of(job)->control();
-      for (uint32_t i = 0; i < memory::stripe_count; ++i) (void)try_lock_word(control.stripes()[i].word, capi::of(job)->member_index(), control.watch());
+      for (uint32_t i = 0; i < memory::stripe_count; ++i)
+        (void)try_lock_word(control.stripes()[i].word, capi::of(job)->member_index(),
+                            control.watch());
       die();
     }
     while (skerry_fetch_add_i64(s, victim, 64, 1, &seen) == SKERRY_OK) {
@@ -128,7 +133,9 @@ int main(int argc, char** argv) {
     int32_t answers[2] = {answer, -answer};
     OK(skerry_allreduce(world, SKERRY_INT32, SKERRY_MAX, answers, 2));
     EXPECT_IS(answers[0], -answers[1]);  // all members got the same
-    if (rank == 0) say(std::string("answer ") + skerry_status_name(answer) + ": " + (answer == SKERRY_OK ? "" : skerry_last_error()));
+    if (rank == 0)
+      say(std::string("answer ") + skerry_status_name(answer) + ": " +
+          (answer == SKERRY_OK ? "" : skerry_last_error()));
     if (large != nullptr) OK(skerry_segment_free(large));
   } else if (kind != "fine") {
     std::fprintf(stderr, "unknown kind %s\n", kind.c_str());

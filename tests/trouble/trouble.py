@@ -4,6 +4,7 @@ left behind: no process, no socket, no file. Standard library only.
 
     tests/trouble/trouble.py [--build DIR] [--only WORD]
 """
+
 import argparse
 import os
 import re
@@ -42,8 +43,14 @@ class Job:
         self.begin = time.monotonic()
         name, value = self.mark.split("=")
         self.process = subprocess.Popen(
-            list(wrapper) + [str(build / "bin" / "skerry"), "run"] + [str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, bufsize=0, env=dict(os.environ, **(environment or {}), **{name: value}), start_new_session=True)
+            list(wrapper) + [str(build / "bin" / "skerry"), "run"] + [str(w) for w in words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=dict(os.environ, **(environment or {}), **{name: value}),
+            start_new_session=True,
+        )
 
     def line(self, prefix):
         """Reads output up to a line that begins with `prefix`."""
@@ -54,9 +61,11 @@ class Job:
                 raise Failure(f"the job does not say {prefix!r}")
             line = self.process.stdout.readline().decode(errors="replace")
             if not line:
-                raise Failure(f"the job ended before it said {prefix!r}: {self.process.stderr.read().decode(errors='replace')}")
+                raise Failure(
+                    f"the job ended before it said {prefix!r}: {self.process.stderr.read().decode(errors='replace')}"
+                )
             if line.startswith(prefix):
-                return line[len(prefix):].strip()
+                return line[len(prefix) :].strip()
 
     def tell(self):
         self.process.stdin.write(b"\n")
@@ -68,7 +77,9 @@ class Job:
         except subprocess.TimeoutExpired:
             self.kill()
             out, err = self.process.communicate()
-            raise Failure(f"not done after {limit_s} s\n{out.decode(errors='replace')}{err.decode(errors='replace')}") from None
+            raise Failure(
+                f"not done after {limit_s} s\n{out.decode(errors='replace')}{err.decode(errors='replace')}"
+            ) from None
         self.seconds = time.monotonic() - self.begin
         self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
         return self.process.returncode
@@ -88,7 +99,10 @@ class Job:
             if not entry.name.isdigit():
                 continue
             try:
-                if self.mark.encode() in (entry / "environ").read_bytes() and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                if (
+                    self.mark.encode() in (entry / "environ").read_bytes()
+                    and (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+                ):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -96,7 +110,11 @@ class Job:
 
 
 def sockets():
-    return {line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@skerry" in line}
+    return {
+        line.split()[-1]
+        for line in Path("/proc/net/unix").read_text().splitlines()
+        if "@skerry" in line
+    }
 
 
 def shared_files():
@@ -110,7 +128,7 @@ def wait_until(condition, what, limit_s=20):
         time.sleep(0.02)
 
 
-# ---- the kinds of trouble ----------------------------------------------------------------------------------------------------------------
+# ---- the kinds of trouble ------------------------------------------------------------------------
 
 
 def death(kind, victim, cause=r"signal 9|SIGKILL", layout=("-n", 4, "--nodes", 2)):
@@ -120,8 +138,12 @@ def death(kind, victim, cause=r"signal 9|SIGKILL", layout=("-n", 4, "--nodes", 2
         expect(status != 0, "status 0 although a rank died")
         messages = [line for line in job.err.splitlines() if line.startswith("skerry: ")]
         expect(len(messages) == 1, f"not one message but {len(messages)}:\n{job.err}")
-        expect(f"rank {victim} " in messages[0] and re.search(cause, messages[0]), f"the message does not name rank {victim} and the cause: {messages[0]}")
+        expect(
+            f"rank {victim} " in messages[0] and re.search(cause, messages[0]),
+            f"the message does not name rank {victim} and the cause: {messages[0]}",
+        )
         return job
+
     return check
 
 
@@ -136,7 +158,10 @@ def stopped(victim, is_server):
                 pid = int(line.split()[1])
             ready = ready or line == "ready"
         os.kill(pid, signal.SIGSTOP)
-        wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T", "the rank does not stop")
+        wait_until(
+            lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
+            "the rank does not stop",
+        )
         job.tell()
         if not is_server:
             job.line("worked")  # one-sided: the stopped rank is not needed
@@ -147,6 +172,7 @@ def stopped(victim, is_server):
             job.line("worked")
         expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
         return job
+
     return check
 
 
@@ -198,7 +224,20 @@ def strangers(build, program):
 
 
 def two_jobs(build, program):
-    jobs = [Job(build, ["-n", 4, "--nodes", 2, build / "bin" / "tests" / "ops", "words,notify,groups,segments"]) for _ in range(2)]
+    jobs = [
+        Job(
+            build,
+            [
+                "-n",
+                4,
+                "--nodes",
+                2,
+                build / "bin" / "tests" / "ops",
+                "words,notify,groups,segments",
+            ],
+        )
+        for _ in range(2)
+    ]
     for job in jobs:
         expect(job.end(120) == 0, f"status {job.process.returncode}: {job.err}")
     return jobs[0]
@@ -211,11 +250,24 @@ def variable(name, value, *fragments):
         for fragment in fragments:
             expect(fragment in job.err, f"no {fragment!r} in: {job.err}")
         return job
+
     return check
 
 
 def one_shares(build, program):
-    job = Job(build, ["-n", 4, "--nodes", 2, "sh", "-c", '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SHARE=server; exec "$0" fine', program])
+    job = Job(
+        build,
+        [
+            "-n",
+            4,
+            "--nodes",
+            2,
+            "sh",
+            "-c",
+            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SHARE=server; exec "$0" fine',
+            program,
+        ],
+    )
     expect(job.end() != 0, "status 0")
     expect("SKERRY_SHARE=server on rank 3, but SKERRY_SHARE=none on rank 0" in job.err, job.err)
     return job
@@ -229,7 +281,8 @@ def fine(build, program):
 
 def too_much_for_the_machine(build, program):
     total = int(re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text()).group(1)) * 1024
-    job = Job(build, ["-n", 4, "--nodes", 2, program, "memory", total // 3])  # each member alone would fit
+    # each member alone would fit
+    job = Job(build, ["-n", 4, "--nodes", 2, program, "memory", total // 3])
     expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
     expect("answer SKERRY_ERR_NO_MEMORY" in job.out and "MemAvailable" in job.out, job.out)
     return job
@@ -241,7 +294,11 @@ def too_much_for_the_cgroup(build, program):
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     if (v1 / "memory.limit_in_bytes").exists():
         parent, name = v1, "memory.limit_in_bytes"
-    elif "memory" in ((v2 / "cgroup.subtree_control").read_text() if (v2 / "cgroup.subtree_control").exists() else ""):
+    elif "memory" in (
+        (v2 / "cgroup.subtree_control").read_text()
+        if (v2 / "cgroup.subtree_control").exists()
+        else ""
+    ):
         parent, name = v2, "memory.max"
     else:
         raise Skip("no memory cgroup can be made here")
@@ -262,7 +319,10 @@ def too_much_for_the_cgroup(build, program):
         expect(small.end() == 0 and "answer SKERRY_OK" in small.out, small.out + small.err)
         return job
     finally:
-        wait_until(lambda: not (group / "cgroup.procs").read_text().strip(), "the cgroup does not become empty")
+        wait_until(
+            lambda: not (group / "cgroup.procs").read_text().strip(),
+            "the cgroup does not become empty",
+        )
         group.rmdir()
 
 
@@ -280,11 +340,23 @@ TROUBLES = [
     ("the rank that hosts the data server is stopped: others wait, and go on", stopped(2, True)),
     ("1000 strangers, idle and babbling, while a peer connects", strangers),
     ("two jobs at once", two_jobs),
-    ("an unknown variable", variable("SKERRY_FABRIK", "tcp", "SKERRY_FABRIK", "did you mean SKERRY_FABRIC")),
-    ("a variable with a wrong value", variable("SKERRY_SLOTS", "lots", "SKERRY_SLOTS=lots", "whole number")),
-    ("an interface that does not exist", variable("SKERRY_INTERFACE", "nonsense0", "nonsense0", "SKERRY_INTERFACE")),
+    (
+        "an unknown variable",
+        variable("SKERRY_FABRIK", "tcp", "SKERRY_FABRIK", "did you mean SKERRY_FABRIC"),
+    ),
+    (
+        "a variable with a wrong value",
+        variable("SKERRY_SLOTS", "lots", "SKERRY_SLOTS=lots", "whole number"),
+    ),
+    (
+        "an interface that does not exist",
+        variable("SKERRY_INTERFACE", "nonsense0", "nonsense0", "SKERRY_INTERFACE"),
+    ),
     ("a fabric that does not exist", variable("SKERRY_FABRIC", "pigeons", "SKERRY_FABRIC=pigeons")),
-    ("a victim policy that does not exist", variable("SKERRY_VICTIM", "oldest", "SKERRY_VICTIM=oldest", "lru_m")),
+    (
+        "a victim policy that does not exist",
+        variable("SKERRY_VICTIM", "oldest", "SKERRY_VICTIM=oldest", "lru_m"),
+    ),
     ("a rank that shares connections among others that do not", one_shares),
     ("more memory than the machine has", too_much_for_the_machine),
     ("more memory than the cgroup allows", too_much_for_the_cgroup),
@@ -307,7 +379,10 @@ def main():
         try:
             job = check(build, program)
             wait_until(lambda: not job.left(), f"processes {job.left()} are left")
-            wait_until(lambda: sockets() <= names or not (sockets() - names), f"sockets {sockets() - names} are left")
+            wait_until(
+                lambda: sockets() <= names or not (sockets() - names),
+                f"sockets {sockets() - names} are left",
+            )
             expect(shared_files() <= files, f"/dev/shm has {shared_files() - files} more")
             outcome = "passed"
         except Failure as failure:

@@ -26,18 +26,32 @@ def _build(directory: Path) -> Path:
     from .toolchain import find_compilers, need_compiler
 
     compiler = need_compiler(find_compilers(), "gcc")
-    build = MonteCarlo().build(Configuration(app="montecarlo", size="tiny", compiler="gcc", optimisation="O3", target="native"),
-                               Context(compiler, None, Installation("built here", SOURCES), {}))
+    build = MonteCarlo().build(
+        Configuration(
+            app="montecarlo", size="tiny", compiler="gcc", optimisation="O3", target="native"
+        ),
+        Context(compiler, None, Installation("built here", SOURCES), {}),
+    )
     subprocess.run(build.commands[0], shell=True, check=True, cwd=directory)
     return directory / "hpcaas_montecarlo"
 
 
 def _ours(program: Path, paths: int, steps: int) -> tuple[float, float, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([str(program), "--paths", str(paths), "--steps", str(steps)], capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [str(program), "--paths", str(paths), "--steps", str(steps)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = json.loads(done.stdout)
-    return out["seconds"], (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime), out["price"]
+    return (
+        out["seconds"],
+        (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime),
+        out["price"],
+    )
 
 
 def _quantlib(paths: int, steps: int) -> tuple[float, float, float]:
@@ -46,10 +60,19 @@ def _quantlib(paths: int, steps: int) -> tuple[float, float, float]:
     today = ql.Date(1, 1, 2024)
     ql.Settings.instance().evaluationDate = today
     count = ql.Actual365Fixed()
-    process = ql.BlackScholesProcess(ql.QuoteHandle(ql.SimpleQuote(30.0)), ql.YieldTermStructureHandle(ql.FlatForward(today, 0.06, count)),
-                                     ql.BlackVolTermStructureHandle(ql.BlackConstantVol(today, ql.NullCalendar(), 0.2, count)))
-    option = ql.VanillaOption(ql.PlainVanillaPayoff(ql.Option.Put, 40.0), ql.EuropeanExercise(today + 365))
-    option.setPricingEngine(ql.MCEuropeanEngine(process, "lowdiscrepancy", timeSteps=steps, brownianBridge=True, requiredSamples=paths))
+    process = ql.BlackScholesProcess(
+        ql.QuoteHandle(ql.SimpleQuote(30.0)),
+        ql.YieldTermStructureHandle(ql.FlatForward(today, 0.06, count)),
+        ql.BlackVolTermStructureHandle(ql.BlackConstantVol(today, ql.NullCalendar(), 0.2, count)),
+    )
+    option = ql.VanillaOption(
+        ql.PlainVanillaPayoff(ql.Option.Put, 40.0), ql.EuropeanExercise(today + 365)
+    )
+    option.setPricingEngine(
+        ql.MCEuropeanEngine(
+            process, "lowdiscrepancy", timeSteps=steps, brownianBridge=True, requiredSamples=paths
+        )
+    )
     wall, cpu = time.perf_counter(), time.process_time()
     price = option.NPV()
     return time.perf_counter() - wall, time.process_time() - cpu, price
@@ -70,8 +93,20 @@ def compare(rounds: int = 5, steps: int = 250, paths: int = 32768) -> dict[str, 
 
     def rate(samples: list[tuple[float, float, float]], which: int, count: int) -> float:
         return statistics.median(count / s[which] for s in samples)
+
     cpu = [(paths * 16 / a[1]) / (paths / b[1]) for a, b in zip(ours, theirs)]
     wall = [(paths * 16 / a[0]) / (paths / b[0]) for a, b in zip(ours, theirs)]
-    return {"quantlib": ql.__version__, "steps": steps, "rounds": rounds, "ours_paths_per_cpu_s": rate(ours, 1, paths * 16), "quantlib_paths_per_cpu_s": rate(theirs, 1, paths),
-            "ratio_cpu_median": statistics.median(cpu), "ratio_cpu_range": [min(cpu), max(cpu)], "ratio_wall_median": statistics.median(wall), "ratio_wall_range": [min(wall), max(wall)],
-            "ours_price": ours[0][2], "quantlib_price": theirs[0][2], "load1": os.getloadavg()[0]}
+    return {
+        "quantlib": ql.__version__,
+        "steps": steps,
+        "rounds": rounds,
+        "ours_paths_per_cpu_s": rate(ours, 1, paths * 16),
+        "quantlib_paths_per_cpu_s": rate(theirs, 1, paths),
+        "ratio_cpu_median": statistics.median(cpu),
+        "ratio_cpu_range": [min(cpu), max(cpu)],
+        "ratio_wall_median": statistics.median(wall),
+        "ratio_wall_range": [min(wall), max(wall)],
+        "ours_price": ours[0][2],
+        "quantlib_price": theirs[0][2],
+        "load1": os.getloadavg()[0],
+    }

@@ -12,7 +12,8 @@ Machine = dict[str, Any]
 class Axis:
     name: str  # field of Configuration, or `processor` and `split`
     meaning: str
-    unmeasurable: Callable[[Machine], Optional[str]]  # why one machine cannot compare values; None: it can
+    # why one machine cannot compare values; None: it can
+    unmeasurable: Callable[[Machine], Optional[str]]
 
 
 def _always(_: Machine) -> Optional[str]:
@@ -21,7 +22,12 @@ def _always(_: Machine) -> Optional[str]:
 
 def _one_node(what: str) -> Callable[[Machine], Optional[str]]:
     def reason(machine: Machine) -> Optional[str]:
-        return None if machine.get("nodes_available", 1) > 1 else f"not measurable here: {what} needs two nodes or more, this site has one"
+        return (
+            None
+            if machine.get("nodes_available", 1) > 1
+            else f"not measurable here: {what} needs two nodes or more, this site has one"
+        )
+
     return reason
 
 
@@ -29,7 +35,11 @@ def _fabric(machine: Machine) -> Optional[str]:
     if machine.get("nodes_available", 1) < 2:
         return "not measurable here: an interconnect joins nodes, this site has one"
     fabrics = machine.get("interconnects", [])
-    return None if len(fabrics) > 1 else f"not measurable here: {', '.join(fabrics) or 'no fabric device'} is the only choice"
+    return (
+        None
+        if len(fabrics) > 1
+        else f"not measurable here: {', '.join(fabrics) or 'no fabric device'} is the only choice"
+    )
 
 
 def _distribution(machine: Machine) -> Optional[str]:
@@ -39,30 +49,49 @@ def _distribution(machine: Machine) -> Optional[str]:
 
 
 def _smt(machine: Machine) -> Optional[str]:
-    return None if machine.get("threads_per_core", 1) > 1 else "not measurable here: cores have one hardware thread (no SMT, or switched off)"
+    return (
+        None
+        if machine.get("threads_per_core", 1) > 1
+        else "not measurable here: cores have one hardware thread (no SMT, or switched off)"
+    )
 
 
 def _filesystem(machine: Machine) -> Optional[str]:
-    return None if len(machine.get("filesystems", [])) > 1 else "not measurable here: name several directories under `filesystems:` in the site file"
+    return (
+        None
+        if len(machine.get("filesystems", [])) > 1
+        else "not measurable here: name several directories under `filesystems:` in the site file"
+    )
 
 
-AXES: dict[str, Axis] = {a.name: a for a in (
-    Axis("processor", "machine profile; results of several machines are merged", lambda _: "one machine is one value: merge results of several machines"),
-    Axis("installation", "which of several installations of an application", _always),
-    Axis("compiler", "compiler family", _always),
-    Axis("optimisation", "optimisation level and its flags", _always),
-    Axis("target", "instruction set and scheduler (-march); the newest is not always fastest", _always),
-    Axis("variant", "source variant of the application (the paper's ivdep)", _always),
-    Axis("library", "scientific library", _always),
-    Axis("mpi", "MPI implementation and version", _always),
-    Axis("framework", "communication framework inside the MPI: ofi, ucx, ob1", _always),
-    Axis("interconnect", "fabric between nodes", _fabric),
-    Axis("filesystem", "where inputs and results live", _filesystem),
-    Axis("launcher", "srun or mpirun", _always),
-    Axis("binding", "none, threads, cores, sockets, auto", _always),
-    Axis("distribution", "ranks over nodes : over sockets, block or cyclic", _distribution),
-    Axis("split", "ranks x threads", _always),
-    Axis("smt", "second hardware threads used or not", _smt),
-    Axis("ranks_per_node", "partly filled nodes", _one_node("filling nodes partly")),
-    Axis("nodes", "number of nodes", _one_node("scaling over nodes")),
-)}
+AXES: dict[str, Axis] = {
+    a.name: a
+    for a in (
+        Axis(
+            "processor",
+            "machine profile; results of several machines are merged",
+            lambda _: "one machine is one value: merge results of several machines",
+        ),
+        Axis("installation", "which of several installations of an application", _always),
+        Axis("compiler", "compiler family", _always),
+        Axis("optimisation", "optimisation level and its flags", _always),
+        Axis(
+            "target",
+            "instruction set and scheduler (-march); the newest is not always fastest",
+            _always,
+        ),
+        Axis("variant", "source variant of the application (the paper's ivdep)", _always),
+        Axis("library", "scientific library", _always),
+        Axis("mpi", "MPI implementation and version", _always),
+        Axis("framework", "communication framework inside the MPI: ofi, ucx, ob1", _always),
+        Axis("interconnect", "fabric between nodes", _fabric),
+        Axis("filesystem", "where inputs and results live", _filesystem),
+        Axis("launcher", "srun or mpirun", _always),
+        Axis("binding", "none, threads, cores, sockets, auto", _always),
+        Axis("distribution", "ranks over nodes : over sockets, block or cyclic", _distribution),
+        Axis("split", "ranks x threads", _always),
+        Axis("smt", "second hardware threads used or not", _smt),
+        Axis("ranks_per_node", "partly filled nodes", _one_node("filling nodes partly")),
+        Axis("nodes", "number of nodes", _one_node("scaling over nodes")),
+    )
+}

@@ -24,11 +24,17 @@ from .running.jobs import Tools
 from .site import load_site
 from .toolchain import find_compilers, find_mpis
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="HPCaaS-Bench: representative applications over the choices that matter, "
-                  "which is fastest and which gives most per dollar.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="HPCaaS-Bench: representative applications over the choices that matter, "
+    "which is fastest and which gives most per dollar.",
+)
 console = Console(soft_wrap=True)
 
-SITE = typer.Option(None, "--site", help="site file (YAML): scheduler, installations, price", envvar="HPCAAS_SITE")
+SITE = typer.Option(
+    None, "--site", help="site file (YAML): scheduler, installations, price", envvar="HPCAAS_SITE"
+)
 OUT = typer.Option(Path("out"), "--out", help="directory of results and caches")
 
 
@@ -41,7 +47,9 @@ def _machine(tools: Tools, name: Optional[str] = None) -> dict[str, Any]:
     profile = describe(name or tools.site.get("machine"))
     profile["nodes_available"] = int(tools.site.get("nodes_available", 1))
     profile["filesystems"] = list(tools.site.get("filesystems", []))
-    profile["interconnects"] = sorted({*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})})
+    profile["interconnects"] = sorted(
+        {*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})}
+    )
     if "price" in tools.site:
         profile["price"] = tools.site["price"]
     return profile
@@ -60,22 +68,37 @@ def duration(seconds: float) -> str:
 
 
 @app.command()
-def apps(site: Optional[Path] = SITE, details: bool = typer.Option(False, help="origin, licence, sizes and axes of each")) -> None:
+def apps(
+    site: Optional[Path] = SITE,
+    details: bool = typer.Option(False, help="origin, licence, sizes and axes of each"),
+) -> None:
     """The applications: which are there, and what would bring the others."""
     tools = _tools(site)
     table = Table("application", "vertical", "state", "installations or remedy")
     for one in tools.apps.values():
         state = one.find(tools.site)
-        table.add_row(one.name, one.vertical, "ready" if state.installations else "missing",
-                      ", ".join(f"{i.name} ({i.version})" for i in state.installations) or f"{state.missing}; {state.remedy}")
+        table.add_row(
+            one.name,
+            one.vertical,
+            "ready" if state.installations else "missing",
+            ", ".join(f"{i.name} ({i.version})" for i in state.installations)
+            or f"{state.missing}; {state.remedy}",
+        )
     console.print(table)
     if details:
         for one in tools.apps.values():
-            console.print(f"\n[bold]{one.title}[/bold] ({one.name})\n  origin: {one.origin}\n  licence: {one.licence}\n  check: {one.check}\n  figure of merit: {one.figure}")
+            console.print(
+                f"\n[bold]{one.title}[/bold] ({one.name})\n  origin: {one.origin}\n  licence: {one.licence}\n  check: {one.check}\n  figure of merit: {one.figure}"
+            )
             for size in one.sizes.values():
-                console.print(f"  size {size.name}: {size.what}" + (f"; leaves out: {size.omits}" if size.omits else "; the paper's"))
-    console.print(f"compilers: {', '.join(f'{c.name} {c.version}' for c in tools.compilers.values()) or 'none'}; "
-                  f"MPI: {', '.join(f'{m.name} {m.version}' for m in tools.mpis.values()) or 'none'}")
+                console.print(
+                    f"  size {size.name}: {size.what}"
+                    + (f"; leaves out: {size.omits}" if size.omits else "; the paper's")
+                )
+    console.print(
+        f"compilers: {', '.join(f'{c.name} {c.version}' for c in tools.compilers.values()) or 'none'}; "
+        f"MPI: {', '.join(f'{m.name} {m.version}' for m in tools.mpis.values()) or 'none'}"
+    )
 
 
 @app.command()
@@ -97,68 +120,157 @@ def axes(site: Optional[Path] = SITE) -> None:
     console.print("\n".join(reasons))
 
 
-def _choice(names: Optional[str], tools: Tools, size: Optional[list[str]], mode: str, repeats: str, axis_values: dict[str, Optional[str]]) -> Choice:
+def _choice(
+    names: Optional[str],
+    tools: Tools,
+    size: Optional[list[str]],
+    mode: str,
+    repeats: str,
+    axis_values: dict[str, Optional[str]],
+) -> Choice:
     sizes: dict[str, str] = {}
     for text in size or []:
         left, eq, right = text.partition("=")
         sizes[left if eq else ""] = right if eq else left
     low, _, high = repeats.partition("-")
-    values: dict[str, list[Any]] = {name: v for name, text in axis_values.items() if (v := _split(text))}
+    values: dict[str, list[Any]] = {
+        name: v for name, text in axis_values.items() if (v := _split(text))
+    }
     # `none` is a value of the mpi axis: run without one.
     if "mpi" in values:
         values["mpi"] = [None if v == "none" else v for v in values["mpi"]]
-    return Choice(_split(names) or [n for n in tools.apps], sizes, values, mode, (int(low), int(high or low)))
+    return Choice(
+        _split(names) or [n for n in tools.apps], sizes, values, mode, (int(low), int(high or low))
+    )
 
 
 def show_plan(plan: Plan, verbose: bool = True) -> None:
     if verbose:
         table = Table("application", "size", "configuration", "estimate", "known")
         for run in plan.runs:
-            table.add_row(run.config.app, run.config.size, run.config.label(), f"{run.estimate_s:.3g} s", "measured" if run.measured else "guess")
+            table.add_row(
+                run.config.app,
+                run.config.size,
+                run.config.label(),
+                f"{run.estimate_s:.3g} s",
+                "measured" if run.measured else "guess",
+            )
         console.print(table)
     for left in plan.left_out:
         console.print(f"left out: {left.what}: {left.why}", markup=False)
     low, high = plan.seconds()
-    console.print(f"{len(plan.runs)} configurations, {plan.repeats[0]} to {plan.repeats[1]} repeats each: {duration(low)} to {duration(high)}, builds and inputs on top")
+    console.print(
+        f"{len(plan.runs)} configurations, {plan.repeats[0]} to {plan.repeats[1]} repeats each: {duration(low)} to {duration(high)}, builds and inputs on top"
+    )
 
 
-_AXIS = {name: typer.Option(None, f"--{name.replace('_', '-')}", help=f"{AXES[name].meaning}; comma-separated")
-         for name in AXES if name not in ("processor",)}
+_AXIS = {
+    name: typer.Option(
+        None, f"--{name.replace('_', '-')}", help=f"{AXES[name].meaning}; comma-separated"
+    )
+    for name in AXES
+    if name not in ("processor",)
+}
 
 
 @app.command()
 def plan(
-    names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"), size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
-    mode: str = typer.Option("full", help="full, oat (one at a time) or search"), repeats: str = typer.Option("3-10", help="MIN-MAX"),
-    site: Optional[Path] = SITE, earlier: Optional[Path] = typer.Option(None, help="results to take run times from"),
-    installation: Optional[str] = _AXIS["installation"], compiler: Optional[str] = _AXIS["compiler"], optimisation: Optional[str] = _AXIS["optimisation"],
-    target: Optional[str] = _AXIS["target"], variant: Optional[str] = _AXIS["variant"], library: Optional[str] = _AXIS["library"], mpi: Optional[str] = _AXIS["mpi"],
-    framework: Optional[str] = _AXIS["framework"], interconnect: Optional[str] = _AXIS["interconnect"], filesystem: Optional[str] = _AXIS["filesystem"],
-    launcher: Optional[str] = _AXIS["launcher"], binding: Optional[str] = _AXIS["binding"], distribution: Optional[str] = _AXIS["distribution"],
-    split: Optional[str] = _AXIS["split"], smt: Optional[str] = _AXIS["smt"], ranks_per_node: Optional[str] = _AXIS["ranks_per_node"], nodes: Optional[str] = _AXIS["nodes"],
+    names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
+    size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
+    mode: str = typer.Option("full", help="full, oat (one at a time) or search"),
+    repeats: str = typer.Option("3-10", help="MIN-MAX"),
+    site: Optional[Path] = SITE,
+    earlier: Optional[Path] = typer.Option(None, help="results to take run times from"),
+    installation: Optional[str] = _AXIS["installation"],
+    compiler: Optional[str] = _AXIS["compiler"],
+    optimisation: Optional[str] = _AXIS["optimisation"],
+    target: Optional[str] = _AXIS["target"],
+    variant: Optional[str] = _AXIS["variant"],
+    library: Optional[str] = _AXIS["library"],
+    mpi: Optional[str] = _AXIS["mpi"],
+    framework: Optional[str] = _AXIS["framework"],
+    interconnect: Optional[str] = _AXIS["interconnect"],
+    filesystem: Optional[str] = _AXIS["filesystem"],
+    launcher: Optional[str] = _AXIS["launcher"],
+    binding: Optional[str] = _AXIS["binding"],
+    distribution: Optional[str] = _AXIS["distribution"],
+    split: Optional[str] = _AXIS["split"],
+    smt: Optional[str] = _AXIS["smt"],
+    ranks_per_node: Optional[str] = _AXIS["ranks_per_node"],
+    nodes: Optional[str] = _AXIS["nodes"],
 ) -> None:
     """The runs, their estimated time, and what is left out; starts nothing."""
     tools = _tools(site)
-    values = dict(installation=installation, compiler=compiler, optimisation=optimisation, target=target, variant=variant, library=library, mpi=mpi,
-                  framework=framework, interconnect=interconnect, filesystem=filesystem, launcher=launcher, binding=binding, distribution=distribution,
-                  split=split, smt=smt, ranks_per_node=ranks_per_node, nodes=nodes)
-    show_plan(make_plan(_choice(names, tools, size, mode, repeats, values), tools, _machine(tools), read_topology(), ResultSet.load(earlier) if earlier else None))
+    values = dict(
+        installation=installation,
+        compiler=compiler,
+        optimisation=optimisation,
+        target=target,
+        variant=variant,
+        library=library,
+        mpi=mpi,
+        framework=framework,
+        interconnect=interconnect,
+        filesystem=filesystem,
+        launcher=launcher,
+        binding=binding,
+        distribution=distribution,
+        split=split,
+        smt=smt,
+        ranks_per_node=ranks_per_node,
+        nodes=nodes,
+    )
+    show_plan(
+        make_plan(
+            _choice(names, tools, size, mode, repeats, values),
+            tools,
+            _machine(tools),
+            read_topology(),
+            ResultSet.load(earlier) if earlier else None,
+        )
+    )
 
 
 @app.command()
 def measure(
-    names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"), size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
-    mode: str = typer.Option("full", help="full, oat (one at a time) or search"), repeats: str = typer.Option("3-10", help="MIN-MAX"),
-    site: Optional[Path] = SITE, out: Path = OUT, campaign: str = typer.Option("campaign", help="name; the same name continues an interrupted campaign"),
-    machine: Optional[str] = typer.Option(None, help="name of this machine in reports"), budget_min: Optional[float] = typer.Option(None, help="minutes of measuring"),
-    precision: float = typer.Option(0.03, help="relative half width of the interval at which a configuration is done"),
-    time_limit_s: Optional[int] = typer.Option(None, help="of one run"), noise: str = typer.Option("flag", help="noisy machine: flag, refuse or ignore"),
-    retry: bool = typer.Option(False, "--retry", help="measure again what did not end well in an earlier start of this campaign"),
-    installation: Optional[str] = _AXIS["installation"], compiler: Optional[str] = _AXIS["compiler"], optimisation: Optional[str] = _AXIS["optimisation"],
-    target: Optional[str] = _AXIS["target"], variant: Optional[str] = _AXIS["variant"], library: Optional[str] = _AXIS["library"], mpi: Optional[str] = _AXIS["mpi"],
-    framework: Optional[str] = _AXIS["framework"], interconnect: Optional[str] = _AXIS["interconnect"], filesystem: Optional[str] = _AXIS["filesystem"],
-    launcher: Optional[str] = _AXIS["launcher"], binding: Optional[str] = _AXIS["binding"], distribution: Optional[str] = _AXIS["distribution"],
-    split: Optional[str] = _AXIS["split"], smt: Optional[str] = _AXIS["smt"], ranks_per_node: Optional[str] = _AXIS["ranks_per_node"], nodes: Optional[str] = _AXIS["nodes"],
+    names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
+    size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
+    mode: str = typer.Option("full", help="full, oat (one at a time) or search"),
+    repeats: str = typer.Option("3-10", help="MIN-MAX"),
+    site: Optional[Path] = SITE,
+    out: Path = OUT,
+    campaign: str = typer.Option(
+        "campaign", help="name; the same name continues an interrupted campaign"
+    ),
+    machine: Optional[str] = typer.Option(None, help="name of this machine in reports"),
+    budget_min: Optional[float] = typer.Option(None, help="minutes of measuring"),
+    precision: float = typer.Option(
+        0.03, help="relative half width of the interval at which a configuration is done"
+    ),
+    time_limit_s: Optional[int] = typer.Option(None, help="of one run"),
+    noise: str = typer.Option("flag", help="noisy machine: flag, refuse or ignore"),
+    retry: bool = typer.Option(
+        False,
+        "--retry",
+        help="measure again what did not end well in an earlier start of this campaign",
+    ),
+    installation: Optional[str] = _AXIS["installation"],
+    compiler: Optional[str] = _AXIS["compiler"],
+    optimisation: Optional[str] = _AXIS["optimisation"],
+    target: Optional[str] = _AXIS["target"],
+    variant: Optional[str] = _AXIS["variant"],
+    library: Optional[str] = _AXIS["library"],
+    mpi: Optional[str] = _AXIS["mpi"],
+    framework: Optional[str] = _AXIS["framework"],
+    interconnect: Optional[str] = _AXIS["interconnect"],
+    filesystem: Optional[str] = _AXIS["filesystem"],
+    launcher: Optional[str] = _AXIS["launcher"],
+    binding: Optional[str] = _AXIS["binding"],
+    distribution: Optional[str] = _AXIS["distribution"],
+    split: Optional[str] = _AXIS["split"],
+    smt: Optional[str] = _AXIS["smt"],
+    ranks_per_node: Optional[str] = _AXIS["ranks_per_node"],
+    nodes: Optional[str] = _AXIS["nodes"],
 ) -> None:
     """Measures a plan: serially, with repeats, load and provenance. Ctrl-C keeps what was measured; the same command goes on."""
     from .running import noise as noise_check
@@ -168,37 +280,90 @@ def measure(
     from .search import Searcher
 
     tools = _tools(site)
-    values = dict(installation=installation, compiler=compiler, optimisation=optimisation, target=target, variant=variant, library=library, mpi=mpi,
-                  framework=framework, interconnect=interconnect, filesystem=filesystem, launcher=launcher, binding=binding, distribution=distribution,
-                  split=split, smt=smt, ranks_per_node=ranks_per_node, nodes=nodes)
+    values = dict(
+        installation=installation,
+        compiler=compiler,
+        optimisation=optimisation,
+        target=target,
+        variant=variant,
+        library=library,
+        mpi=mpi,
+        framework=framework,
+        interconnect=interconnect,
+        filesystem=filesystem,
+        launcher=launcher,
+        binding=binding,
+        distribution=distribution,
+        split=split,
+        smt=smt,
+        ranks_per_node=ranks_per_node,
+        nodes=nodes,
+    )
     profile, topology = _machine(tools, machine), read_topology()
-    planned = make_plan(_choice(names, tools, size, "full" if mode == "search" else mode, repeats, values), tools, profile, topology)
+    planned = make_plan(
+        _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values),
+        tools,
+        profile,
+        topology,
+    )
     show_plan(planned, verbose=False)
     if not planned.runs:
         raise HpcaasError("nothing is left to run", "see the reasons above")
     if mode == "search" and budget_min is None:
-        raise HpcaasError("a search spends a given time, and none is given", "add --budget-min MINUTES")
+        raise HpcaasError(
+            "a search spends a given time, and none is given", "add --budget-min MINUTES"
+        )
     directory = (out / campaign).resolve()
-    with MachineLock(), Bar(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
-                            TextColumn("to go: {task.fields[left]}"), TextColumn("{task.fields[last]}"), console=console, transient=True) as bar:
+    with (
+        MachineLock(),
+        Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(),
+            TextColumn("to go: {task.fields[left]}"),
+            TextColumn("{task.fields[last]}"),
+            console=console,
+            transient=True,
+        ) as bar,
+    ):
         task = bar.add_task("starting", total=len(planned.runs), left="?", last="")
 
         def show(progress: Progress) -> None:
-            bar.update(task, description=progress.phase, total=max(1, progress.expected), completed=progress.done,
-                       left=duration(progress.left_s) if progress.left_s else "?", last=progress.last)
+            bar.update(
+                task,
+                description=progress.phase,
+                total=max(1, progress.expected),
+                completed=progress.done,
+                left=duration(progress.left_s) if progress.left_s else "?",
+                last=progress.last,
+            )
 
-        run = Campaign(directory, tools, profile, topology, Options((budget_min or 0) * 60 or None, precision, time_limit_s, retry=retry), show)
+        run = Campaign(
+            directory,
+            tools,
+            profile,
+            topology,
+            Options((budget_min or 0) * 60 or None, precision, time_limit_s, retry=retry),
+            show,
+        )
         if noise != "ignore":
             found = noise_check.check()
             append(run.journal, {"noise": found.as_dict()})
             if found.verdict != "quiet":
-                console.print(f"this machine is {found.verdict}: {'; '.join(found.reasons)}", markup=False)
+                console.print(
+                    f"this machine is {found.verdict}: {'; '.join(found.reasons)}", markup=False
+                )
                 if noise == "refuse":
-                    raise Noisy(f"this machine is {found.verdict} ({'; '.join(found.reasons)})", "wait until it is quiet, or --noise flag")
+                    raise Noisy(
+                        f"this machine is {found.verdict} ({'; '.join(found.reasons)})",
+                        "wait until it is quiet, or --noise flag",
+                    )
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
-        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. SIGINT is ignored in what a script starts in the background, and
+        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. SIGINT is ignored in what a
+        # script starts in the background, and
         # ReFrame, which we end by it, would inherit that.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
@@ -207,31 +372,53 @@ def measure(
         except KeyboardInterrupt:
             save_results(run.results(), directory)
             bar.stop()
-            console.print(f"interrupted; {len(run.results().samples)} samples are kept in '{directory}', the same command continues")
+            console.print(
+                f"interrupted; {len(run.results().samples)} samples are kept in '{directory}', the same command continues"
+            )
             raise typer.Exit(130)
     path = save_results(results, directory)
     good = sum(1 for s in results.samples if s.ok)
     console.print(f"{good} good samples, {len(results.samples) - good} others, in '{path}'")
     for sample in results.samples:
         if not sample.ok:
-            console.print(f"  {sample.configuration.app} {sample.configuration.label()}: {sample.status.value}: {sample.diagnosis}" +
-                          (f" (log '{directory / sample.log}')" if sample.log else ""), markup=False)
+            console.print(
+                f"  {sample.configuration.app} {sample.configuration.label()}: {sample.status.value}: {sample.diagnosis}"
+                + (f" (log '{directory / sample.log}')" if sample.log else ""),
+                markup=False,
+            )
 
 
-RESULTS = typer.Argument(..., help="results.json files; several are merged; `paper` is the paper's own data")
-PRICE = typer.Option([], "--price", help="MACHINE=PROVIDER/SHAPE, or MACHINE~PROVIDER/SHAPE for an estimate per core")
-CATALOGUE = typer.Option(None, "--catalogue", help="price catalogue (YAML); the sample that comes with the suite by default")
+RESULTS = typer.Argument(
+    ..., help="results.json files; several are merged; `paper` is the paper's own data"
+)
+PRICE = typer.Option(
+    [], "--price", help="MACHINE=PROVIDER/SHAPE, or MACHINE~PROVIDER/SHAPE for an estimate per core"
+)
+CATALOGUE = typer.Option(
+    None,
+    "--catalogue",
+    help="price catalogue (YAML); the sample that comes with the suite by default",
+)
 
 
-BY = typer.Option("time", "--by", help="time, or cpu: CPU seconds, which other users of a machine disturb less (for compute-bound runs)")
+BY = typer.Option(
+    "time",
+    "--by",
+    help="time, or cpu: CPU seconds, which other users of a machine disturb less (for compute-bound runs)",
+)
 
 
 def _by_cpu(results: ResultSet) -> None:
     """CPU seconds in place of time. Waiting vanishes and spinning counts: a remark says what the numbers are."""
     for sample in results.samples:
         sample.seconds = sample.load.cpu_seconds if sample.ok else None
-    results.samples = [s for s in results.samples if s.seconds is not None or s.status is not Status.OK]
-    results.notes.insert(0, "ALL TIMES HERE ARE CPU SECONDS of launcher and ranks together, not time to solution; costs computed from them mean nothing")
+    results.samples = [
+        s for s in results.samples if s.seconds is not None or s.status is not Status.OK
+    ]
+    results.notes.insert(
+        0,
+        "ALL TIMES HERE ARE CPU SECONDS of launcher and ranks together, not time to solution; costs computed from them mean nothing",
+    )
 
 
 def _load(names: list[str], by: str = "time") -> ResultSet:
@@ -256,15 +443,28 @@ def _pricing(results: ResultSet, price: list[str], catalogue: Optional[Path]) ->
     rows = load_catalogue(catalogue)
     named = list(price)
     # The paper's machines come with the paper's own prices, as the estimates they are.
-    named += [p for p in paper_pricing(results, rows) if catalogue is None and p.split("~")[0] not in {n.replace("=", "~").split("~")[0] for n in named}
-              and any(s.campaign == "paper" and s.machine == p.split("~")[0] for s in results.samples)]
+    named += [
+        p
+        for p in paper_pricing(results, rows)
+        if catalogue is None
+        and p.split("~")[0] not in {n.replace("=", "~").split("~")[0] for n in named}
+        and any(s.campaign == "paper" and s.machine == p.split("~")[0] for s in results.samples)
+    ]
     return price_machines(results, rows, named)
 
 
 @app.command()
-def report(files: list[str] = RESULTS, html: Path = typer.Option(Path("report.html"), help="the page"), as_json: Optional[Path] = typer.Option(None, "--json"),
-           as_csv: Optional[Path] = typer.Option(None, "--csv"), price: list[str] = PRICE, catalogue: Optional[Path] = CATALOGUE,
-           title: str = typer.Option("HPCaaS-Bench report"), deadline_s: Optional[float] = typer.Option(None, help="also recommend for this deadline"), by: str = BY) -> None:
+def report(
+    files: list[str] = RESULTS,
+    html: Path = typer.Option(Path("report.html"), help="the page"),
+    as_json: Optional[Path] = typer.Option(None, "--json"),
+    as_csv: Optional[Path] = typer.Option(None, "--csv"),
+    price: list[str] = PRICE,
+    catalogue: Optional[Path] = CATALOGUE,
+    title: str = typer.Option("HPCaaS-Bench report"),
+    deadline_s: Optional[float] = typer.Option(None, help="also recommend for this deadline"),
+    by: str = BY,
+) -> None:
     """One self-contained page, and JSON and CSV of the same data."""
     from .report.export import to_csv, to_json
     from .report.page import page
@@ -280,8 +480,14 @@ def report(files: list[str] = RESULTS, html: Path = typer.Option(Path("report.ht
 
 
 @app.command()
-def advise(files: list[str] = RESULTS, price: list[str] = PRICE, catalogue: Optional[Path] = CATALOGUE, deadline_s: Optional[float] = typer.Option(None),
-           as_json: bool = typer.Option(False, "--json"), by: str = BY) -> None:
+def advise(
+    files: list[str] = RESULTS,
+    price: list[str] = PRICE,
+    catalogue: Optional[Path] = CATALOGUE,
+    deadline_s: Optional[float] = typer.Option(None),
+    as_json: bool = typer.Option(False, "--json"),
+    by: str = BY,
+) -> None:
     """The recommended configuration for time, cost and a deadline, with evidence, and the paper's eight lessons in this data."""
     from .answers import advise as answers
 
@@ -291,8 +497,14 @@ def advise(files: list[str] = RESULTS, price: list[str] = PRICE, catalogue: Opti
 
 
 @app.command()
-def compare(a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MACHINE"), b: str = typer.Argument(..., help="the same"),
-            any_target: bool = typer.Option(False, help="treat builds for each machine's own target as the same choice"), as_json: bool = typer.Option(False, "--json")) -> None:
+def compare(
+    a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MACHINE"),
+    b: str = typer.Argument(..., help="the same"),
+    any_target: bool = typer.Option(
+        False, help="treat builds for each machine's own target as the same choice"
+    ),
+    as_json: bool = typer.Option(False, "--json"),
+) -> None:
     """Two machines, or one before and after, with what is significant."""
     from .answers import compare as answers
 
@@ -302,19 +514,35 @@ def compare(a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MA
         if colon and not Path(text).exists():
             part = answers.split_by_machine(results, machine_name)
             if part is None:
-                raise HpcaasError(f"'{name}' holds no machine '{machine_name}'", f"it holds {', '.join(results.machines)}")
+                raise HpcaasError(
+                    f"'{name}' holds no machine '{machine_name}'",
+                    f"it holds {', '.join(results.machines)}",
+                )
             return part
         return results
 
     result = answers.compare(one(a), one(b), (a, b), any_target)
     if as_json:
-        print(json.dumps({"differences": [{**d.__dict__, "ratio": d.ratio.__dict__} for d in result.differences], "summary": result.summary, "refused": result.refused}, indent=1))
+        print(
+            json.dumps(
+                {
+                    "differences": [
+                        {**d.__dict__, "ratio": d.ratio.__dict__} for d in result.differences
+                    ],
+                    "summary": result.summary,
+                    "refused": result.refused,
+                },
+                indent=1,
+            )
+        )
     else:
         print(answers.as_text(result))
 
 
 @app.command("merge")
-def merge_files(files: list[str] = RESULTS, to: Path = typer.Option(Path("merged.json"), help="where to write")) -> None:
+def merge_files(
+    files: list[str] = RESULTS, to: Path = typer.Option(Path("merged.json"), help="where to write")
+) -> None:
     """Results of several machines and providers in one file."""
     results = _load(files)
     results.save(to)
@@ -322,11 +550,19 @@ def merge_files(files: list[str] = RESULTS, to: Path = typer.Option(Path("merged
 
 
 @app.command()
-def prices(catalogue: Optional[Path] = CATALOGUE, import_kind: Optional[str] = typer.Option(None, "--import", help="aws, azure, oci, gcp or skypilot"),
-           file: Optional[Path] = typer.Option(None, help="price list that you fetched"), date: Optional[str] = typer.Option(None, help="YYYY-MM-DD of the list"),
-           source: Optional[str] = typer.Option(None, help="where the list is from"), region: Optional[str] = typer.Option(None),
-           provider: str = typer.Option("", help="for skypilot: whose list it is"), shapes: Optional[Path] = typer.Option(None, help="YAML: SHAPE: [cores, vcpus, GiB]"),
-           to: Optional[Path] = typer.Option(None, help="catalogue to write")) -> None:
+def prices(
+    catalogue: Optional[Path] = CATALOGUE,
+    import_kind: Optional[str] = typer.Option(
+        None, "--import", help="aws, azure, oci, gcp or skypilot"
+    ),
+    file: Optional[Path] = typer.Option(None, help="price list that you fetched"),
+    date: Optional[str] = typer.Option(None, help="YYYY-MM-DD of the list"),
+    source: Optional[str] = typer.Option(None, help="where the list is from"),
+    region: Optional[str] = typer.Option(None),
+    provider: str = typer.Option("", help="for skypilot: whose list it is"),
+    shapes: Optional[Path] = typer.Option(None, help="YAML: SHAPE: [cores, vcpus, GiB]"),
+    to: Optional[Path] = typer.Option(None, help="catalogue to write"),
+) -> None:
     """Shows and checks a catalogue, or imports a provider's public list that you have fetched."""
     import yaml
 
@@ -334,7 +570,9 @@ def prices(catalogue: Optional[Path] = CATALOGUE, import_kind: Optional[str] = t
 
     if import_kind:
         if not file or not date or not source:
-            raise HpcaasError("an import needs --file, --date and --source", "an undated price is refused")
+            raise HpcaasError(
+                "an import needs --file, --date and --source", "an undated price is refused"
+            )
         options: dict[str, Any] = {"provider": provider} if import_kind == "skypilot" else {}
         if shapes:
             options["shapes"] = {k: tuple(v) for k, v in yaml.safe_load(shapes.read_text()).items()}
@@ -351,12 +589,19 @@ def prices(catalogue: Optional[Path] = CATALOGUE, import_kind: Optional[str] = t
             print(text)
         return
     for row in load_catalogue(catalogue):
-        console.print(f"{row.name} in {row.region}: {row.cores} cores, {row.vcpus} vCPUs, {row.memory_gib:g} GiB, {row.per_hour:.4g} {row.currency} an hour "
-                      f"({row.per_hour / row.cores:.4g} a core-hour), {row.term.value}, {row.date}; {row.source}", markup=False, highlight=False)
+        console.print(
+            f"{row.name} in {row.region}: {row.cores} cores, {row.vcpus} vCPUs, {row.memory_gib:g} GiB, {row.per_hour:.4g} {row.currency} an hour "
+            f"({row.per_hour / row.cores:.4g} a core-hour), {row.term.value}, {row.date}; {row.source}",
+            markup=False,
+            highlight=False,
+        )
 
 
 @app.command()
-def paper(table3: bool = typer.Option(False, help="the steps of Table 3, printed and corrected"), to: Optional[Path] = typer.Option(None, help="write it as results.json")) -> None:
+def paper(
+    table3: bool = typer.Option(False, help="the steps of Table 3, printed and corrected"),
+    to: Optional[Path] = typer.Option(None, help="write it as results.json"),
+) -> None:
     """The paper's tables as a data set."""
     from .dataset import paper as dataset, table_3
 
@@ -365,8 +610,10 @@ def paper(table3: bool = typer.Option(False, help="the steps of Table 3, printed
         console.print(f"the paper's data in '{to}'")
     if table3 or not to:
         for name, step in table_3().items():
-            console.print(f"{name}: best {step['best_seconds']:.3g} s, relative performance {step['relative_performance']:.3f}, price (estimate per core) {step['month_usd']:.0f} USD a month, "
-                          f"performance per dollar {step['performance_per_dollar']:.2f} (printed: {step['printed']})")
+            console.print(
+                f"{name}: best {step['best_seconds']:.3g} s, relative performance {step['relative_performance']:.3f}, price (estimate per core) {step['month_usd']:.0f} USD a month, "
+                f"performance per dollar {step['performance_per_dollar']:.2f} (printed: {step['printed']})"
+            )
 
 
 @app.command()
@@ -378,7 +625,12 @@ def quantlib(rounds: int = typer.Option(5)) -> None:
 
 
 @app.command()
-def tour(out: Path = OUT, open_page: bool = typer.Option(True, "--open/--no-open", help="open the page where a browser is")) -> None:
+def tour(
+    out: Path = OUT,
+    open_page: bool = typer.Option(
+        True, "--open/--no-open", help="open the page where a browser is"
+    ),
+) -> None:
     """Monte-Carlo over two MPIs, bindings, splits and optimisation levels, OpenFOAM over bindings and ranks, and a report."""
     from .tour import run_tour
 
@@ -386,7 +638,9 @@ def tour(out: Path = OUT, open_page: bool = typer.Option(True, "--open/--no-open
 
 
 @app.command()
-def machine(site: Optional[Path] = SITE, noise: bool = typer.Option(False, help="check the noise too")) -> None:
+def machine(
+    site: Optional[Path] = SITE, noise: bool = typer.Option(False, help="check the noise too")
+) -> None:
     """What this machine is, as results will say it."""
     console.print_json(json.dumps(_machine(_tools(site))))
     if noise:

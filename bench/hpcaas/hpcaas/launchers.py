@@ -34,7 +34,10 @@ def launch(config: Configuration, mpi: Mpi | None, *, wide_cores: bool = False) 
     elif mpi.kind == "intelmpi":
         built = _intel(config, mpi, binding)
     else:
-        raise BadInput(f"MPI '{mpi.name}' is of unknown kind '{mpi.kind}'", "say kind: openmpi, mpich or intelmpi in the site file")
+        raise BadInput(
+            f"MPI '{mpi.name}' is of unknown kind '{mpi.kind}'",
+            "say kind: openmpi, mpich or intelmpi in the site file",
+        )
     built.env = {**env, **built.env, **(mpi.env if mpi else {})}
     return built
 
@@ -46,13 +49,21 @@ def _distribution(config: Configuration) -> tuple[str, str]:
 
 def _serial(config: Configuration, binding: str) -> Launch:
     if config.ranks != 1:
-        raise BadInput(f"{config.ranks} ranks need an MPI, and none is chosen", "choose --mpi, or 1 rank")
+        raise BadInput(
+            f"{config.ranks} ranks need an MPI, and none is chosen", "choose --mpi, or 1 rank"
+        )
     # One process: OpenMP's places are the whole policy.
     return Launch([])
 
 
 def _srun(config: Configuration, binding: str, wide_cores: bool) -> Launch:
-    argv = ["srun", f"--nodes={config.nodes}", f"--ntasks={config.ranks}", f"--ntasks-per-node={config.per_node}", f"--cpus-per-task={config.threads}"]
+    argv = [
+        "srun",
+        f"--nodes={config.nodes}",
+        f"--ntasks={config.ranks}",
+        f"--ntasks-per-node={config.per_node}",
+        f"--cpus-per-task={config.threads}",
+    ]
     # The paper's `auto`: Slurm picks a policy by itself as soon as it is asked to be verbose.
     argv.append("--cpu-bind=verbose" if binding == "auto" else f"--cpu-bind={binding}")
     argv.append(f"--distribution={config.distribution or DEFAULT_DISTRIBUTION}")
@@ -78,25 +89,48 @@ def _openmpi(config: Configuration, mpi: Mpi, binding: str, wide_cores: bool) ->
         if over_nodes == "cyclic":
             unit = "node"
             if over_sockets == "cyclic":
-                # --map-by node fills a node's sockets in order; nothing says `node, then socket` in one word.
-                remarks.append("OpenMPI has no word for cyclic:cyclic; ranks go round nodes and fill sockets in order (cyclic:block)")
+                # --map-by node fills a node's sockets in order; nothing says `node, then socket` in
+                # one word.
+                remarks.append(
+                    "OpenMPI has no word for cyclic:cyclic; ranks go round nodes and fill sockets in order (cyclic:block)"
+                )
         elif over_sockets == "cyclic" and binding != "sockets":
             unit = socket
         else:
-            unit = {"threads": "hwthread", "cores": "core", "sockets": socket if over_sockets == "cyclic" else "core"}[binding]
+            unit = {
+                "threads": "hwthread",
+                "cores": "core",
+                "sockets": socket if over_sockets == "cyclic" else "core",
+            }[binding]
             if width and unit in ("core", "hwthread"):
                 unit = "slot"
-        argv += ["--map-by", unit + (width if binding != "sockets" else ""), "--bind-to",
-                 {"threads": "hwthread", "cores": "core", "sockets": socket}[binding]]
+        argv += [
+            "--map-by",
+            unit + (width if binding != "sockets" else ""),
+            "--bind-to",
+            {"threads": "hwthread", "cores": "core", "sockets": socket}[binding],
+        ]
         if binding == "threads":
             argv += ["--use-hwthread-cpus"] if not five else []
     if config.ranks_per_node or config.nodes > 1:
         argv += ["-N" if five else "-npernode", str(config.per_node)]
-    env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    framework = {"ucx": ["--mca", "pml", "ucx"], "ofi": ["--mca", "pml", "cm", "--mca", "mtl", "ofi"], "ob1": ["--mca", "pml", "ob1"]}
+    env = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    framework = {
+        "ucx": ["--mca", "pml", "ucx"],
+        "ofi": ["--mca", "pml", "cm", "--mca", "mtl", "ofi"],
+        "ob1": ["--mca", "pml", "ob1"],
+    }
     if config.framework:
         if config.framework not in framework:
-            raise BadInput(f"OpenMPI has no communication framework '{config.framework}'", f"use one of {', '.join(framework)}")
+            raise BadInput(
+                f"OpenMPI has no communication framework '{config.framework}'",
+                f"use one of {', '.join(framework)}",
+            )
         argv += framework[config.framework]
     # mpirun exports nothing to other nodes unless told.
     for name in ("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES"):
@@ -109,7 +143,8 @@ def _hydra(config: Configuration, mpi: Mpi, binding: str) -> Launch:
     over_nodes, over_sockets = _distribution(config)
     env: dict[str, str] = {}
     if config.nodes > 1 or config.ranks_per_node:
-        # One rank per node and turn is what `cyclic` means; hydra starts over at the first host when the list ends.
+        # One rank per node and turn is what `cyclic` means; hydra starts over at the first host
+        # when the list ends.
         argv += ["-ppn", "1" if over_nodes == "cyclic" else str(config.per_node)]
     if binding == "none":
         argv += ["-bind-to", "none"]
@@ -121,8 +156,10 @@ def _hydra(config: Configuration, mpi: Mpi, binding: str) -> Launch:
             argv += ["-map-by", "socket"]
     if config.framework:
         if config.framework not in mpi.frameworks:
-            raise BadInput(f"MPICH '{mpi.name}' was built for {', '.join(mpi.frameworks) or 'an unknown device'}, not for '{config.framework}'",
-                           "leave out --framework, or add another MPICH installation to the site file")
+            raise BadInput(
+                f"MPICH '{mpi.name}' was built for {', '.join(mpi.frameworks) or 'an unknown device'}, not for '{config.framework}'",
+                "leave out --framework, or add another MPICH installation to the site file",
+            )
         if len(mpi.frameworks) > 1:
             env["MPICH_CH4_NETMOD"] = config.framework
     return Launch(argv, env)
@@ -139,10 +176,17 @@ def _intel(config: Configuration, mpi: Mpi, binding: str) -> Launch:
     elif binding != "auto":
         env["I_MPI_PIN"] = "1"
         env["I_MPI_PIN_CELL"] = "unit" if binding == "threads" else "core"
-        env["I_MPI_PIN_DOMAIN"] = "socket" if binding == "sockets" else ("omp" if config.threads > 1 else ("1" if binding == "threads" else "core"))
+        env["I_MPI_PIN_DOMAIN"] = (
+            "socket"
+            if binding == "sockets"
+            else ("omp" if config.threads > 1 else ("1" if binding == "threads" else "core"))
+        )
         env["I_MPI_PIN_ORDER"] = "scatter" if over_sockets == "cyclic" else "compact"
     if config.framework:
         if config.framework != "ofi":
-            raise BadInput(f"Intel MPI speaks ofi only, not '{config.framework}'", "choose ofi, or another MPI for ucx")
+            raise BadInput(
+                f"Intel MPI speaks ofi only, not '{config.framework}'",
+                "choose ofi, or another MPI for ucx",
+            )
         env["I_MPI_FABRICS"] = "shm:ofi"
     return Launch(argv, env)

@@ -35,7 +35,9 @@ class Topology:
     @property
     def cores(self) -> list[int]:
         """Core numbers, socket by socket."""
-        return list(dict.fromkeys(c.core for c in sorted(self.cpus, key=lambda c: (c.socket, c.core, c.id))))
+        return list(
+            dict.fromkeys(c.core for c in sorted(self.cpus, key=lambda c: (c.socket, c.core, c.id)))
+        )
 
     @property
     def threads_per_core(self) -> int:
@@ -51,8 +53,13 @@ class Topology:
     def regular(sockets: int, cores_per_socket: int, threads_per_core: int = 1) -> "Topology":
         """A made-up machine numbered as Linux does: second hardware threads come after all cores."""
         total = sockets * cores_per_socket
-        return Topology(tuple(Cpu(core + t * total, core, core // cores_per_socket, core // cores_per_socket)
-                              for t in range(threads_per_core) for core in range(total)))
+        return Topology(
+            tuple(
+                Cpu(core + t * total, core, core // cores_per_socket, core // cores_per_socket)
+                for t in range(threads_per_core)
+                for core in range(total)
+            )
+        )
 
 
 def _read(path: str, default: str = "") -> str:
@@ -99,16 +106,29 @@ def cpu_info() -> dict[str, str]:
 
 def frequency_mhz() -> Optional[float]:
     """Mean over CPUs of what the kernel reports now; None where it reports nothing (most ARM servers without cpufreq)."""
-    values = [float(v) / 1000.0 for v in (_read(str(p)) for p in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")) if v]
+    values = [
+        float(v) / 1000.0
+        for v in (
+            _read(str(p))
+            for p in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
+        )
+        if v
+    ]
     if not values:
-        values = [float(v) for v in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.M)]
+        values = [
+            float(v) for v in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.M)
+        ]
     return sum(values) / len(values) if values else None
 
 
 def interconnects() -> list[str]:
     """Fabrics with a device in this machine, by the names used on the interconnect axis."""
     found = []
-    for device in sorted(Path("/sys/class/infiniband").glob("*")) if Path("/sys/class/infiniband").exists() else []:
+    for device in (
+        sorted(Path("/sys/class/infiniband").glob("*"))
+        if Path("/sys/class/infiniband").exists()
+        else []
+    ):
         layer = _read(f"{device}/ports/1/link_layer", "InfiniBand")
         found.append("roce" if layer == "Ethernet" else "infiniband")
     if list(Path("/sys/class/cxi").glob("*")):
@@ -122,7 +142,19 @@ def stack_limit() -> str:
 
 
 def isa_flags(info: dict[str, str]) -> list[str]:
-    interesting = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512_bf16", "amx_tile", "sve", "sve2", "asimd")
+    interesting = (
+        "sse4_2",
+        "avx",
+        "avx2",
+        "fma",
+        "avx512f",
+        "avx512bw",
+        "avx512_bf16",
+        "amx_tile",
+        "sve",
+        "sve2",
+        "asimd",
+    )
     present = set((info.get("flags") or info.get("Features") or "").split())
     return [f for f in interesting if f in present]
 
@@ -134,9 +166,14 @@ def describe(name: Optional[str] = None) -> dict[str, Any]:
     os_release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', _read("/etc/os-release"), re.M))
     memory = re.search(r"MemTotal:\s+(\d+) kB", _read("/proc/meminfo"))
     profile: dict[str, Any] = {
-        "cpu_model": info.get("model name") or info.get("CPU implementer") or platform.processor() or "unknown",
+        "cpu_model": info.get("model name")
+        or info.get("CPU implementer")
+        or platform.processor()
+        or "unknown",
         "cpu_vendor": info.get("vendor_id", ""),
-        "cpu_family_model_stepping": "/".join(info.get(k, "?") for k in ("cpu family", "model", "stepping")),
+        "cpu_family_model_stepping": "/".join(
+            info.get(k, "?") for k in ("cpu family", "model", "stepping")
+        ),
         "microcode": info.get("microcode", ""),
         "architecture": platform.machine(),
         "isa": isa_flags(info),
@@ -148,12 +185,28 @@ def describe(name: Optional[str] = None) -> dict[str, Any]:
         "kernel": platform.release(),
         "os": os_release.get("PRETTY_NAME", platform.system()),
         "virtual": "hypervisor" in (info.get("flags") or "").split(),
-        "vendor_product": " ".join(filter(None, (_read("/sys/class/dmi/id/sys_vendor"), _read("/sys/class/dmi/id/product_name")))),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not reported",
+        "vendor_product": " ".join(
+            filter(
+                None,
+                (_read("/sys/class/dmi/id/sys_vendor"), _read("/sys/class/dmi/id/product_name")),
+            )
+        ),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+        or "not reported",
         "interconnects": interconnects(),
         "stack_limit": stack_limit(),
     }
-    identity = "|".join(str(profile[k]) for k in ("cpu_model", "cpu_family_model_stepping", "sockets", "cores", "threads_per_core", "memory_gib"))
+    identity = "|".join(
+        str(profile[k])
+        for k in (
+            "cpu_model",
+            "cpu_family_model_stepping",
+            "sockets",
+            "cores",
+            "threads_per_core",
+            "memory_gib",
+        )
+    )
     digest = hashlib.sha256(identity.encode()).hexdigest()[:6]
     short = re.sub(r"[^a-z0-9]+", "-", profile["cpu_model"].lower()).strip("-")[:32]
     profile["id"] = name or f"{short}-{profile['cores']}c-{digest}"

@@ -35,11 +35,13 @@ class Configuration(BaseModel):
 
     app: str
     size: str
-    installation: Optional[str] = None  # which of several installations of the application; None: there is only one kind
+    # which of several installations of the application; None: there is only one kind
+    installation: Optional[str] = None
     nodes: int = Field(1, ge=1)
     ranks: int = Field(1, ge=1)  # of the whole job
     threads: int = Field(1, ge=1)  # per rank
-    ranks_per_node: Optional[int] = Field(None, ge=1)  # None: nodes are filled evenly; fewer than cores: partly filled
+    # None: nodes are filled evenly; fewer than cores: partly filled
+    ranks_per_node: Optional[int] = Field(None, ge=1)
     smt: Optional[Literal["on", "off"]] = None  # None: the machine has one hardware thread per core
     compiler: Optional[str] = None
     optimisation: Optional[str] = None
@@ -94,9 +96,12 @@ class Load(BaseModel):
 
     load_before: Optional[float] = None
     load_after: Optional[float] = None
-    steal_fraction: Optional[float] = None  # of all CPU time; the hypervisor gave it to someone else
-    other_fraction: Optional[float] = None  # of all CPU time; used by processes that are not this run
-    waited_fraction: Optional[float] = None  # of the time that the run's threads wanted a CPU; they waited for one instead
+    # of all CPU time; the hypervisor gave it to someone else
+    steal_fraction: Optional[float] = None
+    # of all CPU time; used by processes that are not this run
+    other_fraction: Optional[float] = None
+    # of the time that the run's threads wanted a CPU; they waited for one instead
+    waited_fraction: Optional[float] = None
     frequency_mhz_before: Optional[float] = None
     frequency_mhz_after: Optional[float] = None
     cpu_seconds: Optional[float] = None  # user + system time of the run itself
@@ -116,7 +121,8 @@ class RankPlace(BaseModel):
     rank: int
     host: str
     cpus: list[int]
-    threads: list[list[int]] = Field(default_factory=list)  # allowed CPUs of each thread seen while it ran
+    # allowed CPUs of each thread seen while it ran
+    threads: list[list[int]] = Field(default_factory=list)
 
 
 class Sample(BaseModel):
@@ -129,7 +135,8 @@ class Sample(BaseModel):
     repeat: int
     status: Status
     started: Optional[str] = None  # ISO 8601, UTC
-    seconds: Optional[float] = None  # time to solution by the application's own clock; None unless ok
+    # time to solution by the application's own clock; None unless ok
+    seconds: Optional[float] = None
     wall_seconds: Optional[float] = None  # of the launcher, start-up included
     figure: Optional[Figure] = None
     load: Load = Field(default_factory=Load)
@@ -179,21 +186,33 @@ class ResultSet(BaseModel):
         try:
             raw = json.loads(path.read_text())
         except OSError as error:
-            raise BadInput(f"results file '{path}' cannot be read ({error.strerror})", "name a results.json that `hpcaas measure` wrote")
+            raise BadInput(
+                f"results file '{path}' cannot be read ({error.strerror})",
+                "name a results.json that `hpcaas measure` wrote",
+            )
         except json.JSONDecodeError as error:
-            raise BadInput(f"'{path}' is not JSON (line {error.lineno})", "name a results.json that `hpcaas measure` wrote")
+            raise BadInput(
+                f"'{path}' is not JSON (line {error.lineno})",
+                "name a results.json that `hpcaas measure` wrote",
+            )
         if not isinstance(raw, dict) or raw.get("schema") != RESULT_SCHEMA:
             found = raw.get("schema", "nothing") if isinstance(raw, dict) else type(raw).__name__
-            raise BadInput(f"'{path}' has schema '{found}', this suite reads '{RESULT_SCHEMA}'",
-                           "use the suite version that wrote it, or measure again")
+            raise BadInput(
+                f"'{path}' has schema '{found}', this suite reads '{RESULT_SCHEMA}'",
+                "use the suite version that wrote it, or measure again",
+            )
         try:
             results = ResultSet.model_validate(raw)
         except ValidationError as error:
-            raise BadInput(f"'{path}' does not follow {RESULT_SCHEMA}: {error.errors()[0]['loc']} {error.errors()[0]['msg']}",
-                           "the file was edited or cut; export it again")
+            raise BadInput(
+                f"'{path}' does not follow {RESULT_SCHEMA}: {error.errors()[0]['loc']} {error.errors()[0]['msg']}",
+                "the file was edited or cut; export it again",
+            )
         if results.suite_version != __version__:
-            results.notes.append(f"'{path.name}' was written by suite version {results.suite_version}, this is {__version__}: "
-                                 "runs are compared only where their input hashes agree")
+            results.notes.append(
+                f"'{path.name}' was written by suite version {results.suite_version}, this is {__version__}: "
+                "runs are compared only where their input hashes agree"
+            )
         return results
 
 
@@ -205,8 +224,10 @@ def merge(sets: list[ResultSet]) -> ResultSet:
         for machine, description in one.machines.items():
             known = merged.machines.setdefault(machine, description)
             if known.get("cpu_model") != description.get("cpu_model"):
-                raise BadInput(f"two different machines are both called '{machine}' ({known.get('cpu_model')} and {description.get('cpu_model')})",
-                               "rename one with `hpcaas measure --machine NAME`")
+                raise BadInput(
+                    f"two different machines are both called '{machine}' ({known.get('cpu_model')} and {description.get('cpu_model')})",
+                    "rename one with `hpcaas measure --machine NAME`",
+                )
         merged.provenance.update(one.provenance)
         merged.notes += [note for note in one.notes if note not in merged.notes]
         for sample in one.samples:

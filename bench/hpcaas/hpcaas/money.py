@@ -35,7 +35,10 @@ def cost(seconds: float, nodes: int, row: PriceRow, exact: bool = False) -> Cost
 
 def per_core_estimate(row: PriceRow, cores: int) -> tuple[float, str]:
     """Price of a node-hour for a machine that nobody sells, by scaling per core, and the words that must stand beside it."""
-    return row.per_hour / row.cores * cores, f"estimate: {row.name} scaled per core from {row.cores} to {cores} cores"
+    return (
+        row.per_hour / row.cores * cores,
+        f"estimate: {row.name} scaled per core from {row.cores} to {cores} cores",
+    )
 
 
 def estimated_cost(seconds: float, nodes: int, row: PriceRow, cores: int) -> Cost:
@@ -60,7 +63,11 @@ class Deadline:
 
 def cheapest_by(deadline_s: float, points: Sequence[tuple[float, float]]) -> Optional[Deadline]:
     """points: (seconds, cost). None if nothing is fast enough."""
-    fast = [(amount, seconds, index) for index, (seconds, amount) in enumerate(points) if seconds <= deadline_s]
+    fast = [
+        (amount, seconds, index)
+        for index, (seconds, amount) in enumerate(points)
+        if seconds <= deadline_s
+    ]
     if not fast:
         return None
     amount, seconds, index = min(fast)

@@ -34,7 +34,10 @@ class Place:
 def nodes_of_ranks(ranks: int, nodes: int, per_node: int, policy: str) -> list[int]:
     """Node of every rank. Cyclic deals one rank at a time to the nodes that still have room."""
     if ranks > nodes * per_node:
-        raise BadInput(f"{ranks} ranks do not fit on {nodes} nodes with {per_node} ranks each", "use more nodes or more ranks per node")
+        raise BadInput(
+            f"{ranks} ranks do not fit on {nodes} nodes with {per_node} ranks each",
+            "use more nodes or more ranks per node",
+        )
     if policy == "block":
         return [rank // per_node for rank in range(ranks)]
     room = [per_node] * nodes
@@ -51,8 +54,11 @@ def _units(topology: Topology, binding: str, smt: Optional[str]) -> dict[int, li
     """Per socket, the units that threads are dealt to: cores (as lists of their hardware threads) or single hardware threads."""
     units: dict[int, list[list[int]]] = {}
     for socket in topology.sockets:
-        cores = [sorted(topology.of_core(core)) for core in topology.cores
-                 if any(c.core == core and c.socket == socket for c in topology.cpus)]
+        cores = [
+            sorted(topology.of_core(core))
+            for core in topology.cores
+            if any(c.core == core and c.socket == socket for c in topology.cpus)
+        ]
         if smt == "off":
             cores = [core[:1] for core in cores]
         if binding == "threads":
@@ -77,20 +83,33 @@ def _sockets_of_local_ranks(count: int, capacity: dict[int, int], policy: str) -
                 if room[socket] and len(result) < count:
                     room[socket] -= 1
                     result.append(socket)
-    # Ranks that fit nowhere whole start on the first socket again: they overlap, which the plan reports as oversubscribed.
+    # Ranks that fit nowhere whole start on the first socket again: they overlap, which the plan
+    # reports as oversubscribed.
     while len(result) < count:
         result.append(sockets[len(result) % len(sockets)])
     return result
 
 
-def place(topology: Topology, *, nodes: int, ranks: int, per_node: int, threads: int, binding: str, distribution: str = DEFAULT_DISTRIBUTION,
-          smt: Optional[str] = None, mpi: Optional[str] = None) -> Optional[list[Place]]:
+def place(
+    topology: Topology,
+    *,
+    nodes: int,
+    ranks: int,
+    per_node: int,
+    threads: int,
+    binding: str,
+    distribution: str = DEFAULT_DISTRIBUTION,
+    smt: Optional[str] = None,
+    mpi: Optional[str] = None,
+) -> Optional[list[Place]]:
     """smt: off leaves second hardware threads unused, on deals threads to them, None (nothing asked) deals threads to cores and
     lets them float between the core's hardware threads. Places of all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
     if binding not in BINDINGS:
         raise BadInput(f"binding '{binding}' is not known", f"use one of {', '.join(BINDINGS)}")
     if distribution not in DISTRIBUTIONS:
-        raise BadInput(f"distribution '{distribution}' is not known", f"use one of {', '.join(DISTRIBUTIONS)}")
+        raise BadInput(
+            f"distribution '{distribution}' is not known", f"use one of {', '.join(DISTRIBUTIONS)}"
+        )
     over_nodes, over_sockets = distribution.split(":")
     if binding == "auto":
         return _launcher_default(topology, nodes, ranks, per_node, threads, over_nodes, mpi)
@@ -99,7 +118,8 @@ def place(topology: Topology, *, nodes: int, ranks: int, per_node: int, threads:
     if binding == "none":
         return [Place(node, every, (every,) * threads) for node in node_of]
     units = _units(topology, binding, smt)
-    # With SMT on, a core carries as many threads as it has hardware threads, so fewer cores are needed.
+    # With SMT on, a core carries as many threads as it has hardware threads, so fewer cores are
+    # needed.
     width = topology.threads_per_core if smt == "on" and binding != "threads" else 1
     need = -(-threads // width)
     places: list[Optional[Place]] = [None] * ranks
@@ -110,16 +130,29 @@ def place(topology: Topology, *, nodes: int, ranks: int, per_node: int, threads:
             # A rank wider than any socket spans them all, in order.
             flat = [unit for socket in units for unit in units[socket]]
             for local, rank in enumerate(mine):
-                places[rank] = _bind(topology, node, flat, local * need, need, threads, width, binding)
+                places[rank] = _bind(
+                    topology, node, flat, local * need, need, threads, width, binding
+                )
             continue
         used = {socket: 0 for socket in units}
         for rank, socket in zip(mine, _sockets_of_local_ranks(len(mine), capacity, over_sockets)):
-            places[rank] = _bind(topology, node, units[socket], used[socket], need, threads, width, binding)
+            places[rank] = _bind(
+                topology, node, units[socket], used[socket], need, threads, width, binding
+            )
             used[socket] += need
     return [p for p in places if p is not None]
 
 
-def _bind(topology: Topology, node: int, units: list[list[int]], start: int, need: int, threads: int, width: int, binding: str) -> Place:
+def _bind(
+    topology: Topology,
+    node: int,
+    units: list[list[int]],
+    start: int,
+    need: int,
+    threads: int,
+    width: int,
+    binding: str,
+) -> Place:
     chosen = [units[(start + i) % len(units)] for i in range(need)]
     if binding == "sockets":
         sockets = {c.socket for c in topology.cpus if any(c.id in unit for unit in chosen)}
@@ -129,7 +162,15 @@ def _bind(topology: Topology, node: int, units: list[list[int]], start: int, nee
     return Place(node, cpus, tuple(frozenset(chosen[t // width % need]) for t in range(threads)))
 
 
-def _launcher_default(topology: Topology, nodes: int, ranks: int, per_node: int, threads: int, over_nodes: str, mpi: Optional[str]) -> Optional[list[Place]]:
+def _launcher_default(
+    topology: Topology,
+    nodes: int,
+    ranks: int,
+    per_node: int,
+    threads: int,
+    over_nodes: str,
+    mpi: Optional[str],
+) -> Optional[list[Place]]:
     """What `auto` does where documentation says it: hydra binds nothing; OpenMPI binds a rank to one core when there are at most
     two ranks, however many threads it has, and to a socket or NUMA domain beyond."""
     node_of = nodes_of_ranks(ranks, nodes, per_node, over_nodes)
@@ -138,8 +179,15 @@ def _launcher_default(topology: Topology, nodes: int, ranks: int, per_node: int,
     if kind == "mpich":
         return [Place(node, every, (every,) * threads) for node in node_of]
     if kind == "openmpi" and ranks <= 2 and nodes == 1:
-        return [Place(0, frozenset(topology.of_core(topology.cores[rank % len(topology.cores)])),
-                      (frozenset(topology.of_core(topology.cores[rank % len(topology.cores)])),) * threads) for rank in range(ranks)]
+        return [
+            Place(
+                0,
+                frozenset(topology.of_core(topology.cores[rank % len(topology.cores)])),
+                (frozenset(topology.of_core(topology.cores[rank % len(topology.cores)])),)
+                * threads,
+            )
+            for rank in range(ranks)
+        ]
     if kind == "openmpi" and nodes == 1 and len({c.numa for c in topology.cpus}) == 1:
         return [Place(node, every, (every,) * threads) for node in node_of]
     return None

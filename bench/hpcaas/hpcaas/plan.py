@@ -17,8 +17,24 @@ from .running.jobs import Tools
 from .stats import summarise
 from .toolchain import TARGET_NEEDS
 
-FIELDS = ("installation", "compiler", "optimisation", "target", "variant", "library", "mpi", "framework", "interconnect", "filesystem", "launcher",
-          "binding", "distribution", "smt", "ranks_per_node", "nodes")
+FIELDS = (
+    "installation",
+    "compiler",
+    "optimisation",
+    "target",
+    "variant",
+    "library",
+    "mpi",
+    "framework",
+    "interconnect",
+    "filesystem",
+    "launcher",
+    "binding",
+    "distribution",
+    "smt",
+    "ranks_per_node",
+    "nodes",
+)
 
 
 @dataclass
@@ -73,7 +89,13 @@ def parse_split(text: str) -> tuple[int, int]:
     return ranks, threads
 
 
-def _candidates(app: App, choice: Choice, machine: dict[str, Any], installed: list[Installation], left: list[LeftOut]) -> dict[str, list[Any]]:
+def _candidates(
+    app: App,
+    choice: Choice,
+    machine: dict[str, Any],
+    installed: list[Installation],
+    left: list[LeftOut],
+) -> dict[str, list[Any]]:
     """Values per axis for one application, with those that do not apply taken out."""
     values: dict[str, list[Any]] = {}
     defaults = app.defaults()
@@ -87,7 +109,8 @@ def _candidates(app: App, choice: Choice, machine: dict[str, Any], installed: li
         if asked and why is not None and axis in carried:
             asked = None  # selects installations, see below
         if asked and why is not None:
-            # One value for all applications is a setting, not a comparison: nothing is lost where it does not apply.
+            # One value for all applications is a setting, not a comparison: nothing is lost where
+            # it does not apply.
             if len(asked) > 1:
                 left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked))}", why))
             asked = None
@@ -96,7 +119,13 @@ def _candidates(app: App, choice: Choice, machine: dict[str, Any], installed: li
             if reason:
                 # Without SMT neither `on` nor `off` says anything of a run.
                 kept = [] if axis == "smt" else asked[:1]
-                left.append(LeftOut(f"{app.name}: {axis} {', '.join(map(str, asked[len(kept):]))}", reason, len(asked) - len(kept)))
+                left.append(
+                    LeftOut(
+                        f"{app.name}: {axis} {', '.join(map(str, asked[len(kept) :]))}",
+                        reason,
+                        len(asked) - len(kept),
+                    )
+                )
                 asked = kept
         values[axis] = list(dict.fromkeys(asked)) if asked else [defaults.get(axis)]
     if values["split"] == [None]:
@@ -104,17 +133,31 @@ def _candidates(app: App, choice: Choice, machine: dict[str, Any], installed: li
     return values
 
 
-def _installations(app: App, choice: Choice, installed: list[Installation], left: list[LeftOut]) -> list[Optional[str]]:
+def _installations(
+    app: App, choice: Choice, installed: list[Installation], left: list[LeftOut]
+) -> list[Optional[str]]:
     """Names of the installations to run. Axes that an application cannot be built for reach it through installations: asking for
     compilers or targets selects those that stand for them."""
     named = choice.values.get("installation")
     chosen = [i for i in installed if named is None or named == ["all"] or i.name in named]
-    selecting = [axis for axis in FIELDS if choice.values.get(axis) and axis != "installation" and app.applies(axis) is not None and any(axis in i.axes for i in installed)]
+    selecting = [
+        axis
+        for axis in FIELDS
+        if choice.values.get(axis)
+        and axis != "installation"
+        and app.applies(axis) is not None
+        and any(axis in i.axes for i in installed)
+    ]
     for axis in selecting:
         asked = [str(v) for v in choice.values[axis]]
         none_has = [v for v in asked if not any(i.axes.get(axis) == v for i in installed)]
         if none_has:
-            left.append(LeftOut(f"{app.name}: {axis} {', '.join(none_has)}", "no installation stands for it; describe one in the site file"))
+            left.append(
+                LeftOut(
+                    f"{app.name}: {axis} {', '.join(none_has)}",
+                    "no installation stands for it; describe one in the site file",
+                )
+            )
         chosen = [i for i in chosen if i.axes.get(axis) in asked]
     if named is None and not selecting:
         chosen = chosen[:1]
@@ -141,13 +184,18 @@ def _make(app: App, size: str, point: dict[str, Any]) -> Configuration:
     rest = {name: point[name] for name in FIELDS if name != "nodes" and point.get(name) is not None}
     if "ranks_per_node" in rest:
         rest["ranks_per_node"] = int(rest["ranks_per_node"])
-    # Splits are per node, so that adding nodes adds workers; the configuration counts ranks of the job.
+    # Splits are per node, so that adding nodes adds workers; the configuration counts ranks of the
+    # job.
     if "ranks_per_node" in rest:
         ranks = rest["ranks_per_node"]
-    return Configuration(app=app.name, size=size, ranks=ranks * nodes, threads=threads, nodes=nodes, **rest)
+    return Configuration(
+        app=app.name, size=size, ranks=ranks * nodes, threads=threads, nodes=nodes, **rest
+    )
 
 
-def _impossible(config: Configuration, app: App, tools: Tools, machine: dict[str, Any], topology: Topology) -> Optional[str]:
+def _impossible(
+    config: Configuration, app: App, tools: Tools, machine: dict[str, Any], topology: Topology
+) -> Optional[str]:
     """Why this configuration cannot or should not run here; None if it can."""
     try:
         tools.context(config)
@@ -160,15 +208,25 @@ def _impossible(config: Configuration, app: App, tools: Tools, machine: dict[str
         return "launcher 'srun' is not here (no Slurm)"
     if config.launcher not in (None, "srun", "mpirun"):
         return f"launcher '{config.launcher}' is not known: srun or mpirun"
-    if config.ranks > 1 and config.mpi is None and app.applies("mpi") is None and config.launcher != "srun":
+    if (
+        config.ranks > 1
+        and config.mpi is None
+        and app.applies("mpi") is None
+        and config.launcher != "srun"
+    ):
         return f"{config.ranks} ranks need an MPI"
     width = topology.threads_per_core if config.smt == "on" or config.binding == "threads" else 1
     available = len(topology.cores) * width
     if config.per_node * config.threads > available:
-        return f"{config.per_node} ranks x {config.threads} threads on a node with {available} " + \
-            ("hardware threads" if width > 1 else "cores") + ": more workers than cores, and spinning ranks collapse"
+        return (
+            f"{config.per_node} ranks x {config.threads} threads on a node with {available} "
+            + ("hardware threads" if width > 1 else "cores")
+            + ": more workers than cores, and spinning ranks collapse"
+        )
     if config.target and config.compiler:
-        lacking = [f for f in TARGET_NEEDS.get(config.target, []) if f not in machine.get("isa", [])]
+        lacking = [
+            f for f in TARGET_NEEDS.get(config.target, []) if f not in machine.get("isa", [])
+        ]
         if lacking:
             return f"target '{config.target}' uses {', '.join(lacking)}, which this CPU lacks"
     memory = machine.get("memory_gib")
@@ -181,31 +239,52 @@ def _indistinct_key(config: Configuration, topology: Topology) -> Optional[tuple
     """Two configurations with the same key put every thread on the same CPUs with the same program: a machine cannot tell them apart."""
     if config.nodes > 1:
         return None
-    places = place(topology, nodes=1, ranks=config.ranks, per_node=config.per_node, threads=config.threads, binding=config.binding or "none",
-                   distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt, mpi=config.mpi)
+    places = place(
+        topology,
+        nodes=1,
+        ranks=config.ranks,
+        per_node=config.per_node,
+        threads=config.threads,
+        binding=config.binding or "none",
+        distribution=config.distribution or DEFAULT_DISTRIBUTION,
+        smt=config.smt,
+        mpi=config.mpi,
+    )
     if places is None:
         return None
     same = config.model_dump(exclude={"binding", "distribution", "smt"})
     return (*sorted((k, str(v)) for k, v in same.items()), *((p.node, p.threads) for p in places))
 
 
-def make_plan(choice: Choice, tools: Tools, machine: dict[str, Any], topology: Topology, earlier: Optional[ResultSet] = None) -> Plan:
+def make_plan(
+    choice: Choice,
+    tools: Tools,
+    machine: dict[str, Any],
+    topology: Topology,
+    earlier: Optional[ResultSet] = None,
+) -> Plan:
     unknown = [axis for axis in choice.values if axis not in AXES]
     if unknown:
         raise BadInput(f"axis '{unknown[0]}' is not known", f"use {', '.join(AXES)}")
     left: list[LeftOut] = []
     runs: list[Planned] = []
     times: dict[str, list[float]] = {}
-    for sample in (earlier.samples if earlier else []):
+    for sample in earlier.samples if earlier else []:
         if sample.ok and sample.machine == machine["id"]:
-            times.setdefault(sample.configuration.key(), []).append(sample.wall_seconds or sample.seconds or 0.0)
+            times.setdefault(sample.configuration.key(), []).append(
+                sample.wall_seconds or sample.seconds or 0.0
+            )
     for name in choice.apps:
         if name not in tools.apps:
-            raise BadInput(f"there is no application '{name}'", f"use one of {', '.join(tools.apps)}")
+            raise BadInput(
+                f"there is no application '{name}'", f"use one of {', '.join(tools.apps)}"
+            )
         app = tools.apps[name]
         state = app.find(tools.site)
         if not state.installations:
-            left.append(LeftOut(f"{name}: all runs", f"{state.missing}; bring it with: {state.remedy}"))
+            left.append(
+                LeftOut(f"{name}: all runs", f"{state.missing}; bring it with: {state.remedy}")
+            )
             continue
         size = choice.sizes.get(name) or choice.sizes.get("") or next(iter(app.sizes))
         if size not in app.sizes:
@@ -216,8 +295,14 @@ def make_plan(choice: Choice, tools: Tools, machine: dict[str, Any], topology: T
         reasons: dict[str, int] = {}
         for point in _combinations(values, choice.mode):
             config = _make(app, size, point)
-            stands_for = next((i.axes for i in state.installations if i.name == config.installation), {})
-            clash = stands_for.get("mpi") if config.mpi and stands_for.get("mpi") not in (None, config.mpi) else None
+            stands_for = next(
+                (i.axes for i in state.installations if i.name == config.installation), {}
+            )
+            clash = (
+                stands_for.get("mpi")
+                if config.mpi and stands_for.get("mpi") not in (None, config.mpi)
+                else None
+            )
             if clash:
                 words = f"installation '{config.installation}' is built for MPI '{clash}', not '{config.mpi}'"
                 reasons[words] = reasons.get(words, 0) + 1
@@ -231,15 +316,25 @@ def make_plan(choice: Choice, tools: Tools, machine: dict[str, Any], topology: T
                 key = _indistinct_key(config, topology)
                 if key is not None and key in seen:
                     twin = seen[key]
-                    why = f"{config.ranks}x{config.threads} {config.binding or 'none'} {config.distribution or ''}".strip() + \
-                        f" places every thread where '{twin.binding or 'none'} {twin.distribution or ''}'".rstrip("' ") + "' does: same run on this machine"
+                    why = (
+                        f"{config.ranks}x{config.threads} {config.binding or 'none'} {config.distribution or ''}".strip()
+                        + f" places every thread where '{twin.binding or 'none'} {twin.distribution or ''}'".rstrip(
+                            "' "
+                        )
+                        + "' does: same run on this machine"
+                    )
                 elif key is not None:
                     seen[key] = config
             if why is not None:
                 reasons[why] = reasons.get(why, 0) + 1
                 continue
             known = times.get(config.key())
-            estimate = summarise(known).median if known else app.estimate_s(config, len(topology.cores))
+            estimate = (
+                summarise(known).median if known else app.estimate_s(config, len(topology.cores))
+            )
             runs.append(Planned(config, estimate, bool(known)))
-        left += [LeftOut(f"{name}: {count} configuration{'s' if count > 1 else ''}", why, count) for why, count in reasons.items()]
+        left += [
+            LeftOut(f"{name}: {count} configuration{'s' if count > 1 else ''}", why, count)
+            for why, count in reasons.items()
+        ]
     return Plan(runs, left, choice.repeats, choice.mode)

@@ -14,7 +14,11 @@ from .toolchain import run_text
 
 def rapl_state() -> Optional[str]:
     """None if RAPL is readable, else why not."""
-    domains = list(Path("/sys/class/powercap").glob("intel-rapl:[0-9]*")) if Path("/sys/class/powercap").exists() else []
+    domains = (
+        list(Path("/sys/class/powercap").glob("intel-rapl:[0-9]*"))
+        if Path("/sys/class/powercap").exists()
+        else []
+    )
     if not domains:
         return "no RAPL counter in /sys/class/powercap (a virtual machine, or no such hardware)"
     if not any(os.access(d / "energy_uj", os.R_OK) for d in domains):
@@ -42,7 +46,10 @@ def slurm_state() -> Optional[str]:
 
 def state() -> dict[str, str]:
     """Per source, `readable` or why not."""
-    return {name: why or "readable" for name, why in (("rapl", rapl_state()), ("ipmi", ipmi_state()), ("slurm", slurm_state()))}
+    return {
+        name: why or "readable"
+        for name, why in (("rapl", rapl_state()), ("ipmi", ipmi_state()), ("slurm", slurm_state()))
+    }
 
 
 def parse_ipmi(text: str) -> Optional[float]:
@@ -57,5 +64,7 @@ def parse_sacct(text: str) -> Energy:
     joules = max(values, default=0.0)
     # Slurm writes 2^64 - 2 where a counter failed.
     if 0 < joules < 1e18:
-        return Energy(joules=joules, source="Slurm ConsumedEnergyRaw of the whole job, all its nodes")
+        return Energy(
+            joules=joules, source="Slurm ConsumedEnergyRaw of the whole job, all its nodes"
+        )
     return Energy(reason="Slurm gathered no energy for this job")

@@ -35,7 +35,8 @@ class Term(str, Enum):
     INTERNAL = "internal"
 
 
-# What a core-hour costs anywhere, with two orders of magnitude to spare on both sides. A month's price entered as an hour's is outside.
+# What a core-hour costs anywhere, with two orders of magnitude to spare on both sides. A month's
+# price entered as an hour's is outside.
 PLAUSIBLE_PER_CORE_HOUR = (0.0002, 5.0)
 
 
@@ -56,7 +57,8 @@ class PriceRow(BaseModel):
     term: Term
     date: date  # day at which the price was true
     source: str = Field(min_length=5)
-    hours_per_month: Optional[float] = Field(None, gt=600, le=744)  # only with unit month; providers use 720, 730 or 744
+    # only with unit month; providers use 720, 730 or 744
+    hours_per_month: Optional[float] = Field(None, gt=600, le=744)
     processor: Optional[str] = None
     granularity_s: float = Field(1.0, gt=0)  # billing step
     minimum_s: float = Field(0.0, ge=0)  # least billed
@@ -72,7 +74,16 @@ class PriceRow(BaseModel):
     @field_validator("unit", mode="before")
     @classmethod
     def _unit(cls, value: Any) -> Any:
-        known = {"h": "hour", "hr": "hour", "hrs": "hour", "hourly": "hour", "per hour": "hour", "s": "second", "mo": "month", "monthly": "month"}
+        known = {
+            "h": "hour",
+            "hr": "hour",
+            "hrs": "hour",
+            "hourly": "hour",
+            "per hour": "hour",
+            "s": "second",
+            "mo": "month",
+            "monthly": "month",
+        }
         if isinstance(value, str) and value.lower() in known:
             raise ValueError(f"unit '{value}' is not in the schema; write '{known[value.lower()]}'")
         return value
@@ -90,13 +101,20 @@ class PriceRow(BaseModel):
         per_core = self.per_hour / self.cores
         low, high = PLAUSIBLE_PER_CORE_HOUR
         if not low <= per_core <= high:
-            raise ValueError(f"{self.price} {self.currency} per {self.unit.value} is {per_core:.4g} per core-hour, outside {low} to {high}: is the unit right?")
+            raise ValueError(
+                f"{self.price} {self.currency} per {self.unit.value} is {per_core:.4g} per core-hour, outside {low} to {high}: is the unit right?"
+            )
         return self
 
     @property
     def per_hour(self) -> float:
         """Price of a node-hour."""
-        hours = {Unit.SECOND: 1 / 3600, Unit.MINUTE: 1 / 60, Unit.HOUR: 1.0, Unit.MONTH: self.hours_per_month or 730.0}[self.unit]
+        hours = {
+            Unit.SECOND: 1 / 3600,
+            Unit.MINUTE: 1 / 60,
+            Unit.HOUR: 1.0,
+            Unit.MONTH: self.hours_per_month or 730.0,
+        }[self.unit]
         return self.price / hours
 
     @property
@@ -114,10 +132,21 @@ def rows_from(content: Any, where: str) -> list[PriceRow]:
         except ValidationError as error:
             first = error.errors()[0]
             at = ".".join(map(str, first["loc"])) or "row"
-            name = f"{raw.get('provider', '?')}/{raw.get('shape', '?')}" if isinstance(raw, dict) else str(raw)
+            name = (
+                f"{raw.get('provider', '?')}/{raw.get('shape', '?')}"
+                if isinstance(raw, dict)
+                else str(raw)
+            )
             missing = first["type"] == "missing"
-            text = f"{at} is missing" + (": an undated price is refused" if at == "date" else "") if missing else f"{at}: {first['msg']}"
-            raise BadInput(f"'{where}', price {index + 1} ({name}): {text}", "correct the row; the fields are in docs/prices.md")
+            text = (
+                f"{at} is missing" + (": an undated price is refused" if at == "date" else "")
+                if missing
+                else f"{at}: {first['msg']}"
+            )
+            raise BadInput(
+                f"'{where}', price {index + 1} ({name}): {text}",
+                "correct the row; the fields are in docs/prices.md",
+            )
     return rows
 
 
@@ -127,19 +156,41 @@ def load_catalogue(path: Optional[Path] = None) -> list[PriceRow]:
     try:
         content = yaml.safe_load(where.read_text())
     except OSError as error:
-        raise BadInput(f"catalogue '{where}' cannot be read ({error.strerror})", "name an existing YAML file")
+        raise BadInput(
+            f"catalogue '{where}' cannot be read ({error.strerror})", "name an existing YAML file"
+        )
     except yaml.YAMLError as error:
         raise BadInput(f"catalogue '{where}' is not YAML: {error}", "correct it")
     return rows_from(content, str(where))
 
 
-def find_row(rows: list[PriceRow], name: str, region: Optional[str] = None, term: Optional[str] = None) -> PriceRow:
+def find_row(
+    rows: list[PriceRow], name: str, region: Optional[str] = None, term: Optional[str] = None
+) -> PriceRow:
     """The newest row of PROVIDER/SHAPE."""
-    matching = [r for r in rows if r.name == name and (region is None or r.region == region) and (term is None or r.term.value == term)]
+    matching = [
+        r
+        for r in rows
+        if r.name == name
+        and (region is None or r.region == region)
+        and (term is None or r.term.value == term)
+    ]
     if not matching:
-        near = sorted({r.name for r in rows if name.split("/")[0] == r.provider}) or sorted({r.name for r in rows})
-        raise BadInput(f"the catalogue has no '{name}'" + (f" in {region}" if region else "") + (f" for {term}" if term else ""), f"it has {', '.join(near[:8])}")
-    order = {t: i for i, t in enumerate((Term.ON_DEMAND, Term.RESERVED_1Y, Term.RESERVED_3Y, Term.SPOT, Term.INTERNAL))}
+        near = sorted({r.name for r in rows if name.split("/")[0] == r.provider}) or sorted(
+            {r.name for r in rows}
+        )
+        raise BadInput(
+            f"the catalogue has no '{name}'"
+            + (f" in {region}" if region else "")
+            + (f" for {term}" if term else ""),
+            f"it has {', '.join(near[:8])}",
+        )
+    order = {
+        t: i
+        for i, t in enumerate(
+            (Term.ON_DEMAND, Term.RESERVED_1Y, Term.RESERVED_3Y, Term.SPOT, Term.INTERNAL)
+        )
+    }
     return sorted(matching, key=lambda r: (order[r.term], -r.date.toordinal()))[0]
 
 
@@ -154,7 +205,9 @@ def mismatch(row: PriceRow, machine: dict[str, Any]) -> Optional[str]:
     return None
 
 
-# Importers. Each reads the text of one file and yields raw rows; fields that the list does not carry are asked from the caller.
+# Importers. Each reads the text of one file and yields raw rows; fields that the list does not
+# carry are asked from the caller.
+
 
 class Defaults(BaseModel):
     """What a list does not say and the caller must: never filled silently."""
@@ -175,50 +228,109 @@ def from_aws(text: str, given: Defaults) -> Iterable[dict[str, Any]]:
     published = offer.get("publicationDate", "")[:10] or given.date
     for sku, product in offer.get("products", {}).items():
         a = product.get("attributes", {})
-        if product.get("productFamily") not in ("Compute Instance", "Compute Instance (bare metal)") or a.get("operatingSystem") != "Linux" \
-                or a.get("tenancy") != "Shared" or a.get("preInstalledSw", "NA") != "NA" or a.get("capacitystatus", "Used") != "Used":
+        if (
+            product.get("productFamily")
+            not in ("Compute Instance", "Compute Instance (bare metal)")
+            or a.get("operatingSystem") != "Linux"
+            or a.get("tenancy") != "Shared"
+            or a.get("preInstalledSw", "NA") != "NA"
+            or a.get("capacitystatus", "Used") != "Used"
+        ):
             continue
         vcpus = int(_number(a.get("vcpu")) or 0)
         memory = _number(a.get("memory"))
-        # Graviton and some HPC shapes sell whole cores as vCPUs; everything else two hardware threads per core.
-        whole = "Graviton" in a.get("physicalProcessor", "") or re.match(r"hpc|c7a|m7a|r7a", a.get("instanceType", "")) is not None
+        # Graviton and some HPC shapes sell whole cores as vCPUs; everything else two hardware
+        # threads per core.
+        whole = (
+            "Graviton" in a.get("physicalProcessor", "")
+            or re.match(r"hpc|c7a|m7a|r7a", a.get("instanceType", "")) is not None
+        )
         for term in offer.get("terms", {}).get("OnDemand", {}).get(sku, {}).values():
             for dimension in term.get("priceDimensions", {}).values():
                 price = _number(dimension.get("pricePerUnit", {}).get("USD"))
                 if dimension.get("unit") in ("Hrs", "Hours") and price and vcpus and memory:
-                    yield {"provider": "aws", "shape": a["instanceType"], "region": a.get("regionCode") or a.get("location", given.region or "?"),
-                           "cores": vcpus if whole else max(1, vcpus // 2), "vcpus": vcpus, "memory_gib": memory, "price": price, "unit": "hour", "currency": "USD",
-                           "term": "on-demand", "date": published, "source": given.source, "processor": a.get("physicalProcessor"), "minimum_s": 60.0}
+                    yield {
+                        "provider": "aws",
+                        "shape": a["instanceType"],
+                        "region": a.get("regionCode") or a.get("location", given.region or "?"),
+                        "cores": vcpus if whole else max(1, vcpus // 2),
+                        "vcpus": vcpus,
+                        "memory_gib": memory,
+                        "price": price,
+                        "unit": "hour",
+                        "currency": "USD",
+                        "term": "on-demand",
+                        "date": published,
+                        "source": given.source,
+                        "processor": a.get("physicalProcessor"),
+                        "minimum_s": 60.0,
+                    }
 
 
-def from_azure(text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None) -> Iterable[dict[str, Any]]:
+def from_azure(
+    text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
+) -> Iterable[dict[str, Any]]:
     """Azure retail prices API (JSON, `Items`). It carries no sizes: `shapes` gives (cores, vCPUs, GiB) per armSkuName."""
     for item in json.loads(text).get("Items", []):
-        if item.get("serviceName") != "Virtual Machines" or item.get("type") != "Consumption" or "Windows" in item.get("productName", ""):
+        if (
+            item.get("serviceName") != "Virtual Machines"
+            or item.get("type") != "Consumption"
+            or "Windows" in item.get("productName", "")
+        ):
             continue
-        if item.get("unitOfMeasure") != "1 Hour" or not item.get("retailPrice") or "Low Priority" in item.get("skuName", ""):
+        if (
+            item.get("unitOfMeasure") != "1 Hour"
+            or not item.get("retailPrice")
+            or "Low Priority" in item.get("skuName", "")
+        ):
             continue
         shape = item["armSkuName"]
         if not shapes or shape not in shapes:
             continue
         cores, vcpus, memory = shapes[shape]
-        yield {"provider": "azure", "shape": shape, "region": item["armRegionName"], "cores": cores, "vcpus": vcpus, "memory_gib": memory,
-               "price": item["retailPrice"], "unit": "hour", "currency": item.get("currencyCode", "USD"), "term": "spot" if "Spot" in item.get("skuName", "") else "on-demand",
-               "date": given.date, "source": given.source, "minimum_s": 60.0}
+        yield {
+            "provider": "azure",
+            "shape": shape,
+            "region": item["armRegionName"],
+            "cores": cores,
+            "vcpus": vcpus,
+            "memory_gib": memory,
+            "price": item["retailPrice"],
+            "unit": "hour",
+            "currency": item.get("currencyCode", "USD"),
+            "term": "spot" if "Spot" in item.get("skuName", "") else "on-demand",
+            "date": given.date,
+            "source": given.source,
+            "minimum_s": 60.0,
+        }
 
 
-def from_oci(text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None) -> Iterable[dict[str, Any]]:
+def from_oci(
+    text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
+) -> Iterable[dict[str, Any]]:
     """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives (cores, vCPUs, GiB) per shape family,
     the part of displayName between dashes, e.g. 'Standard - E4'."""
     per: dict[str, dict[str, float]] = {}
     for item in json.loads(text).get("items", []):
         name = item.get("displayName", "")
         metric = item.get("metricName", "")
-        prices = [p for c in item.get("currencyCodeLocalizations", []) if c.get("currencyCode") == "USD" for p in c.get("prices", []) if p.get("model") == "PAY_AS_YOU_GO"]
+        prices = [
+            p
+            for c in item.get("currencyCodeLocalizations", [])
+            if c.get("currencyCode") == "USD"
+            for p in c.get("prices", [])
+            if p.get("model") == "PAY_AS_YOU_GO"
+        ]
         if not prices:
             continue
         family = re.sub(r"\s*-\s*(OCPU|Memory).*$", "", name)
-        kind = "ocpu" if "OCPU" in metric.upper() or name.endswith("OCPU") else "memory" if "GIGABYTE" in metric.upper() or name.endswith("Memory") else ""
+        kind = (
+            "ocpu"
+            if "OCPU" in metric.upper() or name.endswith("OCPU")
+            else "memory"
+            if "GIGABYTE" in metric.upper() or name.endswith("Memory")
+            else ""
+        )
         if kind:
             per.setdefault(family, {})[kind] = float(prices[0]["value"])
     for shape, (cores, vcpus, memory) in (shapes or {}).items():
@@ -226,11 +338,26 @@ def from_oci(text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, i
         parts = per.get(family)
         if parts and "ocpu" in parts:
             price = parts["ocpu"] * cores + parts.get("memory", 0.0) * memory
-            yield {"provider": "oci", "shape": label or family, "region": given.region or "all", "cores": cores, "vcpus": vcpus, "memory_gib": memory,
-                   "price": round(price, 6), "unit": "hour", "currency": "USD", "term": "on-demand", "date": given.date, "source": given.source, "minimum_s": 60.0}
+            yield {
+                "provider": "oci",
+                "shape": label or family,
+                "region": given.region or "all",
+                "cores": cores,
+                "vcpus": vcpus,
+                "memory_gib": memory,
+                "price": round(price, 6),
+                "unit": "hour",
+                "currency": "USD",
+                "term": "on-demand",
+                "date": given.date,
+                "source": given.source,
+                "minimum_s": 60.0,
+            }
 
 
-def from_gcp(text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None) -> Iterable[dict[str, Any]]:
+def from_gcp(
+    text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
+) -> Iterable[dict[str, Any]]:
     """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes` gives (cores, vCPUs, GiB) of
     'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g. 'C2D AMD=c2d-standard-112'."""
     for shape, (cores, vcpus, memory) in (shapes or {}).items():
@@ -238,7 +365,10 @@ def from_gcp(text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, i
         core_price = memory_price = None
         for sku in json.loads(text).get("skus", []):
             category = sku.get("category", {})
-            if not sku.get("description", "").startswith(family) or category.get("usageType") != "OnDemand":
+            if (
+                not sku.get("description", "").startswith(family)
+                or category.get("usageType") != "OnDemand"
+            ):
                 continue
             if given.region and given.region not in sku.get("serviceRegions", []):
                 continue
@@ -249,9 +379,21 @@ def from_gcp(text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, i
             elif "Ram" in sku["description"]:
                 memory_price = value
         if core_price is not None and memory_price is not None:
-            yield {"provider": "gcp", "shape": label or family, "region": given.region or "all", "cores": cores, "vcpus": vcpus, "memory_gib": memory,
-                   "price": round(core_price * vcpus + memory_price * memory, 6), "unit": "hour", "currency": "USD", "term": "on-demand", "date": given.date,
-                   "source": given.source, "minimum_s": 60.0}
+            yield {
+                "provider": "gcp",
+                "shape": label or family,
+                "region": given.region or "all",
+                "cores": cores,
+                "vcpus": vcpus,
+                "memory_gib": memory,
+                "price": round(core_price * vcpus + memory_price * memory, 6),
+                "unit": "hour",
+                "currency": "USD",
+                "term": "on-demand",
+                "date": given.date,
+                "source": given.source,
+                "minimum_s": 60.0,
+            }
 
 
 def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[dict[str, Any]]:
@@ -264,14 +406,31 @@ def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[di
             price = _number(row.get(column)) if row.get(column) else None
             if price and vcpus and memory and vcpus >= 1:
                 shape = row["InstanceType"]
-                whole = re.match(r"hpc|[cmr][678]g|[cmr]7a|Standard_H[BX]|t2a|BM\.", shape) is not None
-                yield {"provider": provider or given.source.split("/")[0], "shape": shape, "region": row.get("Region") or given.region or "?",
-                       "cores": int(vcpus) if whole else max(1, int(vcpus) // 2), "vcpus": int(vcpus), "memory_gib": memory, "price": price, "unit": "hour",
-                       "currency": "USD", "term": term, "date": given.date, "source": given.source}
+                whole = (
+                    re.match(r"hpc|[cmr][678]g|[cmr]7a|Standard_H[BX]|t2a|BM\.", shape) is not None
+                )
+                yield {
+                    "provider": provider or given.source.split("/")[0],
+                    "shape": shape,
+                    "region": row.get("Region") or given.region or "?",
+                    "cores": int(vcpus) if whole else max(1, int(vcpus) // 2),
+                    "vcpus": int(vcpus),
+                    "memory_gib": memory,
+                    "price": price,
+                    "unit": "hour",
+                    "currency": "USD",
+                    "term": term,
+                    "date": given.date,
+                    "source": given.source,
+                }
 
 
 IMPORTERS: dict[str, Callable[..., Iterable[dict[str, Any]]]] = {
-    "aws": from_aws, "azure": from_azure, "oci": from_oci, "gcp": from_gcp, "skypilot": from_skypilot,
+    "aws": from_aws,
+    "azure": from_azure,
+    "oci": from_oci,
+    "gcp": from_gcp,
+    "skypilot": from_skypilot,
 }
 
 
@@ -281,13 +440,31 @@ def import_prices(kind: str, path: Path, given: Defaults, **options: Any) -> lis
     try:
         raw = list(IMPORTERS[kind](path.read_text(), given, **options))
     except OSError as error:
-        raise BadInput(f"price list '{path}' cannot be read ({error.strerror})", "fetch it first; nothing is downloaded here")
+        raise BadInput(
+            f"price list '{path}' cannot be read ({error.strerror})",
+            "fetch it first; nothing is downloaded here",
+        )
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"'{path}' is not a price list of {kind} ({type(error).__name__}: {error})", "see docs/prices.md for the format that is expected")
+        raise BadInput(
+            f"'{path}' is not a price list of {kind} ({type(error).__name__}: {error})",
+            "see docs/prices.md for the format that is expected",
+        )
     if not raw:
-        raise BadInput(f"'{path}' has no row that can be used", "sizes are missing for azure, oci and gcp unless --shapes gives them")
+        raise BadInput(
+            f"'{path}' has no row that can be used",
+            "sizes are missing for azure, oci and gcp unless --shapes gives them",
+        )
     return rows_from({"prices": raw}, str(path))
 
 
 def to_yaml(rows: list[PriceRow]) -> str:
-    return yaml.safe_dump({"prices": [json.loads(r.model_dump_json(exclude_none=True, exclude_defaults=True)) for r in rows]}, sort_keys=False, width=160)
+    return yaml.safe_dump(
+        {
+            "prices": [
+                json.loads(r.model_dump_json(exclude_none=True, exclude_defaults=True))
+                for r in rows
+            ]
+        },
+        sort_keys=False,
+        width=160,
+    )

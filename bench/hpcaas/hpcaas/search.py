@@ -21,10 +21,19 @@ class Searcher:
         self.runs = plan.runs
         self.most = plan.repeats[1]
         self.random = np.random.default_rng(seed)
-        self.prior, self.noise = prior, noise  # standard deviations, in logarithms: an effect of 30 %, a spread of 5 %
-        names = sorted({(p.config.app, axis, str(value)) for p in self.runs for axis, value in p.config.chosen().items()})
+        # standard deviations, in logarithms: an effect of 30 %, a spread of 5 %
+        self.prior, self.noise = prior, noise
+        names = sorted(
+            {
+                (p.config.app, axis, str(value))
+                for p in self.runs
+                for axis, value in p.config.chosen().items()
+            }
+        )
         self.columns = {name: i for i, name in enumerate(names)}
-        self.matrix = np.zeros((len(self.runs), len(names) + len({p.config.app for p in self.runs})))
+        self.matrix = np.zeros(
+            (len(self.runs), len(names) + len({p.config.app for p in self.runs}))
+        )
         apps = sorted({p.config.app for p in self.runs})
         for row, planned in enumerate(self.runs):
             for axis, value in planned.config.chosen().items():
@@ -36,7 +45,7 @@ class Searcher:
         """One draw of all effects. Intercepts get a wide prior: they carry the size of the problem."""
         k = self.matrix.shape[1]
         wide = np.full(k, 1.0 / self.prior**2)
-        wide[len(self.columns):] = 1e-4
+        wide[len(self.columns) :] = 1e-4
         x, y = self.matrix[rows], np.asarray(logs)
         precision = np.diag(wide) + x.T @ x / self.noise**2
         mean = np.linalg.solve(precision, x.T @ y / self.noise**2)
@@ -52,8 +61,13 @@ class Searcher:
                     rows.append(row)
                     logs.append(math.log(sample.seconds))
         failed = {key for key, ss in samples.items() if any(not s.ok for s in ss)}
-        open_rows = [r for r, p in enumerate(self.runs) if p.config.key() not in failed and len(samples.get(p.config.key(), [])) < self.most
-                     and p.estimate_s < left_s]
+        open_rows = [
+            r
+            for r, p in enumerate(self.runs)
+            if p.config.key() not in failed
+            and len(samples.get(p.config.key(), [])) < self.most
+            and p.estimate_s < left_s
+        ]
         if not open_rows:
             return None
         # Applications take turns: the effects of one say nothing about another.

@@ -9,8 +9,22 @@ import yaml
 
 from .errors import BadInput
 
-KNOWN = {"scheduler", "access", "nodes_available", "modules_system", "installations", "compilers", "mpis", "plugins", "filesystems", "price", "openfoam_source",
-         "machine", "skerry", "axis_environment"}
+KNOWN = {
+    "scheduler",
+    "access",
+    "nodes_available",
+    "modules_system",
+    "installations",
+    "compilers",
+    "mpis",
+    "plugins",
+    "filesystems",
+    "price",
+    "openfoam_source",
+    "machine",
+    "skerry",
+    "axis_environment",
+}
 
 
 def load_site(path: Optional[Path]) -> dict[str, Any]:
@@ -19,15 +33,33 @@ def load_site(path: Optional[Path]) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text()) or {}
     except OSError as error:
-        raise BadInput(f"site file '{path}' cannot be read ({error.strerror})", "name an existing file")
+        raise BadInput(
+            f"site file '{path}' cannot be read ({error.strerror})", "name an existing file"
+        )
     except yaml.YAMLError as error:
         raise BadInput(f"site file '{path}' is not YAML: {error}", "correct it")
     if not isinstance(content, dict):
-        raise BadInput(f"site file '{path}' holds a {type(content).__name__}, not a mapping", "see docs/site.md")
+        raise BadInput(
+            f"site file '{path}' holds a {type(content).__name__}, not a mapping",
+            "see docs/site.md",
+        )
     unknown = sorted(set(content) - KNOWN)
     if unknown:
-        raise BadInput(f"site file '{path}' has an unknown key '{unknown[0]}'", f"use {', '.join(sorted(KNOWN))}")
-    for key, kind in (("filesystems", dict), ("axis_environment", dict), ("installations", dict), ("compilers", list), ("mpis", list), ("plugins", list)):
+        raise BadInput(
+            f"site file '{path}' has an unknown key '{unknown[0]}'",
+            f"use {', '.join(sorted(KNOWN))}",
+        )
+    for key, kind in (
+        ("filesystems", dict),
+        ("axis_environment", dict),
+        ("installations", dict),
+        ("compilers", list),
+        ("mpis", list),
+        ("plugins", list),
+    ):
         if key in content and not isinstance(content[key], kind):
-            raise BadInput(f"site file '{path}': {key} is a {type(content[key]).__name__}, not a {'mapping' if kind is dict else 'list'}", "see docs/site.md")
+            raise BadInput(
+                f"site file '{path}': {key} is a {type(content[key]).__name__}, not a {'mapping' if kind is dict else 'list'}",
+                "see docs/site.md",
+            )
     return content

@@ -24,7 +24,11 @@ class Summary:
     @property
     def half_width(self) -> Optional[float]:
         """Relative half width of the interval; None with one sample."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2.0 / self.median
+        return (
+            None
+            if self.low is None or self.high is None
+            else (self.high - self.low) / 2.0 / self.median
+        )
 
 
 def summarise(values: Sequence[float]) -> Summary:
@@ -38,7 +42,16 @@ def summarise(values: Sequence[float]) -> Summary:
         half = float(stats.t.ppf(0.975, data.size - 1) * logs.std(ddof=1) / math.sqrt(data.size))
         centre = float(logs.mean())
         low, high, stdev = math.exp(centre - half), math.exp(centre + half), float(data.std(ddof=1))
-    return Summary(int(data.size), float(np.median(data)), float(data.mean()), float(data.min()), float(data.max()), stdev, low, high)
+    return Summary(
+        int(data.size),
+        float(np.median(data)),
+        float(data.mean()),
+        float(data.min()),
+        float(data.max()),
+        stdev,
+        low,
+        high,
+    )
 
 
 def outliers(values: Sequence[float], threshold: float = 3.5) -> list[bool]:
@@ -80,11 +93,19 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
     error = math.sqrt(va + vb)
     if error == 0:
         same = difference == 0
-        return Ratio(math.exp(difference), math.exp(difference), math.exp(difference), 1.0 if same else 0.0, n)
+        return Ratio(
+            math.exp(difference),
+            math.exp(difference),
+            math.exp(difference),
+            1.0 if same else 0.0,
+            n,
+        )
     freedom = (va + vb) ** 2 / (va**2 / (la.size - 1) + vb**2 / (lb.size - 1))
     half = float(stats.t.ppf(0.975, freedom)) * error
     p = 2.0 * float(stats.t.sf(abs(difference) / error, freedom))
-    return Ratio(math.exp(difference), math.exp(difference - half), math.exp(difference + half), p, n)
+    return Ratio(
+        math.exp(difference), math.exp(difference - half), math.exp(difference + half), p, n
+    )
 
 
 def combine(ratios: Sequence[Ratio]) -> Ratio:
@@ -95,14 +116,21 @@ def combine(ratios: Sequence[Ratio]) -> Ratio:
     if len(ratios) == 1:
         return ratios[0]
     logs = np.log([r.value for r in ratios])
-    # Published values have no spread of their own. Two or three of them are no sample either: no interval is claimed.
+    # Published values have no spread of their own. Two or three of them are no sample either: no
+    # interval is claimed.
     if len(ratios) < 4 and all(r.low is None for r in ratios):
         return Ratio(math.exp(float(logs.mean())), None, None, None, len(ratios))
     mean, error = float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(len(logs))
     if error == 0:
         return Ratio(math.exp(mean), math.exp(mean), math.exp(mean), None, len(ratios))
     half = float(stats.t.ppf(0.975, len(logs) - 1)) * error
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), 2.0 * float(stats.t.sf(abs(mean) / error, len(logs) - 1)), len(ratios))
+    return Ratio(
+        math.exp(mean),
+        math.exp(mean - half),
+        math.exp(mean + half),
+        2.0 * float(stats.t.sf(abs(mean) / error, len(logs) - 1)),
+        len(ratios),
+    )
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:

@@ -43,27 +43,56 @@ class Mpi:
     def compiler_environment(self, compiler: Compiler) -> dict[str, str]:
         """Variables that make the MPI's wrapper call this compiler."""
         if self.kind == "openmpi":
-            return {"OMPI_CXX": compiler.cxx, "OMPI_CC": compiler.cc, "OMPI_FC": compiler.fortran or "gfortran"}
+            return {
+                "OMPI_CXX": compiler.cxx,
+                "OMPI_CC": compiler.cc,
+                "OMPI_FC": compiler.fortran or "gfortran",
+            }
         if self.kind == "mpich":
-            return {"MPICH_CXX": compiler.cxx, "MPICH_CC": compiler.cc, "MPICH_FC": compiler.fortran or "gfortran"}
-        return {"I_MPI_CXX": compiler.cxx, "I_MPI_CC": compiler.cc, "I_MPI_FC": compiler.fortran or "gfortran"}
+            return {
+                "MPICH_CXX": compiler.cxx,
+                "MPICH_CC": compiler.cc,
+                "MPICH_FC": compiler.fortran or "gfortran",
+            }
+        return {
+            "I_MPI_CXX": compiler.cxx,
+            "I_MPI_CC": compiler.cc,
+            "I_MPI_FC": compiler.fortran or "gfortran",
+        }
 
 
 # name: (C++, C, Fortran, what brings it)
 _COMPILERS = {
     "gcc": ("g++", "gcc", "gfortran", "apt-get install g++ gfortran"),
     "clang": ("clang++", "clang", None, "apt-get install clang libomp-dev"),
-    "intel": ("icpx", "icx", "ifx", "https://www.intel.com/content/www/us/en/developer/tools/oneapi/hpc-toolkit.html"),
+    "intel": (
+        "icpx",
+        "icx",
+        "ifx",
+        "https://www.intel.com/content/www/us/en/developer/tools/oneapi/hpc-toolkit.html",
+    ),
     "cray": ("CC", "cc", "ftn", "module load PrgEnv-cray, on a Cray"),
     "nvhpc": ("nvc++", "nvc", "nvfortran", "https://developer.nvidia.com/hpc-sdk"),
-    "aocc": ("aocc-clang++", "aocc-clang", "aocc-flang", "https://www.amd.com/en/developer/aocc.html"),
+    "aocc": (
+        "aocc-clang++",
+        "aocc-clang",
+        "aocc-flang",
+        "https://www.amd.com/en/developer/aocc.html",
+    ),
 }
 
 
 def run_text(argv: list[str], env: Optional[dict[str, str]] = None, timeout_s: float = 20.0) -> str:
     """Output of a short command, stdout and stderr together; empty when it cannot run. Never raises, never hangs."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
@@ -80,11 +109,25 @@ def find_compilers(site: Optional[dict[str, Any]] = None) -> dict[str, Compiler]
         if name == "cray" and "Cray" not in text:
             continue
         version = re.search(r"(\d+\.\d+(?:\.\d+)?)", text)
-        found[name] = Compiler(name, path, shutil.which(cc) or cc, shutil.which(fortran) if fortran else None, version.group(1) if version else "unknown")
+        found[name] = Compiler(
+            name,
+            path,
+            shutil.which(cc) or cc,
+            shutil.which(fortran) if fortran else None,
+            version.group(1) if version else "unknown",
+        )
     for entry in (site or {}).get("compilers", []):
         try:
-            found[entry["name"]] = Compiler(entry["name"], entry["cxx"], entry["cc"], entry.get("fortran"),
-                                            (re.findall(r"\d+\.\d+(?:\.\d+)?", run_text([entry["cxx"], "--version"])) or ["unknown"])[0])
+            found[entry["name"]] = Compiler(
+                entry["name"],
+                entry["cxx"],
+                entry["cc"],
+                entry.get("fortran"),
+                (
+                    re.findall(r"\d+\.\d+(?:\.\d+)?", run_text([entry["cxx"], "--version"]))
+                    or ["unknown"]
+                )[0],
+            )
         except KeyError as error:
             raise BadInput(f"a compiler in the site file lacks {error}", "give name, cxx and cc")
     return found
@@ -96,21 +139,40 @@ def _openmpi_version(mpirun: str, env: dict[str, str]) -> Optional[str]:
     return next(filter(None, found.groups()), None) if found else None
 
 
-def identify(name: str, mpirun: str, mpicxx: Optional[str], env: Optional[dict[str, str]] = None, kind: Optional[str] = None) -> Optional[Mpi]:
+def identify(
+    name: str,
+    mpirun: str,
+    mpicxx: Optional[str],
+    env: Optional[dict[str, str]] = None,
+    kind: Optional[str] = None,
+) -> Optional[Mpi]:
     """Asks an mpirun what it is. None when it answers like none of the known implementations."""
     env = env or {}
     text = run_text([mpirun, "--version"], env)
     if "Intel" in text:
         version = re.search(r"Version (\S+)", text)
-        return Mpi(name, "intelmpi", version.group(1) if version else "unknown", mpirun, mpicxx, ("ofi",), env)
+        return Mpi(
+            name,
+            "intelmpi",
+            version.group(1) if version else "unknown",
+            mpirun,
+            mpicxx,
+            ("ofi",),
+            env,
+        )
     if "HYDRA" in text:
         version = re.search(r"Version:\s+(\S+)", text)
-        # hydra prints the whole configure line: the device is in it, and Debian's package names no other place.
+        # hydra prints the whole configure line: the device is in it, and Debian's package names no
+        # other place.
         devices = tuple(dict.fromkeys(re.findall(r"ch4:(ofi|ucx)", text)))
-        return Mpi(name, "mpich", version.group(1) if version else "unknown", mpirun, mpicxx, devices, env)
+        return Mpi(
+            name, "mpich", version.group(1) if version else "unknown", mpirun, mpicxx, devices, env
+        )
     version = _openmpi_version(mpirun, env)
     if version or kind == "openmpi":
-        return Mpi(name, "openmpi", version or "unknown", mpirun, mpicxx, ("ob1", "ucx", "ofi"), env)
+        return Mpi(
+            name, "openmpi", version or "unknown", mpirun, mpicxx, ("ob1", "ucx", "ofi"), env
+        )
     return None
 
 
@@ -126,35 +188,59 @@ def find_mpis(site: Optional[dict[str, Any]] = None) -> dict[str, Mpi]:
         if not mpirun:
             continue
         mpi = identify(name, mpirun, next(filter(None, map(shutil.which, wrappers)), None))
-        if mpi is None or any(os.path.realpath(m.mpirun) == os.path.realpath(mpirun) and m.kind == mpi.kind for m in found.values()):
+        if mpi is None or any(
+            os.path.realpath(m.mpirun) == os.path.realpath(mpirun) and m.kind == mpi.kind
+            for m in found.values()
+        ):
             continue
         if name == "default" or name == mpi.kind:
-            found[mpi.kind] = Mpi(mpi.kind, mpi.kind, mpi.version, mpi.mpirun, mpi.mpicxx, mpi.frameworks, mpi.env)
+            found[mpi.kind] = Mpi(
+                mpi.kind, mpi.kind, mpi.version, mpi.mpirun, mpi.mpicxx, mpi.frameworks, mpi.env
+            )
     for entry in (site or {}).get("mpis", []):
         if "name" not in entry or "mpirun" not in entry:
-            raise BadInput("an MPI in the site file lacks name or mpirun", "give name, mpirun and, to build against it, mpicxx")
-        mpi = identify(entry["name"], entry["mpirun"], entry.get("mpicxx"), entry.get("env"), entry.get("kind"))
+            raise BadInput(
+                "an MPI in the site file lacks name or mpirun",
+                "give name, mpirun and, to build against it, mpicxx",
+            )
+        mpi = identify(
+            entry["name"], entry["mpirun"], entry.get("mpicxx"), entry.get("env"), entry.get("kind")
+        )
         if mpi is None:
-            raise BadInput(f"'{entry['mpirun']}' of MPI '{entry['name']}' answers like no known MPI", "give its kind: openmpi, mpich or intelmpi")
+            raise BadInput(
+                f"'{entry['mpirun']}' of MPI '{entry['name']}' answers like no known MPI",
+                "give its kind: openmpi, mpich or intelmpi",
+            )
         found[entry["name"]] = mpi
     return found
 
 
-_MPI_REMEDY = {"openmpi": "apt-get install openmpi-bin libopenmpi-dev", "mpich": "apt-get install mpich libmpich-dev",
-               "intelmpi": "pip install impi-rt impi-devel, in a virtual environment of its own"}
+_MPI_REMEDY = {
+    "openmpi": "apt-get install openmpi-bin libopenmpi-dev",
+    "mpich": "apt-get install mpich libmpich-dev",
+    "intelmpi": "pip install impi-rt impi-devel, in a virtual environment of its own",
+}
 
 
 def need_compiler(compilers: dict[str, Compiler], name: str) -> Compiler:
     if name not in compilers:
-        remedy = _COMPILERS[name][3] if name in _COMPILERS else "describe it under `compilers:` in the site file"
-        raise Missing(f"compiler '{name}' is not installed (found: {', '.join(compilers) or 'none'})", remedy)
+        remedy = (
+            _COMPILERS[name][3]
+            if name in _COMPILERS
+            else "describe it under `compilers:` in the site file"
+        )
+        raise Missing(
+            f"compiler '{name}' is not installed (found: {', '.join(compilers) or 'none'})", remedy
+        )
     return compilers[name]
 
 
 def need_mpi(mpis: dict[str, Mpi], name: str) -> Mpi:
     if name not in mpis:
-        raise Missing(f"MPI '{name}' is not installed (found: {', '.join(mpis) or 'none'})",
-                      _MPI_REMEDY.get(name, "describe it under `mpis:` in the site file"))
+        raise Missing(
+            f"MPI '{name}' is not installed (found: {', '.join(mpis) or 'none'})",
+            _MPI_REMEDY.get(name, "describe it under `mpis:` in the site file"),
+        )
     return mpis[name]
 
 
@@ -170,10 +256,25 @@ def target_flags(compiler: str, target: Optional[str]) -> list[str]:
 
 # Instruction sets that a target may use; a program for one that the CPU lacks ends with SIGILL.
 TARGET_NEEDS = {
-    "baseline": [], "x86-64": [], "x86-64-v2": ["sse4_2"], "x86-64-v3": ["avx2", "fma"], "x86-64-v4": ["avx512f"], "broadwell": ["avx2", "fma"],
-    "haswell": ["avx2", "fma"], "rome": ["avx2", "fma"], "znver2": ["avx2", "fma"], "milan": ["avx2", "fma"], "znver3": ["avx2", "fma"],
-    "genoa": ["avx512f", "avx512_bf16"], "znver4": ["avx512f", "avx512_bf16"], "skylake": ["avx2", "fma"], "skylake-avx512": ["avx512f"],
-    "cascadelake": ["avx512f"], "spr": ["avx512f", "amx_tile"], "sapphirerapids": ["avx512f", "amx_tile"], "native": [],
+    "baseline": [],
+    "x86-64": [],
+    "x86-64-v2": ["sse4_2"],
+    "x86-64-v3": ["avx2", "fma"],
+    "x86-64-v4": ["avx512f"],
+    "broadwell": ["avx2", "fma"],
+    "haswell": ["avx2", "fma"],
+    "rome": ["avx2", "fma"],
+    "znver2": ["avx2", "fma"],
+    "milan": ["avx2", "fma"],
+    "znver3": ["avx2", "fma"],
+    "genoa": ["avx512f", "avx512_bf16"],
+    "znver4": ["avx512f", "avx512_bf16"],
+    "skylake": ["avx2", "fma"],
+    "skylake-avx512": ["avx512f"],
+    "cascadelake": ["avx512f"],
+    "spr": ["avx512f", "amx_tile"],
+    "sapphirerapids": ["avx512f", "amx_tile"],
+    "native": [],
 }
 
 
@@ -181,17 +282,37 @@ TARGET_NEEDS = {
 def library_versions(paths: tuple[str, ...]) -> dict[str, str]:
     """Package and version of installed files, from dpkg or rpm; files of no package, and other systems, are left out."""
     if shutil.which("dpkg-query"):
-        # With /usr merged a library may be mapped under one name and belong to the package under the other.
+        # With /usr merged a library may be mapped under one name and belong to the package under
+        # the other.
         names = {name: path for path in paths for name in (path, path.removeprefix("/usr"))}
-        owners = re.findall(r"^(\S+?)(?:, \S+)*: (/\S+)$", run_text(["dpkg-query", "-S", *names], {"LC_ALL": "C"}), re.M)
+        owners = re.findall(
+            r"^(\S+?)(?:, \S+)*: (/\S+)$",
+            run_text(["dpkg-query", "-S", *names], {"LC_ALL": "C"}),
+            re.M,
+        )
         packages = sorted({package for package, _ in owners})
-        shown = run_text(["dpkg-query", "-W", "-f=${binary:Package} ${Version}\n", *packages]) if packages else ""
+        shown = (
+            run_text(["dpkg-query", "-W", "-f=${binary:Package} ${Version}\n", *packages])
+            if packages
+            else ""
+        )
         versions = dict(line.split(" ", 1) for line in shown.splitlines() if " " in line)
         versions |= {name.split(":")[0]: version for name, version in versions.items()}
-        return {names[path]: f"{package.split(':')[0]} {versions[package]}" for package, path in owners if package in versions and path in names}
+        return {
+            names[path]: f"{package.split(':')[0]} {versions[package]}"
+            for package, path in owners
+            if package in versions and path in names
+        }
     if shutil.which("rpm"):
-        found = {path: run_text(["rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", path]) for path in paths}
-        return {path: text for path, text in found.items() if text and "not owned" not in text and "error" not in text.lower()}
+        found = {
+            path: run_text(["rpm", "-qf", "--qf", "%{NAME} %{VERSION}-%{RELEASE}", path])
+            for path in paths
+        }
+        return {
+            path: text
+            for path, text in found.items()
+            if text and "not owned" not in text and "error" not in text.lower()
+        }
     return {}
 
 

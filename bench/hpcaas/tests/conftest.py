@@ -35,6 +35,25 @@ def montecarlo(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("montecarlo")
     sources = sorted((Path(__file__).parents[1] / "hpcaas/apps/montecarlo").glob("*.cpp"))
     program = directory / "hpcaas_montecarlo"
-    subprocess.run(["g++", "-std=c++20", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
-                    "-Wconversion", "-Werror", "-fopenmp", *map(str, sources), "-o", str(program)], check=True)
+    subprocess.run(
+        [
+            "g++",
+            "-std=c++20",
+            "-O3",
+            "-march=native",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Wshadow",
+            "-Wconversion",
+            "-Werror",
+            "-fopenmp",
+            *map(str, sources),
+            "-o",
+            str(program),
+        ],
+        check=True,
+    )
     return program

@@ -27,8 +27,20 @@ def made(times, machine="m", spread=0.01, repeats=5, seed=1, app="toy", input_ha
     for n, (axes, seconds) in enumerate(times.items()):
         for repeat in range(repeats):
             t = float(seconds * np.exp(rng.normal(0, spread)))
-            results.samples.append(Sample(id=f"{machine}{n}.{repeat}", campaign="c", configuration=Configuration(app=app, size="s", **dict(axes)), machine=machine, repeat=repeat,
-                                          status=Status.OK, seconds=t, wall_seconds=t, figure=Figure(name="t", value=t, unit="s", better="lower"), provenance="p" if input_hash else None))
+            results.samples.append(
+                Sample(
+                    id=f"{machine}{n}.{repeat}",
+                    campaign="c",
+                    configuration=Configuration(app=app, size="s", **dict(axes)),
+                    machine=machine,
+                    repeat=repeat,
+                    status=Status.OK,
+                    seconds=t,
+                    wall_seconds=t,
+                    figure=Figure(name="t", value=t, unit="s", better="lower"),
+                    provenance="p" if input_hash else None,
+                )
+            )
     return results
 
 
@@ -37,7 +49,15 @@ def c(**axes):
 
 
 def test_an_effect_is_measured_over_pairs_that_differ_in_nothing_else():
-    results = made({c(mpi="a", binding="none"): 10, c(mpi="b", binding="none"): 12, c(mpi="a", binding="cores"): 5, c(mpi="b", binding="cores"): 6, c(mpi="b", binding="auto"): 1})
+    results = made(
+        {
+            c(mpi="a", binding="none"): 10,
+            c(mpi="b", binding="none"): 12,
+            c(mpi="a", binding="cores"): 5,
+            c(mpi="b", binding="cores"): 6,
+            c(mpi="b", binding="auto"): 1,
+        }
+    )
     (effect,) = effects(groups(results), "mpi")
     assert (effect.value, effect.best, effect.pairs) == ("b", "a", 2)
     assert effect.ratio.value == pytest.approx(1.2, abs=0.02)
@@ -52,7 +72,11 @@ def test_noise_is_not_called_a_difference():
 
 def test_lessons_without_data_are_untested():
     verdicts = judge_lessons(groups(made({c(): 1.0})), NONE)
-    assert len(verdicts) == 8 and {v.verdict for v in verdicts} == {"untested"} and all("need" in v.evidence for v in verdicts)
+    assert (
+        len(verdicts) == 8
+        and {v.verdict for v in verdicts} == {"untested"}
+        and all("need" in v.evidence for v in verdicts)
+    )
 
 
 def test_a_lesson_can_be_contradicted():
@@ -71,20 +95,34 @@ def test_one_noisy_sample_each_is_no_evidence():
 def test_the_lesson_on_binding_is_about_the_default():
     """Bug guarded against: one application whose default is worse was called untested because another's is not."""
     worse = made({c(binding="none"): 1.2, c(binding="cores"): 1.0})
-    equal = made({c(binding="none"): 1.001, c(binding="cores"): 1.0}, app="indifferent", machine="n")
+    equal = made(
+        {c(binding="none"): 1.001, c(binding="cores"): 1.0}, app="indifferent", machine="n"
+    )
     better = made({c(binding="none"): 1.0, c(binding="cores"): 1.5}, machine="o")
 
     def seven(*sets):
         return next(v for v in judge_lessons(groups(merge(list(sets))), NONE) if v.number == 7)
 
     mixed = seven(worse, equal)
-    assert mixed.verdict == "confirmed" and "toy: binding 'none' takes 1.2" in mixed.evidence and "not measurably worse for indifferent" in mixed.evidence
-    assert seven(equal).verdict == "contradicted" and "not measurably worse here" in seven(equal).evidence
-    assert seven(better).verdict == "contradicted" and "the default (none) is best here" in seven(better).evidence
+    assert (
+        mixed.verdict == "confirmed"
+        and "toy: binding 'none' takes 1.2" in mixed.evidence
+        and "not measurably worse for indifferent" in mixed.evidence
+    )
+    assert (
+        seven(equal).verdict == "contradicted"
+        and "not measurably worse here" in seven(equal).evidence
+    )
+    assert (
+        seven(better).verdict == "contradicted"
+        and "the default (none) is best here" in seven(better).evidence
+    )
 
 
 def test_advice_names_the_fastest_and_those_that_cannot_be_told_from_it():
-    results = made({c(binding="none"): 10, c(binding="cores"): 8, c(binding="sockets"): 8.01}, spread=0.02)
+    results = made(
+        {c(binding="none"): 10, c(binding="cores"): 8, c(binding="sockets"): 8.01}, spread=0.02
+    )
     advice = advise(results, NONE)
     (r,) = advice.recommendations
     assert "cores" in r.config or "sockets" in r.config
@@ -93,8 +131,28 @@ def test_advice_names_the_fastest_and_those_that_cannot_be_told_from_it():
 
 def test_advice_for_cost_and_a_deadline():
     results = made({c(nodes=1, ranks=4): 100, c(nodes=2, ranks=8): 60, c(nodes=4, ranks=16): 40})
-    catalogue = rows_from({"prices": [dict(provider="p", shape="s", region="r", cores=64, vcpus=128, memory_gib=512, price=3.6, unit="hour", currency="USD", term="on-demand",
-                                           date="2024-05-01", source="price page", granularity_s=1)]}, "t")
+    catalogue = rows_from(
+        {
+            "prices": [
+                dict(
+                    provider="p",
+                    shape="s",
+                    region="r",
+                    cores=64,
+                    vcpus=128,
+                    memory_gib=512,
+                    price=3.6,
+                    unit="hour",
+                    currency="USD",
+                    term="on-demand",
+                    date="2024-05-01",
+                    source="price page",
+                    granularity_s=1,
+                )
+            ]
+        },
+        "t",
+    )
     pricing = price_machines(results, catalogue, ["m=p/s"])
     by_goal = {r.goal: r for r in advise(results, pricing, 70).recommendations}
     assert "16x1" in by_goal["time"].config or "4 nodes" in by_goal["time"].config
@@ -184,5 +242,12 @@ def test_outliers_are_kept_and_flagged():
     for sample, seconds in zip(results.samples, (10.0, 10.1, 30.0, 9.9, 10.2, 9.8)):
         sample.seconds = seconds
     flag_outliers(results)
-    assert ["outlier" in s.flags for s in results.samples] == [False, False, True, False, False, False]
+    assert ["outlier" in s.flags for s in results.samples] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert len(groups(results)[0].times) == 6

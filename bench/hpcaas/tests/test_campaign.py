@@ -33,12 +33,15 @@ def start(tmp_path, profile, topology, tools):
     def run(sizes, repeats=(1, 1), name="c", values=None, **options):
         runs, left = [], []
         for size in sizes:
-            plan = make_plan(Choice(["toy"], {"": size}, values or {}, repeats=repeats), toys, profile, topology)
+            plan = make_plan(
+                Choice(["toy"], {"": size}, values or {}, repeats=repeats), toys, profile, topology
+            )
             runs += plan.runs
             left += plan.left_out
         plan.runs = runs
         made = Campaign(tmp_path / name, toys, profile, topology, Options(**options))
         return made.run(plan), made
+
     run.toys = toys
     return run
 
@@ -48,23 +51,50 @@ def by_size(results):
 
 
 def test_everything_that_goes_wrong_is_a_result_and_the_others_go_on(start):
-    results, made = start(["badbuild", "badinput", "good", "wrong", "silent", "segv", "stack", "full", "input"])
+    results, made = start(
+        ["badbuild", "badinput", "good", "wrong", "silent", "segv", "stack", "full", "input"]
+    )
     found = by_size(results)
     assert {size: s.status for size, s in found.items()} == {
-        "badbuild": Status.BUILD_FAILED, "badinput": Status.PREPARE_FAILED, "good": Status.OK, "wrong": Status.WRONG, "silent": Status.FAILED, "segv": Status.CRASHED,
-        "stack": Status.CRASHED, "full": Status.DISK_FULL, "input": Status.OK}
+        "badbuild": Status.BUILD_FAILED,
+        "badinput": Status.PREPARE_FAILED,
+        "good": Status.OK,
+        "wrong": Status.WRONG,
+        "silent": Status.FAILED,
+        "segv": Status.CRASHED,
+        "stack": Status.CRASHED,
+        "full": Status.DISK_FULL,
+        "input": Status.OK,
+    }
     assert "no_such_file.c" in (made.directory / found["badbuild"].log).read_text()
     assert "the mesh is missing" in (made.directory / found["badinput"].log).read_text()
-    assert found["wrong"].diagnosis == "answer 2 is not 1" and "no time" in found["silent"].diagnosis
+    assert (
+        found["wrong"].diagnosis == "answer 2 is not 1" and "no time" in found["silent"].diagnosis
+    )
     assert (found["segv"].signal, found["stack"].signal) == (11, 11)
     assert "not the stack limit" in found["segv"].diagnosis
-    assert "Confirmed: the same program ran with an unlimited stack" in found["stack"].diagnosis and "-fstack-arrays" in found["stack"].diagnosis
+    assert (
+        "Confirmed: the same program ran with an unlimited stack" in found["stack"].diagnosis
+        and "-fstack-arrays" in found["stack"].diagnosis
+    )
     assert found["input"].seconds == 0.42  # the child input was made from its parent
     good = found["good"]
-    assert good.placement[0].cpus == sorted(os.sched_getaffinity(0)) and good.load.load_before is not None and good.wall_seconds > 0
+    assert (
+        good.placement[0].cpus == sorted(os.sched_getaffinity(0))
+        and good.load.load_before is not None
+        and good.wall_seconds > 0
+    )
     assert good.energy.joules is not None or "RAPL" in good.energy.reason
     provenance = results.provenance[good.provenance]
-    assert {"suite_version", "app_version", "input_hash", "stack_limit_kib", "kernel", "launch", "environment"} <= set(provenance)
+    assert {
+        "suite_version",
+        "app_version",
+        "input_hash",
+        "stack_limit_kib",
+        "kernel",
+        "launch",
+        "environment",
+    } <= set(provenance)
     assert "time 0.25" in (made.directory / good.log).read_text()
 
 
@@ -90,12 +120,16 @@ def test_a_journal_line_that_was_cut_loses_only_itself(tmp_path):
 
 
 def test_a_full_disk_is_refused_before_and_named_in_the_middle(start, monkeypatch):
-    monkeypatch.setattr(campaign_module.shutil, "disk_usage", lambda _: type("U", (), {"free": 50 * 2**20})())
+    monkeypatch.setattr(
+        campaign_module.shutil, "disk_usage", lambda _: type("U", (), {"free": 50 * 2**20})()
+    )
     with pytest.raises(NoSpace, match="50 MiB free"):
         start(["good"])
     monkeypatch.undo()
     original = campaign_module.append
-    monkeypatch.setattr(campaign_module, "append", lambda path, entry: original(Path("/dev/full"), entry))
+    monkeypatch.setattr(
+        campaign_module, "append", lambda path, entry: original(Path("/dev/full"), entry)
+    )
     with pytest.raises(NoSpace, match="is full; all samples up to now are in the journal"):
         start(["good"], name="d")
 
@@ -108,8 +142,11 @@ def test_a_failure_is_measured_again_only_when_asked_for(start, tmp_path, monkey
     again, _ = start(["badbuild", "good"])
     assert by_size(again)["badbuild"].status is Status.BUILD_FAILED
     retried, _ = start(["badbuild", "good"], retry=True)
-    assert by_size(retried)["badbuild"].status is not Status.BUILD_FAILED and len(retried.samples) == 2
-    assert sum("sample" in e for e in read_journal(made.journal)) == 3  # the journal forgets nothing
+    assert (
+        by_size(retried)["badbuild"].status is not Status.BUILD_FAILED and len(retried.samples) == 2
+    )
+    # the journal forgets nothing
+    assert sum("sample" in e for e in read_journal(made.journal)) == 3
 
 
 def test_two_measurements_at_once_are_refused(tmp_path):
@@ -126,32 +163,79 @@ def test_ctrl_c_keeps_what_was_measured_and_ends_what_runs(tmp_path, end, in_bac
     """The whole command: interrupted in a run that hangs, it exits with 130, keeps the sample before, and leaves no process. A script's
     background commands start with SIGINT ignored; there SIGTERM must do the same."""
     (tmp_path / "site.yaml").write_text(yaml.safe_dump(SITE))
-    common = [sys.executable, "-m", "hpcaas.cli", "measure", "--site", str(tmp_path / "site.yaml"), "--apps", "toy", "--out", str(tmp_path), "--campaign", "c", "--noise", "ignore",
-              "--repeats", "1-1"]
+    common = [
+        sys.executable,
+        "-m",
+        "hpcaas.cli",
+        "measure",
+        "--site",
+        str(tmp_path / "site.yaml"),
+        "--apps",
+        "toy",
+        "--out",
+        str(tmp_path),
+        "--campaign",
+        "c",
+        "--noise",
+        "ignore",
+        "--repeats",
+        "1-1",
+    ]
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # a lock of its own
-    assert subprocess.run([*common, "--size", "good"], env=env, capture_output=True, timeout=120).returncode == 0
-    process = subprocess.Popen([*common, "--size", "hang", "--time-limit-s", "300"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if in_background else None)
+    assert (
+        subprocess.run(
+            [*common, "--size", "good"], env=env, capture_output=True, timeout=120
+        ).returncode
+        == 0
+    )
+    process = subprocess.Popen(
+        [*common, "--size", "hang", "--time-limit-s", "300"],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        if in_background
+        else None,
+    )
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("c/records/*/watch/rank.0")) or len(list(tmp_path.glob("c/records/*/watch/rank.0"))) < 2:
-        assert process.poll() is None and time.monotonic() < deadline, "the hanging run did not start"
+    while (
+        not list(tmp_path.glob("c/records/*/watch/rank.0"))
+        or len(list(tmp_path.glob("c/records/*/watch/rank.0"))) < 2
+    ):
+        assert process.poll() is None and time.monotonic() < deadline, (
+            "the hanging run did not start"
+        )
         time.sleep(0.05)  # waits for the condition above
-    pid = next(int(p.read_text().split()[2]) for p in tmp_path.glob("c/records/*/watch/rank.0") if (p.parent.parent / "fifo").exists())
+    pid = next(
+        int(p.read_text().split()[2])
+        for p in tmp_path.glob("c/records/*/watch/rank.0")
+        if (p.parent.parent / "fifo").exists()
+    )
     process.send_signal(end)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted; 1 samples are kept" in output, output
-    assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    assert (
+        not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    )
     kept = json.loads((tmp_path / "c/results.json").read_text())
     assert [s["status"] for s in kept["samples"]] == ["ok"]
 
 
 @pytest.mark.slow
-def test_a_file_system_is_where_the_run_takes_place(start, tmp_path, profile, topology, tools, monkeypatch):
+def test_a_file_system_is_where_the_run_takes_place(
+    start, tmp_path, profile, topology, tools, monkeypatch
+):
     place = tmp_path / "fast"
     place.mkdir()
     site = {**SITE, "filesystems": {"fast": str(place), "slow": str(tmp_path)}}
     toys = Tools(site, registry(site), tools.compilers, tools.mpis)
-    plan = make_plan(Choice(["toy"], {"": "good"}, {"filesystem": ["fast"]}, repeats=(1, 1)), toys, {**profile, "filesystems": ["fast", "slow"]}, topology)
+    plan = make_plan(
+        Choice(["toy"], {"": "good"}, {"filesystem": ["fast"]}, repeats=(1, 1)),
+        toys,
+        {**profile, "filesystems": ["fast", "slow"]},
+        topology,
+    )
     results = Campaign(tmp_path / "c", toys, profile, topology, Options()).run(plan)
     assert results.samples[0].status is Status.OK and (place / "hpcaas-stage").is_dir()
 
@@ -161,21 +245,42 @@ def test_a_file_system_is_where_the_run_takes_place(start, tmp_path, profile, to
 def test_binding_and_mpi_are_read_back_from_the_processes(tmp_path, profile, topology, tools, mpi):
     if mpi not in tools.mpis or len(topology.cores) < 2 or "gcc" not in tools.compilers:
         pytest.skip("needs g++, two cores and this MPI")
-    plan = make_plan(Choice(["montecarlo"], {"": "tiny"}, {"mpi": [mpi], "binding": ["cores"], "split": ["2x1"], "optimisation": ["O3"]}, repeats=(1, 1)), tools, profile, topology)
+    plan = make_plan(
+        Choice(
+            ["montecarlo"],
+            {"": "tiny"},
+            {"mpi": [mpi], "binding": ["cores"], "split": ["2x1"], "optimisation": ["O3"]},
+            repeats=(1, 1),
+        ),
+        tools,
+        profile,
+        topology,
+    )
     results = Campaign(tmp_path / "c", tools, profile, topology, Options()).run(plan)
     (sample,) = results.samples
     assert sample.status is Status.OK, sample.diagnosis
-    assert sorted(p.cpus for p in sample.placement) == [[topology.of_core(c)[0]] for c in topology.cores[:2]]
+    assert sorted(p.cpus for p in sample.placement) == [
+        [topology.of_core(c)[0]] for c in topology.cores[:2]
+    ]
     assert not [f for f in sample.flags if f.startswith(("binding differs", "MPI differs"))]
     provenance = results.provenance[sample.provenance]
-    assert mpi in provenance["fabric_and_mpi_mapped"] and any("libmpi" in path for path in provenance["libraries"])
+    assert mpi in provenance["fabric_and_mpi_mapped"] and any(
+        "libmpi" in path for path in provenance["libraries"]
+    )
     if shutil.which("dpkg-query"):
-        versions = {package.split()[0]: package.split()[1] for package in provenance["library_versions"].values()}
-        assert "libc6" in versions and any(name.startswith(("libopenmpi", "libmpich")) for name in versions)
+        versions = {
+            package.split()[0]: package.split()[1]
+            for package in provenance["library_versions"].values()
+        }
+        assert "libc6" in versions and any(
+            name.startswith(("libopenmpi", "libmpich")) for name in versions
+        )
 
 
 @pytest.mark.slow
-def test_installations_by_module_are_loaded_through_reframe(tmp_path, profile, topology, tools, monkeypatch):
+def test_installations_by_module_are_loaded_through_reframe(
+    tmp_path, profile, topology, tools, monkeypatch
+):
     """Two installations of one application, one per compiler, as a site would have them."""
     if not shutil.which("modulecmd"):
         pytest.skip("no environment modules here: apt-get install environment-modules")
@@ -184,11 +289,29 @@ def test_installations_by_module_are_loaded_through_reframe(tmp_path, profile, t
         (tmp_path / version / "toytool").write_text(f"#!/bin/sh\necho time {seconds} 1\n")
         (tmp_path / version / "toytool").chmod(0o755)
         (tmp_path / "modules/toytool").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "modules/toytool" / version).write_text(f"#%Module1.0\nprepend-path PATH {tmp_path / version}\n")
+        (tmp_path / "modules/toytool" / version).write_text(
+            f"#%Module1.0\nprepend-path PATH {tmp_path / version}\n"
+        )
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
-    site = {**SITE, "modules_system": "tmod4", "installations": {"moduled": [
-        {"name": v, "modules": [f"toytool/{v}"], "axes": {"compiler": v}} for v in ("gcc", "intel")]}}
+    site = {
+        **SITE,
+        "modules_system": "tmod4",
+        "installations": {
+            "moduled": [
+                {"name": v, "modules": [f"toytool/{v}"], "axes": {"compiler": v}}
+                for v in ("gcc", "intel")
+            ]
+        },
+    }
     toys = Tools(site, registry(site), tools.compilers, tools.mpis)
-    plan = make_plan(Choice(["moduled"], {"": "good"}, {"compiler": ["gcc", "intel"]}, repeats=(1, 1)), toys, profile, topology)
+    plan = make_plan(
+        Choice(["moduled"], {"": "good"}, {"compiler": ["gcc", "intel"]}, repeats=(1, 1)),
+        toys,
+        profile,
+        topology,
+    )
     results = Campaign(tmp_path / "c", toys, profile, topology, Options()).run(plan)
-    assert {s.configuration.compiler: s.seconds for s in results.samples} == {"gcc": 0.5, "intel": 0.25}, [s.diagnosis for s in results.samples]
+    assert {s.configuration.compiler: s.seconds for s in results.samples} == {
+        "gcc": 0.5,
+        "intel": 0.25,
+    }, [s.diagnosis for s in results.samples]

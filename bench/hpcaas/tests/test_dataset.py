@@ -9,7 +9,8 @@ from hpcaas.dataset import paper, table_3, tables
 from hpcaas.model import Status
 from hpcaas.prices import load_catalogue
 
-# The tables once more, as they stand in the text: a second transcription, compared cell by cell with the data set.
+# The tables once more, as they stand in the text: a second transcription, compared cell by cell
+# with the data set.
 PRINTED = {
     2: "30.1 0.172 0.182 28.3 0.383 0.346",
     4: "39.1 39.5 33.3 26.9 - - - -",
@@ -21,7 +22,11 @@ PRINTED = {
 
 
 def seconds(table, **where):
-    found = [c["seconds"] for c in tables()["cells"] if c["table"] == table and all(c.get(k) == v for k, v in where.items())]
+    found = [
+        c["seconds"]
+        for c in tables()["cells"]
+        if c["table"] == table and all(c.get(k) == v for k, v in where.items())
+    ]
     assert len(found) == 1, f"{len(found)} cells for {where}"
     return found[0]
 
@@ -33,13 +38,21 @@ def test_every_cell_is_the_printed_one(number):
 
 
 def test_table_1_names_the_five_applications():
-    assert [a["app"] for a in tables()["applications"]] == ["montecarlo", "namd", "openradioss", "openfoam", "mpas"]
+    assert [a["app"] for a in tables()["applications"]] == [
+        "montecarlo",
+        "namd",
+        "openradioss",
+        "openfoam",
+        "mpas",
+    ]
     assert all(a["table"] == 1 for a in tables()["applications"])
 
 
 def test_lost_cells_are_marked_and_not_guessed():
     lost = [c for c in tables()["cells"] if c.get("garbled")]
-    assert len(lost) == 4 and all(c["seconds"] is None and c["machine"] == "spr" and c["table"] == 4 for c in lost)
+    assert len(lost) == 4 and all(
+        c["seconds"] is None and c["machine"] == "spr" and c["table"] == 4 for c in lost
+    )
     assert any("4 cells are lost" in n for n in paper().notes)
 
 
@@ -49,19 +62,40 @@ def test_every_cell_says_where_it_stands():
 
 
 def test_ratios_of_the_text_recompute():
-    assert seconds(2, machine="genoa", threads=1) / seconds(2, machine="spr", threads=1) == pytest.approx(1.06, abs=0.005)
-    for machine, threads, printed in (("genoa", 192, 175), ("genoa", 384, 165), ("spr", 112, 74), ("spr", 224, 82)):
-        assert seconds(2, machine=machine, threads=1) / seconds(2, machine=machine, threads=threads) == pytest.approx(printed, abs=0.6)
-    assert seconds(4, target="rome", variant="ivdep") / seconds(4, target="rome", variant="plain") == pytest.approx(1.24, abs=0.005)
-    assert seconds(4, target="genoa", variant="plain") / seconds(4, target="rome", variant="plain") == pytest.approx(1.5, abs=0.05)
+    assert seconds(2, machine="genoa", threads=1) / seconds(
+        2, machine="spr", threads=1
+    ) == pytest.approx(1.06, abs=0.005)
+    for machine, threads, printed in (
+        ("genoa", 192, 175),
+        ("genoa", 384, 165),
+        ("spr", 112, 74),
+        ("spr", 224, 82),
+    ):
+        assert seconds(2, machine=machine, threads=1) / seconds(
+            2, machine=machine, threads=threads
+        ) == pytest.approx(printed, abs=0.6)
+    assert seconds(4, target="rome", variant="ivdep") / seconds(
+        4, target="rome", variant="plain"
+    ) == pytest.approx(1.24, abs=0.005)
+    assert seconds(4, target="genoa", variant="plain") / seconds(
+        4, target="rome", variant="plain"
+    ) == pytest.approx(1.5, abs=0.05)
     assert seconds(5, ranks=24) / seconds(5, ranks=4) == pytest.approx(1.22, abs=0.005)
-    assert seconds(6, column=4, ranks=392) / seconds(6, column=3, ranks=392) == pytest.approx(1.68, abs=0.005)
-    assert seconds(8, compiler="intel", optimisation="Ofast") / seconds(8, compiler="cray", optimisation="Ofast") == pytest.approx(1.03, abs=0.005)
-    assert seconds(8, compiler="gcc", optimisation="O3") / seconds(8, compiler="cray", optimisation="Ofast") == pytest.approx(1.10, abs=0.005)
+    assert seconds(6, column=4, ranks=392) / seconds(6, column=3, ranks=392) == pytest.approx(
+        1.68, abs=0.005
+    )
+    assert seconds(8, compiler="intel", optimisation="Ofast") / seconds(
+        8, compiler="cray", optimisation="Ofast"
+    ) == pytest.approx(1.03, abs=0.005)
+    assert seconds(8, compiler="gcc", optimisation="O3") / seconds(
+        8, compiler="cray", optimisation="Ofast"
+    ) == pytest.approx(1.10, abs=0.005)
 
 
 def test_a_ratio_that_does_not_recompute_is_remarked():
-    assert seconds(6, column=4, ranks=224) / seconds(6, column=3, ranks=224) == pytest.approx(1.45, abs=0.005)
+    assert seconds(6, column=4, ranks=224) / seconds(6, column=3, ranks=224) == pytest.approx(
+        1.45, abs=0.005
+    )
     assert any("1.6 does not recompute" in c.get("remark", "") for c in tables()["claims"])
 
 
@@ -86,7 +120,9 @@ def answers():
 def test_the_report_and_the_advisor_price_it_the_same_way(answers):
     results, pricing = answers
     some = of_app(groups(results), "montecarlo", "paper")
-    cost = {m: min(pricing.cost(g).amount for g in some if g.machine == m) for m in ("genoa", "spr")}
+    cost = {
+        m: min(pricing.cost(g).amount for g in some if g.machine == m) for m in ("genoa", "spr")
+    }
     assert cost["genoa"] / cost["spr"] == pytest.approx(0.65, abs=0.005)
     assert all("estimate" in pricing.cost(g).estimate for g in some)
 
@@ -95,14 +131,28 @@ def test_the_advisor_finds_the_papers_choices(answers):
     results, pricing = answers
     advice = advise(results, pricing)
     best = {(r.app, r.goal): r for r in advice.recommendations}
-    assert best[("montecarlo", "time")].machine == "genoa" and "1x192" in best[("montecarlo", "time")].config
+    assert (
+        best[("montecarlo", "time")].machine == "genoa"
+        and "1x192" in best[("montecarlo", "time")].config
+    )
     assert "4x24" in best[("namd", "time")].config
-    assert "cray-mpich" in best[("openradioss", "time")].config and "slingshot" in best[("openradioss", "time")].config and "lustre" in best[("openradioss", "time")].config
+    assert (
+        "cray-mpich" in best[("openradioss", "time")].config
+        and "slingshot" in best[("openradioss", "time")].config
+        and "lustre" in best[("openradioss", "time")].config
+    )
     assert "auto block:block" in best[("openfoam", "time")].config
     assert best[("mpas", "time")].config == "cray Ofast 1x1"
     text = "\n".join(advice.per_choice)
-    for words in ("namd paper: best target is 'rome'", "best variant is 'plain'", "best mpi is 'cray-mpich'", "best binding is 'auto'", "best distribution is 'block:block'",
-                  "best filesystem is 'lustre'", "best framework is 'ucx'"):
+    for words in (
+        "namd paper: best target is 'rome'",
+        "best variant is 'plain'",
+        "best mpi is 'cray-mpich'",
+        "best binding is 'auto'",
+        "best distribution is 'block:block'",
+        "best filesystem is 'lustre'",
+        "best framework is 'ucx'",
+    ):
         assert words in text
     assert {v.verdict for v in advice.lessons} == {"confirmed"}
 
@@ -118,7 +168,11 @@ def test_a_column_that_compares_two_things_is_not_compared(answers):
 def test_the_crash_is_a_result_with_its_cause(answers):
     results, pricing = answers
     (crash,) = [s for s in results.samples if s.status is Status.CRASHED]
-    assert crash.signal == 11 and "-fstack-arrays" in crash.diagnosis and "ulimit -s unlimited" in crash.diagnosis
+    assert (
+        crash.signal == 11
+        and "-fstack-arrays" in crash.diagnosis
+        and "ulimit -s unlimited" in crash.diagnosis
+    )
     assert any("-fno-stack-arrays" in w for w in advise(results, pricing).warnings)
 
 

@@ -25,8 +25,19 @@ def words(mpi, **values):
 
 
 def test_srun_speaks_slurm():
-    text = " ".join(launch(config(launcher="srun", nodes=2, binding="cores", distribution="cyclic:block", smt="on"), None, wide_cores=True).argv)
-    assert text == "srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=2 --cpu-bind=cores --distribution=cyclic:block --hint=multithread"
+    text = " ".join(
+        launch(
+            config(
+                launcher="srun", nodes=2, binding="cores", distribution="cyclic:block", smt="on"
+            ),
+            None,
+            wide_cores=True,
+        ).argv
+    )
+    assert (
+        text
+        == "srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=2 --cpu-bind=cores --distribution=cyclic:block --hint=multithread"
+    )
 
 
 def test_auto_is_what_slurm_does_when_asked_to_be_verbose():
@@ -35,10 +46,21 @@ def test_auto_is_what_slurm_does_when_asked_to_be_verbose():
 
 def test_openmpi_words():
     assert words(OPENMPI4, binding="none") == "mpirun -n 4 --bind-to none --map-by slot"
-    assert words(OPENMPI4, binding="cores", distribution="block:block") == "mpirun -n 4 --map-by slot:PE=2 --bind-to core"
-    assert words(OPENMPI4, binding="cores", distribution="block:cyclic") == "mpirun -n 4 --map-by socket:PE=2 --bind-to core"
-    assert words(OPENMPI5, binding="sockets", distribution="block:cyclic") == "mpirun -n 4 --map-by package --bind-to package"
-    assert "--map-by node:PE=2" in words(OPENMPI4, binding="cores", distribution="cyclic:block", nodes=2)
+    assert (
+        words(OPENMPI4, binding="cores", distribution="block:block")
+        == "mpirun -n 4 --map-by slot:PE=2 --bind-to core"
+    )
+    assert (
+        words(OPENMPI4, binding="cores", distribution="block:cyclic")
+        == "mpirun -n 4 --map-by socket:PE=2 --bind-to core"
+    )
+    assert (
+        words(OPENMPI5, binding="sockets", distribution="block:cyclic")
+        == "mpirun -n 4 --map-by package --bind-to package"
+    )
+    assert "--map-by node:PE=2" in words(
+        OPENMPI4, binding="cores", distribution="cyclic:block", nodes=2
+    )
     assert "-x OMP_NUM_THREADS" in words(OPENMPI4, binding="cores", nodes=2)
     assert "--mca pml ucx" in words(OPENMPI4, framework="ucx")
 
@@ -48,7 +70,10 @@ def test_what_openmpi_cannot_say_is_remarked():
 
 
 def test_hydra_words():
-    assert words(MPICH, binding="cores", distribution="block:cyclic") == "mpiexec -n 4 -bind-to core:2 -map-by socket"
+    assert (
+        words(MPICH, binding="cores", distribution="block:cyclic")
+        == "mpiexec -n 4 -bind-to core:2 -map-by socket"
+    )
     assert words(MPICH, binding="auto") == "mpiexec -n 4"
     assert "-ppn 1" in words(MPICH, binding="none", nodes=2, distribution="cyclic:block")
     with pytest.raises(BadInput, match="was built for ucx"):
@@ -57,7 +82,11 @@ def test_hydra_words():
 
 def test_intel_speaks_in_variables():
     env = launch(config(binding="cores", distribution="block:cyclic"), INTEL).env
-    assert (env["I_MPI_PIN"], env["I_MPI_PIN_DOMAIN"], env["I_MPI_PIN_ORDER"]) == ("1", "omp", "scatter")
+    assert (env["I_MPI_PIN"], env["I_MPI_PIN_DOMAIN"], env["I_MPI_PIN_ORDER"]) == (
+        "1",
+        "omp",
+        "scatter",
+    )
     assert launch(config(binding="none"), INTEL).env["I_MPI_PIN"] == "0"
     with pytest.raises(BadInput, match="ofi only"):
         launch(config(framework="ucx"), INTEL)
@@ -80,7 +109,13 @@ def test_the_real_launchers_understand_every_binding(tools, name, binding):
     if name not in tools.mpis:
         pytest.skip(f"{name} is not installed")
     built = launch(config(ranks=1, threads=1, binding=binding), tools.mpis[name])
-    done = subprocess.run([*built.argv, "true"], capture_output=True, text=True, env={**os.environ, **built.env}, timeout=60)
+    done = subprocess.run(
+        [*built.argv, "true"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **built.env},
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
 
 

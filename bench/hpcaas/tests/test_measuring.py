@@ -9,25 +9,56 @@ from hpcaas.model import Configuration, Load, RankPlace, Sample, Status
 from hpcaas.power import parse_ipmi, parse_sacct, state
 from hpcaas.running import crash, noise
 from hpcaas.running.jobs import Job
-from hpcaas.running.record import _verify, cpu_seconds, energy_of, load_record, mpi_seen, noise_flag, rapl_energy, waited_fraction
+from hpcaas.running.record import (
+    _verify,
+    cpu_seconds,
+    energy_of,
+    load_record,
+    mpi_seen,
+    noise_flag,
+    rapl_energy,
+    waited_fraction,
+)
 from hpcaas.site import load_site
 from hpcaas.errors import BadInput
 
 
-@pytest.mark.parametrize("code, text, number", [
-    (139, "", 11), (134, "", 6), (0, "exited on signal 11", None), (1, "", None),
-    (1, "mpirun noticed that process rank 0 with PID 0 on node n exited on signal 4 (Illegal instruction).", 4),
-    (139, "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)", 11),
-    (1, "srun: error: node1: task 3: Segmentation fault", 11), (255, "KILLED BY SIGNAL: 9 (Killed)", 9)])
+@pytest.mark.parametrize(
+    "code, text, number",
+    [
+        (139, "", 11),
+        (134, "", 6),
+        (0, "exited on signal 11", None),
+        (1, "", None),
+        (
+            1,
+            "mpirun noticed that process rank 0 with PID 0 on node n exited on signal 4 (Illegal instruction).",
+            4,
+        ),
+        (
+            139,
+            "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)",
+            11,
+        ),
+        (1, "srun: error: node1: task 3: Segmentation fault", 11),
+        (255, "KILLED BY SIGNAL: 9 (Killed)", 9),
+    ],
+)
 def test_signals_are_read_from_every_launcher(code, text, number):
     assert crash.signal_of(code, text) == number
 
 
 def test_explanations_name_the_cause_and_what_to_try():
-    assert "-fstack-arrays" in crash.explain(11, "-Ofast -march=native", "8192") and "8 MiB" in crash.explain(11, "-Ofast", "8192")
-    assert "fstack" not in crash.explain(11, "-O2", "8192") and "ulimit" in crash.explain(11, "-O2", "8192")
+    assert "-fstack-arrays" in crash.explain(
+        11, "-Ofast -march=native", "8192"
+    ) and "8 MiB" in crash.explain(11, "-Ofast", "8192")
+    assert "fstack" not in crash.explain(11, "-O2", "8192") and "ulimit" in crash.explain(
+        11, "-O2", "8192"
+    )
     assert "stack" not in crash.explain(11, "-Ofast", "unlimited")
-    assert "older target" in crash.explain(signal.SIGILL, "", "8192") and "memory" in crash.explain(signal.SIGKILL, "", "8192")
+    assert "older target" in crash.explain(signal.SIGILL, "", "8192") and "memory" in crash.explain(
+        signal.SIGKILL, "", "8192"
+    )
 
 
 def test_noise_is_judged_by_its_worst_sign():
@@ -39,19 +70,28 @@ def test_noise_is_judged_by_its_worst_sign():
 
 def test_the_noise_check_runs_here_and_gives_the_affinity_back():
     import os
+
     before = os.sched_getaffinity(0)
     found = noise.check(listen_s=0.05, pieces=20)
     assert found.verdict in ("quiet", "noisy", "very noisy") and os.sched_getaffinity(0) == before
 
 
 def test_cpu_time_of_a_run_is_the_difference_of_two_times():
-    assert cpu_seconds("0m0.010s 0m0.002s\n0m1.000s 0m0.500s\n", "0m0.010s 0m0.002s\n1m2.000s 0m1.500s\n") == pytest.approx(62.0)
+    assert cpu_seconds(
+        "0m0.010s 0m0.002s\n0m1.000s 0m0.500s\n", "0m0.010s 0m0.002s\n1m2.000s 0m1.500s\n"
+    ) == pytest.approx(62.0)
     assert cpu_seconds("", "") is None
 
 
 def node(busy_s, steal_s, idle_s):
     begin = dict(stat=[0] * 8, load1=0.5, mhz=2000.0, clock_tick=100, rapl={})
-    end = dict(stat=[int(busy_s * 100), 0, 0, int(idle_s * 100), 0, 0, 0, int(steal_s * 100)], load1=0.9, mhz=2100.0, clock_tick=100, rapl={})
+    end = dict(
+        stat=[int(busy_s * 100), 0, 0, int(idle_s * 100), 0, 0, 0, int(steal_s * 100)],
+        load1=0.9,
+        mhz=2100.0,
+        clock_tick=100,
+        rapl={},
+    )
     return {"begin": begin, "end": end}
 
 
@@ -65,18 +105,29 @@ def test_load_separates_the_run_from_others_and_from_the_hypervisor():
 def test_waiting_for_a_cpu_is_summed_over_ranks_and_hosts(tmp_path):
     assert waited_fraction(tmp_path) is None
     for host, ranks in (("a", [(60, 10), (20, 0)]), ("b", [(0, 10)])):
-        (tmp_path / f"watch.{host}.json").write_text(json.dumps({"ranks": [{"rank": 0, "ran_ns": r, "waited_ns": w} for r, w in ranks]}))
+        (tmp_path / f"watch.{host}.json").write_text(
+            json.dumps({"ranks": [{"rank": 0, "ran_ns": r, "waited_ns": w} for r, w in ranks]})
+        )
     assert waited_fraction(tmp_path) == pytest.approx(0.2)
     (tmp_path / "watch.a.json").write_text("{}")
-    (tmp_path / "watch.b.json").write_text(json.dumps({"ranks": [{"rank": 0}]}))  # no look saw it run
+    # no look saw it run
+    (tmp_path / "watch.b.json").write_text(json.dumps({"ranks": [{"rank": 0}]}))
     assert waited_fraction(tmp_path) is None
 
 
-@pytest.mark.parametrize("steal, others, waited, flag", [
-    (0.0, 0.01, 0.5, None),  # more threads than CPUs wait for each other: nobody else's doing
-    (0.0, 0.5, 0.001, "shared: 50% used by others, waited 0.1%"), (0.0, 0.5, 0.1, "noisy: 50% used by others, waited 10.0%"),
-    (0.2, 0.0, 0.0, "noisy: 20% stolen"), (0.0, 0.5, None, "noisy: 50% used by others")])
-def test_using_what_a_run_leaves_free_is_not_the_same_as_taking_from_it(steal, others, waited, flag):
+@pytest.mark.parametrize(
+    "steal, others, waited, flag",
+    [
+        (0.0, 0.01, 0.5, None),  # more threads than CPUs wait for each other: nobody else's doing
+        (0.0, 0.5, 0.001, "shared: 50% used by others, waited 0.1%"),
+        (0.0, 0.5, 0.1, "noisy: 50% used by others, waited 10.0%"),
+        (0.2, 0.0, 0.0, "noisy: 20% stolen"),
+        (0.0, 0.5, None, "noisy: 50% used by others"),
+    ],
+)
+def test_using_what_a_run_leaves_free_is_not_the_same_as_taking_from_it(
+    steal, others, waited, flag
+):
     found = noise_flag(Load(steal_fraction=steal, other_fraction=others, waited_fraction=waited))
     assert found is None if flag is None else found.startswith(flag)
 
@@ -89,9 +140,16 @@ def test_energy_counters_wrap_around():
 
 def test_energy_is_taken_from_what_is_readable():
     ipmi = "    Instantaneous power reading:                   200 Watts\n"
-    found = energy_of({"begin": {"ipmi": ipmi, "time": 10.0}, "end": {"ipmi": ipmi.replace("200", "300"), "time": 14.0}})
+    found = energy_of(
+        {
+            "begin": {"ipmi": ipmi, "time": 10.0},
+            "end": {"ipmi": ipmi.replace("200", "300"), "time": 14.0},
+        }
+    )
     assert found.joules == 1000.0 and "IPMI" in found.source
-    assert energy_of({"begin": {"time": 1.0}, "end": {"time": 2.0, "slurm": "5000\n"}}).joules == 5000
+    assert (
+        energy_of({"begin": {"time": 1.0}, "end": {"time": 2.0, "slurm": "5000\n"}}).joules == 5000
+    )
     assert "Slurm gathered no energy" in energy_of({"begin": {}, "end": {"slurm": "0\n"}}).reason
     assert energy_of({}).joules is None
 
@@ -105,12 +163,27 @@ def test_power_sources_say_why_they_are_silent():
 
 
 def job(**static):
-    return Job(id="x-0", kind="run", configuration=Configuration(app="a", size="s", ranks=2, framework=static.pop("framework", None)), expected=[[0], [1]], static=static)
+    return Job(
+        id="x-0",
+        kind="run",
+        configuration=Configuration(
+            app="a", size="s", ranks=2, framework=static.pop("framework", None)
+        ),
+        expected=[[0], [1]],
+        static=static,
+    )
 
 
 def flags_of(placement, libraries, **static):
-    sample = Sample(id="x", campaign="c", configuration=Configuration(app="a", size="s"), machine="m", repeat=0, status=Status.OK,
-                    placement=[RankPlace(rank=r, host="h", cpus=c) for r, c in enumerate(placement)])
+    sample = Sample(
+        id="x",
+        campaign="c",
+        configuration=Configuration(app="a", size="s"),
+        machine="m",
+        repeat=0,
+        status=Status.OK,
+        placement=[RankPlace(rank=r, host="h", cpus=c) for r, c in enumerate(placement)],
+    )
     _verify(job(**static), sample, libraries)
     return sample.flags
 
@@ -118,27 +191,60 @@ def flags_of(placement, libraries, **static):
 def test_what_was_asked_for_is_compared_with_what_was_in_force():
     assert flags_of([[0], [1]], ["/usr/lib/libmpi.so.40"], mpi="openmpi 4.1.4") == []
     assert "binding differs: rank 1" in flags_of([[0], [0, 1]], [], mpi="none")[0]
-    assert "MPI differs" in flags_of([[0], [1]], ["/usr/lib/libmpich.so.12"], mpi="openmpi 4.1.4")[0]
-    assert "framework differs" in flags_of([[0], [1]], ["/usr/lib/libmpi.so.40"], mpi="openmpi 4.1.4", framework="ucx")[0]
+    assert (
+        "MPI differs" in flags_of([[0], [1]], ["/usr/lib/libmpich.so.12"], mpi="openmpi 4.1.4")[0]
+    )
+    assert (
+        "framework differs"
+        in flags_of([[0], [1]], ["/usr/lib/libmpi.so.40"], mpi="openmpi 4.1.4", framework="ucx")[0]
+    )
 
 
-@pytest.mark.parametrize("binding, threads, words", [
-    ("cores", [[0], [1]], None), ("cores", [[0], [1], [0, 1]], None), ("cores", [[0, 1], [0, 1]], "0 of 2 workers"), ("none", [[0, 1], [0, 1]], None), ("none", [[0], [1]], "2 threads are bound"),
-    ("cores", [[0, 1]], None), (None, [[0], [1]], None)])
+@pytest.mark.parametrize(
+    "binding, threads, words",
+    [
+        ("cores", [[0], [1]], None),
+        ("cores", [[0], [1], [0, 1]], None),
+        ("cores", [[0, 1], [0, 1]], "0 of 2 workers"),
+        ("none", [[0, 1], [0, 1]], None),
+        ("none", [[0], [1]], "2 threads are bound"),
+        ("cores", [[0, 1]], None),
+        (None, [[0], [1]], None),
+    ],
+)
 def test_programs_that_bind_their_own_threads_are_looked_at_too(binding, threads, words):
     config = Configuration(app="a", size="s", threads=2, binding=binding)
-    sample = Sample(id="x", campaign="c", configuration=config, machine="m", repeat=0, status=Status.OK, placement=[RankPlace(rank=0, host="h", cpus=[0, 1], threads=threads)])
+    sample = Sample(
+        id="x",
+        campaign="c",
+        configuration=config,
+        machine="m",
+        repeat=0,
+        status=Status.OK,
+        placement=[RankPlace(rank=0, host="h", cpus=[0, 1], threads=threads)],
+    )
     _verify(Job(id="x-0", kind="run", configuration=config), sample, [])
     assert sample.flags == [] if words is None else words in sample.flags[0]
 
 
 def test_mapped_libraries_name_mpi_and_fabric():
     assert mpi_seen(["/usr/lib/libmpi.so.40", "/usr/lib/libucp.so.0"]) == ["openmpi", "ucx"]
-    assert mpi_seen(["/opt/intel/mpi/lib/libmpi.so.12", "/opt/intel/libfabric.so.1"]) == ["intelmpi", "ofi"]
+    assert mpi_seen(["/opt/intel/mpi/lib/libmpi.so.12", "/opt/intel/libfabric.so.1"]) == [
+        "intelmpi",
+        "ofi",
+    ]
 
 
-@pytest.mark.parametrize("text, words", [("[1, 2]", "not a mapping"), ("x: [", "not YAML"), ("colour: red", "unknown key 'colour'"), ("filesystems: [a]", "not a mapping"),
-                                         ("plugins: a.py", "not a list")])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("[1, 2]", "not a mapping"),
+        ("x: [", "not YAML"),
+        ("colour: red", "unknown key 'colour'"),
+        ("filesystems: [a]", "not a mapping"),
+        ("plugins: a.py", "not a list"),
+    ],
+)
 def test_site_files_that_cannot_be_meant(tmp_path, text, words):
     (tmp_path / "site.yaml").write_text(text)
     with pytest.raises(BadInput, match=words):

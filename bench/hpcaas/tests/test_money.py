@@ -8,10 +8,31 @@ from hypothesis import given, strategies as st
 
 from hpcaas import money
 from hpcaas.errors import BadInput
-from hpcaas.prices import Defaults, PriceRow, find_row, import_prices, load_catalogue, mismatch, rows_from, to_yaml
+from hpcaas.prices import (
+    Defaults,
+    PriceRow,
+    find_row,
+    import_prices,
+    load_catalogue,
+    mismatch,
+    rows_from,
+    to_yaml,
+)
 
-ROW = dict(provider="p", shape="s", region="r", cores=64, vcpus=128, memory_gib=512, price=3.2, unit="hour", currency="USD", term="on-demand", date="2024-05-01",
-           source="price page")
+ROW = dict(
+    provider="p",
+    shape="s",
+    region="r",
+    cores=64,
+    vcpus=128,
+    memory_gib=512,
+    price=3.2,
+    unit="hour",
+    currency="USD",
+    term="on-demand",
+    date="2024-05-01",
+    source="price page",
+)
 
 
 def row(**changes):
@@ -45,7 +66,10 @@ def test_performance_per_dollar_is_one_for_the_cheapest_and_falls_with_cost(cost
     assert all(v * c == pytest.approx(min(costs)) for v, c in zip(values, costs))
 
 
-@given(st.lists(st.tuples(st.floats(1, 1e4), st.floats(0.01, 1e3)), min_size=1, max_size=20), st.floats(1, 1e4))
+@given(
+    st.lists(st.tuples(st.floats(1, 1e4), st.floats(0.01, 1e3)), min_size=1, max_size=20),
+    st.floats(1, 1e4),
+)
 def test_the_cheapest_by_a_deadline_meets_it_and_nothing_cheaper_does(points, deadline):
     found = money.cheapest_by(deadline, points)
     fast = [p for p in points if p[0] <= deadline]
@@ -56,7 +80,11 @@ def test_the_cheapest_by_a_deadline_meets_it_and_nothing_cheaper_does(points, de
 
 def test_per_core_scaling_is_labelled():
     c = money.estimated_cost(3600, 2, row(), 96)
-    assert c.amount == pytest.approx(2 * 3.2 / 64 * 96) and "estimate" in c.estimate and "64 to 96" in c.estimate
+    assert (
+        c.amount == pytest.approx(2 * 3.2 / 64 * 96)
+        and "estimate" in c.estimate
+        and "64 to 96" in c.estimate
+    )
 
 
 def test_energy_becomes_runs_per_kilowatt_hour_or_nothing():
@@ -64,15 +92,33 @@ def test_energy_becomes_runs_per_kilowatt_hour_or_nothing():
     assert money.performance_per_watt(10, None) is None
 
 
-@pytest.mark.parametrize("changes, words", [
-    ({"date": None}, "undated price is refused"), ({"date": ""}, "undated price is refused"), ({"unit": "hourly"}, "write 'hour'"), ({"unit": "fortnight"}, "unit"),
-    ({"unit": "month"}, "hours_per_month"), ({"hours_per_month": 730}, "unit says hour"), ({"price": -1}, "price"), ({"price": "cheap"}, "price"),
-    ({"price": 3047.42}, "is the unit right"), ({"unit": "second"}, "is the unit right"), ({"vcpus": 32}, "fewer than"), ({"currency": "dollars"}, "currency"),
-    ({"source": None}, "source"), ({"surprise": 1}, "surprise"), ({"date": str(date.today() + timedelta(days=2))}, "future"), ({"term": "forever"}, "term"),
-])
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"date": None}, "undated price is refused"),
+        ({"date": ""}, "undated price is refused"),
+        ({"unit": "hourly"}, "write 'hour'"),
+        ({"unit": "fortnight"}, "unit"),
+        ({"unit": "month"}, "hours_per_month"),
+        ({"hours_per_month": 730}, "unit says hour"),
+        ({"price": -1}, "price"),
+        ({"price": "cheap"}, "price"),
+        ({"price": 3047.42}, "is the unit right"),
+        ({"unit": "second"}, "is the unit right"),
+        ({"vcpus": 32}, "fewer than"),
+        ({"currency": "dollars"}, "currency"),
+        ({"source": None}, "source"),
+        ({"surprise": 1}, "surprise"),
+        ({"date": str(date.today() + timedelta(days=2))}, "future"),
+        ({"term": "forever"}, "term"),
+    ],
+)
 def test_rows_that_cannot_be_meant_are_refused_with_the_reason(changes, words):
     with pytest.raises(BadInput) as error:
-        rows_from({"prices": [{k: v for k, v in {**ROW, **changes}.items() if v is not None}]}, "test.yaml")
+        rows_from(
+            {"prices": [{k: v for k, v in {**ROW, **changes}.items() if v is not None}]},
+            "test.yaml",
+        )
     assert words in str(error.value) and "price 1 (p/s)" in str(error.value)
 
 
@@ -110,19 +156,75 @@ def imported(tmp_path, kind, text, **options):
 
 
 def test_aws(tmp_path):
-    offer = {"publicationDate": "2026-10-05T00:00:00Z", "products": {
-        "A": {"productFamily": "Compute Instance", "attributes": {"instanceType": "c6a.48xlarge", "vcpu": "192", "memory": "384 GiB", "operatingSystem": "Linux",
-              "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used", "regionCode": "us-east-1", "physicalProcessor": "AMD EPYC 7R13"}},
-        "B": {"productFamily": "Compute Instance", "attributes": {"instanceType": "c6a.48xlarge", "vcpu": "192", "memory": "384 GiB", "operatingSystem": "Windows", "tenancy": "Shared"}}},
-        "terms": {"OnDemand": {"A": {"A.1": {"priceDimensions": {"d": {"unit": "Hrs", "pricePerUnit": {"USD": "7.3440000000"}}}}}}}}
+    offer = {
+        "publicationDate": "2026-10-05T00:00:00Z",
+        "products": {
+            "A": {
+                "productFamily": "Compute Instance",
+                "attributes": {
+                    "instanceType": "c6a.48xlarge",
+                    "vcpu": "192",
+                    "memory": "384 GiB",
+                    "operatingSystem": "Linux",
+                    "tenancy": "Shared",
+                    "preInstalledSw": "NA",
+                    "capacitystatus": "Used",
+                    "regionCode": "us-east-1",
+                    "physicalProcessor": "AMD EPYC 7R13",
+                },
+            },
+            "B": {
+                "productFamily": "Compute Instance",
+                "attributes": {
+                    "instanceType": "c6a.48xlarge",
+                    "vcpu": "192",
+                    "memory": "384 GiB",
+                    "operatingSystem": "Windows",
+                    "tenancy": "Shared",
+                },
+            },
+        },
+        "terms": {
+            "OnDemand": {
+                "A": {
+                    "A.1": {
+                        "priceDimensions": {
+                            "d": {"unit": "Hrs", "pricePerUnit": {"USD": "7.3440000000"}}
+                        }
+                    }
+                }
+            }
+        },
+    }
     (r,) = imported(tmp_path, "aws", offer)
-    assert (r.name, r.cores, r.vcpus, r.per_hour, str(r.date)) == ("aws/c6a.48xlarge", 96, 192, 7.344, "2026-10-05")
+    assert (r.name, r.cores, r.vcpus, r.per_hour, str(r.date)) == (
+        "aws/c6a.48xlarge",
+        96,
+        192,
+        7.344,
+        "2026-10-05",
+    )
 
 
 def test_azure(tmp_path):
-    item = {"serviceName": "Virtual Machines", "type": "Consumption", "productName": "HBv3", "skuName": "HB120rs v3", "armSkuName": "Standard_HB120rs_v3",
-            "armRegionName": "eastus", "unitOfMeasure": "1 Hour", "retailPrice": 3.6, "currencyCode": "USD"}
-    listing = {"Items": [item, {**item, "productName": "HBv3 Windows"}, {**item, "skuName": "HB120rs v3 Spot", "retailPrice": 0.36}]}
+    item = {
+        "serviceName": "Virtual Machines",
+        "type": "Consumption",
+        "productName": "HBv3",
+        "skuName": "HB120rs v3",
+        "armSkuName": "Standard_HB120rs_v3",
+        "armRegionName": "eastus",
+        "unitOfMeasure": "1 Hour",
+        "retailPrice": 3.6,
+        "currencyCode": "USD",
+    }
+    listing = {
+        "Items": [
+            item,
+            {**item, "productName": "HBv3 Windows"},
+            {**item, "skuName": "HB120rs v3 Spot", "retailPrice": 0.36},
+        ]
+    }
     rows = imported(tmp_path, "azure", listing, shapes={"Standard_HB120rs_v3": (120, 120, 448.0)})
     assert [(r.term.value, r.per_hour) for r in rows] == [("on-demand", 3.6), ("spot", 0.36)]
     with pytest.raises(BadInput, match="no row"):
@@ -131,26 +233,64 @@ def test_azure(tmp_path):
 
 def test_oci(tmp_path):
     def item(name, metric, value):
-        return {"displayName": name, "metricName": metric, "currencyCodeLocalizations": [{"currencyCode": "USD", "prices": [{"model": "PAY_AS_YOU_GO", "value": value}]}]}
-    listing = {"items": [item("Compute - Standard - E4 - OCPU", "OCPU Per Hour", 0.025), item("Compute - Standard - E4 - Memory", "Gigabyte Per Hour", 0.0015)]}
-    (r,) = imported(tmp_path, "oci", listing, shapes={"Compute - Standard - E4=VM.Standard.E4.Flex": (64, 128, 512.0)})
+        return {
+            "displayName": name,
+            "metricName": metric,
+            "currencyCodeLocalizations": [
+                {"currencyCode": "USD", "prices": [{"model": "PAY_AS_YOU_GO", "value": value}]}
+            ],
+        }
+
+    listing = {
+        "items": [
+            item("Compute - Standard - E4 - OCPU", "OCPU Per Hour", 0.025),
+            item("Compute - Standard - E4 - Memory", "Gigabyte Per Hour", 0.0015),
+        ]
+    }
+    (r,) = imported(
+        tmp_path,
+        "oci",
+        listing,
+        shapes={"Compute - Standard - E4=VM.Standard.E4.Flex": (64, 128, 512.0)},
+    )
     assert r.per_hour == pytest.approx(64 * 0.025 + 512 * 0.0015)
 
 
 def test_gcp(tmp_path):
     def sku(description, nanos):
-        return {"description": description, "category": {"usageType": "OnDemand"}, "serviceRegions": ["us-central1"],
-                "pricingInfo": [{"pricingExpression": {"tieredRates": [{"unitPrice": {"units": "0", "nanos": nanos}}]}}]}
-    listing = {"skus": [sku("C2D AMD Instance Core running in Americas", 29563000), sku("C2D AMD Instance Ram running in Americas", 3959000)]}
+        return {
+            "description": description,
+            "category": {"usageType": "OnDemand"},
+            "serviceRegions": ["us-central1"],
+            "pricingInfo": [
+                {
+                    "pricingExpression": {
+                        "tieredRates": [{"unitPrice": {"units": "0", "nanos": nanos}}]
+                    }
+                }
+            ],
+        }
+
+    listing = {
+        "skus": [
+            sku("C2D AMD Instance Core running in Americas", 29563000),
+            sku("C2D AMD Instance Ram running in Americas", 3959000),
+        ]
+    }
     (r,) = imported(tmp_path, "gcp", listing, shapes={"C2D AMD=c2d-standard-112": (56, 112, 448.0)})
     assert r.per_hour == pytest.approx(112 * 0.029563 + 448 * 0.003959)
 
 
 def test_skypilot(tmp_path):
-    text = ("InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
-            "VM.Standard.E4.Flex$_2_8,,,2,8,,0.037,0.0185,eu-frankfurt-1,AD-1\nBM.GPU.A10.4,A10,4,128,1024,{},8,,eu-frankfurt-1,AD-1\n")
+    text = (
+        "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+        "VM.Standard.E4.Flex$_2_8,,,2,8,,0.037,0.0185,eu-frankfurt-1,AD-1\nBM.GPU.A10.4,A10,4,128,1024,{},8,,eu-frankfurt-1,AD-1\n"
+    )
     rows = imported(tmp_path, "skypilot", text, provider="oci")
-    assert [(r.term.value, r.per_hour, r.cores) for r in rows] == [("on-demand", 0.037, 1), ("spot", 0.0185, 1)]
+    assert [(r.term.value, r.per_hour, r.cores) for r in rows] == [
+        ("on-demand", 0.037, 1),
+        ("spot", 0.0185, 1),
+    ]
     assert rows_from(__import__("yaml").safe_load(to_yaml(rows)), "again") == rows
 
 

@@ -33,9 +33,15 @@ def test_neighbours_are_mutual_and_in_order(mesh):
         for i in range(n):
             edge, other = m.edges_on_cell[cell, i], m.cells_on_cell[cell, i]
             assert {cell, other} == set(m.cells_on_edge[edge])
-            assert {m.vertices_on_cell[cell, i], m.vertices_on_cell[cell, (i + 1) % n]} == set(m.vertices_on_edge[edge])
+            assert {m.vertices_on_cell[cell, i], m.vertices_on_cell[cell, (i + 1) % n]} == set(
+                m.vertices_on_edge[edge]
+            )
         corners = m.vertices[m.vertices_on_cell[cell, :n]]
-        turning = np.einsum("ij,j->i", np.cross(corners - m.cells[cell], np.roll(corners, -1, axis=0) - m.cells[cell]), m.cells[cell])
+        turning = np.einsum(
+            "ij,j->i",
+            np.cross(corners - m.cells[cell], np.roll(corners, -1, axis=0) - m.cells[cell]),
+            m.cells[cell],
+        )
         assert (turning > 0).all()  # counter-clockwise from outside
 
 
@@ -63,7 +69,9 @@ def test_weights_do_no_work(mesh):
     scaled = {}
     for e in range(len(m.edges)):
         for k in range(m.count_edges[e]):
-            scaled[(e, int(m.edges_on_edge[e, k]))] = m.weights[e, k] * m.dc[e] / m.dv[m.edges_on_edge[e, k]]
+            scaled[(e, int(m.edges_on_edge[e, k]))] = (
+                m.weights[e, k] * m.dc[e] / m.dv[m.edges_on_edge[e, k]]
+            )
     assert max(abs(w + scaled[(b, a)]) for (a, b), w in scaled.items()) < 1e-9
 
 

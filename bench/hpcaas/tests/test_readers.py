@@ -24,17 +24,44 @@ def config(app, **more):
 def test_openfoam(tmp_path):
     app, text = APPS["openfoam"], (RECORDED / "openfoam/stdout").read_text()
     reading = app.read(text, RECORDED / "openfoam", config("openfoam", ranks=2))
-    assert reading.wrong == "" and reading.seconds == pytest.approx(4.55454) and reading.figure.value == pytest.approx(4.55454 / 20)
+    assert (
+        reading.wrong == ""
+        and reading.seconds == pytest.approx(4.55454)
+        and reading.figure.value == pytest.approx(4.55454 / 20)
+    )
     assert reading.extra["cells"] == 32668 < 60000 and reading.figure.better == "lower"
     with pytest.raises(Unreadable, match="iteration 12 of 20"):
-        app.read(text[: text.index("Time = 13")], RECORDED / "openfoam", config("openfoam", ranks=2))
-    assert "not finite" in app.read(text.replace("Solving for Ux, Initial residual = ", "Solving for Ux, Initial residual = nan, was ", 1), RECORDED / "openfoam", config("openfoam")).wrong
+        app.read(
+            text[: text.index("Time = 13")], RECORDED / "openfoam", config("openfoam", ranks=2)
+        )
+    assert (
+        "not finite"
+        in app.read(
+            text.replace(
+                "Solving for Ux, Initial residual = ",
+                "Solving for Ux, Initial residual = nan, was ",
+                1,
+            ),
+            RECORDED / "openfoam",
+            config("openfoam"),
+        ).wrong
+    )
     # Without the profile only whole seconds are left, which are refused for a short run.
     with pytest.raises(Unreadable, match="whole seconds"):
         app.read(text, tmp_path, config("openfoam", ranks=2))
 
 
-@pytest.mark.parametrize("ranks, parts", [(1, (1, 1, 1)), (2, (2, 1, 1)), (6, (3, 2, 1)), (8, (2, 2, 2)), (128, (8, 4, 4)), (7, (7, 1, 1))])
+@pytest.mark.parametrize(
+    "ranks, parts",
+    [
+        (1, (1, 1, 1)),
+        (2, (2, 1, 1)),
+        (6, (3, 2, 1)),
+        (8, (2, 2, 2)),
+        (128, (8, 4, 4)),
+        (7, (7, 1, 1)),
+    ],
+)
 def test_openfoam_cuts_the_domain_into_equal_boxes(ranks, parts):
     assert split_in_three(ranks) == parts
 
@@ -51,7 +78,9 @@ def test_openfoam_for_another_mpi_needs_its_source(tmp_path):
     (root / "src/Pstream/mpi").mkdir(parents=True)
     for name in ("UOPwrite.C", "UIPread.C", "UPstream.C", "PstreamGlobals.C"):
         (root / "src/Pstream/mpi" / name).write_text("//")
-    build = app.build(config("openfoam"), Context(None, mpich, debian, {"openfoam_source": str(root)}))
+    build = app.build(
+        config("openfoam"), Context(None, mpich, debian, {"openfoam_source": str(root)})
+    )
     assert build.products == ["libPstream.so"] and "-DOPENFOAM=1912" in build.flags
     run = app.run(config("openfoam", ranks=2), Context(None, mpich, debian, {}))
     assert run.env["LD_LIBRARY_PATH"].startswith("$HPCAAS_BUILD")
@@ -61,7 +90,11 @@ def test_gromacs(tmp_path):
     app = APPS["gromacs"]
     shutil.copy(RECORDED / "gromacs_run.log", tmp_path / "run.log")
     reading = app.read("", tmp_path, config("gromacs", threads=2))
-    assert reading.wrong == "" and reading.figure.unit == "ns/day" and reading.figure.better == "higher"
+    assert (
+        reading.wrong == ""
+        and reading.figure.unit == "ns/day"
+        and reading.figure.better == "higher"
+    )
     assert 285 < reading.extra["temperature_k"] < 315 and reading.extra["simd"] == "SSE4.1"
     assert "used 1 ranks x 2 threads" in app.read("", tmp_path, config("gromacs", ranks=2)).wrong
     text = (tmp_path / "run.log").read_text()
@@ -75,9 +108,18 @@ def test_mpas(tmp_path):
     text = (RECORDED / "mpas_log.atmosphere.0000.out").read_text()
     (tmp_path / "log.atmosphere.0000.out").write_text(text)
     reading = app.read("", tmp_path, config("mpas", ranks=2))
-    assert reading.wrong == "" and reading.seconds == pytest.approx(24.02778) and reading.figure.value == pytest.approx(2.402778)
-    assert reading.extra["max_u"] == pytest.approx(35.0789, abs=1e-3) and reading.extra["cells"] == 2562
-    (tmp_path / "log.atmosphere.0000.out").write_text(text.replace("35.0789081571112", "95.0789081571112"))
+    assert (
+        reading.wrong == ""
+        and reading.seconds == pytest.approx(24.02778)
+        and reading.figure.value == pytest.approx(2.402778)
+    )
+    assert (
+        reading.extra["max_u"] == pytest.approx(35.0789, abs=1e-3)
+        and reading.extra["cells"] == 2562
+    )
+    (tmp_path / "log.atmosphere.0000.out").write_text(
+        text.replace("35.0789081571112", "95.0789081571112")
+    )
     assert "not the jet's 35" in app.read("", tmp_path, config("mpas")).wrong
     (tmp_path / "log.atmosphere.0000.out").write_text(text[: text.index("Finished running")])
     with pytest.raises(Unreadable):
@@ -87,15 +129,43 @@ def test_mpas(tmp_path):
 def test_namd():
     app, text = APPS["namd"], (RECORDED / "namd/stdout").read_text()
     reading = app.read(text, RECORDED, config("namd", threads=2))
-    assert reading.wrong == "" and reading.figure.value == pytest.approx((23.3 - 4.4) / 18) and reading.extra["total_0"] == -223539.1745
-    assert "step-0 TOTAL" in app.read(text.replace("-223539.1745", "-223000.0000"), RECORDED, config("namd")).wrong
-    assert "not finite" in app.read(text.replace("23251.1001", "   -nan   "), RECORDED, config("namd")).wrong
-    # NAMD cuts numbers off at the width of its columns: what blew up is printed as a large finite number.
-    assert "blew up" in app.read(text.replace("   23252.2627", "9999999999.9999"), RECORDED, config("namd")).wrong
-    assert "blew up" in app.read(text.replace("   -337758.3060", " -99999999.9999"), RECORDED, config("namd")).wrong
+    assert (
+        reading.wrong == ""
+        and reading.figure.value == pytest.approx((23.3 - 4.4) / 18)
+        and reading.extra["total_0"] == -223539.1745
+    )
+    assert (
+        "step-0 TOTAL"
+        in app.read(text.replace("-223539.1745", "-223000.0000"), RECORDED, config("namd")).wrong
+    )
+    assert (
+        "not finite"
+        in app.read(text.replace("23251.1001", "   -nan   "), RECORDED, config("namd")).wrong
+    )
+    # NAMD cuts numbers off at the width of its columns: what blew up is printed as a large finite
+    # number.
+    assert (
+        "blew up"
+        in app.read(
+            text.replace("   23252.2627", "9999999999.9999"), RECORDED, config("namd")
+        ).wrong
+    )
+    assert (
+        "blew up"
+        in app.read(
+            text.replace("   -337758.3060", " -99999999.9999"), RECORDED, config("namd")
+        ).wrong
+    )
     # Version 3 says nanoseconds per day on the same line.
     with_days = text.replace("/step, ", "/step, 0.0823 ns/days, ")
-    assert app.read(with_days.replace("CPU: 4.18, 1/step, 0.0823 ns/days, ", "CPU: 4.18, 1/step  "), RECORDED, config("namd")).figure.value == reading.figure.value
+    assert (
+        app.read(
+            with_days.replace("CPU: 4.18, 1/step, 0.0823 ns/days, ", "CPU: 4.18, 1/step  "),
+            RECORDED,
+            config("namd"),
+        ).figure.value
+        == reading.figure.value
+    )
     with pytest.raises(Unreadable, match="step 18 of 20"):
         app.read(text[: text.index("TIMING: 20")], RECORDED, config("namd"))
     with pytest.raises(Unreadable):
@@ -105,7 +175,9 @@ def test_namd():
 def test_namd_reserves_a_thread_for_communication():
     smp = Installation("smp", Path("/opt/namd2"), options={"smp": True})
     mpi = Mpi("openmpi", "openmpi", "4", "mpirun", None)
-    assert APPS["namd"].run(config("namd", ranks=4, threads=24), Context(None, mpi, smp, {})).args[:2] == ["+ppn", "23"]
+    assert APPS["namd"].run(config("namd", ranks=4, threads=24), Context(None, mpi, smp, {})).args[
+        :2
+    ] == ["+ppn", "23"]
 
 
 def test_namd_and_its_inputs_are_never_fetched():
@@ -118,20 +190,33 @@ def test_namd_and_its_inputs_are_never_fetched():
 def test_openradioss():
     app = APPS["openradioss"]
     reading = app.read("", RECORDED / "openradioss", config("openradioss"))
-    assert reading.wrong == "" and reading.seconds == 6.75 and reading.extra == {"cycles": 4400, "energy_error_percent": -0.4}
+    assert (
+        reading.wrong == ""
+        and reading.seconds == 6.75
+        and reading.extra == {"cycles": 4400, "energy_error_percent": -0.4}
+    )
     text = (RECORDED / "openradioss/crush_0001.out").read_text()
 
     def wrong(changed, size="tiny"):
-        return app.read(changed, Path("/nowhere"), Configuration(app="openradioss", size=size)).wrong
+        return app.read(
+            changed, Path("/nowhere"), Configuration(app="openradioss", size=size)
+        ).wrong
 
     assert wrong(text) == "" and "energy error" in wrong(text.replace("-0.4%", "-40.0%"))
     with pytest.raises(Unreadable):
         wrong(text.replace("NORMAL TERMINATION", "ERROR TERMINATION"))
-    # The engine ends `normally` too when a limit stops it, a control file breaks it, or the deck asks for less.
-    assert "ENERGY ERROR LIMIT" in wrong(text.replace("     NORMAL", " ** RUN KILLED: ENERGY ERROR LIMIT REACHED\n     NORMAL"))
+    # The engine ends `normally` too when a limit stops it, a control file breaks it, or the deck
+    # asks for less.
+    assert "ENERGY ERROR LIMIT" in wrong(
+        text.replace("     NORMAL", " ** RUN KILLED: ENERGY ERROR LIMIT REACHED\n     NORMAL")
+    )
     with pytest.raises(Unreadable, match="USER BREAK"):
         wrong(text.replace("     NORMAL TERMINATION", "     NORMAL TERMINATION\n     USER BREAK"))
-    half = "\n".join(line for line in text.splitlines() if not line.startswith(tuple(f"{100 * k:8d} " for k in range(22, 45))))
+    half = "\n".join(
+        line
+        for line in text.splitlines()
+        if not line.startswith(tuple(f"{100 * k:8d} " for k in range(22, 45)))
+    )
     assert "of 2" in wrong(half) and "of 5" in wrong(text, "small")
     assert "of 2" in wrong(text.replace("-0.4%", " NaN%").replace("-0.3%", " NaN%"))
     # What the engine says on the way to its standard output is not the final time.
@@ -141,9 +226,13 @@ def test_openradioss():
 
 def test_skerry_dft(tmp_path):
     app = APPS["skerry_dft"]
-    (tmp_path / "result.json").write_text('{"mirrored": {"energy_hartree": -2840.7, "electrons": 185.999, "seconds": {"total": 9.5}}}')
+    (tmp_path / "result.json").write_text(
+        '{"mirrored": {"energy_hartree": -2840.7, "electrons": 185.999, "seconds": {"total": 9.5}}}'
+    )
     assert app.read("", tmp_path, config("skerry_dft")).seconds == 9.5
-    (tmp_path / "result.json").write_text('{"mirrored": {"energy_hartree": -2840.7, "electrons": 150.0, "seconds": {"total": 9.5}}}')
+    (tmp_path / "result.json").write_text(
+        '{"mirrored": {"energy_hartree": -2840.7, "electrons": 150.0, "seconds": {"total": 9.5}}}'
+    )
     assert "150.0 electrons" in app.read("", tmp_path, config("skerry_dft")).wrong
     (tmp_path / "result.json").write_text("{}")
     with pytest.raises(Unreadable):
@@ -158,9 +247,17 @@ def test_the_crush_model_is_a_closed_tube():
         assert len(set(shell)) == 4 and 1 <= min(shell) and max(shell) <= len(nodes)
         for edge in zip(shell, shell[1:] + shell[:1]):
             uses[frozenset(edge)] = uses.get(frozenset(edge), 0) + 1
-    assert sorted(set(uses.values())) == [1, 2] and sum(v == 1 for v in uses.values()) == 2 * 32  # open at both ends only
+    # open at both ends only
+    assert sorted(set(uses.values())) == [1, 2] and sum(v == 1 for v in uses.values()) == 2 * 32
     text = starter(8)
-    for keyword in ("/BEGIN", "/MAT/PLAS_JOHNS/1", "/RWALL/PLANE/1", "/INTER/TYPE7/1", "/INIVEL/TRA/1", "/END"):
+    for keyword in (
+        "/BEGIN",
+        "/MAT/PLAS_JOHNS/1",
+        "/RWALL/PLANE/1",
+        "/INTER/TYPE7/1",
+        "/INIVEL/TRA/1",
+        "/END",
+    ):
         assert keyword in text
     assert all(len(line) <= 100 for line in text.splitlines())
     assert engine(2.0).splitlines()[:2] == ["/RUN/crush/1/", f"{2.0:>20.10G}"]
@@ -170,9 +267,20 @@ def test_the_crush_model_is_a_closed_tube():
 CARDS = {
     "/MAT/PLAS_JOHNS": [[20, 20], [20, 20, 10], [20] * 5, [20, 20, 10, 10, 20, 20], [20] * 4],
     "/PROP/SHELL": [[10] * 6 + [20], [20] * 5, [10, 10, 20, 20, 10, 10, 10]],
-    "/PART": [[10, 10, 10, 20]], "/ADMAS": [[20, 10]], "/BCS": [[3, 1, 1, 1, 1, 1, 1, 1, 10, 10]], "/INIVEL": [[20, 20, 20, 10, 10]],
-    "/RWALL/PLANE": [[10] * 4, [20] * 4 + [10], [20] * 3, [20] * 3], "/SURF/PART": [[10] * 10],
-    "/INTER/TYPE7": [[10] * 10, [20] * 4 + [10], [20] * 4 + [10, 10], [20] * 5, [7, 1, 1, 1, 20, 10, 20, 20, 20], [10, 10, 20, 10, 10, 10, 20, 10]],
+    "/PART": [[10, 10, 10, 20]],
+    "/ADMAS": [[20, 10]],
+    "/BCS": [[3, 1, 1, 1, 1, 1, 1, 1, 10, 10]],
+    "/INIVEL": [[20, 20, 20, 10, 10]],
+    "/RWALL/PLANE": [[10] * 4, [20] * 4 + [10], [20] * 3, [20] * 3],
+    "/SURF/PART": [[10] * 10],
+    "/INTER/TYPE7": [
+        [10] * 10,
+        [20] * 4 + [10],
+        [20] * 4 + [10, 10],
+        [20] * 5,
+        [7, 1, 1, 1, 20, 10, 20, 20, 20],
+        [10, 10, 20, 10, 10, 10, 20, 10],
+    ],
 }
 
 
@@ -181,17 +289,30 @@ def test_the_crush_model_keeps_to_the_columns():
     lines = starter(8).splitlines()
     for keyword, cards in CARDS.items():
         at = next(i for i, line in enumerate(lines) if line.startswith(keyword + "/"))
-        for line, widths in zip(lines[at + 2:], cards):
+        for line, widths in zip(lines[at + 2 :], cards):
             assert not line.startswith("/") and len(line) <= sum(widths), f"{keyword}: '{line}'"
             for k, width in enumerate(widths):
-                field = line[sum(widths[:k]):sum(widths[:k]) + width]
-                assert not field.strip() or (float(field.strip()) is not None and (width == 1 or field == field.rstrip())), f"{keyword}: '{field}' in '{line}'"
-        assert lines[at + 2 + len(cards)].startswith("/"), f"{keyword} has more cards than the reference"
+                field = line[sum(widths[:k]) : sum(widths[:k]) + width]
+                assert not field.strip() or (
+                    float(field.strip()) is not None and (width == 1 or field == field.rstrip())
+                ), f"{keyword}: '{field}' in '{line}'"
+        assert lines[at + 2 + len(cards)].startswith("/"), (
+            f"{keyword} has more cards than the reference"
+        )
 
 
 def test_sites_describe_installations_in_four_ways(tmp_path):
-    site = {"modules_system": "lmod", "installations": {"namd": [
-        {"name": "a", "path": str(tmp_path)}, {"name": "b", "modules": ["namd/3.0", "fftw"]}, {"name": "c", "spack": "namd@2.14 %gcc"}, {"name": "d", "easybuild": "NAMD-2.14-foss-2022a.eb"}]}}
+    site = {
+        "modules_system": "lmod",
+        "installations": {
+            "namd": [
+                {"name": "a", "path": str(tmp_path)},
+                {"name": "b", "modules": ["namd/3.0", "fftw"]},
+                {"name": "c", "spack": "namd@2.14 %gcc"},
+                {"name": "d", "easybuild": "NAMD-2.14-foss-2022a.eb"},
+            ]
+        },
+    }
     found = {i.name: i for i in installations_from_site(site, "namd")}
     assert found["a"].path == tmp_path and found["a"].module_system is None
     assert (found["b"].modules, found["b"].module_system) == (("namd/3.0", "fftw"), "lmod")
@@ -199,8 +320,15 @@ def test_sites_describe_installations_in_four_ways(tmp_path):
     assert (found["d"].modules, found["d"].module_system) == (("NAMD/2.14-foss-2022a",), "lmod")
 
 
-@pytest.mark.parametrize("entry, words", [({"path": "/nowhere/at/all", "name": "x"}, "does not exist"), ({"name": "x"}, "exactly one"), ({"path": "/"}, "has no name"),
-                                          ({"name": "x", "path": "/", "spack": "y"}, "exactly one")])
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        ({"path": "/nowhere/at/all", "name": "x"}, "does not exist"),
+        ({"name": "x"}, "exactly one"),
+        ({"path": "/"}, "has no name"),
+        ({"name": "x", "path": "/", "spack": "y"}, "exactly one"),
+    ],
+)
 def test_bad_installations_are_refused(entry, words):
     with pytest.raises(BadInput, match=words):
         installations_from_site({"installations": {"namd": [entry]}}, "namd")
@@ -209,7 +337,10 @@ def test_bad_installations_are_refused(entry, words):
 @pytest.mark.parametrize("name", list(APPS))
 def test_every_adapter_says_what_it_must(name):
     app = APPS[name]
-    assert all(getattr(app, field) for field in ("title", "vertical", "origin", "licence", "check", "figure", "sizes", "axes"))
+    assert all(
+        getattr(app, field)
+        for field in ("title", "vertical", "origin", "licence", "check", "figure", "sizes", "axes")
+    )
     assert all(size.what and (size.omits or size.name == "paper") for size in app.sizes.values())
     state = app.find({})
     assert state.installations or (state.missing and state.remedy)

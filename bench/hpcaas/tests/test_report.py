@@ -43,30 +43,89 @@ def test_every_chart_is_well_formed_and_no_id_is_used_twice(paper_page):
 
 
 def test_the_page_has_what_a_reader_asks_for(paper_page):
-    for words in ("What to choose", "eight lessons", "Effect of each choice", "Scaling", "Heat map", "Pareto", "Performance per dollar", "Provenance", "like Table 2", "like Table 4",
-                  "like Table 5", "like Table 6", "like Table 7", "like Table 8", "genoa 1.00, spr 0.65", "ESTIMATE", "crashed", "not available"):
+    for words in (
+        "What to choose",
+        "eight lessons",
+        "Effect of each choice",
+        "Scaling",
+        "Heat map",
+        "Pareto",
+        "Performance per dollar",
+        "Provenance",
+        "like Table 2",
+        "like Table 4",
+        "like Table 5",
+        "like Table 6",
+        "like Table 7",
+        "like Table 8",
+        "genoa 1.00, spr 0.65",
+        "ESTIMATE",
+        "crashed",
+        "not available",
+    ):
         assert words.lower() in paper_page.lower(), words
 
 
 def test_tables_are_those_of_the_paper():
     some = of_app(groups(paper()), "openfoam", "paper")
     (table,) = [p for p in pivots(some) if "Table 7" in p.title]
-    cells = {(row, column): cell.group.seconds for row, line in zip(table.rows, table.cells) for column, cell in zip(table.columns, line) if cell.group}
-    assert any("auto" in r and "block:block" in r and "16" in c and v == 22.7 for (r, c), v in cells.items())
+    cells = {
+        (row, column): cell.group.seconds
+        for row, line in zip(table.rows, table.cells)
+        for column, cell in zip(table.columns, line)
+        if cell.group
+    }
+    assert any(
+        "auto" in r and "block:block" in r and "16" in c and v == 22.7
+        for (r, c), v in cells.items()
+    )
     assert len(cells) == 40
 
 
 def test_hostile_text_stays_text():
     evil = "<img src=x onerror=alert(1)>"
-    results = ResultSet(machines={evil: {"cpu_model": evil, "cores": 1}}, notes=[evil], samples=[
-        Sample(id="1", campaign="c", configuration=Configuration(app=evil, size=evil, mpi=evil), machine=evil, repeat=0, status=Status.OK, seconds=1.0),
-        Sample(id="2", campaign="c", configuration=Configuration(app=evil, size=evil), machine=evil, repeat=0, status=Status.CRASHED, diagnosis=evil)])
+    results = ResultSet(
+        machines={evil: {"cpu_model": evil, "cores": 1}},
+        notes=[evil],
+        samples=[
+            Sample(
+                id="1",
+                campaign="c",
+                configuration=Configuration(app=evil, size=evil, mpi=evil),
+                machine=evil,
+                repeat=0,
+                status=Status.OK,
+                seconds=1.0,
+            ),
+            Sample(
+                id="2",
+                campaign="c",
+                configuration=Configuration(app=evil, size=evil),
+                machine=evil,
+                repeat=0,
+                status=Status.CRASHED,
+                diagnosis=evil,
+            ),
+        ],
+    )
     assert "<img" not in page(results, Pricing({}, {}, {}))
 
 
 def test_failures_alone_make_a_page_too():
-    results = ResultSet(machines={"m": {"cores": 1}}, samples=[Sample(id="1", campaign="c", configuration=Configuration(app="a", size="s"), machine="m", repeat=0,
-                                                                      status=Status.BUILD_FAILED, diagnosis="no compiler")])
+    results = ResultSet(
+        machines={"m": {"cores": 1}},
+        samples=[
+            Sample(
+                id="1",
+                campaign="c",
+                configuration=Configuration(app="a", size="s"),
+                machine="m",
+                repeat=0,
+                status=Status.BUILD_FAILED,
+                diagnosis="no compiler",
+            )
+        ],
+    )
     assert "no compiler" in page(results, Pricing({}, {}, {}))
 
 
@@ -75,14 +134,31 @@ def test_csv_and_json_hold_every_sample():
     rows = list(csv.DictReader(io.StringIO(to_csv(results))))
     assert len(rows) == len(results.samples) and rows[0]["source"] == "Table 2, section 3"
     content = json.loads(to_json(results, Pricing({}, {}, results.machines)))
-    assert len(content["results"]["samples"]) == len(results.samples) and len(content["advice"]["lessons"]) == 8
+    assert (
+        len(content["results"]["samples"]) == len(results.samples)
+        and len(content["advice"]["lessons"]) == 8
+    )
 
 
 def test_answers_can_be_given_in_cpu_seconds(tmp_path):
     """On a machine that others use, CPU seconds say what wall time cannot."""
-    results = ResultSet(machines={"m": {"cores": 2}}, samples=[
-        Sample(id=f"{opt}{i}", campaign="c", configuration=Configuration(app="a", size="s", optimisation=opt), machine="m", repeat=i, status=Status.OK, seconds=wall,
-               load=Load(cpu_seconds=cpu)) for opt, cpu0 in (("O2", 2.0), ("O3", 1.0)) for i, (wall, cpu) in enumerate(((3.0, cpu0), (9.0, cpu0 * 1.01), (5.0, cpu0 * 0.99)))])
+    results = ResultSet(
+        machines={"m": {"cores": 2}},
+        samples=[
+            Sample(
+                id=f"{opt}{i}",
+                campaign="c",
+                configuration=Configuration(app="a", size="s", optimisation=opt),
+                machine="m",
+                repeat=i,
+                status=Status.OK,
+                seconds=wall,
+                load=Load(cpu_seconds=cpu),
+            )
+            for opt, cpu0 in (("O2", 2.0), ("O3", 1.0))
+            for i, (wall, cpu) in enumerate(((3.0, cpu0), (9.0, cpu0 * 1.01), (5.0, cpu0 * 0.99)))
+        ],
+    )
     results.save(tmp_path / "r.json")
     run = CliRunner().invoke
     assert "not significant" in run(app, ["advise", str(tmp_path / "r.json")]).output
@@ -92,16 +168,42 @@ def test_answers_can_be_given_in_cpu_seconds(tmp_path):
 
 def test_commands_answer(tmp_path):
     run = CliRunner().invoke
-    for args in (["paper"], ["prices"], ["advise", "paper"], ["compare", "paper:genoa", "paper:spr", "--any-target"], ["apps"], ["axes"], ["version"],
-                 ["report", "paper", "--html", str(tmp_path / "p.html"), "--csv", str(tmp_path / "p.csv"), "--json", str(tmp_path / "p.json")],
-                 ["plan", "--apps", "montecarlo", "--split", "1x1"]):
+    for args in (
+        ["paper"],
+        ["prices"],
+        ["advise", "paper"],
+        ["compare", "paper:genoa", "paper:spr", "--any-target"],
+        ["apps"],
+        ["axes"],
+        ["version"],
+        [
+            "report",
+            "paper",
+            "--html",
+            str(tmp_path / "p.html"),
+            "--csv",
+            str(tmp_path / "p.csv"),
+            "--json",
+            str(tmp_path / "p.json"),
+        ],
+        ["plan", "--apps", "montecarlo", "--split", "1x1"],
+    ):
         result = run(app, args)
         assert result.exit_code == 0, f"{args}: {result.output} {result.exception}"
     assert (tmp_path / "p.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("args", [["report", "/nowhere.json"], ["plan", "--apps", "nothing"], ["measure", "--apps", "montecarlo", "--mode", "search"], ["advise", "paper", "--price", "x"],
-                                  ["prices", "--import", "aws"], ["compare", "paper:moon", "paper:spr"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["report", "/nowhere.json"],
+        ["plan", "--apps", "nothing"],
+        ["measure", "--apps", "montecarlo", "--mode", "search"],
+        ["advise", "paper", "--price", "x"],
+        ["prices", "--import", "aws"],
+        ["compare", "paper:moon", "paper:spr"],
+    ],
+)
 def test_errors_are_sentences_with_a_remedy(monkeypatch, capsys, args):
     monkeypatch.setattr("sys.argv", ["hpcaas", *args])
     with pytest.raises(SystemExit) as end:
@@ -114,27 +216,45 @@ def test_errors_are_sentences_with_a_remedy(monkeypatch, capsys, args):
 @pytest.mark.browser
 @pytest.mark.parametrize("width, height", [(1280, 900), (390, 844)])
 def test_a_real_browser_shows_it_without_sideways_scrolling(paper_page, tmp_path, width, height):
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    browser = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     driver_program = shutil.which("chromedriver")
     if not browser or not driver_program:
         pytest.skip("no chromium with its driver here: apt-get install chromium chromium-driver")
     selenium = pytest.importorskip("selenium.webdriver")
     options = selenium.ChromeOptions()
     options.binary_location = browser
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     (tmp_path / "page.html").write_text(paper_page)
     driver = selenium.Chrome(options=options, service=selenium.ChromeService(driver_program))
     try:
-        # The window of headless Chromium has a least width: the viewport is set instead, as on a phone.
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+        # The window of headless Chromium has a least width: the viewport is set instead, as on a
+        # phone.
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
         driver.get((tmp_path / "page.html").as_uri())
         assert driver.execute_script("return window.innerWidth") == width
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-        assert driver.execute_script("return [...document.querySelectorAll('svg')].every(s => { const r = s.getBoundingClientRect(); return r.width > 100 && r.height > 40; })")
-        assert driver.execute_script("return [...document.querySelectorAll('.wide')].every(w => w.getBoundingClientRect().right <= window.innerWidth + 1)")
-        assert driver.execute_script("return [...document.querySelectorAll('nav a')].every(a => document.querySelector(a.getAttribute('href')))")
+        assert driver.execute_script(
+            "return [...document.querySelectorAll('svg')].every(s => { const r = s.getBoundingClientRect(); return r.width > 100 && r.height > 40; })"
+        )
+        assert driver.execute_script(
+            "return [...document.querySelectorAll('.wide')].every(w => w.getBoundingClientRect().right <= window.innerWidth + 1)"
+        )
+        assert driver.execute_script(
+            "return [...document.querySelectorAll('nav a')].every(a => document.querySelector(a.getAttribute('href')))"
+        )
         assert [e for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
     finally:
         driver.quit()

@@ -14,14 +14,18 @@ times = st.lists(st.floats(1e-3, 1e4), min_size=2, max_size=12)
 @given(times)
 def test_the_interval_holds_the_geometric_mean(values):
     s = stats.summarise(values)
-    assert s.low <= stats.geometric_mean(values) * (1 + 1e-9) and s.high >= stats.geometric_mean(values) * (1 - 1e-9)
+    assert s.low <= stats.geometric_mean(values) * (1 + 1e-9) and s.high >= stats.geometric_mean(
+        values
+    ) * (1 - 1e-9)
     assert s.minimum <= s.median <= s.maximum
 
 
 @given(times, st.floats(1e-3, 1e3))
 def test_a_change_of_unit_changes_only_the_unit(values, factor):
     a, b = stats.summarise(values), stats.summarise([v * factor for v in values])
-    assert b.median == pytest.approx(a.median * factor) and b.half_width == pytest.approx(a.half_width, rel=1e-6, abs=1e-12)
+    assert b.median == pytest.approx(a.median * factor) and b.half_width == pytest.approx(
+        a.half_width, rel=1e-6, abs=1e-12
+    )
 
 
 def test_one_sample_has_no_interval():
@@ -44,9 +48,15 @@ def test_swapping_sides_inverts_a_ratio(a, b):
 
 def test_ratios_find_what_is_there_and_only_that():
     rng = np.random.default_rng(5)
-    hits = sum(bool(stats.ratio(rng.lognormal(0, 0.05, 6), rng.lognormal(0, 0.05, 6)).significant) for _ in range(400))
+    hits = sum(
+        bool(stats.ratio(rng.lognormal(0, 0.05, 6), rng.lognormal(0, 0.05, 6)).significant)
+        for _ in range(400)
+    )
     assert hits < 40  # 5 % expected
-    finds = sum(bool(stats.ratio(rng.lognormal(0, 0.05, 6), rng.lognormal(0.2, 0.05, 6)).significant) for _ in range(100))
+    finds = sum(
+        bool(stats.ratio(rng.lognormal(0, 0.05, 6), rng.lognormal(0.2, 0.05, 6)).significant)
+        for _ in range(100)
+    )
     assert finds > 90
 
 
@@ -59,7 +69,9 @@ def test_nothing_beats_a_point_of_the_pareto_front(points):
     front = stats.pareto(points)
     assert front
     for i in front:
-        assert not any(p[0] <= points[i][0] and p[1] <= points[i][1] and p != points[i] for p in points)
+        assert not any(
+            p[0] <= points[i][0] and p[1] <= points[i][1] and p != points[i] for p in points
+        )
     for j, p in enumerate(points):
         if j not in front:
             assert any(points[i][0] <= p[0] and points[i][1] <= p[1] for i in front)

@@ -2,10 +2,21 @@
 
 import re
 
-from hpcaas.apps.base import App, Build, Installation, Prepare, Reading, Run, Size, State, Unreadable
+from hpcaas.apps.base import (
+    App,
+    Build,
+    Installation,
+    Prepare,
+    Reading,
+    Run,
+    Size,
+    State,
+    Unreadable,
+)
 from hpcaas.model import Figure
 
-# Recurses through more stack than 8 MiB and less than 64: what gfortran's -fstack-arrays does to large automatic arrays.
+# Recurses through more stack than 8 MiB and less than 64: what gfortran's -fstack-arrays does to
+# large automatic arrays.
 STACK = r'''
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +31,21 @@ def size(name):
 class Toy(App):
     name = title = "toy"
     vertical = origin = licence = check = figure = "toy"
-    sizes = {n: size(n) for n in ("good", "wrong", "silent", "hang", "segv", "stack", "full", "badbuild", "badinput", "input")}
+    sizes = {
+        n: size(n)
+        for n in (
+            "good",
+            "wrong",
+            "silent",
+            "hang",
+            "segv",
+            "stack",
+            "full",
+            "badbuild",
+            "badinput",
+            "input",
+        )
+    }
     axes = {"mpi": True, "binding": True, "split": True, "variant": True, "filesystem": True}
 
     def find(self, site):
@@ -30,28 +55,51 @@ class Toy(App):
         if config.size == "badbuild":
             return Build(["echo about to fail", "cc -o toy no_such_file.c"], ["toy"], flags="-O2")
         if config.size == "stack":
-            return Build([f"cat > toy.c <<'EOF'\n{STACK}\nEOF", "cc -O0 -o toy toy.c"], ["toy"], flags="-Ofast")
+            return Build(
+                [f"cat > toy.c <<'EOF'\n{STACK}\nEOF", "cc -O0 -o toy toy.c"],
+                ["toy"],
+                flags="-Ofast",
+            )
         return None
 
     def prepare(self, config, context):
         if config.size == "badinput":
             return Prepare("bad", ["echo the mesh is missing >&2", "false"])
         if config.size == "input":
-            return Prepare("child", ["cat \"$HPCAAS_PARENT\"/number > copy"], after=Prepare("parent", ["echo 42 > number"]))
+            return Prepare(
+                "child",
+                ["cat \"$HPCAAS_PARENT\"/number > copy"],
+                after=Prepare("parent", ["echo 42 > number"]),
+            )
         return None
 
     def run(self, config, context):
-        script = {"good": "echo time 0.25 1", "wrong": "echo time 0.25 2", "silent": "echo nothing to see", "hang": "read -r x < $HPCAAS_WATCH/../fifo",
-                  "segv": "kill -SEGV $$", "full": "echo 'write: No space left on device' >&2; exit 1", "input": 'echo time 0.$(cat "$HPCAAS_INPUT"/copy) 1'}.get(config.size, "true")
+        script = {
+            "good": "echo time 0.25 1",
+            "wrong": "echo time 0.25 2",
+            "silent": "echo nothing to see",
+            "hang": "read -r x < $HPCAAS_WATCH/../fifo",
+            "segv": "kill -SEGV $$",
+            "full": "echo 'write: No space left on device' >&2; exit 1",
+            "input": 'echo time 0.$(cat "$HPCAAS_INPUT"/copy) 1',
+        }.get(config.size, "true")
         if config.size == "stack":
             return Run("$HPCAAS_BUILD/toy")
-        return Run("/bin/bash", ["-c", "'" + script.replace("'", "'\\''") + "'"], before=["mkfifo $HPCAAS_WATCH/../fifo"] if config.size == "hang" else [])
+        return Run(
+            "/bin/bash",
+            ["-c", "'" + script.replace("'", "'\\''") + "'"],
+            before=["mkfifo $HPCAAS_WATCH/../fifo"] if config.size == "hang" else [],
+        )
 
     def read(self, stdout, directory, config):
         found = re.search(r"time ([\d.]+) (\d)", stdout)
         if not found:
             raise Unreadable("no time")
-        return Reading(float(found.group(1)), Figure(name="time", value=float(found.group(1)), unit="s", better="lower"), "" if found.group(2) == "1" else "answer 2 is not 1")
+        return Reading(
+            float(found.group(1)),
+            Figure(name="time", value=float(found.group(1)), unit="s", better="lower"),
+            "" if found.group(2) == "1" else "answer 2 is not 1",
+        )
 
 
 class Moduled(Toy):
@@ -62,6 +110,7 @@ class Moduled(Toy):
 
     def find(self, site):
         from hpcaas.apps.base import installations_from_site
+
         found = installations_from_site(site, self.name)
         return State(found, "" if found else "not described", "" if found else "describe it")
 

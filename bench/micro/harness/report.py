@@ -20,21 +20,38 @@ def to_records(rows: list[Row], samples: Samples, peers: dict[str, Samples]) -> 
     """Values and limits are medians over the rounds; the ratio is the median of each round's own ratio, as both met the same load there."""
     records = []
     for row in rows:
-        values, limits = _of(samples, row.source, row.factor), _of(samples, row.limit, row.limit_factor)
+        values, limits = (
+            _of(samples, row.source, row.factor),
+            _of(samples, row.limit, row.limit_factor),
+        )
         value = statistics.median(values) if values else None
         limit = statistics.median(limits) if limits else None
         paired = [a / b for a, b in zip(values, limits) if b]
         ratio = statistics.median(paired) if paired else math.nan
-        # The best round of each peer: most of them poll, and lose whole time slices when the machine does something else.
+        # The best round of each peer: most of them poll, and lose whole time slices when the
+        # machine does something else.
         best = min if row.unit in ("ns", "us", "ms") else max
-        beside = {name: best(_of(found, (row.peer_scenario, row.peers), row.factor)) for name, found in peers.items()
-                  if row.peers and found.get((row.peer_scenario, row.peers))}
+        beside = {
+            name: best(_of(found, (row.peer_scenario, row.peers), row.factor))
+            for name, found in peers.items()
+            if row.peers and found.get((row.peer_scenario, row.peers))
+        }
         if value is None and limit is None and not beside:
             continue
-        records.append({
-            "name": row.name, "value": value, "unit": row.unit, "limit": limit, "limit_name": row.limit_name, "ratio": None if math.isnan(ratio) else ratio,
-            "peers": beside, "target": row.target, "met": None if value is None else row.met(value, ratio), "rounds": len(values),
-        })
+        records.append(
+            {
+                "name": row.name,
+                "value": value,
+                "unit": row.unit,
+                "limit": limit,
+                "limit_name": row.limit_name,
+                "ratio": None if math.isnan(ratio) else ratio,
+                "peers": beside,
+                "target": row.target,
+                "met": None if value is None else row.met(value, ratio),
+                "rounds": len(values),
+            }
+        )
     return records
 
 
@@ -48,15 +65,36 @@ def table(records: list[dict]) -> str:
     lines = [head]
     for r in records:
         met = {True: "yes", False: "NO", None: ""}[r["met"]]
-        lines.append([r["name"], _number(r["value"]), r["unit"], _number(r["limit"]), _number(r["ratio"]), r["target"], met, r["limit_name"],
-                      *[_number(r["peers"].get(name)) for name in peer_names]])
+        lines.append(
+            [
+                r["name"],
+                _number(r["value"]),
+                r["unit"],
+                _number(r["limit"]),
+                _number(r["ratio"]),
+                r["target"],
+                met,
+                r["limit_name"],
+                *[_number(r["peers"].get(name)) for name in peer_names],
+            ]
+        )
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     right = {1, 3, 4, *range(8, len(head))}
-    text = [("  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths)))).rstrip() for line in lines]
+    text = [
+        (
+            "  ".join(
+                c.rjust(w) if i in right else c.ljust(w)
+                for i, (c, w) in enumerate(zip(line, widths))
+            )
+        ).rstrip()
+        for line in lines
+    ]
     text.insert(1, "-" * max(map(len, text)))
     return "\n".join(text)
 
 
 def save(path: Path, records: list[dict], machine: dict, notes: list[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "notes": notes, "rows": records}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({"machine": machine, "notes": notes, "rows": records}, indent=1) + "\n"
+    )

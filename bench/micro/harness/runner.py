@@ -24,18 +24,27 @@ class Runner:
     """`build` holds bin/; `hosts` says whether this runs under testbed/hosts.sh, else two-host rows use the loopback and virtual nodes."""
 
     def __init__(self, root: Path, build: Path, hosts: bool, quick: bool, verbose: bool):
-        self.bench, self.launcher, self.testbed = build / "bin" / "bench", build / "bin" / "skerry", root / "testbed" / "hosts.sh"
+        self.bench, self.launcher, self.testbed = (
+            build / "bin" / "bench",
+            build / "bin" / "skerry",
+            root / "testbed" / "hosts.sh",
+        )
         self.root, self.hosts, self.verbose = root, hosts, verbose
         self.samples: Samples = {}
         self.peers: dict[str, Samples] = {}
         self.loads: list[float] = []
         self.complaints: list[str] = []
-        self.environment = {**os.environ, "BENCH_TIME_SCALE": "0.3" if quick else "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        self.environment = {
+            **os.environ,
+            "BENCH_TIME_SCALE": "0.3" if quick else "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
 
     def has(self, program: str) -> bool:
         return (self.bench / program).exists()
 
-    # ---- processes ----------------------------------------------------------------------------------------------------------
+    # ---- processes -------------------------------------------------------------------------------
 
     def _on(self, host: str, command: list) -> list[str]:
         command = [str(part) for part in command]
@@ -46,13 +55,28 @@ class Runner:
             self.complaints.append(text)
             print(f"bench: {text}", file=sys.stderr)
 
-    def _collect(self, name: str, command: list[str], into: Samples, scenario: str, extra: dict[str, str] | None = None, limit_s: float = 120) -> bool:
+    def _collect(
+        self,
+        name: str,
+        command: list[str],
+        into: Samples,
+        scenario: str,
+        extra: dict[str, str] | None = None,
+        limit_s: float = 120,
+    ) -> bool:
         """Runs one program to its end and files its rows. A failure is told once and leaves the row empty: a table with a hole beats none."""
         self.loads.append(machine.load())
         if self.verbose:
             print("bench: " + " ".join(command), file=sys.stderr)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**self.environment, **(extra or {})},
-                                   stdin=subprocess.DEVNULL, process_group=0)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**self.environment, **(extra or {})},
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+        )
         try:
             output, errors = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -68,13 +92,20 @@ class Runner:
                 found = json.loads(line)
                 into.setdefault((scenario, found["row"]), []).append(found["value"])
         if process.returncode != 0:
-            self._note(f"{name} failed with status {process.returncode}: {' | '.join(errors.strip().splitlines()[-3:])}")
+            self._note(
+                f"{name} failed with status {process.returncode}: {' | '.join(errors.strip().splitlines()[-3:])}"
+            )
         return process.returncode == 0
 
     @contextlib.contextmanager
     def _server(self, host: tuple[str, str], command: list, on_hosts: bool):
-        process = subprocess.Popen(self._on(host[0], command) if on_hosts else [str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   text=True, env=self.environment)
+        process = subprocess.Popen(
+            self._on(host[0], command) if on_hosts else [str(c) for c in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
         try:
             word = process.stdout.readline().split()
             if len(word) != 2:
@@ -88,48 +119,111 @@ class Runner:
                 process.kill()
                 process.wait()
 
-    # ---- limits -------------------------------------------------------------------------------------------------------------
+    # ---- limits ----------------------------------------------------------------------------------
 
-    def tcp(self, cores: str, rows: str, scenario: str = "tcp", busy: bool = False, loopback: bool = False) -> None:
+    def tcp(
+        self,
+        cores: str,
+        rows: str,
+        scenario: str = "tcp",
+        busy: bool = False,
+        loopback: bool = False,
+    ) -> None:
         origin, target = CORES[cores]
         on_hosts = self.hosts and not loopback
         serve = [self.bench / "limit_tcp", "serve", "--cpu", target] + (["--busy"] if busy else [])
         with self._server(SERVER, serve, on_hosts) as (host, port):
-            measure = [self.bench / "limit_tcp", "measure", "--host", host, "--port", port, "--cpu", origin, "--rows", rows]
-            self._collect("limit_tcp", self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure], self.samples, f"{scenario}.{cores}")
+            measure = [
+                self.bench / "limit_tcp",
+                "measure",
+                "--host",
+                host,
+                "--port",
+                port,
+                "--cpu",
+                origin,
+                "--rows",
+                rows,
+            ]
+            self._collect(
+                "limit_tcp",
+                self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure],
+                self.samples,
+                f"{scenario}.{cores}",
+            )
 
     def ofi(self, cores: str, loopback: bool = False) -> None:
         if not self.has("limit_ofi"):
             return
         origin, target = CORES[cores]
         on_hosts = self.hosts and not loopback
-        serve = [self.bench / "limit_ofi", "serve", "--cpu", target] + (["--address", SERVER[1]] if on_hosts else [])
+        serve = [self.bench / "limit_ofi", "serve", "--cpu", target] + (
+            ["--address", SERVER[1]] if on_hosts else []
+        )
         with self._server(SERVER, serve, on_hosts) as (host, port):
-            measure = [self.bench / "limit_ofi", "measure", "--host", host, "--port", port, "--cpu", origin]
-            self._collect("limit_ofi", self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure], self.samples,
-                          f"{'ofi_loopback' if loopback else 'ofi'}.{cores}", limit_s=60)
+            measure = [
+                self.bench / "limit_ofi",
+                "measure",
+                "--host",
+                host,
+                "--port",
+                port,
+                "--cpu",
+                origin,
+            ]
+            self._collect(
+                "limit_ofi",
+                self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure],
+                self.samples,
+                f"{'ofi_loopback' if loopback else 'ofi'}.{cores}",
+                limit_s=60,
+            )
 
     def memcpy(self) -> None:
-        self._collect("limit_memcpy", [str(self.bench / "limit_memcpy"), "--cpu", "0"], self.samples, "memcpy")
+        self._collect(
+            "limit_memcpy", [str(self.bench / "limit_memcpy"), "--cpu", "0"], self.samples, "memcpy"
+        )
 
-    # ---- Skerry -------------------------------------------------------------------------------------------------------------
+    # ---- Skerry ----------------------------------------------------------------------------------
 
-    def _job(self, ranks: int, nodes: int, cores: str | None, program: list, per_host: tuple[int, int] | None = None) -> tuple[list[str], dict[str, str]]:
+    def _job(
+        self,
+        ranks: int,
+        nodes: int,
+        cores: str | None,
+        program: list,
+        per_host: tuple[int, int] | None = None,
+    ) -> tuple[list[str], dict[str, str]]:
         """The command of a Skerry job, on the testbed's two hosts when `per_host` is given and hosts are there."""
         pins = ",".join(map(str, CORES[cores])) if cores else ""
         variables = {"BENCH_CPUS": pins, "BENCH_TIME_SCALE": self.environment["BENCH_TIME_SCALE"]}
         command = [str(self.launcher), "run", "-n", str(ranks)]
         if per_host and self.hosts:
-            command += ["--hosts", f"sk1:{per_host[0]},sk2:{per_host[1]}", "--agent", os.environ["TESTBED_AGENT"]]
+            command += [
+                "--hosts",
+                f"sk1:{per_host[0]},sk2:{per_host[1]}",
+                "--agent",
+                os.environ["TESTBED_AGENT"],
+            ]
             for name, value in variables.items():
                 command += ["--env", f"{name}={value}"]
             return self._on("sk0", [*command, *program]), variables
         return [*command, "--nodes", str(nodes), *map(str, program)], variables
 
-    def skerry(self, scenario: str, name: str, ranks: int = 2, nodes: int = 1, cores: str | None = None, per_host: tuple[int, int] | None = None,
-               argument: str = "") -> None:
+    def skerry(
+        self,
+        scenario: str,
+        name: str,
+        ranks: int = 2,
+        nodes: int = 1,
+        cores: str | None = None,
+        per_host: tuple[int, int] | None = None,
+        argument: str = "",
+    ) -> None:
         if not (self.has("skerry_rows") and self.launcher.exists()):
-            self._note("build/bin/skerry or build/bin/bench/skerry_rows is missing: only limits and peers are measured")
+            self._note(
+                "build/bin/skerry or build/bin/bench/skerry_rows is missing: only limits and peers are measured"
+            )
             return
         program = [self.bench / "skerry_rows", scenario] + ([argument] if argument else [])
         command, variables = self._job(ranks, nodes, cores, program, per_host)
@@ -140,10 +234,31 @@ class Runner:
             command, variables = self._job(2, 1, "two_cores", [self.bench / "array_row"])
             self._collect("array_row", command, self.samples, "array", variables)
         python = os.environ.get("BENCH_PYTHON") or next(
-            (str(p) for p in (self.root / ".venv" / "bin" / "python", Path(sys.executable)) if p.exists()), "python3")
-        path = os.pathsep.join(filter(None, [str(self.bench.parents[1] / "python"), os.environ.get("PYTHONPATH")]))
-        if self.launcher.exists() and subprocess.run([python, "-c", "import skerry"], capture_output=True, env={**os.environ, "PYTHONPATH": path}).returncode == 0:
-            command, variables = self._job(2, 1, "two_cores", [python, self.root / "bench" / "micro" / "skerry" / "array_row.py"])
+            (
+                str(p)
+                for p in (self.root / ".venv" / "bin" / "python", Path(sys.executable))
+                if p.exists()
+            ),
+            "python3",
+        )
+        path = os.pathsep.join(
+            filter(None, [str(self.bench.parents[1] / "python"), os.environ.get("PYTHONPATH")])
+        )
+        if (
+            self.launcher.exists()
+            and subprocess.run(
+                [python, "-c", "import skerry"],
+                capture_output=True,
+                env={**os.environ, "PYTHONPATH": path},
+            ).returncode
+            == 0
+        ):
+            command, variables = self._job(
+                2,
+                1,
+                "two_cores",
+                [python, self.root / "bench" / "micro" / "skerry" / "array_row.py"],
+            )
             variables["PYTHONPATH"] = path
             self._collect("array_row.py", command, self.samples, "python", variables)
         else:
@@ -153,13 +268,22 @@ class Runner:
         """User + system time of a 4-rank, 2-node job waiting in a barrier, launcher included, scaled to 10 s."""
         if not (self.has("skerry_rows") and self.launcher.exists()):
             return
-        command, variables = self._job(4, 2, None, [self.bench / "skerry_rows", "idle", str(seconds + 1)])
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**self.environment, **variables}, stdin=subprocess.DEVNULL)
+        command, variables = self._job(
+            4, 2, None, [self.bench / "skerry_rows", "idle", str(seconds + 1)]
+        )
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+        )
         try:
             if process.stdout.readline().strip() != "waiting":
                 self._note("the idle job did not start")
                 return
-            time.sleep(0.4)  # the others settle into their wait; nothing depends on it but the figure
+            # the others settle into their wait; nothing depends on it but the figure
+            time.sleep(0.4)
             before = machine.cpu_time_ns(machine.descendants(process.pid))
             time.sleep(seconds)
             after = machine.cpu_time_ns(machine.descendants(process.pid))
@@ -178,24 +302,36 @@ class Runner:
             return
         with tempfile.TemporaryDirectory() as directory:
             found = Path(directory) / "connections.json"
-            done = subprocess.run([str(self.launcher), "info", "--connections", "--json", str(found)], env={**self.environment, "SKERRY_FABRIC": fabric}, capture_output=True,
-                                  text=True, stdin=subprocess.DEVNULL, timeout=120)
+            done = subprocess.run(
+                [str(self.launcher), "info", "--connections", "--json", str(found)],
+                env={**self.environment, "SKERRY_FABRIC": fabric},
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=120,
+            )
             if done.returncode:
                 if fabric == "tcp":
-                    self._note(f"skerry info --connections failed: {' | '.join(done.stderr.strip().splitlines()[-2:])}")
+                    self._note(
+                        f"skerry info --connections failed: {' | '.join(done.stderr.strip().splitlines()[-2:])}"
+                    )
                 return
             measured = json.loads(found.read_text())
         for name, bytes_of in measured.items():
             if isinstance(bytes_of, dict):
-                self.samples.setdefault((f"connections.{fabric}", name), []).append(bytes_of["account"] + (bytes_of["kernel"] or 0))
+                self.samples.setdefault((f"connections.{fabric}", name), []).append(
+                    bytes_of["account"] + (bytes_of["kernel"] or 0)
+                )
         if measured["origin_connection"]["kernel"]:
-            self.samples.setdefault((f"connections.{fabric}", "kernel"), []).append(measured["origin_connection"]["kernel"])
+            self.samples.setdefault((f"connections.{fabric}", "kernel"), []).append(
+                measured["origin_connection"]["kernel"]
+            )
 
     def shape(self, rate: str) -> None:
         if self.hosts:
             subprocess.run([str(self.testbed), "shape", rate], check=True)
 
-    # ---- peers --------------------------------------------------------------------------------------------------------------
+    # ---- peers -----------------------------------------------------------------------------------
 
     def peer(self, name: str, program: str, remote: bool) -> None:
         if not self.has(program):
@@ -209,15 +345,38 @@ class Runner:
         agent = os.environ.get("TESTBED_AGENT", "")
         if mpich:
             if remote:
-                command += ["-launcher", "ssh", "-launcher-exec", agent, "-hosts", "sk1:1,sk2:1", "-iface", "skbr"]
+                command += [
+                    "-launcher",
+                    "ssh",
+                    "-launcher-exec",
+                    agent,
+                    "-hosts",
+                    "sk1:1,sk2:1",
+                    "-iface",
+                    "skbr",
+                ]
             command += ["-n", "2"]
         else:
             command += ["-n", "2", "--bind-to", "none", "--oversubscribe"]
             if remote:
                 net = "10.77.0.0/24"
                 command += ["--host", "sk1:1,sk2:1"]
-                for key, value in (("plm", "rsh"), ("plm_rsh_agent", agent), ("plm_rsh_no_tree_spawn", "1"), ("oob_tcp_if_include", net),
-                                   ("btl_tcp_if_include", net), ("pml", "ob1"), ("btl", "tcp,vader,self"), ("osc", "pt2pt")):
+                for key, value in (
+                    ("plm", "rsh"),
+                    ("plm_rsh_agent", agent),
+                    ("plm_rsh_no_tree_spawn", "1"),
+                    ("oob_tcp_if_include", net),
+                    ("btl_tcp_if_include", net),
+                    ("pml", "ob1"),
+                    ("btl", "tcp,vader,self"),
+                    ("osc", "pt2pt"),
+                ):
                     command += ["--mca", key, value]
         command += [str(self.bench / program), where]
-        self._collect(f"{name} ({where})", self._on("sk0", command) if remote else command, self.peers.setdefault(name, {}), where, limit_s=90)
+        self._collect(
+            f"{name} ({where})",
+            self._on("sk0", command) if remote else command,
+            self.peers.setdefault(name, {}),
+            where,
+            limit_s=90,
+        )

@@ -1,6 +1,6 @@
 // What bare libfabric gives: FI_EP_MSG ping-pong of 8 B, both ends asleep in fi_cq_sread.
-//   limit_ofi serve [--provider tcp] [--address A] [--cpu N]                    prints "port P"; serves one client, then ends
-//   limit_ofi measure --host A --port P [--provider tcp] [--cpu N]
+//   limit_ofi serve [--provider tcp] [--address A] [--cpu N]                    prints "port P";
+//   serves one client, then ends limit_ofi measure --host A --port P [--provider tcp] [--cpu N]
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -24,14 +24,17 @@ void check(long status, const char* what) {
 // Everything of one end. Objects live until the process ends.
 class End {
  public:
-  End(const std::string& provider, const std::string& host, const std::string& port, uint64_t flags) {
+  End(const std::string& provider, const std::string& host, const std::string& port,
+      uint64_t flags) {
     fi_info* hints = fi_allocinfo();
     hints->ep_attr->type = FI_EP_MSG;
     hints->caps = FI_MSG;
     hints->mode = FI_CONTEXT;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
     hints->fabric_attr->prov_name = strdup(provider.c_str());
-    check(fi_getinfo(FI_VERSION(1, 17), host.empty() ? nullptr : host.c_str(), port.c_str(), flags, hints, &info_), "fi_getinfo");
+    check(fi_getinfo(FI_VERSION(1, 17), host.empty() ? nullptr : host.c_str(), port.c_str(), flags,
+                     hints, &info_),
+          "fi_getinfo");
     fi_freeinfo(hints);
     check(fi_fabric(info_->fabric_attr, &fabric_, nullptr), "fi_fabric");
     fi_eq_attr events{};
@@ -64,10 +67,17 @@ class End {
     wait_event(FI_CONNECTED, &entry);
   }
 
-  void post_receive() { check(fi_recv(endpoint_, receive_, message_bytes, fi_mr_desc(memory_), 0, &receive_context_), "fi_recv"); }
-  void send() { check(fi_send(endpoint_, send_, message_bytes, fi_mr_desc(memory_), 0, &send_context_), "fi_send"); }
+  void post_receive() {
+    check(fi_recv(endpoint_, receive_, message_bytes, fi_mr_desc(memory_), 0, &receive_context_),
+          "fi_recv");
+  }
+  void send() {
+    check(fi_send(endpoint_, send_, message_bytes, fi_mr_desc(memory_), 0, &send_context_),
+          "fi_send");
+  }
 
-  // Sleeps for `count` receive completions; sends complete on the way. False when the peer has left.
+  // Sleeps for `count` receive completions; sends complete on the way. False when the peer has
+  // left.
   bool wait_received() {
     for (;;) {
       fi_cq_entry entry{};
@@ -97,7 +107,9 @@ class End {
     queue.wait_obj = FI_WAIT_UNSPEC;
     queue.size = 16;
     check(fi_cq_open(domain_, &queue, &cq_, nullptr), "fi_cq_open");
-    check(fi_mr_reg(domain_, memory_block_, sizeof memory_block_, FI_SEND | FI_RECV, 0, 1, 0, &memory_, nullptr), "fi_mr_reg");
+    check(fi_mr_reg(domain_, memory_block_, sizeof memory_block_, FI_SEND | FI_RECV, 0, 1, 0,
+                    &memory_, nullptr),
+          "fi_mr_reg");
     check(fi_endpoint(domain_, info, &endpoint_, nullptr), "fi_endpoint");
     check(fi_ep_bind(endpoint_, &eq_->fid, 0), "fi_ep_bind");
     check(fi_ep_bind(endpoint_, &cq_->fid, FI_SEND | FI_RECV), "fi_ep_bind");
@@ -109,7 +121,8 @@ class End {
     uint32_t event = 0;
     const ssize_t got = fi_eq_sread(eq_, &event, entry, sizeof *entry, 20'000, 0);
     if (got < 0 || event != wanted) {
-      std::fprintf(stderr, "expected connection event %u, got %u (%s)\n", wanted, event, got < 0 ? fi_strerror(static_cast<int>(-got)) : "no error");
+      std::fprintf(stderr, "expected connection event %u, got %u (%s)\n", wanted, event,
+                   got < 0 ? fi_strerror(static_cast<int>(-got)) : "no error");
       std::exit(2);
     }
   }
@@ -135,7 +148,9 @@ int main(int argc, char** argv) {
   const bench::Arguments arguments(argc, argv);
   const std::string verb = argc > 1 ? argv[1] : "--help";
   if (verb != "serve" && verb != "measure") {
-    std::puts("limit_ofi serve [--provider tcp] [--address A] [--cpu N]\nlimit_ofi measure --host A --port P [--provider tcp] [--cpu N]");
+    std::puts(
+        "limit_ofi serve [--provider tcp] [--address A] [--cpu N]\nlimit_ofi measure --host A "
+        "--port P [--provider tcp] [--cpu N]");
     return verb == "--help" ? 0 : 2;
   }
   bench::pin(static_cast<int>(arguments.number("--cpu", -1)));
@@ -154,9 +169,10 @@ int main(int argc, char** argv) {
   End end(provider, arguments.text("--host", "127.0.0.1"), arguments.text("--port", "0"), 0);
   end.connect();
   bench::report("ofi_pingpong", bench::median_of_singles_ns([&] {
-    end.send();
-    if (!end.wait_received()) std::exit(2);
-    end.post_receive();
-  }) / 1e3, "us");
+                                  end.send();
+                                  if (!end.wait_received()) std::exit(2);
+                                  end.post_receive();
+                                }) / 1e3,
+                "us");
   end.shut_down();
 }

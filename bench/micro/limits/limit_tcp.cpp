@@ -1,11 +1,14 @@
 // What TCP gives with both ends asleep in a system call.
-//   limit_tcp serve [--cpu N] [--busy]       prints "port P"; a thread per connection; ends when its standard input does. --busy: the main thread
+//   limit_tcp serve [--cpu N] [--busy]       prints "port P"; a thread per connection; ends when
+//   its standard input does. --busy: the main thread
 //                                            computes all the time
 //   limit_tcp measure --host A --port P [--cpu N] [--rows LIST]
-// Rows: pingpong (8 B there and back), stream (1 MiB blocks, each acknowledged before the next; best settings found), stream_back (the same towards
-// the client: 8 B request, 1 MiB back), stream_window (two blocks in flight), frames (8 B payload behind a 16 B header in batches of 64 KiB, each
-// payload copied to its place by the server), frames_own (the same behind 88 B, as large as a frame of Skerry), connect (connect + first byte back), close, overlap (1 MiB received by a helper thread while the
-// main thread computes as long as the transfer takes alone).
+// Rows: pingpong (8 B there and back), stream (1 MiB blocks, each acknowledged before the next;
+// best settings found), stream_back (the same towards the client: 8 B request, 1 MiB back),
+// stream_window (two blocks in flight), frames (8 B payload behind a 16 B header in batches of 64
+// KiB, each payload copied to its place by the server), frames_own (the same behind 88 B, as large
+// as a frame of Skerry), connect (connect + first byte back), close, overlap (1 MiB received by a
+// helper thread while the main thread computes as long as the transfer takes alone).
 #include <poll.h>
 
 #include <atomic>
@@ -23,22 +26,26 @@ constexpr size_t batch_bytes = 64 << 10;
 
 // First bytes of every connection: what the server shall do until the connection ends.
 struct Hello {
-  uint32_t mode;          // 'p', 's', 'g', 'f'
-  uint32_t chunk_bytes;   // largest recv of a block; 0: the whole block in one call with MSG_WAITALL
+  uint32_t mode;         // 'p', 's', 'g', 'f'
+  uint32_t chunk_bytes;  // largest recv of a block; 0: the whole block in one call with MSG_WAITALL
   uint32_t buffer_bytes;  // SO_SNDBUF and SO_RCVBUF; 0: the kernel's tuning
-  uint32_t wake_bytes;    // SO_RCVLOWAT while a block is received: wakes only for so much, or for the rest; 0: for anything
-  uint32_t frame_bytes;   // header + payload
+  uint32_t wake_bytes;  // SO_RCVLOWAT while a block is received: wakes only for so much, or for the
+                        // rest; 0: for anything
+  uint32_t frame_bytes;  // header + payload
 };
 static_assert(sizeof(Hello) == 20);
 
 void receive_block(int fd, char* block, uint32_t chunk_bytes, uint32_t wake_bytes) {
   if (wake_bytes == 0)
-    return static_cast<void>(bench::receive_all(fd, block, block_bytes, chunk_bytes == 0 ? SIZE_MAX : chunk_bytes, chunk_bytes == 0 ? MSG_WAITALL : 0));
+    return static_cast<void>(bench::receive_all(fd, block, block_bytes,
+                                                chunk_bytes == 0 ? SIZE_MAX : chunk_bytes,
+                                                chunk_bytes == 0 ? MSG_WAITALL : 0));
   int set = 0;
   for (size_t have = 0; have < block_bytes;) {
     const int wanted = static_cast<int>(std::min<size_t>(wake_bytes, block_bytes - have));
     if (wanted != set) bench::set_option(fd, SOL_SOCKET, SO_RCVLOWAT, set = wanted);
-    // Asleep in poll: a recv that has taken less than the mark would sleep on until as many bytes were in the queue again.
+    // Asleep in poll: a recv that has taken less than the mark would sleep on until as many bytes
+    // were in the queue again.
     pollfd readable{fd, POLLIN, 0};
     if (poll(&readable, 1, -1) < 0) bench::fail("poll");
     const ssize_t got = recv(fd, block + have, block_bytes - have, MSG_DONTWAIT);
@@ -64,7 +71,8 @@ void serve_frames(int fd, const Hello& hello, std::vector<char>& memory) {
         bench::send_all(fd, &offset, sizeof offset);
         continue;
       }
-      std::memcpy(memory.data() + (offset & (memory.size() - payload_bytes)), batch.data() + at + frame_bytes - payload_bytes, payload_bytes);
+      std::memcpy(memory.data() + (offset & (memory.size() - payload_bytes)),
+                  batch.data() + at + frame_bytes - payload_bytes, payload_bytes);
     }
     std::memmove(batch.data(), batch.data() + at, held - at);
     held -= at;
@@ -79,7 +87,8 @@ void serve(int fd) {
   uint64_t word = 0;
   switch (hello.mode) {
     case 'p':
-      while (recv(fd, &word, sizeof word, 0) == sizeof word) bench::send_all(fd, &word, sizeof word);
+      while (recv(fd, &word, sizeof word, 0) == sizeof word)
+        bench::send_all(fd, &word, sizeof word);
       break;
     case 's':
       while (recv(fd, block.data(), 1, MSG_PEEK) == 1) {
@@ -88,7 +97,8 @@ void serve(int fd) {
       }
       break;
     case 'g':
-      while (recv(fd, &word, sizeof word, 0) == sizeof word) bench::send_all(fd, block.data(), block_bytes);
+      while (recv(fd, &word, sizeof word, 0) == sizeof word)
+        bench::send_all(fd, block.data(), block_bytes);
       break;
     case 'f': serve_frames(fd, hello, block); break;
     default: break;
@@ -125,22 +135,33 @@ int run_server(const bench::Arguments& arguments) {
 class Client {
  public:
   Client(const bench::Arguments& arguments)
-      : host_(arguments.text("--host", "127.0.0.1")), port_(static_cast<uint16_t>(arguments.number("--port", 0))),
+      : host_(arguments.text("--host", "127.0.0.1")),
+        port_(static_cast<uint16_t>(arguments.number("--port", 0))),
         cpu_(static_cast<int>(arguments.number("--cpu", -1))) {}
 
   void ping_pong() {
     const int fd = open('p');
     uint64_t word = 1;
     bench::report("pingpong", bench::median_of_singles_ns([&] {
-      bench::send_all(fd, &word, sizeof word);
-      bench::receive_all(fd, &word, sizeof word);
-    }) / 1e3, "us");
+                                bench::send_all(fd, &word, sizeof word);
+                                bench::receive_all(fd, &word, sizeof word);
+                              }) / 1e3,
+                  "us");
     close(fd);
   }
 
-  void stream() { with_best_settings("stream", [this](const Settings& s, double ms) { return stream_with(s, 1, ms); }); }
-  void stream_window() { with_best_settings("stream_window", [this](const Settings& s, double ms) { return stream_with(s, 2, ms); }); }
-  void stream_back() { with_best_settings("stream_back", [this](const Settings& s, double ms) { return stream_back_with(s, ms); }); }
+  void stream() {
+    with_best_settings("stream",
+                       [this](const Settings& s, double ms) { return stream_with(s, 1, ms); });
+  }
+  void stream_window() {
+    with_best_settings("stream_window",
+                       [this](const Settings& s, double ms) { return stream_with(s, 2, ms); });
+  }
+  void stream_back() {
+    with_best_settings("stream_back",
+                       [this](const Settings& s, double ms) { return stream_back_with(s, ms); });
+  }
 
   void frames(const char* row, uint32_t header_bytes) {
     const uint32_t frame_bytes = header_bytes + payload_bytes;
@@ -206,7 +227,11 @@ class Client {
     });
     uint32_t turn = 0;
     uint64_t word = 0;
-    auto start = [&] { bench::send_all(fd, &word, sizeof word); posted.store(++turn); posted.notify_one(); };
+    auto start = [&] {
+      bench::send_all(fd, &word, sizeof word);
+      posted.store(++turn);
+      posted.notify_one();
+    };
     auto finish = [&] {
       for (uint32_t seen = done.load(); seen < turn; seen = done.load()) done.wait(seen);
     };
@@ -223,16 +248,23 @@ class Client {
     uint32_t buffer_bytes;
     uint32_t wake_bytes;
   };
-  static constexpr Settings settings_[] = {{0, 0, 0},           {256 << 10, 0, 0},          {1 << 20, 0, 0},    {0, 4 << 20, 0},
-                                           {1 << 20, 4 << 20, 0}, {1 << 20, 0, 256 << 10}, {1 << 20, 0, 512 << 10}};
+  static constexpr Settings settings_[] = {{0, 0, 0},
+                                           {256 << 10, 0, 0},
+                                           {1 << 20, 0, 0},
+                                           {0, 4 << 20, 0},
+                                           {1 << 20, 4 << 20, 0},
+                                           {1 << 20, 0, 256 << 10},
+                                           {1 << 20, 0, 512 << 10}};
 
-  // Tries all settings, then measures the best one anew: the best of several noisy figures would flatter the limit.
+  // Tries all settings, then measures the best one anew: the best of several noisy figures would
+  // flatter the limit.
   template <typename Measure>
   void with_best_settings(const char* row, Measure&& measure) {
     Settings best = settings_[0];
     double most = 0;
     for (const Settings& s : settings_) {
-      const double found = measure(s, 40 / bench::time_scale());  // not shortened by --quick: which is best depends on it
+      const double found = measure(
+          s, 40 / bench::time_scale());  // not shortened by --quick: which is best depends on it
       if (found > most) {
         most = found;
         best = s;
@@ -245,10 +277,12 @@ class Client {
     const int fd = open('g', s.chunk_bytes, s.buffer_bytes, s.wake_bytes);
     std::vector<char> block(block_bytes);
     uint64_t word = 0;
-    const double ns = bench::median_of_singles_ns([&] {
-      bench::send_all(fd, &word, sizeof word);
-      receive_block(fd, block.data(), s.chunk_bytes, s.wake_bytes);
-    }, total_ms);
+    const double ns = bench::median_of_singles_ns(
+        [&] {
+          bench::send_all(fd, &word, sizeof word);
+          receive_block(fd, block.data(), s.chunk_bytes, s.wake_bytes);
+        },
+        total_ms);
     close(fd);
     return block_bytes / ns;
   }
@@ -258,17 +292,21 @@ class Client {
     std::vector<char> block(block_bytes, 1);
     uint64_t word = 0;
     for (int i = 1; i < window; ++i) bench::send_all(fd, block.data(), block_bytes);
-    const double ns = bench::median_of_singles_ns([&] {
-      bench::send_all(fd, block.data(), block_bytes);
-      bench::receive_all(fd, &word, sizeof word);
-    }, total_ms);
+    const double ns = bench::median_of_singles_ns(
+        [&] {
+          bench::send_all(fd, block.data(), block_bytes);
+          bench::receive_all(fd, &word, sizeof word);
+        },
+        total_ms);
     close(fd);
     return block_bytes / ns;
   }
 
-  int open(char mode, uint32_t chunk_bytes = 0, uint32_t buffer_bytes = 0, uint32_t wake_bytes = 0, uint32_t frame_bytes = 0) const {
+  int open(char mode, uint32_t chunk_bytes = 0, uint32_t buffer_bytes = 0, uint32_t wake_bytes = 0,
+           uint32_t frame_bytes = 0) const {
     const int fd = bench::connect_to(host_, port_, static_cast<int>(buffer_bytes));
-    const Hello hello{static_cast<uint32_t>(mode), chunk_bytes, buffer_bytes, wake_bytes, frame_bytes};
+    const Hello hello{static_cast<uint32_t>(mode), chunk_bytes, buffer_bytes, wake_bytes,
+                      frame_bytes};
     bench::send_all(fd, &hello, sizeof hello);
     return fd;
   }
@@ -284,14 +322,20 @@ int main(int argc, char** argv) {
   const bench::Arguments arguments(argc, argv);
   if (argc > 1 && std::string(argv[1]) == "serve") return run_server(arguments);
   if (argc < 2 || std::string(argv[1]) != "measure") {
-    std::puts("limit_tcp serve [--cpu N] [--busy]\n"
-              "limit_tcp measure --host A --port P [--cpu N] [--rows pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap]");
+    std::puts(
+        "limit_tcp serve [--cpu N] [--busy]\n"
+        "limit_tcp measure --host A --port P [--cpu N] [--rows "
+        "pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap]");
     return argc > 1 && arguments.has("--help") ? 0 : 2;
   }
   bench::pin(static_cast<int>(arguments.number("--cpu", -1)));
   Client client(arguments);
-  const std::string rows = "," + arguments.text("--rows", "pingpong,stream,stream_back,frames,connect") + ",";
-  auto wanted = [&](const char* row) { return rows.find("," + std::string(row) + ",") != std::string::npos; };
+  const std::string rows = "," +
+                           arguments.text("--rows", "pingpong,stream,stream_back,frames,connect") +
+                           ",";
+  auto wanted = [&](const char* row) {
+    return rows.find("," + std::string(row) + ",") != std::string::npos;
+  };
   if (wanted("pingpong")) client.ping_pong();
   if (wanted("stream")) client.stream();
   if (wanted("stream_back")) client.stream_back();

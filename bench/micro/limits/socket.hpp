@@ -61,7 +61,8 @@ inline int connect_to(const std::string& host, uint16_t port, int buffer_bytes) 
 }
 
 // False at an orderly end before the first byte.
-inline bool receive_all(int fd, void* buffer, size_t bytes, size_t chunk = SIZE_MAX, int flags = 0) {
+inline bool receive_all(int fd, void* buffer, size_t bytes, size_t chunk = SIZE_MAX,
+                        int flags = 0) {
   auto* at = static_cast<char*>(buffer);
   size_t left = bytes;
   while (left) {

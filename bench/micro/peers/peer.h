@@ -1,4 +1,5 @@
-/* What the peer programs share: a clock, medians, one line per figure, and rows that take a function. Rank 0 measures on rank 1. */
+/* What the peer programs share: a clock, medians, one line per figure, and rows that take a
+ * function. Rank 0 measures on rank 1. */
 #ifndef SKERRY_BENCH_PEER_H
 #define SKERRY_BENCH_PEER_H
 #include <stdint.h>
@@ -23,7 +24,8 @@ static int peer_compare(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-/* Median time of one call over nine batches of about 8 ms, like bench::time_each_ns, but bounded: a peer may take long. */
+/* Median time of one call over nine batches of about 8 ms, like bench::time_each_ns, but bounded: a
+ * peer may take long. */
 static inline double peer_time_ns(void (*body)(void)) {
   double each[9];
   const double batch_ns = 8e6 * peer_scale();
@@ -48,6 +50,10 @@ static inline void peer_report(const char* row, double value, const char* unit) 
   fflush(stdout);
 }
 
-static inline void peer_row(const char* name, void (*body)(void)) { peer_report(name, peer_time_ns(body), "ns"); }
-static inline void peer_bandwidth(const char* name, void (*body)(void), double bytes) { peer_report(name, bytes / peer_time_ns(body), "GB/s"); }
+static inline void peer_row(const char* name, void (*body)(void)) {
+  peer_report(name, peer_time_ns(body), "ns");
+}
+static inline void peer_bandwidth(const char* name, void (*body)(void), double bytes) {
+  peer_report(name, bytes / peer_time_ns(body), "GB/s");
+}
 #endif

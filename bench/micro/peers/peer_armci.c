@@ -13,7 +13,10 @@ static int64_t old;
 static double unit_scale = 1.0;
 
 static void next_block(void) { at = (at + mega) % ((size_t)slots * mega); }
-static void put_8(void) { ARMCI_Put(origin, bases[1], 8, 1); ARMCI_Fence(1); }
+static void put_8(void) {
+  ARMCI_Put(origin, bases[1], 8, 1);
+  ARMCI_Fence(1);
+}
 static void get_8(void) { ARMCI_Get(bases[1], origin, 8, 1); }
 static void accumulate(char* to, char* from, int bytes) {
   int count[1] = {bytes}, no_stride[1] = {0};
@@ -22,15 +25,30 @@ static void accumulate(char* to, char* from, int bytes) {
 }
 static void acc_8(void) { accumulate(bases[1], origin, 8); }
 static void acc_4k(void) { accumulate(bases[1], origin, 4096); }
-static void acc_1m(void) { next_block(); accumulate(bases[1] + at, origin + at, mega); }
+static void acc_1m(void) {
+  next_block();
+  accumulate(bases[1] + at, origin + at, mega);
+}
 static void get_strided(void) {
   int count[2] = {64, 64}, target_stride[1] = {256}, origin_stride[1] = {64};
   ARMCI_GetS(bases[1], target_stride, origin, origin_stride, count, 1, 1);
 }
-static void put_1m(void) { next_block(); ARMCI_Put(origin + at, bases[1] + at, mega, 1); ARMCI_Fence(1); }
-static void get_1m(void) { next_block(); ARMCI_Get(bases[1] + at, origin + at, mega, 1); }
-static void fetch_add(void) { ARMCI_Rmw(ARMCI_FETCH_AND_ADD_LONG, &old, bases[1] + (size_t)slots * mega, 1, 1); }
-static void lock_unlock(void) { ARMCI_Lock(0, 1); ARMCI_Unlock(0, 1); }
+static void put_1m(void) {
+  next_block();
+  ARMCI_Put(origin + at, bases[1] + at, mega, 1);
+  ARMCI_Fence(1);
+}
+static void get_1m(void) {
+  next_block();
+  ARMCI_Get(bases[1] + at, origin + at, mega, 1);
+}
+static void fetch_add(void) {
+  ARMCI_Rmw(ARMCI_FETCH_AND_ADD_LONG, &old, bases[1] + (size_t)slots * mega, 1, 1);
+}
+static void lock_unlock(void) {
+  ARMCI_Lock(0, 1);
+  ARMCI_Unlock(0, 1);
+}
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

@@ -1,5 +1,6 @@
-/* MPI's passive-target windows on the rows of the table: every operation ends with a flush, so that it means the same as Skerry's.
- *   mpirun -n 2 peer_mpi_rma local|remote    (rank 1 waits in a barrier) */
+/* MPI's passive-target windows on the rows of the table: every operation ends with a flush, so that
+ * it means the same as Skerry's. mpirun -n 2 peer_mpi_rma local|remote    (rank 1 waits in a
+ * barrier) */
 #include <mpi.h>
 
 #include "peer.h"
@@ -16,20 +17,49 @@ static double* next_block(void) {
   return origin + at / (MPI_Aint)sizeof(double);
 }
 static void flush(void) { MPI_Win_flush(1, window); }
-static void put_8(void) { MPI_Put(origin, 8, MPI_BYTE, 1, 0, 8, MPI_BYTE, window); flush(); }
-static void get_8(void) { MPI_Get(origin, 8, MPI_BYTE, 1, 0, 8, MPI_BYTE, window); flush(); }
-static void acc_8(void) { MPI_Accumulate(origin, 1, MPI_DOUBLE, 1, 0, 1, MPI_DOUBLE, MPI_SUM, window); flush(); }
-static void get_strided(void) { MPI_Get(origin, 4096, MPI_BYTE, 1, 0, 1, patch, window); flush(); }
-static void put_1m(void) { double* block = next_block(); MPI_Put(block, mega, MPI_BYTE, 1, at, mega, MPI_BYTE, window); flush(); }
-static void get_1m(void) { double* block = next_block(); MPI_Get(block, mega, MPI_BYTE, 1, at, mega, MPI_BYTE, window); flush(); }
+static void put_8(void) {
+  MPI_Put(origin, 8, MPI_BYTE, 1, 0, 8, MPI_BYTE, window);
+  flush();
+}
+static void get_8(void) {
+  MPI_Get(origin, 8, MPI_BYTE, 1, 0, 8, MPI_BYTE, window);
+  flush();
+}
+static void acc_8(void) {
+  MPI_Accumulate(origin, 1, MPI_DOUBLE, 1, 0, 1, MPI_DOUBLE, MPI_SUM, window);
+  flush();
+}
+static void get_strided(void) {
+  MPI_Get(origin, 4096, MPI_BYTE, 1, 0, 1, patch, window);
+  flush();
+}
+static void put_1m(void) {
+  double* block = next_block();
+  MPI_Put(block, mega, MPI_BYTE, 1, at, mega, MPI_BYTE, window);
+  flush();
+}
+static void get_1m(void) {
+  double* block = next_block();
+  MPI_Get(block, mega, MPI_BYTE, 1, at, mega, MPI_BYTE, window);
+  flush();
+}
 static void acc_1m(void) {
   double* block = next_block();
   MPI_Accumulate(block, mega / 8, MPI_DOUBLE, 1, at, mega / 8, MPI_DOUBLE, MPI_SUM, window);
   flush();
 }
-static void acc_4k(void) { MPI_Accumulate(origin, 512, MPI_DOUBLE, 1, 0, 512, MPI_DOUBLE, MPI_SUM, window); flush(); }
-static void fetch_add(void) { MPI_Fetch_and_op(&one, &old, MPI_INT64_T, 1, (MPI_Aint)slots * mega, MPI_SUM, window); flush(); }
-static void lock_unlock(void) { MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window); MPI_Win_unlock(1, window); }
+static void acc_4k(void) {
+  MPI_Accumulate(origin, 512, MPI_DOUBLE, 1, 0, 512, MPI_DOUBLE, MPI_SUM, window);
+  flush();
+}
+static void fetch_add(void) {
+  MPI_Fetch_and_op(&one, &old, MPI_INT64_T, 1, (MPI_Aint)slots * mega, MPI_SUM, window);
+  flush();
+}
+static void lock_unlock(void) {
+  MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+  MPI_Win_unlock(1, window);
+}
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
@@ -37,7 +67,8 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int remote = argc > 1 && strcmp(argv[1], "remote") == 0;
   void* memory = NULL;
-  MPI_Win_allocate((MPI_Aint)slots * mega + 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  MPI_Win_allocate((MPI_Aint)slots * mega + 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
+                   &window);
   memset(memory, 0, (size_t)slots * mega + 4096);
   origin = calloc(1, (size_t)slots * mega);
   MPI_Type_vector(64, 64, 256, MPI_BYTE, &patch);

@@ -1,4 +1,5 @@
-// A 10 x 10 patch of doubles, inside one block of another rank of the same node, read through the C++ arrays.
+// A 10 x 10 patch of doubles, inside one block of another rank of the same node, read through the
+// C++ arrays.
 //   skerry run -n 2 array_row
 #include <skerry/array.hpp>
 
@@ -13,11 +14,12 @@ int main() {
     const sk::Patch patch(block.lo[0] + 3, block.lo[0] + 13, block.lo[1] + 5, block.lo[1] + 15);
     double out[100];
     bench::report("array_get_10x10", bench::time_each_ns([&](uint64_t n) {
-      for (uint64_t i = 0; i < n; ++i) {
-        array.get(patch, out);
-        bench::keep(out[0]);
-      }
-    }), "ns");
+                    for (uint64_t i = 0; i < n; ++i) {
+                      array.get(patch, out);
+                      bench::keep(out[0]);
+                    }
+                  }),
+                  "ns");
   }
   array.sync();
 }

@@ -13,6 +13,7 @@ import skerry as sk
 
 def time_each_ns(function, batch_ns: float = 20e6) -> float:
     """Median time of one call, as the C++ programs take it; the loop around it is counted."""
+
     def batch(called, n: int) -> float:
         start = time.perf_counter_ns()
         for _ in range(n):
@@ -38,7 +39,9 @@ def main() -> None:
             "array_get_10x10_out": lambda: array.get(patch, out),
         }
         for name, function in rows.items():
-            print(json.dumps({"row": name, "value": time_each_ns(function), "unit": "ns"}), flush=True)
+            print(
+                json.dumps({"row": name, "value": time_each_ns(function), "unit": "ns"}), flush=True
+            )
     sk.sync()
     sk.finalize()
 

@@ -1,4 +1,5 @@
-// The job side of the benchmark programs: joining, placement, one segment, and errors that end the job.
+// The job side of the benchmark programs: joining, placement, one segment, and errors that end the
+// job.
 #pragma once
 #include <dirent.h>
 #include <skerry/skerry.h>
@@ -14,7 +15,8 @@
 
 namespace bench {
 
-// Which core this rank belongs on: BENCH_CPUS is a list such as "0,1", used in turn by rank; empty: anywhere.
+// Which core this rank belongs on: BENCH_CPUS is a list such as "0,1", used in turn by rank; empty:
+// anywhere.
 inline int core_of_rank(int rank) {
   const char* text = std::getenv("BENCH_CPUS");
   if (text == nullptr || *text == 0) return -1;
@@ -31,8 +33,9 @@ inline int core_of_rank(int rank) {
   return cores[static_cast<size_t>(rank) % cores.size()];
 }
 
-// Binds every thread of this process: the library may have freed its own threads from the binding of the thread that started them, but a figure is
-// compared with a limit whose both ends stay on given cores.
+// Binds every thread of this process: the library may have freed its own threads from the binding
+// of the thread that started them, but a figure is compared with a limit whose both ends stay on
+// given cores.
 inline void pin_all_threads(int core) {
   if (core < 0) return;
   cpu_set_t set;
@@ -54,7 +57,8 @@ class Job {
     if (rank_text) pin(core_of_rank(std::atoi(rank_text)));
     const int status = skerry_init(nullptr, &job_);
     if (status != SKERRY_OK) {
-      std::fprintf(stderr, "skerry_init: %s: %s\n", skerry_status_name(status), skerry_last_error());
+      std::fprintf(stderr, "skerry_init: %s: %s\n", skerry_status_name(status),
+                   skerry_last_error());
       std::exit(2);
     }
     pin_all_threads(core_of_rank(rank()));
@@ -72,7 +76,8 @@ class Job {
   void check(int status, const char* what) const {
     if (status == SKERRY_OK) [[likely]]
       return;
-    std::fprintf(stderr, "rank %d: %s: %s: %s\n", rank(), what, skerry_status_name(status), skerry_last_error());
+    std::fprintf(stderr, "rank %d: %s: %s: %s\n", rank(), what, skerry_status_name(status),
+                 skerry_last_error());
     skerry_abort(job_, 2, what);
   }
   void sync() const { check(skerry_sync(world()), "skerry_sync"); }

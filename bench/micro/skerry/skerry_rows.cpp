@@ -1,12 +1,14 @@
-// Skerry's own figures, in scenarios; rank 0 prints one line per row. Start with `skerry run`, placement from BENCH_CPUS (see job.hpp).
-//   skerry_rows local     2 ranks, 1 node: rank 0 on the memory of rank 1, which sleeps in a barrier
-//   skerry_rows local4    4 ranks, 1 node: all accumulate on disjoint parts of rank 0's slice
-//   skerry_rows remote    2 ranks, 2 nodes
-//   skerry_rows busy      2 ranks, 2 nodes, rank 1 computes all the time
-//   skerry_rows overlap   2 ranks, 2 nodes: 1 MiB non-blocking get beside computing
-//   skerry_rows fair      1 target (rank 0) and the rest origins on other nodes
-//   skerry_rows idle S    all ranks but 0 wait in a barrier that rank 0 enters after S seconds; prints "waiting" when all are there
-// Times are in ns, bandwidths in GB/s, rates in M/s. A name in the second argument restricts the rows: skerry_rows remote get_8.
+// Skerry's own figures, in scenarios; rank 0 prints one line per row. Start with `skerry run`,
+// placement from BENCH_CPUS (see job.hpp).
+//   skerry_rows local     2 ranks, 1 node: rank 0 on the memory of rank 1, which sleeps in a
+//   barrier skerry_rows local4    4 ranks, 1 node: all accumulate on disjoint parts of rank 0's
+//   slice skerry_rows remote    2 ranks, 2 nodes skerry_rows busy      2 ranks, 2 nodes, rank 1
+//   computes all the time skerry_rows overlap   2 ranks, 2 nodes: 1 MiB non-blocking get beside
+//   computing skerry_rows fair      1 target (rank 0) and the rest origins on other nodes
+//   skerry_rows idle S    all ranks but 0 wait in a barrier that rank 0 enters after S seconds;
+//   prints "waiting" when all are there
+// Times are in ns, bandwidths in GB/s, rates in M/s. A name in the second argument restricts the
+// rows: skerry_rows remote get_8.
 #include <atomic>
 
 #include "../limits/compute.hpp"
@@ -17,36 +19,59 @@ namespace {
 using bench::Job;
 
 constexpr uint64_t mega = 1 << 20;
-constexpr uint64_t half_footprint = 32 * mega;  // origin and target together rotate over 64 MiB
-constexpr uint64_t word_offset = half_footprint;  // a page of words behind the blocks: read-modify-write, stop flag
+constexpr uint64_t half_footprint = 32 * mega;    // origin and target together rotate over 64 MiB
+constexpr uint64_t word_offset = half_footprint;  // a page of words behind the blocks:
+                                                  // read-modify-write, stop flag
 constexpr uint64_t segment_bytes = half_footprint + 4096;
-constexpr uint64_t segment_bytes_of_four = 4 * half_footprint;  // local4: every rank rotates over 64 MiB of its own
+constexpr uint64_t
+    segment_bytes_of_four = 4 *
+                            half_footprint;  // local4: every rank rotates over 64 MiB of its own
 
 class Rows {
  public:
   Rows(Job& job, int target, std::string only)
-      : job_(job), segment_(job.segment()), target_(target), only_(std::move(only)), origin_(half_footprint / sizeof(double), 0.0) {}
+      : job_(job),
+        segment_(job.segment()),
+        target_(target),
+        only_(std::move(only)),
+        origin_(half_footprint / sizeof(double), 0.0) {}
 
   void local() {
-    small("put_8", [&](uint64_t offset) { ok(skerry_put(segment_, target_, offset, origin_.data(), 8)); });
-    small("get_8", [&](uint64_t offset) { ok(skerry_get(segment_, target_, offset, origin_.data(), 8)); });
+    small("put_8",
+          [&](uint64_t offset) { ok(skerry_put(segment_, target_, offset, origin_.data(), 8)); });
+    small("get_8",
+          [&](uint64_t offset) { ok(skerry_get(segment_, target_, offset, origin_.data(), 8)); });
     const skerry_strided shape = patch();
-    row("get_strided_64x64", [&] { ok(skerry_get_strided(segment_, target_, 0, origin_.data(), &shape)); });
-    against_memcpy("put_1m", "put_1m_memcpy", [&](uint64_t at) { ok(skerry_put(segment_, target_, at, block(at), mega)); }, true);
-    against_memcpy("get_1m", "get_1m_memcpy", [&](uint64_t at) { ok(skerry_get(segment_, target_, at, block(at), mega)); }, false);
-    against_memcpy("acc_1m", "acc_1m_memcpy", [&](uint64_t at) { ok(skerry_acc(segment_, target_, at, SKERRY_DOUBLE, nullptr, block(at), mega / 8)); }, true);
+    row("get_strided_64x64",
+        [&] { ok(skerry_get_strided(segment_, target_, 0, origin_.data(), &shape)); });
+    against_memcpy(
+        "put_1m", "put_1m_memcpy",
+        [&](uint64_t at) { ok(skerry_put(segment_, target_, at, block(at), mega)); }, true);
+    against_memcpy(
+        "get_1m", "get_1m_memcpy",
+        [&](uint64_t at) { ok(skerry_get(segment_, target_, at, block(at), mega)); }, false);
+    against_memcpy(
+        "acc_1m", "acc_1m_memcpy",
+        [&](uint64_t at) {
+          ok(skerry_acc(segment_, target_, at, SKERRY_DOUBLE, nullptr, block(at), mega / 8));
+        },
+        true);
     int64_t old = 0;
     row("fetch_add", [&] { ok(skerry_fetch_add_i64(segment_, target_, word_offset, 1, &old)); });
-    row("acc_8", [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1)); });
+    row("acc_8",
+        [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1)); });
   }
 
-  // All ranks call: each on its own part, all at once, then the same with memcpy; the sum of the four bandwidths.
+  // All ranks call: each on its own part, all at once, then the same with memcpy; the sum of the
+  // four bandwidths.
   void local4() {
     const uint64_t mine = half_footprint * static_cast<uint64_t>(job_.rank());
     auto* target = static_cast<char*>(skerry_segment_pointer(segment_, 0));
     std::vector<double> accumulated;
     std::vector<double> copied;
-    together([&](uint64_t i) { std::memset(target + mine + i * mega % half_footprint, 0, mega); });  // pages are there before anything is timed
+    together([&](uint64_t i) {
+      std::memset(target + mine + i * mega % half_footprint, 0, mega);
+    });  // pages are there before anything is timed
     for (int turn = 0; turn < 7; ++turn) {
       accumulated.push_back(together([&](uint64_t i) {
         const uint64_t at = i * mega % half_footprint;
@@ -67,23 +92,56 @@ class Rows {
     const skerry_strided shape = patch();
     int64_t old = 0;
     single("get_8", [&] { ok(skerry_get(segment_, target_, 0, origin_.data(), 8)); });
-    single("put_8_fence", [&] { ok(skerry_put(segment_, target_, 0, origin_.data(), 8)); fence(); });
-    single("acc_8_fence", [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1)); fence(); });
+    single("put_8_fence", [&] {
+      ok(skerry_put(segment_, target_, 0, origin_.data(), 8));
+      fence();
+    });
+    single("acc_8_fence", [&] {
+      ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1));
+      fence();
+    });
     single("fetch_add", [&] { ok(skerry_fetch_add_i64(segment_, target_, word_offset, 1, &old)); });
-    pair("get_strided_64x64", [&] { ok(skerry_get_strided(segment_, target_, 0, origin_.data(), &shape)); },
-         "get_4k", [&] { ok(skerry_get(segment_, target_, 0, origin_.data(), 4096)); });
-    pair("acc_4k_fence", [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 512)); fence(); },
-         "put_4k_fence", [&] { ok(skerry_put(segment_, target_, 0, origin_.data(), 4096)); fence(); });
-    pair("acc_1m_fence", [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), mega / 8)); fence(); },
-         "put_1m_fence_ns", [&] { ok(skerry_put(segment_, target_, 0, origin_.data(), mega)); fence(); });
-    bandwidth("put_1m_fence", [&] { ok(skerry_put(segment_, target_, 0, origin_.data(), mega)); fence(); });
+    pair(
+        "get_strided_64x64",
+        [&] { ok(skerry_get_strided(segment_, target_, 0, origin_.data(), &shape)); }, "get_4k",
+        [&] { ok(skerry_get(segment_, target_, 0, origin_.data(), 4096)); });
+    pair(
+        "acc_4k_fence",
+        [&] {
+          ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 512));
+          fence();
+        },
+        "put_4k_fence",
+        [&] {
+          ok(skerry_put(segment_, target_, 0, origin_.data(), 4096));
+          fence();
+        });
+    pair(
+        "acc_1m_fence",
+        [&] {
+          ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), mega / 8));
+          fence();
+        },
+        "put_1m_fence_ns",
+        [&] {
+          ok(skerry_put(segment_, target_, 0, origin_.data(), mega));
+          fence();
+        });
+    bandwidth("put_1m_fence", [&] {
+      ok(skerry_put(segment_, target_, 0, origin_.data(), mega));
+      fence();
+    });
     bandwidth("get_1m", [&] { ok(skerry_get(segment_, target_, 0, origin_.data(), mega)); });
     if (wanted("put_nb_8")) {
-      const double ns = bench::time_each_ns([&](uint64_t n) {
-        for (uint64_t i = 0; i < n; ++i) ok(skerry_put_nb(segment_, target_, i * 8 & 0xffff, &origin_[i & 1023], 8, SKERRY_IMPLICIT));
-        job_.check(skerry_wait_all(job_.handle()), "wait_all");
-        fence();
-      }, 20);
+      const double ns = bench::time_each_ns(
+          [&](uint64_t n) {
+            for (uint64_t i = 0; i < n; ++i)
+              ok(skerry_put_nb(segment_, target_, i * 8 & 0xffff, &origin_[i & 1023], 8,
+                               SKERRY_IMPLICIT));
+            job_.check(skerry_wait_all(job_.handle()), "wait_all");
+            fence();
+          },
+          20);
       bench::report("put_nb_8", 1e3 / ns, "M/s");
     }
   }
@@ -91,8 +149,12 @@ class Rows {
   void busy() {
     int64_t old = 0;
     single("busy_get_8", [&] { ok(skerry_get(segment_, target_, 0, origin_.data(), 8)); });
-    single("busy_acc_8_fence", [&] { ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1)); fence(); });
-    single("busy_fetch_add", [&] { ok(skerry_fetch_add_i64(segment_, target_, word_offset, 1, &old)); });
+    single("busy_acc_8_fence", [&] {
+      ok(skerry_acc(segment_, target_, 0, SKERRY_DOUBLE, nullptr, origin_.data(), 1));
+      fence();
+    });
+    single("busy_fetch_add",
+           [&] { ok(skerry_fetch_add_i64(segment_, target_, word_offset, 1, &old)); });
   }
 
   void mutex() {
@@ -108,8 +170,12 @@ class Rows {
 
   void overlap(double total_ms) {
     skerry_handle handle = 0;
-    bench::report("overlap", bench::overlap_share([&] { ok(skerry_get_nb(segment_, target_, 0, origin_.data(), mega, &handle)); },
-                                                  [&] { job_.check(skerry_wait(job_.handle(), &handle), "wait"); }, total_ms), "share");
+    bench::report(
+        "overlap",
+        bench::overlap_share(
+            [&] { ok(skerry_get_nb(segment_, target_, 0, origin_.data(), mega, &handle)); },
+            [&] { job_.check(skerry_wait(job_.handle(), &handle), "wait"); }, total_ms),
+        "share");
   }
 
  private:
@@ -133,15 +199,17 @@ class Rows {
   void row(const char* name, Body&& body) {
     if (!wanted(name)) return;
     bench::report(name, bench::time_each_ns([&](uint64_t n) {
-      for (uint64_t i = 0; i < n; ++i) body();
-    }), "ns");
+                    for (uint64_t i = 0; i < n; ++i) body();
+                  }),
+                  "ns");
   }
   template <typename Body>
   void small(const char* name, Body&& body) {
     if (!wanted(name)) return;
     bench::report(name, bench::time_each_ns([&](uint64_t n) {
-      for (uint64_t i = 0; i < n; ++i) body(i * 8 & 4095);
-    }), "ns");
+                    for (uint64_t i = 0; i < n; ++i) body(i * 8 & 4095);
+                  }),
+                  "ns");
   }
   template <typename Body>
   void single(const char* name, Body&& body) {
@@ -149,9 +217,12 @@ class Rows {
   }
   template <typename Body>
   void bandwidth(const char* name, Body&& body) {
-    if (wanted(name)) bench::report(name, static_cast<double>(mega) / bench::median_of_singles_ns(body, 120), "GB/s");
+    if (wanted(name))
+      bench::report(name, static_cast<double>(mega) / bench::median_of_singles_ns(body, 120),
+                    "GB/s");
   }
-  // An operation and the contiguous one it is judged by, taken in turn so that both meet the same load.
+  // An operation and the contiguous one it is judged by, taken in turn so that both meet the same
+  // load.
   template <typename First, typename Second>
   void pair(const char* first_name, First&& first, const char* second_name, Second&& second) {
     if (!wanted(first_name)) return;
@@ -173,20 +244,20 @@ class Rows {
     std::vector<double> copy;
     uint64_t at = 0;
     auto each = [&](auto&& one) {
-      return static_cast<double>(mega) / bench::time_each_ns([&](uint64_t n) {
-        for (uint64_t i = 0; i < n; ++i) {
-          one(at);
-          at = (at + mega) % half_footprint;
-        }
-      }, 10, 1);
+      return static_cast<double>(mega) / bench::time_each_ns(
+                                             [&](uint64_t n) {
+                                               for (uint64_t i = 0; i < n; ++i) {
+                                                 one(at);
+                                                 at = (at + mega) % half_footprint;
+                                               }
+                                             },
+                                             10, 1);
     };
     for (int turn = 0; turn < 9; ++turn) {
       operation.push_back(each(body));
       copy.push_back(each([&](uint64_t offset) {
-        if (to_target)
-          std::memcpy(target + offset, block(offset), mega);
-        else
-          std::memcpy(block(offset), target + offset, mega);
+        if (to_target) std::memcpy(target + offset, block(offset), mega);
+        else std::memcpy(block(offset), target + offset, mega);
         bench::keep(target);
       }));
     }
@@ -194,7 +265,8 @@ class Rows {
     bench::report(memcpy_name, bench::median(copy), "GB/s");
   }
 
-  // Every rank repeats for a fixed time after a common start; the sum of all bandwidths, known to all.
+  // Every rank repeats for a fixed time after a common start; the sum of all bandwidths, known to
+  // all.
   template <typename Body>
   double together(Body&& body) {
     job_.barrier();
@@ -215,7 +287,8 @@ class Rows {
   std::vector<double> origin_;
 };
 
-// Rank 0 is the target; every other rank fetches 1 MiB blocks and 8 B words for a fixed time. Printed: how many times more the luckiest got.
+// Rank 0 is the target; every other rank fetches 1 MiB blocks and 8 B words for a fixed time.
+// Printed: how many times more the luckiest got.
 void fair(Job& job) {
   std::vector<double> buffer(mega / 8);
   for (const uint64_t bytes : {uint64_t{8}, uint64_t{65536}}) {
@@ -224,13 +297,16 @@ void fair(Job& job) {
     if (job.rank() != 0) {
       const uint64_t start = bench::now_ns();
       const auto length_ns = static_cast<uint64_t>(400e6 * bench::time_scale());
-      for (; bench::now_ns() - start < length_ns; ++done) job.check(skerry_get(job.segment(), 0, 0, buffer.data(), bytes), "get");
+      for (; bench::now_ns() - start < length_ns; ++done)
+        job.check(skerry_get(job.segment(), 0, 0, buffer.data(), bytes), "get");
     }
     std::vector<uint64_t> all(static_cast<size_t>(job.size()));
     job.check(skerry_allgather(job.world(), &done, sizeof done, all.data()), "allgather");
     if (job.rank() != 0) continue;
     const auto [least, most] = std::minmax_element(all.begin() + 1, all.end());
-    bench::report(bytes == 8 ? "fair_get_8" : "fair_get_64k", static_cast<double>(*most) / static_cast<double>(std::max<uint64_t>(*least, 1)), "times");
+    bench::report(bytes == 8 ? "fair_get_8" : "fair_get_64k",
+                  static_cast<double>(*most) / static_cast<double>(std::max<uint64_t>(*least, 1)),
+                  "times");
   }
 }
 
@@ -239,7 +315,9 @@ void idle(Job& job, double seconds) {
   if (job.rank() == 0) {
     std::puts("waiting");
     std::fflush(stdout);
-    const timespec pause{static_cast<time_t>(seconds), static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
+    const timespec pause{
+        static_cast<time_t>(seconds),
+        static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
     nanosleep(&pause, nullptr);
   }
   job.barrier();
@@ -247,7 +325,8 @@ void idle(Job& job, double seconds) {
 
 // Rank 1 computes until rank 0 has put something into its stop word.
 void compute_as_target(Job& job) {
-  auto* word = reinterpret_cast<int64_t*>(static_cast<char*>(skerry_segment_local(job.segment())) + word_offset + 64);
+  auto* word = reinterpret_cast<int64_t*>(static_cast<char*>(skerry_segment_local(job.segment())) +
+                                          word_offset + 64);
   const std::atomic_ref<int64_t> stop(*word);
   const double x = bench::compute_until([&] { return stop.load(std::memory_order_relaxed) != 0; });
   bench::keep(x);
@@ -259,7 +338,9 @@ int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "--help";
   const std::string only = argc > 2 ? argv[2] : "";
   if (scenario == "--help") {
-    std::puts("skerry run -n P [--nodes K] skerry_rows local|local4|remote|busy|overlap|fair|idle [ROW|SECONDS]");
+    std::puts(
+        "skerry run -n P [--nodes K] skerry_rows local|local4|remote|busy|overlap|fair|idle "
+        "[ROW|SECONDS]");
     return 0;
   }
   Job job(scenario == "local4" ? segment_bytes_of_four : segment_bytes);
@@ -273,7 +354,8 @@ int main(int argc, char** argv) {
   }
   const int needed = scenario == "local4" ? 4 : 2;
   if (job.size() < needed) {
-    std::fprintf(stderr, "scenario %s needs %d ranks, this job has %d: skerry run -n %d\n", scenario.c_str(), needed, job.size(), needed);
+    std::fprintf(stderr, "scenario %s needs %d ranks, this job has %d: skerry run -n %d\n",
+                 scenario.c_str(), needed, job.size(), needed);
     return 2;
   }
   Rows rows(job, scenario == "local4" ? 0 : 1, only);

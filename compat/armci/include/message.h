@@ -1,7 +1,8 @@
 /* message.h: ARMCI's collectives and messages, over the processes that ARMCI was started with.
  *
- * A scope is all processes, those of the caller's node, or the first process of every node (only these call it then). Operators are "+", "*", "max",
- * "min", "absmax", "absmin" (of absolute values), and for integers "or" (of bits), "&&", "||". */
+ * A scope is all processes, those of the caller's node, or the first process of every node (only
+ * these call it then). Operators are "+", "*", "max", "min", "absmax", "absmin" (of absolute
+ * values), and for integers "or" (of bits), "&&", "||". */
 #ifndef ARMCI_MESSAGE_H
 #define ARMCI_MESSAGE_H
 
@@ -24,7 +25,8 @@ ARMCI_API double armci_timer(void);                     /* seconds since some ti
 /* Tags are 0 or more. `received`, if not null, is the number of bytes that came. */
 ARMCI_API void armci_msg_snd(int tag, void* buffer, int bytes, int to);
 ARMCI_API void armci_msg_rcv(int tag, void* buffer, int capacity, int* received, int from);
-ARMCI_API int armci_msg_rcvany(int tag, void* buffer, int capacity, int* received); /* answers who sent */
+ARMCI_API int armci_msg_rcvany(int tag, void* buffer, int capacity,
+                               int* received); /* answers who sent */
 
 ARMCI_API void armci_msg_barrier(void);
 ARMCI_API void parmci_msg_barrier(void);
@@ -37,7 +39,8 @@ ARMCI_API void armci_msg_bintree(int scope, int* root, int* up, int* left, int* 
 ARMCI_API void armci_msg_bcast(void* buffer, int bytes, int root);
 ARMCI_API void armci_msg_brdcst(void* buffer, int bytes, int root);
 ARMCI_API void armci_msg_bcast_scope(int scope, void* buffer, int bytes, int root);
-ARMCI_API void armci_msg_group_bcast_scope(int scope, void* buffer, int bytes, int root, ARMCI_Group* group);
+ARMCI_API void armci_msg_group_bcast_scope(int scope, void* buffer, int bytes, int root,
+                                           ARMCI_Group* group);
 
 /* In place, `count` elements, the result everywhere... */
 ARMCI_API void armci_msg_gop_scope(int scope, void* x, int count, char* op, int type);
@@ -46,7 +49,8 @@ ARMCI_API void armci_msg_lgop(long* x, int count, char* op);
 ARMCI_API void armci_msg_llgop(long long* x, int count, char* op);
 ARMCI_API void armci_msg_fgop(float* x, int count, char* op);
 ARMCI_API void armci_msg_dgop(double* x, int count, char* op);
-ARMCI_API void armci_msg_group_gop_scope(int scope, void* x, int count, char* op, int type, ARMCI_Group* group);
+ARMCI_API void armci_msg_group_gop_scope(int scope, void* x, int count, char* op, int type,
+                                         ARMCI_Group* group);
 ARMCI_API void armci_msg_group_igop(int* x, int count, char* op, ARMCI_Group* group);
 ARMCI_API void armci_msg_group_lgop(long* x, int count, char* op, ARMCI_Group* group);
 ARMCI_API void armci_msg_group_llgop(long long* x, int count, char* op, ARMCI_Group* group);
@@ -63,10 +67,11 @@ ARMCI_API void armci_msg_clus_llgop(long long* x, int count, char* op);
 ARMCI_API void armci_msg_clus_fgop(float* x, int count, char* op);
 ARMCI_API void armci_msg_clus_dgop(double* x, int count, char* op);
 
-/* Everybody gets the `bytes` bytes at x of the process, among those with contribute != 0, whose first element (of `type`) is the "min" or "max"; of equal
- * ones, of the lowest rank. */
+/* Everybody gets the `bytes` bytes at x of the process, among those with contribute != 0, whose
+ * first element (of `type`) is the "min" or "max"; of equal ones, of the lowest rank. */
 ARMCI_API void armci_msg_sel(void* x, int bytes, char* op, int type, int contribute);
-ARMCI_API void armci_msg_sel_scope(int scope, void* x, int bytes, char* op, int type, int contribute);
+ARMCI_API void armci_msg_sel_scope(int scope, void* x, int bytes, char* op, int type,
+                                   int contribute);
 
 /* pointers[i] becomes what process (or member) i holds there. */
 ARMCI_API void armci_exchange_address(void* pointers[], int count);

@@ -16,11 +16,15 @@ def main():
     for mode in ("distributed", "mirrored"):
         found = results[mode]
         if not found["bytes_by_operating_system"]:
-            sys.exit(f"dft_check: {mode}: the operating system counted no bytes: not on separate hosts?")
+            sys.exit(
+                f"dft_check: {mode}: the operating system counted no bytes: not on separate hosts?"
+            )
         shares[mode] = found["bytes_between_nodes"] / found["bytes_by_operating_system"]
     told = ", ".join(f"{mode} {share:.3f}" for mode, share in shares.items())
     good = all(abs(1 - share) <= WITHIN for share in shares.values())
-    print(f"dft_check: bytes between nodes, counted / operating system: {told} {'ok' if good else 'NOT within 10 %'}")
+    print(
+        f"dft_check: bytes between nodes, counted / operating system: {told} {'ok' if good else 'NOT within 10 %'}"
+    )
     return 0 if good else 1
 
 

@@ -21,9 +21,24 @@ def run_job(tmp_path):
     def run(words, program="dft.py", ranks=2, nodes=1, timeout=120):
         results = tmp_path / "results.json"
         results.unlink(missing_ok=True)
-        command = [*launch.launcher(), "run", "-n", str(ranks), "--nodes", str(nodes), sys.executable, str(EXAMPLE / program)]
-        done = subprocess.run([*command, *map(str, words), "--json", str(results)], env=launch.environment(), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+        command = [
+            *launch.launcher(),
+            "run",
+            "-n",
+            str(ranks),
+            "--nodes",
+            str(nodes),
+            sys.executable,
+            str(EXAMPLE / program),
+        ]
+        done = subprocess.run(
+            [*command, *map(str, words), "--json", str(results)],
+            env=launch.environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+        )
         return done, json.loads(results.read_text()) if results.exists() else None
 
     return run
@@ -46,6 +61,8 @@ def reference_of(name, tmp_path_factory):
     import reference
 
     path = tmp_path_factory.mktemp("reference") / f"{name}.json"
-    arguments = argparse.Namespace(xyz=EXAMPLE / "molecules" / f"{name}.xyz", basis="STO-3G", xc="lda,vwn", level=1)
+    arguments = argparse.Namespace(
+        xyz=EXAMPLE / "molecules" / f"{name}.xyz", basis="STO-3G", xc="lda,vwn", level=1
+    )
     reference.in_own_process(arguments, path)
     return path

@@ -45,16 +45,19 @@ def test_xyz_files_that_come_along_are_sound(name, formula):
     assert molecule.formula(molecule.load(EXAMPLE / "molecules" / f"{name}.xyz")) == formula
 
 
-@pytest.mark.parametrize("text, complaint", [
-    ("", "first line"),
-    ("two\n\nH 0 0 0\nH 0 0 0.74\n", "first line"),
-    ("3\n\nH 0 0 0\nH 0 0 0.74\n", "promises 3 atoms"),
-    ("1\n\nH 0 0\n", "expected 'symbol x y z'"),
-    ("1\n\nH 0 0 nan\n", "expected 'symbol x y z'"),
-    ("2\n\nH 0 0 0\nH 0 0 0.3\n", "0.300 Angstrom apart"),
-    ("2\n\nSi 0 0 0\nO 0 0 0.9\n", "0.900 Angstrom apart"),
-    ("4\n\nO 0 0 0\nH 0 0 0.96\nH 0 0.96 0\nH 0.96 0 0\n", "3 bonds"),
-])
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("", "first line"),
+        ("two\n\nH 0 0 0\nH 0 0 0.74\n", "first line"),
+        ("3\n\nH 0 0 0\nH 0 0 0.74\n", "promises 3 atoms"),
+        ("1\n\nH 0 0\n", "expected 'symbol x y z'"),
+        ("1\n\nH 0 0 nan\n", "expected 'symbol x y z'"),
+        ("2\n\nH 0 0 0\nH 0 0 0.3\n", "0.300 Angstrom apart"),
+        ("2\n\nSi 0 0 0\nO 0 0 0.9\n", "0.900 Angstrom apart"),
+        ("4\n\nO 0 0 0\nH 0 0 0.96\nH 0 0.96 0\nH 0.96 0 0\n", "3 bonds"),
+    ],
+)
 def test_bad_input_is_refused_with_a_reason(tmp_path, text, complaint):
     path = tmp_path / "bad.xyz"
     path.write_text(text)

@@ -54,7 +54,11 @@ STARTS = [0, 14, 32, 34, 36, 38, 52, 70]  # of seven atoms
 @pytest.mark.parametrize("row_functions", [1, 24, 100])
 def test_staircase_covers_the_lower_triangle_of_its_atoms_once(atoms, row_functions):
     matrix = RANDOM.random((70, 70))
-    columns = np.concatenate([np.arange(STARTS[a], STARTS[a + 1]) for a in atoms]) if atoms else np.zeros(0, int)
+    columns = (
+        np.concatenate([np.arange(STARTS[a], STARTS[a + 1]) for a in atoms])
+        if atoms
+        else np.zeros(0, int)
+    )
     patches = blocks.staircase(STARTS, atoms, row_functions)
     got = blocks.get_lower(Plain(matrix), patches, len(columns))
     assert np.array_equal(np.tril(got), np.tril(matrix[np.ix_(columns, columns)]))
@@ -91,10 +95,14 @@ def test_density_and_matrix_agree_with_the_plain_formulas():
     density = RANDOM.random((12, 12))
     density += density.T
     rho = np.einsum("qk,kl,ql->q", values, density, values)
-    assert exchange_correlation.density_on_points(values, density.copy()) == pytest.approx(rho, rel=1e-13)
+    assert exchange_correlation.density_on_points(values, density.copy()) == pytest.approx(
+        rho, rel=1e-13
+    )
     for potential in (-RANDOM.random(30), RANDOM.random(30) - 0.5):  # all attractive, and not
         plain = np.tril(np.einsum("qi,q,qj->ij", values, potential, values))
-        assert exchange_correlation.matrix_of(values, potential) == pytest.approx(plain, rel=1e-12, abs=1e-12)
+        assert exchange_correlation.matrix_of(values, potential) == pytest.approx(
+            plain, rel=1e-12, abs=1e-12
+        )
 
 
 def test_only_local_functionals_are_taken():
@@ -130,7 +138,9 @@ def test_coulomb_matrix_split_over_ranks_is_pyscfs(size):
         share, energy = part(blocks.packed(density))
         total += share
         assert energy == pytest.approx(0.5 * np.sum(expected * density), rel=1e-10)
-    assert blocks.symmetric(blocks.unpacked(total, mol.nao)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert blocks.symmetric(blocks.unpacked(total, mol.nao)) == pytest.approx(
+        expected, rel=1e-9, abs=1e-9
+    )
 
 
 def test_basis_functions_left_out_are_below_the_cutoff_and_values_are_kept_within_their_room():

@@ -8,9 +8,11 @@ namespace skerry::connection {
 namespace {
 
 using Hash = std::array<std::byte, hash_bytes>;
-static_assert(hash_bytes >= crypto_generichash_BYTES_MIN && sizeof(JobKey) >= crypto_generichash_KEYBYTES_MIN);
+static_assert(hash_bytes >= crypto_generichash_BYTES_MIN &&
+              sizeof(JobKey) >= crypto_generichash_KEYBYTES_MIN);
 
-// Everything the proof covers, in one flat record. `direction` keeps a hello from serving as its own answer.
+// Everything the proof covers, in one flat record. `direction` keeps a hello from serving as its
+// own answer.
 struct Covered {
   char purpose[8];
   uint8_t direction;
@@ -24,21 +26,32 @@ struct Covered {
 };
 static_assert(sizeof(Covered) == 40, "no padding is hashed");
 
-Hash hash(const JobKey& key, const Peer& peer, Role direction, const Hello& hello, uint64_t applied) {
-  Covered covered{{'s', 'k', 'e', 'r', 'r', 'y', '0', '1'}, static_cast<uint8_t>(direction), peer.wire_version, peer.server_index,
-                  peer.server_node, hello.rank, hello.generation, hello.nonce, applied};
+Hash hash(const JobKey& key, const Peer& peer, Role direction, const Hello& hello,
+          uint64_t applied) {
+  Covered covered{{'s', 'k', 'e', 'r', 'r', 'y', '0', '1'},
+                  static_cast<uint8_t>(direction),
+                  peer.wire_version,
+                  peer.server_index,
+                  peer.server_node,
+                  hello.rank,
+                  hello.generation,
+                  hello.nonce,
+                  applied};
   Hash out;
-  crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(), reinterpret_cast<const unsigned char*>(&covered),
-                     sizeof covered, reinterpret_cast<const unsigned char*>(key.data()), key.size());
+  crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(),
+                     reinterpret_cast<const unsigned char*>(&covered), sizeof covered,
+                     reinterpret_cast<const unsigned char*>(key.data()), key.size());
   return out;
 }
 
-bool equal(const Hash& a, const std::byte* b) { return sodium_memcmp(a.data(), b, a.size()) == 0; }  // constant time
+bool equal(const Hash& a, const std::byte* b) {
+  return sodium_memcmp(a.data(), b, a.size()) == 0;
+}  // constant time
 
 }  // namespace
 
-std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce,
-                                              Role from) {
+std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank,
+                                              uint32_t generation, uint64_t nonce, Role from) {
   const Hello hello{rank, generation, nonce, {}};
   const Hash proof = hash(key, peer, from, hello, 0);
   std::array<std::byte, hello_bytes> out;
@@ -49,20 +62,24 @@ std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& pee
   return out;
 }
 
-Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello, Role from) {
-  if (bytes.size() != hello_bytes) return error(Code::invalid, "hello of ", bytes.size(), " bytes, expected ", hello_bytes);
+Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes,
+                   Hello* hello, Role from) {
+  if (bytes.size() != hello_bytes)
+    return error(Code::invalid, "hello of ", bytes.size(), " bytes, expected ", hello_bytes);
   Hello got{};
   std::memcpy(&got.rank, bytes.data(), 4);
   std::memcpy(&got.generation, bytes.data() + 4, 4);
   std::memcpy(&got.nonce, bytes.data() + 8, 8);
   std::memcpy(got.proof.data(), bytes.data() + 16, hash_bytes);
   if (!equal(hash(key, peer, from, got, 0), bytes.data() + 16))
-    return error(Code::config, "a peer that says it is rank ", got.rank, " does not know this job's key, or means another server or version");
+    return error(Code::config, "a peer that says it is rank ", got.rank,
+                 " does not know this job's key, or means another server or version");
   *hello = got;
   return {};
 }
 
-std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello, uint64_t applied) {
+std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
+                                                const Hello& hello, uint64_t applied) {
   const Hash proof = hash(key, peer, Role::server, hello, applied);
   std::array<std::byte, answer_bytes> out;
   std::memcpy(out.data(), proof.data(), proof.size());
@@ -70,11 +87,14 @@ std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& p
   return out;
 }
 
-Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes, uint64_t* applied) {
+Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
+                    std::span<const std::byte> bytes, uint64_t* applied) {
   *applied = 0;
   if (bytes.size() == answer_bytes) std::memcpy(applied, bytes.data() + hash_bytes, 8);
-  if (bytes.size() != answer_bytes || !equal(hash(key, peer, Role::server, hello, *applied), bytes.data()))
-    return error(Code::config, "whoever answers for the server of node ", peer.server_node, " does not know this job's key");
+  if (bytes.size() != answer_bytes ||
+      !equal(hash(key, peer, Role::server, hello, *applied), bytes.data()))
+    return error(Code::config, "whoever answers for the server of node ", peer.server_node,
+                 " does not know this job's key");
   return {};
 }
 

@@ -1,6 +1,7 @@
-// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 28 back, both keyed hashes over everything that
-// must not be forged. Strangers on the network are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of
-// libsodium (crypto_generichash), a function of its arguments.
+// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 28 back,
+// both keyed hashes over everything that must not be forged. Strangers on the network are kept out;
+// data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of libsodium
+// (crypto_generichash), a function of its arguments.
 #pragma once
 
 #include <array>
@@ -15,13 +16,14 @@ namespace skerry::connection {
 using JobKey = std::array<std::byte, 32>;
 constexpr uint32_t hash_bytes = 20;
 
-// Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not `server`: else that hello would be its own answer).
-// Carriers and links: see src/share.
+// Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not
+// `server`: else that hello would be its own answer). Carriers and links: see src/share.
 enum class Role : uint8_t { origin = 1, server = 2, relay = 3, carrier = 4, member = 5 };
 
 struct Hello {
   uint32_t rank;        // of the origin process; Role::relay: the node of the server that connects
-  uint32_t generation;  // of this connection; grows with each attempt, so that a recorded hello is worth nothing
+  uint32_t generation;  // of this connection; grows with each attempt, so that a recorded hello is
+                        // worth nothing
   uint64_t nonce;       // the server proves the job key over it
   std::array<std::byte, hash_bytes> proof;
 };
@@ -35,15 +37,21 @@ struct Peer {  // what both sides know without being told, and what the proof bi
   Role role;
 };
 
-std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank, uint32_t generation, uint64_t nonce,
+std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank,
+                                              uint32_t generation, uint64_t nonce,
                                               Role from = Role::origin);
-// Errors: invalid (length), config (proof wrong: another job, another server, another version, or forged).
-Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes, Hello* hello, Role from = Role::origin);
-// The answer says how far the session had come, so that the origin knows what to send again. Whatever an earlier connection still carries is
-// discarded before: nothing of it is applied afterwards.
+// Errors: invalid (length), config (proof wrong: another job, another server, another version, or
+// forged).
+Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes,
+                   Hello* hello, Role from = Role::origin);
+// The answer says how far the session had come, so that the origin knows what to send again.
+// Whatever an earlier connection still carries is discarded before: nothing of it is applied
+// afterwards.
 constexpr uint32_t answer_bytes = hash_bytes + 8;
-std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer, const Hello& hello, uint64_t applied);
+std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
+                                                const Hello& hello, uint64_t applied);
 // Errors: config (whoever answers does not know the key).
-Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello, std::span<const std::byte> bytes, uint64_t* applied);
+Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
+                    std::span<const std::byte> bytes, uint64_t* applied);
 
 }  // namespace skerry::connection

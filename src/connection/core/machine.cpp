@@ -41,7 +41,8 @@ std::string_view to_string(Action action) {
 }
 
 Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
-  // Late: an endpoint of an earlier generation reports after its successor was opened. Its closing changes nothing here.
+  // Late: an endpoint of an earlier generation reports after its successor was opened. Its closing
+  // changes nothing here.
   if (generation != generation_) return Action::none;
   switch (event) {
     case Event::want:
@@ -53,10 +54,10 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
         case State::draining:  // bye is not said yet, so the connection is as good as open: keep it
           state_ = State::open;
           return Action::send_queued;
-        case State::closing:  // crossing: wanted again after bye; nothing may follow a bye, so it is for the driver to ask again when idle
+        case State::closing:  // crossing: wanted again after bye; nothing may follow a bye, so it
+                              // is for the driver to ask again when idle
         case State::opening:
-        case State::open:
-          return Action::none;
+        case State::open: return Action::none;
       }
       break;
     case Event::connected:
@@ -65,7 +66,8 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
       return Action::send_queued;
     case Event::evict:
     case Event::please_close:
-      // Crossing: please_close may arrive while we drain or close by ourselves already: then it is on its way.
+      // Crossing: please_close may arrive while we drain or close by ourselves already: then it is
+      // on its way.
       if (state_ != State::open) return Action::none;
       if (!unacknowledged) {
         state_ = State::closing;
@@ -74,7 +76,8 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
       state_ = State::draining;
       return Action::start_drain;
     case Event::drained:
-      if (state_ != State::draining || unacknowledged) return Action::none;  // crossing: reused (want) before it had drained
+      if (state_ != State::draining || unacknowledged)
+        return Action::none;  // crossing: reused (want) before it had drained
       state_ = State::closing;
       return Action::send_bye;
     case Event::bye_answer:
@@ -83,18 +86,18 @@ Action Machine::on(Event event, uint32_t generation, bool unacknowledged) {
       return Action::close_endpoint;
     case Event::closed:
       switch (state_) {
-        case State::idle:
-          return Action::none;
-        case State::opening:
-          state_ = State::idle;
-          return Action::refused;
-        case State::closing:  // the server closed on our bye before its answer reached us, or the network did: same end
+        case State::idle: return Action::none;
+        case State::opening: state_ = State::idle; return Action::refused;
+        case State::closing:  // the server closed on our bye before its answer reached us, or the
+                              // network did: same end
           state_ = State::idle;
           return Action::none;
         case State::open:
         case State::draining:
           state_ = State::idle;
-          return unacknowledged ? Action::broken : Action::none;  // with nothing outstanding a break is an unplanned teardown
+          return unacknowledged
+                     ? Action::broken
+                     : Action::none;  // with nothing outstanding a break is an unplanned teardown
       }
       break;
   }

@@ -1,15 +1,20 @@
-// The life of one connection as seen by its origin: a pure state machine. The driver feeds it events and performs its actions.
+// The life of one connection as seen by its origin: a pure state machine. The driver feeds it
+// events and performs its actions.
 //
-//            want                connected                 evict / please_close               drained
-//   idle ----------> opening ----------------> open ----------------------------> draining ---------> closing
-//    ^                  | closed                | closed                              | closed           | bye_answer, closed
+//            want                connected                 evict / please_close drained
+//   idle ----------> opening ----------------> open ----------------------------> draining
+//   ---------> closing
+//    ^                  | closed                | closed                              | closed |
+//    bye_answer, closed
 //    +------------------+-----------------------+-------------------------------------+------------------+
 //
-// The origin alone closes; a server only asks for it (please_close). So bye and bye never cross, and a request that crosses a
-// please_close is simply applied. (A server short of places may drop an idle connection without asking; that is a break like any other: what
-// crossed it is sent again.) Whoever wants a connection that is closing asks again when it is idle: opening takes a place under the cap, which
-// is the driver's to give. What can cross is handled where it says "crossing". Generations: each opening takes the next one; an
-// event of an older generation does nothing here (its buffers and handles are completed by the driver).
+// The origin alone closes; a server only asks for it (please_close). So bye and bye never cross,
+// and a request that crosses a please_close is simply applied. (A server short of places may drop
+// an idle connection without asking; that is a break like any other: what crossed it is sent
+// again.) Whoever wants a connection that is closing asks again when it is idle: opening takes a
+// place under the cap, which is the driver's to give. What can cross is handled where it says
+// "crossing". Generations: each opening takes the next one; an event of an older generation does
+// nothing here (its buffers and handles are completed by the driver).
 #pragma once
 
 #include <cstdint>
@@ -33,13 +38,13 @@ std::string_view to_string(Event event);
 
 enum class Action : uint8_t {
   none,
-  connect,        // start to connect with the machine's new generation
-  send_queued,    // requests that waited may go
-  start_drain,    // send what is queued, wait for the acknowledgements; then event drained
+  connect,      // start to connect with the machine's new generation
+  send_queued,  // requests that waited may go
+  start_drain,  // send what is queued, wait for the acknowledgements; then event drained
   send_bye,
-  close_endpoint, // release the endpoint
-  broken,         // an open connection was lost with requests unacknowledged: want it again and resume
-  refused,        // it could not be opened: retry or fail
+  close_endpoint,  // release the endpoint
+  broken,   // an open connection was lost with requests unacknowledged: want it again and resume
+  refused,  // it could not be opened: retry or fail
 };
 std::string_view to_string(Action action);
 
@@ -47,10 +52,12 @@ class Machine {
  public:
   State state() const { return state_; }
   uint32_t generation() const { return generation_; }
-  // Requests may be handed to the endpoint now. While draining they still may: the origin has not said bye.
+  // Requests may be handed to the endpoint now. While draining they still may: the origin has not
+  // said bye.
   bool sendable() const { return state_ == State::open || state_ == State::draining; }
 
-  // `generation`: of the endpoint the event comes from; for want and evict the machine's own. `unacknowledged`: is anything outstanding?
+  // `generation`: of the endpoint the event comes from; for want and evict the machine's own.
+  // `unacknowledged`: is anything outstanding?
   Action on(Event event, uint32_t generation, bool unacknowledged);
 
  private:

@@ -17,8 +17,9 @@ class Lru final : public VictimPolicy {
   Worth worth(const Entry& entry) const override { return {entry.last_used, 0}; }
 };
 
-// The paper's LRU-M: one LRU queue per number of teardowns, the victim is the tail of the lowest queue that is not empty. The queues are
-// kept as an order, by teardowns and then by last use: using a connection stays one store, and choosing looks at every open one.
+// The paper's LRU-M: one LRU queue per number of teardowns, the victim is the tail of the lowest
+// queue that is not empty. The queues are kept as an order, by teardowns and then by last use:
+// using a connection stays one store, and choosing looks at every open one.
 class LruM final : public VictimPolicy {
  public:
   explicit LruM(uint32_t capacity) : VictimPolicy(capacity) {}
@@ -27,9 +28,11 @@ class LruM final : public VictimPolicy {
   Worth worth(const Entry& entry) const override { return {entry.teardowns, entry.last_used}; }
 };
 
-// The one whose next use is expected to be farthest away, judged by its last interval: one that is younger than its interval comes back when that
-// is over; one that is older has broken its rhythm and is taken to stay away for as long again. Finds what comes round in a circle wider than
-// the cap (neighbours, blocks in order), where least recently used is always the wrong answer, and a counter that is asked regularly.
+// The one whose next use is expected to be farthest away, judged by its last interval: one that is
+// younger than its interval comes back when that is over; one that is older has broken its rhythm
+// and is taken to stay away for as long again. Finds what comes round in a circle wider than the
+// cap (neighbours, blocks in order), where least recently used is always the wrong answer, and a
+// counter that is asked regularly.
 class Reuse final : public VictimPolicy {
  public:
   explicit Reuse(uint32_t capacity) : VictimPolicy(capacity) {}
@@ -39,7 +42,8 @@ class Reuse final : public VictimPolicy {
 
  public:
   static Worth expected(const Entry& entry, uint64_t now) {
-    constexpr uint64_t unknown = uint64_t{1} << 40;  // used once: farther away than anything known, the one used longest ago first
+    constexpr uint64_t unknown = uint64_t{1} << 40;  // used once: farther away than anything known,
+                                                     // the one used longest ago first
     const uint64_t age = now - entry.last_used;
     if (entry.used_before == 0) return {~(unknown + age), entry.last_used};
     const uint64_t interval = entry.last_used - entry.used_before;
@@ -47,8 +51,9 @@ class Reuse final : public VictimPolicy {
   }
 };
 
-// No policy is best for every program, and a program changes. This one runs the others beside it on the same uses, as bookkeeping without
-// connections, counts how often each would have had to open one lately, and chooses as the best of them would among what is really open.
+// No policy is best for every program, and a program changes. This one runs the others beside it on
+// the same uses, as bookkeeping without connections, counts how often each would have had to open
+// one lately, and chooses as the best of them would among what is really open.
 class Adaptive final : public VictimPolicy {
  public:
   explicit Adaptive(uint32_t capacity) : VictimPolicy(capacity) {
@@ -85,7 +90,8 @@ class Adaptive final : public VictimPolicy {
       VictimPolicy& shadow = *shadow_[i];
       if (!shadow.is_open(server)) {
         misses_[i] += fade;
-        while (shadow.size() >= cap_) shadow.closed(*shadow.choose([](Partner) { return false; }), true);
+        while (shadow.size() >= cap_)
+          shadow.closed(*shadow.choose([](Partner) { return false; }), true);
       }
       shadow.opened(server);
     }
@@ -93,7 +99,8 @@ class Adaptive final : public VictimPolicy {
 
   std::unique_ptr<VictimPolicy> shadow_[shadows];
   uint64_t misses_[shadows] = {};
-  uint32_t cap_ = capacity();  // open connections when one last had to go; before that nothing has to be learned
+  uint32_t cap_ = capacity();  // open connections when one last had to go; before that nothing has
+                               // to be learned
   int best_ = 0;
 };
 
@@ -109,7 +116,8 @@ Status VictimPolicy::check_name(std::string_view name) {
     if (one == name) return {};
     known += concat(known.empty() ? "" : ", ", one);
   }
-  return error(Code::config, "SKERRY_VICTIM=", name, ": there is no policy of that name; give one of ", known);
+  return error(Code::config, "SKERRY_VICTIM=", name,
+               ": there is no policy of that name; give one of ", known);
 }
 
 std::unique_ptr<VictimPolicy> VictimPolicy::make(std::string_view name, uint32_t capacity) {
@@ -133,7 +141,8 @@ VictimPolicy::VictimPolicy(uint32_t capacity) : capacity_(capacity) {
 }
 
 uint64_t VictimPolicy::bytes() const {
-  return sizeof(*this) + entries_.size() * sizeof(Entry) + table_.size() * sizeof(uint32_t) + past_.size() * sizeof(Past);
+  return sizeof(*this) + entries_.size() * sizeof(Entry) + table_.size() * sizeof(uint32_t) +
+         past_.size() * sizeof(Past);
 }
 
 uint32_t VictimPolicy::find(Partner server) const {
@@ -149,13 +158,16 @@ void VictimPolicy::insert(uint32_t index) {
   table_[at] = index;
 }
 
-// Later members of the probe sequence move up, so that no gap hides them: without it searches would have to pass tombstones for ever.
+// Later members of the probe sequence move up, so that no gap hides them: without it searches would
+// have to pass tombstones for ever.
 void VictimPolicy::erase(Partner server) {
   uint32_t at = home(server);
   while (entries_[table_[at]].server != server) at = (at + 1) & table_mask_;
-  for (uint32_t next = (at + 1) & table_mask_; table_[next] != none; next = (next + 1) & table_mask_) {
+  for (uint32_t next = (at + 1) & table_mask_; table_[next] != none;
+       next = (next + 1) & table_mask_) {
     const uint32_t wants = home(entries_[table_[next]].server);
-    if (((next - wants) & table_mask_) < ((next - at) & table_mask_)) continue;  // its home lies behind the gap: it may stay
+    if (((next - wants) & table_mask_) < ((next - at) & table_mask_))
+      continue;  // its home lies behind the gap: it may stay
     table_[at] = table_[next];
     at = next;
   }
@@ -213,7 +225,9 @@ void VictimPolicy::remember(const Entry& entry) {
       place = &past;
       break;
     }
-    if (!place || past.teardowns < place->teardowns || (past.teardowns == place->teardowns && past.last_used < place->last_used)) place = &past;
+    if (!place || past.teardowns < place->teardowns ||
+        (past.teardowns == place->teardowns && past.last_used < place->last_used))
+      place = &past;
   }
   *place = {entry.server, entry.teardowns, entry.last_used};
 }

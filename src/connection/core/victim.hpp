@@ -1,11 +1,14 @@
-// Which connection goes when the cap is reached (A. Vishnu, M. Krishnan, P. Balaji: "Dynamic Time-Variant Connection Management for PGAS
-// Models on InfiniBand"). Pure: bookkeeping that all policies share, and one small class per policy which says what a connection is worth.
+// Which connection goes when the cap is reached (A. Vishnu, M. Krishnan, P. Balaji: "Dynamic
+// Time-Variant Connection Management for PGAS Models on InfiniBand"). Pure: bookkeeping that all
+// policies share, and one small class per policy which says what a connection is worth.
 //
 //   opened(p)            used(p) ...            choose() -> p          closed(p, evicted)
-//   ------------> open ----------------> open ----------------> open ---------------------> remembered, within a bound
+//   ------------> open ----------------> open ----------------> open --------------------->
+//   remembered, within a bound
 //
-// Time is logical: it advances when the partner changes, so a burst of requests to one server counts as one use. Nothing is allocated after
-// construction. Not thread safe: its owner's lock guards it.
+// Time is logical: it advances when the partner changes, so a burst of requests to one server
+// counts as one use. Nothing is allocated after construction. Not thread safe: its owner's lock
+// guards it.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +34,8 @@ class VictimPolicy {
     uint64_t used_before;  // of the use before that one, also across evictions; 0: none known
   };
 
-  // Policy by name; null: there is none of that name (names() lists them). `capacity`: most connections that are open at a time, 1..; it is
-  // the caller's duty not to open more.
+  // Policy by name; null: there is none of that name (names() lists them). `capacity`: most
+  // connections that are open at a time, 1..; it is the caller's duty not to open more.
   static std::unique_ptr<VictimPolicy> make(std::string_view name, uint32_t capacity);
   static std::span<const std::string_view> names();
   // Errors: config.
@@ -42,17 +45,20 @@ class VictimPolicy {
   VictimPolicy(const VictimPolicy&) = delete;
   VictimPolicy& operator=(const VictimPolicy&) = delete;
 
-  // The connection counts towards the cap from now on; opening one is a use. Of one that is open already: a use.
+  // The connection counts towards the cap from now on; opening one is a use. Of one that is open
+  // already: a use.
   void opened(Partner server);
-  // A request goes to it. Of one that is not open: nothing. O(1); a repeated use of the same server is one comparison.
+  // A request goes to it. Of one that is not open: nothing. O(1); a repeated use of the same server
+  // is one comparison.
   void used(Partner server) {
     if (newest_ < size_ && entries_[newest_].server == server) return;
     use_other(server);
   }
-  // It no longer counts. `evicted`: torn down for the cap; a break or a server's wish is held against nobody. Of one not open: nothing.
+  // It no longer counts. `evicted`: torn down for the cap; a break or a server's wish is held
+  // against nobody. Of one not open: nothing.
   void closed(Partner server, bool evicted);
-  // The open connection that is worth least among those that are not pinned; none if all are. O(open connections), a few ns each: small
-  // beside any teardown. pinned(server) -> bool.
+  // The open connection that is worth least among those that are not pinned; none if all are.
+  // O(open connections), a few ns each: small beside any teardown. pinned(server) -> bool.
   template <class Pinned>
   std::optional<Partner> choose(Pinned&& pinned) {
     at_cap();
@@ -73,7 +79,8 @@ class VictimPolicy {
   bool is_open(Partner server) const { return find(server) != none; }
   uint32_t teardowns(Partner server) const;  // as far as remembered
   uint64_t now() const { return now_; }
-  // Bytes of this object and its tables: proportional to the capacity, whatever the number of servers.
+  // Bytes of this object and its tables: proportional to the capacity, whatever the number of
+  // servers.
   virtual uint64_t bytes() const;
 
  protected:
@@ -83,16 +90,19 @@ class VictimPolicy {
     friend constexpr auto operator<=>(const Worth&, const Worth&) = default;
   };
   explicit VictimPolicy(uint32_t capacity);
-  // Distinct for distinct entries (last_used is), so that the choice does not depend on the order of the table.
+  // Distinct for distinct entries (last_used is), so that the choice does not depend on the order
+  // of the table.
   virtual Worth worth(const Entry& entry) const = 0;
-  // A use of `server` that is not a repetition, or an opening, was entered. For policies that learn; a few ns at most on average.
+  // A use of `server` that is not a repetition, or an opening, was entered. For policies that
+  // learn; a few ns at most on average.
   virtual void noticed(Partner) {}
   // Somebody must go: as many are open as may be.
   virtual void at_cap() {}
 
  private:
-  // One server that was open and is not. Sets of `ways` by the server's low bits: while there are at most as many servers as places nobody is
-  // forgotten; beyond that the one with the fewest teardowns goes, the longest gone among equals.
+  // One server that was open and is not. Sets of `ways` by the server's low bits: while there are
+  // at most as many servers as places nobody is forgotten; beyond that the one with the fewest
+  // teardowns goes, the longest gone among equals.
   struct Past {
     Partner server = no_server;
     uint32_t teardowns = 0;
@@ -103,15 +113,20 @@ class VictimPolicy {
   static constexpr uint32_t ways = 8;
   static constexpr uint32_t least_remembered = 256;
   static constexpr uint32_t remembered_per_place = 8;
-  static constexpr uint32_t most_teardowns = 1u << 20;  // then all counts halve: they age, and never overflow
+  static constexpr uint32_t
+      most_teardowns = 1u << 20;  // then all counts halve: they age, and never overflow
 
   uint32_t home(Partner server) const { return (server * 0x9e3779b1u) >> shift_; }
   uint32_t find(Partner server) const;  // index into entries_, or none
   void use_other(Partner server);
   void insert(uint32_t index);
   void erase(Partner server);
-  std::span<Past> set_of(Partner server) { return {past_.data() + (server & set_mask_) * ways, ways}; }
-  std::span<const Past> set_of(Partner server) const { return {past_.data() + (server & set_mask_) * ways, ways}; }
+  std::span<Past> set_of(Partner server) {
+    return {past_.data() + (server & set_mask_) * ways, ways};
+  }
+  std::span<const Past> set_of(Partner server) const {
+    return {past_.data() + (server & set_mask_) * ways, ways};
+  }
   void remember(const Entry& entry);
   void age();
 

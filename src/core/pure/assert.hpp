@@ -1,14 +1,15 @@
-// SKERRY_ASSERT: an invariant of our own code. On in every build: a corrupted session is worse than a stopped job.
+// SKERRY_ASSERT: an invariant of our own code. On in every build: a corrupted session is worse than
+// a stopped job.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
-#define SKERRY_ASSERT(condition, why)                                                                      \
-  do {                                                                                                     \
-    if (!(condition)) [[unlikely]] {                                                                       \
-      std::fprintf(stderr, "skerry: broken invariant at %s:%d: %s (%s); please report it\n", __FILE__, __LINE__, \
-                   #condition, why);                                                                       \
-      std::abort();                                                                                        \
-    }                                                                                                      \
+#define SKERRY_ASSERT(condition, why)                                                        \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
+      std::fprintf(stderr, "skerry: broken invariant at %s:%d: %s (%s); please report it\n", \
+                   __FILE__, __LINE__, #condition, why);                                     \
+      std::abort();                                                                          \
+    }                                                                                        \
   } while (0)

@@ -1,4 +1,5 @@
-// What containers take from the heap, for accounts of memory: as the containers of libstdc++ are built, without the allocator's own few bytes.
+// What containers take from the heap, for accounts of memory: as the containers of libstdc++ are
+// built, without the allocator's own few bytes.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@ uint64_t vector_bytes(const Vector& vector) {
 // An unordered map or set: one node for each element, one pointer for each bucket.
 template <class Table>
 uint64_t table_bytes(const Table& table) {
-  return uint64_t{table.size()} * (sizeof(typename Table::value_type) + sizeof(void*)) + uint64_t{table.bucket_count()} * sizeof(void*);
+  return uint64_t{table.size()} * (sizeof(typename Table::value_type) + sizeof(void*)) +
+         uint64_t{table.bucket_count()} * sizeof(void*);
 }
 // A deque: blocks of 512 bytes (one at least), and a pointer to each.
 template <class Deque>

@@ -1,4 +1,5 @@
-// Element types of accumulate and reductions. Values equal skerry_type of the public header; src/capi asserts it.
+// Element types of accumulate and reductions. Values equal skerry_type of the public header;
+// src/capi asserts it.
 #pragma once
 
 #include <cstdint>

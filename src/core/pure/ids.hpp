@@ -10,11 +10,13 @@ using NodeId = int32_t;  // 0..nodes-1
 constexpr Rank no_rank = -1;
 constexpr NodeId no_node = -1;
 
-// Names a segment in the whole job, for ever: `owner` is the lowest job rank among its members, `generation` comes from that rank's
-// monotone counter and is never reused, so a late request to a freed segment finds nothing instead of its successor.
+// Names a segment in the whole job, for ever: `owner` is the lowest job rank among its members,
+// `generation` comes from that rank's monotone counter and is never reused, so a late request to a
+// freed segment finds nothing instead of its successor.
 struct SegmentId {
   uint32_t owner = 0;
-  uint32_t generation = 0;  // 0: a node's control segment (memory/control.hpp), never a user's segment
+  uint32_t
+      generation = 0;  // 0: a node's control segment (memory/control.hpp), never a user's segment
 
   constexpr uint64_t packed() const { return (uint64_t{owner} << 32) | generation; }
   friend constexpr bool operator==(const SegmentId&, const SegmentId&) = default;

@@ -1,7 +1,8 @@
-// OwnerWord: the word of a lock in shared memory that says who holds it, so that a death inside the critical section is found. Here is only
-// what needs no waiting; core/owner_lock.hpp waits.
+// OwnerWord: the word of a lock in shared memory that says who holds it, so that a death inside the
+// critical section is found. Here is only what needs no waiting; core/owner_lock.hpp waits.
 //
-// 0: free. Else bits 0..30 = owner + 1, bit 31 = somebody may be sleeping. `owner` is a small number, usually a member index of the node.
+// 0: free. Else bits 0..30 = owner + 1, bit 31 = somebody may be sleeping. `owner` is a small
+// number, usually a member index of the node.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,8 @@ namespace skerry {
 enum class LockResult : uint8_t {
   locked,
   busy,        // somebody else holds it (only from attempts that must not wait)
-  owner_dead,  // its owner died inside: what it guards may be half written, and the lock is never free again
+  owner_dead,  // its owner died inside: what it guards may be half written, and the lock is never
+               // free again
   aborted,     // the job is ending
 };
 
@@ -29,16 +31,22 @@ constexpr std::string_view to_string(LockResult result) {
 
 struct OwnerWord {
   static constexpr uint32_t waiters_bit = 1U << 31;
-  static constexpr uint32_t owner_of(uint32_t value) { return (value & ~waiters_bit) - 1; }  // of a value that is not 0
+  static constexpr uint32_t owner_of(uint32_t value) {
+    return (value & ~waiters_bit) - 1;
+  }  // of a value that is not 0
 
   bool try_lock(uint32_t owner) {
     uint32_t expected = 0;
-    return value.compare_exchange_strong(expected, owner + 1, std::memory_order_acquire, std::memory_order_relaxed);
+    return value.compare_exchange_strong(expected, owner + 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
   }
   // True: somebody may be sleeping and must be woken (one is enough).
-  [[nodiscard]] bool release() { return (value.exchange(0, std::memory_order_release) & waiters_bit) != 0; }
+  [[nodiscard]] bool release() {
+    return (value.exchange(0, std::memory_order_release) & waiters_bit) != 0;
+  }
 
-  std::atomic<uint32_t> value{0};  // written by whoever takes, waits for or gives back the lock; zeroed memory is a free lock
+  std::atomic<uint32_t> value{0};  // written by whoever takes, waits for or gives back the lock;
+                                   // zeroed memory is a free lock
 };
 static_assert(sizeof(OwnerWord) == 4);
 

@@ -3,7 +3,8 @@
 namespace skerry {
 namespace {
 
-constexpr uint64_t stream_limit = uint64_t{1} << 62;  // leaves every sum of two stream positions within 63 bits
+constexpr uint64_t stream_limit = uint64_t{1}
+                                  << 62;  // leaves every sum of two stream positions within 63 bits
 
 bool is_empty(const Shape& shape) {
   if (shape.block_bytes == 0) return true;
@@ -31,7 +32,8 @@ void drop_level(Shape* shape, int32_t k) {
 // Does level k + 1 continue level k, so that both are one level of count[k] * count[k + 1]?
 bool extends(const Shape& shape, int32_t k) {
   int64_t reach = 0;
-  return !__builtin_mul_overflow(shape.stride[k], static_cast<int64_t>(shape.count[k]), &reach) && reach == shape.stride[k + 1];
+  return !__builtin_mul_overflow(shape.stride[k], static_cast<int64_t>(shape.count[k]), &reach) &&
+         reach == shape.stride[k + 1];
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ bool extent(const Shape& shape, int64_t* low, int64_t* high) {
   if (total != 0) {
     for (int32_t k = 0; k < shape.levels; ++k) {
       int64_t reach = 0;  // counts are below 2^62 here: their product with block_bytes is
-      if (__builtin_mul_overflow(shape.stride[k], static_cast<int64_t>(shape.count[k] - 1), &reach)) return false;
+      if (__builtin_mul_overflow(shape.stride[k], static_cast<int64_t>(shape.count[k] - 1), &reach))
+        return false;
       int64_t* end = reach < 0 ? &first : &last;
       if (__builtin_add_overflow(*end, reach, end)) return false;
     }

@@ -1,4 +1,5 @@
-// Shape: one side of a transfer. Contiguous is a shape of zero levels; a vector transfer is a list of pieces.
+// Shape: one side of a transfer. Contiguous is a shape of zero levels; a vector transfer is a list
+// of pieces.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,9 @@ namespace skerry {
 
 constexpr int32_t max_levels = 8;  // SKERRY_MAX_LEVELS
 
-// Blocks of `block_bytes`, repeated count[0] x ... x count[levels-1] times; index k steps the address by stride[k] bytes (which may be
-// negative or zero). Index 0 varies fastest: that is also the order of the *packed stream*, the blocks laid end to end.
+// Blocks of `block_bytes`, repeated count[0] x ... x count[levels-1] times; index k steps the
+// address by stride[k] bytes (which may be negative or zero). Index 0 varies fastest: that is also
+// the order of the *packed stream*, the blocks laid end to end.
 struct Shape {
   uint64_t block_bytes = 0;
   int32_t levels = 0;  // 0..max_levels
@@ -32,18 +34,22 @@ static_assert(sizeof(Piece) == 16, "travels in vector requests");
 // Bytes of the packed stream. False: `levels` is out of range or the product exceeds 63 bits.
 [[nodiscard]] bool stream_bytes(const Shape& shape, uint64_t* bytes);
 
-// The bytes touched lie within [low, high) relative to the first block's address; both 0 if there are none. False: out of 63 bits.
+// The bytes touched lie within [low, high) relative to the first block's address; both 0 if there
+// are none. False: out of 63 bits.
 [[nodiscard]] bool extent(const Shape& shape, int64_t* low, int64_t* high);
 
-// True if all bytes touched lie within [0, limit) when the first block is at `offset`. A transfer of no bytes lies within anything.
+// True if all bytes touched lie within [0, limit) when the first block is at `offset`. A transfer
+// of no bytes lies within anything.
 [[nodiscard]] bool within(const Shape& shape, uint64_t offset, uint64_t limit);
 
 // The same blocks laid end to end: the shape of the packed stream.
 Shape dense(const Shape& shape);
 
-// Merges levels that are contiguous, drops levels of count 1, without changing which bytes are touched nor their order.
+// Merges levels that are contiguous, drops levels of count 1, without changing which bytes are
+// touched nor their order.
 void coalesce(Shape* shape);
-// The same for the two sides of one transfer (equal block_bytes, levels, counts): merges where both sides allow it.
+// The same for the two sides of one transfer (equal block_bytes, levels, counts): merges where both
+// sides allow it.
 void coalesce(Shape* a, Shape* b);
 
 }  // namespace skerry

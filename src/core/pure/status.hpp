@@ -1,5 +1,6 @@
-// Status: the result of everything in Skerry that can fail. Cheap when it succeeds (one pointer), a code and a message when not.
-// The first detector writes the message (what failed, with which values, what to do about it); callers pass it on.
+// Status: the result of everything in Skerry that can fail. Cheap when it succeeds (one pointer), a
+// code and a message when not. The first detector writes the message (what failed, with which
+// values, what to do about it); callers pass it on.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,10 @@ class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
   Status(Code code, std::string message)
-      : failure_(code == Code::ok ? nullptr : std::make_unique<Failure>(Failure{code, std::move(message)})) {}
-  Status(const Status& other) : failure_(other.failure_ ? std::make_unique<Failure>(*other.failure_) : nullptr) {}
+      : failure_(code == Code::ok ? nullptr
+                                  : std::make_unique<Failure>(Failure{code, std::move(message)})) {}
+  Status(const Status& other)
+      : failure_(other.failure_ ? std::make_unique<Failure>(*other.failure_) : nullptr) {}
   Status(Status&&) noexcept = default;
   Status& operator=(const Status& other) { return *this = Status(other); }
   Status& operator=(Status&&) noexcept = default;
@@ -53,7 +56,8 @@ class [[nodiscard]] Status {
   std::unique_ptr<Failure> failure_;  // null: ok
 };
 
-// Builds a message from parts: Status s = error(Code::range, "offset ", offset, " is beyond ", bytes).
+// Builds a message from parts: Status s = error(Code::range, "offset ", offset, " is beyond ",
+// bytes).
 namespace detail {
 inline void append(std::string& out, std::string_view part) { out += part; }
 inline void append(std::string& out, const char* part) { out += part; }
@@ -61,7 +65,9 @@ inline void append(std::string& out, const std::string& part) { out += part; }
 inline void append(std::string& out, char part) { out += part; }
 template <class Number>
   requires std::is_arithmetic_v<Number>
-void append(std::string& out, Number part) { out += std::to_string(part); }
+void append(std::string& out, Number part) {
+  out += std::to_string(part);
+}
 }  // namespace detail
 
 template <class... Parts>
@@ -72,10 +78,12 @@ std::string concat(const Parts&... parts) {
 }
 
 template <class... Parts>
-Status error(Code code, const Parts&... parts) { return Status(code, concat(parts...)); }
+Status error(Code code, const Parts&... parts) {
+  return Status(code, concat(parts...));
+}
 
-#define SKERRY_TRY(expression)                              \
-  do {                                                      \
+#define SKERRY_TRY(expression)                                                  \
+  do {                                                                          \
     if (::skerry::Status status_ = (expression); !status_.ok()) return status_; \
   } while (0)
 

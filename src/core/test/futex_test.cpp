@@ -11,21 +11,28 @@ TEST(WaitUntil, ReturnsAtOnceWhenTheWordAlreadySatisfies) {
   std::atomic<uint32_t> word{7};
   std::atomic<uint32_t> abort{1};
   // Expect: reached, even with an abort and a deadline that has passed.
-  EXPECT_EQ(wait_until(&word, [](uint32_t v) { return v == 7; }, 0, &abort, Sharing::process), WaitResult::reached);
+  EXPECT_EQ(wait_until(
+                &word, [](uint32_t v) { return v == 7; }, 0, &abort, Sharing::process),
+            WaitResult::reached);
 }
 
 TEST(WaitUntil, ReportsTheDeadline) {
   std::atomic<uint32_t> word{0};
   const int64_t deadline_ns = deadline_after(2'000'000);
-  EXPECT_EQ(wait_until(&word, [](uint32_t v) { return v != 0; }, deadline_ns, nullptr, Sharing::process), WaitResult::timeout);
+  EXPECT_EQ(wait_until(
+                &word, [](uint32_t v) { return v != 0; }, deadline_ns, nullptr, Sharing::process),
+            WaitResult::timeout);
   EXPECT_GE(monotonic_ns(), deadline_ns);
 }
 
 TEST(WaitUntil, ReportsTheAbortFlagWithoutAWake) {
   std::atomic<uint32_t> word{0};
   std::atomic<uint32_t> abort{0};
-  std::thread ender([&] { abort.store(1, std::memory_order_release); });  // wakes nobody: found by the slice
-  EXPECT_EQ(wait_until(&word, [](uint32_t v) { return v != 0; }, no_deadline, &abort, Sharing::process), WaitResult::aborted);
+  std::thread ender(
+      [&] { abort.store(1, std::memory_order_release); });  // wakes nobody: found by the slice
+  EXPECT_EQ(wait_until(
+                &word, [](uint32_t v) { return v != 0; }, no_deadline, &abort, Sharing::process),
+            WaitResult::aborted);
   ender.join();
 }
 
@@ -38,7 +45,10 @@ TEST(WaitUntil, PassesDataFromWakerToWaiter) {
       word.store(round, std::memory_order_release);
       futex_wake(&word, 1, Sharing::process);
     });
-    ASSERT_EQ(wait_until(&word, [round](uint32_t v) { return v == round; }, no_deadline, nullptr, Sharing::process), WaitResult::reached);
+    ASSERT_EQ(wait_until(
+                  &word, [round](uint32_t v) { return v == round; }, no_deadline, nullptr,
+                  Sharing::process),
+              WaitResult::reached);
     ASSERT_EQ(data, round);
     waker.join();
   }

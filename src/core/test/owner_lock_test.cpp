@@ -39,7 +39,9 @@ TEST(OwnerLock, FindsADeadOwner) {
   OwnerWord word;
   std::atomic<bool> dead{false};
   OwnerWatch watch;
-  watch.is_dead = [](const void* context, uint32_t owner) { return owner == 3 && static_cast<const std::atomic<bool>*>(context)->load(); };
+  watch.is_dead = [](const void* context, uint32_t owner) {
+    return owner == 3 && static_cast<const std::atomic<bool>*>(context)->load();
+  };
   watch.context = &dead;
   ASSERT_TRUE(word.try_lock(3));
   std::thread undertaker([&] { dead = true; });

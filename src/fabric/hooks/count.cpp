@@ -4,11 +4,14 @@
 namespace skerry::fabric {
 namespace {
 
-void add(std::atomic<uint64_t>& counter, uint64_t amount = 1) { counter.fetch_add(amount, std::memory_order_relaxed); }
+void add(std::atomic<uint64_t>& counter, uint64_t amount = 1) {
+  counter.fetch_add(amount, std::memory_order_relaxed);
+}
 
 class Counting final : public Forward {
  public:
-  Counting(std::unique_ptr<Fabric> inner, std::shared_ptr<HookCounts> counts) : Forward(std::move(inner)), counts_(std::move(counts)) {}
+  Counting(std::unique_ptr<Fabric> inner, std::shared_ptr<HookCounts> counts)
+      : Forward(std::move(inner)), counts_(std::move(counts)) {}
 
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
     add(counts_->connects);
@@ -19,22 +22,26 @@ class Counting final : public Forward {
     if (status.ok()) add(counts_->accepts);
     return status;
   }
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
     const SendResult result = inner_->send(endpoint, header, payload, more, cookie);
     tally(result, counts_->messages_sent, counts_->bytes_sent, header.size() + payload.size());
     return result;
   }
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override {
     const SendResult result = inner_->send_gathered(endpoint, header, parts, cookie);
     tally(result, counts_->messages_sent, counts_->bytes_sent, header.size() + total_bytes(parts));
     return result;
   }
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) override {
     const SendResult result = inner_->put(endpoint, local, key, offset, bytes, cookie);
     tally(result, counts_->puts, counts_->put_bytes, bytes);
     return result;
   }
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override {
     const SendResult result = inner_->get(endpoint, local, key, offset, bytes, cookie);
     tally(result, counts_->gets, counts_->get_bytes, bytes);
     return result;
@@ -58,7 +65,8 @@ class Counting final : public Forward {
     return received(outer_->on_message(endpoint, header, payload), header.size() + payload.size());
   }
   Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    return received(outer_->on_landed(endpoint, header, payload_bytes), header.size() + payload_bytes);
+    return received(outer_->on_landed(endpoint, header, payload_bytes),
+                    header.size() + payload_bytes);
   }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     add(counts_->closed);
@@ -73,7 +81,8 @@ class Counting final : public Forward {
     }
     return verdict;
   }
-  void tally(SendResult result, std::atomic<uint64_t>& operations, std::atomic<uint64_t>& amount, uint64_t bytes) {
+  void tally(SendResult result, std::atomic<uint64_t>& operations, std::atomic<uint64_t>& amount,
+             uint64_t bytes) {
     if (result == SendResult::accepted) {
       add(operations);
       add(amount, bytes);
@@ -85,7 +94,8 @@ class Counting final : public Forward {
 
 }  // namespace
 
-std::unique_ptr<Fabric> hook_count(std::unique_ptr<Fabric> inner, std::shared_ptr<HookCounts> counts) {
+std::unique_ptr<Fabric> hook_count(std::unique_ptr<Fabric> inner,
+                                   std::shared_ptr<HookCounts> counts) {
   return std::make_unique<Counting>(std::move(inner), std::move(counts));
 }
 

@@ -8,27 +8,43 @@
 namespace skerry::fabric {
 namespace {
 
-// Drops are only marked where they happen and performed at the next dispatch: close is not an issue call, and must not pull an endpoint from
-// under the fabric that is delivering to it. Until then messages on a doomed endpoint are swallowed, as a dying network does.
+// Drops are only marked where they happen and performed at the next dispatch: close is not an issue
+// call, and must not pull an endpoint from under the fabric that is delivering to it. Until then
+// messages on a doomed endpoint are swallowed, as a dying network does.
 class Faulty final : public Forward {
  public:
   Faulty(std::unique_ptr<Fabric> inner, const FaultPlan& plan, std::shared_ptr<FaultLog> log)
-      : Forward(std::move(inner)), plan_(plan), log_(std::move(log)), random_(plan.seed * 0x9e3779b97f4a7c15u + 1) {}
+      : Forward(std::move(inner)),
+        plan_(plan),
+        log_(std::move(log)),
+        random_(plan.seed * 0x9e3779b97f4a7c15u + 1) {}
 
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
     if (doomed_.count(endpoint) != 0) return SendResult::accepted;
     return sent(endpoint, inner_->send(endpoint, header, payload, more, cookie));
   }
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override {
     if (doomed_.count(endpoint) != 0) return SendResult::accepted;
     return sent(endpoint, inner_->send_gathered(endpoint, header, parts, cookie));
   }
-  SendResult flush(EndpointId endpoint) override { return doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->flush(endpoint); }
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
-    return track(endpoint, cookie, doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->put(endpoint, local, key, offset, bytes, cookie));
+  SendResult flush(EndpointId endpoint) override {
+    return doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->flush(endpoint);
   }
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
-    return track(endpoint, cookie, doomed_.count(endpoint) != 0 ? SendResult::accepted : inner_->get(endpoint, local, key, offset, bytes, cookie));
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) override {
+    return track(endpoint, cookie,
+                 doomed_.count(endpoint) != 0
+                     ? SendResult::accepted
+                     : inner_->put(endpoint, local, key, offset, bytes, cookie));
+  }
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override {
+    return track(endpoint, cookie,
+                 doomed_.count(endpoint) != 0
+                     ? SendResult::accepted
+                     : inner_->get(endpoint, local, key, offset, bytes, cookie));
   }
   int dispatch(Sink& sink) override {
     outer_ = &sink;
@@ -37,14 +53,17 @@ class Faulty final : public Forward {
       if (state.delay_left != 0 && --state.delay_left == 0) inner_->unpark(endpoint);
     }
     upcalls += Forward::dispatch(sink) + perform_drops(sink);
-    // Dispatches are what we count: the next one must come. (Only now: a wake before the dispatch is used up by it.)
-    const bool holding = std::any_of(state_.begin(), state_.end(), [](const auto& one) { return one.second.delay_left != 0; });
+    // Dispatches are what we count: the next one must come. (Only now: a wake before the dispatch
+    // is used up by it.)
+    const bool holding = std::any_of(state_.begin(), state_.end(),
+                                     [](const auto& one) { return one.second.delay_left != 0; });
     if (holding) inner_->wake();
     return upcalls;
   }
   void unpark(EndpointId endpoint) override {
     const auto found = state_.find(endpoint);
-    if (found == state_.end() || found->second.delay_left == 0) inner_->unpark(endpoint);  // else ours comes
+    if (found == state_.end() || found->second.delay_left == 0)
+      inner_->unpark(endpoint);  // else ours comes
   }
   void close(EndpointId endpoint) override {
     state_.erase(endpoint);
@@ -55,8 +74,8 @@ class Faulty final : public Forward {
  private:
   struct State {
     uint32_t sent = 0, received = 0;
-    uint32_t delay_left = 0;       // dispatches until we unpark; 0: we do not hold it
-    bool delayed = false;          // the message at the head was held back already
+    uint32_t delay_left = 0;                // dispatches until we unpark; 0: we do not hold it
+    bool delayed = false;                   // the message at the head was held back already
     std::unordered_multiset<uint64_t> rma;  // cookies of outstanding RMA: a drop must tell them
   };
 
@@ -67,11 +86,14 @@ class Faulty final : public Forward {
     return per_million != 0 && (random_ >> 32) % 1'000'000 < per_million;
   }
   bool breaks(uint32_t count, uint32_t after) {
-    if (!log_->enabled.load(std::memory_order_relaxed) || log_->drops.load(std::memory_order_relaxed) + doomed_.size() >= plan_.drops_at_most) return false;
+    if (!log_->enabled.load(std::memory_order_relaxed) ||
+        log_->drops.load(std::memory_order_relaxed) + doomed_.size() >= plan_.drops_at_most)
+      return false;
     return count == after || chance(plan_.drop_per_million);
   }
   SendResult sent(EndpointId endpoint, SendResult result) {
-    if (result == SendResult::accepted && breaks(++state_[endpoint].sent, plan_.drop_after_sent)) doom(endpoint);
+    if (result == SendResult::accepted && breaks(++state_[endpoint].sent, plan_.drop_after_sent))
+      doom(endpoint);
     return result;
   }
   void doom(EndpointId endpoint) {
@@ -99,9 +121,11 @@ class Faulty final : public Forward {
   }
   // Before delivery: true to hold the message back.
   bool holds(EndpointId endpoint) {
-    if (doomed_.count(endpoint) != 0) return true;  // lost: the drop comes at the end of this dispatch
+    if (doomed_.count(endpoint) != 0)
+      return true;  // lost: the drop comes at the end of this dispatch
     State& state = state_[endpoint];
-    if (state.delayed || !log_->enabled.load(std::memory_order_relaxed) || !chance(plan_.delay_per_million)) {
+    if (state.delayed || !log_->enabled.load(std::memory_order_relaxed) ||
+        !chance(plan_.delay_per_million)) {
       state.delayed = false;
       return false;
     }
@@ -112,7 +136,9 @@ class Faulty final : public Forward {
   }
   Verdict delivered(EndpointId endpoint, Verdict verdict) {
     const auto found = state_.find(endpoint);  // the sink may have closed it
-    if (verdict == Verdict::taken && found != state_.end() && breaks(++found->second.received, plan_.drop_after_received)) doom(endpoint);
+    if (verdict == Verdict::taken && found != state_.end() &&
+        breaks(++found->second.received, plan_.drop_after_received))
+      doom(endpoint);
     return verdict;
   }
 
@@ -133,7 +159,8 @@ class Faulty final : public Forward {
     State state = std::move(state_[endpoint]);
     state_.erase(endpoint);
     doomed_.erase(endpoint);
-    for (uint64_t cookie : state.rma) outer_->on_rma_done(endpoint, cookie, false);  // those that were swallowed here
+    for (uint64_t cookie : state.rma)
+      outer_->on_rma_done(endpoint, cookie, false);  // those that were swallowed here
     outer_->on_closed(endpoint, reason, detail);
   }
 
@@ -146,7 +173,8 @@ class Faulty final : public Forward {
 
 }  // namespace
 
-std::unique_ptr<Fabric> hook_faults(std::unique_ptr<Fabric> inner, const FaultPlan& plan, std::shared_ptr<FaultLog> log) {
+std::unique_ptr<Fabric> hook_faults(std::unique_ptr<Fabric> inner, const FaultPlan& plan,
+                                    std::shared_ptr<FaultLog> log) {
   return std::make_unique<Faulty>(std::move(inner), plan, std::move(log));
 }
 

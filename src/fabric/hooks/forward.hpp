@@ -1,4 +1,5 @@
-// The base of all hooks: passes every call in and every upcall out unchanged. A hook overrides what it is about.
+// The base of all hooks: passes every call in and every upcall out unchanged. A hook overrides what
+// it is about.
 #pragma once
 
 #include "fabric/fabric.h"
@@ -11,27 +12,40 @@ class Forward : public Fabric, protected Sink {
   std::string_view name() const override { return inner_->name(); }
   const Capabilities& capabilities() const override { return inner_->capabilities(); }
   Status listen(std::vector<std::byte>* address) override { return inner_->listen(address); }
-  Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override { return inner_->connect(address, hello, endpoint); }
-  Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override { return inner_->accept(request, reply, endpoint); }
+  Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
+    return inner_->connect(address, hello, endpoint);
+  }
+  Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
+    return inner_->accept(request, reply, endpoint);
+  }
   void reject(RequestId request) override { inner_->reject(request); }
   void hold(RequestId request) override { inner_->hold(request); }
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
     return inner_->send(endpoint, header, payload, more, cookie);
   }
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override {
     return inner_->send_gathered(endpoint, header, parts, cookie);
   }
   SendResult flush(EndpointId endpoint) override { return inner_->flush(endpoint); }
-  uint64_t unsent_bytes(EndpointId endpoint) const override { return inner_->unsent_bytes(endpoint); }
+  uint64_t unsent_bytes(EndpointId endpoint) const override {
+    return inner_->unsent_bytes(endpoint);
+  }
   void unpark(EndpointId endpoint) override { inner_->unpark(endpoint); }
-  Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) override {
+  Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                         uint64_t* registration) override {
     return inner_->register_memory(base, bytes, key, registration);
   }
-  void deregister_memory(uint64_t registration) override { inner_->deregister_memory(registration); }
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+  void deregister_memory(uint64_t registration) override {
+    inner_->deregister_memory(registration);
+  }
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) override {
     return inner_->put(endpoint, local, key, offset, bytes, cookie);
   }
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override {
     return inner_->get(endpoint, local, key, offset, bytes, cookie);
   }
   Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
@@ -48,15 +62,29 @@ class Forward : public Fabric, protected Sink {
   Memory memory() const override { return inner_->memory(); }
 
  protected:
-  void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) override { outer_->on_connect_request(request, hello, peer_name); }
-  void on_connected(EndpointId endpoint, Bytes reply) override { outer_->on_connected(endpoint, reply); }
-  Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override { return outer_->on_message(endpoint, header, payload); }
-  std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override { return outer_->on_landing(endpoint, header, payload_bytes); }
-  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override { return outer_->on_landed(endpoint, header, payload_bytes); }
+  void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) override {
+    outer_->on_connect_request(request, hello, peer_name);
+  }
+  void on_connected(EndpointId endpoint, Bytes reply) override {
+    outer_->on_connected(endpoint, reply);
+  }
+  Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
+    return outer_->on_message(endpoint, header, payload);
+  }
+  std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return outer_->on_landing(endpoint, header, payload_bytes);
+  }
+  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return outer_->on_landed(endpoint, header, payload_bytes);
+  }
   void on_writable(EndpointId endpoint) override { outer_->on_writable(endpoint); }
   void on_sent(EndpointId endpoint, uint64_t cookie) override { outer_->on_sent(endpoint, cookie); }
-  void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override { outer_->on_rma_done(endpoint, cookie, ok); }
-  void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override { outer_->on_closed(endpoint, reason, detail); }
+  void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {
+    outer_->on_rma_done(endpoint, cookie, ok);
+  }
+  void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
+    outer_->on_closed(endpoint, reason, detail);
+  }
   void on_watched(int fd, uint64_t cookie) override { outer_->on_watched(fd, cookie); }
 
   const std::unique_ptr<Fabric> inner_;

@@ -9,13 +9,20 @@ namespace {
 
 class Throttled final : public Forward {
  public:
-  Throttled(std::unique_ptr<Fabric> inner, uint32_t limit) : Forward(std::move(inner)), limit_(limit) {}
+  Throttled(std::unique_ptr<Fabric> inner, uint32_t limit)
+      : Forward(std::move(inner)), limit_(limit) {}
 
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
-    return refuses(endpoint) ? SendResult::would_block : counted(endpoint, inner_->send(endpoint, header, payload, more, cookie));
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
+    return refuses(endpoint)
+               ? SendResult::would_block
+               : counted(endpoint, inner_->send(endpoint, header, payload, more, cookie));
   }
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
-    return refuses(endpoint) ? SendResult::would_block : counted(endpoint, inner_->send_gathered(endpoint, header, parts, cookie));
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override {
+    return refuses(endpoint)
+               ? SendResult::would_block
+               : counted(endpoint, inner_->send_gathered(endpoint, header, parts, cookie));
   }
   int dispatch(Sink& sink) override {
     int upcalls = Forward::dispatch(sink);
@@ -38,7 +45,8 @@ class Throttled final : public Forward {
   bool refuses(EndpointId endpoint) {
     const auto found = sent_.find(endpoint);
     if (found == sent_.end() || found->second < limit_) return false;
-    inner_->flush(endpoint);  // what was held back with `more` must not wait for the message that we refuse
+    // what was held back with `more` must not wait for the message that we refuse
+    inner_->flush(endpoint);
     blocked_.insert(endpoint);
     inner_->wake();
     return true;
@@ -55,7 +63,8 @@ class Throttled final : public Forward {
 
 }  // namespace
 
-std::unique_ptr<Fabric> hook_throttle(std::unique_ptr<Fabric> inner, uint32_t messages_per_dispatch) {
+std::unique_ptr<Fabric> hook_throttle(std::unique_ptr<Fabric> inner,
+                                      uint32_t messages_per_dispatch) {
   return std::make_unique<Throttled>(std::move(inner), messages_per_dispatch);
 }
 

@@ -22,7 +22,8 @@ std::string_view to_string(Verdict verdict) {
 
 class Tracing final : public Forward {
  public:
-  Tracing(std::unique_ptr<Fabric> inner, std::function<void(std::string_view)> writer) : Forward(std::move(inner)), writer_(std::move(writer)) {}
+  Tracing(std::unique_ptr<Fabric> inner, std::function<void(std::string_view)> writer)
+      : Forward(std::move(inner)), writer_(std::move(writer)) {}
 
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
     Status status = inner_->connect(address, hello, endpoint);
@@ -38,28 +39,36 @@ class Tracing final : public Forward {
     write("reject ", request);
     inner_->reject(request);
   }
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override {
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
     const SendResult result = inner_->send(endpoint, header, payload, more, cookie);
-    write("send ", endpoint, " header ", header.size(), " payload ", payload.size(), more ? " more -> " : " -> ", to_string(result));
+    write("send ", endpoint, " header ", header.size(), " payload ", payload.size(),
+          more ? " more -> " : " -> ", to_string(result));
     return result;
   }
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override {
     const SendResult result = inner_->send_gathered(endpoint, header, parts, cookie);
-    write("send ", endpoint, " header ", header.size(), " payload ", total_bytes(parts), " in ", parts.size(), " parts -> ", to_string(result));
+    write("send ", endpoint, " header ", header.size(), " payload ", total_bytes(parts), " in ",
+          parts.size(), " parts -> ", to_string(result));
     return result;
   }
   void unpark(EndpointId endpoint) override {
     write("unpark ", endpoint);
     inner_->unpark(endpoint);
   }
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) override {
     const SendResult result = inner_->put(endpoint, local, key, offset, bytes, cookie);
-    write("put ", endpoint, " key ", key.key, " offset ", offset, " bytes ", bytes, " cookie ", cookie, " -> ", to_string(result));
+    write("put ", endpoint, " key ", key.key, " offset ", offset, " bytes ", bytes, " cookie ",
+          cookie, " -> ", to_string(result));
     return result;
   }
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override {
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override {
     const SendResult result = inner_->get(endpoint, local, key, offset, bytes, cookie);
-    write("get ", endpoint, " key ", key.key, " offset ", offset, " bytes ", bytes, " cookie ", cookie, " -> ", to_string(result));
+    write("get ", endpoint, " key ", key.key, " offset ", offset, " bytes ", bytes, " cookie ",
+          cookie, " -> ", to_string(result));
     return result;
   }
   void close(EndpointId endpoint) override {
@@ -78,7 +87,8 @@ class Tracing final : public Forward {
   }
   Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
     const Verdict verdict = outer_->on_message(endpoint, header, payload);
-    write("on_message ", endpoint, " header ", header.size(), " payload ", payload.size(), " -> ", to_string(verdict));
+    write("on_message ", endpoint, " header ", header.size(), " payload ", payload.size(), " -> ",
+          to_string(verdict));
     return verdict;
   }
   Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
@@ -103,14 +113,17 @@ class Tracing final : public Forward {
     outer_->on_closed(endpoint, reason, detail);
   }
   template <class... Parts>
-  void write(const Parts&... parts) { writer_(concat(parts...)); }
+  void write(const Parts&... parts) {
+    writer_(concat(parts...));
+  }
 
   const std::function<void(std::string_view)> writer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Fabric> hook_trace(std::unique_ptr<Fabric> inner, std::function<void(std::string_view)> writer) {
+std::unique_ptr<Fabric> hook_trace(std::unique_ptr<Fabric> inner,
+                                   std::function<void(std::string_view)> writer) {
   return std::make_unique<Tracing>(std::move(inner), std::move(writer));
 }
 

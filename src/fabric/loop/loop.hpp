@@ -1,6 +1,8 @@
-// loop: a fabric inside one process, for tests. Its capabilities can be as bad as any real fabric's, so that the core can be run over the worst.
+// loop: a fabric inside one process, for tests. Its capabilities can be as bad as any real
+// fabric's, so that the core can be run over the worst.
 //
-// Thread-safe; sleeps when there is nothing to do. With all sides driven by one thread a run is a function of the seed.
+// Thread-safe; sleeps when there is nothing to do. With all sides driven by one thread a run is a
+// function of the seed.
 #pragma once
 
 #include <memory>
@@ -11,14 +13,16 @@ namespace skerry::fabric {
 
 struct LoopCapabilities {
   bool rma = true;
-  // RMA takes effect by itself, at a moment drawn from the seed: at once, so that it overtakes messages sent before it, or late, after messages
-  // sent behind it; always before on_rma_done. Off: RMA and messages of an endpoint take effect in issue order (in the target's dispatch).
+  // RMA takes effect by itself, at a moment drawn from the seed: at once, so that it overtakes
+  // messages sent before it, or late, after messages sent behind it; always before on_rma_done.
+  // Off: RMA and messages of an endpoint take effect in issue order (in the target's dispatch).
   bool rma_unordered = false;
-  // Only with rma_unordered. Off: puts in flight when an endpoint is closed, by either side, may still land any time later.
+  // Only with rma_unordered. Off: puts in flight when an endpoint is closed, by either side, may
+  // still land any time later.
   bool close_fences_rma = true;
-  bool landing = true;                        // off: max_payload_bytes is at most inline_payload_bytes
+  bool landing = true;  // off: max_payload_bytes is at most inline_payload_bytes
   uint64_t max_payload_bytes = uint64_t{1} << 40;
-  uint64_t rma_from_bytes = 64 * 1024 + 1;    // what capabilities() recommends
+  uint64_t rma_from_bytes = 64 * 1024 + 1;  // what capabilities() recommends
   uint64_t seed = 1;
 
   static LoopCapabilities worst(uint64_t seed) {
@@ -35,6 +39,7 @@ struct LoopCapabilities {
 
 class LoopNetwork;  // what the fabrics made from it can reach: each other
 std::shared_ptr<LoopNetwork> make_loop_network(const LoopCapabilities& capabilities);
-Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options, std::unique_ptr<Fabric>* fabric);
+Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options,
+                        std::unique_ptr<Fabric>* fabric);
 
 }  // namespace skerry::fabric

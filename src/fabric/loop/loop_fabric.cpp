@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t inbound_limit_bytes = 256 * 1024;  // from which on send answers would_block
 constexpr uint64_t held_limit_bytes = 64 * 1024;
-constexpr int entries_per_turn = 64;                  // of one endpoint in one dispatch
+constexpr int entries_per_turn = 64;  // of one endpoint in one dispatch
 
 // The address: eight letters and the fabric's number.
 struct LoopAddress {
@@ -32,30 +32,41 @@ struct LoopAddress {
 };
 constexpr char address_word[8] = {'s', 'k', 'e', 'r', 'l', 'o', 'o', 'p'};
 
-int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
-std::shared_ptr<LoopNetwork> make_loop_network(const LoopCapabilities& capabilities) { return std::make_shared<LoopNetwork>(capabilities); }
+std::shared_ptr<LoopNetwork> make_loop_network(const LoopCapabilities& capabilities) {
+  return std::make_shared<LoopNetwork>(capabilities);
+}
 
-Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options, std::unique_ptr<Fabric>* fabric) {
+Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options,
+                        std::unique_ptr<Fabric>* fabric) {
   auto made = std::make_unique<LoopFabric>(network, options);
   SKERRY_TRY(made->start());
   *fabric = std::move(made);
   return {};
 }
 
-LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& options) : network_(std::move(network)), options_(options) {
+LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& options)
+    : network_(std::move(network)), options_(options) {
   const LoopCapabilities& can = network_->capabilities;
   capabilities_.rma = can.rma;
   capabilities_.landing = can.landing;
   capabilities_.gather = can.landing;
-  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered = capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
+  capabilities_.rma_ordered = capabilities_.am_after_rma_ordered =
+      capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
   capabilities_.server_progress = can.rma && !can.rma_unordered;
   capabilities_.key_kind = can.rma ? KeyKind::offset : KeyKind::none;
   capabilities_.connect_data_bytes = max_hello_bytes;
-  capabilities_.max_payload_bytes = can.landing ? can.max_payload_bytes : std::min<uint64_t>(can.max_payload_bytes, inline_payload_bytes);
+  capabilities_.max_payload_bytes = can.landing ? can.max_payload_bytes
+                                                : std::min<uint64_t>(can.max_payload_bytes,
+                                                                     inline_payload_bytes);
   capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
 }
 
@@ -66,7 +77,9 @@ Status LoopFabric::start() {
   event.events = EPOLLIN;
   event.data.u64 = 0;
   if (epoll_fd_ < 0 || wake_fd_ < 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) {
-    return error(Code::network, "cannot open the descriptors of a loop fabric; raise the limit of open files (ulimit -n)");
+    return error(
+        Code::network,
+        "cannot open the descriptors of a loop fabric; raise the limit of open files (ulimit -n)");
   }
   events_.resize(16);
   std::lock_guard lock(network_->mutex);
@@ -81,14 +94,15 @@ LoopFabric::~LoopFabric() {
     std::vector<EndpointId> open;
     for (const auto& [id, reference] : endpoints_) open.push_back(id);
     for (EndpointId id : open) disconnect(id);
-    std::erase_if(network_->registrations, [&](const auto& one) { return one.second.owner == this; });
+    std::erase_if(network_->registrations,
+                  [&](const auto& one) { return one.second.owner == this; });
     network_->fabrics.erase(number_);
   }
   if (wake_fd_ >= 0) ::close(wake_fd_);
   if (epoll_fd_ >= 0) ::close(epoll_fd_);
 }
 
-// --- with the mutex held ---------------------------------------------------------------------------------------------------------
+// --- with the mutex held -----------------------------------------------------------------------
 
 const Reference* LoopFabric::find(EndpointId endpoint) const {
   const auto found = endpoints_.find(endpoint);
@@ -117,7 +131,8 @@ void LoopFabric::mark_ready(End& end) {
 void LoopFabric::push(const Reference& from, Entry entry) {
   End& to = from.theirs();
   if (to.fabric == nullptr) return;  // closed: what was sent is lost, and we shall be told
-  if (entry.kind == Entry::Kind::message) to.inbound_bytes += entry.header.size() + entry.payload.size();
+  if (entry.kind == Entry::Kind::message)
+    to.inbound_bytes += entry.header.size() + entry.payload.size();
   to.inbound.push_back(std::move(entry));
   mark_ready(to);
 }
@@ -129,7 +144,8 @@ void LoopFabric::release_held(const Reference& from) {
   ours.held_bytes = 0;
 }
 
-// Our end goes at once; the peer finds the end behind what was delivered to it. Unanswered RMA dies with us, or strays.
+// Our end goes at once; the peer finds the end behind what was delivered to it. Unanswered RMA dies
+// with us, or strays.
 void LoopFabric::disconnect(EndpointId endpoint) {
   const auto found = endpoints_.find(endpoint);
   if (found == endpoints_.end()) return;
@@ -144,7 +160,8 @@ void LoopFabric::disconnect(EndpointId endpoint) {
       ++it;
       continue;
     }
-    if (it->rma.is_put && !capabilities_.close_fences_rma) network_->strays.push_back(std::move(it->rma));
+    if (it->rma.is_put && !capabilities_.close_fences_rma)
+      network_->strays.push_back(std::move(it->rma));
     it = delayed_.erase(it);
   }
   End& theirs = reference.theirs();
@@ -159,9 +176,11 @@ void LoopFabric::disconnect(EndpointId endpoint) {
   push(reference, std::move(end));
 }
 
-int64_t LoopFabric::next_deadline_ns() const { return deadlines_.empty() ? INT64_MAX : deadlines_.front().first; }
+int64_t LoopFabric::next_deadline_ns() const {
+  return deadlines_.empty() ? INT64_MAX : deadlines_.front().first;
+}
 
-// --- issue calls -----------------------------------------------------------------------------------------------------------------
+// --- issue calls -------------------------------------------------------------------------------
 
 Status LoopFabric::listen(std::vector<std::byte>* address) {
   std::lock_guard lock(network_->mutex);
@@ -176,10 +195,13 @@ Status LoopFabric::listen(std::vector<std::byte>* address) {
 
 Status LoopFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   LoopAddress to;
-  if (address.size() != sizeof to) return error(Code::invalid, "loop address of ", address.size(), " bytes, expected ", sizeof to);
+  if (address.size() != sizeof to)
+    return error(Code::invalid, "loop address of ", address.size(), " bytes, expected ", sizeof to);
   std::memcpy(&to, address.data(), sizeof to);
-  if (std::memcmp(to.word, address_word, sizeof address_word) != 0) return error(Code::invalid, "this is not an address of a loop fabric");
-  if (hello.size() > max_hello_bytes) return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
+  if (std::memcmp(to.word, address_word, sizeof address_word) != 0)
+    return error(Code::invalid, "this is not an address of a loop fabric");
+  if (hello.size() > max_hello_bytes)
+    return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
   std::lock_guard lock(network_->mutex);
   const auto connection = std::make_shared<loop::Connection>();
   const EndpointId id = next_endpoint_++;
@@ -199,7 +221,8 @@ Status LoopFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   connection->ends[1].id = request;
   connection->ends[1].state = End::State::asking;
   target.deadlines_.emplace_back(now_ns() + target.options_.hello_deadline_ns, request);
-  target.post({Event::Kind::request, request, 0, true, CloseReason::by_peer, {hello.begin(), hello.end()}});
+  target.post(
+      {Event::Kind::request, request, 0, true, CloseReason::by_peer, {hello.begin(), hello.end()}});
   return {};
 }
 
@@ -207,12 +230,19 @@ Status LoopFabric::accept(RequestId request, Bytes reply, EndpointId* endpoint) 
   SKERRY_ASSERT(reply.size() <= max_hello_bytes, "reply of accept");
   std::lock_guard lock(network_->mutex);
   const Reference* reference = find(request);
-  if (reference == nullptr || reference->ours().state != End::State::asking || reference->theirs().fabric == nullptr) {
+  if (reference == nullptr || reference->ours().state != End::State::asking ||
+      reference->theirs().fabric == nullptr) {
     disconnect(request);
-    return error(Code::peer_dead, "the peer that asked to connect went away, or was answered too late");
+    return error(Code::peer_dead,
+                 "the peer that asked to connect went away, or was answered too late");
   }
   reference->ours().state = reference->theirs().state = End::State::open;
-  reference->theirs().fabric->post({Event::Kind::connected, reference->theirs().id, 0, true, CloseReason::by_peer, {reply.begin(), reply.end()}});
+  reference->theirs().fabric->post({Event::Kind::connected,
+                                    reference->theirs().id,
+                                    0,
+                                    true,
+                                    CloseReason::by_peer,
+                                    {reply.begin(), reply.end()}});
   *endpoint = request;
   return {};
 }
@@ -228,9 +258,12 @@ void LoopFabric::hold(RequestId request) {
   std::erase_if(deadlines_, [=](const auto& one) { return one.second == request; });
 }
 
-SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) {
-  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
-  SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes, "longer payloads are for the caller to cut");
+SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                            uint64_t cookie) {
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
+                "a message header has 1..512 bytes");
+  SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes,
+                "longer payloads are for the caller to cut");
   std::lock_guard lock(network_->mutex);
   const Reference* reference = find(endpoint);
   if (reference == nullptr) return SendResult::closed;
@@ -259,7 +292,8 @@ SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bo
 }
 
 // Payloads are copied here anyway.
-SendResult LoopFabric::send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) {
+SendResult LoopFabric::send_gathered(EndpointId endpoint, Bytes header,
+                                     std::span<const Bytes> parts, uint64_t cookie) {
   SKERRY_ASSERT(capabilities_.gather, "the capabilities say whether a fabric gathers");
   std::vector<std::byte> payload;
   payload.reserve(total_bytes(parts));
@@ -293,7 +327,8 @@ Status LoopFabric::watch(int fd, uint64_t cookie) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<uint64_t>(fd) + 1;
-  if (epoll_ctl(epoll_fd_, watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (epoll_ctl(epoll_fd_, watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) !=
+      0) {
     return error(Code::internal, "cannot watch descriptor ", fd, ": error ", errno);
   }
   watched_[fd] = cookie;
@@ -317,11 +352,13 @@ void LoopFabric::wake() {
 Fabric::Traffic LoopFabric::traffic() const {
   std::lock_guard lock(network_->mutex);
   Traffic out = traffic_;
-  out.endpoints_open = static_cast<uint64_t>(std::count_if(endpoints_.begin(), endpoints_.end(), [](const auto& one) { return one.second.ours().state != End::State::asking; }));
+  out.endpoints_open = static_cast<uint64_t>(
+      std::count_if(endpoints_.begin(), endpoints_.end(),
+                    [](const auto& one) { return one.second.ours().state != End::State::asking; }));
   return out;
 }
 
-// --- progress --------------------------------------------------------------------------------------------------------------------
+// --- progress ----------------------------------------------------------------------------------
 
 void LoopFabric::poll(int64_t timeout_ns, EndpointId) {
   if (event_count_ > 0) return;
@@ -335,8 +372,12 @@ void LoopFabric::poll(int64_t timeout_ns, EndpointId) {
       timeout_ns = timeout_ns < 0 ? left : std::min(timeout_ns, left);
     }
   }
-  const int64_t timeout_ms = timeout_ns < 0 ? -1 : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
-  event_count_ = std::max(epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()), static_cast<int>(timeout_ms)), 0);
+  const int64_t timeout_ms = timeout_ns < 0
+                                 ? -1
+                                 : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
+  event_count_ = std::max(epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()),
+                                     static_cast<int>(timeout_ms)),
+                          0);
 }
 
 int LoopFabric::dispatch(Sink& sink) {
@@ -378,7 +419,8 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
     const Reference* reference = find(event.endpoint);
     if (reference == nullptr) return 0;  // closed meanwhile
     if (event.kind == Event::Kind::closed) disconnect(event.endpoint);
-    if (event.kind == Event::Kind::connected) writable = std::exchange(reference->theirs().peer_wants_room, false);
+    if (event.kind == Event::Kind::connected)
+      writable = std::exchange(reference->theirs().peer_wants_room, false);
     if (event.kind == Event::Kind::rma_done) {
       const auto found = reference->ours().outstanding.find(event.number);
       if (found == reference->ours().outstanding.end()) return 0;
@@ -398,7 +440,9 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
     case Event::Kind::writable: sink.on_writable(event.endpoint); break;
     case Event::Kind::sent: sink.on_sent(event.endpoint, cookie); break;
     case Event::Kind::rma_done: sink.on_rma_done(event.endpoint, cookie, event.ok); break;
-    case Event::Kind::closed: sink.on_closed(event.endpoint, event.reason, to_string(event.reason)); break;
+    case Event::Kind::closed:
+      sink.on_closed(event.endpoint, event.reason, to_string(event.reason));
+      break;
   }
   return 1;
 }
@@ -416,7 +460,8 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
       entry = std::move(ours.inbound.front());
       ours.inbound.pop_front();
       if (entry.kind == Entry::Kind::rma) {
-        finish(Reference{reference->connection, 1 - reference->side}, entry.rma, network_->apply(entry.rma));
+        finish(Reference{reference->connection, 1 - reference->side}, entry.rma,
+               network_->apply(entry.rma));
         continue;
       }
     }
@@ -464,7 +509,9 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
     traffic_.bytes_received += entry.header.size() + entry.payload.size();
     ours.inbound_bytes -= entry.header.size() + entry.payload.size();
     if (theirs.fabric == nullptr) continue;
-    if (entry.payload.size() > inline_payload_bytes) theirs.fabric->post({Event::Kind::sent, theirs.id, entry.cookie, true, CloseReason::by_peer, {}});
+    if (entry.payload.size() > inline_payload_bytes)
+      theirs.fabric->post(
+          {Event::Kind::sent, theirs.id, entry.cookie, true, CloseReason::by_peer, {}});
     if (ours.peer_wants_room && ours.inbound_bytes <= inbound_limit_bytes / 2) {
       ours.peer_wants_room = false;
       theirs.fabric->post({Event::Kind::writable, theirs.id, 0, true, CloseReason::by_peer, {}});
@@ -494,11 +541,14 @@ Fabric::Memory LoopFabric::memory() const {
   out.endpoint_bytes = table_bytes(endpoints_);
   for (const auto& [id, reference] : endpoints_) {
     const End& end = reference.ours();
-    out.endpoint_bytes += sizeof end + deque_bytes(end.inbound) + vector_bytes(end.held) + end.inbound_bytes + end.held_bytes +
-                          end.outstanding.size() * (sizeof(std::pair<const uint64_t, uint64_t>) + 4 * sizeof(void*));
+    out.endpoint_bytes += sizeof end + deque_bytes(end.inbound) + vector_bytes(end.held) +
+                          end.inbound_bytes + end.held_bytes +
+                          end.outstanding.size() *
+                              (sizeof(std::pair<const uint64_t, uint64_t>) + 4 * sizeof(void*));
   }
-  out.fixed_bytes = sizeof *this + deque_bytes(inbox_) + deque_bytes(ready_) + deque_bytes(deadlines_) + delayed_.size() * sizeof(loop::Delayed) + table_bytes(watched_) +
-                    vector_bytes(events_);
+  out.fixed_bytes = sizeof *this + deque_bytes(inbox_) + deque_bytes(ready_) +
+                    deque_bytes(deadlines_) + delayed_.size() * sizeof(loop::Delayed) +
+                    table_bytes(watched_) + vector_bytes(events_);
   return out;
 }
 

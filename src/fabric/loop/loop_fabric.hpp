@@ -1,4 +1,5 @@
-// Inside of the loop fabric. One mutex, the network's, guards everything here; upcalls are made without it.
+// Inside of the loop fabric. One mutex, the network's, guards everything here; upcalls are made
+// without it.
 #pragma once
 
 #include <sys/epoll.h>
@@ -21,15 +22,16 @@ struct Connection;
 
 // A put or get under way.
 struct Rma {
-  uint64_t number = 0;               // unique in the network
+  uint64_t number = 0;  // unique in the network
   bool is_put = false;
-  void* local = nullptr;             // get only; the caller's
-  std::vector<std::byte> data;       // put only: copied at issue, for it may land after the origin was told that it failed
+  void* local = nullptr;  // get only; the caller's
+  std::vector<std::byte>
+      data;  // put only: copied at issue, for it may land after the origin was told that it failed
   RemoteKey key;
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t cookie = 0;
-  int delay = 0;                     // polls to wait; rma_unordered only
+  int delay = 0;  // polls to wait; rma_unordered only
 };
 
 // What stands in an end's inbound queue.
@@ -37,21 +39,21 @@ struct Entry {
   enum class Kind { message, rma, end } kind = Kind::message;
   std::vector<std::byte> header;
   std::vector<std::byte> payload;
-  uint64_t cookie = 0;               // of a long message
-  bool landed = false;               // a long message whose on_landed answered park
+  uint64_t cookie = 0;  // of a long message
+  bool landed = false;  // a long message whose on_landed answered park
   Rma rma;
 };
 
 struct End {
   enum class State { connecting, asking, open, closed } state = State::connecting;
-  LoopFabric* fabric = nullptr;      // null: closed for good
+  LoopFabric* fabric = nullptr;  // null: closed for good
   EndpointId id = no_endpoint;
   std::deque<Entry> inbound;
-  uint64_t inbound_bytes = 0;        // of messages in inbound
-  bool peer_wants_room = false;      // the peer's send was answered would_block
+  uint64_t inbound_bytes = 0;    // of messages in inbound
+  bool peer_wants_room = false;  // the peer's send was answered would_block
   bool parked = false;
-  bool ready = false;                // stands in its fabric's list of ready endpoints
-  std::vector<Entry> held;           // sent with `more`, not yet flushed
+  bool ready = false;       // stands in its fabric's list of ready endpoints
+  std::vector<Entry> held;  // sent with `more`, not yet flushed
   uint64_t held_bytes = 0;
   std::map<uint64_t, uint64_t> outstanding;  // RMA number -> cookie: issued here, not yet told
 };
@@ -70,10 +72,10 @@ struct Reference {
 struct Event {
   enum class Kind { request, connected, writable, sent, rma_done, closed } kind;
   EndpointId endpoint;
-  uint64_t number = 0;               // cookie of sent; RMA number of rma_done
+  uint64_t number = 0;  // cookie of sent; RMA number of rma_done
   bool ok = true;
   CloseReason reason = CloseReason::by_peer;
-  std::vector<std::byte> data;       // hello or reply
+  std::vector<std::byte> data;  // hello or reply
 };
 
 struct Delayed {
@@ -91,17 +93,19 @@ struct Registration {
 
 class LoopNetwork {
  public:
-  explicit LoopNetwork(const LoopCapabilities& wanted) : capabilities(wanted), random_state(wanted.seed * 0x9e3779b97f4a7c15u + 1) {}
+  explicit LoopNetwork(const LoopCapabilities& wanted)
+      : capabilities(wanted), random_state(wanted.seed * 0x9e3779b97f4a7c15u + 1) {}
 
-  uint32_t random(uint32_t below);               // holder of the mutex
-  bool apply(loop::Rma& rma);                    // holder of the mutex; false: no such memory
+  uint32_t random(uint32_t below);  // holder of the mutex
+  bool apply(loop::Rma& rma);       // holder of the mutex; false: no such memory
 
   const LoopCapabilities capabilities;
   std::mutex mutex;
-  std::map<uint64_t, LoopFabric*> fabrics;       // by the number in their address
+  std::map<uint64_t, LoopFabric*> fabrics;  // by the number in their address
   std::map<uint64_t, loop::Registration> registrations;
-  std::list<loop::Rma> strays;                   // puts of closed endpoints that will still land: close_fences_rma is off
-  uint64_t next_number = 1;                      // fabrics, keys and RMA
+  std::list<loop::Rma>
+      strays;  // puts of closed endpoints that will still land: close_fences_rma is off
+  uint64_t next_number = 1;  // fabrics, keys and RMA
   uint64_t random_state;
 };
 
@@ -118,15 +122,20 @@ class LoopFabric final : public Fabric {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
   void reject(RequestId request) override;
   void hold(RequestId request) override;
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override;
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override;
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override;
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override;
-  Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) override;
+  Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                         uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override;
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override;
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) override;
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override;
   Status watch(int fd, uint64_t cookie) override;
   void unwatch(int fd) override;
   void poll(int64_t timeout_ns, EndpointId only) override;
@@ -139,12 +148,12 @@ class LoopFabric final : public Fabric {
  private:
   // All with the mutex held.
   const loop::Reference* find(EndpointId endpoint) const;
-  void post(loop::Event event);                                 // to this fabric
+  void post(loop::Event event);  // to this fabric
   void signal();
   static void mark_ready(loop::End& end);
   static void push(const loop::Reference& from, loop::Entry entry);
   void release_held(const loop::Reference& from);
-  void disconnect(EndpointId endpoint);                         // our end goes; the peer will see the end
+  void disconnect(EndpointId endpoint);  // our end goes; the peer will see the end
   void run_delayed(bool before_sleep);
   void finish(const loop::Reference& from, const loop::Rma& rma, bool ok);
   int64_t next_deadline_ns() const;
@@ -162,13 +171,14 @@ class LoopFabric final : public Fabric {
   // Guarded by the network's mutex.
   uint64_t number_ = 0;
   bool listening_ = false;
-  bool signalled_ = false;       // wake_fd_ was written and not drained
+  bool signalled_ = false;  // wake_fd_ was written and not drained
   EndpointId next_endpoint_ = 1;
   std::unordered_map<EndpointId, loop::Reference> endpoints_;
   std::deque<loop::Event> inbox_;
-  std::deque<EndpointId> ready_; // with inbound entries, not parked
+  std::deque<EndpointId> ready_;  // with inbound entries, not parked
   std::list<loop::Delayed> delayed_;
-  std::deque<std::pair<int64_t, EndpointId>> deadlines_;  // of requests and connects, in order of start
+  std::deque<std::pair<int64_t, EndpointId>>
+      deadlines_;  // of requests and connects, in order of start
   Traffic traffic_;
   // Guarded by the issue lock.
   std::unordered_map<int, uint64_t> watched_;

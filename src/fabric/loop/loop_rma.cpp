@@ -1,4 +1,5 @@
-// RMA of the loop fabric: in order through the target's queue, or by itself at a moment drawn from the seed.
+// RMA of the loop fabric: in order through the target's queue, or by itself at a moment drawn from
+// the seed.
 #include <atomic>
 #include <cstring>
 
@@ -19,9 +20,12 @@ constexpr uint32_t longest_delay_polls = 8;
 
 template <class Word>
 bool copy_word(void* to, const void* from) {
-  if (reinterpret_cast<uintptr_t>(to) % sizeof(Word) != 0 || reinterpret_cast<uintptr_t>(from) % sizeof(Word) != 0) return false;
+  if (reinterpret_cast<uintptr_t>(to) % sizeof(Word) != 0 ||
+      reinterpret_cast<uintptr_t>(from) % sizeof(Word) != 0)
+    return false;
   std::atomic_ref<Word> source(*static_cast<Word*>(const_cast<void*>(from)));
-  std::atomic_ref<Word>(*static_cast<Word*>(to)).store(source.load(std::memory_order_relaxed), std::memory_order_release);
+  std::atomic_ref<Word>(*static_cast<Word*>(to))
+      .store(source.load(std::memory_order_relaxed), std::memory_order_release);
   return true;
 }
 
@@ -44,7 +48,9 @@ uint32_t LoopNetwork::random(uint32_t below) {
 
 bool LoopNetwork::apply(Rma& rma) {
   const auto found = registrations.find(rma.key.key);
-  if (found == registrations.end() || rma.offset > found->second.bytes || rma.bytes > found->second.bytes - rma.offset) return false;
+  if (found == registrations.end() || rma.offset > found->second.bytes ||
+      rma.bytes > found->second.bytes - rma.offset)
+    return false;
   std::byte* const remote = found->second.base + rma.offset;
   if (rma.is_put) {
     copy_bytes(remote, rma.data.data(), rma.bytes);
@@ -54,7 +60,8 @@ bool LoopNetwork::apply(Rma& rma) {
   return true;
 }
 
-Status LoopFabric::register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) {
+Status LoopFabric::register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                                   uint64_t* registration) {
   if (!capabilities_.rma) return error(Code::unsupported, "this loop fabric was made without RMA");
   std::lock_guard lock(network_->mutex);
   const uint64_t number = network_->next_number++;
@@ -69,7 +76,8 @@ void LoopFabric::deregister_memory(uint64_t registration) {
   network_->registrations.erase(registration);
 }
 
-SendResult LoopFabric::put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) {
+SendResult LoopFabric::put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                           uint64_t bytes, uint64_t cookie) {
   Rma rma;
   rma.is_put = true;
   rma.data.resize(bytes);
@@ -81,7 +89,8 @@ SendResult LoopFabric::put(EndpointId endpoint, const void* local, RemoteKey key
   return start_rma(endpoint, std::move(rma));
 }
 
-SendResult LoopFabric::get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) {
+SendResult LoopFabric::get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset,
+                           uint64_t bytes, uint64_t cookie) {
   Rma rma;
   rma.local = local;
   rma.key = key;
@@ -114,7 +123,8 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
     return SendResult::accepted;
   }
   // Half of them at once: they overtake every message that was not dispatched yet.
-  rma.delay = static_cast<int>(network_->random(2) == 0 ? 0 : 1 + network_->random(longest_delay_polls));
+  rma.delay = static_cast<int>(
+      network_->random(2) == 0 ? 0 : 1 + network_->random(longest_delay_polls));
   if (rma.delay == 0) {
     finish(*reference, rma, network_->apply(rma));
   } else {
@@ -130,7 +140,8 @@ void LoopFabric::finish(const Reference& from, const Rma& rma, bool ok) {
   origin.fabric->post({Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}});
 }
 
-// Time passes by polls. Before a sleep everything that is due late becomes due: else it would wait for another poll that may not come.
+// Time passes by polls. Before a sleep everything that is due late becomes due: else it would wait
+// for another poll that may not come.
 void LoopFabric::run_delayed(bool before_sleep) {
   for (auto it = delayed_.begin(); it != delayed_.end();) {
     if (!before_sleep && --it->rma.delay > 0) {
@@ -138,10 +149,13 @@ void LoopFabric::run_delayed(bool before_sleep) {
       continue;
     }
     const bool peer_open = it->from.theirs().fabric != nullptr;
-    // The passive side closed: a fabric that fences drops it, the other kind lets a put land all the same. Either way the origin cannot tell.
+    // The passive side closed: a fabric that fences drops it, the other kind lets a put land all
+    // the same. Either way the origin cannot tell.
     bool ok = false;
-    if (peer_open || (it->rma.is_put && !capabilities_.close_fences_rma)) ok = network_->apply(it->rma) && peer_open;
-    if (peer_open) finish(it->from, it->rma, ok);  // else the end in our queue tells all that is outstanding
+    if (peer_open || (it->rma.is_put && !capabilities_.close_fences_rma))
+      ok = network_->apply(it->rma) && peer_open;
+    if (peer_open)
+      finish(it->from, it->rma, ok);  // else the end in our queue tells all that is outstanding
     it = delayed_.erase(it);
   }
   for (auto it = network_->strays.begin(); it != network_->strays.end();) {

@@ -5,14 +5,16 @@
 namespace skerry::fabric::ofi {
 namespace {
 
-// By version, not just by name: fi_info grew over the years, and the versions below are those whose layout the headers of 1.17 describe.
+// By version, not just by name: fi_info grew over the years, and the versions below are those whose
+// layout the headers of 1.17 describe.
 struct Loaded {
   Library library;
   std::string failure;  // empty: all found
   Loaded() {
     void* handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
-      failure = concat("libfabric cannot be loaded: ", dlerror(), "; install libfabric1, or set SKERRY_FABRIC=tcp");
+      failure = concat("libfabric cannot be loaded: ", dlerror(),
+                       "; install libfabric1, or set SKERRY_FABRIC=tcp");
       return;
     }
     find(handle, "fi_getinfo", "FABRIC_1.3", &library.getinfo);
@@ -26,7 +28,8 @@ struct Loaded {
   void find(void* handle, const char* name, const char* version, Function* function) {
     *function = reinterpret_cast<Function>(dlvsym(handle, name, version));
     if (*function == nullptr && failure.empty()) {
-      failure = concat("libfabric has no ", name, " of version ", version, ": it is older than 1.3 or not libfabric; set SKERRY_FABRIC=tcp");
+      failure = concat("libfabric has no ", name, " of version ", version,
+                       ": it is older than 1.3 or not libfabric; set SKERRY_FABRIC=tcp");
     }
   }
 };

@@ -1,4 +1,5 @@
-// libfabric at run time: the few functions that are symbols; everything else goes through the objects' own tables.
+// libfabric at run time: the few functions that are symbols; everything else goes through the
+// objects' own tables.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -27,7 +28,8 @@ struct Library {
   decltype(&::fi_version) version = nullptr;
 };
 
-// Loads it once per call's result; never unloaded (providers start threads and keep statics). Errors: unsupported.
+// Loads it once per call's result; never unloaded (providers start threads and keep statics).
+// Errors: unsupported.
 Status load(const Library** library);
 
 struct FreeInfo {
@@ -38,7 +40,9 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 
 struct CloseFid {
   template <class Object>
-  void operator()(Object* object) const { fi_close(&object->fid); }
+  void operator()(Object* object) const {
+    fi_close(&object->fid);
+  }
 };
 template <class Object>
 using Handle = std::unique_ptr<Object, CloseFid>;

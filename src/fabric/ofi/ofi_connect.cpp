@@ -20,7 +20,9 @@ struct ConnectData {
 };
 
 bool read_connect_data(Bytes data, Bytes* text) {
-  if (data.empty() || static_cast<size_t>(data[0]) > std::min<size_t>(data.size() - 1, max_hello_bytes)) return false;
+  if (data.empty() ||
+      static_cast<size_t>(data[0]) > std::min<size_t>(data.size() - 1, max_hello_bytes))
+    return false;
   *text = data.subspan(1, static_cast<size_t>(data[0]));
   return true;
 }
@@ -31,13 +33,16 @@ constexpr size_t event_bytes = sizeof(fi_eq_cm_entry) + 256;  // connect data fo
 
 Status OfiFabric::listen(std::vector<std::byte>* address) {
   fid_pep* listener = nullptr;
-  if (const int result = fi_passive_ep(fabric_.get(), info_.get(), &listener, nullptr); result != 0) return failed("fi_passive_ep", result);
+  if (const int result = fi_passive_ep(fabric_.get(), info_.get(), &listener, nullptr); result != 0)
+    return failed("fi_passive_ep", result);
   listener_.reset(listener);
-  if (const int result = fi_pep_bind(listener, &eq_->fid, 0); result != 0) return failed("fi_pep_bind", result);
+  if (const int result = fi_pep_bind(listener, &eq_->fid, 0); result != 0)
+    return failed("fi_pep_bind", result);
   if (const int result = fi_listen(listener); result != 0) return failed("fi_listen", result);
   tcp::SocketAddress actual;
   size_t bytes = sizeof actual.storage;
-  if (const int result = fi_getname(&listener->fid, &actual.storage, &bytes); result != 0) return failed("fi_getname", result);
+  if (const int result = fi_getname(&listener->fid, &actual.storage, &bytes); result != 0)
+    return failed("fi_getname", result);
   tcp::InterfaceAddress one;
   one.family = actual.storage.ss_family;
   uint16_t port = 0;
@@ -56,23 +61,30 @@ Status OfiFabric::listen(std::vector<std::byte>* address) {
   return {};
 }
 
-// Creates and enables the endpoint with its receive buffers posted: a peer may send from the moment that we answer.
+// Creates and enables the endpoint with its receive buffers posted: a peer may send from the moment
+// that we answer.
 Status OfiFabric::open_endpoint(Endpoint& endpoint, EndpointId id, fi_info* info) {
-  if (const int result = fi_endpoint(domain_.get(), info, &endpoint.ep, nullptr); result != 0) return failed("fi_endpoint", result);
+  if (const int result = fi_endpoint(domain_.get(), info, &endpoint.ep, nullptr); result != 0)
+    return failed("fi_endpoint", result);
   by_fid_[&endpoint.ep->fid] = id;
-  if (const int result = fi_ep_bind(endpoint.ep, &eq_->fid, 0); result != 0) return failed("fi_ep_bind", result);
-  if (const int result = fi_ep_bind(endpoint.ep, &cq_->fid, FI_TRANSMIT | FI_RECV); result != 0) return failed("fi_ep_bind", result);
+  if (const int result = fi_ep_bind(endpoint.ep, &eq_->fid, 0); result != 0)
+    return failed("fi_ep_bind", result);
+  if (const int result = fi_ep_bind(endpoint.ep, &cq_->fid, FI_TRANSMIT | FI_RECV); result != 0)
+    return failed("fi_ep_bind", result);
   if (const int result = fi_enable(endpoint.ep); result != 0) return failed("fi_enable", result);
   for (uint32_t i = 0; i < window + 2; ++i) {
     Operation* operation = take_operation(Operation::Kind::receive, id, true);
-    if (operation == nullptr) return error(Code::no_memory, "no memory for receive buffers of ", buffer_bytes, " bytes");
-    if (!post_receive(endpoint, operation)) return error(Code::network, "cannot post receive buffers on ", name_);
+    if (operation == nullptr)
+      return error(Code::no_memory, "no memory for receive buffers of ", buffer_bytes, " bytes");
+    if (!post_receive(endpoint, operation))
+      return error(Code::network, "cannot post receive buffers on ", name_);
   }
   return {};
 }
 
 Status OfiFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
-  if (hello.size() > max_hello_bytes) return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
+  if (hello.size() > max_hello_bytes)
+    return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
   std::vector<tcp::SocketAddress> candidates;
   SKERRY_TRY(tcp::decode_address(address, &candidates));
   const Info info(library_->dupinfo(info_.get()), FreeInfo{library_});
@@ -90,7 +102,9 @@ Status OfiFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
   Status status = open_endpoint(endpoint, id, info.get());
   if (status.ok()) {
     const ConnectData data(hello);
-    if (const int result = fi_connect(endpoint.ep, info->dest_addr, data.bytes, data.size); result != 0) status = failed("fi_connect", result);
+    if (const int result = fi_connect(endpoint.ep, info->dest_addr, data.bytes, data.size);
+        result != 0)
+      status = failed("fi_connect", result);
   }
   if (!status.ok()) {
     release(endpoint);
@@ -106,14 +120,16 @@ Status OfiFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
 Status OfiFabric::accept(RequestId request, Bytes reply, EndpointId* out) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking) {
-    return error(Code::peer_dead, "the peer that asked to connect went away, or was answered too late");
+    return error(Code::peer_dead,
+                 "the peer that asked to connect went away, or was answered too late");
   }
   const Info info = std::move(endpoint->info);
   Status status = open_endpoint(*endpoint, request, info.get());
   if (status.ok()) {
     const ConnectData data(reply);
     if (const int result = fi_accept(endpoint->ep, data.bytes, data.size); result != 0) {
-      status = error(Code::peer_dead, "the peer went away while it was accepted: ", library_->strerror(-result));
+      status = error(Code::peer_dead,
+                     "the peer went away while it was accepted: ", library_->strerror(-result));
     }
   } else {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
@@ -135,7 +151,8 @@ void OfiFabric::reject(RequestId request) {
   release(*endpoint);
 }
 
-// After fi_close nothing new completes; what completed before stands in the queue and names our operations, so it is read first.
+// After fi_close nothing new completes; what completed before stands in the queue and names our
+// operations, so it is read first.
 void OfiFabric::release(Endpoint& endpoint) {
   const EndpointId id = endpoint.id.load(std::memory_order_relaxed);
   if (endpoint.ep != nullptr) {
@@ -143,7 +160,8 @@ void OfiFabric::release(Endpoint& endpoint) {
     fi_shutdown(endpoint.ep, 0);
     fi_close(&endpoint.ep->fid);
     drain_completions();
-    std::erase_if(completions_, [&](const Completion& one) { return one.operation->endpoint == id; });
+    std::erase_if(completions_,
+                  [&](const Completion& one) { return one.operation->endpoint == id; });
   }
   for (Operation* operation : endpoint.operations) give_back(operation);
   for (Operation* operation : endpoint.inbox) give_back(operation);
@@ -169,7 +187,7 @@ void OfiFabric::close(EndpointId id) {
   if (Endpoint* endpoint = endpoints_.find(id)) release(*endpoint);
 }
 
-// --- events ----------------------------------------------------------------------------------------------------------------------
+// --- events ------------------------------------------------------------------------------------
 
 int OfiFabric::read_events(Sink& sink) {
   int upcalls = 0;
@@ -183,7 +201,8 @@ int OfiFabric::read_events(Sink& sink) {
     }
     if (n < static_cast<ssize_t>(sizeof(fi_eq_cm_entry))) return upcalls;
     const auto* entry = reinterpret_cast<const fi_eq_cm_entry*>(buffer);
-    const Bytes data{buffer + sizeof(fi_eq_cm_entry), static_cast<size_t>(n) - sizeof(fi_eq_cm_entry)};
+    const Bytes data{buffer + sizeof(fi_eq_cm_entry),
+                     static_cast<size_t>(n) - sizeof(fi_eq_cm_entry)};
     if (event == FI_CONNREQ) {
       upcalls += handle_request(entry->info, data, sink);
       continue;
@@ -192,21 +211,26 @@ int OfiFabric::read_events(Sink& sink) {
     if (found == by_fid_.end()) continue;  // closed here while the event was under way
     const EndpointId id = found->second;
     if (event == FI_CONNECTED) upcalls += handle_connected(id, data, sink);
-    if (event == FI_SHUTDOWN) end_soon(*endpoints_.find(id), CloseReason::by_peer, "the peer closed the connection");
+    if (event == FI_SHUTDOWN)
+      end_soon(*endpoints_.find(id), CloseReason::by_peer, "the peer closed the connection");
   }
 }
 
 int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   Info owned(info, FreeInfo{library_});
   Bytes hello;
-  // At most so many unanswered: beyond that the newcomer is refused (the library keeps its own strangers; it cannot be told to drop the oldest).
-  const auto asking = static_cast<size_t>(std::count_if(opening_.begin(), opening_.end(), [&](EndpointId one) {
-    const Endpoint* endpoint = endpoints_.find(one);
-    return endpoint != nullptr && endpoint->state == State::asking && endpoint->deadline_ns != INT64_MAX;
-  }));
+  // At most so many unanswered: beyond that the newcomer is refused (the library keeps its own
+  // strangers; it cannot be told to drop the oldest).
+  const auto asking = static_cast<size_t>(
+      std::count_if(opening_.begin(), opening_.end(), [&](EndpointId one) {
+        const Endpoint* endpoint = endpoints_.find(one);
+        return endpoint != nullptr && endpoint->state == State::asking &&
+               endpoint->deadline_ns != INT64_MAX;
+      }));
   if (!read_connect_data(data, &hello) || asking >= options_.max_strangers) {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
-    ++(asking >= options_.max_strangers ? traffic_.strangers.crowded_out : traffic_.strangers.garbage);
+    ++(asking >= options_.max_strangers ? traffic_.strangers.crowded_out
+                                        : traffic_.strangers.garbage);
     return 0;
   }
   std::string peer_name = "unknown";
@@ -255,7 +279,9 @@ bool OfiFabric::handle_event_error() {
   CloseReason reason = CloseReason::reset;
   switch (endpoint.state) {
     case State::connecting:
-      reason = entry.err == FI_ECONNREFUSED ? CloseReason::refused : entry.err == FI_ETIMEDOUT ? CloseReason::timed_out : CloseReason::unreachable;
+      reason = entry.err == FI_ECONNREFUSED ? CloseReason::refused
+               : entry.err == FI_ETIMEDOUT  ? CloseReason::timed_out
+                                            : CloseReason::unreachable;
       break;
     case State::asking:
     case State::accepting:
@@ -285,7 +311,8 @@ int OfiFabric::run_endings(Sink& sink) {
     if (endpoint->parked) continue;  // deliver comes back to it after unpark
     std::vector<uint64_t> cookies;
     for (const Operation* operation : endpoint->operations) {
-      if (operation->kind == Operation::Kind::put || operation->kind == Operation::Kind::get) cookies.push_back(operation->cookie);
+      if (operation->kind == Operation::Kind::put || operation->kind == Operation::Kind::get)
+        cookies.push_back(operation->cookie);
     }
     const CloseReason reason = endpoint->end_reason;
     const std::string detail = endpoint->end_detail;
@@ -310,7 +337,9 @@ int OfiFabric::run_deadlines(Sink& sink) {
     const EndpointId id = opening_.front();
     opening_.pop_front();
     Endpoint* const endpoint = endpoints_.find(id);
-    if (endpoint == nullptr || (endpoint->state != State::connecting && endpoint->state != State::asking)) continue;
+    if (endpoint == nullptr ||
+        (endpoint->state != State::connecting && endpoint->state != State::asking))
+      continue;
     if (endpoint->deadline_ns > now) {
       opening_.push_back(id);
       continue;

@@ -15,11 +15,13 @@
 
 namespace skerry::fabric {
 
-Status make_ofi_fabric(const Options& options, const std::string& provider, std::unique_ptr<Fabric>* fabric) {
+Status make_ofi_fabric(const Options& options, const std::string& provider,
+                       std::unique_ptr<Fabric>* fabric) {
   const ofi::Library* library = nullptr;
   SKERRY_TRY(ofi::load(&library));
   Status last;
-  for (const std::string& name : provider.empty() ? std::vector<std::string>{"verbs", "tcp"} : std::vector<std::string>{provider}) {
+  for (const std::string& name : provider.empty() ? std::vector<std::string>{"verbs", "tcp"}
+                                                  : std::vector<std::string>{provider}) {
     auto made = std::make_unique<ofi::OfiFabric>(options, library);
     last = made->start(name);
     if (!last.ok()) continue;
@@ -33,11 +35,14 @@ namespace ofi {
 namespace {
 
 constexpr uint64_t tag_wake = 0, tag_queue = 1, tag_watch_base = 16;
-// A sleep is never longer: a provider whose descriptor misses an event (there were such bugs) then costs a pause, not a hang.
+// A sleep is never longer: a provider whose descriptor misses an event (there were such bugs) then
+// costs a pause, not a hang.
 constexpr int64_t longest_sleep_ns = 500'000'000;
 constexpr int64_t impatient_sleep_ns = 2'000'000;
 
-bool is_verbs(const fi_info& info) { return std::strstr(info.fabric_attr->prov_name, "verbs") != nullptr; }
+bool is_verbs(const fi_info& info) {
+  return std::strstr(info.fabric_attr->prov_name, "verbs") != nullptr;
+}
 
 }  // namespace
 
@@ -47,7 +52,8 @@ int64_t now_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-OfiFabric::OfiFabric(const Options& options, const Library* library) : options_(options), library_(library) {}
+OfiFabric::OfiFabric(const Options& options, const Library* library)
+    : options_(options), library_(library) {}
 
 OfiFabric::~OfiFabric() {
   listener_.reset();
@@ -60,11 +66,14 @@ OfiFabric::~OfiFabric() {
 }
 
 Status OfiFabric::failed(const char* what, int64_t result) const {
-  return error(Code::network, what, " on ", name_, ": ", library_->strerror(static_cast<int>(-result)), "; set SKERRY_FABRIC=tcp to do without libfabric");
+  return error(Code::network, what, " on ", name_, ": ",
+               library_->strerror(static_cast<int>(-result)),
+               "; set SKERRY_FABRIC=tcp to do without libfabric");
 }
 
 // Asks the provider whether it has something for one of our addresses.
-Status OfiFabric::try_address(const std::string& provider, int family, const uint8_t* address, bool* found) {
+Status OfiFabric::try_address(const std::string& provider, int family, const uint8_t* address,
+                              bool* found) {
   *found = false;
   const Info hints(library_->dupinfo(nullptr), FreeInfo{library_});
   if (hints == nullptr) return error(Code::no_memory, "no memory for libfabric's hints");
@@ -83,13 +92,15 @@ Status OfiFabric::try_address(const std::string& provider, int family, const uin
   // Queues default to hundreds of entries; what we post is bounded by the window.
   hints->tx_attr->size = window + 2 + max_rma_outstanding;
   hints->rx_attr->size = window + 2;
-  for (const uint64_t flags : {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
+  for (const uint64_t flags :
+       {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
     hints->tx_attr->op_flags = flags;
     fi_info* info = nullptr;
     if (library_->getinfo(api_version, nullptr, nullptr, 0, hints.get(), &info) != 0) continue;
     info_ = Info(info, FreeInfo{library_});
     write_flags_ = flags;
-    info_->tx_attr->op_flags = 0;  // asked only to learn what there is: a message need not wait for its acknowledgement
+    info_->tx_attr->op_flags = 0;  // asked only to learn what there is: a message need not wait for
+                                   // its acknowledgement
     *found = true;
     return {};
   }
@@ -110,7 +121,8 @@ Status OfiFabric::open_domain(const std::string& provider) {
     if (found) return {};
     tried += concat(tried.empty() ? "" : ", ", one.interface, " (", tcp::to_string(one), ")");
   }
-  return error(Code::unsupported, "libfabric's provider ", provider, " has connected endpoints on none of ", tried,
+  return error(Code::unsupported, "libfabric's provider ", provider,
+               " has connected endpoints on none of ", tried,
                "; set SKERRY_INTERFACE to the interface of the adapter, or SKERRY_FABRIC=tcp");
 }
 
@@ -119,19 +131,23 @@ Status OfiFabric::start(const std::string& provider) {
   SKERRY_TRY(open_domain(provider));
   fid_fabric* fabric = nullptr;
   fid_domain* domain = nullptr;
-  if (const int result = library_->fabric(info_->fabric_attr, &fabric, nullptr); result != 0) return failed("fi_fabric", result);
+  if (const int result = library_->fabric(info_->fabric_attr, &fabric, nullptr); result != 0)
+    return failed("fi_fabric", result);
   fabric_.reset(fabric);
-  if (const int result = fi_domain(fabric, info_.get(), &domain, nullptr); result != 0) return failed("fi_domain", result);
+  if (const int result = fi_domain(fabric, info_.get(), &domain, nullptr); result != 0)
+    return failed("fi_domain", result);
   domain_.reset(domain);
 
   fi_eq_attr eq_attr{};
   eq_attr.wait_obj = FI_WAIT_FD;
   fid_eq* eq = nullptr;
-  if (const int result = fi_eq_open(fabric, &eq_attr, &eq, nullptr); result != 0) return failed("fi_eq_open", result);
+  if (const int result = fi_eq_open(fabric, &eq_attr, &eq, nullptr); result != 0)
+    return failed("fi_eq_open", result);
   eq_.reset(eq);
   fid_cq* cq = nullptr;
   int result = 0;
-  // One queue for all endpoints must hold what they can complete together; adapters differ in how much they allow.
+  // One queue for all endpoints must hold what they can complete together; adapters differ in how
+  // much they allow.
   for (const size_t size : {size_t{16384}, size_t{4096}, size_t{0}}) {
     fi_cq_attr cq_attr{};
     cq_attr.format = FI_CQ_FORMAT_MSG;
@@ -148,12 +164,14 @@ Status OfiFabric::start(const std::string& provider) {
   int eq_fd = -1, cq_fd = -1;
   fi_control(&eq->fid, FI_GETWAIT, &eq_fd);
   fi_control(&cq->fid, FI_GETWAIT, &cq_fd);
-  for (auto [fd, tag] : {std::pair{wake_fd_, tag_wake}, std::pair{eq_fd, tag_queue}, std::pair{cq_fd, tag_queue}}) {
+  for (auto [fd, tag] :
+       {std::pair{wake_fd_, tag_wake}, std::pair{eq_fd, tag_queue}, std::pair{cq_fd, tag_queue}}) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = tag;
     if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
-      return error(Code::network, "cannot wait for libfabric's queues: error ", errno, "; raise the limit of open files (ulimit -n)");
+      return error(Code::network, "cannot wait for libfabric's queues: error ", errno,
+                   "; raise the limit of open files (ulimit -n)");
     }
   }
   events_.resize(16);
@@ -162,15 +180,19 @@ Status OfiFabric::start(const std::string& provider) {
   mr_local_ = (mr_mode & FI_MR_LOCAL) != 0;
   virtual_addresses_ = (mr_mode & FI_MR_VIRT_ADDR) != 0;
   provider_keys_ = (mr_mode & FI_MR_PROV_KEY) != 0;
-  // Injected parcels free their place in the queue without telling; where queues are the adapter's we rather read the completion.
+  // Injected parcels free their place in the queue without telling; where queues are the adapter's
+  // we rather read the completion.
   inject_bytes_ = is_verbs(*info_) ? 0 : info_->tx_attr->inject_size;
   capabilities_.rma = true;
   capabilities_.landing = false;
-  capabilities_.am_after_rma_ordered = (info_->tx_attr->msg_order & FI_ORDER_SAW) != 0 && (info_->rx_attr->msg_order & FI_ORDER_SAW) != 0;
-  capabilities_.rma_after_am_ordered = false;  // a read is served by the adapter or provider, whatever the server has seen
+  capabilities_.am_after_rma_ordered = (info_->tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
+                                       (info_->rx_attr->msg_order & FI_ORDER_SAW) != 0;
+  capabilities_.rma_after_am_ordered = false;  // a read is served by the adapter or provider,
+                                               // whatever the server has seen
   capabilities_.rma_ordered = false;
-  capabilities_.close_fences_rma = true;       // the connection carries RMA and messages: closed is closed
-  capabilities_.mr_local = false;              // we bounce or register ourselves
+  capabilities_
+      .close_fences_rma = true;    // the connection carries RMA and messages: closed is closed
+  capabilities_.mr_local = false;  // we bounce or register ourselves
   capabilities_.server_progress = !is_verbs(*info_);
   capabilities_.key_kind = virtual_addresses_ ? KeyKind::virtual_address : KeyKind::offset;
   capabilities_.connect_data_bytes = max_hello_bytes;
@@ -179,7 +201,7 @@ Status OfiFabric::start(const std::string& provider) {
   return {};
 }
 
-// --- progress --------------------------------------------------------------------------------------------------------------------
+// --- progress ----------------------------------------------------------------------------------
 
 void OfiFabric::want_dispatch() {
   if (dispatching_) return;  // the end of dispatch looks
@@ -192,13 +214,16 @@ void OfiFabric::poll(int64_t timeout_ns, EndpointId) {
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
   if (timeout_ns != 0) {
-    // Arms the queues' descriptors. "Again" means that there is something to read, perhaps without the descriptor showing it.
+    // Arms the queues' descriptors. "Again" means that there is something to read, perhaps without
+    // the descriptor showing it.
     fid* queues[] = {&cq_->fid, &eq_->fid};
     if (fi_trywait(fabric_.get(), queues, 2) != 0) timeout_ns = 0;
-    const int64_t limit_ns = impatient_.load(std::memory_order_relaxed) ? impatient_sleep_ns : longest_sleep_ns;
+    const int64_t limit_ns = impatient_.load(std::memory_order_relaxed) ? impatient_sleep_ns
+                                                                        : longest_sleep_ns;
     if (timeout_ns < 0 || timeout_ns > limit_ns) timeout_ns = limit_ns;
   }
-  const int count = epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()), static_cast<int>((timeout_ns + 999'999) / 1'000'000));
+  const int count = epoll_wait(epoll_fd_, events_.data(), static_cast<int>(events_.size()),
+                               static_cast<int>((timeout_ns + 999'999) / 1'000'000));
   event_count_ = std::max(count, 0);
   polling_.store(false, std::memory_order_relaxed);
 }
@@ -236,7 +261,8 @@ int OfiFabric::dispatch(Sink& sink) {
     ++upcalls;
   }
   impatient_.store(!again_.empty() || !opening_.empty(), std::memory_order_relaxed);
-  work_pending_.store(!ready_.empty() || !completions_.empty() || !writable_.empty(), std::memory_order_seq_cst);
+  work_pending_.store(!ready_.empty() || !completions_.empty() || !writable_.empty(),
+                      std::memory_order_seq_cst);
   dispatching_ = false;
   return upcalls;
 }
@@ -265,7 +291,8 @@ Status OfiFabric::watch(int fd, uint64_t cookie) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = tag_watch_base + static_cast<uint64_t>(fd);
-  if (epoll_ctl(epoll_fd_, watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (epoll_ctl(epoll_fd_, watched_.count(fd) != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) !=
+      0) {
     return error(Code::internal, "cannot watch descriptor ", fd, ": error ", errno);
   }
   watched_[fd] = cookie;
@@ -279,11 +306,13 @@ void OfiFabric::unwatch(int fd) {
 Fabric::Traffic OfiFabric::traffic() const {
   Traffic out = traffic_;
   out.endpoints_open = 0;
-  endpoints_.for_each([&](const Endpoint& endpoint) { out.endpoints_open += endpoint.state != State::asking; });
+  endpoints_.for_each(
+      [&](const Endpoint& endpoint) { out.endpoints_open += endpoint.state != State::asking; });
   return out;
 }
 
-// A connection's own: its window of posted buffers above all. What libfabric keeps for it cannot be seen from here.
+// A connection's own: its window of posted buffers above all. What libfabric keeps for it cannot be
+// seen from here.
 Fabric::Memory OfiFabric::memory() const {
   Memory out;
   uint64_t used_operations = 0, used_buffers = 0;
@@ -293,14 +322,20 @@ Fabric::Memory OfiFabric::memory() const {
     used_buffers += operation->buffer.data != nullptr ? 1 : 0;
   };
   endpoints_.for_each([&](const Endpoint& e) {
-    out.endpoint_bytes += endpoints_.item_bytes() + table_bytes(e.operations) + deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) + vector_bytes(e.end_detail);
+    out.endpoint_bytes += endpoints_.item_bytes() + table_bytes(e.operations) +
+                          deque_bytes(e.inbox) + deque_bytes(e.rma_waiting) +
+                          vector_bytes(e.end_detail);
     for (const Operation* operation : e.operations) count(operation);
     for (const Operation* operation : e.inbox) count(operation);
     count(e.filling);
   });
-  out.endpoint_bytes += table_bytes(by_fid_) + used_operations * sizeof(Operation) + used_buffers * buffer_bytes;
-  out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + vector_bytes(operations_) + vector_bytes(free_operations_) + vector_bytes(free_buffers_) +
-                    free_operations_.size() * sizeof(Operation) + free_buffers_.size() * buffer_bytes + table_bytes(registrations_) + table_bytes(watched_) + vector_bytes(events_);
+  out.endpoint_bytes += table_bytes(by_fid_) + used_operations * sizeof(Operation) +
+                        used_buffers * buffer_bytes;
+  out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + vector_bytes(operations_) +
+                    vector_bytes(free_operations_) + vector_bytes(free_buffers_) +
+                    free_operations_.size() * sizeof(Operation) +
+                    free_buffers_.size() * buffer_bytes + table_bytes(registrations_) +
+                    table_bytes(watched_) + vector_bytes(events_);
   return out;
 }
 

@@ -1,10 +1,14 @@
-// OfiFabric: messages through pre-posted buffers with a window per connection, RMA through registered memory.
+// OfiFabric: messages through pre-posted buffers with a window per connection, RMA through
+// registered memory.
 //
-// On the wire a message of libfabric is a *parcel*: a head, then frames as on the tcp fabric (prefix, header, payload), as many as `more`
-// gathered. A parcel with frames costs the sender a credit; the receiver returns credits with its own parcels or, when it has nothing to say,
-// with an empty one. window + 2 buffers are posted before a peer may send: the two are for empty parcels, of which no more can be under way.
+// On the wire a message of libfabric is a *parcel*: a head, then frames as on the tcp fabric
+// (prefix, header, payload), as many as `more` gathered. A parcel with frames costs the sender a
+// credit; the receiver returns credits with its own parcels or, when it has nothing to say, with an
+// empty one. window + 2 buffers are posted before a peer may send: the two are for empty parcels,
+// of which no more can be under way.
 //
-// One lock: the caller's issue lock covers everything but poll, which only asks libfabric whether it may sleep, and sleeps.
+// One lock: the caller's issue lock covers everything but poll, which only asks libfabric whether
+// it may sleep, and sleeps.
 #pragma once
 
 #include <sys/epoll.h>
@@ -21,10 +25,10 @@
 
 namespace skerry::fabric::ofi {
 
-constexpr uint32_t window = 8;                                 // parcels on their way to one peer
-constexpr uint64_t parcel_payload_bytes = 16 * 1024;           // longest payload of one message
+constexpr uint32_t window = 8;                        // parcels on their way to one peer
+constexpr uint64_t parcel_payload_bytes = 16 * 1024;  // longest payload of one message
 constexpr uint64_t buffer_bytes = 17 * 1024;
-constexpr uint32_t max_rma_outstanding = 32;                   // per endpoint; then would_block
+constexpr uint32_t max_rma_outstanding = 32;  // per endpoint; then would_block
 
 struct ParcelHead {
   uint32_t credits;  // returned to the receiver of this parcel
@@ -41,21 +45,23 @@ struct Buffer {
 
 // One thing posted to libfabric. Lives until its completion was read or its endpoint is closed.
 struct Operation {
-  fi_context2 context{};       // first: some providers keep their own state here, and completions name it
+  fi_context2
+      context{};  // first: some providers keep their own state here, and completions name it
   enum class Kind { send, receive, put, get } kind = Kind::receive;
   EndpointId endpoint = no_endpoint;
-  Buffer buffer;               // data null: none (RMA straight from or to the caller's memory)
-  uint64_t bytes = 0;          // send: filled so far; receive: received; RMA: all
+  Buffer buffer;       // data null: none (RMA straight from or to the caller's memory)
+  uint64_t bytes = 0;  // send: filled so far; receive: received; RMA: all
   // Receive: next frame. RMA: bytes done by earlier pieces.
   uint64_t at = 0;
-  uint32_t frames = 0;         // send
+  uint32_t frames = 0;  // send
   // RMA only.
   std::byte* local = nullptr;  // the caller's
   RemoteKey key;
   uint64_t offset = 0;
-  uint64_t piece = 0;          // bytes posted now
+  uint64_t piece = 0;  // bytes posted now
   uint64_t cookie = 0;
-  Handle<fid_mr> registration; // of local, for this operation; null: not needed, or bounced through buffer
+  Handle<fid_mr>
+      registration;  // of local, for this operation; null: not needed, or bounced through buffer
 };
 
 enum class State : uint8_t {
@@ -66,25 +72,25 @@ enum class State : uint8_t {
 };
 
 struct Endpoint {
-  std::atomic<uint64_t> id{0};          // see Slots
+  std::atomic<uint64_t> id{0};  // see Slots
   State state = State::connecting;
-  fid_ep* ep = nullptr;                 // null: asking
-  Info info;                            // asking only: the request
-  int64_t deadline_ns = 0;              // connecting and asking
+  fid_ep* ep = nullptr;                       // null: asking
+  Info info;                                  // asking only: the request
+  int64_t deadline_ns = 0;                    // connecting and asking
   std::unordered_set<Operation*> operations;  // posted or waiting; owned
-  std::deque<Operation*> inbox;         // received, not wholly delivered; owned
-  Operation* filling = nullptr;         // a parcel being filled; owned; null: none
-  bool due = false;                     // filling should go out as soon as it can
+  std::deque<Operation*> inbox;               // received, not wholly delivered; owned
+  Operation* filling = nullptr;               // a parcel being filled; owned; null: none
+  bool due = false;                           // filling should go out as soon as it can
   bool parked = false;
   bool writable_wanted = false;
-  bool ending = false;                  // the peer is gone: on_closed follows when the inbox is delivered
+  bool ending = false;  // the peer is gone: on_closed follows when the inbox is delivered
   CloseReason end_reason = CloseReason::by_peer;
   std::string end_detail;
-  uint32_t credits = window;            // parcels that we may send
-  uint32_t owed = 0;                    // credits to return
+  uint32_t credits = window;  // parcels that we may send
+  uint32_t owed = 0;          // credits to return
   uint32_t rma_outstanding = 0;
-  uint64_t in_flight_bytes = 0;         // of parcels sent without their completion
-  std::deque<Operation*> rma_waiting;   // libfabric said "again"; in operations as well
+  uint64_t in_flight_bytes = 0;        // of parcels sent without their completion
+  std::deque<Operation*> rma_waiting;  // libfabric said "again"; in operations as well
 };
 
 class OfiFabric final : public Fabric {
@@ -100,16 +106,22 @@ class OfiFabric final : public Fabric {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
   void reject(RequestId request) override;
   void hold(RequestId request) override;
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override;
   // Messages are cut to what the provider sends at once: there is nothing to gather.
-  SendResult send_gathered(EndpointId, Bytes, std::span<const Bytes>, uint64_t) override { return SendResult::closed; }
+  SendResult send_gathered(EndpointId, Bytes, std::span<const Bytes>, uint64_t) override {
+    return SendResult::closed;
+  }
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override;
-  Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) override;
+  Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                         uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
-  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override;
-  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override;
+  SendResult put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
+                 uint64_t bytes, uint64_t cookie) override;
+  SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override;
   Status watch(int fd, uint64_t cookie) override;
   void unwatch(int fd) override;
   void poll(int64_t timeout_ns, EndpointId only) override;
@@ -158,16 +170,18 @@ class OfiFabric final : public Fabric {
   void after_progress(Endpoint& endpoint, EndpointId id);
 
   // ofi_rma.cpp
-  SendResult start_rma(EndpointId id, Operation::Kind kind, std::byte* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie);
+  SendResult start_rma(EndpointId id, Operation::Kind kind, std::byte* local, RemoteKey key,
+                       uint64_t offset, uint64_t bytes, uint64_t cookie);
   bool post_rma(Endpoint& endpoint, Operation* operation);
-  int finish_rma(Endpoint& endpoint, EndpointId id, Operation* operation, int error_number, Sink& sink);
+  int finish_rma(Endpoint& endpoint, EndpointId id, Operation* operation, int error_number,
+                 Sink& sink);
 
   const Options options_;
   const Library* const library_;
   std::string name_;
   Capabilities capabilities_;
   // Closed in reverse order of this: endpoints (by release), then these from the last to the first.
-  Info info_;                 // what the domain was opened with
+  Info info_;  // what the domain was opened with
   Handle<fid_fabric> fabric_;
   Handle<fid_domain> domain_;
   Handle<fid_eq> eq_;
@@ -177,21 +191,23 @@ class OfiFabric final : public Fabric {
   bool virtual_addresses_ = false;
   bool provider_keys_ = false;
   uint64_t write_flags_ = 0;  // how a put is to complete
-  uint64_t inject_bytes_ = 0; // parcels up to this size are injected: no completion to read. 0: never
+  uint64_t
+      inject_bytes_ = 0;  // parcels up to this size are injected: no completion to read. 0: never
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
 
   Slots<Endpoint> endpoints_;
-  std::unordered_map<const void*, EndpointId> by_fid_;  // events name an object that may be closed already: never follow the pointer
-  std::deque<EndpointId> opening_;                      // with deadlines; lazily cleaned
-  std::vector<EndpointId> ready_;                       // unparked
+  std::unordered_map<const void*, EndpointId>
+      by_fid_;  // events name an object that may be closed already: never follow the pointer
+  std::deque<EndpointId> opening_;  // with deadlines; lazily cleaned
+  std::vector<EndpointId> ready_;   // unparked
   std::vector<EndpointId> ending_;
-  std::vector<EndpointId> again_;                       // have something that libfabric did not take
-  std::vector<EndpointId> writable_;                    // on_writable is due
-  std::deque<Completion> completions_;                  // read, not handled
+  std::vector<EndpointId> again_;       // have something that libfabric did not take
+  std::vector<EndpointId> writable_;    // on_writable is due
+  std::deque<Completion> completions_;  // read, not handled
   struct Slab {
     std::unique_ptr<std::byte[]> bytes;
-    Handle<fid_mr> registration;                        // null: not needed
+    Handle<fid_mr> registration;  // null: not needed
   };
   std::vector<Slab> slabs_;
   std::vector<Buffer> free_buffers_;
@@ -204,7 +220,8 @@ class OfiFabric final : public Fabric {
   uint64_t next_registration_ = 1;
   std::unordered_map<int, uint64_t> watched_;
   std::atomic<bool> work_pending_{false};
-  std::atomic<bool> impatient_{false};                  // something must be tried again soon, or has a deadline: poll sleeps briefly
+  // something must be tried again soon, or has a deadline: poll sleeps briefly
+  std::atomic<bool> impatient_{false};
   std::atomic<bool> polling_{false};
   std::atomic<bool> woken_{false};
   bool dispatching_ = false;

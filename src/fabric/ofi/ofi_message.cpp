@@ -19,7 +19,7 @@ ParcelHead head_of(const Operation& operation) {
 
 }  // namespace
 
-// --- memory ----------------------------------------------------------------------------------------------------------------------
+// --- memory ------------------------------------------------------------------------------------
 
 bool OfiFabric::take_buffer(Buffer* buffer) {
   if (free_buffers_.empty()) {
@@ -29,11 +29,14 @@ bool OfiFabric::take_buffer(Buffer* buffer) {
     if (mr_local_) {
       fid_mr* mr = nullptr;
       const uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-      if (fi_mr_reg(domain_.get(), slab.bytes.get(), buffers_per_slab * buffer_bytes, access, 0, next_registration_++, 0, &mr, nullptr) != 0) return false;
+      if (fi_mr_reg(domain_.get(), slab.bytes.get(), buffers_per_slab * buffer_bytes, access, 0,
+                    next_registration_++, 0, &mr, nullptr) != 0)
+        return false;
       slab.registration.reset(mr);
       descriptor = fi_mr_desc(mr);
     }
-    for (size_t i = 0; i < buffers_per_slab; ++i) free_buffers_.push_back({slab.bytes.get() + i * buffer_bytes, descriptor});
+    for (size_t i = 0; i < buffers_per_slab; ++i)
+      free_buffers_.push_back({slab.bytes.get() + i * buffer_bytes, descriptor});
     slabs_.push_back(std::move(slab));
   }
   *buffer = free_buffers_.back();
@@ -65,13 +68,15 @@ void OfiFabric::give_back(Operation* operation) {
   free_operations_.push_back(operation);
 }
 
-// --- sending ---------------------------------------------------------------------------------------------------------------------
+// --- sending -----------------------------------------------------------------------------------
 
 SendResult OfiFabric::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->ending) return SendResult::closed;
-  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
-  SKERRY_ASSERT(payload.size() <= parcel_payload_bytes, "longer payloads are for the caller to cut");
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
+                "a message header has 1..512 bytes");
+  SKERRY_ASSERT(payload.size() <= parcel_payload_bytes,
+                "longer payloads are for the caller to cut");
   switch (endpoint->state) {
     case State::accepting:
     case State::open: break;
@@ -102,7 +107,8 @@ SendResult OfiFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   const uint64_t prefix = tcp::encode_prefix(header.size(), payload.size());
   std::memcpy(to, &prefix, sizeof prefix);
   std::memcpy(to + sizeof prefix, header.data(), header.size());
-  if (!payload.empty()) std::memcpy(to + sizeof prefix + header.size(), payload.data(), payload.size());
+  if (!payload.empty())
+    std::memcpy(to + sizeof prefix + header.size(), payload.data(), payload.size());
   parcel.bytes += bytes;
   ++parcel.frames;
   if (!more) {
@@ -140,7 +146,9 @@ bool OfiFabric::transmit(Endpoint& endpoint, Operation* operation) {
       return true;
     }
   }
-  if (fi_send(endpoint.ep, operation->buffer.data, operation->bytes, operation->buffer.descriptor, 0, &operation->context) != 0) return false;
+  if (fi_send(endpoint.ep, operation->buffer.data, operation->bytes, operation->buffer.descriptor,
+              0, &operation->context) != 0)
+    return false;
   endpoint.owed = 0;
   endpoint.in_flight_bytes += operation->bytes;
   endpoint.operations.insert(operation);
@@ -148,10 +156,12 @@ bool OfiFabric::transmit(Endpoint& endpoint, Operation* operation) {
   return true;
 }
 
-// Sends the parcel that is being filled if it is due and there is a credit. True: there is none any more.
+// Sends the parcel that is being filled if it is due and there is a credit. True: there is none any
+// more.
 bool OfiFabric::post_parcel(Endpoint& endpoint, EndpointId id) {
   if (endpoint.filling == nullptr) return true;
-  if (endpoint.state != State::open || endpoint.credits == 0) return false;  // credits and the connection bring us back
+  if (endpoint.state != State::open || endpoint.credits == 0)
+    return false;  // credits and the connection bring us back
   if (!transmit(endpoint, endpoint.filling)) {
     again_.push_back(id);
     impatient_.store(true, std::memory_order_relaxed);
@@ -181,9 +191,12 @@ void OfiFabric::return_credits(Endpoint& endpoint, EndpointId id) {
 void OfiFabric::after_progress(Endpoint& endpoint, EndpointId id) {
   if (endpoint.ending) return;
   if (endpoint.due) post_parcel(endpoint, id);
-  while (!endpoint.rma_waiting.empty() && post_rma(endpoint, endpoint.rma_waiting.front())) endpoint.rma_waiting.pop_front();
+  while (!endpoint.rma_waiting.empty() && post_rma(endpoint, endpoint.rma_waiting.front()))
+    endpoint.rma_waiting.pop_front();
   return_credits(endpoint, id);
-  const bool room = endpoint.state == State::open && (endpoint.filling == nullptr || !endpoint.due) && endpoint.rma_outstanding < max_rma_outstanding / 2;
+  const bool room = endpoint.state == State::open &&
+                    (endpoint.filling == nullptr || !endpoint.due) &&
+                    endpoint.rma_outstanding < max_rma_outstanding / 2;
   if (endpoint.writable_wanted && room) {
     endpoint.writable_wanted = false;
     writable_.push_back(id);
@@ -191,12 +204,13 @@ void OfiFabric::after_progress(Endpoint& endpoint, EndpointId id) {
   }
 }
 
-// --- completions and receiving ---------------------------------------------------------------------------------------------------
+// --- completions and receiving -----------------------------------------------------------------
 
 bool OfiFabric::post_receive(Endpoint& endpoint, Operation* operation) {
   operation->at = 0;
   operation->bytes = 0;
-  if (fi_recv(endpoint.ep, operation->buffer.data, buffer_bytes, operation->buffer.descriptor, 0, &operation->context) != 0) {
+  if (fi_recv(endpoint.ep, operation->buffer.data, buffer_bytes, operation->buffer.descriptor, 0,
+              &operation->context) != 0) {
     give_back(operation);
     return false;
   }
@@ -208,12 +222,15 @@ void OfiFabric::drain_completions() {
   for (;;) {
     fi_cq_msg_entry entries[32];
     const ssize_t n = fi_cq_read(cq_.get(), entries, 32);
-    for (ssize_t i = 0; i < n; ++i) completions_.push_back({static_cast<Operation*>(entries[i].op_context), entries[i].len, 0});
+    for (ssize_t i = 0; i < n; ++i)
+      completions_.push_back({static_cast<Operation*>(entries[i].op_context), entries[i].len, 0});
     if (n > 0) continue;
     if (n != -FI_EAVAIL) return;
     fi_cq_err_entry failure{};
     if (fi_cq_readerr(cq_.get(), &failure, 0) != 1) return;
-    if (failure.op_context != nullptr) completions_.push_back({static_cast<Operation*>(failure.op_context), 0, failure.err != 0 ? failure.err : FI_EOTHER});
+    if (failure.op_context != nullptr)
+      completions_.push_back({static_cast<Operation*>(failure.op_context), 0,
+                              failure.err != 0 ? failure.err : FI_EOTHER});
   }
 }
 
@@ -225,10 +242,13 @@ int OfiFabric::run_completions(Sink& sink) {
     Operation* const operation = completion.operation;
     const EndpointId id = operation->endpoint;
     Endpoint* const endpoint = endpoints_.find(id);
-    if (endpoint == nullptr || endpoint->operations.count(operation) == 0) continue;  // cannot be: release reads them first
+    if (endpoint == nullptr || endpoint->operations.count(operation) == 0)
+      continue;  // cannot be: release reads them first
     switch (operation->kind) {
       case Operation::Kind::put:
-      case Operation::Kind::get: upcalls += finish_rma(*endpoint, id, operation, completion.error_number, sink); break;
+      case Operation::Kind::get:
+        upcalls += finish_rma(*endpoint, id, operation, completion.error_number, sink);
+        break;
       case Operation::Kind::send:
         endpoint->operations.erase(operation);
         endpoint->in_flight_bytes -= operation->bytes;
@@ -244,9 +264,12 @@ int OfiFabric::run_completions(Sink& sink) {
           endpoint->credits += head_of(*operation).credits;
           operation->at = sizeof(ParcelHead);
         }
-        // Only credits: its buffer must not wait behind a parked message, or the next ones would find none, and the answers that it waits for no credits.
-        if (completion.bytes == sizeof(ParcelHead) && head_of(*operation).frames == 0 && !endpoint->ending) {
-          if (!post_receive(*endpoint, operation)) end_soon(*endpoint, CloseReason::reset, "cannot post a receive buffer");
+        // Only credits: its buffer must not wait behind a parked message, or the next ones would
+        // find none, and the answers that it waits for no credits.
+        if (completion.bytes == sizeof(ParcelHead) && head_of(*operation).frames == 0 &&
+            !endpoint->ending) {
+          if (!post_receive(*endpoint, operation))
+            end_soon(*endpoint, CloseReason::reset, "cannot post a receive buffer");
           else after_progress(*endpoint, id);
           break;
         }
@@ -256,9 +279,14 @@ int OfiFabric::run_completions(Sink& sink) {
     }
     if (completion.error_number == 0) continue;
     if (Endpoint* broken = endpoints_.find(id)) {
-      // A connection that ends cancels what is posted; most providers tell the end itself as an event, but not all of them always.
-      const bool ended = completion.error_number == FI_ECANCELED || completion.error_number == FI_ENOTCONN || completion.error_number == FI_ESHUTDOWN;
-      const CloseReason reason = broken->state == State::connecting ? CloseReason::refused : ended ? CloseReason::by_peer : CloseReason::reset;
+      // A connection that ends cancels what is posted; most providers tell the end itself as an
+      // event, but not all of them always.
+      const bool ended = completion.error_number == FI_ECANCELED ||
+                         completion.error_number == FI_ENOTCONN ||
+                         completion.error_number == FI_ESHUTDOWN;
+      const CloseReason reason = broken->state == State::connecting ? CloseReason::refused
+                                 : ended                            ? CloseReason::by_peer
+                                                                    : CloseReason::reset;
       end_soon(*broken, reason, library_->strerror(completion.error_number));
     }
   }
@@ -276,24 +304,29 @@ int OfiFabric::deliver(EndpointId id, Sink& sink) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->state != State::open) return 0;
   if (endpoint->parked) {
-    // Nothing is delivered, but the parcel may have brought credits, and what it waits for may be exactly that our own answers go out.
+    // Nothing is delivered, but the parcel may have brought credits, and what it waits for may be
+    // exactly that our own answers go out.
     after_progress(*endpoint, id);
     return 0;
   }
   while (!endpoint->inbox.empty()) {
     Operation* const parcel = endpoint->inbox.front();
-    endpoint->inbox.pop_front();  // out of the endpoint's hands: the sink may close it while it looks at the message
+    endpoint->inbox.pop_front();  // out of the endpoint's hands: the sink may close it while it
+                                  // looks at the message
     bool gone = false, park = false, corrupt = parcel->bytes < sizeof(ParcelHead);
     const bool carries = !corrupt && head_of(*parcel).frames != 0;
     while (!corrupt && parcel->at < parcel->bytes) {
       const uint64_t left = parcel->bytes - parcel->at;
       const std::byte* at = parcel->buffer.data + parcel->at;
-      const tcp::Prefix prefix = left >= tcp::prefix_bytes ? tcp::decode_prefix(at) : tcp::Prefix{0, 0};
+      const tcp::Prefix prefix = left >= tcp::prefix_bytes ? tcp::decode_prefix(at)
+                                                           : tcp::Prefix{0, 0};
       const uint64_t bytes = tcp::prefix_bytes + prefix.header_bytes + prefix.payload_bytes;
       corrupt = !tcp::plausible(prefix) || bytes > left;
       if (corrupt) break;
       ++upcalls;
-      const Verdict verdict = sink.on_message(id, {at + tcp::prefix_bytes, prefix.header_bytes}, {at + tcp::prefix_bytes + prefix.header_bytes, prefix.payload_bytes});
+      const Verdict verdict = sink.on_message(
+          id, {at + tcp::prefix_bytes, prefix.header_bytes},
+          {at + tcp::prefix_bytes + prefix.header_bytes, prefix.payload_bytes});
       gone = endpoint->id.load(std::memory_order_relaxed) != id;
       if (gone) break;
       park = verdict == Verdict::park;
@@ -307,7 +340,9 @@ int OfiFabric::deliver(EndpointId id, Sink& sink) {
     if (park) {
       endpoint->inbox.push_front(parcel);
       endpoint->parked = true;
-      after_progress(*endpoint, id);  // the parcel may have brought the credits for the answers that it waits for
+      after_progress(
+          *endpoint,
+          id);  // the parcel may have brought the credits for the answers that it waits for
       return upcalls;
     }
     if (corrupt) {

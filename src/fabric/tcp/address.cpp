@@ -15,7 +15,8 @@ namespace {
 constexpr uint8_t blob_version = 1;
 constexpr size_t max_addresses = 8;
 
-// The blob: | version 1 | addresses 1 | port 2 | host identity 24 | then each | family 1 (4 or 6) | prefix bits 1 | loopback 1 | zero 1 | address 16 |
+// The blob: | version 1 | addresses 1 | port 2 | host identity 24 | then each | family 1 (4 or 6) |
+// prefix bits 1 | loopback 1 | zero 1 | address 16 |
 struct BlobHead {
   uint8_t version;
   uint8_t addresses;
@@ -30,19 +31,24 @@ struct BlobAddress {
   std::array<uint8_t, 16> address;
 };
 static_assert(sizeof(BlobHead) == 28 && sizeof(BlobAddress) == 20);
-static_assert(sizeof(BlobHead) + max_addresses * sizeof(BlobAddress) <= 256, "listen promises at most 256 bytes");
+static_assert(sizeof(BlobHead) + max_addresses * sizeof(BlobAddress) <= 256,
+              "listen promises at most 256 bytes");
 
 uint8_t prefix_bits_of(const sockaddr* mask, int family) {
   if (mask == nullptr) return 0;
-  const uint8_t* bytes = family == AF_INET ? reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
-                                           : reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
+  const uint8_t* bytes = family == AF_INET
+                             ? reinterpret_cast<const uint8_t*>(
+                                   &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
+                             : reinterpret_cast<const uint8_t*>(
+                                   &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr);
   int bits = 0;
   for (int i = 0; i < (family == AF_INET ? 4 : 16); ++i) bits += __builtin_popcount(bytes[i]);
   return static_cast<uint8_t>(bits);
 }
 
 bool same_subnet(const InterfaceAddress& ours, const BlobAddress& theirs) {
-  if (ours.loopback || theirs.loopback || (ours.family == AF_INET) != (theirs.family == 4)) return false;
+  if (ours.loopback || theirs.loopback || (ours.family == AF_INET) != (theirs.family == 4))
+    return false;
   const int width = ours.family == AF_INET ? 32 : 128;
   if (ours.prefix_bits == 0 || ours.prefix_bits > width) return false;
   for (int bit = 0; bit < ours.prefix_bits; ++bit) {
@@ -68,13 +74,16 @@ std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 ||
+        (entry->ifa_flags & IFF_RUNNING) == 0)
+      continue;
     InterfaceAddress one;
     one.interface = entry->ifa_name;
     one.family = entry->ifa_addr->sa_family;
     one.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     if (one.family == AF_INET) {
-      std::memcpy(one.address.data(), &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
+      std::memcpy(one.address.data(),
+                  &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
     } else if (one.family == AF_INET6) {
       const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
       if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
@@ -98,7 +107,8 @@ std::string to_string(const InterfaceAddress& address) {
 HostIdentity host_identity() {
   HostIdentity identity{};
   if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
-    // 32 hexadecimal digits with dashes between: folded into 16 bytes. Unreadable: zeros on every host, and the namespace inode decides.
+    // 32 hexadecimal digits with dashes between: folded into 16 bytes. Unreadable: zeros on every
+    // host, and the namespace inode decides.
     int digits = 0;
     for (int c = std::fgetc(file); c != EOF && digits < 32; c = std::fgetc(file)) {
       const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -108,7 +118,7 @@ HostIdentity host_identity() {
     }
     std::fclose(file);
   }
-  struct stat status {};
+  struct stat status{};
   if (stat("/proc/self/ns/net", &status) == 0) {
     const uint64_t inode = status.st_ino;
     std::memcpy(identity.data() + 16, &inode, sizeof inode);
@@ -130,29 +140,37 @@ Status choose_listen_addresses(const Options& options, std::vector<InterfaceAddr
     return {};
   }
   for (const InterfaceAddress& one : all) {
-    const bool fits = options.interface.empty() ? !one.loopback : one.interface == options.interface || to_string(one) == options.interface;
+    const bool fits = options.interface.empty() ? !one.loopback
+                                                : one.interface == options.interface ||
+                                                      to_string(one) == options.interface;
     if (fits) chosen->push_back(one);
   }
-  // IPv4 first: it is what every cluster's peers share; the order decides only where no subnet is shared.
-  std::stable_sort(chosen->begin(), chosen->end(), [](const auto& a, const auto& b) { return a.family == AF_INET && b.family != AF_INET; });
+  // IPv4 first: it is what every cluster's peers share; the order decides only where no subnet is
+  // shared.
+  std::stable_sort(chosen->begin(), chosen->end(), [](const auto& a, const auto& b) {
+    return a.family == AF_INET && b.family != AF_INET;
+  });
   if (chosen->size() > max_addresses) chosen->resize(max_addresses);
   if (!chosen->empty()) return {};
   if (!options.interface.empty()) {
-    return error(Code::network, "no interface or address \"", options.interface, "\" is up on this host; found ", describe(all),
+    return error(Code::network, "no interface or address \"", options.interface,
+                 "\" is up on this host; found ", describe(all),
                  "; set SKERRY_INTERFACE to one of them or unset it");
   }
   return error(Code::network, "no usable network interface on this host; found ", describe(all),
                "; bring one up, or set SKERRY_INTERFACE=lo if all ranks run on this host");
 }
 
-std::vector<std::byte> encode_address(const HostIdentity& host, uint16_t port, const std::vector<InterfaceAddress>& addresses) {
+std::vector<std::byte> encode_address(const HostIdentity& host, uint16_t port,
+                                      const std::vector<InterfaceAddress>& addresses) {
   const size_t count = std::min(addresses.size(), max_addresses);
   std::vector<std::byte> blob(sizeof(BlobHead) + count * sizeof(BlobAddress));
   const BlobHead head{blob_version, static_cast<uint8_t>(count), port, host};
   std::memcpy(blob.data(), &head, sizeof head);
   for (size_t i = 0; i < count; ++i) {
-    const BlobAddress one{static_cast<uint8_t>(addresses[i].family == AF_INET ? 4 : 6), addresses[i].prefix_bits,
-                          static_cast<uint8_t>(addresses[i].loopback), 0, addresses[i].address};
+    const BlobAddress one{static_cast<uint8_t>(addresses[i].family == AF_INET ? 4 : 6),
+                          addresses[i].prefix_bits, static_cast<uint8_t>(addresses[i].loopback), 0,
+                          addresses[i].address};
     std::memcpy(blob.data() + sizeof head + i * sizeof one, &one, sizeof one);
   }
   return blob;
@@ -181,31 +199,45 @@ SocketAddress socket_address(int family, const uint8_t* address, uint16_t port) 
 Status decode_address(Bytes blob, std::vector<SocketAddress>* candidates) {
   candidates->clear();
   BlobHead head;
-  if (blob.size() < sizeof head) return error(Code::invalid, "tcp address of ", blob.size(), " bytes is too short");
+  if (blob.size() < sizeof head)
+    return error(Code::invalid, "tcp address of ", blob.size(), " bytes is too short");
   std::memcpy(&head, blob.data(), sizeof head);
   if (head.version != blob_version) {
-    return error(Code::invalid, "tcp address of version ", head.version, ", expected ", blob_version, ": all ranks must run the same Skerry");
+    return error(Code::invalid, "tcp address of version ", head.version, ", expected ",
+                 blob_version, ": all ranks must run the same Skerry");
   }
-  if (head.addresses == 0 || head.addresses > max_addresses || blob.size() < sizeof head + head.addresses * sizeof(BlobAddress)) {
-    return error(Code::invalid, "tcp address of ", blob.size(), " bytes claims ", head.addresses, " entries");
+  if (head.addresses == 0 || head.addresses > max_addresses ||
+      blob.size() < sizeof head + head.addresses * sizeof(BlobAddress)) {
+    return error(Code::invalid, "tcp address of ", blob.size(), " bytes claims ", head.addresses,
+                 " entries");
   }
   std::vector<BlobAddress> theirs(head.addresses);
-  for (size_t i = 0; i < theirs.size(); ++i) std::memcpy(&theirs[i], blob.data() + sizeof head + i * sizeof(BlobAddress), sizeof(BlobAddress));
+  for (size_t i = 0; i < theirs.size(); ++i)
+    std::memcpy(&theirs[i], blob.data() + sizeof head + i * sizeof(BlobAddress),
+                sizeof(BlobAddress));
   const bool same_host = head.host == host_identity();
-  const std::vector<InterfaceAddress> ours = same_host ? std::vector<InterfaceAddress>{} : interface_addresses();
-  // Smaller is better. Loopback of another host is our own: never try it. (An own address is routed through loopback by the kernel.)
+  const std::vector<InterfaceAddress> ours = same_host ? std::vector<InterfaceAddress>{}
+                                                       : interface_addresses();
+  // Smaller is better. Loopback of another host is our own: never try it. (An own address is routed
+  // through loopback by the kernel.)
   auto rank_of = [&](const BlobAddress& one) {
     if (one.loopback) return same_host ? 0 : 3;
-    const bool shared = std::any_of(ours.begin(), ours.end(), [&](const InterfaceAddress& our) { return same_subnet(our, one); });
+    const bool shared = std::any_of(ours.begin(), ours.end(), [&](const InterfaceAddress& our) {
+      return same_subnet(our, one);
+    });
     return shared ? 1 : 2;
   };
-  std::stable_sort(theirs.begin(), theirs.end(), [&](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
+  std::stable_sort(theirs.begin(), theirs.end(),
+                   [&](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
   for (const BlobAddress& one : theirs) {
     if (rank_of(one) == 3) continue;
-    candidates->push_back(socket_address(one.family == 4 ? AF_INET : AF_INET6, one.address.data(), head.port));
+    candidates->push_back(
+        socket_address(one.family == 4 ? AF_INET : AF_INET6, one.address.data(), head.port));
   }
   if (candidates->empty()) {
-    return error(Code::network, "a peer listens on loopback only but runs on another host; set SKERRY_INTERFACE there to an interface that both share");
+    return error(Code::network,
+                 "a peer listens on loopback only but runs on another host; set SKERRY_INTERFACE "
+                 "there to an interface that both share");
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Listening, strangers, greetings. A stranger costs a descriptor, an Endpoint and a few dozen bytes, for a bounded time, in a bounded number.
+// Listening, strangers, greetings. A stranger costs a descriptor, an Endpoint and a few dozen
+// bytes, for a bounded time, in a bounded number.
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -14,11 +15,15 @@
 namespace skerry::fabric::tcp {
 namespace {
 
-constexpr int accepts_per_dispatch = 8;                   // then it is the endpoints' turn
-constexpr int64_t listener_rest_ns = 1'000'000;           // when strangers come too fast: not for each of them a timer
-constexpr int64_t listener_pause_ns = 100'000'000;        // when the system has no descriptor or memory left for us
-constexpr int64_t refusals_at_once_ns = 100'000'000;      // what may be refused in a burst, as time at the full rate
-constexpr int listen_backlog = 4096;                      // a job's start: everyone connects at once. The kernel caps it at somaxconn
+constexpr int accepts_per_dispatch = 8;  // then it is the endpoints' turn
+constexpr int64_t
+    listener_rest_ns = 1'000'000;  // when strangers come too fast: not for each of them a timer
+constexpr int64_t
+    listener_pause_ns = 100'000'000;  // when the system has no descriptor or memory left for us
+constexpr int64_t
+    refusals_at_once_ns = 100'000'000;  // what may be refused in a burst, as time at the full rate
+constexpr int listen_backlog = 4096;    // a job's start: everyone connects at once. The kernel caps
+                                        // it at somaxconn
 
 std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
   const Greeting greeting{magic, greeting_version, static_cast<uint16_t>(hello.size())};
@@ -28,46 +33,58 @@ std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
   return out;
 }
 
-void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+void set_option(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof value);
+}
 
 }  // namespace
 
-// Accepted sockets inherit all of these from the listener, so that a stranger costs no further system calls.
+// Accepted sockets inherit all of these from the listener, so that a stranger costs no further
+// system calls.
 void TcpFabric::configure(int fd) const {
-  // Requests are small and waited for: Nagle's algorithm would hold the second of two back until the first is acknowledged. We batch ourselves.
+  // Requests are small and waited for: Nagle's algorithm would hold the second of two back until
+  // the first is acknowledged. We batch ourselves.
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // Unacknowledged data closes the connection after this long: the kernel's default (some 15 minutes) would let a powered-off host hang a get.
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options_.silence_timeout_ns / 1'000'000));
-  // The same for a connection that only waits: nothing unacknowledged, so only probes can find the silent host. The kernel does them.
+  // Unacknowledged data closes the connection after this long: the kernel's default (some 15
+  // minutes) would let a powered-off host hang a get.
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             static_cast<int>(options_.silence_timeout_ns / 1'000'000));
+  // The same for a connection that only waits: nothing unacknowledged, so only probes can find the
+  // silent host. The kernel does them.
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  const int silence_s = static_cast<int>(std::max<int64_t>(options_.silence_timeout_ns / 1'000'000'000, 3));
+  const int silence_s = static_cast<int>(
+      std::max<int64_t>(options_.silence_timeout_ns / 1'000'000'000, 3));
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(silence_s / 3, 1));
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(silence_s / 6, 1));
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
-// --- the listening side ----------------------------------------------------------------------------------------------------------
+// --- the listening side ------------------------------------------------------------------------
 
 Status TcpFabric::listen(std::vector<std::byte>* address) {
   SKERRY_ASSERT(listen_fd_ < 0, "a fabric listens once");
   std::vector<InterfaceAddress> chosen;
   SKERRY_TRY(choose_listen_addresses(options_, &chosen));
-  const bool any_v6 = std::any_of(chosen.begin(), chosen.end(), [](const auto& one) { return one.family == AF_INET6; });
+  const bool any_v6 = std::any_of(chosen.begin(), chosen.end(),
+                                  [](const auto& one) { return one.family == AF_INET6; });
   const int family = chosen.size() == 1 ? chosen[0].family : any_v6 ? AF_INET6 : AF_INET;
   const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return error(Code::network, "cannot open a listening socket: ", error_text(errno));
   configure(fd);
   static constexpr uint8_t any[16] = {};
-  const SocketAddress bound = socket_address(family, chosen.size() == 1 ? chosen[0].address.data() : any, 0);
+  const SocketAddress bound = socket_address(
+      family, chosen.size() == 1 ? chosen[0].address.data() : any, 0);
   // Several addresses: one socket for both families.
   if (family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, chosen.size() == 1 ? 1 : 0);
   SocketAddress actual;
   actual.bytes = sizeof actual.storage;
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&bound.storage), bound.bytes) != 0 || ::listen(fd, listen_backlog) != 0 ||
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&bound.storage), bound.bytes) != 0 ||
+      ::listen(fd, listen_backlog) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&actual.storage), &actual.bytes) != 0) {
     const int error_number = errno;
     ::close(fd);
-    return error(Code::network, "cannot listen on ", to_string(bound), " (interface ", chosen[0].interface, "): ", error_text(error_number),
+    return error(Code::network, "cannot listen on ", to_string(bound), " (interface ",
+                 chosen[0].interface, "): ", error_text(error_number),
                  "; set SKERRY_INTERFACE to another one");
   }
   epoll_event event{};
@@ -78,8 +95,9 @@ Status TcpFabric::listen(std::vector<std::byte>* address) {
     return error(Code::internal, "epoll_ctl: ", error_text(errno));
   }
   listen_fd_ = fd;
-  const uint16_t port = ntohs(family == AF_INET ? reinterpret_cast<sockaddr_in*>(&actual.storage)->sin_port
-                                                : reinterpret_cast<sockaddr_in6*>(&actual.storage)->sin6_port);
+  const uint16_t port = ntohs(family == AF_INET
+                                  ? reinterpret_cast<sockaddr_in*>(&actual.storage)->sin_port
+                                  : reinterpret_cast<sockaddr_in6*>(&actual.storage)->sin6_port);
   *address = encode_address(host_identity(), port, chosen);
   return {};
 }
@@ -98,10 +116,13 @@ int TcpFabric::accept_strangers(Sink& sink) {
     }
     const int error_number = errno;
     if (error_number == EAGAIN) break;
-    if (error_number != EMFILE && error_number != ENFILE && error_number != ENOBUFS && error_number != ENOMEM) continue;  // that one is gone; the next
+    if (error_number != EMFILE && error_number != ENFILE && error_number != ENOBUFS &&
+        error_number != ENOMEM)
+      continue;  // that one is gone; the next
     // Out of descriptors. Strangers go first: a peer may be waiting behind them.
     if (close_oldest_stranger()) continue;
-    // None left: accept and close one with the descriptor kept for this, so that it is refused instead of waiting for nothing.
+    // None left: accept and close one with the descriptor kept for this, so that it is refused
+    // instead of waiting for nothing.
     if (reserve_fd_ >= 0) ::close(reserve_fd_);
     const int refused = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (refused >= 0) {
@@ -144,7 +165,8 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
     have = endpoint.receive->partial_have;
     std::memcpy(data, endpoint.receive->partial.get(), have);
   }
-  if (endpoint.state == State::asking) {  // the caller has not answered, and the peer has gone: we are called for nothing else
+  if (endpoint.state == State::asking) {  // the caller has not answered, and the peer has gone: we
+                                          // are called for nothing else
     refuse(endpoint, &Strangers::left);
     return 0;
   }
@@ -163,7 +185,8 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
     case GreetingState::other_version: refuse(endpoint, &Strangers::garbage); return 0;
     case GreetingState::complete: break;
   }
-  // Messages may follow the hello: nobody looks at them before we accepted, but for the few bytes of them that came with it.
+  // Messages may follow the hello: nobody looks at them before we accepted, but for the few bytes
+  // of them that came with it.
   const Bytes early{data + sizeof(Greeting) + hello_bytes, have - sizeof(Greeting) - hello_bytes};
   if (early.size() >= prefix_bytes && !plausible(decode_prefix(early.data()))) {
     refuse(endpoint, &Strangers::garbage);
@@ -188,8 +211,12 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   if (early.empty()) return 1;
   // The answer and what the messages are answered with leave together.
   resume(id, sink);
-  if (endpoint.id.load(std::memory_order_relaxed) == id && (endpoint.receive == nullptr || !endpoint.receive->parked)) consume(receive(endpoint, id, MSG_DONTWAIT), sink);
-  if (endpoint.id.load(std::memory_order_relaxed) == id && endpoint.output != nullptr && !endpoint.output->blocked) write_output(endpoint, id);
+  if (endpoint.id.load(std::memory_order_relaxed) == id &&
+      (endpoint.receive == nullptr || !endpoint.receive->parked))
+    consume(receive(endpoint, id, MSG_DONTWAIT), sink);
+  if (endpoint.id.load(std::memory_order_relaxed) == id && endpoint.output != nullptr &&
+      !endpoint.output->blocked)
+    write_output(endpoint, id);
   return 1;
 }
 
@@ -230,19 +257,23 @@ void TcpFabric::rest_listener(int64_t until_ns) {
 Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking) {
-    return error(Code::peer_dead, "the peer that asked to connect went away, or was answered too late");
+    return error(Code::peer_dead,
+                 "the peer that asked to connect went away, or was answered too late");
   }
   SKERRY_ASSERT(reply.size() <= max_hello_bytes, "reply of accept");
   const std::vector<std::byte> greeting = make_greeting(accept_magic, reply);
   const bool at_once = (endpoint->interest & EPOLLIN) != 0;  // within on_connect_request
   if (at_once && endpoint->receive != nullptr) {
-    // Messages came with the hello: read_stranger looks at them next, and sends this along with their answers.
+    // Messages came with the hello: read_stranger looks at them next, and sends this along with
+    // their answers.
     append_bytes(output_state(*endpoint), greeting, {}, {});
-  } else if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(greeting.size())) {
+  } else if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) !=
+             static_cast<ssize_t>(greeting.size())) {
     // An empty socket takes these few bytes or is broken.
     const int error_number = errno;
     refuse(*endpoint, &Strangers::left);
-    return error(Code::peer_dead, "the peer went away while it was accepted: ", error_text(error_number));
+    return error(Code::peer_dead,
+                 "the peer went away while it was accepted: ", error_text(error_number));
   } else {
     bytes_sent_ += greeting.size();
   }
@@ -259,7 +290,8 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
 
 void TcpFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
-  if (endpoint != nullptr && endpoint->state == State::asking) refuse(*endpoint, &Strangers::rejected);
+  if (endpoint != nullptr && endpoint->state == State::asking)
+    refuse(*endpoint, &Strangers::rejected);
 }
 
 void TcpFabric::hold(RequestId request) {
@@ -269,10 +301,11 @@ void TcpFabric::hold(RequestId request) {
   endpoint->opening->held = true;
 }
 
-// --- the connecting side ---------------------------------------------------------------------------------------------------------
+// --- the connecting side -----------------------------------------------------------------------
 
 Status TcpFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
-  if (hello.size() > max_hello_bytes) return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
+  if (hello.size() > max_hello_bytes)
+    return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ", max_hello_bytes);
   std::vector<SocketAddress> candidates;
   SKERRY_TRY(decode_address(address, &candidates));
   EndpointId id;
@@ -286,7 +319,8 @@ Status TcpFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
   Slots<Endpoint>::publish(&endpoint, id);
   arm_timer(endpoint.opening->deadline_ns);
   std::string why;
-  if (!try_candidate(endpoint, id, &why)) defer({Deferred::Kind::failed, id, 0, CloseReason::unreachable, why});
+  if (!try_candidate(endpoint, id, &why))
+    defer({Deferred::Kind::failed, id, 0, CloseReason::unreachable, why});
   *out = id;
   return {};
 }
@@ -302,7 +336,8 @@ bool TcpFabric::try_candidate(Endpoint& endpoint, EndpointId id, std::string* wh
     int error_number = errno;
     if (endpoint.fd >= 0) {
       configure(endpoint.fd);
-      if (::connect(endpoint.fd, reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) == 0) {
+      if (::connect(endpoint.fd, reinterpret_cast<const sockaddr*>(&address.storage),
+                    address.bytes) == 0) {
         if (send_greeting(endpoint, id)) return true;
       } else if (errno == EINPROGRESS) {
         endpoint.state = State::connecting;
@@ -317,11 +352,16 @@ bool TcpFabric::try_candidate(Endpoint& endpoint, EndpointId id, std::string* wh
 
 bool TcpFabric::send_greeting(Endpoint& endpoint, EndpointId id) {
   const std::vector<std::byte>& greeting = endpoint.opening->greeting;
-  const bool more = endpoint.output != nullptr && endpoint.output->bytes > 0;  // messages that may follow at once
-  if (::send(endpoint.fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)) != static_cast<ssize_t>(greeting.size())) return false;
+  const bool more = endpoint.output != nullptr &&
+                    endpoint.output->bytes > 0;  // messages that may follow at once
+  if (::send(endpoint.fd, greeting.data(), greeting.size(),
+             MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)) !=
+      static_cast<ssize_t>(greeting.size()))
+    return false;
   bytes_sent_ += greeting.size();
   endpoint.state = State::awaiting_reply;
-  // Only the connect was to be non-blocking: from now on every call says itself whether it waits (see the class comment).
+  // Only the connect was to be non-blocking: from now on every call says itself whether it waits
+  // (see the class comment).
   const int off = 0;
   ioctl(endpoint.fd, FIONBIO, &off);
   if (!set_interest(endpoint, id, EPOLLIN)) return false;
@@ -332,8 +372,11 @@ bool TcpFabric::send_greeting(Endpoint& endpoint, EndpointId id) {
 // A near peer has answered the connect already: no need to sleep until the kernel says so.
 void TcpFabric::connect_at_once(Endpoint& endpoint, EndpointId id) {
   if (send_greeting(endpoint, id) || errno == EAGAIN) return;
-  std::string why = concat("connect to ", to_string(endpoint.opening->candidates[endpoint.opening->next_candidate - 1]), ": ", error_text(errno));
-  if (!try_candidate(endpoint, id, &why)) defer({Deferred::Kind::failed, id, 0, CloseReason::unreachable, why});
+  std::string why = concat(
+      "connect to ", to_string(endpoint.opening->candidates[endpoint.opening->next_candidate - 1]),
+      ": ", error_text(errno));
+  if (!try_candidate(endpoint, id, &why))
+    defer({Deferred::Kind::failed, id, 0, CloseReason::unreachable, why});
 }
 
 void TcpFabric::connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink) {
@@ -342,11 +385,16 @@ void TcpFabric::connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink) 
   getsockopt(endpoint.fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes);
   if (error_number == 0 && send_greeting(endpoint, id)) return;
   if (error_number == 0) error_number = errno;
-  std::string why = concat("connect to ", to_string(endpoint.opening->candidates[endpoint.opening->next_candidate - 1]), ": ", error_text(error_number));
-  if (!try_candidate(endpoint, id, &why)) fail(endpoint, error_number == ETIMEDOUT ? CloseReason::timed_out : CloseReason::unreachable, why, sink);
+  std::string why = concat(
+      "connect to ", to_string(endpoint.opening->candidates[endpoint.opening->next_candidate - 1]),
+      ": ", error_text(error_number));
+  if (!try_candidate(endpoint, id, &why))
+    fail(endpoint, error_number == ETIMEDOUT ? CloseReason::timed_out : CloseReason::unreachable,
+         why, sink);
 }
 
-TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink) {
+TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data,
+                                        uint64_t bytes, uint64_t* consumed, Sink& sink) {
   uint32_t hello_bytes = 0;
   switch (inspect_greeting(data, bytes, accept_magic, &hello_bytes)) {
     case GreetingState::incomplete:
@@ -354,10 +402,13 @@ TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const
       *consumed = bytes;
       return Parsed::all;
     case GreetingState::garbage:
-      fail(endpoint, CloseReason::protocol_error, "what answers there is not a Skerry server", sink);
+      fail(endpoint, CloseReason::protocol_error, "what answers there is not a Skerry server",
+           sink);
       return Parsed::gone;
     case GreetingState::other_version:
-      fail(endpoint, CloseReason::protocol_error, "the peer speaks another version of the protocol: all ranks must run the same Skerry", sink);
+      fail(endpoint, CloseReason::protocol_error,
+           "the peer speaks another version of the protocol: all ranks must run the same Skerry",
+           sink);
       return Parsed::gone;
     case GreetingState::complete: break;
   }
@@ -368,8 +419,10 @@ TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const
   ++upcalls_;
   sink.on_connected(id, {data + sizeof(Greeting), hello_bytes});
   if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
-  if (endpoint.output != nullptr && endpoint.output->bytes > 0 && !endpoint.output->blocked) write_output(endpoint, id);  // sent after the greeting; an error shows when we read
-  if (endpoint.output != nullptr && endpoint.output->writable_wanted && !endpoint.output->blocked) {  // a send came too early
+  if (endpoint.output != nullptr && endpoint.output->bytes > 0 && !endpoint.output->blocked)
+    write_output(endpoint, id);  // sent after the greeting; an error shows when we read
+  if (endpoint.output != nullptr && endpoint.output->writable_wanted &&
+      !endpoint.output->blocked) {  // a send came too early
     endpoint.output->writable_wanted = false;
     if (endpoint.output->bytes == 0) output_drained(endpoint, id);
     defer({Deferred::Kind::writable, id, 0, CloseReason::by_us, {}});

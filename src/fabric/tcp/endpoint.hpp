@@ -1,6 +1,8 @@
-// What a tcp fabric remembers of one connection. An idle one is the Endpoint alone: everything else exists only while it is needed.
+// What a tcp fabric remembers of one connection. An idle one is the Endpoint alone: everything else
+// exists only while it is needed.
 //
-// Two owners: the issue side (whoever holds the issue lock) and the progress side (whoever holds the progress role).
+// Two owners: the issue side (whoever holds the issue lock) and the progress side (whoever holds
+// the progress role).
 #pragma once
 
 #include <sys/epoll.h>
@@ -31,19 +33,22 @@ struct Receive {
   // A started frame (or greeting): its first `partial_have` bytes. null: none.
   std::unique_ptr<std::byte[]> partial;
   uint32_t partial_have = 0;
-  uint32_t partial_need = 0;  // bytes until it can be delivered; 0: not known yet (fewer than 8 bytes seen, or a greeting)
+  uint32_t partial_need = 0;  // bytes until it can be delivered; 0: not known yet (fewer than 8
+                              // bytes seen, or a greeting)
   // A long payload on its way into the caller's memory. null: none.
   std::byte* landing = nullptr;
   uint64_t landing_have = 0;
-  uint64_t landing_need = 0;  // whole payload bytes; kept while landed_parked
+  uint64_t landing_need = 0;      // whole payload bytes; kept while landed_parked
   std::vector<std::byte> header;  // of the landing message
-  bool landed_parked = false;  // on_landed answered park: call it again after unpark
-  bool parked = false;         // nothing may be delivered until unpark
+  bool landed_parked = false;     // on_landed answered park: call it again after unpark
+  bool parked = false;            // nothing may be delivered until unpark
   // Received, but behind the parked message: whole frames and perhaps a started one.
   std::vector<std::byte> backlog;
   uint64_t backlog_done = 0;  // bytes of backlog consumed
 
-  bool idle() const { return partial == nullptr && landing == nullptr && !landed_parked && !parked && backlog.empty(); }
+  bool idle() const {
+    return partial == nullptr && landing == nullptr && !landed_parked && !parked && backlog.empty();
+  }
 };
 
 // A piece of output: owned bytes or a caller's long payload.
@@ -51,44 +56,47 @@ struct Segment {
   std::unique_ptr<std::byte[]> owned;  // null: a reference to the caller's payload
   const std::byte* data = nullptr;
   uint64_t bytes = 0;
-  uint64_t capacity = 0;               // of owned
-  uint64_t cookie = 0;                 // for on_sent; references only
-  bool last = true;                    // of a reference in several parts: on_sent follows it
+  uint64_t capacity = 0;  // of owned
+  uint64_t cookie = 0;    // for on_sent; references only
+  bool last = true;       // of a reference in several parts: on_sent follows it
 };
 
 // Output that the socket has not taken yet. Issue side only.
 struct Output {
   std::vector<Segment> segments;
-  size_t first = 0;             // segments before it are done
-  uint64_t first_done = 0;      // bytes of segments[first] already written
-  uint64_t bytes = 0;           // unsent in all
-  bool blocked = false;         // the socket said EAGAIN: EPOLLOUT is armed
-  bool writable_wanted = false; // a send was answered would_block
+  size_t first = 0;              // segments before it are done
+  uint64_t first_done = 0;       // bytes of segments[first] already written
+  uint64_t bytes = 0;            // unsent in all
+  bool blocked = false;          // the socket said EAGAIN: EPOLLOUT is armed
+  bool writable_wanted = false;  // a send was answered would_block
 };
 
 // A connection that is not open yet. Issue side and dispatch.
 struct Opening {
   int64_t deadline_ns = 0;
-  std::list<EndpointId>::iterator place;  // in the fabric's list of connects, of strangers or of held requests
-  bool held = false;                      // in the last
+  std::list<EndpointId>::iterator
+      place;          // in the fabric's list of connects, of strangers or of held requests
+  bool held = false;  // in the last
   std::vector<SocketAddress> candidates;  // connects only
   size_t next_candidate = 0;
-  std::vector<std::byte> greeting;        // connects only: what to send once connected
+  std::vector<std::byte> greeting;  // connects only: what to send once connected
 };
 
 struct Endpoint {
-  std::atomic<uint64_t> id{0};             // see Slots
+  std::atomic<uint64_t> id{0};  // see Slots
   int fd = -1;
-  uint32_t interest = 0;                   // epoll events armed; issue lock
-  State state = State::connecting;         // issue lock; read by poll for an id that it was given
-  bool registered = false;                 // in the epoll set; issue lock
-  std::atomic<bool> output_pending{false}; // unsent output waits for EPOLLOUT: poll must not block in recv. Written by the issue side
-  int32_t send_error = 0;                  // errno of a failed send (0: none): the receive side reports it once its data is read; issue lock
-  int wake_bytes = 1;                      // SO_RCVLOWAT as set. Progress side
-  int64_t receive_timeout_ns = 0;          // SO_RCVTIMEO as set; 0: none. Progress side
-  std::unique_ptr<Receive> receive;        // null: nothing started
-  std::unique_ptr<Output> output;          // null: nothing unsent
-  std::unique_ptr<Opening> opening;        // null: open
+  uint32_t interest = 0;                    // epoll events armed; issue lock
+  State state = State::connecting;          // issue lock; read by poll for an id that it was given
+  bool registered = false;                  // in the epoll set; issue lock
+  std::atomic<bool> output_pending{false};  // unsent output waits for EPOLLOUT: poll must not block
+                                            // in recv. Written by the issue side
+  int32_t send_error = 0;  // errno of a failed send (0: none): the receive side reports it once its
+                           // data is read; issue lock
+  int wake_bytes = 1;      // SO_RCVLOWAT as set. Progress side
+  int64_t receive_timeout_ns = 0;    // SO_RCVTIMEO as set; 0: none. Progress side
+  std::unique_ptr<Receive> receive;  // null: nothing started
+  std::unique_ptr<Output> output;    // null: nothing unsent
+  std::unique_ptr<Opening> opening;  // null: open
 };
 static_assert(sizeof(Endpoint) <= 64, "an idle connection costs one cache line of ours");
 

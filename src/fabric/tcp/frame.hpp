@@ -1,7 +1,8 @@
 // What stands on the wire of the tcp fabric, and nothing else: the frame prefix and the greeting.
 //
-//   frame:    | prefix 8 | header 1..512 | payload 0..max |      prefix = header bytes (low 16 bits), payload bytes (high 48 bits)
-//   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..54 |   once from the connecting side, once back when accepted
+//   frame:    | prefix 8 | header 1..512 | payload 0..max |      prefix = header bytes (low 16
+//   bits), payload bytes (high 48 bits) greeting: | magic 4 | version 2 | hello bytes 2 | hello
+//   0..54 |   once from the connecting side, once back when accepted
 //
 // All little endian. A peer of another byte order does not find its magic and is refused.
 #pragma once
@@ -18,14 +19,18 @@ namespace skerry::fabric::tcp {
 static_assert(std::endian::native == std::endian::little, "the frames are written in native order");
 
 constexpr uint32_t prefix_bytes = 8;
-constexpr uint64_t max_payload_bytes = uint64_t{1} << 40;  // far beyond any memory: only a corrupt stream says more
+constexpr uint64_t
+    max_payload_bytes = uint64_t{1}
+                        << 40;  // far beyond any memory: only a corrupt stream says more
 
 struct Prefix {
   uint32_t header_bytes;
   uint64_t payload_bytes;
 };
 
-inline uint64_t encode_prefix(uint64_t header_bytes, uint64_t payload_bytes) { return header_bytes | payload_bytes << 16; }
+inline uint64_t encode_prefix(uint64_t header_bytes, uint64_t payload_bytes) {
+  return header_bytes | payload_bytes << 16;
+}
 
 inline Prefix decode_prefix(const std::byte* at) {
   uint64_t word;
@@ -43,7 +48,8 @@ struct Greeting {
   uint16_t version;
   uint16_t hello_bytes;
 };
-static_assert(sizeof(Greeting) == 8 && offsetof(Greeting, version) == 4 && offsetof(Greeting, hello_bytes) == 6);
+static_assert(sizeof(Greeting) == 8 && offsetof(Greeting, version) == 4 &&
+              offsetof(Greeting, hello_bytes) == 6);
 
 constexpr uint32_t connect_magic = 0x59524b53;  // "SKRY"
 constexpr uint32_t accept_magic = 0x41524b53;   // "SKRA"
@@ -52,8 +58,10 @@ constexpr uint32_t max_greeting_bytes = sizeof(Greeting) + max_hello_bytes;
 
 enum class GreetingState { incomplete, complete, garbage, other_version };
 
-// Looks at the first bytes of a connection; garbage is recognised at its first wrong byte. *hello_bytes is set when complete.
-inline GreetingState inspect_greeting(const std::byte* data, uint64_t bytes, uint32_t magic, uint32_t* hello_bytes) {
+// Looks at the first bytes of a connection; garbage is recognised at its first wrong byte.
+// *hello_bytes is set when complete.
+inline GreetingState inspect_greeting(const std::byte* data, uint64_t bytes, uint32_t magic,
+                                      uint32_t* hello_bytes) {
   Greeting expected{magic, greeting_version, 0};
   const uint64_t magic_seen = bytes < 4 ? bytes : 4;
   if (std::memcmp(data, &expected, magic_seen) != 0) return GreetingState::garbage;

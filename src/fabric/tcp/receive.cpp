@@ -1,6 +1,8 @@
-// From the socket to the sink: recv into the one shared buffer (or straight into a started frame or a landing), then parse in place.
+// From the socket to the sink: recv into the one shared buffer (or straight into a started frame or
+// a landing), then parse in place.
 //
-// receive() touches the progress side only, so poll may call it without the issue lock; everything that calls up is part of dispatch.
+// receive() touches the progress side only, so poll may call it without the issue lock; everything
+// that calls up is part of dispatch.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -15,10 +17,12 @@
 
 namespace skerry::fabric::tcp {
 namespace {
-// A landing may take this much of one connection in one dispatch, then it is the others' turn (epoll is level triggered: we come back).
+// A landing may take this much of one connection in one dispatch, then it is the others' turn
+// (epoll is level triggered: we come back).
 constexpr uint64_t landing_turn_bytes = 1024 * 1024;
-// While a payload lands the socket wakes us for this much at a time (SO_RCVLOWAT), or for the rest: a wake-up per segment costs more than
-// the copy. Large enough to amortise it, small enough that copying overlaps with the sender.
+// While a payload lands the socket wakes us for this much at a time (SO_RCVLOWAT), or for the rest:
+// a wake-up per segment costs more than the copy. Large enough to amortise it, small enough that
+// copying overlaps with the sender.
 constexpr uint64_t landing_wake_bytes = 256 * 1024;
 
 }  // namespace
@@ -35,7 +39,8 @@ Receive& TcpFabric::receive_state(Endpoint& endpoint) {
   return *endpoint.receive;
 }
 
-// One recv. With MSG_DONTWAIT it just looks; without, it sleeps in the kernel until data, the end, or SO_RCVTIMEO.
+// One recv. With MSG_DONTWAIT it just looks; without, it sleeps in the kernel until data, the end,
+// or SO_RCVTIMEO.
 TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int flags) {
   Received received;
   received.endpoint = id;
@@ -60,7 +65,8 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
       received.carried = state->partial_have;
     }
   }
-  if (with_buffer) parts[count++] = {buffer_.get() + received.carried, buffer_bytes - received.carried};
+  if (with_buffer)
+    parts[count++] = {buffer_.get() + received.carried, buffer_bytes - received.carried};
   if (count == 1) {
     received.bytes = recv(endpoint.fd, parts[0].iov_base, parts[0].iov_len, flags);
   } else {
@@ -73,15 +79,18 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
     received.error_number = errno;
   } else {
     received.direct = std::min<uint64_t>(static_cast<uint64_t>(received.bytes), direct_room);
-    bytes_received_.store(bytes_received_.load(std::memory_order_relaxed) + static_cast<uint64_t>(received.bytes), std::memory_order_relaxed);
+    bytes_received_.store(
+        bytes_received_.load(std::memory_order_relaxed) + static_cast<uint64_t>(received.bytes),
+        std::memory_order_relaxed);
   }
   return received;
 }
 
 void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns) {
   if (endpoint.wake_bytes > 1) {
-    // Not in recv: one that finds less than SO_RCVLOWAT bytes takes them and sleeps on, and the socket wakes it only for as many bytes *in its
-    // queue* again. The tail of a payload is shorter than that, so it would sleep until its time-out. ppoll takes nothing, and set_wake_bytes
+    // Not in recv: one that finds less than SO_RCVLOWAT bytes takes them and sleeps on, and the
+    // socket wakes it only for as many bytes *in its queue* again. The tail of a payload is shorter
+    // than that, so it would sleep until its time-out. ppoll takes nothing, and set_wake_bytes
     // keeps the mark at the rest or below.
     pollfd waiting{endpoint.fd, POLLIN, 0};
     const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
@@ -96,8 +105,12 @@ void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t time
     received_ = early;
     return;
   }
-  // SO_RCVTIMEO costs a system call, so time-outs are rounded down to powers of two (poll may return early) and set only when they change.
-  const int64_t rounded_ns = timeout_ns < 0 ? 0 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(timeout_ns, 1'000'000))));
+  // SO_RCVTIMEO costs a system call, so time-outs are rounded down to powers of two (poll may
+  // return early) and set only when they change.
+  const int64_t rounded_ns = timeout_ns < 0
+                                 ? 0
+                                 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
+                                       std::max<int64_t>(timeout_ns, 1'000'000))));
   if (rounded_ns != endpoint.receive_timeout_ns) {
     const timeval timeout{rounded_ns / 1'000'000'000, rounded_ns % 1'000'000'000 / 1000};
     setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
@@ -111,7 +124,8 @@ void TcpFabric::receive_failed(Endpoint& endpoint, const Received& received, Sin
   const bool waiting = endpoint.state == State::awaiting_reply;
   const int error_number = received.bytes < 0 ? received.error_number : endpoint.send_error;
   if (waiting && (error_number == 0 || error_number == ECONNRESET || error_number == EPIPE)) {
-    fail(endpoint, CloseReason::refused, "the peer closed the connection instead of accepting it", sink);
+    fail(endpoint, CloseReason::refused, "the peer closed the connection instead of accepting it",
+         sink);
   } else if (error_number == 0) {
     fail(endpoint, CloseReason::by_peer, "the peer closed the connection", sink);
   } else {
@@ -129,7 +143,8 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     return 1;
   }
   const int before = upcalls_;
-  Bytes rest{buffer_.get(), received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
+  Bytes rest{buffer_.get(),
+             received.carried + static_cast<uint64_t>(received.bytes) - received.direct};
   if (received.carried != 0) endpoint->receive->partial.reset();  // it stands in the buffer now
   if (received.direct != 0) {
     Receive& state = *endpoint->receive;
@@ -150,14 +165,17 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
       const uint64_t bytes = state.partial_need;
       uint64_t consumed = 0;
       parsed = parse(*endpoint, id, frame.get(), bytes, &consumed, sink);
-      if (parsed == Parsed::parked) keep_backlog(*endpoint, {frame.get() + consumed, bytes - consumed}, rest);
+      if (parsed == Parsed::parked)
+        keep_backlog(*endpoint, {frame.get() + consumed, bytes - consumed}, rest);
     }
     if (parsed != Parsed::all) return upcalls_ - before;
   }
-  // The header that was cut announced a long payload, whose beginning came together with the header's end.
+  // The header that was cut announced a long payload, whose beginning came together with the
+  // header's end.
   if (endpoint->receive != nullptr && endpoint->receive->landing != nullptr && !rest.empty()) {
     Receive& state = *endpoint->receive;
-    const Bytes payload = rest.first(std::min<uint64_t>(rest.size(), state.landing_need - state.landing_have));
+    const Bytes payload = rest.first(
+        std::min<uint64_t>(rest.size(), state.landing_need - state.landing_have));
     std::memcpy(state.landing + state.landing_have, payload.data(), payload.size());
     state.landing_have += payload.size();
     rest = rest.subspan(payload.size());
@@ -180,8 +198,10 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
   return upcalls_ - before;
 }
 
-// Delivers every whole message; what is left of a started one is kept. This loop is the server's hottest: small puts pass here.
-TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink) {
+// Delivers every whole message; what is left of a started one is kept. This loop is the server's
+// hottest: small puts pass here.
+TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std::byte* data,
+                                   uint64_t bytes, uint64_t* consumed, Sink& sink) {
   uint64_t at = 0;
   *consumed = 0;
   if (endpoint.state == State::awaiting_reply) [[unlikely]] {
@@ -192,7 +212,9 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
     const Prefix prefix = decode_prefix(data + at);
     if (!plausible(prefix)) [[unlikely]] {
       fail(endpoint, CloseReason::protocol_error,
-           concat("frame of ", prefix.header_bytes, " header and ", prefix.payload_bytes, " payload bytes: the stream is corrupt"), sink);
+           concat("frame of ", prefix.header_bytes, " header and ", prefix.payload_bytes,
+                  " payload bytes: the stream is corrupt"),
+           sink);
       return Parsed::gone;
     }
     const uint64_t head_bytes = prefix_bytes + prefix.header_bytes;
@@ -200,8 +222,10 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
     if (prefix.payload_bytes <= inline_payload_bytes) [[likely]] {
       if (bytes - at < head_bytes + prefix.payload_bytes) break;
       ++upcalls_;
-      const Verdict verdict = sink.on_message(id, header, Bytes{data + at + head_bytes, prefix.payload_bytes});
-      if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;  // the sink closed it
+      const Verdict verdict = sink.on_message(id, header,
+                                              Bytes{data + at + head_bytes, prefix.payload_bytes});
+      if (endpoint.id.load(std::memory_order_relaxed) != id)
+        return Parsed::gone;  // the sink closed it
       if (verdict == Verdict::park) {
         receive_state(endpoint).parked = true;
         *consumed = at;
@@ -210,8 +234,10 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
       at += head_bytes + prefix.payload_bytes;
     } else {
       if (bytes - at < head_bytes) break;
-      const Bytes available{data + at + head_bytes, std::min(bytes - at - head_bytes, prefix.payload_bytes)};
-      const Parsed parsed = begin_landing(endpoint, id, header, available, prefix.payload_bytes, sink);
+      const Bytes available{data + at + head_bytes,
+                            std::min(bytes - at - head_bytes, prefix.payload_bytes)};
+      const Parsed parsed = begin_landing(endpoint, id, header, available, prefix.payload_bytes,
+                                          sink);
       at += head_bytes + available.size();
       *consumed = at;
       if (parsed != Parsed::all) return parsed;
@@ -222,12 +248,14 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
   return Parsed::all;
 }
 
-TcpFabric::Parsed TcpFabric::begin_landing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available, uint64_t payload_bytes, Sink& sink) {
+TcpFabric::Parsed TcpFabric::begin_landing(Endpoint& endpoint, EndpointId id, Bytes header,
+                                           Bytes available, uint64_t payload_bytes, Sink& sink) {
   ++upcalls_;
   std::byte* const landing = sink.on_landing(id, header, payload_bytes);
   if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
   if (landing == nullptr) {
-    fail(endpoint, CloseReason::protocol_error, concat("a message of ", payload_bytes, " bytes had no place to land"), sink);
+    fail(endpoint, CloseReason::protocol_error,
+         concat("a message of ", payload_bytes, " bytes had no place to land"), sink);
     return Parsed::gone;
   }
   std::memcpy(landing, available.data(), available.size());
@@ -246,7 +274,8 @@ TcpFabric::Parsed TcpFabric::finish_landing(Endpoint& endpoint, EndpointId id, S
   Receive& state = *endpoint.receive;
   state.landing = nullptr;
   set_wake_bytes(endpoint, 1);
-  std::vector<std::byte> header = std::move(state.header);  // moved out: the sink may close the endpoint
+  std::vector<std::byte> header = std::move(
+      state.header);  // moved out: the sink may close the endpoint
   ++upcalls_;
   const Verdict verdict = sink.on_landed(id, header, state.landing_need);
   if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
@@ -257,15 +286,19 @@ TcpFabric::Parsed TcpFabric::finish_landing(Endpoint& endpoint, EndpointId id, S
   return Parsed::parked;
 }
 
-void TcpFabric::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting) {
+void TcpFabric::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes,
+                             bool greeting) {
   Receive& state = receive_state(endpoint);
   state.partial_need = 0;
   if (!greeting && bytes >= prefix_bytes) {
     const Prefix prefix = decode_prefix(data);  // parse found it plausible
-    const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes ? prefix.payload_bytes : 0;  // a long one lands elsewhere
+    const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes
+                                       ? prefix.payload_bytes
+                                       : 0;  // a long one lands elsewhere
     state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
   }
-  state.partial = std::make_unique_for_overwrite<std::byte[]>(state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
+  state.partial = std::make_unique_for_overwrite<std::byte[]>(
+      state.partial_need != 0 ? state.partial_need : max_greeting_bytes);
   state.partial_have = static_cast<uint32_t>(bytes);
   std::memcpy(state.partial.get(), data, bytes);
 }
@@ -286,7 +319,8 @@ void TcpFabric::unpark(EndpointId id) {
 
 int TcpFabric::resume(EndpointId id, Sink& sink) {
   Endpoint* const endpoint = endpoints_.find(id);
-  if (endpoint == nullptr || endpoint->receive == nullptr || !endpoint->receive->parked) return 0;  // closed, or unparked twice
+  if (endpoint == nullptr || endpoint->receive == nullptr || !endpoint->receive->parked)
+    return 0;  // closed, or unparked twice
   const int before = upcalls_;
   Receive& state = *endpoint->receive;
   state.parked = false;
@@ -294,11 +328,13 @@ int TcpFabric::resume(EndpointId id, Sink& sink) {
     state.landed_parked = false;
     if (finish_landing(*endpoint, id, sink) != Parsed::all) return upcalls_ - before;
   }
-  std::vector<std::byte> backlog = std::move(state.backlog);  // moved out: the sink may close the endpoint
+  std::vector<std::byte> backlog = std::move(
+      state.backlog);  // moved out: the sink may close the endpoint
   state.backlog.clear();
   const uint64_t done = state.backlog_done;
   uint64_t consumed = 0;
-  const Parsed parsed = parse(*endpoint, id, backlog.data() + done, backlog.size() - done, &consumed, sink);
+  const Parsed parsed = parse(*endpoint, id, backlog.data() + done, backlog.size() - done,
+                              &consumed, sink);
   if (parsed == Parsed::gone) return upcalls_ - before;
   if (parsed == Parsed::parked) {
     state.backlog = std::move(backlog);
@@ -306,7 +342,8 @@ int TcpFabric::resume(EndpointId id, Sink& sink) {
     return upcalls_ - before;
   }
   if (state.idle()) endpoint->receive.reset();
-  if (!endpoint->registered || (endpoint->interest & EPOLLIN) == 0) set_interest(*endpoint, id, endpoint->interest | EPOLLIN);
+  if (!endpoint->registered || (endpoint->interest & EPOLLIN) == 0)
+    set_interest(*endpoint, id, endpoint->interest | EPOLLIN);
   return upcalls_ - before;
 }
 

@@ -1,4 +1,5 @@
-// From send to the socket: straight with one sendmsg when nothing waits, else through the endpoint's output. Issue side only.
+// From send to the socket: straight with one sendmsg when nothing waits, else through the
+// endpoint's output. Issue side only.
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -19,7 +20,8 @@ constexpr size_t parts_at_once = 64;
 
 bool would_block(int error_number) {
   // ENOBUFS and ENOMEM are the kernel's own shortage: it passes.
-  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == ENOBUFS || error_number == ENOMEM || error_number == EINTR;
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == ENOBUFS ||
+         error_number == ENOMEM || error_number == EINTR;
 }
 
 int64_t write_parts(int fd, iovec* parts, size_t count) {
@@ -32,11 +34,14 @@ int64_t write_parts(int fd, iovec* parts, size_t count) {
 }  // namespace
 
 Output& TcpFabric::output_state(Endpoint& endpoint) {
-  if (endpoint.output == nullptr) endpoint.output = spare_output_ != nullptr ? std::move(spare_output_) : std::make_unique<Output>();
+  if (endpoint.output == nullptr)
+    endpoint.output = spare_output_ != nullptr ? std::move(spare_output_)
+                                               : std::make_unique<Output>();
   return *endpoint.output;
 }
 
-// Copies the three parts behind each other to the end of the output; together they are at most owned_bytes.
+// Copies the three parts behind each other to the end of the output; together they are at most
+// owned_bytes.
 void TcpFabric::append_bytes(Output& output, Bytes first, Bytes second, Bytes third) {
   const uint64_t bytes = first.size() + second.size() + third.size();
   Segment* last = output.first < output.segments.size() ? &output.segments.back() : nullptr;
@@ -66,7 +71,8 @@ void TcpFabric::append_bytes(Output& output, Bytes first, Bytes second, Bytes th
 SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more, uint64_t cookie) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
-  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
+                "a message header has 1..512 bytes");
   switch (endpoint->state) {
     case State::open: break;
     case State::connecting:  // send_greeting sends it along
@@ -94,7 +100,8 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
       if (by_reference) defer({Deferred::Kind::sent, id, cookie, CloseReason::by_us, {}});
       return SendResult::accepted;
     }
-  } else if (output != nullptr && (output->blocked || !is_open) && output->bytes >= output_limit_bytes) {
+  } else if (output != nullptr && (output->blocked || !is_open) &&
+             output->bytes >= output_limit_bytes) {
     output->writable_wanted = true;
     return SendResult::would_block;
   }
@@ -105,9 +112,11 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
     written -= skip;
     return part.subspan(skip);
   };
-  const Bytes prefix_rest = rest(prefix_part), header_rest = rest(header), payload_rest = rest(payload);
+  const Bytes prefix_rest = rest(prefix_part), header_rest = rest(header),
+              payload_rest = rest(payload);
   if (by_reference) {
-    if (!prefix_rest.empty() || !header_rest.empty()) append_bytes(*output, prefix_rest, header_rest, {});
+    if (!prefix_rest.empty() || !header_rest.empty())
+      append_bytes(*output, prefix_rest, header_rest, {});
     Segment segment;
     segment.data = payload_rest.data();
     segment.bytes = payload_rest.size();
@@ -122,20 +131,26 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
     output_blocked(*endpoint, id);  // the socket just told us that it is full
     return SendResult::accepted;
   }
-  if (!is_open || (more && !by_reference && output->bytes < batch_bytes)) return SendResult::accepted;
+  if (!is_open || (more && !by_reference && output->bytes < batch_bytes))
+    return SendResult::accepted;
   return write_output(*endpoint, id);
 }
 
-SendResult TcpFabric::send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts, uint64_t cookie) {
+SendResult TcpFabric::send_gathered(EndpointId id, Bytes header, std::span<const Bytes> parts,
+                                    uint64_t cookie) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
   const uint64_t payload_bytes = total_bytes(parts);
-  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes, "a message header has 1..512 bytes");
-  SKERRY_ASSERT(payload_bytes > inline_payload_bytes, "short payloads are copied: pack them and use send");
+  SKERRY_ASSERT(!header.empty() && header.size() <= max_header_bytes,
+                "a message header has 1..512 bytes");
+  SKERRY_ASSERT(payload_bytes > inline_payload_bytes,
+                "short payloads are copied: pack them and use send");
   switch (endpoint->state) {
     case State::open: break;
     case State::connecting:
-    case State::awaiting_reply: output_state(*endpoint).writable_wanted = true; return SendResult::would_block;
+    case State::awaiting_reply:
+      output_state(*endpoint).writable_wanted = true;
+      return SendResult::would_block;
     case State::greeting:
     case State::asking: return SendResult::closed;
   }
@@ -164,7 +179,8 @@ SendResult TcpFabric::flush(EndpointId id) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr || endpoint->send_error != 0) return SendResult::closed;
   if (endpoint->state == State::connecting) connect_at_once(*endpoint, id);
-  if (endpoint->state != State::open || endpoint->output == nullptr || endpoint->output->blocked) return SendResult::accepted;
+  if (endpoint->state != State::open || endpoint->output == nullptr || endpoint->output->blocked)
+    return SendResult::accepted;
   return write_output(*endpoint, id);
 }
 
@@ -177,13 +193,16 @@ SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
     uint64_t offered = 0;
     for (size_t i = output.first; i < output.segments.size() && count < parts_at_once; ++i) {
       const uint64_t skip = i == output.first ? output.first_done : 0;
-      parts[count++] = {const_cast<std::byte*>(output.segments[i].data + skip), output.segments[i].bytes - skip};
+      parts[count++] = {const_cast<std::byte*>(output.segments[i].data + skip),
+                        output.segments[i].bytes - skip};
       offered += output.segments[i].bytes - skip;
     }
     const int64_t n = write_parts(endpoint.fd, parts, count);
     if (n < 0 && !would_block(errno)) return send_failed(endpoint, errno);
     uint64_t taken = n < 0 ? 0 : static_cast<uint64_t>(n);
-    const bool full = taken < offered;  // a short write means a full socket: no second call only to hear EAGAIN
+    const bool
+        full = taken <
+               offered;  // a short write means a full socket: no second call only to hear EAGAIN
     output.bytes -= taken;
     bytes_sent_ += taken;
     while (taken != 0) {
@@ -207,7 +226,8 @@ SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
     }
     if (full) {
       if (output.first > 64) {  // a long-lived queue does not grow with what went through it
-        output.segments.erase(output.segments.begin(), output.segments.begin() + static_cast<std::ptrdiff_t>(output.first));
+        output.segments.erase(output.segments.begin(),
+                              output.segments.begin() + static_cast<std::ptrdiff_t>(output.first));
         output.first = 0;
       }
       output_blocked(endpoint, id);
@@ -241,7 +261,8 @@ void TcpFabric::output_drained(Endpoint& endpoint, EndpointId id) {
   spare_output_ = std::move(output);
 }
 
-// The peer may have said something before it went: the receive side reads that first, finds the end behind it and reports it.
+// The peer may have said something before it went: the receive side reads that first, finds the end
+// behind it and reports it.
 SendResult TcpFabric::send_failed(Endpoint& endpoint, int error_number) {
   endpoint.send_error = error_number;
   endpoint.output.reset();

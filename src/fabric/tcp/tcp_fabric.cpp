@@ -72,30 +72,35 @@ Status TcpFabric::start() {
   timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   reserve_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (epoll_fd_ < 0 || wake_fd_ < 0 || timer_fd_ < 0 || reserve_fd_ < 0) {
-    return error(Code::network, "cannot open the descriptors of a tcp fabric: ", error_text(errno), "; raise the limit of open files (ulimit -n)");
+    return error(Code::network, "cannot open the descriptors of a tcp fabric: ", error_text(errno),
+                 "; raise the limit of open files (ulimit -n)");
   }
   for (auto [fd, tag] : {std::pair{wake_fd_, tag_wake}, std::pair{timer_fd_, tag_timer}}) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = tag;
-    if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) return error(Code::network, "epoll_ctl: ", error_text(errno));
+    if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
+      return error(Code::network, "epoll_ctl: ", error_text(errno));
   }
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(buffer_bytes);
   events_.resize(max_events);
   return {};
 }
 
-// --- poll ------------------------------------------------------------------------------------------------------------------------
+// --- poll --------------------------------------------------------------------------------------
 
 void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
-  if (received_.endpoint != no_endpoint || event_count_ > 0) return;  // the last one was not dispatched yet
-  // Dekker with defer and unpark: we say that we are about to sleep, then look; they add work, then look whether someone sleeps.
+  if (received_.endpoint != no_endpoint || event_count_ > 0)
+    return;  // the last one was not dispatched yet
+  // Dekker with defer and unpark: we say that we are about to sleep, then look; they add work, then
+  // look whether someone sleeps.
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
   if (only != no_endpoint && timeout_ns != 0) {
     Endpoint* endpoint = endpoints_.find(only);
     // Unsent output needs EPOLLOUT; a parked endpoint must not be read.
-    if (endpoint != nullptr && endpoint->state == State::open && !endpoint->output_pending.load(std::memory_order_relaxed) &&
+    if (endpoint != nullptr && endpoint->state == State::open &&
+        !endpoint->output_pending.load(std::memory_order_relaxed) &&
         (endpoint->receive == nullptr || !endpoint->receive->parked)) {
       block_in_receive(*endpoint, only, timeout_ns);
       polling_.store(false, std::memory_order_relaxed);
@@ -103,9 +108,12 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
     }
   }
   int count = 0;
-  const auto came = [&] { return (count = epoll_wait(epoll_fd_, events_.data(), max_events, 0)) != 0; };
+  const auto came = [&] {
+    return (count = epoll_wait(epoll_fd_, events_.data(), max_events, 0)) != 0;
+  };
   const int64_t spin_ns = timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns);
-  if (timeout_ns == 0 || !idle_core_spin_.spin<looks_a_turn>(came, spin_ns)) count = wait_for_events(timeout_ns);
+  if (timeout_ns == 0 || !idle_core_spin_.spin<looks_a_turn>(came, spin_ns))
+    count = wait_for_events(timeout_ns);
   event_count_ = std::max(count, 0);  // EINTR: nothing found, the caller looks again
   polling_.store(false, std::memory_order_relaxed);
 }
@@ -113,7 +121,9 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
 int TcpFabric::wait_for_events(int64_t timeout_ns) {
   // Milliseconds do; rounded up so that a deadline has passed when we return.
   const auto by_milliseconds = [&] {
-    const int64_t timeout_ms = timeout_ns < 0 ? -1 : std::min<int64_t>((timeout_ns + 999'999) / 1'000'000, INT32_MAX);
+    const int64_t timeout_ms = timeout_ns < 0 ? -1
+                                              : std::min<int64_t>(
+                                                    (timeout_ns + 999'999) / 1'000'000, INT32_MAX);
     return epoll_wait(epoll_fd_, events_.data(), max_events, static_cast<int>(timeout_ms));
   };
   if (timeout_ns <= 0 || timeout_ns >= 100'000'000) return by_milliseconds();
@@ -126,10 +136,11 @@ void TcpFabric::wake() {
   // One write per sleep is enough: dispatch clears the mark after it drained the descriptor.
   if (woken_.exchange(true, std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);  // cannot fail but by overflow, which wakes as well
+  [[maybe_unused]] const ssize_t written = write(
+      wake_fd_, &one, sizeof one);  // cannot fail but by overflow, which wakes as well
 }
 
-// --- dispatch --------------------------------------------------------------------------------------------------------------------
+// --- dispatch ----------------------------------------------------------------------------------
 
 int TcpFabric::dispatch(Sink& sink) {
   dispatching_ = true;
@@ -176,7 +187,8 @@ int TcpFabric::handle_event(const epoll_event& event, Sink& sink) {
   }
   if (!readable) return upcalls;
   if (endpoint->receive != nullptr && endpoint->receive->parked) {
-    // Level triggered: disarm, or poll would not sleep. HUP and ERR cannot be disarmed but by leaving the set; unpark comes back.
+    // Level triggered: disarm, or poll would not sleep. HUP and ERR cannot be disarmed but by
+    // leaving the set; unpark comes back.
     if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
       epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, endpoint->fd, nullptr);
       endpoint->registered = false;
@@ -232,14 +244,16 @@ int TcpFabric::run_deferred(Sink& sink) {
   return upcalls;
 }
 
-// --- endpoints -------------------------------------------------------------------------------------------------------------------
+// --- endpoints ---------------------------------------------------------------------------------
 
 bool TcpFabric::set_interest(Endpoint& endpoint, EndpointId id, uint32_t events) {
   if (endpoint.registered && endpoint.interest == events) return true;
   epoll_event event{};
   event.events = events;
   event.data.u64 = id;
-  if (epoll_ctl(epoll_fd_, endpoint.registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, endpoint.fd, &event) != 0) return false;
+  if (epoll_ctl(epoll_fd_, endpoint.registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, endpoint.fd,
+                &event) != 0)
+    return false;
   endpoint.registered = true;
   endpoint.interest = events;
   return true;
@@ -249,9 +263,13 @@ bool TcpFabric::set_interest(Endpoint& endpoint, EndpointId id, uint32_t events)
 void TcpFabric::release(Endpoint& endpoint) {
   if (endpoint.opening != nullptr) {
     const bool stranger = endpoint.state == State::greeting || endpoint.state == State::asking;
-    (endpoint.opening->held ? held_ : stranger ? strangers_ : connecting_).erase(endpoint.opening->place);
+    (endpoint.opening->held ? held_
+     : stranger             ? strangers_
+                            : connecting_)
+        .erase(endpoint.opening->place);
   }
-  if (endpoint.fd >= 0) ::close(endpoint.fd);  // leaves the epoll set by itself: the descriptor was never duplicated
+  if (endpoint.fd >= 0)
+    ::close(endpoint.fd);  // leaves the epoll set by itself: the descriptor was never duplicated
   endpoint.fd = -1;
   endpoint.interest = 0;
   endpoint.registered = false;
@@ -268,8 +286,8 @@ void TcpFabric::close(EndpointId id) {
   if (Endpoint* endpoint = endpoints_.find(id)) release(*endpoint);
 }
 
-// With a reset: one packet ends the connection instead of four, and no side keeps a record of it for a minute, as TIME_WAIT would. What the peer has received it
-// may still read.
+// With a reset: one packet ends the connection instead of four, and no side keeps a record of it
+// for a minute, as TIME_WAIT would. What the peer has received it may still read.
 void TcpFabric::close_drained(EndpointId id) {
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return;
@@ -284,7 +302,8 @@ void TcpFabric::fail(Endpoint& endpoint, CloseReason reason, std::string_view de
   const EndpointId id = endpoint.id.load(std::memory_order_relaxed);
   const bool stranger = endpoint.state == State::greeting || endpoint.state == State::asking;
   if (stranger) {
-    refuse(endpoint, &Strangers::left);  // the caller never got an endpoint; its accept, if it comes, is answered peer_dead
+    refuse(endpoint, &Strangers::left);  // the caller never got an endpoint; its accept, if it
+                                         // comes, is answered peer_dead
     return;
   }
   const std::string text(detail);
@@ -292,7 +311,7 @@ void TcpFabric::fail(Endpoint& endpoint, CloseReason reason, std::string_view de
   sink.on_closed(id, reason, text);
 }
 
-// --- timer -----------------------------------------------------------------------------------------------------------------------
+// --- timer -------------------------------------------------------------------------------------
 
 void TcpFabric::arm_timer(int64_t deadline_ns) {
   if (timer_deadline_ns_ != 0 && timer_deadline_ns_ <= deadline_ns) return;
@@ -316,7 +335,10 @@ int TcpFabric::run_timer(Sink& sink) {
   while (!connecting_.empty()) {
     Endpoint& endpoint = *endpoints_.find(connecting_.front());
     if (endpoint.opening->deadline_ns > now) break;
-    fail(endpoint, CloseReason::timed_out, endpoint.state == State::connecting ? "no answer to connect" : "connected, but no answer to the greeting", sink);
+    fail(endpoint, CloseReason::timed_out,
+         endpoint.state == State::connecting ? "no answer to connect"
+                                             : "connected, but no answer to the greeting",
+         sink);
     ++upcalls;
   }
   if (listener_paused_) {
@@ -331,7 +353,7 @@ int TcpFabric::run_timer(Sink& sink) {
   return upcalls;
 }
 
-// --- others' descriptors, RMA (there is none), figures ---------------------------------------------------------------------------
+// --- others' descriptors, RMA (there is none), figures -----------------------------------------
 
 Status TcpFabric::watch(int fd, uint64_t cookie) {
   epoll_event event{};
@@ -363,21 +385,25 @@ SendResult TcpFabric::get(EndpointId, void*, RemoteKey, uint64_t, uint64_t, uint
 }
 
 Fabric::Traffic TcpFabric::traffic() const {
-  return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed), endpoints_.open() - strangers_.size() - held_.size(), strangers_refused_};
+  return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed),
+          endpoints_.open() - strangers_.size() - held_.size(), strangers_refused_};
 }
 
 namespace {
 
 uint64_t held_bytes(const Receive& r) {
   constexpr uint64_t least_partial = 8;  // until its length is known
-  return sizeof r + (r.partial != nullptr ? std::max<uint64_t>(r.partial_need, least_partial) : 0) + vector_bytes(r.header) + vector_bytes(r.backlog);
+  return sizeof r + (r.partial != nullptr ? std::max<uint64_t>(r.partial_need, least_partial) : 0) +
+         vector_bytes(r.header) + vector_bytes(r.backlog);
 }
 uint64_t held_bytes(const Output& o) {
   uint64_t bytes = sizeof o + vector_bytes(o.segments);
   for (const Segment& segment : o.segments) bytes += segment.capacity;
   return bytes;
 }
-uint64_t held_bytes(const Opening& o) { return sizeof o + vector_bytes(o.candidates) + vector_bytes(o.greeting) + 3 * sizeof(void*); }  // its place in a list
+uint64_t held_bytes(const Opening& o) {
+  return sizeof o + vector_bytes(o.candidates) + vector_bytes(o.greeting) + 3 * sizeof(void*);
+}  // its place in a list
 
 }  // namespace
 
@@ -386,10 +412,14 @@ Fabric::Memory TcpFabric::memory() const {
   Memory out;
   out.endpoint_bytes = endpoints_.open() * endpoints_.item_bytes();
   endpoints_.for_each([&](const Endpoint& e) {
-    out.endpoint_bytes += (e.receive ? held_bytes(*e.receive) : 0) + (e.output ? held_bytes(*e.output) : 0) + (e.opening ? held_bytes(*e.opening) : 0);
+    out.endpoint_bytes += (e.receive ? held_bytes(*e.receive) : 0) +
+                          (e.output ? held_bytes(*e.output) : 0) +
+                          (e.opening ? held_bytes(*e.opening) : 0);
   });
-  out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + buffer_bytes + vector_bytes(events_) + table_bytes(watched_) + vector_bytes(deferred_) + vector_bytes(ready_) +
-                    spare_buffers_.size() * output_buffer_bytes + (spare_output_ ? held_bytes(*spare_output_) : 0);
+  out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + buffer_bytes + vector_bytes(events_) +
+                    table_bytes(watched_) + vector_bytes(deferred_) + vector_bytes(ready_) +
+                    spare_buffers_.size() * output_buffer_bytes +
+                    (spare_output_ ? held_bytes(*spare_output_) : 0);
   return out;
 }
 

@@ -1,7 +1,9 @@
-// TcpFabric: the native fabric. Start at poll and dispatch (tcp_fabric.cpp), then receive.cpp, send.cpp, connect.cpp.
+// TcpFabric: the native fabric. Start at poll and dispatch (tcp_fabric.cpp), then receive.cpp,
+// send.cpp, connect.cpp.
 //
-// Sockets are *blocking* and every call but one passes MSG_DONTWAIT: the exception is poll(only), which sleeps directly in recv, so that a
-// request and its answer cost the origin one send and one recv.
+// Sockets are *blocking* and every call but one passes MSG_DONTWAIT: the exception is poll(only),
+// which sleeps directly in recv, so that a request and its answer cost the origin one send and one
+// recv.
 #pragma once
 
 #include <sys/epoll.h>
@@ -33,12 +35,15 @@ class TcpFabric final : public Fabric {
   Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override;
   void reject(RequestId request) override;
   void hold(RequestId request) override;
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override;
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override;
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override;
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override;
   SendResult flush(EndpointId endpoint) override;
   uint64_t unsent_bytes(EndpointId endpoint) const override;
   void unpark(EndpointId endpoint) override;
-  Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) override;
+  Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                         uint64_t* registration) override;
   void deregister_memory(uint64_t registration) override;
   SendResult put(EndpointId, const void*, RemoteKey, uint64_t, uint64_t, uint64_t) override;
   SendResult get(EndpointId, void*, RemoteKey, uint64_t, uint64_t, uint64_t) override;
@@ -56,20 +61,22 @@ class TcpFabric final : public Fabric {
   // What a recv brought: bytes for a started frame or landing first, the rest in buffer_.
   struct Received {
     EndpointId endpoint = no_endpoint;  // no_endpoint: none
-    int64_t bytes = 0;                  // recv's answer: < 0 with error_number, 0 at the end of the stream
+    int64_t bytes = 0;  // recv's answer: < 0 with error_number, 0 at the end of the stream
     int error_number = 0;
-    uint32_t carried = 0;               // bytes of an earlier recv put in front of buffer_
-    uint64_t direct = 0;                // of bytes, how many went straight to the partial frame or the landing
+    uint32_t carried = 0;  // bytes of an earlier recv put in front of buffer_
+    uint64_t direct = 0;   // of bytes, how many went straight to the partial frame or the landing
 
-    bool nothing_yet() const { return bytes < 0 && (error_number == EAGAIN || error_number == EINTR); }
+    bool nothing_yet() const {
+      return bytes < 0 && (error_number == EAGAIN || error_number == EINTR);
+    }
   };
   // An upcall that an issue call brought about; performed by the next dispatch.
   struct Deferred {
     enum class Kind { sent, writable, failed } kind;
     EndpointId endpoint;
-    uint64_t cookie;      // sent only
-    CloseReason reason;   // failed only
-    std::string detail;   // failed only
+    uint64_t cookie;     // sent only
+    CloseReason reason;  // failed only
+    std::string detail;  // failed only
   };
   enum class Parsed { all, parked, gone };
 
@@ -91,8 +98,10 @@ class TcpFabric final : public Fabric {
   int wait_for_events(int64_t timeout_ns);  // epoll_wait's answer
   int consume(const Received& received, Sink& sink);
   int resume(EndpointId id, Sink& sink);
-  Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink);
-  Parsed begin_landing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available, uint64_t payload_bytes, Sink& sink);
+  Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
+               uint64_t* consumed, Sink& sink);
+  Parsed begin_landing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
+                       uint64_t payload_bytes, Sink& sink);
   Parsed finish_landing(Endpoint& endpoint, EndpointId id, Sink& sink);
   void keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting);
   static void keep_backlog(Endpoint& endpoint, Bytes first, Bytes second);
@@ -112,7 +121,8 @@ class TcpFabric final : public Fabric {
   void connect_at_once(Endpoint& endpoint, EndpointId id);
   void connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink);
   bool send_greeting(Endpoint& endpoint, EndpointId id);
-  Parsed take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes, uint64_t* consumed, Sink& sink);
+  Parsed take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
+                    uint64_t* consumed, Sink& sink);
   int accept_strangers(Sink& sink);
   bool take_stranger(int fd, Sink& sink);
   int read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink);
@@ -125,11 +135,12 @@ class TcpFabric final : public Fabric {
   Capabilities capabilities_;
   const Options options_;
   int epoll_fd_ = -1;
-  int wake_fd_ = -1;      // eventfd
-  int timer_fd_ = -1;     // fires at the earliest deadline of strangers and connects
-  int listen_fd_ = -1;    // -1: does not listen
-  int reserve_fd_ = -1;   // given up to accept and close a connection when descriptors run out
-  bool listener_paused_ = false;  // out of descriptors or memory, or refusing too many: the timer tries again
+  int wake_fd_ = -1;     // eventfd
+  int timer_fd_ = -1;    // fires at the earliest deadline of strangers and connects
+  int listen_fd_ = -1;   // -1: does not listen
+  int reserve_fd_ = -1;  // given up to accept and close a connection when descriptors run out
+  bool listener_paused_ = false;  // out of descriptors or memory, or refusing too many: the timer
+                                  // tries again
 
   Slots<Endpoint> endpoints_;
   std::list<EndpointId> strangers_;   // oldest first; all have the same time to live
@@ -137,42 +148,50 @@ class TcpFabric final : public Fabric {
   std::list<EndpointId> connecting_;  // oldest first
   std::unordered_map<int, uint64_t> watched_;
   std::vector<Deferred> deferred_;
-  std::vector<EndpointId> ready_;     // unparked: their backlog can be delivered
+  std::vector<EndpointId> ready_;  // unparked: their backlog can be delivered
   std::vector<std::unique_ptr<std::byte[]>> spare_buffers_;  // output buffers, at most a few
   std::unique_ptr<Output> spare_output_;
-  bool dispatching_ = false;          // issue lock
-  int64_t timer_deadline_ns_ = 0;     // 0: timer not armed
-  std::atomic<bool> work_pending_{false};  // deferred_ or ready_ hold something: poll returns at once
+  bool dispatching_ = false;       // issue lock
+  int64_t timer_deadline_ns_ = 0;  // 0: timer not armed
+  // deferred_ or ready_ hold something: poll returns at once
+  std::atomic<bool> work_pending_{false};
   IdleCoreSpin idle_core_spin_;
-  std::atomic<bool> polling_{false};       // poll sleeps or is about to
-  std::atomic<bool> woken_{false};         // wake_fd_ was written and not yet drained
+  std::atomic<bool> polling_{false};  // poll sleeps or is about to
+  std::atomic<bool> woken_{false};    // wake_fd_ was written and not yet drained
   std::atomic<uint64_t> bytes_received_{0};
   uint64_t bytes_sent_ = 0;
   Strangers strangers_refused_;
-  int64_t refusals_paid_ns_ = 0;      // each refusal moves it on by its share of a second; while it lies ahead of the clock the listener rests
-  int upcalls_ = 0;  // for what dispatch returns; wraps
+  int64_t refusals_paid_ns_ = 0;  // each refusal moves it on by its share of a second; while it
+                                  // lies ahead of the clock the listener rests
+  int upcalls_ = 0;               // for what dispatch returns; wraps
 
   // Progress side.
   static constexpr uint32_t buffer_bytes = 128 * 1024;
   static constexpr int max_events = 64;
-  std::unique_ptr<std::byte[]> buffer_;  // one for all connections: what recv fills and parse empties before the next recv
-  Received received_;                    // by poll(only), for the next dispatch
-  std::vector<epoll_event> events_;      // by poll, for the next dispatch
+  std::unique_ptr<std::byte[]>
+      buffer_;  // one for all connections: what recv fills and parse empties before the next recv
+  Received received_;                // by poll(only), for the next dispatch
+  std::vector<epoll_event> events_;  // by poll, for the next dispatch
   int event_count_ = 0;
 };
 
-// Tags of epoll events that are not endpoints (those have a generation of at least 1 in the upper half).
+// Tags of epoll events that are not endpoints (those have a generation of at least 1 in the upper
+// half).
 constexpr uint64_t tag_wake = 0;
 constexpr uint64_t tag_timer = 1;
 constexpr uint64_t tag_listener = 2;
 constexpr uint64_t tag_watch_base = 16;  // + descriptor
 
-// Before it sleeps, a wait looks for so long on a core that nobody else wants: to wake a core that went idle takes 50 us and more.
+// Before it sleeps, a wait looks for so long on a core that nobody else wants: to wake a core that
+// went idle takes 50 us and more.
 constexpr int64_t longest_spin_ns = 60'000;
 constexpr int looks_a_turn = 4;  // system calls
-constexpr uint64_t output_limit_bytes = 256 * 1024;  // unsent output from which on send answers would_block
-constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes + inline_payload_bytes;  // of what is not sent yet
-constexpr uint64_t batch_bytes = 64 * 1024;          // output held back by `more` is written out from this size on
+constexpr uint64_t
+    output_limit_bytes = 256 * 1024;  // unsent output from which on send answers would_block
+constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes +
+                                         inline_payload_bytes;  // of what is not sent yet
+constexpr uint64_t
+    batch_bytes = 64 * 1024;  // output held back by `more` is written out from this size on
 
 int64_t now_ns();
 CloseReason close_reason_of(int error_number);

@@ -1,4 +1,5 @@
-// What fabric.h promises, for every fabric. Where a capability is missing, the part of the promise that needs it is left out.
+// What fabric.h promises, for every fabric. Where a capability is missing, the part of the promise
+// that needs it is left out.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -42,13 +43,15 @@ TEST_P(Conformance, EmptyHelloAndReply) {
   EXPECT_EQ(client->replies.at(0), "");
 }
 
-// The account of memory: an endpoint costs something at either end while it is open, less once what it carried is gone, and nothing when it is closed.
+// The account of memory: an endpoint costs something at either end while it is open, less once what
+// it carried is gone, and nothing when it is closed.
 TEST_P(Conformance, EndpointsAreAccountedFor) {
   auto target = server();
   auto client = side();
   const auto bytes_of = [](const Side& one) { return one.fabric->memory().endpoint_bytes; };
   std::vector<EndpointId> near(8), far(8);
-  join(*client, *target, &near[0], &far[0]);  // what is made with the first and stays is not counted below
+  join(*client, *target, &near[0],
+       &far[0]);  // what is made with the first and stays is not counted below
   client->fabric->close(near[0]);
   target->fabric->close(far[0]);
   const uint64_t near_before = bytes_of(*client), far_before = bytes_of(*target);
@@ -63,15 +66,20 @@ TEST_P(Conformance, EndpointsAreAccountedFor) {
   EXPECT_GE(bytes_of(*client), near_open + held.size());
   ASSERT_EQ(client->fabric->flush(near[0]), SendResult::accepted);
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return bytes_of(*client) <= near_open + 512; }));  // less the payload
-  std::printf("%s: %llu bytes an idle endpoint that connected, %llu one that was accepted\n", std::string(client->fabric->name()).c_str(),
-              static_cast<unsigned long long>((near_open - near_before) / 8), static_cast<unsigned long long>((far_open - far_before) / 8));
+  ASSERT_TRUE(run_until({client.get(), target.get()},
+                        [&] { return bytes_of(*client) <= near_open + 512; }));  // less the payload
+  std::printf("%s: %llu bytes an idle endpoint that connected, %llu one that was accepted\n",
+              std::string(client->fabric->name()).c_str(),
+              static_cast<unsigned long long>((near_open - near_before) / 8),
+              static_cast<unsigned long long>((far_open - far_before) / 8));
   for (size_t i = 0; i < near.size(); ++i) {
     client->fabric->close(near[i]);
     target->fabric->close(far[i]);
   }
   // The tables of containers may stay as large as they grew.
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return bytes_of(*client) <= near_before + 512 && bytes_of(*target) <= far_before + 512; }));
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+    return bytes_of(*client) <= near_before + 512 && bytes_of(*target) <= far_before + 512;
+  }));
 }
 
 TEST_P(Conformance, RejectIsRefused) {
@@ -102,18 +110,26 @@ TEST_P(Conformance, AcceptMayComeLater) {
   EXPECT_EQ(send(*client, near, "early"), early ? SendResult::accepted : SendResult::would_block);
   ASSERT_TRUE(target->fabric->accept(target->requests[0], as_bytes("yes"), &far).ok());
   EXPECT_EQ(send(*target, far, "first"), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->message_count == 1 && (early ? target->message_count == 1 : client->writable == 1); }));
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+    return client->message_count == 1 &&
+           (early ? target->message_count == 1 : client->writable == 1);
+  }));
   EXPECT_EQ(client->replies.at(0), "yes");
 }
 
 TEST_P(Conformance, NobodyListens) {
   auto client = side();
-  { auto target = server(); }
+  {
+    auto target = server();
+  }
   EndpointId near;
-  if (!client->fabric->connect(address, as_bytes("hello"), &near).ok()) return;  // told at once: fine
+  if (!client->fabric->connect(address, as_bytes("hello"), &near).ok())
+    return;  // told at once: fine
   ASSERT_TRUE(run_until({client.get()}, [&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->closed[0], near);
-  EXPECT_TRUE(client->reasons[0] == CloseReason::unreachable || client->reasons[0] == CloseReason::refused) << to_string(client->reasons[0]);
+  EXPECT_TRUE(client->reasons[0] == CloseReason::unreachable ||
+              client->reasons[0] == CloseReason::refused)
+      << to_string(client->reasons[0]);
   EXPECT_FALSE(client->details[0].empty());
 }
 
@@ -139,24 +155,32 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
     payloads.push_back(i % 50 == 49 ? source.size() - seed % 3 : (seed >> 8) % 300);
   }
   for (int i = 0; i < count;) {
-    const SendResult result = client->fabric->send(near, Bytes(source).first(headers[i]), Bytes(source).subspan(static_cast<size_t>(i), std::min(payloads[i], source.size() - i)), i % 3 != 0, 0);
+    const SendResult result = client->fabric->send(
+        near, Bytes(source).first(headers[i]),
+        Bytes(source).subspan(static_cast<size_t>(i), std::min(payloads[i], source.size() - i)),
+        i % 3 != 0, 0);
     ASSERT_NE(result, SendResult::closed);
     if (result == SendResult::accepted) {
       ++i;
     } else {
       const int writable = client->writable;
-      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(
+          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
     }
   }
   EXPECT_EQ(client->fabric->flush(near), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->messages.size() == count; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return target->messages.size() == count; }));
   for (int i = 0; i < count; ++i) {
     ASSERT_EQ(target->messages[i].header.size(), headers[i]) << i;
     const size_t bytes = std::min(payloads[i], source.size() - i);
     ASSERT_EQ(target->messages[i].payload.size(), bytes) << i;
-    ASSERT_TRUE(std::equal(target->messages[i].payload.begin(), target->messages[i].payload.end(), source.begin() + i)) << i;
+    ASSERT_TRUE(std::equal(target->messages[i].payload.begin(), target->messages[i].payload.end(),
+                           source.begin() + i))
+        << i;
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->fabric->unsent_bytes(near) == 0; }));
+  ASSERT_TRUE(run_until({client.get(), target.get()},
+                        [&] { return client->fabric->unsent_bytes(near) == 0; }));
 }
 
 TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
@@ -172,17 +196,24 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
       const Bytes bytes = header == "long" ? Bytes(payload) : as_bytes("abc");
       while (send(*client, near, header, bytes, false, 100 + i) == SendResult::would_block) {
         const int writable = client->writable;
-        ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+        ASSERT_TRUE(
+            run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
       }
       ++taken;
     }
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 12 && (!lands || client->sent.size() == 6); }));
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
+    return target->message_count == 12 && (!lands || client->sent.size() == 6);
+  }));
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "short" : "long");
-    if (i % 2 == 1) { EXPECT_TRUE(target->messages[i].payload == payload) << i; }
+    if (i % 2 == 1) {
+      EXPECT_TRUE(target->messages[i].payload == payload) << i;
+    }
   }
-  if (lands) { EXPECT_EQ(client->sent, (std::vector<uint64_t>{100, 101, 102, 103, 104, 105})); }
+  if (lands) {
+    EXPECT_EQ(client->sent, (std::vector<uint64_t>{100, 101, 102, 103, 104, 105}));
+  }
   EXPECT_EQ(target->landed, lands ? 6 : 0);
 }
 
@@ -200,19 +231,25 @@ TEST_P(Conformance, GatheredPayloadsLandAsOne) {
     joined.insert(joined.end(), parts.back().begin(), parts.back().end());
   }
   for (int i = 0; i < 5; ++i) {
-    while (client->fabric->send_gathered(near, as_bytes("parts"), parts, 7 + i) == SendResult::would_block) {
+    while (client->fabric->send_gathered(near, as_bytes("parts"), parts, 7 + i) ==
+           SendResult::would_block) {
       const int writable = client->writable;
-      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(
+          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
     }
     while (send(*client, near, "between", as_bytes("abc")) == SendResult::would_block) {
       const int writable = client->writable;
-      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(
+          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
     }
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 10 && client->sent.size() == 5; }));
+  ASSERT_TRUE(run_until({client.get(), target.get()},
+                        [&] { return target->message_count == 10 && client->sent.size() == 5; }));
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "parts" : "between");
-    if (i % 2 == 0) { EXPECT_TRUE(target->messages[i].payload == joined) << i; }
+    if (i % 2 == 0) {
+      EXPECT_TRUE(target->messages[i].payload == joined) << i;
+    }
   }
   EXPECT_EQ(client->sent, (std::vector<uint64_t>{7, 8, 9, 10, 11}));
 }
@@ -226,7 +263,8 @@ TEST_P(Conformance, RefusedLandingCloses) {
   join(*client, *target, &near, &far);
   const std::vector<std::byte> payload = pattern(inline_payload_bytes + 1, 3);
   send(*client, near, "long", payload, false, 1);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !target->closed.empty() && !client->closed.empty(); }));
+  ASSERT_TRUE(run_until({client.get(), target.get()},
+                        [&] { return !target->closed.empty() && !client->closed.empty(); }));
   EXPECT_EQ(target->reasons[0], CloseReason::protocol_error);
 }
 
@@ -268,10 +306,12 @@ TEST_P(Conformance, ParkedEndpointDoesNotHoldUpOthers) {
     send(*client, near1, "one");
     send(*client, near2, "two");
   }
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 100; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return target->message_count == 100; }));
   target->hook = nullptr;
   target->fabric->unpark(far1);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 200; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return target->message_count == 200; }));
   EXPECT_EQ(target->messages[99].header, "two");
   EXPECT_EQ(target->messages[100].header, "one");
 }
@@ -298,14 +338,16 @@ TEST_P(Conformance, WouldBlockThenWritable) {
   join(*client, *target, &near, &far);
   const std::vector<std::byte> payload = payload_of(*client, 32 * 1024, 5);
   uint64_t accepted = 0;
-  // Nobody receives: sooner or later it must be enough, and what was answered would_block must not be taken.
+  // Nobody receives: sooner or later it must be enough, and what was answered would_block must not
+  // be taken.
   while (send(*client, near, "x", payload) == SendResult::accepted) {
     ++accepted;
     ASSERT_LT(accepted, 100'000u);
   }
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable == 1; }));
   EXPECT_EQ(send(*client, near, "y", payload), SendResult::accepted);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == accepted + 1; }));
+  ASSERT_TRUE(run_until({client.get(), target.get()},
+                        [&] { return target->message_count == accepted + 1; }));
   EXPECT_EQ(client->writable, 1);
   EXPECT_EQ(target->messages.back().header, "y");
 }
@@ -369,7 +411,8 @@ TEST_P(Conformance, CloseWithQueuedDataReleasesEverything) {
   join(*client, *target, &again, &far_again);
   EXPECT_EQ(send(*client, again, "hi"), SendResult::accepted);
   const uint64_t before = target->message_count;
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count > before; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return target->message_count > before; }));
 }
 
 TEST_P(Conformance, CrossingCloses) {
@@ -439,7 +482,8 @@ TEST_P(Conformance, AnswerInsideAnUpcall) {
   };
   for (uint64_t i = 1; i <= 200; ++i) {
     ASSERT_EQ(send(*client, near, "ping", as_bytes("12345678")), SendResult::accepted);
-    ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->message_count == i; }));
+    ASSERT_TRUE(
+        run_until({client.get(), target.get()}, [&] { return client->message_count == i; }));
   }
 }
 
@@ -476,7 +520,9 @@ TEST_P(Conformance, WatchedDescriptors) {
   ASSERT_TRUE(target->fabric->watch(fd, 77).ok());
   uint64_t value = 1;
   ASSERT_EQ(write(fd, &value, sizeof value), 8);
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->watched.size() >= 2; }));  // level triggered: again until read
+  ASSERT_TRUE(run_until({target.get()}, [&] {
+    return target->watched.size() >= 2;
+  }));  // level triggered: again until read
   EXPECT_EQ(target->watched[0], 77u);
   target->watched_hook = [&](int readable) { ASSERT_EQ(read(readable, &value, sizeof value), 8); };
   target->step(1'000'000'000);
@@ -501,17 +547,23 @@ TEST_P(Conformance, ManyEndpoints) {
     ASSERT_TRUE(clients[i % 4]->fabric->connect(address, as_bytes(concat("h", i)), &id).ok());
     near.push_back(id);
   }
-  ASSERT_TRUE(run_until({clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()}, [&] {
-    size_t open = 0;
-    for (auto& client : clients) open += client->connected.size();
-    return open == 100 && target->accepted.size() == 100;
-  }));
+  ASSERT_TRUE(run_until(
+      {clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()}, [&] {
+        size_t open = 0;
+        for (auto& client : clients) open += client->connected.size();
+        return open == 100 && target->accepted.size() == 100;
+      }));
   for (int round = 0; round < 5; ++round) {
-    for (int i = 0; i < 100; ++i) ASSERT_EQ(send(*clients[i % 4], near[i], std::to_string(i), as_bytes(std::to_string(round))), SendResult::accepted);
+    for (int i = 0; i < 100; ++i)
+      ASSERT_EQ(send(*clients[i % 4], near[i], std::to_string(i), as_bytes(std::to_string(round))),
+                SendResult::accepted);
   }
-  ASSERT_TRUE(run_until({clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()}, [&] { return target->message_count == 500; }));
+  ASSERT_TRUE(run_until(
+      {clients[0].get(), clients[1].get(), clients[2].get(), clients[3].get(), target.get()},
+      [&] { return target->message_count == 500; }));
   std::map<EndpointId, int> next;
-  for (const Message& message : target->messages) EXPECT_EQ(text_of(message.payload), std::to_string(next[message.endpoint]++));
+  for (const Message& message : target->messages)
+    EXPECT_EQ(text_of(message.payload), std::to_string(next[message.endpoint]++));
   EXPECT_EQ(next.size(), 100u);
   EXPECT_EQ(target->fabric->traffic().endpoints_open, 100u);
   for (int i = 0; i < 100; i += 2) clients[i % 4]->fabric->close(near[i]);
@@ -526,14 +578,19 @@ TEST_P(Conformance, SeveralServersConnectToEachOther) {
   EndpointId a_to_b, b_to_a;  // crossing connects: two connections
   ASSERT_TRUE(a->fabric->connect(address_b, as_bytes("a"), &a_to_b).ok());
   ASSERT_TRUE(b->fabric->connect(address_a, as_bytes("b"), &b_to_a).ok());
-  ASSERT_TRUE(run_until({a.get(), b.get()}, [&] { return a->connected.size() == 1 && b->connected.size() == 1 && a->accepted.size() == 1 && b->accepted.size() == 1; }));
+  ASSERT_TRUE(run_until({a.get(), b.get()}, [&] {
+    return a->connected.size() == 1 && b->connected.size() == 1 && a->accepted.size() == 1 &&
+           b->accepted.size() == 1;
+  }));
   send(*a, a_to_b, "1");
   send(*b, b_to_a, "2");
-  ASSERT_TRUE(run_until({a.get(), b.get()}, [&] { return a->message_count == 1 && b->message_count == 1; }));
+  ASSERT_TRUE(run_until({a.get(), b.get()},
+                        [&] { return a->message_count == 1 && b->message_count == 1; }));
   EXPECT_EQ(b->messages[0].endpoint, b->accepted[0]);
 }
 
-// A client and a sleeping server, a thread each: what ThreadSanitizer shall see. The client waits with poll(only).
+// A client and a sleeping server, a thread each: what ThreadSanitizer shall see. The client waits
+// with poll(only).
 TEST_P(Conformance, SleepingServerAnswersPollOnly) {
   auto target = server();
   auto client = side();
@@ -555,8 +612,10 @@ TEST_P(Conformance, SleepingServerAnswersPollOnly) {
   const std::vector<std::byte> payload = payload_of(*client, inline_payload_bytes, 8);
   uint64_t expected = 0;
   for (int i = 0; i < 300; ++i) {
-    const uint64_t bytes = i % 10 == 9 ? payload.size() - static_cast<uint64_t>(i) : static_cast<uint64_t>(i % 64);
-    ASSERT_EQ(client->fabric->send(near, as_bytes("ping"), Bytes(payload).first(bytes), false, 0), SendResult::accepted);
+    const uint64_t bytes = i % 10 == 9 ? payload.size() - static_cast<uint64_t>(i)
+                                       : static_cast<uint64_t>(i % 64);
+    ASSERT_EQ(client->fabric->send(near, as_bytes("ping"), Bytes(payload).first(bytes), false, 0),
+              SendResult::accepted);
     ++expected;
     while (client->message_count < expected) {
       client->step(100'000'000, near);
@@ -574,7 +633,10 @@ TEST_P(Conformance, PollOnlySeesTheEnd) {
   auto client = side();
   EndpointId near, far;
   join(*client, *target, &near, &far);
-  std::thread closer([&] { target->fabric->close(far); target->step(); });
+  std::thread closer([&] {
+    target->fabric->close(far);
+    target->step();
+  });
   while (client->closed.empty()) client->step(10'000'000, near);
   closer.join();
   EXPECT_EQ(client->closed[0], near);
@@ -605,10 +667,12 @@ TEST_P(Conformance, IssueBesidePoll) {
   const std::vector<std::byte> payload = payload_of(*client, 150'000, 9);
   for (int i = 0; i < 200;) {
     std::unique_lock lock(issue);
-    const SendResult result = i % 20 == 0 ? send(*client, near, "long", payload, false, 1) : send(*client, near, "s", as_bytes("abcd"), i % 2 == 0);
+    const SendResult result = i % 20 == 0 ? send(*client, near, "long", payload, false, 1)
+                                          : send(*client, near, "s", as_bytes("abcd"), i % 2 == 0);
     ASSERT_NE(result, SendResult::closed);
     lock.unlock();
-    if (result == SendResult::accepted) ++i; else std::this_thread::yield();
+    if (result == SendResult::accepted) ++i;
+    else std::this_thread::yield();
   }
   {
     std::lock_guard lock(issue);
@@ -616,7 +680,9 @@ TEST_P(Conformance, IssueBesidePoll) {
   }
   for (;;) {
     std::unique_lock lock(issue);
-    if (payload.size() <= inline_payload_bytes ? client->fabric->unsent_bytes(near) == 0 : client->sent.size() == 10) break;
+    if (payload.size() <= inline_payload_bytes ? client->fabric->unsent_bytes(near) == 0
+                                               : client->sent.size() == 10)
+      break;
     lock.unlock();
     std::this_thread::yield();
   }
@@ -639,33 +705,43 @@ TEST_P(Conformance, RmaPutAndGet) {
   uint64_t registration = 0;
   std::vector<std::byte> remote(300'000), local = pattern(300'000, 10), back(300'000);
   if (!can.rma) {
-    EXPECT_EQ(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).code(), Code::unsupported);
+    EXPECT_EQ(
+        target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).code(),
+        Code::unsupported);
     return;
   }
-  ASSERT_TRUE(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
+  ASSERT_TRUE(
+      target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
   EndpointId near, far;
   join(*client, *target, &near, &far);
   uint64_t cookie = 0;
   auto transfer = [&](bool put, uint64_t local_offset, uint64_t offset, uint64_t bytes) {
     ++cookie;
     auto begin = [&] {
-      return put ? client->fabric->put(near, local.data() + local_offset, key, offset, bytes, cookie)
-                 : client->fabric->get(near, back.data() + local_offset, key, offset, bytes, cookie);
+      return put ? client->fabric->put(near, local.data() + local_offset, key, offset, bytes,
+                                       cookie)
+                 : client->fabric->get(near, back.data() + local_offset, key, offset, bytes,
+                                       cookie);
     };
     while (begin() == SendResult::would_block) {
       const int writable = client->writable;
-      ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
+      ASSERT_TRUE(
+          run_until({client.get(), target.get()}, [&] { return client->writable > writable; }));
     }
   };
-  for (uint64_t bytes : {uint64_t{1}, uint64_t{8}, uint64_t{4096}, uint64_t{100'000}}) transfer(true, bytes, 2 * bytes, bytes);
+  for (uint64_t bytes : {uint64_t{1}, uint64_t{8}, uint64_t{4096}, uint64_t{100'000}})
+    transfer(true, bytes, 2 * bytes, bytes);
   if (!can.rma_ordered) {  // they overlap
-    ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 4; }));
+    ASSERT_TRUE(
+        run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 4; }));
   }
   transfer(true, 0, 0, 300'000);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 5; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 5; }));
   EXPECT_TRUE(remote == local);  // remote done means visible there
   for (uint64_t i = 0; i < 300; ++i) transfer(false, i * 1000, i * 1000, 1000);
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 305; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return client->rma_done.size() == 305; }));
   EXPECT_TRUE(back == local);
   std::sort(client->rma_done.begin(), client->rma_done.end());
   for (uint64_t i = 0; i < 305; ++i) EXPECT_EQ(client->rma_done[i], i + 1);
@@ -680,12 +756,14 @@ TEST_P(Conformance, RmaEndsWithItsEndpoint) {
   std::vector<std::byte> remote(1000), local(1000);
   RemoteKey key;
   uint64_t registration = 0;
-  ASSERT_TRUE(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
+  ASSERT_TRUE(
+      target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
   EndpointId near, far;
   join(*client, *target, &near, &far);
   target->fabric->close(far);
   uint64_t begun = 0;
-  for (uint64_t i = 0; i < 10; ++i) begun += client->fabric->put(near, local.data(), key, 0, 1000, i) == SendResult::accepted;
+  for (uint64_t i = 0; i < 10; ++i)
+    begun += client->fabric->put(near, local.data(), key, 0, 1000, i) == SendResult::accepted;
   // Each begun one is told, before the end of its endpoint or never after it.
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
   EXPECT_EQ(client->rma_done.size() + client->rma_failed.size(), begun);
@@ -698,14 +776,16 @@ TEST_P(Conformance, TrafficCounts) {
   auto client = side();
   EndpointId near, far;
   join(*client, *target, &near, &far);
-  const uint64_t sent = client->fabric->traffic().bytes_sent, received = target->fabric->traffic().bytes_received;
+  const uint64_t sent = client->fabric->traffic().bytes_sent,
+                 received = target->fabric->traffic().bytes_received;
   send(*client, near, "12345678", pattern(1000, 11));
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
   EXPECT_GE(client->fabric->traffic().bytes_sent - sent, 1008u);
   EXPECT_GE(target->fabric->traffic().bytes_received - received, 1008u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::ValuesIn(kinds()), [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fabrics, Conformance, testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace skerry::fabric::test

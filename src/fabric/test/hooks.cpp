@@ -1,4 +1,5 @@
-// Hooks change what they are about and nothing else. (That they keep the contract is checked by the conformance tests, which run over them.)
+// Hooks change what they are about and nothing else. (That they keep the contract is checked by the
+// conformance tests, which run over them.)
 #include "fabric/hooks/hooks.hpp"
 
 #include "fabric/loop/loop.hpp"
@@ -22,7 +23,8 @@ struct Pair {
   void join() {
     const size_t before = client->connected.size();
     EXPECT_TRUE(client->fabric->connect(address, {}, &near).ok());
-    EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return client->connected.size() > before; }));
+    EXPECT_TRUE(
+        run_until({client.get(), target.get()}, [&] { return client->connected.size() > before; }));
     far = target->accepted.back();
   }
   std::unique_ptr<Side> client, target;
@@ -35,7 +37,9 @@ TEST(Hooks, CountsWhatPasses) {
   Pair pair([&](auto inner) { return hook_count(std::move(inner), counts); });
   for (int i = 0; i < 5; ++i) send(*pair.client, pair.near, "1234", as_bytes("56"));
   send(*pair.target, pair.far, "12");
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return pair.target->message_count == 5 && pair.client->message_count == 1; }));
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] {
+    return pair.target->message_count == 5 && pair.client->message_count == 1;
+  }));
   pair.client->fabric->close(pair.near);
   EXPECT_EQ(counts->connects, 1u);
   EXPECT_EQ(counts->messages_sent, 5u);
@@ -47,11 +51,14 @@ TEST(Hooks, CountsWhatPasses) {
 
 TEST(Hooks, TracesALinePerCall) {
   std::vector<std::string> lines;
-  Pair pair([&](auto inner) { return hook_trace(std::move(inner), [&](std::string_view line) { lines.emplace_back(line); }); });
+  Pair pair([&](auto inner) {
+    return hook_trace(std::move(inner), [&](std::string_view line) { lines.emplace_back(line); });
+  });
   send(*pair.client, pair.near, "1234", as_bytes("56"), true);
   EXPECT_EQ(lines.back(), concat("send ", pair.near, " header 4 payload 2 more -> accepted"));
   pair.target->fabric->close(pair.far);
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return !pair.client->closed.empty(); }));
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
+                        [&] { return !pair.client->closed.empty(); }));
   EXPECT_TRUE(lines.back().starts_with(concat("on_closed ", pair.near, " closed by the peer")));
 }
 
@@ -64,7 +71,8 @@ TEST(Hooks, ThrottleBlocksUntilTheNextDispatch) {
     pair.client->step();
     EXPECT_EQ(pair.client->writable, round);
   }
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return pair.target->message_count == 6; }));
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
+                        [&] { return pair.target->message_count == 6; }));
 }
 
 TEST(Hooks, DropsAfterSoManyMessagesAndTellsBothEnds) {
@@ -72,8 +80,11 @@ TEST(Hooks, DropsAfterSoManyMessagesAndTellsBothEnds) {
   FaultPlan plan;
   plan.drop_after_sent = 3;
   Pair pair([&](auto inner) { return hook_faults(std::move(inner), plan, log); });
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(send(*pair.client, pair.near, "x"), SendResult::accepted);  // the last seven are lost
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return !pair.client->closed.empty() && !pair.target->closed.empty(); }));
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(send(*pair.client, pair.near, "x"), SendResult::accepted);  // the last seven are lost
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] {
+    return !pair.client->closed.empty() && !pair.target->closed.empty();
+  }));
   EXPECT_EQ(pair.client->reasons[0], CloseReason::reset);
   EXPECT_LE(pair.target->message_count, 3u);
   EXPECT_EQ(log->drops, 1u);
@@ -82,7 +93,8 @@ TEST(Hooks, DropsAfterSoManyMessagesAndTellsBothEnds) {
   log->enabled = false;
   pair.target->message_count = 0;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(send(*pair.client, pair.near, "x"), SendResult::accepted);
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return pair.target->message_count == 10; }));
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
+                        [&] { return pair.target->message_count == 10; }));
 }
 
 TEST(Hooks, DropsAfterReceivedOnesAndFailsRma) {
@@ -107,7 +119,8 @@ TEST(Hooks, DelaysKeepOrder) {
   plan.delay_per_million = 300'000;
   Pair pair([&](auto inner) { return hook_faults(std::move(inner), plan, log); });
   for (int i = 0; i < 100; ++i) send(*pair.target, pair.far, std::to_string(i));
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return pair.client->message_count == 100; }));
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
+                        [&] { return pair.client->message_count == 100; }));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(pair.client->messages[i].header, std::to_string(i));
   EXPECT_GT(log->delays, 10u);
 }

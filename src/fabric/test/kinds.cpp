@@ -7,10 +7,15 @@ namespace skerry::fabric::test {
 
 std::vector<Kind> kinds() {
   std::vector<Kind> all;
-  all.push_back({"tcp", [] { return [](const Options& options, std::unique_ptr<Fabric>* fabric) { return make_tcp_fabric(options, fabric); }; }});
+  all.push_back({"tcp", [] {
+                   return [](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                     return make_tcp_fabric(options, fabric);
+                   };
+                 }});
   auto loop = [&](std::string name, LoopCapabilities capabilities) {
     all.push_back({std::move(name), [capabilities] {
-                     return [network = make_loop_network(capabilities)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                     return [network = make_loop_network(capabilities)](
+                                const Options& options, std::unique_ptr<Fabric>* fabric) {
                        return make_loop_fabric(network, options, fabric);
                      };
                    }});
@@ -20,8 +25,9 @@ std::vector<Kind> kinds() {
   loop("loop", {});
   loop("loop_without_rma", without_rma);
   for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
-  // Each provider of libfabric that has something here: tcp wherever the library is, verbs where there is an adapter.
-  // Not under the thread sanitizer: it sees our half of what libfabric's own threads and locks order, and reports what is none.
+  // Each provider of libfabric that has something here: tcp wherever the library is, verbs where
+  // there is an adapter. Not under the thread sanitizer: it sees our half of what libfabric's own
+  // threads and locks order, and reports what is none.
 #ifdef __SANITIZE_THREAD__
   const std::vector<std::string> providers;
 #else
@@ -33,7 +39,9 @@ std::vector<Kind> kinds() {
     options.loopback_only = true;
     if (!make_ofi_fabric(options, provider, &probe).ok()) continue;
     all.push_back({"ofi_" + provider, [provider] {
-                     return [provider](const Options& given, std::unique_ptr<Fabric>* fabric) { return make_ofi_fabric(given, provider, fabric); };
+                     return [provider](const Options& given, std::unique_ptr<Fabric>* fabric) {
+                       return make_ofi_fabric(given, provider, fabric);
+                     };
                    }});
   }
   // All hooks that keep the contract, around each other.

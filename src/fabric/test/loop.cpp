@@ -1,4 +1,5 @@
-// The loop fabric as the worst case: what the core must survive really happens there, and a seed repeats it.
+// The loop fabric as the worst case: what the core must survive really happens there, and a seed
+// repeats it.
 #include "fabric/loop/loop.hpp"
 
 #include "fabric/test/side.hpp"
@@ -17,9 +18,11 @@ struct Pair {
     std::vector<std::byte> address;
     EXPECT_TRUE(target->fabric->listen(&address).ok());
     EXPECT_TRUE(client->fabric->connect(address, {}, &near).ok());
-    EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+    EXPECT_TRUE(
+        run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
     far = target->accepted[0];
-    EXPECT_TRUE(target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
+    EXPECT_TRUE(
+        target->fabric->register_memory(remote.data(), remote.size(), &key, &registration).ok());
   }
   std::unique_ptr<Side> client, target;
   EndpointId near = no_endpoint, far = no_endpoint;
@@ -28,7 +31,8 @@ struct Pair {
   uint64_t registration = 0;
 };
 
-// How often a get saw memory before an earlier message was applied, and a put was not there when a later message was.
+// How often a get saw memory before an earlier message was applied, and a put was not there when a
+// later message was.
 std::pair<int, int> surprises(const LoopCapabilities& capabilities) {
   Pair pair(capabilities);
   int overtook = 0, late = 0;
@@ -45,7 +49,10 @@ std::pair<int, int> surprises(const LoopCapabilities& capabilities) {
     EXPECT_EQ(pair.client->fabric->put(pair.near, &put, pair.key, 100, 1, 2), SendResult::accepted);
     send(*pair.client, pair.near, "look");
     const size_t done = pair.client->rma_done.size();
-    EXPECT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return pair.client->rma_done.size() == done + 2 && pair.target->message_count == static_cast<uint64_t>(2 * i); }));
+    EXPECT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] {
+      return pair.client->rma_done.size() == done + 2 &&
+             pair.target->message_count == static_cast<uint64_t>(2 * i);
+    }));
     overtook += seen != value;
     EXPECT_EQ(pair.remote[100], value);
   }
@@ -96,8 +103,10 @@ TEST(Loop, OutOfRangeRmaFails) {
   Pair pair{LoopCapabilities{}};
   std::byte local[8]{};
   ASSERT_EQ(pair.client->fabric->put(pair.near, local, pair.key, 4092, 8, 1), SendResult::accepted);
-  ASSERT_EQ(pair.client->fabric->get(pair.near, local, pair.key, ~uint64_t{0}, 8, 2), SendResult::accepted);
-  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()}, [&] { return pair.client->rma_failed.size() == 2; }));
+  ASSERT_EQ(pair.client->fabric->get(pair.near, local, pair.key, ~uint64_t{0}, 8, 2),
+            SendResult::accepted);
+  ASSERT_TRUE(run_until({pair.client.get(), pair.target.get()},
+                        [&] { return pair.client->rma_failed.size() == 2; }));
 }
 
 TEST(Loop, UnansweredRequestsExpire) {
@@ -105,12 +114,14 @@ TEST(Loop, UnansweredRequestsExpire) {
   options.hello_deadline_ns = 5'000'000;
   const auto network = make_loop_network({});
   std::unique_ptr<Fabric> a, b;
-  ASSERT_TRUE(make_loop_fabric(network, options, &a).ok() && make_loop_fabric(network, options, &b).ok());
+  ASSERT_TRUE(make_loop_fabric(network, options, &a).ok() &&
+              make_loop_fabric(network, options, &b).ok());
   Side target(std::move(a)), client(std::move(b));
   target.accept_requests = false;
   std::vector<std::byte> address;
   EndpointId near;
-  ASSERT_TRUE(target.fabric->listen(&address).ok() && client.fabric->connect(address, {}, &near).ok());
+  ASSERT_TRUE(target.fabric->listen(&address).ok() &&
+              client.fabric->connect(address, {}, &near).ok());
   ASSERT_TRUE(run_until({&client, &target}, [&] { return !client.closed.empty(); }));
   EXPECT_EQ(client.reasons[0], CloseReason::refused);
 }

@@ -1,4 +1,5 @@
-// One side of a conversation for tests: a fabric, a sink that records everything, and loops that wait for conditions instead of sleeping.
+// One side of a conversation for tests: a fabric, a sink that records everything, and loops that
+// wait for conditions instead of sleeping.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +17,12 @@
 
 namespace skerry::fabric::test {
 
-inline Bytes as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
-inline std::string text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline Bytes as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+inline std::string text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 inline std::vector<std::byte> pattern(uint64_t bytes, uint32_t seed) {
   std::vector<std::byte> out(bytes);
   uint32_t x = seed * 2654435761u + 1;
@@ -55,7 +60,8 @@ class Side : public Sink {
     if (hook && !hook(endpoint, header, payload)) return Verdict::park;
     if (wants_park()) return Verdict::park;
     ++message_count;
-    if (keep_messages) messages.push_back({endpoint, text_of(header), {payload.begin(), payload.end()}});
+    if (keep_messages)
+      messages.push_back({endpoint, text_of(header), {payload.begin(), payload.end()}});
     return Verdict::taken;
   }
   std::byte* on_landing(EndpointId endpoint, Bytes, uint64_t payload_bytes) override {
@@ -75,7 +81,9 @@ class Side : public Sink {
   }
   void on_writable(EndpointId) override { ++writable; }
   void on_sent(EndpointId, uint64_t cookie) override { sent.push_back(cookie); }
-  void on_rma_done(EndpointId, uint64_t cookie, bool ok) override { (ok ? rma_done : rma_failed).push_back(cookie); }
+  void on_rma_done(EndpointId, uint64_t cookie, bool ok) override {
+    (ok ? rma_done : rma_failed).push_back(cookie);
+  }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     closed.push_back(endpoint);
     reasons.push_back(reason);
@@ -121,7 +129,8 @@ class Side : public Sink {
   int landings_begun = 0, landed = 0, parked = 0, writable = 0;
 };
 
-// Lets all sides work until the condition holds. The deadline is a net for a broken fabric, not a timing assertion.
+// Lets all sides work until the condition holds. The deadline is a net for a broken fabric, not a
+// timing assertion.
 template <class Condition>
 bool run_until(std::initializer_list<Side*> sides, Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -136,14 +145,16 @@ bool run_until(std::initializer_list<Side*> sides, Condition condition) {
   return true;
 }
 
-inline SendResult send(Side& side, EndpointId endpoint, std::string_view header, Bytes payload = {}, bool more = false, uint64_t cookie = 0) {
+inline SendResult send(Side& side, EndpointId endpoint, std::string_view header, Bytes payload = {},
+                       bool more = false, uint64_t cookie = 0) {
   return side.fabric->send(endpoint, as_bytes(header), payload, more, cookie);
 }
 
 // The kinds of fabric that the conformance tests run over.
 struct Kind {
   std::string name;
-  std::function<std::function<Status(const Options&, std::unique_ptr<Fabric>*)>()> network;  // a fresh network; call it to make fabrics of it
+  std::function<std::function<Status(const Options&, std::unique_ptr<Fabric>*)>()>
+      network;  // a fresh network; call it to make fabrics of it
 };
 inline void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 std::vector<Kind> kinds();
@@ -169,7 +180,9 @@ class Conformance : public testing::TestWithParam<Kind> {
   void join(Side& client, Side& target, EndpointId* near, EndpointId* far) {
     const size_t accepted = target.accepted.size(), connected = client.connected.size();
     ASSERT_TRUE(client.fabric->connect(address, as_bytes("hello"), near).ok());
-    ASSERT_TRUE(run_until({&client, &target}, [&] { return client.connected.size() > connected && target.accepted.size() > accepted; }));
+    ASSERT_TRUE(run_until({&client, &target}, [&] {
+      return client.connected.size() > connected && target.accepted.size() > accepted;
+    }));
     *far = target.accepted.back();
   }
 

@@ -1,4 +1,5 @@
-// The tcp fabric against strangers: who says nothing, garbage, half a hello, or breaks off; and streams that come byte by byte.
+// The tcp fabric against strangers: who says nothing, garbage, half a hello, or breaks off; and
+// streams that come byte by byte.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,13 +24,18 @@ int raw_connection(const std::vector<std::byte>& address) {
   std::vector<tcp::SocketAddress> candidates;
   EXPECT_TRUE(tcp::decode_address(address, &candidates).ok());
   const int fd = socket(candidates[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&candidates[0].storage), candidates[0].bytes), 0);
+  EXPECT_EQ(
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&candidates[0].storage), candidates[0].bytes),
+      0);
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   return fd;
 }
 
-void write_all(int fd, Bytes bytes) { EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size())); }
+void write_all(int fd, Bytes bytes) {
+  EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
+}
 
 bool closed_by_peer(int fd) {
   char byte;
@@ -38,7 +44,8 @@ bool closed_by_peer(int fd) {
 }
 
 std::vector<std::byte> greeting(std::string_view hello) {
-  const tcp::Greeting head{tcp::connect_magic, tcp::greeting_version, static_cast<uint16_t>(hello.size())};
+  const tcp::Greeting head{tcp::connect_magic, tcp::greeting_version,
+                           static_cast<uint16_t>(hello.size())};
   std::vector<std::byte> out(sizeof head + hello.size());
   std::memcpy(out.data(), &head, sizeof head);
   std::memcpy(out.data() + sizeof head, hello.data(), hello.size());
@@ -50,7 +57,8 @@ std::vector<std::byte> frame(std::string_view header, Bytes payload) {
   std::vector<std::byte> out(sizeof prefix + header.size() + payload.size());
   std::memcpy(out.data(), &prefix, sizeof prefix);
   std::memcpy(out.data() + sizeof prefix, header.data(), header.size());
-  if (!payload.empty()) std::memcpy(out.data() + sizeof prefix + header.size(), payload.data(), payload.size());
+  if (!payload.empty())
+    std::memcpy(out.data() + sizeof prefix + header.size(), payload.data(), payload.size());
   return out;
 }
 
@@ -80,16 +88,22 @@ class Tcp : public testing::Test {
 
 TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
   auto target = server();
-  const std::vector<std::string> garbage = {"G", "GET / HTTP/1.1\r\n\r\n", std::string("SKRX"), std::string("SKRY\x02\x00\x00\x00", 8),
-                                            std::string("SKRY\x01\x00\x38\x00", 8), std::string("SKRY\x01\x00\xff\xff", 8)};
+  const std::vector<std::string> garbage = {"G",
+                                            "GET / HTTP/1.1\r\n\r\n",
+                                            std::string("SKRX"),
+                                            std::string("SKRY\x02\x00\x00\x00", 8),
+                                            std::string("SKRY\x01\x00\x38\x00", 8),
+                                            std::string("SKRY\x01\x00\xff\xff", 8)};
   for (const std::string& text : garbage) write_all(stranger(), as_bytes(text));
-  ASSERT_TRUE(run_until({target.get()}, [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
+  ASSERT_TRUE(run_until({target.get()},
+                        [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
   EXPECT_TRUE(target->requests.empty());
   EXPECT_EQ(target->fabric->traffic().strangers.garbage, garbage.size());
   EXPECT_EQ(target->fabric->traffic().strangers.all(), garbage.size());
 }
 
-// Nobody looks at what follows the hello before its sender is accepted; but a frame that cannot be one is no peer's.
+// Nobody looks at what follows the hello before its sender is accepted; but a frame that cannot be
+// one is no peer's.
 TEST_F(Tcp, BytesBehindTheHelloWait) {
   auto target = server();
   std::vector<std::byte> bytes = greeting("hello");
@@ -109,7 +123,8 @@ TEST_F(Tcp, BytesBehindTheHelloWait) {
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count == 1; }));
 }
 
-// Whoever comes faster than strangers may be refused waits in the system's queue; a peer that waits among them gets in.
+// Whoever comes faster than strangers may be refused waits in the system's queue; a peer that waits
+// among them gets in.
 TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
   Options options;
   options.max_refusals_per_s = 1000;  // 100 at once
@@ -119,9 +134,11 @@ TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
   for (int i = 0; i < 300; ++i) write_all(stranger(), as_bytes("GET / HTTP/1.0"));
   EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
-  // Expect: never more than the rate allows (a slow machine only makes it fewer), and all in the end.
+  // Expect: never more than the rate allows (a slow machine only makes it fewer), and all in the
+  // end.
   const auto within_rate = [&] {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+                               .count();
     return static_cast<double>(target->fabric->traffic().strangers.garbage) <= 101 + 1000 * seconds;
   };
   bool always = true;
@@ -145,8 +162,9 @@ TEST_F(Tcp, HelloMayComeByteByByte) {
   EXPECT_EQ(target->hellos[0], "slow hello");
 }
 
-// A wait for one endpoint used to sleep in recv while a payload landed. With a low-water mark that recv took the first part of the payload,
-// slept, and was not woken for the rest, which was shorter than the mark.
+// A wait for one endpoint used to sleep in recv while a payload landed. With a low-water mark that
+// recv took the first part of the payload, slept, and was not woken for the rest, which was shorter
+// than the mark.
 TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
   auto target = server();
   const int fd = stranger();
@@ -163,7 +181,8 @@ TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
     reader_id = gettid();
     while (target->landed == 0 && target->closed.empty()) target->step(-1, target->accepted[0]);
   });
-  // Expect: whether the reader has taken the first part or not when it falls asleep, the second wakes it.
+  // Expect: whether the reader has taken the first part or not when it falls asleep, the second
+  // wakes it.
   char state = 0;
   while (state != 'S') {
     std::ifstream stat("/proc/self/task/" + std::to_string(reader_id.load()) + "/stat");
@@ -186,7 +205,8 @@ TEST_F(Tcp, SilentStrangersAreClosedAtTheDeadline) {
   write_all(stranger(), as_bytes("SKR"));
   write_all(stranger(), greeting("but nobody answers me"));
   target->accept_requests = false;
-  ASSERT_TRUE(run_until({target.get()}, [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
+  ASSERT_TRUE(run_until({target.get()},
+                        [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
   EXPECT_EQ(target->fabric->traffic().strangers.silent, 3u);
   EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
 }
@@ -204,7 +224,8 @@ TEST_F(Tcp, ConnectToAServerThatNeverAnswersTimesOut) {
 }
 
 TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
-  // The process may have 1,024 descriptors, as is common; both ends of each connection are in it, so strangers run it dry.
+  // The process may have 1,024 descriptors, as is common; both ends of each connection are in it,
+  // so strangers run it dry.
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
   auto target = server();
@@ -213,7 +234,8 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   small.rlim_cur = 700;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
   for (int i = 0; i < 1000; ++i) {
-    if (fds.size() == 400) {  // ours are needed again: the server must have closed its end or do so now
+    if (fds.size() ==
+        400) {  // ours are needed again: the server must have closed its end or do so now
       ::close(fds.front());
       fds.erase(fds.begin());
     }
@@ -222,7 +244,8 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   }
   EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
-  EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
+  EXPECT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
   EXPECT_GE(target->fabric->traffic().strangers.crowded_out, 700u);
   setrlimit(RLIMIT_NOFILE, &old);
 }
@@ -244,7 +267,8 @@ TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   ::close(probe);
   none.rlim_cur = static_cast<rlim_t>(probe);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool connected = run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; });
+  const bool connected = run_until({client.get(), target.get()},
+                                   [&] { return client->connected.size() == 1; });
   setrlimit(RLIMIT_NOFILE, &old);
   EXPECT_TRUE(connected);
 }
@@ -274,7 +298,8 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
   const std::vector<std::byte> payload = pattern(300, 1), small = pattern(5, 2);
   std::vector<std::byte> stream;
   for (int i = 0; i < 3; ++i) {
-    for (const auto& part : {frame("first", small), frame("second", payload), frame("h", {})}) stream.insert(stream.end(), part.begin(), part.end());
+    for (const auto& part : {frame("first", small), frame("second", payload), frame("h", {})})
+      stream.insert(stream.end(), part.begin(), part.end());
   }
   // Every way to cut it in pieces of 1..13 bytes.
   for (size_t piece = 1; piece <= 13; ++piece) {
@@ -286,24 +311,29 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
     ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 9; }));
     for (size_t i = 0; i < 9; ++i) {
       EXPECT_EQ(target->messages[i].header, i % 3 == 0 ? "first" : i % 3 == 1 ? "second" : "h");
-      EXPECT_TRUE(target->messages[i].payload == (i % 3 == 0 ? small : i % 3 == 1 ? payload : std::vector<std::byte>{}));
+      EXPECT_TRUE(target->messages[i].payload == (i % 3 == 0   ? small
+                                                  : i % 3 == 1 ? payload
+                                                               : std::vector<std::byte>{}));
     }
   }
 }
 
-// Guards against: the rest of a cut header arrives together with payload bytes, which were then taken for the next frame.
+// Guards against: the rest of a cut header arrives together with payload bytes, which were then
+// taken for the next frame.
 TEST_F(Tcp, LongPayloadsLandHoweverTheirHeaderIsCut) {
   auto target = server();
   const int fd = stranger();
   write_all(fd, greeting("x"));
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
-  const std::vector<std::byte> long_one = pattern(inline_payload_bytes + 1000, 3), small = pattern(40, 4);
+  const std::vector<std::byte> long_one = pattern(inline_payload_bytes + 1000, 3),
+                               small = pattern(40, 4);
   std::vector<std::byte> stream = frame("a long one", long_one);
   const size_t long_bytes = stream.size();
   const std::vector<std::byte> behind = frame("behind", small);
   stream.insert(stream.end(), behind.begin(), behind.end());
   for (size_t cut = 1; cut <= tcp::prefix_bytes + 12; ++cut) {
-    for (const size_t second : {cut + 1, cut + 100, long_bytes - 1, long_bytes, long_bytes + 5, stream.size()}) {
+    for (const size_t second :
+         {cut + 1, cut + 100, long_bytes - 1, long_bytes, long_bytes + 5, stream.size()}) {
       target->messages.clear();
       size_t at = 0;
       for (const size_t end : {cut, second, stream.size()}) {
@@ -311,17 +341,27 @@ TEST_F(Tcp, LongPayloadsLandHoweverTheirHeaderIsCut) {
         at = end;
         target->step(1'000'000);
       }
-      ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 2 || !target->closed.empty(); }));
-      ASSERT_TRUE(target->closed.empty()) << "cut at " << cut << " and " << second << ": " << target->details.back();
-      EXPECT_TRUE(target->messages[0].header == "a long one" && target->messages[0].payload == long_one) << "cut at " << cut << " and " << second;
-      EXPECT_TRUE(target->messages[1].header == "behind" && target->messages[1].payload == small) << "cut at " << cut << " and " << second;
+      ASSERT_TRUE(run_until(
+          {target.get()}, [&] { return target->messages.size() == 2 || !target->closed.empty(); }));
+      ASSERT_TRUE(target->closed.empty())
+          << "cut at " << cut << " and " << second << ": " << target->details.back();
+      EXPECT_TRUE(target->messages[0].header == "a long one" &&
+                  target->messages[0].payload == long_one)
+          << "cut at " << cut << " and " << second;
+      EXPECT_TRUE(target->messages[1].header == "behind" && target->messages[1].payload == small)
+          << "cut at " << cut << " and " << second;
     }
   }
 }
 
 TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
   auto target = server();
-  const uint64_t bad[] = {0, 513, 0xffff, tcp::encode_prefix(0, 8), tcp::encode_prefix(16, tcp::max_payload_bytes + 1), ~uint64_t{0}};
+  const uint64_t bad[] = {0,
+                          513,
+                          0xffff,
+                          tcp::encode_prefix(0, 8),
+                          tcp::encode_prefix(16, tcp::max_payload_bytes + 1),
+                          ~uint64_t{0}};
   for (uint64_t prefix : bad) {
     const int fd = stranger();
     write_all(fd, greeting("x"));
@@ -343,7 +383,8 @@ TEST_F(Tcp, RandomStreamsNeverCrash) {
     const size_t accepted = target->accepted.size();
     ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > accepted; }));
     std::vector<std::byte> noise = pattern(4000 + seed * 31, seed + 1);
-    for (size_t i = 0; i + 8 < noise.size(); i += 64 + seed) {  // enough plausible prefixes to get beyond the first
+    for (size_t i = 0; i + 8 < noise.size();
+         i += 64 + seed) {  // enough plausible prefixes to get beyond the first
       const uint64_t prefix = tcp::encode_prefix(1 + seed % 100, (i * 7) % 200'000);
       std::memcpy(noise.data() + i, &prefix, sizeof prefix);
     }
@@ -373,7 +414,11 @@ TEST_F(Tcp, ConnectToSomethingElseIsAProtocolError) {
   loopback.address = {127, 0, 0, 1};
   auto client = side();
   EndpointId near;
-  ASSERT_TRUE(client->fabric->connect(tcp::encode_address(tcp::host_identity(), ntohs(bound.sin_port), {loopback}), as_bytes("x"), &near).ok());
+  ASSERT_TRUE(
+      client->fabric
+          ->connect(tcp::encode_address(tcp::host_identity(), ntohs(bound.sin_port), {loopback}),
+                    as_bytes("x"), &near)
+          .ok());
   const int peer = accept(fd, nullptr, nullptr);
   fds.push_back(peer);
   write_all(peer, as_bytes("SSH-2.0-OpenSSH\r\n"));
@@ -386,7 +431,8 @@ TEST_F(Tcp, DescriptorsCloseOnExec) {
   auto client = side();
   EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("x"), &near).ok());
-  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
   DIR* directory = opendir("/proc/self/fd");
   ASSERT_NE(directory, nullptr);
   while (const dirent* entry = readdir(directory)) {
@@ -426,14 +472,18 @@ TEST(TcpAddress, SameHostUsesLoopbackAndAnotherHostNever) {
   loopback.loopback = true;
   loopback.address = {127, 0, 0, 1};
   std::vector<tcp::SocketAddress> candidates;
-  ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::host_identity(), 99, {v4, loopback}), &candidates).ok());
+  ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::host_identity(), 99, {v4, loopback}),
+                                  &candidates)
+                  .ok());
   ASSERT_EQ(candidates.size(), 2u);
   EXPECT_EQ(to_string(candidates[0]), "127.0.0.1:99");
   tcp::HostIdentity other{};
-  ASSERT_TRUE(tcp::decode_address(tcp::encode_address(other, 99, {v4, loopback}), &candidates).ok());
+  ASSERT_TRUE(
+      tcp::decode_address(tcp::encode_address(other, 99, {v4, loopback}), &candidates).ok());
   ASSERT_EQ(candidates.size(), 1u);
   EXPECT_EQ(to_string(candidates[0]), "192.0.2.7:99");
-  EXPECT_EQ(tcp::decode_address(tcp::encode_address(other, 99, {loopback}), &candidates).code(), Code::network);
+  EXPECT_EQ(tcp::decode_address(tcp::encode_address(other, 99, {loopback}), &candidates).code(),
+            Code::network);
 }
 
 TEST(TcpAddress, ASharedSubnetComesFirst) {
@@ -442,7 +492,9 @@ TEST(TcpAddress, ASharedSubnetComesFirst) {
     tcp::InterfaceAddress elsewhere = ours, near = ours;
     elsewhere.address[0] ^= 0x15;  // whatever our subnet is, this is not in it
     std::vector<tcp::SocketAddress> candidates;
-    ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::HostIdentity{}, 5, {elsewhere, near}), &candidates).ok());
+    ASSERT_TRUE(tcp::decode_address(tcp::encode_address(tcp::HostIdentity{}, 5, {elsewhere, near}),
+                                    &candidates)
+                    .ok());
     EXPECT_NE(to_string(candidates[0]).find(to_string(ours)), std::string::npos);
   }
 }
@@ -454,7 +506,8 @@ TEST(TcpAddress, DamagedBlobsAreErrors) {
   loopback.address = {127, 0, 0, 1};
   const std::vector<std::byte> blob = tcp::encode_address(tcp::host_identity(), 99, {loopback});
   std::vector<tcp::SocketAddress> candidates;
-  for (size_t bytes = 0; bytes < blob.size(); ++bytes) EXPECT_FALSE(tcp::decode_address(Bytes(blob).first(bytes), &candidates).ok());
+  for (size_t bytes = 0; bytes < blob.size(); ++bytes)
+    EXPECT_FALSE(tcp::decode_address(Bytes(blob).first(bytes), &candidates).ok());
   for (size_t at = 0; at < 2; ++at) {
     std::vector<std::byte> damaged = blob;
     damaged[at] = std::byte{0xff};

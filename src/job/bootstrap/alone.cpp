@@ -25,7 +25,8 @@ Status AloneBootstrap::get(int rank, std::string_view key, std::vector<std::byte
 }
 
 void AloneBootstrap::abort(int exit_status, std::string_view message) {
-  std::fprintf(stderr, "skerry: rank 0 ended the job: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "skerry: rank 0 ended the job: %.*s\n", static_cast<int>(message.size()),
+               message.data());
   std::fflush(nullptr);
   _exit(exit_status);
 }

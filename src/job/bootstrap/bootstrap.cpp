@@ -8,7 +8,8 @@
 namespace skerry::job {
 
 Status Bootstrap::report_failures() {
-  return error(Code::unsupported, "the launcher (", name(), ") ends the job when a rank dies; start it with `skerry run` to be told instead");
+  return error(Code::unsupported, "the launcher (", name(),
+               ") ends the job when a rank dies; start it with `skerry run` to be told instead");
 }
 
 Status Bootstrap::take_events(std::vector<DeadRank>* dead) {
@@ -21,7 +22,8 @@ Status draw_job_key(JobKey* key) {
   while (filled < key->size()) {
     const ssize_t got = getrandom(key->data() + filled, key->size() - filled, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return error(Code::internal, "the kernel gives no random numbers: ", std::strerror(errno));
+    if (got < 0)
+      return error(Code::internal, "the kernel gives no random numbers: ", std::strerror(errno));
     filled += static_cast<size_t>(got);
   }
   return {};
@@ -43,7 +45,8 @@ Status job_key(Bootstrap& bootstrap, JobKey* key) {
     std::vector<std::byte> value;
     SKERRY_TRY(bootstrap.get(0, name, &value));
     if (value.size() != drawn.size()) {
-      return error(Code::network, "rank 0's job key has ", value.size(), " bytes instead of ", drawn.size());
+      return error(Code::network, "rank 0's job key has ", value.size(), " bytes instead of ",
+                   drawn.size());
     }
     std::memcpy(drawn.data(), value.data(), drawn.size());
   }

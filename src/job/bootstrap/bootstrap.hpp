@@ -1,5 +1,6 @@
-// Bootstrap: how the ranks of a job find each other before Skerry's own wire exists. Three verbs {put, get, fence} are enough,
-// so that every launcher can provide them: our own, MPI, PMIx, PMI-1, or nobody (a job of one).
+// Bootstrap: how the ranks of a job find each other before Skerry's own wire exists. Three verbs
+// {put, get, fence} are enough, so that every launcher can provide them: our own, MPI, PMIx, PMI-1,
+// or nobody (a job of one).
 #pragma once
 
 #include <array>
@@ -28,49 +29,57 @@ class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
 
-  virtual std::string_view name() const = 0;  // "skerry run", "mpi", "pmix", "pmi1", "threads", "alone"
+  virtual std::string_view name()
+      const = 0;  // "skerry run", "mpi", "pmix", "pmi1", "threads", "alone"
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Ranks with equal numbers may share memory as far as the launcher knows or was told (`--nodes`); nullopt: it does not say.
+  // Ranks with equal numbers may share memory as far as the launcher knows or was told (`--nodes`);
+  // nullopt: it does not say.
   virtual std::optional<int> node_hint() const { return std::nullopt; }
   // True if the launcher itself ends the job, with a message, when a process of it dies.
   virtual bool launcher_ends_job() const { return true; }
   // The job key if the launcher drew one and handed it over in private; nullopt: see job_key().
   virtual std::optional<JobKey> launcher_key() const { return std::nullopt; }
 
-  // Binary values up to 4096 bytes, any key of [a-z0-9/._-] up to 64 bytes; a put is visible to every rank's get after the next fence.
-  // Each key is put at most once per rank. Errors: invalid, network.
+  // Binary values up to 4096 bytes, any key of [a-z0-9/._-] up to 64 bytes; a put is visible to
+  // every rank's get after the next fence. Each key is put at most once per rank. Errors: invalid,
+  // network.
   virtual Status put(std::string_view key, std::span<const std::byte> value) = 0;
-  // Blocks at most until the launcher answers. Errors: invalid, network (unknown key, launcher gone).
+  // Blocks at most until the launcher answers. Errors: invalid, network (unknown key, launcher
+  // gone).
   virtual Status get(int rank, std::string_view key, std::vector<std::byte>* value) = 0;
   // Collective over all ranks. Blocks (sleeping) until all have called it.
   virtual Status fence() = 0;
 
-  // No put follows: later fences only wait. The exchange that brought the job up may be gone from here on.
+  // No put follows: later fences only wait. The exchange that brought the job up may be gone from
+  // here on.
   virtual void start_is_over() {}
 
-  // Collective, once, after the last fence and before the process ends; tells the launcher that what follows is a normal end. Blocks until
-  // all have called it. fence() and finish() also work when the program has finalised its MPI meanwhile; put() then does not.
+  // Collective, once, after the last fence and before the process ends; tells the launcher that
+  // what follows is a normal end. Blocks until all have called it. fence() and finish() also work
+  // when the program has finalised its MPI meanwhile; put() then does not.
   virtual Status finish() = 0;
-  // Ends the whole job: the launcher prints `message` (or we do) and kills the other ranks. Does not return.
+  // Ends the whole job: the launcher prints `message` (or we do) and kills the other ranks. Does
+  // not return.
   [[noreturn]] virtual void abort(int exit_status, std::string_view message) = 0;
 
-  // Asks to be told of dead ranks. A death ends the job as long as one rank has not asked. Errors: unsupported (foreign launchers end
-  // the job whatever we want).
+  // Asks to be told of dead ranks. A death ends the job as long as one rank has not asked. Errors:
+  // unsupported (foreign launchers end the job whatever we want).
   virtual Status report_failures();
-  // Becomes readable when the launcher has news: a dead rank, or its own end. -1: this launcher brings none.
+  // Becomes readable when the launcher has news: a dead rank, or its own end. -1: this launcher
+  // brings none.
   virtual int events_fd() const { return -1; }
   // The news so far, without blocking. Errors: network (the launcher has gone).
   virtual Status take_events(std::vector<DeadRank>* dead);
 };
 
-// Who started us, in this order: SKERRY_CONTROL_FD (own launcher), MPI already initialised in this process, PMIx (PMIX_RANK),
-// PMI-1 (PMI_FD); otherwise a job of one rank. Errors: config, network.
+// Who started us, in this order: SKERRY_CONTROL_FD (own launcher), MPI already initialised in this
+// process, PMIx (PMIX_RANK), PMI-1 (PMI_FD); otherwise a job of one rank. Errors: config, network.
 Status discover(std::unique_ptr<Bootstrap>* bootstrap);
 
-// The secret that admits connections: the launcher's, or drawn by rank 0 and spread through put, fence, get. Collective, once per
-// job. Errors: network.
+// The secret that admits connections: the launcher's, or drawn by rank 0 and spread through put,
+// fence, get. Collective, once per job. Errors: network.
 Status job_key(Bootstrap& bootstrap, JobKey* key);
 
 // 32 bytes from the kernel's random numbers. Errors: internal.

@@ -1,20 +1,17 @@
 // A rank for the tests of launchers: does the steps that its arguments name, one after the other.
 //   join            join the job and print "rank R of P through NAME"
-//   exchange        put two values (one of the largest size), fence, get everybody's, compare; also the job key
-//   finish          leave the job
-//   fence           one fence
-//   report          ask to be told of dead ranks; wait for one and print "told of D: CAUSE" (prints "asked R" when all have)
+//   exchange        put two values (one of the largest size), fence, get everybody's, compare; also
+//   the job key finish          leave the job fence           one fence report          ask to be
+//   told of dead ranks; wait for one and print "told of D: CAUSE" (prints "asked R" when all have)
 //   abort S         end the job with status S
 //   exit S          end this process at once with status S
 //   kill N          end this process by signal N
 //   hang            sleep until a signal
-//   only R          the following steps up to `all` are for rank R (SKERRY_RANK or, after join, the job's)
-//   not R           the same for every rank but R
-//   all             the following steps are for every rank again
-//   mpi LIBRARY     load an MPI library as a program would have it, and initialise it
-//   mpi-end         finalise it
-//   pid             print "pidR P": this process's id
-//   say TEXT        print TEXT
+//   only R          the following steps up to `all` are for rank R (SKERRY_RANK or, after join, the
+//   job's) not R           the same for every rank but R all             the following steps are
+//   for every rank again mpi LIBRARY     load an MPI library as a program would have it, and
+//   initialise it mpi-end         finalise it pid             print "pidR P": this process's id say
+//   TEXT        print TEXT
 #include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>
@@ -41,7 +38,8 @@ void must(const Status& status) {
 
 std::vector<std::byte> value_of(int rank, size_t bytes) {
   std::vector<std::byte> value(bytes);
-  for (size_t i = 0; i < bytes; ++i) value[i] = static_cast<std::byte>(static_cast<size_t>(rank) * 7 + i);
+  for (size_t i = 0; i < bytes; ++i)
+    value[i] = static_cast<std::byte>(static_cast<size_t>(rank) * 7 + i);
   return value;
 }
 
@@ -53,7 +51,8 @@ void exchange(Bootstrap& mine) {
     std::vector<std::byte> small, large;
     must(mine.get(rank, "probe/small", &small));
     must(mine.get(rank, "probe/large", &large));
-    if (small != value_of(rank, 5) || large != value_of(rank, 4096)) must(error(Code::internal, "rank ", rank, "'s value differs"));
+    if (small != value_of(rank, 5) || large != value_of(rank, 4096))
+      must(error(Code::internal, "rank ", rank, "'s value differs"));
   }
   JobKey key;
   must(job_key(mine, &key));
@@ -67,7 +66,8 @@ void start_mpi(const char* library) {
   void* mpi = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
   using Init = int (*)(int*, char***);
   const auto init = mpi != nullptr ? reinterpret_cast<Init>(dlsym(mpi, "MPI_Init")) : nullptr;
-  if (init == nullptr || init(nullptr, nullptr) != 0) must(error(Code::config, "MPI does not start: ", mpi == nullptr ? dlerror() : library));
+  if (init == nullptr || init(nullptr, nullptr) != 0)
+    must(error(Code::config, "MPI does not start: ", mpi == nullptr ? dlerror() : library));
   std::puts("mpi started");
 }
 
@@ -79,7 +79,8 @@ void end_mpi() {
 
 }  // namespace
 
-// Also a library, so that an interpreter can take its steps between others of its own; the job is kept from call to call.
+// Also a library, so that an interpreter can take its steps between others of its own; the job is
+// kept from call to call.
 extern "C" __attribute__((visibility("default"))) int skerry_probe(int count, char** arguments) {
   static std::unique_ptr<Bootstrap> mine;
   bool skip = false;
@@ -96,7 +97,8 @@ extern "C" __attribute__((visibility("default"))) int skerry_probe(int count, ch
       skip = rank() != std::atoi(argument());
     } else if (step == "not") {
       skip = rank() == std::atoi(argument());
-    } else if (step == "abort" || step == "exit" || step == "kill" || step == "say" || step == "mpi") {
+    } else if (step == "abort" || step == "exit" || step == "kill" || step == "say" ||
+               step == "mpi") {
       const char* what = argument();
       const int number = std::atoi(what);
       if (skip) continue;
@@ -110,7 +112,8 @@ extern "C" __attribute__((visibility("default"))) int skerry_probe(int count, ch
       continue;
     } else if (step == "join") {
       must(discover(&mine));
-      std::printf("rank %d of %d through %s\n", mine->rank(), mine->size(), std::string(mine->name()).c_str());
+      std::printf("rank %d of %d through %s\n", mine->rank(), mine->size(),
+                  std::string(mine->name()).c_str());
     } else if (step == "exchange") {
       exchange(*mine);
     } else if (step == "fence") {

@@ -54,7 +54,8 @@ FrameWriter& FrameWriter::string(std::string_view text) {
 
 std::vector<std::byte> FrameWriter::finish() {
   const auto payload_bytes = static_cast<uint32_t>(out_.size() - sizeof(FrameHeader));
-  std::memcpy(out_.data() + offsetof(FrameHeader, payload_bytes), &payload_bytes, sizeof payload_bytes);
+  std::memcpy(out_.data() + offsetof(FrameHeader, payload_bytes), &payload_bytes,
+              sizeof payload_bytes);
   return std::move(out_);
 }
 
@@ -89,35 +90,42 @@ Status FrameBuffer::next(std::optional<Frame>* frame) {
   if (buffered() < sizeof header) return {};
   std::memcpy(&header, data_.data() + begin_, sizeof header);
   if (header.version != control_version) {
-    return error(Code::network, "launcher protocol version ", header.version, " where ", control_version,
+    return error(Code::network, "launcher protocol version ", header.version, " where ",
+                 control_version,
                  " was expected; use the `skerry` program and the library of one release");
   }
   const auto type = static_cast<FrameType>(header.type);
-  if (to_string(type) == nullptr) return error(Code::network, "unknown launcher frame type ", header.type);
+  if (to_string(type) == nullptr)
+    return error(Code::network, "unknown launcher frame type ", header.type);
   if (header.payload_bytes > max_payload_) {
-    return error(Code::network, "launcher frame ", to_string(type), " of ", header.payload_bytes, " bytes is longer than ",
-                 max_payload_);
+    return error(Code::network, "launcher frame ", to_string(type), " of ", header.payload_bytes,
+                 " bytes is longer than ", max_payload_);
   }
   if (buffered() < sizeof header + header.payload_bytes) return {};
-  *frame = Frame{type, header.rank, std::span(data_).subspan(begin_ + sizeof header, header.payload_bytes)};
+  *frame = Frame{type, header.rank,
+                 std::span(data_).subspan(begin_ + sizeof header, header.payload_bytes)};
   begin_ += sizeof header + header.payload_bytes;
   return {};
 }
 
 Status check_key(std::string_view key) {
   if (key.empty() || key.size() > max_key_bytes) {
-    return error(Code::invalid, "bootstrap key \"", key, "\" must have 1 to ", max_key_bytes, " characters");
+    return error(Code::invalid, "bootstrap key \"", key, "\" must have 1 to ", max_key_bytes,
+                 " characters");
   }
   for (const char c : key) {
-    const bool good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '/' || c == '.' || c == '_' || c == '-';
-    if (!good) return error(Code::invalid, "bootstrap key \"", key, "\" may hold only [a-z0-9/._-]");
+    const bool good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '/' || c == '.' ||
+                      c == '_' || c == '-';
+    if (!good)
+      return error(Code::invalid, "bootstrap key \"", key, "\" may hold only [a-z0-9/._-]");
   }
   return {};
 }
 
 Status check_value(std::span<const std::byte> value) {
   if (value.size() <= max_value_bytes) return {};
-  return error(Code::invalid, "bootstrap value of ", value.size(), " bytes is longer than ", max_value_bytes);
+  return error(Code::invalid, "bootstrap value of ", value.size(), " bytes is longer than ",
+               max_value_bytes);
 }
 
 }  // namespace skerry::job

@@ -1,5 +1,6 @@
-// The protocol of `skerry run`: frames between a rank and its launcher (over SKERRY_CONTROL_FD, a UNIX stream socket) and between
-// the launcher and its agents. docs/launchers.md describes it. Pure: bytes in, bytes out; every decoder is bounded.
+// The protocol of `skerry run`: frames between a rank and its launcher (over SKERRY_CONTROL_FD, a
+// UNIX stream socket) and between the launcher and its agents. docs/launchers.md describes it.
+// Pure: bytes in, bytes out; every decoder is bounded.
 #pragma once
 
 #include <bit>
@@ -20,20 +21,21 @@ inline constexpr uint16_t control_version = 1;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
-// Payload limits: a rank's frame carries one key and one value, or a message that the launcher cuts at 1 KiB; a link's frame may carry a
-// program's whole environment.
+// Payload limits: a rank's frame carries one key and one value, or a message that the launcher cuts
+// at 1 KiB; a link's frame may carry a program's whole environment.
 inline constexpr size_t max_control_payload = max_value_bytes + max_key_bytes + 64;
 inline constexpr size_t max_link_payload = size_t{16} << 20;
 
 enum class FrameType : uint16_t {
   // rank -> launcher
-  hello = 1,   // u32 process id
-  put = 2,     // string key, rest value
-  get = 3,     // u32 rank, string key
-  fence = 4,   // -
-  finish = 5,  // -; answered when every living rank has sent it
-  abort = 6,   // i32 exit status, string message
-  report_failures = 7,  // -; dead ranks are reported to this rank; the job goes on only if every rank asks for it
+  hello = 1,            // u32 process id
+  put = 2,              // string key, rest value
+  get = 3,              // u32 rank, string key
+  fence = 4,            // -
+  finish = 5,           // -; answered when every living rank has sent it
+  abort = 6,            // i32 exit status, string message
+  report_failures = 7,  // -; dead ranks are reported to this rank; the job goes on only if every
+                        // rank asks for it
 
   // launcher -> rank
   welcome = 16,      // u32 rank, u32 size, u32 node, u32 nodes, 32 bytes job key
@@ -43,27 +45,29 @@ enum class FrameType : uint16_t {
   rank_died = 20,    // u32 rank, string cause; may come at any time after report_failures
 
   // launcher -> agent
-  plan = 32,        // see launcher/plan.hpp
-  signal_rank = 33, // u32 signal; header rank all_ranks: every rank of the agent
-  input = 34,       // bytes for rank 0's standard input; empty: end of input
-  output_ack = 35,  // u32 bytes written out, so that many more may be sent
-  stop = 36,        // -: kill what is left, drain the output, answer `stopped` and end
+  plan = 32,         // see launcher/plan.hpp
+  signal_rank = 33,  // u32 signal; header rank all_ranks: every rank of the agent
+  input = 34,        // bytes for rank 0's standard input; empty: end of input
+  output_ack = 35,   // u32 bytes written out, so that many more may be sent
+  stop = 36,         // -: kill what is left, drain the output, answer `stopped` and end
 
   // agent -> launcher
   started = 48,      // u32 process id of the header's rank
   not_started = 49,  // u8 the program is missing, string reason
   output = 50,       // u8 stream (1 or 2), rest bytes
   exited = 51,       // u32 wait status, as waitpid reports it
-  lost = 52,         // string cause: the process that said hello has gone or hung up while the rank's first process lives on
-  input_ack = 53,    // u32 bytes that rank 0 has taken
-  stopped = 54,      // -: no process of the agent is left, all output was sent
+  lost = 52,       // string cause: the process that said hello has gone or hung up while the rank's
+                   // first process lives on
+  input_ack = 53,  // u32 bytes that rank 0 has taken
+  stopped = 54,    // -: no process of the agent is left, all output was sent
 
   // handshake of an agent on another host
-  challenge = 64,    // 16 bytes nonce, launcher -> agent
-  agent_hello = 65,  // u32 agent, 16 bytes nonce, 32 bytes keyed hash
-  agent_welcome = 66, // 32 bytes keyed hash
-  invitation = 67     // u32 agent, 32 bytes job key, u32 port, u32 count, that many strings: the launcher's numeric addresses; only
-                      // through the agent's standard input
+  challenge = 64,      // 16 bytes nonce, launcher -> agent
+  agent_hello = 65,    // u32 agent, 16 bytes nonce, 32 bytes keyed hash
+  agent_welcome = 66,  // 32 bytes keyed hash
+  invitation = 67      // u32 agent, 32 bytes job key, u32 port, u32 count, that many strings: the
+                       // launcher's numeric addresses; only
+                       // through the agent's standard input
 };
 // Null for a number that is no frame type.
 const char* to_string(FrameType type);
@@ -75,11 +79,13 @@ struct FrameHeader {
   uint32_t payload_bytes;
   uint16_t type;     // FrameType
   uint16_t version;  // control_version
-  uint32_t rank;     // on a link: the rank meant, or all_ranks; between a rank and its launcher: 0, the connection says who it is
+  uint32_t rank;     // on a link: the rank meant, or all_ranks; between a rank and its launcher: 0,
+                     // the connection says who it is
 };
-static_assert(sizeof(FrameHeader) == 12 && offsetof(FrameHeader, type) == 4 && offsetof(FrameHeader, version) == 6 &&
-              offsetof(FrameHeader, rank) == 8);
-static_assert(std::endian::native == std::endian::little, "the frames are written as they lie in memory");
+static_assert(sizeof(FrameHeader) == 12 && offsetof(FrameHeader, type) == 4 &&
+              offsetof(FrameHeader, version) == 6 && offsetof(FrameHeader, rank) == 8);
+static_assert(std::endian::native == std::endian::little,
+              "the frames are written as they lie in memory");
 
 // One frame's payload being written. Strings carry a u32 length.
 class FrameWriter {
@@ -105,7 +111,8 @@ struct Frame {
   std::span<const std::byte> payload;
 };
 
-// Reads a payload's fields in order. After a field that does not fit every further one is zero or empty and ok() is false.
+// Reads a payload's fields in order. After a field that does not fit every further one is zero or
+// empty and ok() is false.
 class FrameReader {
  public:
   explicit FrameReader(const Frame& frame) : rest_(frame.payload) {}
@@ -129,8 +136,8 @@ class FrameReader {
   bool ok_ = true;
 };
 
-// Collects a byte stream and hands out whole frames. Errors (network): a version, type or length that cannot be; nothing can be read
-// from the stream after that.
+// Collects a byte stream and hands out whole frames. Errors (network): a version, type or length
+// that cannot be; nothing can be read from the stream after that.
 class FrameBuffer {
  public:
   explicit FrameBuffer(size_t max_payload) : max_payload_(max_payload) {}

@@ -10,7 +10,8 @@ namespace {
 std::vector<std::byte> some_frames() {
   std::vector<std::byte> stream;
   const std::vector<std::byte> value(100, std::byte{7});
-  for (auto frame : {FrameWriter(FrameType::hello).u32(42).finish(), FrameWriter(FrameType::put, 3).string("a/b").bytes(value).finish(),
+  for (auto frame : {FrameWriter(FrameType::hello).u32(42).finish(),
+                     FrameWriter(FrameType::put, 3).string("a/b").bytes(value).finish(),
                      FrameWriter(FrameType::fence).finish()}) {
     stream.insert(stream.end(), frame.begin(), frame.end());
   }
@@ -59,7 +60,10 @@ TEST(ControlProtocol, RefusesWhatCannotBeAFrame) {
 }
 
 TEST(ControlProtocol, AFieldThatDoesNotFitEndsTheReading) {
-  const auto bytes = FrameWriter(FrameType::put).u32(1000).u32(1).finish();  // a string of 1000 bytes, of which 4 came
+  const auto bytes = FrameWriter(FrameType::put)
+                         .u32(1000)
+                         .u32(1)
+                         .finish();  // a string of 1000 bytes, of which 4 came
   FrameBuffer buffer(max_control_payload);
   buffer.append(bytes);
   std::optional<Frame> frame;
@@ -75,7 +79,8 @@ TEST(ControlProtocol, RandomBytesNeverReadBeyondTheStream) {
   std::mt19937 random(1);  // the seed replays a failure
   for (int round = 0; round < 20000; ++round) {
     auto stream = some_frames();
-    for (int change = 0; change < 4; ++change) stream[random() % stream.size()] = static_cast<std::byte>(random());
+    for (int change = 0; change < 4; ++change)
+      stream[random() % stream.size()] = static_cast<std::byte>(random());
     stream.resize(random() % (stream.size() + 1));
     FrameBuffer buffer(max_control_payload);
     buffer.append(stream);

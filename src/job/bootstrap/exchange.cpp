@@ -19,14 +19,18 @@ Status ExchangeBootstrap::put(std::string_view key, std::span<const std::byte> v
   SKERRY_TRY(check_key(key));
   SKERRY_TRY(check_value(value));
   // A frame is as good a container as any.
-  const auto frame = FrameWriter(FrameType::put, static_cast<uint32_t>(rank())).string(key).bytes(value).finish();
+  const auto frame = FrameWriter(FrameType::put, static_cast<uint32_t>(rank()))
+                         .string(key)
+                         .bytes(value)
+                         .finish();
   fresh_.insert(fresh_.end(), frame.begin(), frame.end());
   return {};
 }
 
 Status ExchangeBootstrap::get(int rank, std::string_view key, std::vector<std::byte>* value) {
   const auto found = values_.find({rank, std::string(key)});
-  if (found == values_.end()) return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+  if (found == values_.end())
+    return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
   *value = found->second;
   return {};
 }
@@ -50,7 +54,8 @@ Status ExchangeBootstrap::gather() {
   const uint64_t mine = fresh_.size();
   const auto count = static_cast<size_t>(size());
   std::vector<uint64_t> lengths(count);
-  SKERRY_TRY(exchange_.allgather(std::as_bytes(std::span(&mine, 1)), reinterpret_cast<std::byte*>(lengths.data())));
+  SKERRY_TRY(exchange_.allgather(std::as_bytes(std::span(&mine, 1)),
+                                 reinterpret_cast<std::byte*>(lengths.data())));
   const uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
   if (longest == 0) return {};  // the lengths were fence enough
   fresh_.resize(longest);

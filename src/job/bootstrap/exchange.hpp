@@ -1,4 +1,5 @@
-// A job of processes that the program itself has connected: it brings an allgather, and values travel in it.
+// A job of processes that the program itself has connected: it brings an allgather, and values
+// travel in it.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,8 @@ namespace skerry::job {
 struct Exchange {
   int position = 0;
   int count = 1;
-  // Collective over the participants: `in` of participant i lands at out + i x in.size(). Errors: network.
+  // Collective over the participants: `in` of participant i lands at out + i x in.size(). Errors:
+  // network.
   std::function<Status(std::span<const std::byte> in, std::byte* out)> allgather;
   // Ends all participants, or returns if it cannot. Null: nobody but the caller can be ended.
   std::function<void(int exit_status)> abort;
@@ -43,9 +45,9 @@ class ExchangeBootstrap final : public Bootstrap {
   Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
 
   const Exchange exchange_;
-  Meeting meeting_;                 // fences without the exchange
-  bool is_over_ = false;            // the exchange is not to be used any more
-  std::vector<std::byte> fresh_;    // put since the last fence, as frames
+  Meeting meeting_;               // fences without the exchange
+  bool is_over_ = false;          // the exchange is not to be used any more
+  std::vector<std::byte> fresh_;  // put since the last fence, as frames
   std::map<std::pair<int, std::string>, std::vector<std::byte>> values_;
 };
 

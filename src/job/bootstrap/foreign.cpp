@@ -18,16 +18,20 @@ std::string short_key(unsigned join, int rank, std::string_view name) {
   uint64_t hash = 14695981039346656037ull;  // FNV-1a: names are ours, nobody looks for collisions
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   char text[64];
-  std::snprintf(text, sizeof text, "sk%u.%d.%016llx", join, rank, static_cast<unsigned long long>(hash));
+  std::snprintf(text, sizeof text, "sk%u.%d.%016llx", join, rank,
+                static_cast<unsigned long long>(hash));
   return text;
 }
 
 void print_abort(int rank, std::string_view message) {
   std::fflush(nullptr);
-  std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank, static_cast<int>(message.size()), message.data());
-  // A launcher that is told to abort may drop what it has not read yet (hydra does): let it read this first, for a moment.
+  std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank,
+               static_cast<int>(message.size()), message.data());
+  // A launcher that is told to abort may drop what it has not read yet (hydra does): let it read
+  // this first, for a moment.
   int unread = 0;
-  for (int i = 0; i < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++i) (void)poll(nullptr, 0, 5);
+  for (int i = 0; i < 100 && ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0; ++i)
+    (void)poll(nullptr, 0, 5);
 }
 
 }  // namespace skerry::job

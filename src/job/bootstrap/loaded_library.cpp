@@ -20,7 +20,8 @@ std::vector<std::string> loaded_here(std::string_view prefix) {
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* data) {
         auto* out = static_cast<Search*>(data);
-        if (file_name(info->dlpi_name).rfind(out->prefix, 0) == 0) out->found.emplace_back(info->dlpi_name);
+        if (file_name(info->dlpi_name).rfind(out->prefix, 0) == 0)
+          out->found.emplace_back(info->dlpi_name);
         return 0;
       },
       &search);
@@ -32,7 +33,8 @@ void* find_loaded_symbol(std::string_view prefix, const char* symbol) {
   for (const auto& path : loaded_here(prefix)) {
     void* library = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY);
     void* found = library != nullptr ? dlsym(library, symbol) : nullptr;
-    if (library != nullptr) (void)dlclose(library);  // gives back our reference; its owner keeps it loaded
+    if (library != nullptr)
+      (void)dlclose(library);  // gives back our reference; its owner keeps it loaded
     if (found != nullptr) return found;
   }
   return nullptr;
@@ -43,7 +45,8 @@ std::string loaded_in_process(int pid, std::string_view prefix) {
   for (std::string line; std::getline(maps, line);) {
     const size_t path = line.find('/');
     if (path == std::string::npos) continue;
-    if (file_name(std::string_view(line).substr(path)).rfind(prefix, 0) == 0) return line.substr(path);
+    if (file_name(std::string_view(line).substr(path)).rfind(prefix, 0) == 0)
+      return line.substr(path);
   }
   return {};
 }

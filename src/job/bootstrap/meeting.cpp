@@ -24,7 +24,8 @@ constexpr auto meeting_limit = std::chrono::seconds(60);
 constexpr int connect_limit_ms = 3000;
 constexpr size_t max_strangers = 256;  // connected, not recognised; the oldest makes way
 
-// What a visitor says; the host answers with its token at once, and with one byte when all have come.
+// What a visitor says; the host answers with its token at once, and with one byte when all have
+// come.
 struct Greeting {
   std::array<std::byte, 16> token;
   uint32_t number;
@@ -33,7 +34,8 @@ struct Greeting {
 static_assert(sizeof(Greeting) == 24);
 
 int left_ms(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now())
+                        .count();
   return static_cast<int>(left > 0 ? left : 0);
 }
 
@@ -42,9 +44,13 @@ std::vector<std::string> own_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || !(one->ifa_flags & IFF_UP)) continue;
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
+        !(one->ifa_flags & IFF_UP))
+      continue;
     char text[NI_MAXHOST];
-    if (getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    if (getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0)
+      continue;
     ((one->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : found).emplace_back(text);
   }
   freeifaddrs(list);
@@ -83,10 +89,14 @@ Status Meeting::open(int size, std::vector<std::byte>* invitation) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   socklen_t length = sizeof address;
-  if (listener_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 4096) != 0 ||
+  if (listener_ < 0 ||
+      bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listener_, 4096) != 0 ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-      getrandom(visitor_token_.data(), visitor_token_.size(), 0) != static_cast<ssize_t>(visitor_token_.size()) ||
-      getrandom(host_token_.data(), host_token_.size(), 0) != static_cast<ssize_t>(host_token_.size())) {
+      getrandom(visitor_token_.data(), visitor_token_.size(), 0) !=
+          static_cast<ssize_t>(visitor_token_.size()) ||
+      getrandom(host_token_.data(), host_token_.size(), 0) !=
+          static_cast<ssize_t>(host_token_.size())) {
     return error(Code::network, "rank 0 cannot listen for the job's end: ", std::strerror(errno));
   }
   size_ = size;
@@ -111,7 +121,8 @@ Status Meeting::accept_invitation(int rank, std::span<const std::byte> invitatio
   port_ = static_cast<uint16_t>(reader.u32());
   const uint32_t count = reader.u32();
   for (uint32_t i = 0; i < count && reader.ok(); ++i) addresses_.emplace_back(reader.string());
-  if (!reader.done() || addresses_.empty()) return error(Code::network, "rank 0's invitation makes no sense");
+  if (!reader.done() || addresses_.empty())
+    return error(Code::network, "rank 0's invitation makes no sense");
   rank_ = rank;
   return {};
 }
@@ -145,14 +156,17 @@ Status Meeting::visit(const std::string& address) {
     pollfd ready{fd, POLLOUT, 0};
     problem = ETIMEDOUT;
     socklen_t length = sizeof problem;
-    if (poll(&ready, 1, connect_limit_ms) == 1) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
+    if (poll(&ready, 1, connect_limit_ms) == 1)
+      (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
   }
   const Greeting greeting{visitor_token_, number_ - 1, static_cast<uint32_t>(rank_)};
-  if (problem != 0 || send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof greeting)) {
+  if (problem != 0 ||
+      send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof greeting)) {
     close(fd);
     return error(Code::unsupported, address, ": ", std::strerror(problem != 0 ? problem : errno));
   }
-  // Rank 0 may not be here yet: the connection waits in its queue. So the answer may take as long as the meeting.
+  // Rank 0 may not be here yet: the connection waits in its queue. So the answer may take as long
+  // as the meeting.
   const auto deadline = Clock::now() + meeting_limit;
   Token token{};
   std::byte done{};
@@ -160,7 +174,8 @@ Status Meeting::visit(const std::string& address) {
   const bool met = known && receive_all(fd, &done, 1, deadline);
   close(fd);
   if (!known) return error(Code::unsupported, address, ": is not rank 0");
-  return met ? Status() : error(Code::network, "rank 0 left before all had met at the end of the job");
+  return met ? Status()
+             : error(Code::network, "rank 0 left before all had met at the end of the job");
 }
 
 Status Meeting::host_meeting() {
@@ -181,7 +196,8 @@ Status Meeting::host_meeting() {
       }
       Greeting greeting{};
       // It fits into one segment: who sends it in pieces is not ours.
-      const bool ours = recv(socket, &greeting, sizeof greeting, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof greeting) &&
+      const bool ours = recv(socket, &greeting, sizeof greeting, MSG_DONTWAIT) ==
+                            static_cast<ssize_t>(sizeof greeting) &&
                         greeting.token == visitor_token_ && greeting.number >= number;
       if (ours && send(socket, host_token_.data(), host_token_.size(), MSG_NOSIGNAL) > 0) {
         waiting_[greeting.number].push_back(socket);  // a fast rank may be one meeting ahead
@@ -190,7 +206,8 @@ Status Meeting::host_meeting() {
       }
     }
     strangers = std::move(still);
-    for (int socket; (socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) strangers.push_back(socket);
+    for (int socket; (socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;)
+      strangers.push_back(socket);
     while (strangers.size() > max_strangers) {
       close(strangers.front());
       strangers.erase(strangers.begin());
@@ -198,7 +215,8 @@ Status Meeting::host_meeting() {
   }
   for (const int stranger : strangers) close(stranger);
   if (present.size() + 1 < static_cast<size_t>(size_)) {
-    return error(Code::network, "only ", present.size() + 1, " of ", size_, " ranks came to the end of the job within a minute");
+    return error(Code::network, "only ", present.size() + 1, " of ", size_,
+                 " ranks came to the end of the job within a minute");
   }
   for (const int socket : present) (void)send(socket, "!", 1, MSG_NOSIGNAL);
   return {};

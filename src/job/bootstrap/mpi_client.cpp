@@ -1,4 +1,5 @@
-// Ranks of an MPI program that has initialised MPI before Skerry: values travel in an allgather over its world.
+// Ranks of an MPI program that has initialised MPI before Skerry: values travel in an allgather
+// over its world.
 #include <unistd.h>
 
 #include <climits>
@@ -14,8 +15,8 @@
 namespace skerry::job {
 namespace {
 
-// Two binary interfaces are in use: OpenMPI's handles are addresses of its objects, MPICH's (also Intel's, Cray's, MVAPICH's) are
-// integers.
+// Two binary interfaces are in use: OpenMPI's handles are addresses of its objects, MPICH's (also
+// Intel's, Cray's, MVAPICH's) are integers.
 template <class Handle>
 struct MpiCalls {
   Handle world{};
@@ -24,7 +25,8 @@ struct MpiCalls {
   int (*comm_rank)(Handle, int*) = nullptr;
   int (*comm_size)(Handle, int*) = nullptr;
   int (*allgather)(const void*, int, Handle, void*, int, Handle, Handle) = nullptr;
-  int (*allgatherv)(const void*, int, Handle, void*, const int*, const int*, Handle, Handle) = nullptr;
+  int (*allgatherv)(const void*, int, Handle, void*, const int*, const int*, Handle,
+                    Handle) = nullptr;
   int (*abort)(Handle, int) = nullptr;
 };
 constexpr int mpich_comm_world = 0x44000000;
@@ -52,21 +54,26 @@ class MpiBootstrap final : public Bootstrap {
     SKERRY_TRY(check_key(key));
     SKERRY_TRY(check_value(value));
     // A frame is as good a container as any.
-    const auto frame = FrameWriter(FrameType::put, static_cast<uint32_t>(rank_)).string(key).bytes(value).finish();
+    const auto frame = FrameWriter(FrameType::put, static_cast<uint32_t>(rank_))
+                           .string(key)
+                           .bytes(value)
+                           .finish();
     fresh_.insert(fresh_.end(), frame.begin(), frame.end());
     return {};
   }
 
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override {
     const auto found = values_.find({rank, std::string(key)});
-    if (found == values_.end()) return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+    if (found == values_.end())
+      return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
     *value = found->second;
     return {};
   }
 
   Status fence() override {
     if (is_finalized()) {
-      if (!fresh_.empty()) return error(Code::network, "MPI was finalised while Skerry was starting");
+      if (!fresh_.empty())
+        return error(Code::network, "MPI was finalised while Skerry was starting");
       return meet();
     }
     const bool first = !meeting_.ready() && size_ > 1;
@@ -82,7 +89,8 @@ class MpiBootstrap final : public Bootstrap {
     return meeting_.accept_invitation(rank_, invitation);
   }
 
-  // Over our own connections: the program may have finalised its MPI, and a barrier could meet another rank's MPI_Finalize.
+  // Over our own connections: the program may have finalised its MPI, and a barrier could meet
+  // another rank's MPI_Finalize.
   Status finish() override { return meet(); }
 
   void abort(int exit_status, std::string_view message) override {
@@ -97,15 +105,19 @@ class MpiBootstrap final : public Bootstrap {
   Status gather() {
     const int mine = static_cast<int>(fresh_.size());
     std::vector<int> counts(static_cast<size_t>(size_)), offsets(static_cast<size_t>(size_));
-    if (mpi_.allgather(&mine, sizeof mine, mpi_.byte, counts.data(), sizeof mine, mpi_.byte, mpi_.world) != 0) return failed();
+    if (mpi_.allgather(&mine, sizeof mine, mpi_.byte, counts.data(), sizeof mine, mpi_.byte,
+                       mpi_.world) != 0)
+      return failed();
     int64_t total = 0;
     for (size_t i = 0; i < counts.size(); ++i) {
       offsets[i] = static_cast<int>(total);
       total += counts[i];
-      if (total > INT_MAX) return error(Code::network, "the bootstrap values of ", size_, " ranks exceed 2 GiB");
+      if (total > INT_MAX)
+        return error(Code::network, "the bootstrap values of ", size_, " ranks exceed 2 GiB");
     }
     std::vector<std::byte> all(static_cast<size_t>(total));
-    if (mpi_.allgatherv(fresh_.data(), mine, mpi_.byte, all.data(), counts.data(), offsets.data(), mpi_.byte, mpi_.world) != 0) {
+    if (mpi_.allgatherv(fresh_.data(), mine, mpi_.byte, all.data(), counts.data(), offsets.data(),
+                        mpi_.byte, mpi_.world) != 0) {
       return failed();
     }
     fresh_.clear();
@@ -138,10 +150,16 @@ class MpiBootstrap final : public Bootstrap {
 
 template <class Handle>
 Status join(MpiCalls<Handle> calls, std::unique_ptr<Bootstrap>* bootstrap) {
-  const bool complete = find("MPI_Finalized", &calls.finalized) && find("MPI_Comm_rank", &calls.comm_rank) &&
-                        find("MPI_Comm_size", &calls.comm_size) && find("MPI_Allgather", &calls.allgather) &&
-                        find("MPI_Allgatherv", &calls.allgatherv) && find("MPI_Abort", &calls.abort);
-  if (!complete) return error(Code::config, "the MPI library of this process lacks functions that Skerry needs to join its job");
+  const bool complete = find("MPI_Finalized", &calls.finalized) &&
+                        find("MPI_Comm_rank", &calls.comm_rank) &&
+                        find("MPI_Comm_size", &calls.comm_size) &&
+                        find("MPI_Allgather", &calls.allgather) &&
+                        find("MPI_Allgatherv", &calls.allgatherv) &&
+                        find("MPI_Abort", &calls.abort);
+  if (!complete)
+    return error(
+        Code::config,
+        "the MPI library of this process lacks functions that Skerry needs to join its job");
   int finalized = 0;
   (void)calls.finalized(&finalized);
   if (finalized == 0) *bootstrap = std::make_unique<MpiBootstrap<Handle>>(calls);

@@ -1,4 +1,5 @@
-// Ranks of MPICH's hydra and other launchers that speak PMI-1 over the descriptor PMI_FD: lines of "cmd=... key=value ...".
+// Ranks of MPICH's hydra and other launchers that speak PMI-1 over the descriptor PMI_FD: lines of
+// "cmd=... key=value ...".
 #include <poll.h>
 #include <unistd.h>
 
@@ -21,10 +22,13 @@ constexpr std::string_view invitation_key = "skerry/meeting";
 
 Status number_from(const char* name, int* value) {
   const char* text = std::getenv(name);
-  if (text == nullptr) return error(Code::config, "PMI_FD is set but ", name, " is not; is this process started by mpiexec.hydra?");
+  if (text == nullptr)
+    return error(Code::config, "PMI_FD is set but ", name,
+                 " is not; is this process started by mpiexec.hydra?");
   const char* end = text + std::strlen(text);
   const auto [stop, problem] = std::from_chars(text, end, *value);
-  if (problem != std::errc() || stop != end || *value < 0) return error(Code::config, name, "=\"", text, "\" is not a number");
+  if (problem != std::errc() || stop != end || *value < 0)
+    return error(Code::config, name, "=\"", text, "\" is not a number");
   return {};
 }
 
@@ -34,7 +38,8 @@ std::string field(const std::string& line, std::string_view name) {
   while (at < line.size()) {
     const size_t end = std::min(line.find(' ', at), line.size());
     const std::string_view word(line.data() + at, end - at);
-    if (word.size() > name.size() && word.substr(0, name.size()) == name && word[name.size()] == '=') {
+    if (word.size() > name.size() && word.substr(0, name.size()) == name &&
+        word[name.size()] == '=') {
       return std::string(word.substr(name.size() + 1));
     }
     at = end + 1;
@@ -42,7 +47,8 @@ std::string field(const std::string& line, std::string_view name) {
   return {};
 }
 
-// The conversation belongs to the process, as the descriptor does: an MPI initialised later goes on with it.
+// The conversation belongs to the process, as the descriptor does: an MPI initialised later goes on
+// with it.
 struct Conversation {
   int fd = -1;  // -1: not begun
   std::string name_space;
@@ -54,7 +60,8 @@ struct Conversation {
     for (size_t sent = 0; sent < text.size();) {
       const ssize_t got = write(fd, text.data() + sent, text.size() - sent);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return error(Code::network, "the PMI launcher has gone (", std::strerror(errno), ")");
+      if (got < 0)
+        return error(Code::network, "the PMI launcher has gone (", std::strerror(errno), ")");
       sent += static_cast<size_t>(got);
     }
     return {};
@@ -79,7 +86,8 @@ struct Conversation {
     SKERRY_TRY(receive(line));
     const std::string result = field(*line, "rc");
     if (field(*line, "cmd") == answer && (result.empty() || result == "0")) return {};
-    return error(Code::network, "the PMI launcher answered \"", line->substr(0, 200), "\" to \"", question.substr(0, 200), "\"");
+    return error(Code::network, "the PMI launcher answered \"", line->substr(0, 200), "\" to \"",
+                 question.substr(0, 200), "\"");
   }
 };
 
@@ -88,12 +96,14 @@ Conversation& conversation() {
   return one;
 }
 
-// Hydra ends the job when a process that said init goes without finalize, and also when one finalises before MPI_Init. So finalize is
-// said as late as possible, only if no MPI did or will do it, and only if the job was left properly.
+// Hydra ends the job when a process that said init goes without finalize, and also when one
+// finalises before MPI_Init. So finalize is said as late as possible, only if no MPI did or will do
+// it, and only if the job was left properly.
 void leave_at_exit() {
   auto& mine = conversation();
   std::string ignored;
-  if (mine.fd >= 0 && mine.finished && !mpi_was_initialized()) (void)mine.ask("cmd=finalize", "finalize_ack", &ignored);
+  if (mine.fd >= 0 && mine.finished && !mpi_was_initialized())
+    (void)mine.ask("cmd=finalize", "finalize_ack", &ignored);
 }
 
 std::string to_hex(std::span<const std::byte> bytes) {
@@ -131,9 +141,12 @@ class Pmi1Bootstrap final : public Bootstrap {
     const size_t piece_bytes = pmi_.max_value - 8;
     const size_t pieces = std::max<size_t>((hex.size() + piece_bytes - 1) / piece_bytes, 1);
     for (size_t i = 0; i < pieces; ++i) {
-      const std::string text = (i == 0 ? concat(pieces, "-") : "") + hex.substr(i * piece_bytes, piece_bytes);
+      const std::string text = (i == 0 ? concat(pieces, "-") : "") +
+                               hex.substr(i * piece_bytes, piece_bytes);
       std::string line;
-      SKERRY_TRY(pmi_.ask(concat("cmd=put kvsname=", pmi_.name_space, " key=", piece_key(rank_, key, i), " value=", text), "put_result", &line));
+      SKERRY_TRY(pmi_.ask(concat("cmd=put kvsname=", pmi_.name_space,
+                                 " key=", piece_key(rank_, key, i), " value=", text),
+                          "put_result", &line));
     }
     return {};
   }
@@ -144,14 +157,19 @@ class Pmi1Bootstrap final : public Bootstrap {
     size_t pieces = 1;
     for (size_t i = 0; i < pieces; ++i) {
       std::string line;
-      if (Status status = pmi_.ask(concat("cmd=get kvsname=", pmi_.name_space, " key=", piece_key(rank, key, i)), "get_result", &line); !status.ok()) {
-        return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\" (", status.message(), ")");
+      if (Status status = pmi_.ask(
+              concat("cmd=get kvsname=", pmi_.name_space, " key=", piece_key(rank, key, i)),
+              "get_result", &line);
+          !status.ok()) {
+        return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\" (",
+                     status.message(), ")");
       }
       std::string text = field(line, "value");
       if (i == 0) {
         const size_t dash = text.find('-');
         pieces = static_cast<size_t>(std::strtoul(text.c_str(), nullptr, 10));
-        if (dash == std::string::npos || pieces < 1 || pieces > max_value_bytes) return damaged(rank, key);
+        if (dash == std::string::npos || pieces < 1 || pieces > max_value_bytes)
+          return damaged(rank, key);
         text.erase(0, dash + 1);
       }
       hex += text;
@@ -190,9 +208,12 @@ class Pmi1Bootstrap final : public Bootstrap {
   }
 
  private:
-  std::string piece_key(int rank, std::string_view key, size_t piece) const { return concat(short_key(join_, rank, key), ".", piece); }
+  std::string piece_key(int rank, std::string_view key, size_t piece) const {
+    return concat(short_key(join_, rank, key), ".", piece);
+  }
   static Status damaged(int rank, std::string_view key) {
-    return error(Code::network, "rank ", rank, "'s bootstrap value \"", key, "\" came back damaged from the PMI launcher");
+    return error(Code::network, "rank ", rank, "'s bootstrap value \"", key,
+                 "\" came back damaged from the PMI launcher");
   }
 
   Status meet() { return meeting_.ready() ? meeting_.meet() : Status(); }
@@ -219,10 +240,14 @@ Status join_pmi1(std::unique_ptr<Bootstrap>* bootstrap) {
     std::string line;
     Status status = mine.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", &line);
     if (status.ok()) status = mine.ask("cmd=get_maxes", "maxes", &line);
-    if (status.ok()) mine.max_value = static_cast<size_t>(std::strtoul(field(line, "vallen_max").c_str(), nullptr, 10));
+    if (status.ok())
+      mine.max_value = static_cast<size_t>(
+          std::strtoul(field(line, "vallen_max").c_str(), nullptr, 10));
     if (status.ok()) status = mine.ask("cmd=get_my_kvsname", "my_kvsname", &line);
     if (status.ok()) mine.name_space = field(line, "kvsname");
-    if (status.ok() && mine.max_value < 64) status = error(Code::network, "the PMI launcher takes values of only ", mine.max_value, " bytes");
+    if (status.ok() && mine.max_value < 64)
+      status = error(Code::network, "the PMI launcher takes values of only ", mine.max_value,
+                     " bytes");
     if (!status.ok()) {
       mine.fd = -1;
       return status;

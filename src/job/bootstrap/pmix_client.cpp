@@ -1,9 +1,10 @@
 // Ranks of a PMIx launcher (OpenMPI's mpirun, prterun, srun --mpi=pmix).
 //
-// An MPI in the same process uses the same library, and versions differ in what they bear. With PMIx up to 4 the process is a client
-// once, counted, and finalised when the process ends. OpenMPI 5 (PMIx 5) cannot start in a process where PMIx is initialised already
-// (it skips PMIx_Init and then lacks its name), and PMIx 5 does not survive being finalised and initialised again: there a helper
-// process speaks PMIx in our name and is gone after finish().
+// An MPI in the same process uses the same library, and versions differ in what they bear. With
+// PMIx up to 4 the process is a client once, counted, and finalised when the process ends. OpenMPI
+// 5 (PMIx 5) cannot start in a process where PMIx is initialised already (it skips PMIx_Init and
+// then lacks its name), and PMIx 5 does not survive being finalised and initialised again: there a
+// helper process speaks PMIx in our name and is gone after finish().
 #include <unistd.h>
 
 #include <cstdlib>
@@ -32,7 +33,8 @@ Process& process() {
   return one;
 }
 
-// A process that leaves its job without finish() is not finalised: the launcher then sees an abnormal end and ends the job.
+// A process that leaves its job without finish() is not finalised: the launcher then sees an
+// abnormal end and ends the job.
 void leave_at_exit() {
   auto& mine = process();
   if (mine.started && mine.finished) mine.library.finalize();
@@ -98,7 +100,9 @@ class DirectPmix final : public PmixBootstrap {
 
  protected:
   Status do_fence() override { return process().library.fence(); }
-  Status do_put(const std::string& key, std::span<const std::byte> value) override { return process().library.put(key, value); }
+  Status do_put(const std::string& key, std::span<const std::byte> value) override {
+    return process().library.put(key, value);
+  }
   Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) override {
     return process().library.get(rank, key, value);
   }
@@ -106,7 +110,8 @@ class DirectPmix final : public PmixBootstrap {
 
 class HelpedPmix final : public PmixBootstrap {
  public:
-  HelpedPmix(PmixHelper helper, int rank, int size) : PmixBootstrap(rank, size), helper_(std::move(helper)) {}
+  HelpedPmix(PmixHelper helper, int rank, int size)
+      : PmixBootstrap(rank, size), helper_(std::move(helper)) {}
   Status finish() override {
     SKERRY_TRY(meet());
     return helper_.finish();
@@ -119,8 +124,12 @@ class HelpedPmix final : public PmixBootstrap {
 
  protected:
   Status do_fence() override { return helper_.fence(); }
-  Status do_put(const std::string& key, std::span<const std::byte> value) override { return helper_.put(key, value); }
-  Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) override { return helper_.get(rank, key, value); }
+  Status do_put(const std::string& key, std::span<const std::byte> value) override {
+    return helper_.put(key, value);
+  }
+  Status do_get(int rank, const std::string& key, std::vector<std::byte>* value) override {
+    return helper_.get(rank, key, value);
+  }
 
  private:
   PmixHelper helper_;

@@ -18,7 +18,8 @@
 namespace skerry::job {
 namespace {
 
-// Questions are the frames put, get, fence, finish and abort; every answer is a `value` frame: u8 success, then the value or the reason.
+// Questions are the frames put, get, fence, finish and abort; every answer is a `value` frame: u8
+// success, then the value or the reason.
 
 constexpr size_t max_payload = max_control_payload + 1024;  // reasons are longer than keys
 
@@ -75,7 +76,8 @@ Status begin(PmixLibrary* library, std::vector<std::byte>* value) {
   return {};
 }
 
-// The helper's whole life. Ends without a PMIx_Finalize, so that the launcher notices, unless told to finish.
+// The helper's whole life. Ends without a PMIx_Finalize, so that the launcher notices, unless told
+// to finish.
 [[noreturn]] void serve(PmixLibrary* library, int socket) {
   Conversation talk(socket);
   std::vector<std::byte> value;
@@ -124,7 +126,8 @@ PmixHelper::~PmixHelper() {
   if (socket_ >= 0) close(socket_);
 }
 
-Status PmixHelper::start(PmixLibrary* library, PmixHelper* helper, bool* reachable, int* rank, int* size) {
+Status PmixHelper::start(PmixLibrary* library, PmixHelper* helper, bool* reachable, int* rank,
+                         int* size) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return error(Code::network, "no socket for the PMIx helper: ", std::strerror(errno));
@@ -139,7 +142,8 @@ Status PmixHelper::start(PmixLibrary* library, PmixHelper* helper, bool* reachab
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);  // signals are meant for the rank
     // Nothing of the rank's may stay open here: others wait for its end.
-    const int keep_low = ends[1] < self ? ends[1] : self, keep_high = ends[1] < self ? self : ends[1];
+    const int keep_low = ends[1] < self ? ends[1] : self,
+              keep_high = ends[1] < self ? self : ends[1];
     (void)syscall(SYS_close_range, 3, keep_low - 1, 0);
     (void)syscall(SYS_close_range, keep_low + 1, keep_high - 1, 0);
     (void)syscall(SYS_close_range, keep_high + 1, ~0u, 0);
@@ -148,13 +152,15 @@ Status PmixHelper::start(PmixLibrary* library, PmixHelper* helper, bool* reachab
   }
   close(ends[1]);
   if (self >= 0) close(self);
-  if (first < 0) return error(Code::network, "cannot create the PMIx helper: ", std::strerror(errno));
+  if (first < 0)
+    return error(Code::network, "cannot create the PMIx helper: ", std::strerror(errno));
   while (waitpid(first, nullptr, 0) < 0 && errno == EINTR) {
   }
   std::vector<std::byte> value;
   int32_t numbers[3] = {};
   SKERRY_TRY(helper->ask({}, &value));
-  if (value.size() != sizeof numbers) return error(Code::network, "the PMIx helper's first answer makes no sense");
+  if (value.size() != sizeof numbers)
+    return error(Code::network, "the PMIx helper's first answer makes no sense");
   std::memcpy(numbers, value.data(), sizeof numbers);
   *reachable = numbers[0] != 0;
   *rank = numbers[1];
@@ -165,11 +171,14 @@ Status PmixHelper::start(PmixLibrary* library, PmixHelper* helper, bool* reachab
 Status PmixHelper::ask(std::vector<std::byte> question, std::vector<std::byte>* answer) {
   Conversation talk(socket_);
   Frame frame;
-  if (!talk.write(question) || !talk.read(&frame)) return error(Code::network, "the PMIx helper has gone, and the launcher probably too");
+  if (!talk.write(question) || !talk.read(&frame))
+    return error(Code::network, "the PMIx helper has gone, and the launcher probably too");
   FrameReader reader(frame);
   const bool success = reader.u8() != 0;
   const auto rest = reader.rest();
-  if (!success) return error(Code::network, std::string_view(reinterpret_cast<const char*>(rest.data()), rest.size()));
+  if (!success)
+    return error(Code::network,
+                 std::string_view(reinterpret_cast<const char*>(rest.data()), rest.size()));
   if (answer != nullptr) answer->assign(rest.begin(), rest.end());
   return {};
 }
@@ -179,7 +188,8 @@ Status PmixHelper::put(const std::string& key, std::span<const std::byte> value)
 }
 
 Status PmixHelper::get(int rank, const std::string& key, std::vector<std::byte>* value) {
-  return ask(FrameWriter(FrameType::get).u32(static_cast<uint32_t>(rank)).string(key).finish(), value);
+  return ask(FrameWriter(FrameType::get).u32(static_cast<uint32_t>(rank)).string(key).finish(),
+             value);
 }
 
 Status PmixHelper::fence() { return ask(FrameWriter(FrameType::fence).finish(), nullptr); }
@@ -191,7 +201,8 @@ Status PmixHelper::finish() {
 }
 
 void PmixHelper::abort(int exit_status) {
-  (void)ask(FrameWriter(FrameType::abort).u32(static_cast<uint32_t>(exit_status)).finish(), nullptr);
+  (void)ask(FrameWriter(FrameType::abort).u32(static_cast<uint32_t>(exit_status)).finish(),
+            nullptr);
 }
 
 }  // namespace skerry::job

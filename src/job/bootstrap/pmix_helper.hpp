@@ -1,5 +1,5 @@
-// A process that speaks PMIx in a rank's name, so that PMIx is not initialised in the rank itself (pmix_client.cpp says why). It ends
-// with finish(), or when the rank's process has gone.
+// A process that speaks PMIx in a rank's name, so that PMIx is not initialised in the rank itself
+// (pmix_client.cpp says why). It ends with finish(), or when the rank's process has gone.
 #pragma once
 
 #include <span>
@@ -20,7 +20,8 @@ class PmixHelper {
   ~PmixHelper();
 
   // `library` is loaded and not initialised. Blocks until the helper has joined. Errors: network.
-  static Status start(PmixLibrary* library, PmixHelper* helper, bool* reachable, int* rank, int* size);
+  static Status start(PmixLibrary* library, PmixHelper* helper, bool* reachable, int* rank,
+                      int* size);
 
   // As the library's. Errors: network (also: the helper has gone).
   Status put(const std::string& key, std::span<const std::byte> value);

@@ -27,7 +27,9 @@ std::string launchers_library() {
     std::string text;
     std::getline(stat, text);
     const size_t name_end = text.rfind(')');
-    if (name_end == std::string::npos || std::sscanf(text.c_str() + name_end + 1, " %*c %d", &pid) != 1) break;
+    if (name_end == std::string::npos ||
+        std::sscanf(text.c_str() + name_end + 1, " %*c %d", &pid) != 1)
+      break;
   }
   return {};
 }
@@ -36,7 +38,8 @@ std::vector<std::string> library_candidates() {
   std::vector<std::string> paths = loaded_here("libpmix.so");
   if (auto path = launchers_library(); !path.empty()) paths.push_back(path);
   for (const char* hint : {"PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "PRTE_PREFIX", "OPAL_PREFIX"}) {
-    if (const char* prefix = std::getenv(hint)) paths.push_back(concat(prefix, "/lib/libpmix.so.2"));
+    if (const char* prefix = std::getenv(hint))
+      paths.push_back(concat(prefix, "/lib/libpmix.so.2"));
   }
   paths.emplace_back("libpmix.so.2");
   return paths;
@@ -53,20 +56,26 @@ bool find(void* library, const char* name, Function* function) {
 Status PmixLibrary::load() {
   std::string tried;
   for (const auto& path : library_candidates()) {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays loaded: its threads run until the process ends
+    void* library = dlopen(
+        path.c_str(),
+        RTLD_NOW | RTLD_LOCAL);  // stays loaded: its threads run until the process ends
     if (library == nullptr) {
       tried += concat(tried.empty() ? "" : "; ", path);
       continue;
     }
-    if (find(library, "PMIx_Init", &init_) && find(library, "PMIx_Finalize", &finalize_) && find(library, "PMIx_Put", &put_) &&
-        find(library, "PMIx_Commit", &commit_) && find(library, "PMIx_Fence", &fence_) && find(library, "PMIx_Get", &get_) &&
-        find(library, "PMIx_Abort", &abort_) && find(library, "PMIx_Error_string", &error_string_) &&
+    if (find(library, "PMIx_Init", &init_) && find(library, "PMIx_Finalize", &finalize_) &&
+        find(library, "PMIx_Put", &put_) && find(library, "PMIx_Commit", &commit_) &&
+        find(library, "PMIx_Fence", &fence_) && find(library, "PMIx_Get", &get_) &&
+        find(library, "PMIx_Abort", &abort_) &&
+        find(library, "PMIx_Error_string", &error_string_) &&
         find(library, "PMIx_Get_version", &get_version_)) {
       return {};
     }
   }
-  return error(Code::config, "a PMIx launcher started this process (PMIX_RANK is set), but no libpmix was found (tried ", tried,
-               "); install libpmix2 or add the launcher's library directory to LD_LIBRARY_PATH");
+  return error(
+      Code::config,
+      "a PMIx launcher started this process (PMIX_RANK is set), but no libpmix was found (tried ",
+      tried, "); install libpmix2 or add the launcher's library directory to LD_LIBRARY_PATH");
 }
 
 // From "OpenPMIx 4.2.2, repo rev: ..." or the like; 0 if it does not say.
@@ -100,7 +109,8 @@ Status PmixLibrary::job_size(int* size) {
 Status PmixLibrary::put(const std::string& key, std::span<const std::byte> value) {
   PmixValue object{};
   object.type = pmix_byte_object;
-  object.data.object.bytes = const_cast<char*>(reinterpret_cast<const char*>(value.data()));  // copied by the call
+  object.data.object.bytes = const_cast<char*>(
+      reinterpret_cast<const char*>(value.data()));  // copied by the call
   object.data.object.size = value.size();
   return check(put_(pmix_global, key.c_str(), &object), "put");
 }
@@ -109,7 +119,8 @@ Status PmixLibrary::get(int rank, const std::string& key, std::vector<std::byte>
   PmixProc owner = self_;
   owner.rank = static_cast<uint32_t>(rank);
   PmixValue* found = nullptr;
-  SKERRY_TRY(check(get_(&owner, key.c_str(), nullptr, 0, &found), concat("get of rank ", rank, "'s \"", key, "\"")));
+  SKERRY_TRY(check(get_(&owner, key.c_str(), nullptr, 0, &found),
+                   concat("get of rank ", rank, "'s \"", key, "\"")));
   const bool good = found != nullptr && found->type == pmix_byte_object;
   if (good) {
     const auto* bytes = reinterpret_cast<const std::byte*>(found->data.object.bytes);
@@ -117,7 +128,9 @@ Status PmixLibrary::get(int rank, const std::string& key, std::vector<std::byte>
     std::free(found->data.object.bytes);
   }
   std::free(found);
-  return good ? Status() : error(Code::network, "PMIx returned something else for rank ", rank, "'s \"", key, "\"");
+  return good ? Status()
+              : error(Code::network, "PMIx returned something else for rank ", rank, "'s \"", key,
+                      "\"");
 }
 
 Status PmixLibrary::fence() {

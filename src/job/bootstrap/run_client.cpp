@@ -15,8 +15,10 @@ Status RunBootstrap::connect(int fd, std::unique_ptr<Bootstrap>* bootstrap) {
   int type = 0;
   socklen_t length = sizeof type;
   if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) {
-    return error(Code::config, "SKERRY_CONTROL_FD=", fd, " is not the launcher's socket (", std::strerror(errno),
-                 "); a program between `skerry run` and this one closed it: unset SKERRY_CONTROL_FD to run as a job of one rank");
+    return error(Code::config, "SKERRY_CONTROL_FD=", fd, " is not the launcher's socket (",
+                 std::strerror(errno),
+                 "); a program between `skerry run` and this one closed it: unset "
+                 "SKERRY_CONTROL_FD to run as a job of one rank");
   }
   // Programs that this one starts are not ranks: they must not talk to the launcher in its name.
   (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -35,7 +37,8 @@ Status RunBootstrap::hello() {
   (void)reader.u32();  // number of nodes: each rank learns the others' nodes through the exchange
   const auto key = reader.bytes(key_.size());
   if (!reader.done() || size == 0 || size > INT32_MAX || rank >= size || node >= size) {
-    return error(Code::network, "the launcher's welcome does not make sense (rank ", rank, " of ", size, ", node ", node, ")");
+    return error(Code::network, "the launcher's welcome does not make sense (rank ", rank, " of ",
+                 size, ", node ", node, ")");
   }
   rank_ = static_cast<int>(rank);
   size_ = static_cast<int>(size);
@@ -69,7 +72,8 @@ Status RunBootstrap::receive(bool wait) {
     }
     if (got == 0) return error(Code::network, "the launcher has gone");
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return error(Code::network, "the launcher has gone (", std::strerror(errno), ")");
+    if (errno != EAGAIN)
+      return error(Code::network, "the launcher has gone (", std::strerror(errno), ")");
     if (!wait) return {};
     pollfd ready{fd_, POLLIN, 0};
     (void)poll(&ready, 1, -1);
@@ -80,7 +84,8 @@ Status RunBootstrap::note_death(const Frame& frame) {
   FrameReader reader(frame);
   const uint32_t rank = reader.u32();
   const auto cause = reader.string();
-  if (!reader.ok()) return error(Code::network, "the launcher's report of a dead rank is too short");
+  if (!reader.ok())
+    return error(Code::network, "the launcher's report of a dead rank is too short");
   dead_.push_back({static_cast<int>(rank), std::string(cause)});
   return {};
 }
@@ -97,7 +102,8 @@ Status RunBootstrap::expect(FrameType wanted, Frame* frame) {
     } else if (next->type == FrameType::rank_died) {
       SKERRY_TRY(note_death(*next));
     } else {
-      return error(Code::network, "the launcher sent ", to_string(next->type), " instead of ", to_string(wanted));
+      return error(Code::network, "the launcher sent ", to_string(next->type), " instead of ",
+                   to_string(wanted));
     }
   }
 }
@@ -110,12 +116,14 @@ Status RunBootstrap::put(std::string_view key, std::span<const std::byte> value)
 
 Status RunBootstrap::get(int rank, std::string_view key, std::vector<std::byte>* value) {
   SKERRY_TRY(check_key(key));
-  SKERRY_TRY(send(FrameWriter(FrameType::get).u32(static_cast<uint32_t>(rank)).string(key).finish()));
+  SKERRY_TRY(
+      send(FrameWriter(FrameType::get).u32(static_cast<uint32_t>(rank)).string(key).finish()));
   Frame frame;
   SKERRY_TRY(expect(FrameType::value, &frame));
   FrameReader reader(frame);
   const bool found = reader.u8() != 0;
-  if (!found) return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+  if (!found)
+    return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
   const auto bytes = reader.rest();
   value->assign(bytes.begin(), bytes.end());
   return {};
@@ -136,14 +144,18 @@ Status RunBootstrap::finish() {
 void RunBootstrap::abort(int exit_status, std::string_view message) {
   std::fflush(nullptr);
   const auto cut = message.substr(0, 1024);
-  const Status sent = send(FrameWriter(FrameType::abort).u32(static_cast<uint32_t>(exit_status)).string(cut).finish());
+  const Status sent = send(
+      FrameWriter(FrameType::abort).u32(static_cast<uint32_t>(exit_status)).string(cut).finish());
   if (!sent.ok()) {
-    std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank_, static_cast<int>(message.size()), message.data());
+    std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank_,
+                 static_cast<int>(message.size()), message.data());
   }
   _exit(exit_status);
 }
 
-Status RunBootstrap::report_failures() { return send(FrameWriter(FrameType::report_failures).finish()); }
+Status RunBootstrap::report_failures() {
+  return send(FrameWriter(FrameType::report_failures).finish());
+}
 
 Status RunBootstrap::take_events(std::vector<DeadRank>* dead) {
   dead->clear();

@@ -8,8 +8,9 @@ namespace skerry::job {
 
 class RunBootstrap final : public Bootstrap {
  public:
-  // Says hello over `fd` and blocks until the launcher's welcome. The descriptor stays open until the process ends (a program may leave
-  // the job and join again) and is closed on exec. Errors: config (not a socket of ours), network.
+  // Says hello over `fd` and blocks until the launcher's welcome. The descriptor stays open until
+  // the process ends (a program may leave the job and join again) and is closed on exec. Errors:
+  // config (not a socket of ours), network.
   static Status connect(int fd, std::unique_ptr<Bootstrap>* bootstrap);
 
   std::string_view name() const override { return "skerry run"; }
@@ -31,7 +32,8 @@ class RunBootstrap final : public Bootstrap {
   explicit RunBootstrap(int fd) : fd_(fd), buffer_(max_control_payload) {}
   Status hello();
   Status send(std::vector<std::byte> frame);
-  // Blocks until a frame of type `wanted` comes; deaths reported meanwhile are kept for take_events.
+  // Blocks until a frame of type `wanted` comes; deaths reported meanwhile are kept for
+  // take_events.
   Status expect(FrameType wanted, Frame* frame);
   // Reads what the socket holds; blocks for the first byte if `wait`.
   Status receive(bool wait);

@@ -22,9 +22,9 @@ struct Exchange {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::pair<int, std::string>, std::vector<std::byte>> values;
-  int waiting = 0;         // threads in the present fence
-  uint64_t fences = 0;     // fences completed
-  int left_early = -1;     // first rank whose bootstrap went away unfinished; -1: none
+  int waiting = 0;      // threads in the present fence
+  uint64_t fences = 0;  // fences completed
+  int left_early = -1;  // first rank whose bootstrap went away unfinished; -1: none
 };
 
 class ThreadBootstrap final : public Bootstrap {
@@ -73,7 +73,8 @@ class ThreadBootstrap final : public Bootstrap {
       exchange_->changed.notify_all();
       return {};
     }
-    exchange_->changed.wait(lock, [&] { return exchange_->fences != mine || exchange_->left_early >= 0; });
+    exchange_->changed.wait(
+        lock, [&] { return exchange_->fences != mine || exchange_->left_early >= 0; });
     if (exchange_->fences != mine) return {};
     return error(Code::network, "rank ", exchange_->left_early, " left without finishing");
   }
@@ -85,7 +86,8 @@ class ThreadBootstrap final : public Bootstrap {
   }
 
   void abort(int exit_status, std::string_view message) override {
-    std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank_, static_cast<int>(message.size()), message.data());
+    std::fprintf(stderr, "skerry: rank %d ended the job: %.*s\n", rank_,
+                 static_cast<int>(message.size()), message.data());
     std::fflush(nullptr);
     _exit(exit_status);
   }
@@ -100,12 +102,14 @@ class ThreadBootstrap final : public Bootstrap {
 }  // namespace
 
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int size, int nodes) {
-  SKERRY_ASSERT(size >= 1 && nodes >= 1 && nodes <= size, "ranks as threads need 1 <= nodes <= size");
+  SKERRY_ASSERT(size >= 1 && nodes >= 1 && nodes <= size,
+                "ranks as threads need 1 <= nodes <= size");
   auto exchange = std::make_shared<Exchange>(size);
   SKERRY_ASSERT(draw_job_key(&exchange->key).ok(), "the kernel gives random numbers");
   std::vector<std::unique_ptr<Bootstrap>> bootstraps;
   for (int rank = 0; rank < size; ++rank) {
-    bootstraps.push_back(std::make_unique<ThreadBootstrap>(exchange, rank, block_node(rank, size, nodes)));
+    bootstraps.push_back(
+        std::make_unique<ThreadBootstrap>(exchange, rank, block_node(rank, size, nodes)));
   }
   return bootstraps;
 }

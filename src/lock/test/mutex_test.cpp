@@ -17,7 +17,9 @@ namespace {
 // Takes the guard in the way of a local process: sleeping.
 struct SleepingGuard {
   uint32_t owner = 0;
-  bool acquire(OwnerWord& word) const { return lock_word(word, owner, {}, Sharing::process) == LockResult::locked; }
+  bool acquire(OwnerWord& word) const {
+    return lock_word(word, owner, {}, Sharing::process) == LockResult::locked;
+  }
   void release(OwnerWord& word) const { unlock_word(word, Sharing::process); }
 };
 
@@ -29,7 +31,9 @@ struct TryingGuard {
 
 class Host {
  public:
-  explicit Host(uint32_t records) : memory_((records + 1) * waiter_record_bytes / sizeof(Block)), pool(memory_[0].bytes, records) {}
+  explicit Host(uint32_t records)
+      : memory_((records + 1) * waiter_record_bytes / sizeof(Block)),
+        pool(memory_[0].bytes, records) {}
 
  private:
   struct alignas(32) Block {
@@ -42,7 +46,9 @@ class Host {
   Mutex mutex{};
 };
 
-Waiter waiter_of(Rank rank, uint32_t thread = 0) { return Waiter{make_holder(rank, thread), {static_cast<uint64_t>(rank), 7}}; }
+Waiter waiter_of(Rank rank, uint32_t thread = 0) {
+  return Waiter{make_holder(rank, thread), {static_cast<uint64_t>(rank), 7}};
+}
 
 TEST(Mutex, HolderCarriesRankAndThread) {
   const Holder holder = make_holder(0x7fff'fffe, 0xffff'ffff);
@@ -55,27 +61,33 @@ TEST(Mutex, HolderCarriesRankAndThread) {
 TEST(Mutex, GrantsInTheOrderOfRequests) {
   Host host(8);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
   for (Rank rank = 1; rank <= 3; ++rank) {
     EXPECT_EQ(try_lock(host.mutex, make_holder(rank, 0)), LockAnswer::contended);
-    EXPECT_EQ(lock_request(host.mutex, waiter_of(rank), host.pool, SleepingGuard{}), LockAnswer::queued);
+    EXPECT_EQ(lock_request(host.mutex, waiter_of(rank), host.pool, SleepingGuard{}),
+              LockAnswer::queued);
   }
   for (Rank rank = 1; rank <= 3; ++rank) {
-    ASSERT_EQ(unlock(host.mutex, make_holder(rank - 1, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+    ASSERT_EQ(unlock(host.mutex, make_holder(rank - 1, 0), host.pool, &next, SleepingGuard{}),
+              UnlockAnswer::handed_over);
     EXPECT_EQ(next.holder, make_holder(rank, 0));
     EXPECT_EQ(next.reply[0], static_cast<uint64_t>(rank));
     EXPECT_EQ(next.reply[1], 7u);
   }
-  EXPECT_EQ(unlock(host.mutex, make_holder(3, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(unlock(host.mutex, make_holder(3, 0), host.pool, &next, SleepingGuard{}),
+            UnlockAnswer::released);
   EXPECT_EQ(host.mutex.word.load(), 0u);
 }
 
 TEST(Mutex, NobodyOvertakesTheQueue) {
   Host host(8);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
   ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
-  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}),
+            UnlockAnswer::handed_over);
   // Expect: handed over, never free, though rank 1 has not woken yet.
   EXPECT_EQ(try_lock(host.mutex, make_holder(0, 0)), LockAnswer::contended);
 }
@@ -83,27 +95,38 @@ TEST(Mutex, NobodyOvertakesTheQueue) {
 TEST(Mutex, MisuseIsAnError) {
   Host host(8);
   Waiter next;
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::not_holder);
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}), LockAnswer::granted);
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}), LockAnswer::recursive);
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 2), host.pool, &next, SleepingGuard{}), UnlockAnswer::not_holder);  // another thread's
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}),
+            UnlockAnswer::not_holder);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
+            LockAnswer::recursive);
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 2), host.pool, &next, SleepingGuard{}),
+            UnlockAnswer::not_holder);  // another thread's
   ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
   // Expect: the same answers with somebody in the queue; and a waiter is no holder.
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}), LockAnswer::recursive);
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
+            LockAnswer::recursive);
   EXPECT_EQ(lock_guarded(host.mutex, waiter_of(0, 1), host.pool), LockAnswer::recursive);
-  EXPECT_EQ(unlock(host.mutex, make_holder(1, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::not_holder);
-  EXPECT_EQ(unlock_guarded(host.mutex, make_holder(1, 0), host.pool, &next), UnlockAnswer::not_holder);
+  EXPECT_EQ(unlock(host.mutex, make_holder(1, 0), host.pool, &next, SleepingGuard{}),
+            UnlockAnswer::not_holder);
+  EXPECT_EQ(unlock_guarded(host.mutex, make_holder(1, 0), host.pool, &next),
+            UnlockAnswer::not_holder);
 }
 
 TEST(Mutex, AnExhaustedPoolChangesNothing) {
   Host host(1);
   Waiter next;
-  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}), LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
   ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
   const uint32_t freed = host.pool.freed().load();
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}), LockAnswer::no_record);
-  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}), UnlockAnswer::handed_over);
-  EXPECT_NE(host.pool.freed().load(), freed) << "who waits for a record must be able to see that one is free";
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}),
+            LockAnswer::no_record);
+  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}),
+            UnlockAnswer::handed_over);
+  EXPECT_NE(host.pool.freed().load(), freed)
+      << "who waits for a record must be able to see that one is free";
   EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}), LockAnswer::queued);
 }
 
@@ -113,10 +136,13 @@ TEST(Mutex, TheImpatientChangeNothingWhenTheGuardIsHeld) {
   ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, TryingGuard{}), LockAnswer::granted);
   ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, TryingGuard{}), LockAnswer::queued);
   ASSERT_TRUE(host.mutex.guard.try_lock(5));
-  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, TryingGuard{}), LockAnswer::guard_failed);
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}), UnlockAnswer::guard_failed);
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, TryingGuard{}),
+            LockAnswer::guard_failed);
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}),
+            UnlockAnswer::guard_failed);
   (void)host.mutex.guard.release();
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}),
+            UnlockAnswer::handed_over);
 }
 
 TEST(Mutex, CancelledWaitersAreSkipped) {
@@ -130,22 +156,29 @@ TEST(Mutex, CancelledWaitersAreSkipped) {
       const auto found = std::find(model.begin(), model.end(), rank);
       switch (random() % 3) {
         case 0: {
-          if (found != model.end() && found != model.begin()) break;  // it waits: its thread cannot ask again
-          const LockAnswer answer = lock_request(host.mutex, waiter_of(rank), host.pool, SleepingGuard{});
-          ASSERT_EQ(answer, found != model.end() ? LockAnswer::recursive : model.empty() ? LockAnswer::granted : LockAnswer::queued);
+          if (found != model.end() && found != model.begin())
+            break;  // it waits: its thread cannot ask again
+          const LockAnswer answer = lock_request(host.mutex, waiter_of(rank), host.pool,
+                                                 SleepingGuard{});
+          ASSERT_EQ(answer, found != model.end() ? LockAnswer::recursive
+                            : model.empty()      ? LockAnswer::granted
+                                                 : LockAnswer::queued);
           if (found == model.end()) model.push_back(rank);
           break;
         }
         case 1: {
           Waiter next;
-          const UnlockAnswer answer = unlock(host.mutex, make_holder(rank, 0), host.pool, &next, SleepingGuard{});
+          const UnlockAnswer answer = unlock(host.mutex, make_holder(rank, 0), host.pool, &next,
+                                             SleepingGuard{});
           if (model.empty() || model.front() != rank) {
             ASSERT_EQ(answer, UnlockAnswer::not_holder);
             break;
           }
           model.pop_front();
           ASSERT_EQ(answer, model.empty() ? UnlockAnswer::released : UnlockAnswer::handed_over);
-          if (!model.empty()) { ASSERT_EQ(next.holder, make_holder(model.front(), 0)); }
+          if (!model.empty()) {
+            ASSERT_EQ(next.holder, make_holder(model.front(), 0));
+          }
           break;
         }
         default: {
@@ -175,12 +208,15 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
           host.pool.starving().fetch_add(1);
           const uint32_t freed = host.pool.freed().load();
           const LockAnswer answer = lock_request(host.mutex, me, host.pool, guard);
-          if (answer == LockAnswer::no_record) futex_wait(&host.pool.freed(), freed, wait_slice_ns, Sharing::process);
+          if (answer == LockAnswer::no_record)
+            futex_wait(&host.pool.freed(), freed, wait_slice_ns, Sharing::process);
           host.pool.starving().fetch_sub(1);
           if (answer == LockAnswer::granted) break;
           if (answer == LockAnswer::no_record) continue;
           ASSERT_EQ(answer, LockAnswer::queued);
-          (void)wait_until(&granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr, Sharing::process);
+          (void)wait_until(
+              &granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr,
+              Sharing::process);
           granted[t].store(0, std::memory_order_relaxed);
           break;
         }
@@ -191,7 +227,8 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
           std::atomic<uint32_t>& word = granted[next.reply[0]];
           word.store(1, std::memory_order_release);
           futex_wake(&word, 1, Sharing::process);
-          if (host.pool.starving().load() != 0) futex_wake(&host.pool.freed(), 1 << 30, Sharing::process);
+          if (host.pool.starving().load() != 0)
+            futex_wake(&host.pool.freed(), 1 << 30, Sharing::process);
         } else {
           ASSERT_EQ(answer, UnlockAnswer::released);
         }

@@ -16,7 +16,8 @@ namespace {
 // A page-aligned slice with a stripe table, as apply sees it.
 class Node {
  public:
-  explicit Node(uint64_t bytes) : table_(std::make_unique<Stripe[]>(stripe_count)), storage_(bytes + page_bytes) {
+  explicit Node(uint64_t bytes)
+      : table_(std::make_unique<Stripe[]>(stripe_count)), storage_(bytes + page_bytes) {
     const auto start = reinterpret_cast<uintptr_t>(storage_.data());
     region.base = storage_.data() + (round_up(start, page_bytes) - start);
     region.bytes = bytes;
@@ -32,10 +33,12 @@ class Node {
   std::vector<std::byte> storage_;
 };
 
-constexpr ElementType all_types[] = {ElementType::int32,   ElementType::int64,         ElementType::float32,
-                                     ElementType::float64, ElementType::complex_float, ElementType::complex_double};
+constexpr ElementType all_types[] = {ElementType::int32,         ElementType::int64,
+                                     ElementType::float32,       ElementType::float64,
+                                     ElementType::complex_float, ElementType::complex_double};
 
-// Small whole numbers: sums and products of them are exact in every type, so that results compare bit by bit in any order.
+// Small whole numbers: sums and products of them are exact in every type, so that results compare
+// bit by bit in any order.
 template <class Random>
 void fill_with_numbers(ElementType type, std::byte* to, uint64_t bytes, Random& random) {
   const uint64_t part = part_bytes(type);
@@ -53,7 +56,8 @@ void fill_with_numbers(ElementType type, std::byte* to, uint64_t bytes, Random& 
   }
 }
 
-// Random shapes of both sides whose bytes stay within `bytes` from the returned offsets, none overlapping itself.
+// Random shapes of both sides whose bytes stay within `bytes` from the returned offsets, none
+// overlapping itself.
 struct Transfer {
   Shape target;
   Shape origin;
@@ -68,7 +72,8 @@ Transfer random_transfer(uint64_t unit, uint64_t limit, Random& random) {
     Transfer transfer{};
     Shape& a = transfer.target;
     Shape& b = transfer.origin;
-    a.block_bytes = b.block_bytes = unit * blocks[random() % std::size(blocks)] * (random() % 4 == 0 ? 40 : 1);
+    a.block_bytes = b.block_bytes = unit * blocks[random() % std::size(blocks)] *
+                                    (random() % 4 == 0 ? 40 : 1);
     a.levels = b.levels = static_cast<int32_t>(random() % 5);
     uint64_t reach[2] = {a.block_bytes, b.block_bytes};
     for (int32_t k = 0; k < a.levels; ++k) {
@@ -84,16 +89,20 @@ Transfer random_transfer(uint64_t unit, uint64_t limit, Random& random) {
     int64_t low = 0;
     int64_t high = 0;
     if (!extent(a, &low, &high) || static_cast<uint64_t>(high - low) + unit > limit) continue;
-    transfer.target_offset = static_cast<uint64_t>(-low) + unit * (random() % ((limit - static_cast<uint64_t>(high - low)) / unit));
+    transfer.target_offset = static_cast<uint64_t>(-low) +
+                             unit *
+                                 (random() % ((limit - static_cast<uint64_t>(high - low)) / unit));
     if (!extent(b, &low, &high) || static_cast<uint64_t>(high - low) + unit > limit) continue;
-    transfer.origin_offset = static_cast<uint64_t>(-low) + random() % (limit - static_cast<uint64_t>(high - low));
+    transfer.origin_offset = static_cast<uint64_t>(-low) +
+                             random() % (limit - static_cast<uint64_t>(high - low));
     return transfer;
   }
 }
 
 class ApplyOracle : public ::testing::TestWithParam<int> {};
 
-// Every operation on the fast paths (direct, and through the packed stream in random chunks) and on the reference; memory must agree.
+// Every operation on the fast paths (direct, and through the packed stream in random chunks) and on
+// the reference; memory must agree.
 TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
   constexpr uint64_t slice_bytes = 40'000;  // ten stripes
   std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
@@ -112,18 +121,22 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
 #endif
   for (int step = 0; step < steps; ++step) {
     Transfer t = random_transfer(unit, slice_bytes, random);
-    if (part_bytes(type) != unit && random() % 2 == 0 && within(t.target, t.target_offset + unit / 2, slice_bytes)) {
+    if (part_bytes(type) != unit && random() % 2 == 0 &&
+        within(t.target, t.target_offset + unit / 2, slice_bytes)) {
       t.target_offset += unit / 2;  // complex elements need the alignment of their part only
     }
     uint64_t total = 0;
     ASSERT_TRUE(stream_bytes(t.target, &total));
-    fill_with_numbers(type, origin.data() + t.origin_offset % part_bytes(type), slice_bytes - unit, random);
+    fill_with_numbers(type, origin.data() + t.origin_offset % part_bytes(type), slice_bytes - unit,
+                      random);
     expected = origin;
     std::vector<std::byte> stream(total);
     Cursor target_cursor(t.target);
     Cursor origin_cursor(t.origin);
     const bool packed = random() % 2 == 0;
-    const auto chunk = [&](uint64_t left) { return std::min<uint64_t>(left, unit * (1 + random() % 300)); };
+    const auto chunk = [&](uint64_t left) {
+      return std::min<uint64_t>(left, unit * (1 + random() % 300));
+    };
     std::byte* target_first = node.region.base + t.target_offset;
     std::byte* origin_first = origin.data() + t.origin_offset;
 
@@ -137,8 +150,10 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
         origin_cursor.pack(stream, origin_first);
         while (!target_cursor.at_end()) {
           if (random() % 3 == 0) target_cursor.seek(target_cursor.position());  // resumed elsewhere
-          const uint64_t bytes = std::min<uint64_t>(total - target_cursor.position(), 1 + random() % 2000);
-          target_cursor.unpack(target_first, std::span(stream).subspan(target_cursor.position(), bytes));
+          const uint64_t bytes = std::min<uint64_t>(total - target_cursor.position(),
+                                                    1 + random() % 2000);
+          target_cursor.unpack(target_first,
+                               std::span(stream).subspan(target_cursor.position(), bytes));
         }
         break;
       case 1:  // get
@@ -147,8 +162,10 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
           get_strided(origin_first, t.origin, target_first, t.target);
         } else {
           while (!target_cursor.at_end()) {
-            const uint64_t bytes = std::min<uint64_t>(total - target_cursor.position(), 1 + random() % 2000);
-            target_cursor.pack(std::span(stream).subspan(target_cursor.position(), bytes), target_first);
+            const uint64_t bytes = std::min<uint64_t>(total - target_cursor.position(),
+                                                      1 + random() % 2000);
+            target_cursor.pack(std::span(stream).subspan(target_cursor.position(), bytes),
+                               target_first);
           }
           origin_cursor.unpack(origin_first, stream);
         }
@@ -170,7 +187,8 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
         }
         reference.accumulate(t.target_offset, t.target, origin_first, t.origin, type, scale_value);
         if (!packed) {
-          const Applied applied = accumulate_strided(node.region, t.target_offset, t.target, origin_first, t.origin, type, scale, stripes);
+          const Applied applied = accumulate_strided(node.region, t.target_offset, t.target,
+                                                     origin_first, t.origin, type, scale, stripes);
           ASSERT_EQ(applied.result, LockResult::locked);
           ASSERT_EQ(applied.bytes, total);
           break;
@@ -182,10 +200,14 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
           // Now and then another owner holds the stripe of some byte: the server parks and resumes.
           const uint32_t blocked = static_cast<uint32_t>(random() % stripe_count);
           const bool block = random() % 2 == 0;
-          const uint32_t victim = block ? stripe_index(node.region.seed, random() % slice_bytes) : blocked;
-          if (block) { ASSERT_TRUE(node.table()[victim].word.try_lock(9)); }
-          const Applied applied = target_cursor.accumulate(node.region, t.target_offset, std::span(stream).subspan(at, bytes), type, scale,
-                                                           stripes, Patience::try_once);
+          const uint32_t victim = block ? stripe_index(node.region.seed, random() % slice_bytes)
+                                        : blocked;
+          if (block) {
+            ASSERT_TRUE(node.table()[victim].word.try_lock(9));
+          }
+          const Applied applied = target_cursor.accumulate(
+              node.region, t.target_offset, std::span(stream).subspan(at, bytes), type, scale,
+              stripes, Patience::try_once);
           if (block) (void)node.table()[victim].word.release();
           ASSERT_EQ(target_cursor.position(), at + applied.bytes);
           ASSERT_EQ(applied.bytes % unit, 0u);
@@ -199,9 +221,11 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
         }
       }
     }
-    ASSERT_TRUE(std::equal(reference.memory().begin(), reference.memory().end(), node.region.base)) << "seed " << GetParam() << " step " << step;
+    ASSERT_TRUE(std::equal(reference.memory().begin(), reference.memory().end(), node.region.base))
+        << "seed " << GetParam() << " step " << step;
   }
-  for (uint32_t i = 0; i < stripe_count; ++i) ASSERT_EQ(node.table()[i].word.value.load(), 0u) << "a stripe was left locked";
+  for (uint32_t i = 0; i < stripe_count; ++i)
+    ASSERT_EQ(node.table()[i].word.value.load(), 0u) << "a stripe was left locked";
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, ApplyOracle, ::testing::Range(1, 25));
 
@@ -213,7 +237,8 @@ TEST(Apply, VectorCursorWalksPieces) {
   Cursor cursor{std::span<const Piece>(pieces)};
   ASSERT_EQ(cursor.total_bytes(), 111u);
   std::vector<std::byte> stream(111);
-  for (uint64_t at = 0; at < 111; at += 7) cursor.pack(std::span(stream).subspan(at, std::min<uint64_t>(7, 111 - at)), memory.data());
+  for (uint64_t at = 0; at < 111; at += 7)
+    cursor.pack(std::span(stream).subspan(at, std::min<uint64_t>(7, 111 - at)), memory.data());
   EXPECT_TRUE(cursor.at_end());
   std::vector<std::byte> expected;
   for (const Piece& piece : pieces) {
@@ -224,7 +249,8 @@ TEST(Apply, VectorCursorWalksPieces) {
   cursor.seek(0);
   cursor.unpack(copy.data(), stream);
   for (const Piece& piece : pieces) {
-    EXPECT_TRUE(std::equal(&memory[piece.offset], &memory[piece.offset] + piece.bytes, &copy[piece.offset]));
+    EXPECT_TRUE(std::equal(&memory[piece.offset], &memory[piece.offset] + piece.bytes,
+                           &copy[piece.offset]));
   }
   cursor.seek(50);
   std::vector<std::byte> rest(61);
@@ -236,7 +262,8 @@ TEST(Apply, VectorCursorWalksPieces) {
 
 TEST(Apply, CopiesThatSeemToOverlapAreWhole) {
   std::vector<std::byte> memory(3 * 65536), expected(65536);
-  std::byte* const page = memory.data() + (4096 - reinterpret_cast<uintptr_t>(memory.data()) % 4096);
+  std::byte* const page = memory.data() +
+                          (4096 - reinterpret_cast<uintptr_t>(memory.data()) % 4096);
   std::mt19937 random(3);
   for (const uint64_t bytes : {2047u, 2048u, 2049u, 2112u, 4096u, 5000u, 16384u, 40000u}) {
     for (const uint64_t shift : {0u, 1u, 16u, 63u, 64u, 4095u}) {
@@ -268,7 +295,9 @@ TEST(Apply, GatherNamesWhatPackCopies) {
     ASSERT_TRUE(cursor.gather(memory.data() + 1000, 200 - from, 20, &parts));
     std::vector<std::byte> joined;
     for (const auto& part : parts) joined.insert(joined.end(), part.begin(), part.end());
-    EXPECT_TRUE(std::equal(joined.begin(), joined.end(), packed.begin() + static_cast<std::ptrdiff_t>(from), packed.end())) << from;
+    EXPECT_TRUE(std::equal(joined.begin(), joined.end(),
+                           packed.begin() + static_cast<std::ptrdiff_t>(from), packed.end()))
+        << from;
   }
   std::vector<std::span<const std::byte>> few;
   EXPECT_FALSE(Cursor(shape).gather(memory.data() + 1000, 200, 19, &few));
@@ -286,9 +315,14 @@ TEST(Apply, OneElementIsAddedLikeMany) {
     const void* const scale = random() % 3 == 0 ? nullptr : numbers[1];
     fill_with_numbers(type, one.region.base + offset, bytes, random);
     std::memcpy(many.region.base + offset, one.region.base + offset, bytes);
-    ASSERT_EQ(accumulate_one(one.region, offset, numbers[0], type, scale, here), LockResult::locked);
-    ASSERT_EQ(accumulate(many.region, offset, numbers[0], bytes, type, Scale::of(type, scale), there, Patience::wait).bytes, bytes);
-    ASSERT_EQ(std::memcmp(one.region.base, many.region.base, 512), 0) << to_string(type) << " " << step;
+    ASSERT_EQ(accumulate_one(one.region, offset, numbers[0], type, scale, here),
+              LockResult::locked);
+    ASSERT_EQ(accumulate(many.region, offset, numbers[0], bytes, type, Scale::of(type, scale),
+                         there, Patience::wait)
+                  .bytes,
+              bytes);
+    ASSERT_EQ(std::memcmp(one.region.base, many.region.base, 512), 0)
+        << to_string(type) << " " << step;
   }
 }
 
@@ -305,14 +339,17 @@ TEST(Apply, ReadModifyWriteAgreesWithTheReference) {
     what.expected = random() % 3;
     const uint64_t offset = random() % (256 / what.word_bytes) * what.word_bytes;
     uint64_t old = 0;
-    ASSERT_EQ(rmw(node.region, offset, what, stripes, Patience::try_once, &old), LockResult::locked);
+    ASSERT_EQ(rmw(node.region, offset, what, stripes, Patience::try_once, &old),
+              LockResult::locked);
     ASSERT_EQ(old, reference.rmw(offset, what));
-    ASSERT_TRUE(std::equal(reference.memory().begin(), reference.memory().end(), node.region.base)) << step;
+    ASSERT_TRUE(std::equal(reference.memory().begin(), reference.memory().end(), node.region.base))
+        << step;
   }
 }
 
 TEST(Apply, AccumulateAndReadModifyWriteFromManyThreadsLoseNothing) {
-  // Complex doubles at the alignment of their part, so that one in 256 straddles two stripes; and counters between them.
+  // Complex doubles at the alignment of their part, so that one in 256 straddles two stripes; and
+  // counters between them.
   constexpr uint64_t bytes = 3 * stripe_bytes;
   Node node(bytes);
   constexpr int rounds = 200;
@@ -325,12 +362,15 @@ TEST(Apply, AccumulateAndReadModifyWriteFromManyThreadsLoseNothing) {
       const double two[2] = {2.0, 0.0};
       const Scale scale = t % 2 == 0 ? Scale::one() : Scale::of(ElementType::complex_double, two);
       for (int i = 0; i < rounds; ++i) {
-        const Applied applied = accumulate(node.region, 8, reinterpret_cast<const std::byte*>(ones.data()), elements * 16,
-                                           ElementType::complex_double, scale, stripes, Patience::wait);
+        const Applied applied = accumulate(
+            node.region, 8, reinterpret_cast<const std::byte*>(ones.data()), elements * 16,
+            ElementType::complex_double, scale, stripes, Patience::wait);
         ASSERT_EQ(applied.result, LockResult::locked);
         uint64_t old = 0;
         for (const uint64_t offset : {uint64_t{0}, bytes - 8}) {
-          ASSERT_EQ(rmw(node.region, offset, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old), LockResult::locked);
+          ASSERT_EQ(
+              rmw(node.region, offset, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old),
+              LockResult::locked);
         }
         uint64_t seen = 0;
         get(&seen, node.region.base, 8);  // polls the counter without a stripe
@@ -373,10 +413,12 @@ TEST(Apply, AlignedWordsDoNotTearAndFlagsPublishData) {
 }
 
 TEST(Stripe, SeedsSpreadRanksAndSegments) {
-  // Neighbouring ranks' slices and neighbouring segments start at different stripes (a fixed function: checked once and for all).
+  // Neighbouring ranks' slices and neighbouring segments start at different stripes (a fixed
+  // function: checked once and for all).
   std::vector<uint32_t> starts;
   for (Rank rank = 0; rank < 16; ++rank) {
-    for (uint32_t generation = 1; generation <= 4; ++generation) starts.push_back(stripe_index(stripe_seed({0, generation}, rank), 0));
+    for (uint32_t generation = 1; generation <= 4; ++generation)
+      starts.push_back(stripe_index(stripe_seed({0, generation}, rank), 0));
   }
   std::sort(starts.begin(), starts.end());
   const auto distinct = std::unique(starts.begin(), starts.end()) - starts.begin();

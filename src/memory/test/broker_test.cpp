@@ -1,4 +1,5 @@
-// The broker and its members: as threads of one process (one mapping for all) and as forked processes (a mapping each).
+// The broker and its members: as threads of one process (one mapping for all) and as forked
+// processes (a mapping each).
 #include "memory/broker.hpp"
 
 #include <fcntl.h>
@@ -71,7 +72,8 @@ class ServedBroker {
   std::thread thread_;
 };
 
-AttachRequest request_of(SegmentId id, const SegmentPlan& plan, std::span<const uint64_t> bytes, uint32_t index) {
+AttachRequest request_of(SegmentId id, const SegmentPlan& plan, std::span<const uint64_t> bytes,
+                         uint32_t index) {
   AttachRequest request;
   request.id = id;
   request.total_bytes = plan.total_bytes;
@@ -83,11 +85,13 @@ AttachRequest request_of(SegmentId id, const SegmentPlan& plan, std::span<const 
 
 int count_open_files() {
   int count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
   return count;
 }
 
-// The broker answers first and closes its end after, on its own thread: whoever has the answer may be a moment ahead of that.
+// The broker answers first and closes its end after, on its own thread: whoever has the answer may
+// be a moment ahead of that.
 bool comes_down_to_open_files(int wanted) {
   const int64_t deadline_ns = deadline_after(patience_ns);
   while (count_open_files() != wanted) {
@@ -100,7 +104,8 @@ bool comes_down_to_open_files(int wanted) {
 int count_memfd_maps() {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find("memfd:skerry") != std::string::npos;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:skerry") != std::string::npos;
   return count;
 }
 
@@ -117,16 +122,21 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
   for (uint32_t i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] {
       members[i] = make_node_memory(served.broker->address(), true);
-      const Status status = members[i]->attach(request_of(id, plan, bytes, i), patience_ns, &bases[i]);
+      const Status status = members[i]->attach(request_of(id, plan, bytes, i), patience_ns,
+                                               &bases[i]);
       ASSERT_TRUE(status.ok()) << status.message();
-      LocalSegment(bases[i], id).publish(i, 3, static_cast<Rank>(10 + 2 * i), plan.offsets[i], bytes[i]);
+      LocalSegment(bases[i], id)
+          .publish(i, 3, static_cast<Rank>(10 + 2 * i), plan.offsets[i], bytes[i]);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(comes_down_to_open_files(files_before)) << "descriptors are closed after mapping: " << count_open_files() << ", before " << files_before;
+  EXPECT_TRUE(comes_down_to_open_files(files_before))
+      << "descriptors are closed after mapping: " << count_open_files() << ", before "
+      << files_before;
   EXPECT_EQ(bases[0], bases[1]);
   EXPECT_EQ(bases[0], bases[2]);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(bases[0]) % huge_page_bytes, 0u) << "large segments may use huge pages";
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(bases[0]) % huge_page_bytes, 0u)
+      << "large segments may use huge pages";
   EXPECT_EQ(count_memfd_maps(), 1);
 
   const LocalSegment segment(bases[1], id);
@@ -146,7 +156,9 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
   EXPECT_FALSE(segment.find_address(10, address + 10'000, &offset));
   EXPECT_FALSE(segment.find_address(10, address - 1, &offset));
 
-  EXPECT_EQ(members[0]->attach(request_of(id, plan, bytes, 0), patience_ns, &bases[0]).code(), Code::invalid) << "attached twice";
+  EXPECT_EQ(members[0]->attach(request_of(id, plan, bytes, 0), patience_ns, &bases[0]).code(),
+            Code::invalid)
+      << "attached twice";
   for (auto& member : members) EXPECT_TRUE(member->detach(id).ok());
   EXPECT_EQ(members[0]->detach(id).code(), Code::freed);
   EXPECT_EQ(count_memfd_maps(), 0);
@@ -171,8 +183,11 @@ TEST(Broker, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(b->attach(request, patience_ns, &base).ok());
   auto c = make_node_memory(served.broker->address(), false);
   EXPECT_EQ(c->attach(request, patience_ns, &base).code(), Code::invalid) << "a third of two";
-  EXPECT_EQ(c->attach({{0, 2}, 1000, 1, 0, 0}, patience_ns, &base).code(), Code::invalid) << "not whole pages";
-  EXPECT_EQ(c->attach({{0, 3}, uint64_t{1} << 60, 1, 0, 0}, patience_ns, &base).code(), Code::no_memory) << "more than address space";
+  EXPECT_EQ(c->attach({{0, 2}, 1000, 1, 0, 0}, patience_ns, &base).code(), Code::invalid)
+      << "not whole pages";
+  EXPECT_EQ(c->attach({{0, 3}, uint64_t{1} << 60, 1, 0, 0}, patience_ns, &base).code(),
+            Code::no_memory)
+      << "more than address space";
   EXPECT_TRUE(a->detach({0, 1}).ok());
   EXPECT_TRUE(b->detach({0, 1}).ok());
 }
@@ -182,7 +197,9 @@ TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
   BrokerAddress wrong = served.broker->address();
   wrong.token = token_of(2);
   std::byte* base = nullptr;
-  EXPECT_EQ(make_node_memory(wrong, false)->attach({{0, 1}, 4096, 1, 0, 0}, patience_ns, &base).code(), Code::peer_dead);
+  EXPECT_EQ(
+      make_node_memory(wrong, false)->attach({{0, 1}, 4096, 1, 0, 0}, patience_ns, &base).code(),
+      Code::peer_dead);
 
   std::vector<int> silent;
   for (int i = 0; i < 50; ++i) {  // more than it keeps
@@ -191,8 +208,12 @@ TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
     address.sun_family = AF_UNIX;
     const std::string& name = served.broker->address().name;
     std::memcpy(address.sun_path + 1, name.data(), name.size());
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())), 0);
-    if (i % 3 == 0) { ASSERT_GT(send(fd, "garbage", 7, MSG_NOSIGNAL), 0); }
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address),
+                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+              0);
+    if (i % 3 == 0) {
+      ASSERT_GT(send(fd, "garbage", 7, MSG_NOSIGNAL), 0);
+    }
     silent.push_back(fd);
   }
   auto member = make_node_memory(served.broker->address(), false);
@@ -234,7 +255,8 @@ TEST(Broker, TwoBrokersOfOneNameIsAnError) {
   EXPECT_TRUE(Broker::create(options, &second).ok());
 }
 
-#if !defined(__SANITIZE_THREAD__)  // a forked child of a process with threads is beyond ThreadSanitizer
+#if !defined( \
+    __SANITIZE_THREAD__)  // a forked child of a process with threads is beyond ThreadSanitizer
 // Runs `body` in a child; its return value is the exit status.
 pid_t run_child(const std::function<int()>& body) {
   const pid_t pid = fork();
@@ -256,14 +278,18 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
   const uint64_t bytes[members] = {4096, 100, 3'000'000, 8};
   SegmentPlan plan;
   ASSERT_TRUE(plan_segment(bytes, &plan));
-  const ControlLayout layout = control_layout({.members = members, .slots_per_member = 4, .waiters = 16, .node_table_bytes = 100});
+  const ControlLayout layout = control_layout(
+      {.members = members, .slots_per_member = 4, .waiters = 16, .node_table_bytes = 100});
   std::vector<pid_t> children;
   for (uint32_t i = 0; i < members; ++i) {
     children.push_back(run_child([&, i]() -> int {
-      const int inherited_maps = count_memfd_maps();  // of the broker in our parent, depending on when we were forked
+      const int inherited_maps = count_memfd_maps();  // of the broker in our parent, depending on
+                                                      // when we were forked
       auto memory = make_node_memory(address, true);
       std::byte* control_base = nullptr;
-      if (!memory->attach({{0, 0}, layout.total_bytes, members, 0, 0}, patience_ns, &control_base).ok()) return 1;
+      if (!memory->attach({{0, 0}, layout.total_bytes, members, 0, 0}, patience_ns, &control_base)
+               .ok())
+        return 1;
       const Control control(control_base, layout);
       if (i == 0) control.initialise();
       std::byte* base = nullptr;
@@ -275,8 +301,9 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
       const auto barrier = [&](uint32_t round) {
         arrived.fetch_add(1);
         futex_wake(&arrived, 1 << 30, Sharing::node);
-        return wait_until(&arrived, [round](uint32_t v) { return v >= round * 4; }, deadline_after(patience_ns), nullptr, Sharing::node) ==
-               WaitResult::reached;
+        return wait_until(
+                   &arrived, [round](uint32_t v) { return v >= round * 4; },
+                   deadline_after(patience_ns), nullptr, Sharing::node) == WaitResult::reached;
       };
       if (!barrier(1) || !control.matches()) return 3;
       const Stripes stripes(control.stripes(), i, control.watch(), Sharing::node);
@@ -284,7 +311,9 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
       if (!segment.find(3, &target) || target.bytes != 8) return 4;
       for (int round = 0; round < 1000; ++round) {
         uint64_t old = 0;
-        if (rmw(target, 0, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old) != LockResult::locked) return 5;
+        if (rmw(target, 0, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old) !=
+            LockResult::locked)
+          return 5;
       }
       if (!barrier(2)) return 6;
       uint64_t sum = 0;
@@ -292,7 +321,9 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
       if (sum != 1000 * members) return 7;
       if (!barrier(3)) return 8;
       if (count_memfd_maps() != inherited_maps + 2) return 9;
-      if (!memory->detach(id).ok() || !memory->detach({0, 0}).ok() || count_memfd_maps() != inherited_maps) return 10;
+      if (!memory->detach(id).ok() || !memory->detach({0, 0}).ok() ||
+          count_memfd_maps() != inherited_maps)
+        return 10;
       return 0;
     }));
   }
@@ -303,7 +334,8 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
 
 TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
   const ControlLayout layout = control_layout({.members = 2});
-  void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   const Control control(static_cast<std::byte*>(shared), layout);
   control.initialise();
@@ -318,14 +350,19 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
     return 0;
   });
   EXPECT_TRUE(WIFSIGNALED(status_of(victim)));
-  // Expect: while nobody has noticed the death, the server sees a busy stripe and the patient keep waiting, ...
+  // Expect: while nobody has noticed the death, the server sees a busy stripe and the patient keep
+  // waiting, ...
   const OwnerWatch watch = control.watch();
   const Stripes stripes(control.stripes(), 0, watch, Sharing::node);
   EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::busy);
   // ... and once the launcher has told, a sleeper finds it without being woken.
-  std::thread undertaker([&] { control.member(1).state.store(static_cast<uint32_t>(MemberState::dead), std::memory_order_release); });
+  std::thread undertaker([&] {
+    control.member(1).state.store(static_cast<uint32_t>(MemberState::dead),
+                                  std::memory_order_release);
+  });
   uint64_t old = 0;
-  EXPECT_EQ(rmw(region, 8, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old), LockResult::owner_dead);
+  EXPECT_EQ(rmw(region, 8, {RmwOp::fetch_add, 8, 1, 0}, stripes, Patience::wait, &old),
+            LockResult::owner_dead);
   undertaker.join();
   EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::owner_dead);
   const Status status = stripes.explain(LockResult::owner_dead, index);
@@ -337,7 +374,8 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
 
 TEST(Control, KeepsTheFirstReasonToEnd) {
   const ControlLayout layout = control_layout({.members = 1});
-  void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   const Control control(static_cast<std::byte*>(shared), layout);
   EXPECT_FALSE(control.matches()) << "not initialised yet";
@@ -354,7 +392,8 @@ TEST(Control, KeepsTheFirstReasonToEnd) {
 }
 
 TEST(Control, CostsWhatTheDesignAllows) {
-  // What one more rank on the node costs the node: pinned, so that nobody makes it grow without noticing.
+  // What one more rank on the node costs the node: pinned, so that nobody makes it grow without
+  // noticing.
   const uint64_t few = control_layout({.members = 64}).total_bytes;
   const uint64_t many = control_layout({.members = 128}).total_bytes;
   EXPECT_EQ((many - few) / 64, sizeof(Member) + 64 * sizeof(CompletionSlot));

@@ -54,7 +54,8 @@ TEST(Shape, CoalescesWhatIsContiguousOnBothSides) {
   Shape a = shape_of(8, {{4, 8}, {5, 32}, {3, 1000}});
   Shape b = shape_of(8, {{4, 8}, {5, 64}, {3, 320}});
   coalesce(&a, &b);
-  // Expect: the first level melts into the block; levels two and three stay (b's third continues its second, a's does not).
+  // Expect: the first level melts into the block; levels two and three stay (b's third continues
+  // its second, a's does not).
   EXPECT_EQ(a.block_bytes, 32u);
   EXPECT_EQ(a.levels, 2);
   EXPECT_EQ(b.stride[1], 320);

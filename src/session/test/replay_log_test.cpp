@@ -17,12 +17,14 @@ Bytes bytes_of(std::span<const std::byte> span) { return {span.begin(), span.end
 // Header and payload whose every byte follows from the number.
 Bytes pattern(uint64_t number, uint64_t size, uint64_t salt) {
   Bytes out(size);
-  for (uint64_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>((number * 131 + i * 7 + salt) & 0xff);
+  for (uint64_t i = 0; i < size; ++i)
+    out[i] = static_cast<std::byte>((number * 131 + i * 7 + salt) & 0xff);
   return out;
 }
 
 void put(ReplayLog& log, uint64_t number, uint64_t payload, uint32_t header, bool awaits_reply) {
-  std::byte* room = log.reserve(payload + 512);  // more than is used, as callers do who do not know yet
+  std::byte* room = log.reserve(payload +
+                                512);  // more than is used, as callers do who do not know yet
   const Bytes p = pattern(number, payload, 0), h = pattern(number, header, 1);
   if (payload > 0) std::memcpy(room, p.data(), payload);
   std::memcpy(room + payload, h.data(), header);
@@ -73,17 +75,23 @@ TEST(ReplayLog, StartsAtTheFrontAgainWhenEmptySoThatItStaysSmall) {
   EXPECT_EQ(log.memory_bytes(), 0u);
 }
 
-// Random traffic beside a plain map: sizes, wraps, growth, references to nothing, acknowledgements and replies in any order.
+// Random traffic beside a plain map: sizes, wraps, growth, references to nothing, acknowledgements
+// and replies in any order.
 TEST(ReplayLog, AgreesWithAMapUnderRandomTraffic) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     std::mt19937_64 random(seed);
     ReplayLog log;
-    struct Known { uint64_t payload; uint32_t header; bool awaits; };
+    struct Known {
+      uint64_t payload;
+      uint32_t header;
+      bool awaits;
+    };
     std::map<uint64_t, Known> known;
     uint64_t issued = 0, applied = 0;
     for (int step = 0; step < 4000; ++step) {
       if (random() % 2 == 0 && known.size() < 200) {
-        const Known k{random() % 8 == 0 ? random() % 40'000 : random() % 300, static_cast<uint32_t>(16 + random() % 400), random() % 3 == 0};
+        const Known k{random() % 8 == 0 ? random() % 40'000 : random() % 300,
+                      static_cast<uint32_t>(16 + random() % 400), random() % 3 == 0};
         put(log, ++issued, k.payload, k.header, k.awaits);
         known[issued] = k;
       } else if (random() % 2 == 0) {
@@ -94,14 +102,19 @@ TEST(ReplayLog, AgreesWithAMapUnderRandomTraffic) {
         any->second.awaits = false;
         log.answered(any->first);
       }
-      while (!known.empty() && known.begin()->first <= applied && !known.begin()->second.awaits) known.erase(known.begin());
+      while (!known.empty() && known.begin()->first <= applied && !known.begin()->second.awaits)
+        known.erase(known.begin());
       ASSERT_EQ(log.empty(), known.empty()) << "seed " << seed << " step " << step;
       if (known.empty()) continue;
       ASSERT_EQ(log.first_number(), known.begin()->first);
       ASSERT_EQ(log.last_number(), issued);
-      const auto any = std::next(known.begin(), static_cast<std::ptrdiff_t>(random() % known.size()));
-      ASSERT_EQ(bytes_of(log.request(any->first).payload), pattern(any->first, any->second.payload, 0)) << "seed " << seed << " step " << step;
-      ASSERT_EQ(bytes_of(log.request(any->first).header), pattern(any->first, any->second.header, 1));
+      const auto any = std::next(known.begin(),
+                                 static_cast<std::ptrdiff_t>(random() % known.size()));
+      ASSERT_EQ(bytes_of(log.request(any->first).payload),
+                pattern(any->first, any->second.payload, 0))
+          << "seed " << seed << " step " << step;
+      ASSERT_EQ(bytes_of(log.request(any->first).header),
+                pattern(any->first, any->second.header, 1));
       ASSERT_EQ(log.is_wanted(any->first), any->first > applied || any->second.awaits);
     }
   }

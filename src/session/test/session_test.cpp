@@ -32,7 +32,8 @@ TEST(OriginSession, AnAcknowledgementOfTheFutureIsABrokenInvariant) {
 
 TEST(OriginSession, CreditsBoundWhatIsUnacknowledged) {
   OriginSession s(1, Credits{2, 100});
-  EXPECT_TRUE(s.may_issue(1000));  // alone, larger than all credits: allowed, else it never could go
+  EXPECT_TRUE(
+      s.may_issue(1000));  // alone, larger than all credits: allowed, else it never could go
   s.issue(60);
   EXPECT_FALSE(s.may_issue(60));
   EXPECT_TRUE(s.may_issue(40));
@@ -56,8 +57,8 @@ TEST(OriginSession, CreditsComeBackWhateverTheAcknowledgementPattern) {
   EXPECT_TRUE(s.may_issue(1000));
 }
 
-// What was once returned was taken back by the first partial acknowledgement after a complete one: the origin then waited for acknowledgements
-// that nobody owed it.
+// What was once returned was taken back by the first partial acknowledgement after a complete one:
+// the origin then waited for acknowledgements that nobody owed it.
 TEST(OriginSession, CreditsThatCameBackStay) {
   OriginSession s(1, Credits{64, 1000});
   s.issue(10);
@@ -75,7 +76,8 @@ TEST(OriginSession, CreditsThatCameBackStay) {
   EXPECT_TRUE(s.at_ease());
 }
 
-// A server that held back acknowledgements while the origin was out of credits made both wait for ever.
+// A server that held back acknowledgements while the origin was out of credits made both wait for
+// ever.
 TEST(OriginSession, IsNotAtEaseBeforeItsCreditsEnd) {
   OriginSession s(1, Credits{8, 1000});
   while (s.at_ease()) {

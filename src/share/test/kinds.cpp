@@ -14,7 +14,8 @@ namespace {
 
 using Maker = std::function<Status(const Options&, std::unique_ptr<Fabric>*)>;
 
-std::unique_ptr<Fabric> hub_on(const Maker& beneath, Options options, uint32_t node, uint32_t max_carriers = 0) {
+std::unique_ptr<Fabric> hub_on(const Maker& beneath, Options options, uint32_t node,
+                               uint32_t max_carriers = 0) {
   std::unique_ptr<Fabric> inner, hub;
   options.loopback_only = true;
   EXPECT_TRUE(beneath(options, &inner).ok());
@@ -47,11 +48,17 @@ class Node {
   std::thread thread_;
 };
 
-// A rank of that node, or, if it is told to listen, another node's hub: tests say only then which they mean.
+// A rank of that node, or, if it is told to listen, another node's hub: tests say only then which
+// they mean.
 class Lazy final : public Fabric {
  public:
   Lazy(Maker beneath, const Options& options, std::shared_ptr<Node> node, uint32_t name)
-      : beneath_(std::move(beneath)), options_(options), node_(std::move(node)), name_(name), hub_(hub_on(beneath_, options_, name)), now_(hub_.get()) {}
+      : beneath_(std::move(beneath)),
+        options_(options),
+        node_(std::move(node)),
+        name_(name),
+        hub_(hub_on(beneath_, options_, name)),
+        now_(hub_.get()) {}
   std::string_view name() const override { return now_->name(); }
   const Capabilities& capabilities() const override { return now_->capabilities(); }
   Status listen(std::vector<std::byte>* address) override {
@@ -59,24 +66,41 @@ class Lazy final : public Fabric {
     return now_->listen(address);
   }
   Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
-    if (address.size() < 30) return now_->connect(address, hello, endpoint);  // nonsense: a rank takes its addresses from the node map
+    if (address.size() < 30)
+      return now_->connect(address, hello,
+                           endpoint);  // nonsense: a rank takes its addresses from the node map
     if (!listening_or_member_) become_member();
     return now_->connect(address, hello, endpoint);
   }
-  Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override { return now_->accept(request, reply, endpoint); }
+  Status accept(RequestId request, Bytes reply, EndpointId* endpoint) override {
+    return now_->accept(request, reply, endpoint);
+  }
   void reject(RequestId request) override { now_->reject(request); }
   void hold(RequestId request) override { now_->hold(request); }
-  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more, uint64_t cookie) override { return now_->send(endpoint, header, payload, more, cookie); }
-  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts, uint64_t cookie) override {
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
+    return now_->send(endpoint, header, payload, more, cookie);
+  }
+  SendResult send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                           uint64_t cookie) override {
     return now_->send_gathered(endpoint, header, parts, cookie);
   }
   SendResult flush(EndpointId endpoint) override { return now_->flush(endpoint); }
   uint64_t unsent_bytes(EndpointId endpoint) const override { return now_->unsent_bytes(endpoint); }
   void unpark(EndpointId endpoint) override { now_->unpark(endpoint); }
-  Status register_memory(void* base, uint64_t bytes, RemoteKey* key, uint64_t* registration) override { return now_->register_memory(base, bytes, key, registration); }
+  Status register_memory(void* base, uint64_t bytes, RemoteKey* key,
+                         uint64_t* registration) override {
+    return now_->register_memory(base, bytes, key, registration);
+  }
   void deregister_memory(uint64_t registration) override { now_->deregister_memory(registration); }
-  SendResult put(EndpointId e, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override { return now_->put(e, local, key, offset, bytes, cookie); }
-  SendResult get(EndpointId e, void* local, RemoteKey key, uint64_t offset, uint64_t bytes, uint64_t cookie) override { return now_->get(e, local, key, offset, bytes, cookie); }
+  SendResult put(EndpointId e, const void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override {
+    return now_->put(e, local, key, offset, bytes, cookie);
+  }
+  SendResult get(EndpointId e, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
+                 uint64_t cookie) override {
+    return now_->get(e, local, key, offset, bytes, cookie);
+  }
   Status watch(int fd, uint64_t cookie) override { return now_->watch(fd, cookie); }
   void unwatch(int fd) override { now_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { now_->poll(timeout_ns, only); }
@@ -113,16 +137,21 @@ class Lazy final : public Fabric {
 std::vector<Kind> kinds() {
   EXPECT_GE(sodium_init(), 0);
   std::vector<Kind> all;
-  auto share = [&](const std::string& name, std::function<Maker()> beneath, uint32_t max_carriers = 0) {
+  auto share = [&](const std::string& name, std::function<Maker()> beneath,
+                   uint32_t max_carriers = 0) {
     all.push_back({name + "_hubs", [=] {
-                     return [maker = beneath(), max_carriers, count = std::make_shared<uint32_t>(0)](const Options& options, std::unique_ptr<Fabric>* fabric) {
-                       *fabric = hub_on(maker, options, ++*count, max_carriers);
-                       return Status();
-                     };
+                     return
+                         [maker = beneath(), max_carriers, count = std::make_shared<uint32_t>(0)](
+                             const Options& options, std::unique_ptr<Fabric>* fabric) {
+                           *fabric = hub_on(maker, options, ++*count, max_carriers);
+                           return Status();
+                         };
                    }});
     all.push_back({name + "_through", [=] {
                      const Maker maker = beneath();
-                     return [maker, node = std::make_shared<Node>(maker, 0), count = std::make_shared<uint32_t>(0)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+                     return [maker, node = std::make_shared<Node>(maker, 0),
+                             count = std::make_shared<uint32_t>(0)](
+                                const Options& options, std::unique_ptr<Fabric>* fabric) {
                        *fabric = std::make_unique<Lazy>(maker, options, node, ++*count);
                        return Status();
                      };
@@ -130,15 +159,28 @@ std::vector<Kind> kinds() {
   };
   auto loop = [](LoopCapabilities capabilities) {
     return [capabilities] {
-      return Maker([network = make_loop_network(capabilities)](const Options& options, std::unique_ptr<Fabric>* fabric) {
+      return Maker([network = make_loop_network(capabilities)](const Options& options,
+                                                               std::unique_ptr<Fabric>* fabric) {
         return make_loop_fabric(network, options, fabric);
       });
     };
   };
-  share("tcp", [] { return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) { return make_tcp_fabric(options, fabric); }); });
+  share("tcp", [] {
+    return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) {
+      return make_tcp_fabric(options, fabric);
+    });
+  });
   share("loop", loop({}));
-  for (uint64_t seed : {1, 2, 3}) share(concat("loop_worst_", seed), loop(LoopCapabilities::worst(seed)));
-  share("tcp_of_one_carrier", [] { return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) { return make_tcp_fabric(options, fabric); }); }, 1);
+  for (uint64_t seed : {1, 2, 3})
+    share(concat("loop_worst_", seed), loop(LoopCapabilities::worst(seed)));
+  share(
+      "tcp_of_one_carrier",
+      [] {
+        return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) {
+          return make_tcp_fabric(options, fabric);
+        });
+      },
+      1);
   all.pop_back();  // its limit is the hubs'
   return all;
 }

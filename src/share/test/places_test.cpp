@@ -1,4 +1,5 @@
-// Carriers under a limit: whoever waits for a place gets it, whatever the channels in its way do or leave undone.
+// Carriers under a limit: whoever waits for a place gets it, whatever the channels in its way do or
+// leave undone.
 #include <sodium.h>
 
 #include <algorithm>
@@ -53,11 +54,13 @@ class Places : public testing::Test {
   std::unique_ptr<Side> hubs_[3], rank_;
 };
 
-// The carrier in the way is still connecting when the newcomer asks, and no message ever comes back on its channel.
+// The carrier in the way is still connecting when the newcomer asks, and no message ever comes back
+// on its channel.
 TEST_F(Places, ANewcomerNeedsNoTrafficOfOthers) {
   connect(1);
   const EndpointId second = connect(2);
-  ASSERT_TRUE(run([&] { return std::count(rank_->connected.begin(), rank_->connected.end(), second) == 1; }));
+  ASSERT_TRUE(run(
+      [&] { return std::count(rank_->connected.begin(), rank_->connected.end(), second) == 1; }));
   EXPECT_EQ(counters_->carriers_evicted.load(), 1u);
   EXPECT_LE(counters_->carriers_peak.load(), 2u);
 }
@@ -72,7 +75,8 @@ TEST_F(Places, AChannelThatEndsUnansweredHoldsNobodyUp) {
   EXPECT_EQ(rank_->messages[0].endpoint, stays);
   const EndpointId newcomer = connect(2);
   rank_->fabric->close(ends);
-  ASSERT_TRUE(run([&] { return std::count(rank_->connected.begin(), rank_->connected.end(), newcomer) == 1; }));
+  ASSERT_TRUE(run(
+      [&] { return std::count(rank_->connected.begin(), rank_->connected.end(), newcomer) == 1; }));
 }
 
 // Sends on one endpoint when it hears that another one is closed.
@@ -82,12 +86,14 @@ class Hasty final : public Side {
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     Side::on_closed(endpoint, reason, detail);
     for (const EndpointId other : connected)
-      if (std::count(closed.begin(), closed.end(), other) == 0) results.push_back(send(*this, other, "hasty"));
+      if (std::count(closed.begin(), closed.end(), other) == 0)
+        results.push_back(send(*this, other, "hasty"));
   }
   std::vector<SendResult> results;
 };
 
-// All channels go with their link, one after the other: who is told of the first may use the second.
+// All channels go with their link, one after the other: who is told of the first may use the
+// second.
 TEST_F(Places, AChannelWhoseEndIsNotToldYetTakesNothing) {
   share::MemberOptions options;
   options.rank = 6;

@@ -11,15 +11,18 @@ namespace skerry::wire {
 namespace {
 
 Request any_request(std::mt19937_64& random) {
-  static constexpr Kind kinds[] = {Kind::put, Kind::get, Kind::accumulate, Kind::read_modify_write, Kind::lock, Kind::unlock};
+  static constexpr Kind kinds[] = {
+      Kind::put, Kind::get, Kind::accumulate, Kind::read_modify_write, Kind::lock, Kind::unlock};
   Request r;
   r.header.version = version;
   const Kind kind = kinds[random() % 6];
   r.header.kind = static_cast<uint8_t>(kind);
   r.header.number = random() | 1;
   r.header.offset = random();
-  if (kind == Kind::put || kind == Kind::accumulate) r.header.flags |= static_cast<uint8_t>(random() % 2 ? flag_notify : 0);
-  if (kind == Kind::accumulate) r.header.flags |= static_cast<uint8_t>(random() % 2 ? flag_scaled : 0);
+  if (kind == Kind::put || kind == Kind::accumulate)
+    r.header.flags |= static_cast<uint8_t>(random() % 2 ? flag_notify : 0);
+  if (kind == Kind::accumulate)
+    r.header.flags |= static_cast<uint8_t>(random() % 2 ? flag_scaled : 0);
   if (kind == Kind::put || kind == Kind::get || kind == Kind::accumulate) {
     switch (random() % 3) {
       case 0: break;
@@ -27,7 +30,8 @@ Request any_request(std::mt19937_64& random) {
         r.header.flags |= flag_strided;
         r.shape.levels = static_cast<uint32_t>(random() % (max_levels + 1));
         r.shape.block_bytes = random();
-        for (uint32_t k = 0; k < r.shape.levels; ++k) r.level[k] = {random(), static_cast<int64_t>(random())};
+        for (uint32_t k = 0; k < r.shape.levels; ++k)
+          r.level[k] = {random(), static_cast<int64_t>(random())};
         break;
       case 2:
         r.header.flags |= flag_vector;
@@ -37,7 +41,8 @@ Request any_request(std::mt19937_64& random) {
   }
   if (kind == Kind::get) r.extent_bytes = random();
   if (r.has(flag_notify)) r.notify = {random(), random()};
-  if (kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock) r.operands = {random(), random()};
+  if (kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock)
+    r.operands = {random(), random()};
   return r;
 }
 
@@ -66,14 +71,16 @@ TEST(Wire, EveryTruncationIsRefused) {
     std::array<std::byte, max_request_bytes> buffer;
     const uint32_t length = encode(any_request(random), buffer);
     for (uint32_t cut = 0; cut < length; ++cut) {
-      const std::vector<std::byte> exact(buffer.begin(), buffer.begin() + cut);  // so that ASan sees any read beyond
+      const std::vector<std::byte> exact(
+          buffer.begin(), buffer.begin() + cut);  // so that ASan sees any read beyond
       Request got;
       EXPECT_FALSE(decode(Bytes(exact), &got).ok());
     }
   }
 }
 
-// Fuzz: bytes flipped and bytes from nowhere give a status, never a crash or a read beyond the span.
+// Fuzz: bytes flipped and bytes from nowhere give a status, never a crash or a read beyond the
+// span.
 TEST(Wire, GarbageGivesAStatus) {
   std::mt19937_64 random(3);
   uint64_t accepted = 0;
@@ -81,7 +88,8 @@ TEST(Wire, GarbageGivesAStatus) {
     std::array<std::byte, max_request_bytes> buffer;
     uint32_t length = encode(any_request(random), buffer);
     if (i % 2 == 0) {
-      for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips) buffer[random() % length] = std::byte(random());
+      for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips)
+        buffer[random() % length] = std::byte(random());
     } else {
       length = static_cast<uint32_t>(random() % max_request_bytes);
       for (uint32_t k = 0; k < length; ++k) buffer[k] = std::byte(random());
@@ -99,7 +107,8 @@ TEST(Wire, GarbageGivesAStatus) {
     (void)decode(Bytes(exact), &grant);
     (void)peek(Bytes(exact), &kind);
   }
-  EXPECT_GT(accepted, 0u);  // flips in free fields stay valid: the test does reach the accepting paths
+  EXPECT_GT(accepted,
+            0u);  // flips in free fields stay valid: the test does reach the accepting paths
 }
 
 TEST(Wire, RefusalsNameTheField) {
@@ -110,14 +119,16 @@ TEST(Wire, RefusalsNameTheField) {
   std::array<std::byte, max_request_bytes> buffer;
   uint32_t length = encode(r, buffer);
   buffer[0] = std::byte{9};
-  EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("wire version 9"), std::string::npos);
+  EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("wire version 9"),
+            std::string::npos);
   r = {};
   r.header.version = version;
   r.header.kind = static_cast<uint8_t>(Kind::get);
   r.header.flags = flag_scaled;
   r.header.number = 1;
   length = encode(r, buffer);
-  EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("do not go with get"), std::string::npos);
+  EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("do not go with get"),
+            std::string::npos);
 }
 
 }  // namespace

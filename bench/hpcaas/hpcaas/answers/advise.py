@@ -47,17 +47,43 @@ def _labels(group: Group, pricing: Pricing) -> list[str]:
     return labels
 
 
-def _recommend(goal: str, group: Group, some: list[Group], pricing: Pricing, evidence: list[str]) -> Recommendation:
+def _recommend(
+    goal: str, group: Group, some: list[Group], pricing: Pricing, evidence: list[str]
+) -> Recommendation:
     spent = pricing.cost(group)
     summary = group.summary
     assert summary
-    text = [f"median {summary.median:.4g} s of {summary.n}" + (f", 95 % interval {summary.low:.4g} to {summary.high:.4g}" if summary.low is not None and summary.high is not None else "") +
-            (f" [{group.sources}]" if group.sources else "")]
-    twins = [g for g in indistinct_from_best(some) if g.machine == group.machine] if goal == "time" else []
+    text = [
+        f"median {summary.median:.4g} s of {summary.n}"
+        + (
+            f", 95 % interval {summary.low:.4g} to {summary.high:.4g}"
+            if summary.low is not None and summary.high is not None
+            else ""
+        )
+        + (f" [{group.sources}]" if group.sources else "")
+    ]
+    twins = (
+        [g for g in indistinct_from_best(some) if g.machine == group.machine]
+        if goal == "time"
+        else []
+    )
     if twins:
-        text.append(f"{len(twins)} other configuration{'s are' if len(twins) > 1 else ' is'} not significantly slower: {'; '.join(g.label for g in twins[:3])}" + ("; ..." if len(twins) > 3 else ""))
-    return Recommendation(goal, group.config.app, group.config.size, group.machine, group.label, summary.median, spent.amount if spent else None,
-                          spent.currency if spent else None, text + evidence, _labels(group, pricing))
+        text.append(
+            f"{len(twins)} other configuration{'s are' if len(twins) > 1 else ' is'} not significantly slower: {'; '.join(g.label for g in twins[:3])}"
+            + ("; ..." if len(twins) > 3 else "")
+        )
+    return Recommendation(
+        goal,
+        group.config.app,
+        group.config.size,
+        group.machine,
+        group.label,
+        summary.median,
+        spent.amount if spent else None,
+        spent.currency if spent else None,
+        text + evidence,
+        _labels(group, pricing),
+    )
 
 
 def _choices(some: list[Group]) -> list[str]:
@@ -67,19 +93,44 @@ def _choices(some: list[Group]) -> list[str]:
             continue
         found = effects(some, axis)
         if found:
-            others = ", ".join(f"{e.value} {e.ratio.value:.3g}x" + ("" if e.ratio.significant is None else "" if e.ratio.significant else " (not significant)") for e in found)
-            single = max(e.pairs for e in found) == 1 and all(e.ratio.significant is None for e in found)
-            lines.append(f"{found[0].app} {found[0].size}: best {axis} is '{found[0].best}' (time of the others: {others})" + (" [one value each]" if single else ""))
+            others = ", ".join(
+                f"{e.value} {e.ratio.value:.3g}x"
+                + (
+                    ""
+                    if e.ratio.significant is None
+                    else ""
+                    if e.ratio.significant
+                    else " (not significant)"
+                )
+                for e in found
+            )
+            single = max(e.pairs for e in found) == 1 and all(
+                e.ratio.significant is None for e in found
+            )
+            lines.append(
+                f"{found[0].app} {found[0].size}: best {axis} is '{found[0].best}' (time of the others: {others})"
+                + (" [one value each]" if single else "")
+            )
     return lines
 
 
-def _deadline(some: list[Group], pricing: Pricing, deadline_s: float) -> tuple[Optional[Recommendation], list[str]]:
+def _deadline(
+    some: list[Group], pricing: Pricing, deadline_s: float
+) -> tuple[Optional[Recommendation], list[str]]:
     """Cheapest measured configuration within the deadline; beyond what was measured only a labelled estimate from the scaling fit."""
     priced = [(g, c) for g in some if g.seconds and (c := pricing.cost(g, exact=False))]
     found = cheapest_by(deadline_s, [(g.seconds or 0, c.amount) for g, c in priced])
     if found:
         group = priced[found.index][0]
-        return _recommend("deadline", group, some, pricing, [f"cheapest of {len(priced)} that could be priced, within {deadline_s:g} s, billing steps included"]), []
+        return _recommend(
+            "deadline",
+            group,
+            some,
+            pricing,
+            [
+                f"cheapest of {len(priced)} that could be priced, within {deadline_s:g} s, billing steps included"
+            ],
+        ), []
     notes = []
     for machine in dict.fromkeys(g.machine for g in some):
         mine = [g for g in some if g.machine == machine and g.seconds]
@@ -89,10 +140,17 @@ def _deadline(some: list[Group], pricing: Pricing, deadline_s: float) -> tuple[O
             while p < 1e6 and fit.at(p) > deadline_s:
                 p *= 2
             if fit.at(p) <= deadline_s:
-                notes.append(f"{mine[0].config.app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would reach {deadline_s:g} s at about {p} workers; not measured")
+                notes.append(
+                    f"{mine[0].config.app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would reach {deadline_s:g} s at about {p} workers; not measured"
+                )
                 continue
-            notes.append(f"{mine[0].config.app}: the scaling fit never reaches {deadline_s:g} s on {machine}")
-    return None, notes or [f"{some[0].config.app}: nothing measured is within {deadline_s:g} s" + ("" if priced else ", and no price is known")]
+            notes.append(
+                f"{mine[0].config.app}: the scaling fit never reaches {deadline_s:g} s on {machine}"
+            )
+    return None, notes or [
+        f"{some[0].config.app}: nothing measured is within {deadline_s:g} s"
+        + ("" if priced else ", and no price is known")
+    ]
 
 
 def advise(results: ResultSet, pricing: Pricing, deadline_s: Optional[float] = None) -> Advice:
@@ -107,7 +165,9 @@ def advise(results: ResultSet, pricing: Pricing, deadline_s: Optional[float] = N
         best = best_of(some)
         for group in some:
             if group.failure:
-                warnings.append(f"{app} {size} {group.label} on {group.machine}: {group.failure.status.value}: {group.failure.diagnosis}")
+                warnings.append(
+                    f"{app} {size} {group.label} on {group.machine}: {group.failure.status.value}: {group.failure.diagnosis}"
+                )
         if best is None:
             continue
         best_seconds = best.seconds or 0.0
@@ -115,7 +175,19 @@ def advise(results: ResultSet, pricing: Pricing, deadline_s: Optional[float] = N
         priced = [(g, c.amount) for g in some if g.seconds and (c := pricing.cost(g))]
         if priced:
             cheapest, amount = min(priced, key=lambda p: p[1])
-            recommendations.append(_recommend("cost", cheapest, some, pricing, [f"performance per dollar of the fastest is {amount / a:.2f} of this one's" for g, a in priced if g is best and g is not cheapest]))
+            recommendations.append(
+                _recommend(
+                    "cost",
+                    cheapest,
+                    some,
+                    pricing,
+                    [
+                        f"performance per dollar of the fastest is {amount / a:.2f} of this one's"
+                        for g, a in priced
+                        if g is best and g is not cheapest
+                    ],
+                )
+            )
         if deadline_s is not None:
             found, notes = _deadline(some, pricing, deadline_s)
             recommendations += [found] if found else []
@@ -133,27 +205,55 @@ def advise(results: ResultSet, pricing: Pricing, deadline_s: Optional[float] = N
         complete = {m: geometric_mean(v) for m, v in table.items() if len(v) == count}
         if len(complete) > 1:
             ranked = sorted(complete.items(), key=lambda p: p[1])
-            overall.append(f"overall, for {words}: {ranked[0][0]} (geometric mean over {count} applications; the others: {', '.join(f'{m} {v / ranked[0][1]:.3g}x' for m, v in ranked[1:])})")
+            overall.append(
+                f"overall, for {words}: {ranked[0][0]} (geometric mean over {count} applications; the others: {', '.join(f'{m} {v / ranked[0][1]:.3g}x' for m, v in ranked[1:])})"
+            )
         elif table and not complete:
-            overall.append(f"overall, for {words}: no machine ran all {count} applications; no overall winner is named")
+            overall.append(
+                f"overall, for {words}: no machine ran all {count} applications; no overall winner is named"
+            )
         elif complete:
-            overall.append(f"overall, for {words}: one machine only ({next(iter(complete))}); merge results of others to compare")
-    return Advice(recommendations, overall, per_choice, judge_lessons(all_groups, pricing), warnings + results.notes)
+            overall.append(
+                f"overall, for {words}: one machine only ({next(iter(complete))}); merge results of others to compare"
+            )
+    return Advice(
+        recommendations,
+        overall,
+        per_choice,
+        judge_lessons(all_groups, pricing),
+        warnings + results.notes,
+    )
 
 
 def as_dict(advice: Advice) -> dict[str, Any]:
-    return {"recommendations": [dict(r.__dict__) for r in advice.recommendations], "overall": advice.overall, "per_choice": advice.per_choice,
-            "lessons": [dict(v.__dict__) for v in advice.lessons], "warnings": advice.warnings}
+    return {
+        "recommendations": [dict(r.__dict__) for r in advice.recommendations],
+        "overall": advice.overall,
+        "per_choice": advice.per_choice,
+        "lessons": [dict(v.__dict__) for v in advice.lessons],
+        "warnings": advice.warnings,
+    }
 
 
 def as_text(advice: Advice) -> str:
     lines = ["RECOMMENDATIONS"]
     for r in advice.recommendations:
         money = f", {r.cost:.4g} {r.currency} a run" if r.cost is not None else ""
-        lines.append(f"  {r.app} {r.size}, for {r.goal}: {r.machine} {r.config}: {r.seconds:.4g} s{money}" + (f"  [{'; '.join(r.labels)}]" if r.labels else ""))
+        lines.append(
+            f"  {r.app} {r.size}, for {r.goal}: {r.machine} {r.config}: {r.seconds:.4g} s{money}"
+            + (f"  [{'; '.join(r.labels)}]" if r.labels else "")
+        )
         lines += [f"      {e}" for e in r.evidence]
-    lines += [f"  {o}" for o in advice.overall] + ["", "CHOICES"] + [f"  {c}" for c in advice.per_choice] + ["", "THE PAPER'S EIGHT LESSONS"]
+    lines += (
+        [f"  {o}" for o in advice.overall]
+        + ["", "CHOICES"]
+        + [f"  {c}" for c in advice.per_choice]
+        + ["", "THE PAPER'S EIGHT LESSONS"]
+    )
     for lesson in advice.lessons:
-        lines += [f"  {lesson.number}. {lesson.text}: {lesson.verdict.upper()}", f"      {lesson.evidence}"]
+        lines += [
+            f"  {lesson.number}. {lesson.text}: {lesson.verdict.upper()}",
+            f"      {lesson.evidence}",
+        ]
     lines += ["", "TO KNOW"] + [f"  {w}" for w in advice.warnings]
     return "\n".join(lines)

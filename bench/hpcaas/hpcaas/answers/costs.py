@@ -26,7 +26,12 @@ class Pricing:
         if group.machine in self.rows:
             return cost(group.seconds, group.config.nodes, self.rows[group.machine], exact)
         if group.machine in self.estimates:
-            return estimated_cost(group.seconds, group.config.nodes, self.estimates[group.machine], int(self.machines[group.machine]["cores"]))
+            return estimated_cost(
+                group.seconds,
+                group.config.nodes,
+                self.estimates[group.machine],
+                int(self.machines[group.machine]["cores"]),
+            )
         return None
 
     @property
@@ -34,9 +39,15 @@ class Pricing:
         return bool(self.rows or self.estimates)
 
     def remarks(self) -> list[str]:
-        texts = [f"{m}: {r.name}, {r.price} {r.currency} per {r.unit.value}, {r.term.value}, {r.date} ({r.source})" for m, r in self.rows.items()]
-        texts += [f"{m}: ESTIMATE, nobody sells this machine: {r.name} ({r.price} {r.currency} per {r.unit.value}, {r.date}) scaled per core from {r.cores} to "
-                  f"{self.machines[m]['cores']} cores ({r.source})" for m, r in self.estimates.items()]
+        texts = [
+            f"{m}: {r.name}, {r.price} {r.currency} per {r.unit.value}, {r.term.value}, {r.date} ({r.source})"
+            for m, r in self.rows.items()
+        ]
+        texts += [
+            f"{m}: ESTIMATE, nobody sells this machine: {r.name} ({r.price} {r.currency} per {r.unit.value}, {r.date}) scaled per core from {r.cores} to "
+            f"{self.machines[m]['cores']} cores ({r.source})"
+            for m, r in self.estimates.items()
+        ]
         return texts
 
 
@@ -49,7 +60,10 @@ def price_machines(results: ResultSet, catalogue: list[PriceRow], named: list[st
         sign = "~" if "~" in text else "="
         machine, _, shape = text.partition(sign)
         if machine not in results.machines or not shape:
-            raise BadInput(f"price '{text}' names no machine of these results", f"write MACHINE=PROVIDER/SHAPE or MACHINE~PROVIDER/SHAPE; machines: {', '.join(results.machines)}")
+            raise BadInput(
+                f"price '{text}' names no machine of these results",
+                f"write MACHINE=PROVIDER/SHAPE or MACHINE~PROVIDER/SHAPE; machines: {', '.join(results.machines)}",
+            )
         wanted[machine] = (shape, sign == "~")
     for machine, (shape, estimate) in wanted.items():
         row = find_row(catalogue, shape)
@@ -58,7 +72,10 @@ def price_machines(results: ResultSet, catalogue: list[PriceRow], named: list[st
             continue
         why = mismatch(row, {"id": machine, **results.machines[machine]})
         if why:
-            raise BadInput(f"catalogue and machine do not match: {why}", f"name the right shape, or write {machine}~{shape} for a labelled estimate per core")
+            raise BadInput(
+                f"catalogue and machine do not match: {why}",
+                f"name the right shape, or write {machine}~{shape} for a labelled estimate per core",
+            )
         pricing.rows[machine] = row
     return pricing
 
@@ -66,5 +83,10 @@ def price_machines(results: ResultSet, catalogue: list[PriceRow], named: list[st
 def paper_pricing(results: ResultSet, catalogue: list[PriceRow]) -> list[str]:
     """The paper's own way of pricing its machines, as estimates; Milan is what the E4 shape is made of."""
     del catalogue
-    shapes = {"genoa": "oci/BM.Standard.E4.128", "spr": "oci/BM.Standard3.64", "milan": "oci/BM.Standard.E4.128", "milan-apollo": "oci/BM.Standard.E4.128"}
+    shapes = {
+        "genoa": "oci/BM.Standard.E4.128",
+        "spr": "oci/BM.Standard3.64",
+        "milan": "oci/BM.Standard.E4.128",
+        "milan-apollo": "oci/BM.Standard.E4.128",
+    }
     return [f"{m}~{s}" for m, s in shapes.items() if m in results.machines]

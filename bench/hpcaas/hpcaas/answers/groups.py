@@ -9,8 +9,26 @@ from ..model import Configuration, ResultSet, Sample, Status
 from ..stats import Ratio, Summary, combine, ratio, summarise
 
 # Axes in the order in which tables and effects show them.
-ORDER = ("processor", "compiler", "optimisation", "target", "variant", "installation", "library", "mpi", "framework", "interconnect", "filesystem", "launcher",
-         "binding", "distribution", "split", "smt", "ranks_per_node", "nodes")
+ORDER = (
+    "processor",
+    "compiler",
+    "optimisation",
+    "target",
+    "variant",
+    "installation",
+    "library",
+    "mpi",
+    "framework",
+    "interconnect",
+    "filesystem",
+    "launcher",
+    "binding",
+    "distribution",
+    "split",
+    "smt",
+    "ranks_per_node",
+    "nodes",
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,10 @@ def groups(results: ResultSet) -> list[Group]:
     for sample in results.samples:
         if sample.status is not Status.MISSING:
             collected.setdefault((sample.machine, sample.configuration.key()), []).append(sample)
-    return [Group(machine, samples[0].configuration, tuple(samples)) for (machine, _), samples in collected.items()]
+    return [
+        Group(machine, samples[0].configuration, tuple(samples))
+        for (machine, _), samples in collected.items()
+    ]
 
 
 def apps_of(all_groups: Iterable[Group]) -> list[tuple[str, str]]:
@@ -85,7 +106,11 @@ def varying(some: list[Group]) -> list[str]:
 
 def rest(group: Group, axis: str) -> tuple[str, ...]:
     """Everything but one axis: groups with the same rest differ in that axis only."""
-    return (group.config.app, group.config.size, *(str(group.axis(name)) for name in ORDER if name != axis))
+    return (
+        group.config.app,
+        group.config.size,
+        *(str(group.axis(name)) for name in ORDER if name != axis),
+    )
 
 
 @dataclass(frozen=True)
@@ -115,20 +140,40 @@ def effects(some: list[Group], axis: str) -> list[Effect]:
         return []
 
     def against(value: str, reference: str) -> list[Ratio]:
-        return [ratio(by_value[reference].times, by_value[value].times) for by_value in cells.values() if value in by_value and reference in by_value]
+        return [
+            ratio(by_value[reference].times, by_value[value].times)
+            for by_value in cells.values()
+            if value in by_value and reference in by_value
+        ]
 
     def losses(reference: str) -> float:
         """Mean advantage of the others over a reference; the best reference has the least."""
-        parts = [combine(r).value for v in values if v != reference and (r := against(v, reference))]
+        parts = [
+            combine(r).value for v in values if v != reference and (r := against(v, reference))
+        ]
         return sum(1.0 / p for p in parts) / len(parts) if parts else float("inf")
 
     best = min(values, key=losses)
     found = []
-    published = all(s.source for by_value in cells.values() for g in by_value.values() for s in g.samples)
+    published = all(
+        s.source for by_value in cells.values() for g in by_value.values() for s in g.samples
+    )
     for value in values:
         pairs = against(value, best) if value != best else []
         if pairs:
-            found.append(Effect(usable[0].config.app, usable[0].config.size, axis, value, best, combine(pairs), len(pairs), max(p.value for p in pairs), published))
+            found.append(
+                Effect(
+                    usable[0].config.app,
+                    usable[0].config.size,
+                    axis,
+                    value,
+                    best,
+                    combine(pairs),
+                    len(pairs),
+                    max(p.value for p in pairs),
+                    published,
+                )
+            )
     return sorted(found, key=lambda e: e.ratio.value)
 
 

@@ -27,7 +27,9 @@ def _names(g: Group) -> str:
 
 def _speaks(e: Effect) -> bool:
     """An effect that is large enough and not chance. Published single values are taken at their word; measured ones need a spread."""
-    return e.ratio.value >= WORTH and (e.ratio.significant is True or (e.ratio.significant is None and e.published))
+    return e.ratio.value >= WORTH and (
+        e.ratio.significant is True or (e.ratio.significant is None and e.published)
+    )
 
 
 def _per_app(all_groups: list[Group]) -> list[list[Group]]:
@@ -39,15 +41,21 @@ def _one(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
     del pricing
     for some in _per_app(all_groups):
         machines = {g.machine for g in some}
-        single = {m: best_of([g for g in some if g.machine == m and g.workers == 1]) for m in machines}
+        single = {
+            m: best_of([g for g in some if g.machine == m and g.workers == 1]) for m in machines
+        }
         full = {m: best_of([g for g in some if g.machine == m and g.workers > 1]) for m in machines}
         both = [m for m in machines if single[m] and full[m]]
         if len(both) > 1:
             by_single = min(both, key=lambda m: single[m].seconds or 0)  # type: ignore[union-attr]
             by_full = min(both, key=lambda m: full[m].seconds or 0)  # type: ignore[union-attr]
-            text = f"{_names(some[0])}: on one thread {by_single} is fastest ({single[by_single].seconds:.4g} s), on all {by_full} ({full[by_full].seconds:.4g} s)"  # type: ignore[union-attr]
+            # type: ignore[union-attr]
+            text = f"{_names(some[0])}: on one thread {by_single} is fastest ({single[by_single].seconds:.4g} s), on all {by_full} ({full[by_full].seconds:.4g} s)"
             return ("confirmed" if by_single != by_full else "contradicted"), text
-    return "untested", "needs the same application on one thread and on a full node of two processors"
+    return (
+        "untested",
+        "needs the same application on one thread and on a full node of two processors",
+    )
 
 
 def _two(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
@@ -57,22 +65,31 @@ def _two(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
     against, same = [], []
     for some in _per_app(all_groups):
         priced = [(g, c.amount) for g in some if g.seconds and (c := pricing.cost(g))]
-        if len(priced) > 1 and (len({g.machine for g, _ in priced}) > 1 or len({g.config.nodes for g, _ in priced}) > 1):
+        if len(priced) > 1 and (
+            len({g.machine for g, _ in priced}) > 1 or len({g.config.nodes for g, _ in priced}) > 1
+        ):
             fastest = min(priced, key=lambda p: p[0].seconds or 0)
             cheapest = min(priced, key=lambda p: p[1])
             front = len(pareto([(g.seconds or 0, a) for g, a in priced]))
             if fastest[0] is not cheapest[0]:
-                against.append(f"{_names(some[0])}: fastest is {fastest[0].machine} {fastest[0].label} ({fastest[0].seconds:.4g} s, {fastest[1]:.4g}), "
-                               f"cheapest {cheapest[0].machine} {cheapest[0].label} ({cheapest[0].seconds:.4g} s, {cheapest[1]:.4g}); {front} on the Pareto front")
+                against.append(
+                    f"{_names(some[0])}: fastest is {fastest[0].machine} {fastest[0].label} ({fastest[0].seconds:.4g} s, {fastest[1]:.4g}), "
+                    f"cheapest {cheapest[0].machine} {cheapest[0].label} ({cheapest[0].seconds:.4g} s, {cheapest[1]:.4g}); {front} on the Pareto front"
+                )
             else:
-                same.append(f"{_names(some[0])}: the fastest, {fastest[0].machine} {fastest[0].label}, is also the cheapest of those with a price")
+                same.append(
+                    f"{_names(some[0])}: the fastest, {fastest[0].machine} {fastest[0].label}, is also the cheapest of those with a price"
+                )
     if against or same:
         return ("confirmed" if against else "contradicted"), "; ".join(against + same)
     return "untested", "needs priced runs on two machines, or on several numbers of nodes"
 
 
-def _axis_lesson(axes: tuple[str, ...], need: str, largest: bool = True) -> Callable[[list[Group], Pricing], tuple[str, str]]:
+def _axis_lesson(
+    axes: tuple[str, ...], need: str, largest: bool = True
+) -> Callable[[list[Group], Pricing], tuple[str, str]]:
     """A lesson of the form `this choice matters`: the largest effect of an axis is its evidence."""
+
     def judge(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
         del pricing
         found = [e for some in _per_app(all_groups) for axis in axes for e in effects(some, axis)]
@@ -80,12 +97,17 @@ def _axis_lesson(axes: tuple[str, ...], need: str, largest: bool = True) -> Call
             return "untested", need
         top = max(found, key=lambda e: e.largest if largest else e.ratio.value)
         speaking = [e for e in found if _speaks(e)]
-        text = f"{top.app}: {top.axis} '{top.value}' takes {top.ratio.value:.3g}x the time of '{top.best}' over {top.pairs} pair{'s' if top.pairs > 1 else ''}, up to {top.largest:.3g}x" + _bars(top)
+        text = (
+            f"{top.app}: {top.axis} '{top.value}' takes {top.ratio.value:.3g}x the time of '{top.best}' over {top.pairs} pair{'s' if top.pairs > 1 else ''}, up to {top.largest:.3g}x"
+            + _bars(top)
+        )
         return _verdict(bool(speaking), found, text)
+
     return judge
 
 
-# Contradicted means that an effect of this size can be excluded; a wide interval around 1 says nothing either way.
+# Contradicted means that an effect of this size can be excluded; a wide interval around 1 says
+# nothing either way.
 EXCLUDED = 1.10
 
 
@@ -100,29 +122,64 @@ def _verdict(speaks: bool, found: list[Effect], text: str) -> tuple[str, str]:
 
 
 def _bars(e: Effect) -> str:
-    return f" (95 % interval {e.ratio.low:.3g} to {e.ratio.high:.3g})" if e.ratio.low is not None and e.ratio.high is not None else " (no spread known)"
+    return (
+        f" (95 % interval {e.ratio.low:.3g} to {e.ratio.high:.3g})"
+        if e.ratio.low is not None and e.ratio.high is not None
+        else " (no spread known)"
+    )
 
 
-OLDER = {"rome": "genoa", "broadwell": "spr", "znver2": "znver4", "x86-64": "native", "x86-64-v2": "native", "x86-64-v3": "x86-64-v4", "baseline": "native", "haswell": "native",
-         "skylake": "skylake-avx512"}
+OLDER = {
+    "rome": "genoa",
+    "broadwell": "spr",
+    "znver2": "znver4",
+    "x86-64": "native",
+    "x86-64-v2": "native",
+    "x86-64-v3": "x86-64-v4",
+    "baseline": "native",
+    "haswell": "native",
+    "skylake": "skylake-avx512",
+}
 
 
 def _three(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
     """An older target or no forced vectorisation may win."""
     del pricing
-    found = [e for some in _per_app(all_groups) for axis in ("target", "variant") for e in effects(some, axis)]
+    found = [
+        e
+        for some in _per_app(all_groups)
+        for axis in ("target", "variant")
+        for e in effects(some, axis)
+    ]
     if not found:
         return "untested", "needs two targets or two source variants of one application"
     for e in found:
         if _speaks(e) and e.axis == "target" and OLDER.get(e.best) == e.value:
-            return "confirmed", f"{e.app}: the older target '{e.best}' beats '{e.value}' by {e.ratio.value:.3g}x on average, up to {e.largest:.3g}x" + _bars(e)
+            return (
+                "confirmed",
+                f"{e.app}: the older target '{e.best}' beats '{e.value}' by {e.ratio.value:.3g}x on average, up to {e.largest:.3g}x"
+                + _bars(e),
+            )
     for e in found:
         if _speaks(e) and e.axis == "variant" and e.best == "plain":
-            return "confirmed", f"{e.app}: the plain source beats '{e.value}' by {e.ratio.value:.3g}x on average" + _bars(e)
+            return (
+                "confirmed",
+                f"{e.app}: the plain source beats '{e.value}' by {e.ratio.value:.3g}x on average"
+                + _bars(e),
+            )
     top = max(found, key=lambda e: e.ratio.value)
     if not _speaks(top):
-        return _verdict(False, found, f"{top.app}: {top.axis} '{top.value}' takes {top.ratio.value:.3g}x the time of '{top.best}'" + _bars(top))
-    return "contradicted", f"{top.app}: here the wider or forced vectorisation wins: {top.axis} '{top.best}' against '{top.value}' {top.ratio.value:.3g}x" + _bars(top)
+        return _verdict(
+            False,
+            found,
+            f"{top.app}: {top.axis} '{top.value}' takes {top.ratio.value:.3g}x the time of '{top.best}'"
+            + _bars(top),
+        )
+    return (
+        "contradicted",
+        f"{top.app}: here the wider or forced vectorisation wins: {top.axis} '{top.best}' against '{top.value}' {top.ratio.value:.3g}x"
+        + _bars(top),
+    )
 
 
 def _four(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
@@ -140,20 +197,29 @@ def _four(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
                 best, worst = best_of(same), max(same, key=lambda g: g.seconds or 0)
                 assert best and best.seconds and worst.seconds
                 published = all(x.source for g in same for x in g.samples)
-                if worst.seconds / best.seconds < WORTH or not (ratio(best.times, worst.times).significant is True or published):
+                if worst.seconds / best.seconds < WORTH or not (
+                    ratio(best.times, worst.times).significant is True or published
+                ):
                     continue
                 text = f"{best.config.app} on {best.workers} workers: {best.axis('split')} is best ({best.seconds:.4g} s), {worst.axis('split')} worst ({worst.seconds / best.seconds:.3g}x)"
-                (hybrids if best.config.threads > 1 and best.config.ranks > 1 else pure).append((worst.seconds / best.seconds, text, best))
+                (hybrids if best.config.threads > 1 and best.config.ranks > 1 else pure).append(
+                    (worst.seconds / best.seconds, text, best)
+                )
     if hybrids:
         return "confirmed", max(hybrids, key=lambda h: h[0])[1]
     if pure:
         _, text, best = max(pure, key=lambda h: h[0])
-        return "contradicted", text + (": threads alone win here" if best.config.ranks == 1 else ": ranks alone win here")
+        return "contradicted", text + (
+            ": threads alone win here" if best.config.ranks == 1 else ": ranks alone win here"
+        )
     return "untested", "needs two splits of the same number of workers that differ measurably"
 
 
 def _six(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
-    return _axis_lesson(("filesystem",), "needs two file systems: name directories under `filesystems:` in the site file")(all_groups, pricing)
+    return _axis_lesson(
+        ("filesystem",),
+        "needs two file systems: name directories under `filesystems:` in the site file",
+    )(all_groups, pricing)
 
 
 def _seven(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
@@ -162,29 +228,55 @@ def _seven(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
     found = [e for some in _per_app(all_groups) for e in effects(some, "binding")]
     if not found:
         return "untested", "needs two bindings of one application"
-    distributions = [dist for some in _per_app(all_groups) if (dist := effects(some, "distribution"))]
-    also = "".join(f"; {d[0].app}: distribution '{d[0].best}' is best, '{d[-1].value}' costs up to {d[-1].largest:.3g}x" for d in distributions)
+    distributions = [
+        dist for some in _per_app(all_groups) if (dist := effects(some, "distribution"))
+    ]
+    also = "".join(
+        f"; {d[0].app}: distribution '{d[0].best}' is best, '{d[-1].value}' costs up to {d[-1].largest:.3g}x"
+        for d in distributions
+    )
 
     def words(e: Effect) -> str:
-        return f"{e.app}: binding '{e.value}' takes {e.ratio.value:.3g}x the time of '{e.best}', up to {e.largest:.3g}x" + _bars(e)
+        return (
+            f"{e.app}: binding '{e.value}' takes {e.ratio.value:.3g}x the time of '{e.best}', up to {e.largest:.3g}x"
+            + _bars(e)
+        )
 
     worse = [e for e in found if e.value == "none" and _speaks(e)]
     if worse:
-        spared = sorted({e.app for e in found if e.value == "none" or e.best == "none"} - {e.app for e in worse})
-        # The widest effect of any binding stands beside the default's own: what a wrong choice can cost.
-        top, widest = max(worse, key=lambda e: e.ratio.value), max((e for e in found if _speaks(e)), key=lambda e: e.largest)
+        spared = sorted(
+            {e.app for e in found if e.value == "none" or e.best == "none"} - {e.app for e in worse}
+        )
+        # The widest effect of any binding stands beside the default's own: what a wrong choice can
+        # cost.
+        top, widest = (
+            max(worse, key=lambda e: e.ratio.value),
+            max((e for e in found if _speaks(e)), key=lambda e: e.largest),
+        )
         text = words(top) + (f"; {words(widest)}" if widest is not top else "")
-        return "confirmed", text + also + (f"; the default (none) is not measurably worse for {', '.join(spared)}" if spared else "")
+        return "confirmed", text + also + (
+            f"; the default (none) is not measurably worse for {', '.join(spared)}"
+            if spared
+            else ""
+        )
     against = [e for e in found if e.best == "none" and _speaks(e)]
     if against:
-        return "contradicted", words(max(against, key=lambda e: e.ratio.value)) + also + "; the default (none) is best here"
+        return "contradicted", words(
+            max(against, key=lambda e: e.ratio.value)
+        ) + also + "; the default (none) is best here"
     verdict, text = _verdict(False, found, words(max(found, key=lambda e: e.largest)))
-    return verdict, text + also + ("; the default (none) is not measurably worse here" if verdict == "contradicted" else "")
+    return verdict, text + also + (
+        "; the default (none) is not measurably worse here" if verdict == "contradicted" else ""
+    )
 
 
 def _eight(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
-    crashes = [g for g in all_groups if g.failure and g.failure.status.value in ("crashed", "build failed")]
-    verdict, text = _axis_lesson(("compiler", "optimisation"), "needs two compilers or two optimisation levels")(all_groups, pricing)
+    crashes = [
+        g for g in all_groups if g.failure and g.failure.status.value in ("crashed", "build failed")
+    ]
+    verdict, text = _axis_lesson(
+        ("compiler", "optimisation"), "needs two compilers or two optimisation levels"
+    )(all_groups, pricing)
     if crashes:
         g = crashes[0]
         text += f"; {g.config.app} {g.label}: {g.failure.status.value if g.failure else ''} ({(g.failure.diagnosis or '')[:120] if g.failure else ''})"
@@ -193,7 +285,10 @@ def _eight(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
 
 
 def _five(all_groups: list[Group], pricing: Pricing) -> tuple[str, str]:
-    verdict, text = _axis_lesson(("mpi", "interconnect", "framework", "launcher"), "needs two MPIs, frameworks, fabrics or launchers")(all_groups, pricing)
+    verdict, text = _axis_lesson(
+        ("mpi", "interconnect", "framework", "launcher"),
+        "needs two MPIs, frameworks, fabrics or launchers",
+    )(all_groups, pricing)
     if verdict == "contradicted" and max((g.config.nodes for g in all_groups), default=1) == 1:
         text += "; one node only, where the lesson speaks of communication at scale"
     return verdict, text
@@ -207,9 +302,14 @@ LESSONS: tuple[tuple[str, Callable[[list[Group], Pricing], tuple[str, str]]], ..
     ("MPI and interconnect together can matter most, and so can the launcher", _five),
     ("I/O intensive applications want a parallel file system", _six),
     ("Default binding is far from optimal; auto with block:block is usually great", _seven),
-    ("Compiler and options matter, and some builds do not even run: have several compilers", _eight),
+    (
+        "Compiler and options matter, and some builds do not even run: have several compilers",
+        _eight,
+    ),
 )
 
 
 def judge_lessons(all_groups: list[Group], pricing: Pricing) -> list[Lesson]:
-    return [Lesson(i + 1, text, *judge(all_groups, pricing)) for i, (text, judge) in enumerate(LESSONS)]
+    return [
+        Lesson(i + 1, text, *judge(all_groups, pricing)) for i, (text, judge) in enumerate(LESSONS)
+    ]

@@ -24,7 +24,8 @@ class Size:
     name: str
     what: str
     options: dict[str, Any]
-    core_seconds: float  # rough cost on one core, for the plan's estimate before anything was measured
+    # rough cost on one core, for the plan's estimate before anything was measured
+    core_seconds: float
     memory_mib: int  # of the whole job
     disk_mib: int
     omits: str = ""
@@ -144,12 +145,16 @@ class App(abc.ABC):
 
     def size(self, config: Configuration) -> Size:
         if config.size not in self.sizes:
-            raise BadInput(f"{self.name} has no size '{config.size}'", f"use one of {', '.join(self.sizes)}")
+            raise BadInput(
+                f"{self.name} has no size '{config.size}'", f"use one of {', '.join(self.sizes)}"
+            )
         return self.sizes[config.size]
 
     def estimate_s(self, config: Configuration, cores: int) -> float:
         """Seconds of one run, from the size alone; measured runs replace it."""
-        return self.size(config).core_seconds / max(1, min(config.ranks * config.threads, cores * config.nodes))
+        return self.size(config).core_seconds / max(
+            1, min(config.ranks * config.threads, cores * config.nodes)
+        )
 
     def impossible(self, config: Configuration) -> Optional[str]:
         """Why this application cannot run a configuration (no threads, powers of two only, ...); None if it can."""
@@ -180,22 +185,47 @@ def installations_from_site(site: dict[str, Any], app: str) -> list[Installation
     found = []
     for entry in site.get("installations", {}).get(app, []):
         if "name" not in entry:
-            raise BadInput(f"an installation of {app} in the site file has no name", "give every installation a name; it is its value on the axis")
+            raise BadInput(
+                f"an installation of {app} in the site file has no name",
+                "give every installation a name; it is its value on the axis",
+            )
         ways = [w for w in ("path", "modules", "spack", "easybuild") if w in entry]
         if len(ways) != 1:
-            raise BadInput(f"installation '{entry['name']}' of {app} says {', '.join(ways) or 'nothing'}",
-                           "say exactly one of path, modules, spack, easybuild")
+            raise BadInput(
+                f"installation '{entry['name']}' of {app} says {', '.join(ways) or 'nothing'}",
+                "say exactly one of path, modules, spack, easybuild",
+            )
         modules: tuple[str, ...] = ()
         system = None
         if ways[0] == "spack":
             modules, system = (entry["spack"],), "spack"
         elif ways[0] != "path":
             value = entry[ways[0]]
-            modules = tuple(value) if isinstance(value, list) else (value.replace(".eb", "").replace("-", "/", 1) if ways[0] == "easybuild" else value,)
+            modules = (
+                tuple(value)
+                if isinstance(value, list)
+                else (
+                    value.replace(".eb", "").replace("-", "/", 1)
+                    if ways[0] == "easybuild"
+                    else value,
+                )
+            )
             system = site.get("modules_system", "tmod4")
         path = Path(entry["path"]) if "path" in entry else None
         if path and not path.exists():
-            raise BadInput(f"installation '{entry['name']}' of {app}: '{path}' does not exist", "correct the path in the site file")
-        found.append(Installation(entry["name"], path, modules, system, {k: str(v) for k, v in entry.get("axes", {}).items()},
-                                  str(entry.get("version", "unknown")), entry.get("options", {})))
+            raise BadInput(
+                f"installation '{entry['name']}' of {app}: '{path}' does not exist",
+                "correct the path in the site file",
+            )
+        found.append(
+            Installation(
+                entry["name"],
+                path,
+                modules,
+                system,
+                {k: str(v) for k, v in entry.get("axes", {}).items()},
+                str(entry.get("version", "unknown")),
+                entry.get("options", {}),
+            )
+        )
     return found

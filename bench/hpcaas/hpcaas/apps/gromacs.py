@@ -12,7 +12,18 @@ from typing import Any
 
 from ..model import Configuration, Figure
 from ..toolchain import run_text
-from .base import App, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable, installations_from_site
+from .base import (
+    App,
+    Context,
+    Installation,
+    Prepare,
+    Reading,
+    Run,
+    Size,
+    State,
+    Unreadable,
+    installations_from_site,
+)
 
 _MDP = """integrator = md
 dt = 0.002
@@ -46,24 +57,75 @@ class Gromacs(App):
     licence = "LGPL-2.1, used as installed, nothing shipped"
     check = "temperature 300 K within 15 K, conserved energy and pressure finite, all steps done"
     figure = "nanoseconds per day (more is better)"
-    sizes = {s.name: s for s in (
-        Size("tiny", "3 nm box, 2,600 atoms, 2,000 steps", {"box": 3.0, "steps": 2000}, 14, 300, 50, "not in the paper; 1/400 of STMV's atoms"),
-        Size("small", "5 nm box, 12,000 atoms, 1,000 steps", {"box": 5.0, "steps": 1000}, 32, 400, 80, "not in the paper; 1/90 of STMV's atoms"),
-        Size("medium", "10 nm box, 100,000 atoms, 1,000 steps (ApoA1's size)", {"box": 10.0, "steps": 1000}, 300, 1000, 200, "not in the paper; 1/10 of STMV's atoms"),
-        Size("paper", "22 nm box, 1.06 million atoms (STMV's size), 10,000 steps", {"box": 22.0, "steps": 10000}, 32000, 8000, 2000,
-             "water only: no virus, no bonds but those of water"),
-    )}
-    axes = {"split": True, "binding": True, "smt": True, "installation": True, "mpi": "Debian's gmx has thread-MPI; an installation with gmx_mpi brings the axis",
-            "compiler": "built already; several installations bring this axis", "optimisation": "built already", "target": "Debian's binary is SSE4.1 only",
-            "variant": "one source", "library": "built with FFTW or MKL; an installation's choice", "nodes": "thread-MPI stays in a node",
-            "distribution": "thread-MPI stays in a node"}
+    sizes = {
+        s.name: s
+        for s in (
+            Size(
+                "tiny",
+                "3 nm box, 2,600 atoms, 2,000 steps",
+                {"box": 3.0, "steps": 2000},
+                14,
+                300,
+                50,
+                "not in the paper; 1/400 of STMV's atoms",
+            ),
+            Size(
+                "small",
+                "5 nm box, 12,000 atoms, 1,000 steps",
+                {"box": 5.0, "steps": 1000},
+                32,
+                400,
+                80,
+                "not in the paper; 1/90 of STMV's atoms",
+            ),
+            Size(
+                "medium",
+                "10 nm box, 100,000 atoms, 1,000 steps (ApoA1's size)",
+                {"box": 10.0, "steps": 1000},
+                300,
+                1000,
+                200,
+                "not in the paper; 1/10 of STMV's atoms",
+            ),
+            Size(
+                "paper",
+                "22 nm box, 1.06 million atoms (STMV's size), 10,000 steps",
+                {"box": 22.0, "steps": 10000},
+                32000,
+                8000,
+                2000,
+                "water only: no virus, no bonds but those of water",
+            ),
+        )
+    }
+    axes = {
+        "split": True,
+        "binding": True,
+        "smt": True,
+        "installation": True,
+        "mpi": "Debian's gmx has thread-MPI; an installation with gmx_mpi brings the axis",
+        "compiler": "built already; several installations bring this axis",
+        "optimisation": "built already",
+        "target": "Debian's binary is SSE4.1 only",
+        "variant": "one source",
+        "library": "built with FFTW or MKL; an installation's choice",
+        "nodes": "thread-MPI stays in a node",
+        "distribution": "thread-MPI stays in a node",
+    }
 
     def find(self, site: dict[str, Any]) -> State:
         found = installations_from_site(site, self.name)
         program = shutil.which("gmx")
         if program:
             version = re.search(r"GROMACS version:\s+(\S+)", run_text([program, "--version"]))
-            found.insert(0, Installation("debian" if program == "/usr/bin/gmx" else "path", Path(program), version=version.group(1) if version else "unknown"))
+            found.insert(
+                0,
+                Installation(
+                    "debian" if program == "/usr/bin/gmx" else "path",
+                    Path(program),
+                    version=version.group(1) if version else "unknown",
+                ),
+            )
         return State(found, "" if found else "no gmx", "" if found else "apt-get install gromacs")
 
     def defaults(self) -> dict[str, Any]:
@@ -86,20 +148,45 @@ class Gromacs(App):
         quiet = "> log.{0} 2>&1"
         box = options["box"]
         steps = options["steps"]
-        return Prepare(f"water {config.size}", [
-            f"printf '%s' {shlex.quote(_TOPOLOGY)} > topol.top",
-            f"printf '%s' {shlex.quote(_MINIMISE)} > minimise.mdp",
-            f"printf '%s' {shlex.quote(_MDP.format(steps=steps, log=max(steps // 10, 1)))} > run.mdp",
-            f"{gmx} solvate -cs spc216.gro -box {box} {box} {box} -o box.gro -p topol.top {quiet.format('solvate')}",
-            f"{gmx} grompp -f minimise.mdp -c box.gro -p topol.top -o minimise.tpr -maxwarn 2 {quiet.format('grompp1')}",
-            f"{gmx} mdrun -s minimise.tpr -deffnm minimise {quiet.format('minimise')}",
-            f"{gmx} grompp -f run.mdp -c minimise.gro -p topol.top -o run.tpr -maxwarn 2 {quiet.format('grompp2')}",
-        ], {"GMX_MAXBACKUP": "-1"}, 3600)
+        return Prepare(
+            f"water {config.size}",
+            [
+                f"printf '%s' {shlex.quote(_TOPOLOGY)} > topol.top",
+                f"printf '%s' {shlex.quote(_MINIMISE)} > minimise.mdp",
+                f"printf '%s' {shlex.quote(_MDP.format(steps=steps, log=max(steps // 10, 1)))} > run.mdp",
+                f"{gmx} solvate -cs spc216.gro -box {box} {box} {box} -o box.gro -p topol.top {quiet.format('solvate')}",
+                f"{gmx} grompp -f minimise.mdp -c box.gro -p topol.top -o minimise.tpr -maxwarn 2 {quiet.format('grompp1')}",
+                f"{gmx} mdrun -s minimise.tpr -deffnm minimise {quiet.format('minimise')}",
+                f"{gmx} grompp -f run.mdp -c minimise.gro -p topol.top -o run.tpr -maxwarn 2 {quiet.format('grompp2')}",
+            ],
+            {"GMX_MAXBACKUP": "-1"},
+            3600,
+        )
 
     def run(self, config: Configuration, context: Context) -> Run:
         pin = {"cores": "on", "none": "off"}.get(config.binding or "", "auto")
-        return Run(self._gmx(context), ["mdrun", "-s", "$HPCAAS_INPUT/run.tpr", "-deffnm", "run", "-ntmpi", str(config.ranks), "-ntomp", str(config.threads),
-                                        "-pin", pin, "-noconfout", "-nb", "cpu"], {"GMX_MAXBACKUP": "-1"}, outputs=["run.log"], serial_launch=True)
+        return Run(
+            self._gmx(context),
+            [
+                "mdrun",
+                "-s",
+                "$HPCAAS_INPUT/run.tpr",
+                "-deffnm",
+                "run",
+                "-ntmpi",
+                str(config.ranks),
+                "-ntomp",
+                str(config.threads),
+                "-pin",
+                pin,
+                "-noconfout",
+                "-nb",
+                "cpu",
+            ],
+            {"GMX_MAXBACKUP": "-1"},
+            outputs=["run.log"],
+            serial_launch=True,
+        )
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
         try:
@@ -120,11 +207,31 @@ class Gromacs(App):
         atoms = re.search(r"There are: (\d+) Atoms", log)
         used = re.search(r"Using (\d+) MPI thread", log)
         threads = re.search(r"Using (\d+) OpenMP thread", log)
-        if used and int(used.group(1)) != config.ranks or threads and int(threads.group(1)) != config.threads:
-            wrong = wrong or f"mdrun used {used and used.group(1)} ranks x {threads and threads.group(1)} threads"
-        return Reading(float(wall.group(2)), Figure(name="simulated time per day", value=float(performance.group(1)), unit="ns/day", better="higher"), wrong,
-                       {"temperature_k": temperature, "atoms": int(atoms.group(1)) if atoms else None,
-                        "simd": (re.search(r"SIMD instructions:\s+(\S+)", log) or [None, None])[1]})
+        if (
+            used
+            and int(used.group(1)) != config.ranks
+            or threads
+            and int(threads.group(1)) != config.threads
+        ):
+            wrong = (
+                wrong
+                or f"mdrun used {used and used.group(1)} ranks x {threads and threads.group(1)} threads"
+            )
+        return Reading(
+            float(wall.group(2)),
+            Figure(
+                name="simulated time per day",
+                value=float(performance.group(1)),
+                unit="ns/day",
+                better="higher",
+            ),
+            wrong,
+            {
+                "temperature_k": temperature,
+                "atoms": int(atoms.group(1)) if atoms else None,
+                "simd": (re.search(r"SIMD instructions:\s+(\S+)", log) or [None, None])[1],
+            },
+        )
 
     @staticmethod
     def _average(log: str, column: str) -> float | None:
@@ -132,9 +239,11 @@ class Gromacs(App):
         tail = log.partition("A V E R A G E S")[2]
         lines = tail.splitlines()
         for names, values in zip(lines, lines[1:]):
-            columns = [names[i:i + 15].strip() for i in range(0, len(names), 15)]
+            columns = [names[i : i + 15].strip() for i in range(0, len(names), 15)]
             if column in columns:
-                field = values[columns.index(column) * 15:(columns.index(column) + 1) * 15].strip()
+                field = values[
+                    columns.index(column) * 15 : (columns.index(column) + 1) * 15
+                ].strip()
                 try:
                     return float(field)
                 except ValueError:

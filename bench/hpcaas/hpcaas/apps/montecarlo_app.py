@@ -15,7 +15,8 @@ from .base import App, Build, Context, Installation, Reading, Run, Size, State, 
 
 SOURCES = Path(__file__).parent / "montecarlo"
 
-# Neither changes a value here: no code reads errno or the floating-point exception flags. Without them GCC vectorises nothing.
+# Neither changes a value here: no code reads errno or the floating-point exception flags. Without
+# them GCC vectorises nothing.
 _BASE_FLAGS = ["-std=c++20", "-fno-math-errno", "-fno-trapping-math"]
 
 
@@ -27,16 +28,66 @@ class MonteCarlo(App):
     licence = "BSD-3-Clause; Joe-Kuo direction numbers under their BSD-style licence"
     check = "price within 3 standard errors of Black-Scholes, geometric Asian put within 3 of its closed form"
     figure = "paths per second (more is better)"
-    sizes = {s.name: s for s in (
-        Size("tiny", "65,536 paths of 250 steps", {"paths": 65536}, 0.6, 50, 1, "1/153 of the paper's samples"),
-        Size("small", "1,048,576 paths of 250 steps", {"paths": 1048576}, 6, 60, 1, "1/10 of the paper's samples"),
-        Size("medium", "4,000,000 paths of 250 steps", {"paths": 4000000}, 20, 80, 1, "2/5 of the paper's samples"),
-        Size("paper", "10,000,000 paths of 250 steps", {"paths": 10000000}, 50, 100, 1,
-             "nothing of the size; the paper draws pseudo-random numbers with rand_r(), this draws Sobol points"),
-    )}
-    axes = {"compiler": True, "optimisation": True, "target": True, "variant": True, "mpi": True, "framework": True, "interconnect": True,
-            "launcher": True, "binding": True, "distribution": True, "split": True, "smt": True, "ranks_per_node": True, "nodes": True,
-            "library": "uses none", "filesystem": "reads and writes no files", "installation": "is built here, for every choice"}
+    sizes = {
+        s.name: s
+        for s in (
+            Size(
+                "tiny",
+                "65,536 paths of 250 steps",
+                {"paths": 65536},
+                0.6,
+                50,
+                1,
+                "1/153 of the paper's samples",
+            ),
+            Size(
+                "small",
+                "1,048,576 paths of 250 steps",
+                {"paths": 1048576},
+                6,
+                60,
+                1,
+                "1/10 of the paper's samples",
+            ),
+            Size(
+                "medium",
+                "4,000,000 paths of 250 steps",
+                {"paths": 4000000},
+                20,
+                80,
+                1,
+                "2/5 of the paper's samples",
+            ),
+            Size(
+                "paper",
+                "10,000,000 paths of 250 steps",
+                {"paths": 10000000},
+                50,
+                100,
+                1,
+                "nothing of the size; the paper draws pseudo-random numbers with rand_r(), this draws Sobol points",
+            ),
+        )
+    }
+    axes = {
+        "compiler": True,
+        "optimisation": True,
+        "target": True,
+        "variant": True,
+        "mpi": True,
+        "framework": True,
+        "interconnect": True,
+        "launcher": True,
+        "binding": True,
+        "distribution": True,
+        "split": True,
+        "smt": True,
+        "ranks_per_node": True,
+        "nodes": True,
+        "library": "uses none",
+        "filesystem": "reads and writes no files",
+        "installation": "is built here, for every choice",
+    }
 
     def find(self, site: dict[str, Any]) -> State:
         return State([Installation("built here", SOURCES, version="own code")])
@@ -48,36 +99,81 @@ class MonteCarlo(App):
         if context.compiler is None:
             raise Missing("no compiler is chosen for montecarlo", "choose --compiler")
         flags = list(_BASE_FLAGS)
-        flags += [f"-{config.optimisation or 'O3'}"] + target_flags(context.compiler.name, config.target or "native")
+        flags += [f"-{config.optimisation or 'O3'}"] + target_flags(
+            context.compiler.name, config.target or "native"
+        )
         flags += ["-fopenmp"] + (["-DHPCAAS_VARIANT_PLAIN"] if config.variant == "plain" else [])
         program = context.compiler.cxx
         env: dict[str, str] = {}
         if context.mpi:
             if not context.mpi.mpicxx:
-                raise Missing(f"MPI '{context.mpi.name}' has no C++ compiler wrapper", "install its development package, or give mpicxx in the site file")
+                raise Missing(
+                    f"MPI '{context.mpi.name}' has no C++ compiler wrapper",
+                    "install its development package, or give mpicxx in the site file",
+                )
             program, env = context.mpi.mpicxx, context.mpi.compiler_environment(context.compiler)
             flags.append("-DHPCAAS_MPI")
         sources = sorted(SOURCES.iterdir())
         units = " ".join(shlex.quote(str(s)) for s in sources if s.suffix == ".cpp")
-        return Build([f"{program} {' '.join(flags)} {units} -o hpcaas_montecarlo"], ["hpcaas_montecarlo"], sources, env, " ".join(flags))
+        return Build(
+            [f"{program} {' '.join(flags)} {units} -o hpcaas_montecarlo"],
+            ["hpcaas_montecarlo"],
+            sources,
+            env,
+            " ".join(flags),
+        )
 
     def run(self, config: Configuration, context: Context) -> Run:
-        return Run("$HPCAAS_BUILD/hpcaas_montecarlo", ["--paths", str(self.size(config).options["paths"])])
+        return Run(
+            "$HPCAAS_BUILD/hpcaas_montecarlo", ["--paths", str(self.size(config).options["paths"])]
+        )
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
-        lines = [line for line in stdout.splitlines() if line.startswith('{"program": "hpcaas_montecarlo"')]
+        lines = [
+            line
+            for line in stdout.splitlines()
+            if line.startswith('{"program": "hpcaas_montecarlo"')
+        ]
         if not lines:
             raise Unreadable("no result line")
         if len(lines) > 1:
-            # Happens when a launcher of one MPI starts a program of another: every rank believes to be alone.
-            raise Unreadable(f"{len(lines)} result lines: the ranks did not find each other (launcher and library of different MPIs?)")
+            # Happens when a launcher of one MPI starts a program of another: every rank believes to
+            # be alone.
+            raise Unreadable(
+                f"{len(lines)} result lines: the ranks did not find each other (launcher and library of different MPIs?)"
+            )
         out = json.loads(lines[0])
         wrong = ""
-        for what, price, error, exact in (("price", out["price"], out["error"], out["black_scholes"]),
-                                          ("Asian price", out["asian"], out["asian_error"], out["asian_exact"])):
+        for what, price, error, exact in (
+            ("price", out["price"], out["error"], out["black_scholes"]),
+            ("Asian price", out["asian"], out["asian_error"], out["asian_exact"]),
+        ):
             if not math.isfinite(price) or abs(price - exact) > 3 * error + 1e-12:
-                wrong = wrong or f"{what} {price:.6f} is {abs(price - exact) / max(error, 1e-300):.1f} standard errors from {exact:.6f}"
+                wrong = (
+                    wrong
+                    or f"{what} {price:.6f} is {abs(price - exact) / max(error, 1e-300):.1f} standard errors from {exact:.6f}"
+                )
         if out["ranks"] != config.ranks or out["threads"] != config.threads:
-            wrong = wrong or f"ran {out['ranks']} ranks x {out['threads']} threads, not {config.ranks} x {config.threads}"
-        return Reading(out["seconds"], Figure(name="paths per second", value=out["paths_per_s"], unit="1/s", better="higher"), wrong,
-                       {k: out[k] for k in ("price", "error", "black_scholes", "asian", "asian_error", "asian_exact", "paths", "steps", "mpi")})
+            wrong = (
+                wrong
+                or f"ran {out['ranks']} ranks x {out['threads']} threads, not {config.ranks} x {config.threads}"
+            )
+        return Reading(
+            out["seconds"],
+            Figure(name="paths per second", value=out["paths_per_s"], unit="1/s", better="higher"),
+            wrong,
+            {
+                k: out[k]
+                for k in (
+                    "price",
+                    "error",
+                    "black_scholes",
+                    "asian",
+                    "asian_error",
+                    "asian_exact",
+                    "paths",
+                    "steps",
+                    "mpi",
+                )
+            },
+        )

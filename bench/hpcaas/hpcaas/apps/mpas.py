@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from ..model import Configuration, Figure
-from .base import App, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable, installations_from_site
+from .base import (
+    App,
+    Context,
+    Installation,
+    Prepare,
+    Reading,
+    Run,
+    Size,
+    State,
+    Unreadable,
+    installations_from_site,
+)
 
 _INIT = """&nhyd_model
     config_init_case = 2
@@ -60,7 +71,9 @@ _RUN_STREAMS = """<streams>
 
 def duration(seconds: int) -> str:
     """MPAS's D_HH:MM:SS."""
-    return f"{seconds // 86400}_{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return (
+        f"{seconds // 86400}_{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    )
 
 
 def _file(name: str, text: str) -> str:
@@ -76,30 +89,92 @@ class Mpas(App):
     check = "strongest wind between 33 and 38 m/s (the balanced jet's 35), vertical wind under 1 m/s, all steps done without an error message"
     figure = "seconds of the `time integration` timer per step (less is better)"
     # The time step halves with the mesh spacing; 720 s belongs to 120 km.
-    sizes = {s.name: s for s in (
-        Size("tiny", "2,562 cells (480 km), 26 levels, 10 steps", {"level": 4, "dt": 2880, "steps": 10}, 3, 300, 100,
-             "15/16 of the cells, physics, and all but 8 hours of the 20 days"),
-        Size("small", "10,242 cells (240 km), 26 levels, 10 steps", {"level": 5, "dt": 1440, "steps": 10}, 14, 700, 300,
-             "3/4 of the cells, physics, and all but 4 hours of the 20 days"),
-        Size("medium", "40,962 cells (120 km, the paper's mesh), 26 levels, 10 steps", {"level": 6, "dt": 720, "steps": 10}, 60, 2000, 1000,
-             "physics, and all but 2 hours of the 20 days"),
-        Size("paper", "40,962 cells (120 km), 26 levels, 20 days", {"level": 6, "dt": 720, "steps": 2400}, 14000, 2000, 1000, "the mesoscale reference suite of physics: dynamics only"),
-    )}
-    axes = {"installation": True, "mpi": True, "framework": True, "interconnect": True, "launcher": True, "binding": True, "distribution": True, "split": True, "smt": True,
-            "ranks_per_node": True, "nodes": True, "filesystem": True, "compiler": "built by the site: installations bring this axis", "optimisation": "built by the site: installations bring this axis",
-            "target": "built by the site: installations bring this axis", "variant": "one source", "library": "uses PnetCDF only"}
+    sizes = {
+        s.name: s
+        for s in (
+            Size(
+                "tiny",
+                "2,562 cells (480 km), 26 levels, 10 steps",
+                {"level": 4, "dt": 2880, "steps": 10},
+                3,
+                300,
+                100,
+                "15/16 of the cells, physics, and all but 8 hours of the 20 days",
+            ),
+            Size(
+                "small",
+                "10,242 cells (240 km), 26 levels, 10 steps",
+                {"level": 5, "dt": 1440, "steps": 10},
+                14,
+                700,
+                300,
+                "3/4 of the cells, physics, and all but 4 hours of the 20 days",
+            ),
+            Size(
+                "medium",
+                "40,962 cells (120 km, the paper's mesh), 26 levels, 10 steps",
+                {"level": 6, "dt": 720, "steps": 10},
+                60,
+                2000,
+                1000,
+                "physics, and all but 2 hours of the 20 days",
+            ),
+            Size(
+                "paper",
+                "40,962 cells (120 km), 26 levels, 20 days",
+                {"level": 6, "dt": 720, "steps": 2400},
+                14000,
+                2000,
+                1000,
+                "the mesoscale reference suite of physics: dynamics only",
+            ),
+        )
+    }
+    axes = {
+        "installation": True,
+        "mpi": True,
+        "framework": True,
+        "interconnect": True,
+        "launcher": True,
+        "binding": True,
+        "distribution": True,
+        "split": True,
+        "smt": True,
+        "ranks_per_node": True,
+        "nodes": True,
+        "filesystem": True,
+        "compiler": "built by the site: installations bring this axis",
+        "optimisation": "built by the site: installations bring this axis",
+        "target": "built by the site: installations bring this axis",
+        "variant": "one source",
+        "library": "uses PnetCDF only",
+    }
 
     def find(self, site: dict[str, Any]) -> State:
         found = installations_from_site(site, self.name)
         for one in found:
             if one.path:
-                lacking = [p for p in ("atmosphere_model", "init_atmosphere_model") if not (one.path / p).exists()]
+                lacking = [
+                    p
+                    for p in ("atmosphere_model", "init_atmosphere_model")
+                    if not (one.path / p).exists()
+                ]
                 if lacking:
-                    return State([], f"'{one.path}' holds no {' and no '.join(lacking)}", "name the directory that holds both programs")
+                    return State(
+                        [],
+                        f"'{one.path}' holds no {' and no '.join(lacking)}",
+                        "name the directory that holds both programs",
+                    )
         program = shutil.which("atmosphere_model")
         if program and shutil.which("init_atmosphere_model"):
             found.append(Installation("path", Path(program).parent))
-        return State(found, "" if found else "no atmosphere_model", "" if found else "https://mpas-dev.github.io, then name its directory under `installations: mpas:` in the site file")
+        return State(
+            found,
+            "" if found else "no atmosphere_model",
+            ""
+            if found
+            else "https://mpas-dev.github.io, then name its directory under `installations: mpas:` in the site file",
+        )
 
     def defaults(self) -> dict[str, Any]:
         return {"mpi": "openmpi"}
@@ -111,27 +186,60 @@ class Mpas(App):
 
     @staticmethod
     def _program(context: Context, name: str) -> str:
-        return str(context.installation.path / name) if context.installation and context.installation.path else name
+        return (
+            str(context.installation.path / name)
+            if context.installation and context.installation.path
+            else name
+        )
 
     def prepare(self, config: Configuration, context: Context) -> Prepare:
         options = self.size(config).options
-        # Initialisation is serial and belongs to the installation: another build may write other bits.
-        init = Prepare(f"wave level {options['level']} {context.installation.name if context.installation else ''}", [
-            f"{shlex.quote(sys.executable)} -m hpcaas.apps.mpas_mesh {options['level']} grid.nc graph.info",
-            _file("namelist.init_atmosphere", _INIT), _file("streams.init_atmosphere", _INIT_STREAMS),
-            self._program(context, "init_atmosphere_model"), "test -s init.nc"],
-            {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}, 3600)
+        # Initialisation is serial and belongs to the installation: another build may write other
+        # bits.
+        init = Prepare(
+            f"wave level {options['level']} {context.installation.name if context.installation else ''}",
+            [
+                f"{shlex.quote(sys.executable)} -m hpcaas.apps.mpas_mesh {options['level']} grid.nc graph.info",
+                _file("namelist.init_atmosphere", _INIT),
+                _file("streams.init_atmosphere", _INIT_STREAMS),
+                self._program(context, "init_atmosphere_model"),
+                "test -s init.nc",
+            ],
+            {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+            3600,
+        )
         if config.ranks == 1:
             return init
-        return Prepare(f"partition {options['level']} {config.ranks}", ['ln -s "$HPCAAS_PARENT"/init.nc init.nc', 'cp "$HPCAAS_PARENT"/graph.info .',
-                                                                        f"gpmetis graph.info {config.ranks} > log.gpmetis", f"test -s graph.info.part.{config.ranks}"], {}, 600, init)
+        return Prepare(
+            f"partition {options['level']} {config.ranks}",
+            [
+                'ln -s "$HPCAAS_PARENT"/init.nc init.nc',
+                'cp "$HPCAAS_PARENT"/graph.info .',
+                f"gpmetis graph.info {config.ranks} > log.gpmetis",
+                f"test -s graph.info.part.{config.ranks}",
+            ],
+            {},
+            600,
+            init,
+        )
 
     def run(self, config: Configuration, context: Context) -> Run:
         options = self.size(config).options
-        namelist = _RUN.format(dt=float(options["dt"]), duration=duration(options["dt"] * options["steps"]))
-        return Run(self._program(context, "atmosphere_model"), [], {}, ['ln -s "$HPCAAS_INPUT"/init.nc .', 'cp "$HPCAAS_INPUT"/graph.info* .',
-                                                                       _file("namelist.atmosphere", namelist), _file("streams.atmosphere", _RUN_STREAMS)],
-                   outputs=["log.atmosphere.0000.out"])
+        namelist = _RUN.format(
+            dt=float(options["dt"]), duration=duration(options["dt"] * options["steps"])
+        )
+        return Run(
+            self._program(context, "atmosphere_model"),
+            [],
+            {},
+            [
+                'ln -s "$HPCAAS_INPUT"/init.nc .',
+                'cp "$HPCAAS_INPUT"/graph.info* .',
+                _file("namelist.atmosphere", namelist),
+                _file("streams.atmosphere", _RUN_STREAMS),
+            ],
+            outputs=["log.atmosphere.0000.out"],
+        )
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
         try:
@@ -143,8 +251,14 @@ class Mpas(App):
         if not timer or "Finished running the atmosphere core" not in log:
             raise Unreadable("the atmosphere core did not finish")
         seconds, calls = float(timer.group(1)), int(timer.group(2))
-        winds = [max(abs(float(a)), abs(float(b))) for a, b in re.findall(r"global min, max u\s+(\S+)\s+(\S+)", log)]
-        vertical = [max(abs(float(a)), abs(float(b))) for a, b in re.findall(r"global min, max w\s+(\S+)\s+(\S+)", log)]
+        winds = [
+            max(abs(float(a)), abs(float(b)))
+            for a, b in re.findall(r"global min, max u\s+(\S+)\s+(\S+)", log)
+        ]
+        vertical = [
+            max(abs(float(a)), abs(float(b)))
+            for a, b in re.findall(r"global min, max w\s+(\S+)\s+(\S+)", log)
+        ]
         wrong = ""
         if calls != steps:
             wrong = f"{calls} steps instead of {steps}"
@@ -152,5 +266,13 @@ class Mpas(App):
             wrong = f"strongest wind {winds[-1:]} m/s is not the jet's 35"
         elif vertical and not vertical[-1] < 1.0:
             wrong = f"vertical wind {vertical[-1]} m/s"
-        return Reading(seconds, Figure(name="time per step", value=seconds / calls, unit="s", better="lower"), wrong,
-                       {"max_u": winds[-1] if winds else None, "steps": calls, "cells": 10 * 4 ** self.size(config).options["level"] + 2})
+        return Reading(
+            seconds,
+            Figure(name="time per step", value=seconds / calls, unit="s", better="lower"),
+            wrong,
+            {
+                "max_u": winds[-1] if winds else None,
+                "steps": calls,
+                "cells": 10 * 4 ** self.size(config).options["level"] + 2,
+            },
+        )

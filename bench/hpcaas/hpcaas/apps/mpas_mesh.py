@@ -27,12 +27,51 @@ def unit(points: Array) -> Array:
 
 def icosahedron() -> tuple[Array, Index]:
     g = (1 + 5**0.5) / 2
-    points = np.array([(-1, g, 0), (1, g, 0), (-1, -g, 0), (1, -g, 0), (0, -1, g), (0, 1, g), (0, -1, -g), (0, 1, -g), (g, 0, -1), (g, 0, 1), (-g, 0, -1), (-g, 0, 1)])
-    faces = np.array([(0, 11, 5), (0, 5, 1), (0, 1, 7), (0, 7, 10), (0, 10, 11), (1, 5, 9), (5, 11, 4), (11, 10, 2), (10, 7, 6), (7, 1, 8),
-                      (3, 9, 4), (3, 4, 2), (3, 2, 6), (3, 6, 8), (3, 8, 9), (4, 9, 5), (2, 4, 11), (6, 2, 10), (8, 6, 7), (9, 8, 1)])
+    points = np.array(
+        [
+            (-1, g, 0),
+            (1, g, 0),
+            (-1, -g, 0),
+            (1, -g, 0),
+            (0, -1, g),
+            (0, 1, g),
+            (0, -1, -g),
+            (0, 1, -g),
+            (g, 0, -1),
+            (g, 0, 1),
+            (-g, 0, -1),
+            (-g, 0, 1),
+        ]
+    )
+    faces = np.array(
+        [
+            (0, 11, 5),
+            (0, 5, 1),
+            (0, 1, 7),
+            (0, 7, 10),
+            (0, 10, 11),
+            (1, 5, 9),
+            (5, 11, 4),
+            (11, 10, 2),
+            (10, 7, 6),
+            (7, 1, 8),
+            (3, 9, 4),
+            (3, 4, 2),
+            (3, 2, 6),
+            (3, 6, 8),
+            (3, 8, 9),
+            (4, 9, 5),
+            (2, 4, 11),
+            (6, 2, 10),
+            (8, 6, 7),
+            (9, 8, 1),
+        ]
+    )
     # Turned a little: a cell exactly at a pole has no longitude.
     a, b = 0.3, 0.2
-    turn = np.array([[np.cos(a), -np.sin(a), 0], [np.sin(a), np.cos(a), 0], [0, 0, 1]]) @ np.array([[1, 0, 0], [0, np.cos(b), -np.sin(b)], [0, np.sin(b), np.cos(b)]])
+    turn = np.array([[np.cos(a), -np.sin(a), 0], [np.sin(a), np.cos(a), 0], [0, 0, 1]]) @ np.array(
+        [[1, 0, 0], [0, np.cos(b), -np.sin(b)], [0, np.sin(b), np.cos(b)]]
+    )
     return unit(points) @ turn.T, faces
 
 
@@ -43,7 +82,9 @@ def subdivide(points: Array, faces: Index) -> tuple[Array, Index]:
     middle = len(points) + inverse.reshape(3, -1)
     ab, bc, ca = middle
     a, b, c = faces.T
-    finer = np.concatenate([np.stack(t, axis=1) for t in ((a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca))])
+    finer = np.concatenate(
+        [np.stack(t, axis=1) for t in ((a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca))]
+    )
     return np.concatenate([points, unit(points[edges[:, 0]] + points[edges[:, 1]])]), finer
 
 
@@ -55,7 +96,13 @@ def circumcentres(points: Array, faces: Index) -> Array:
 def triangle_area(a: Array, b: Array, c: Array) -> Array:
     """Area of spherical triangles (Van Oosterom and Strackee), accurate for small ones."""
     volume = np.abs(np.einsum("...i,...i", a, np.cross(b, c)))
-    return 2 * np.arctan2(volume, 1 + np.einsum("...i,...i", a, b) + np.einsum("...i,...i", b, c) + np.einsum("...i,...i", c, a))
+    return 2 * np.arctan2(
+        volume,
+        1
+        + np.einsum("...i,...i", a, b)
+        + np.einsum("...i,...i", b, c)
+        + np.einsum("...i,...i", c, a),
+    )
 
 
 def arc(a: Array, b: Array) -> Array:
@@ -94,10 +141,18 @@ def lloyd(points: Array, faces: Index, steps: int) -> Array:
         centres = circumcentres(points, faces)
         moved = np.zeros_like(points)
         for k in range(3):
-            here, after, before = points[faces[:, k]], points[faces[:, (k + 1) % 3]], points[faces[:, (k + 2) % 3]]
+            here, after, before = (
+                points[faces[:, k]],
+                points[faces[:, (k + 1) % 3]],
+                points[faces[:, (k + 2) % 3]],
+            )
             for other in (after, before):
                 middle = unit(here + other)
-                np.add.at(moved, faces[:, k], triangle_area(here, middle, centres)[:, None] * unit(here + middle + centres))
+                np.add.at(
+                    moved,
+                    faces[:, k],
+                    triangle_area(here, middle, centres)[:, None] * unit(here + middle + centres),
+                )
         points = unit(moved)
     return points
 
@@ -108,15 +163,24 @@ def build(level: int, steps: int = 4) -> Mesh:
         points, faces = subdivide(points, faces)
     points = lloyd(points, faces, steps)
     # Counter-clockwise seen from outside.
-    normal = np.einsum("ij,ij->i", np.cross(points[faces[:, 1]] - points[faces[:, 0]], points[faces[:, 2]] - points[faces[:, 0]]), points[faces[:, 0]])
+    normal = np.einsum(
+        "ij,ij->i",
+        np.cross(
+            points[faces[:, 1]] - points[faces[:, 0]], points[faces[:, 2]] - points[faces[:, 0]]
+        ),
+        points[faces[:, 0]],
+    )
     faces = np.where(normal[:, None] < 0, faces[:, ::-1], faces)
     vertices = circumcentres(points, faces)
 
-    # Directed edges (a -> b) of counter-clockwise triangles: the triangle lies to the left of a -> b.
+    # Directed edges (a -> b) of counter-clockwise triangles: the triangle lies to the left of a ->
+    # b.
     a = faces.reshape(-1)
     b = np.roll(faces, -1, axis=1).reshape(-1)
     triangle = np.repeat(np.arange(len(faces)), 3)
-    pairs, inverse = np.unique(np.sort(np.stack([a, b], axis=1), axis=1), axis=0, return_inverse=True)
+    pairs, inverse = np.unique(
+        np.sort(np.stack([a, b], axis=1), axis=1), axis=0, return_inverse=True
+    )
     inverse = inverse.reshape(-1)
     left, right = np.empty(len(pairs), dtype=np.int64), np.empty(len(pairs), dtype=np.int64)
     forward = a < b
@@ -127,12 +191,16 @@ def build(level: int, steps: int = 4) -> Mesh:
 
     n, width = len(points), 6
     count = np.bincount(pairs.reshape(-1), minlength=n)
-    edges_on_cell, vertices_on_cell, cells_on_cell = (np.full((n, width), -1, dtype=np.int64) for _ in range(3))
-    # In triangle (c, p, q) counter-clockwise, the edge c-p comes before the edge c-q around c, and the triangle lies between them:
+    edges_on_cell, vertices_on_cell, cells_on_cell = (
+        np.full((n, width), -1, dtype=np.int64) for _ in range(3)
+    )
+    # In triangle (c, p, q) counter-clockwise, the edge c-p comes before the edge c-q around c, and
+    # the triangle lies between them:
     # walking from edge to edge goes round the cell, and vertex i precedes edge i.
     edge_of = inverse.reshape(-1, 3)  # edge k of a face joins corners k and k + 1
     following = {k: (edge_of[:, k], edge_of[:, (k + 2) % 3], faces[:, k]) for k in range(3)}
-    successor = np.full((2, len(pairs)), -1, dtype=np.int64)  # next edge around cell 1 and cell 2 of an edge
+    # next edge around cell 1 and cell 2 of an edge
+    successor = np.full((2, len(pairs)), -1, dtype=np.int64)
     between = np.full((2, len(pairs)), -1, dtype=np.int64)
     for first, then, cell in following.values():
         side = (cells_on_edge[first, 1] == cell).astype(np.int64)
@@ -151,16 +219,45 @@ def build(level: int, steps: int = 4) -> Mesh:
         vertices_on_cell[cell, (i + 1) % count[cell]] = between[side, here]
         current[live] = successor[side, here]
 
-    dc, dv = arc(points[pairs[:, 0]], points[pairs[:, 1]]), arc(vertices[vertices_on_edge[:, 0]], vertices[vertices_on_edge[:, 1]])
+    dc, dv = (
+        arc(points[pairs[:, 0]], points[pairs[:, 1]]),
+        arc(vertices[vertices_on_edge[:, 0]], vertices[vertices_on_edge[:, 1]]),
+    )
     kites = np.zeros((len(faces), 3))
     for k in range(3):
-        corner, after, before = points[faces[:, k]], edges[edge_of[:, k]], edges[edge_of[:, (k + 2) % 3]]
-        kites[:, k] = triangle_area(corner, after, vertices) + triangle_area(corner, vertices, before)
+        corner, after, before = (
+            points[faces[:, k]],
+            edges[edge_of[:, k]],
+            edges[edge_of[:, (k + 2) % 3]],
+        )
+        kites[:, k] = triangle_area(corner, after, vertices) + triangle_area(
+            corner, vertices, before
+        )
     area_cell = np.zeros(n)
     np.add.at(area_cell, faces.reshape(-1), kites.reshape(-1))
-    weights = _weights(n, cells_on_edge, count, edges_on_cell, vertices_on_cell, faces, kites, area_cell, dc, dv)
-    return Mesh(points, vertices, edges, cells_on_edge, vertices_on_edge, count, edges_on_cell, vertices_on_cell, cells_on_cell, faces, edge_of, dc, dv,
-                area_cell, kites.sum(axis=1), kites, *weights, _angles(points, edges, cells_on_edge))
+    weights = _weights(
+        n, cells_on_edge, count, edges_on_cell, vertices_on_cell, faces, kites, area_cell, dc, dv
+    )
+    return Mesh(
+        points,
+        vertices,
+        edges,
+        cells_on_edge,
+        vertices_on_edge,
+        count,
+        edges_on_cell,
+        vertices_on_cell,
+        cells_on_cell,
+        faces,
+        edge_of,
+        dc,
+        dv,
+        area_cell,
+        kites.sum(axis=1),
+        kites,
+        *weights,
+        _angles(points, edges, cells_on_edge),
+    )
 
 
 def _angles(points: Array, edges: Array, cells_on_edge: Index) -> Array:
@@ -171,8 +268,18 @@ def _angles(points: Array, edges: Array, cells_on_edge: Index) -> Array:
     return np.arctan2(np.einsum("ij,ij->i", normal, north), np.einsum("ij,ij->i", normal, east))
 
 
-def _weights(n: int, cells_on_edge: Index, count: Index, edges_on_cell: Index, vertices_on_cell: Index, faces: Index, kites: Array, area_cell: Array,
-             dc: Array, dv: Array) -> tuple[Index, Index, Array]:
+def _weights(
+    n: int,
+    cells_on_edge: Index,
+    count: Index,
+    edges_on_cell: Index,
+    vertices_on_cell: Index,
+    faces: Index,
+    kites: Array,
+    area_cell: Array,
+    dc: Array,
+    dv: Array,
+) -> tuple[Index, Index, Array]:
     """Tangential velocity from normal ones: around each cell of an edge, counter-clockwise, 1/2 minus the part of the cell passed."""
     m = len(cells_on_edge)
     share = np.zeros((n, 6))  # of a cell's area at vertex i of the cell
@@ -190,7 +297,8 @@ def _weights(n: int, cells_on_edge: Index, count: Index, edges_on_cell: Index, v
         for step in range(1, 6):
             live = step < count[cell]
             i = (position + step) % count[cell]
-            passed = passed + np.where(live, share[cell, i], 0.0)  # vertex i lies between edge i - 1 and edge i
+            # vertex i lies between edge i - 1 and edge i
+            passed = passed + np.where(live, share[cell, i], 0.0)
             other = edges_on_cell[cell, i]
             outward = np.where(cells_on_edge[other, 0] == cell, 1.0, -1.0)
             own = 1.0 if side == 0 else -1.0
@@ -207,12 +315,26 @@ def write(mesh: Mesh, path: Path) -> None:
 
     with netcdf_file(str(path), "w", version=2) as file:  # version 2 is the 64-bit-offset format
         file.on_a_sphere, file.sphere_radius, file.is_periodic = "YES", 1.0, "NO"
-        file.file_id, file.parent_id, file.mesh_spec, file.history = "hpcaas", "", "1.0", "hpcaas.apps.mpas_mesh"
-        for name, size in (("nCells", len(mesh.cells)), ("nEdges", len(mesh.edges)), ("nVertices", len(mesh.vertices)), ("maxEdges", 6), ("maxEdges2", 12), ("TWO", 2),
-                           ("vertexDegree", 3)):
+        file.file_id, file.parent_id, file.mesh_spec, file.history = (
+            "hpcaas",
+            "",
+            "1.0",
+            "hpcaas.apps.mpas_mesh",
+        )
+        for name, size in (
+            ("nCells", len(mesh.cells)),
+            ("nEdges", len(mesh.edges)),
+            ("nVertices", len(mesh.vertices)),
+            ("maxEdges", 6),
+            ("maxEdges2", 12),
+            ("TWO", 2),
+            ("vertexDegree", 3),
+        ):
             file.createDimension(name, size)
 
-        def put(name: str, kind: str, dimensions: tuple[str, ...], values: NDArray[np.generic]) -> None:
+        def put(
+            name: str, kind: str, dimensions: tuple[str, ...], values: NDArray[np.generic]
+        ) -> None:
             variable = file.createVariable(name, kind, dimensions)
             variable[:] = values
 
@@ -224,16 +346,29 @@ def write(mesh: Mesh, path: Path) -> None:
             for axis, letter in enumerate("xyz"):
                 put(f"{letter}{name}", "d", (dimension,), points[:, axis])
             put(f"indexTo{name}ID", "i", (dimension,), np.arange(1, len(points) + 1))
-        for name, dimensions, values in (("cellsOnEdge", ("nEdges", "TWO"), mesh.cells_on_edge), ("verticesOnEdge", ("nEdges", "TWO"), mesh.vertices_on_edge),
-                                         ("edgesOnCell", ("nCells", "maxEdges"), mesh.edges_on_cell), ("verticesOnCell", ("nCells", "maxEdges"), mesh.vertices_on_cell),
-                                         ("cellsOnCell", ("nCells", "maxEdges"), mesh.cells_on_cell), ("cellsOnVertex", ("nVertices", "vertexDegree"), mesh.cells_on_vertex),
-                                         ("edgesOnVertex", ("nVertices", "vertexDegree"), mesh.edges_on_vertex), ("edgesOnEdge", ("nEdges", "maxEdges2"), mesh.edges_on_edge)):
+        for name, dimensions, values in (
+            ("cellsOnEdge", ("nEdges", "TWO"), mesh.cells_on_edge),
+            ("verticesOnEdge", ("nEdges", "TWO"), mesh.vertices_on_edge),
+            ("edgesOnCell", ("nCells", "maxEdges"), mesh.edges_on_cell),
+            ("verticesOnCell", ("nCells", "maxEdges"), mesh.vertices_on_cell),
+            ("cellsOnCell", ("nCells", "maxEdges"), mesh.cells_on_cell),
+            ("cellsOnVertex", ("nVertices", "vertexDegree"), mesh.cells_on_vertex),
+            ("edgesOnVertex", ("nVertices", "vertexDegree"), mesh.edges_on_vertex),
+            ("edgesOnEdge", ("nEdges", "maxEdges2"), mesh.edges_on_edge),
+        ):
             put(name, "i", dimensions, values + 1)
         put("nEdgesOnCell", "i", ("nCells",), mesh.count)
         put("nEdgesOnEdge", "i", ("nEdges",), mesh.count_edges)
-        for name, dimensions, reals in (("weightsOnEdge", ("nEdges", "maxEdges2"), mesh.weights), ("dvEdge", ("nEdges",), mesh.dv), ("dcEdge", ("nEdges",), mesh.dc),
-                                        ("angleEdge", ("nEdges",), mesh.angle), ("areaCell", ("nCells",), mesh.area_cell), ("areaTriangle", ("nVertices",), mesh.area_triangle),
-                                        ("kiteAreasOnVertex", ("nVertices", "vertexDegree"), mesh.kites), ("meshDensity", ("nCells",), np.ones(len(mesh.cells)))):
+        for name, dimensions, reals in (
+            ("weightsOnEdge", ("nEdges", "maxEdges2"), mesh.weights),
+            ("dvEdge", ("nEdges",), mesh.dv),
+            ("dcEdge", ("nEdges",), mesh.dc),
+            ("angleEdge", ("nEdges",), mesh.angle),
+            ("areaCell", ("nCells",), mesh.area_cell),
+            ("areaTriangle", ("nVertices",), mesh.area_triangle),
+            ("kiteAreasOnVertex", ("nVertices", "vertexDegree"), mesh.kites),
+            ("meshDensity", ("nCells",), np.ones(len(mesh.cells))),
+        ):
             put(name, "d", dimensions, reals)
         nominal = file.createVariable("nominalMinDc", "d", ())
         nominal.data[...] = mesh.dc.min()  # assignValue of SciPy fails on scalars
@@ -242,7 +377,10 @@ def write(mesh: Mesh, path: Path) -> None:
 def write_graph(mesh: Mesh, path: Path) -> None:
     """graph.info of METIS: neighbours of every cell."""
     lines = [f"{len(mesh.cells)} {len(mesh.edges)}"]
-    lines += [" ".join(str(c + 1) for c in row[:n]) for row, n in zip(mesh.cells_on_cell.tolist(), mesh.count.tolist())]
+    lines += [
+        " ".join(str(c + 1) for c in row[:n])
+        for row, n in zip(mesh.cells_on_cell.tolist(), mesh.count.tolist())
+    ]
     path.write_text("\n".join(lines) + "\n")
 
 

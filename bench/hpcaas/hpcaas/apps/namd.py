@@ -11,13 +11,27 @@ from typing import Any
 
 from ..errors import Missing
 from ..model import Configuration, Figure
-from .base import App, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable, installations_from_site
+from .base import (
+    App,
+    Context,
+    Installation,
+    Prepare,
+    Reading,
+    Run,
+    Size,
+    State,
+    Unreadable,
+    installations_from_site,
+)
 
 # Potential plus kinetic energy of ApoA1 before the first step: depends on the input alone.
 APOA1_TOTAL = -223539.1745
-# NAMD prints no larger numbers than these (the second in old versions): a run that blew up still looks finite.
+# NAMD prints no larger numbers than these (the second in old versions): a run that blew up still
+# looks finite.
 _LARGEST = ("9999999999.9999", "99999999.9999")
-_PAGE = "https://www.ks.uiuc.edu/Research/namd/ (licence: academic, research and internal business use)"
+_PAGE = (
+    "https://www.ks.uiuc.edu/Research/namd/ (licence: academic, research and internal business use)"
+)
 
 
 class Namd(App):
@@ -28,15 +42,57 @@ class Namd(App):
     licence = "NAMD licence: academic, research and internal business use; never shipped, never obtained for the user"
     check = f"every energy finite, step-0 TOTAL of ApoA1 {APOA1_TOTAL} within 1e-5"
     figure = "wall seconds per step of the last TIMING line (less is better)"
-    sizes = {s.name: s for s in (
-        Size("tiny", "ApoA1, 92,224 atoms, 20 steps", {"input": "apoa1", "steps": 20}, 40, 500, 20, "9/10 of STMV's atoms, and most steps"),
-        Size("small", "ApoA1, 92,224 atoms, 200 steps", {"input": "apoa1", "steps": 200}, 400, 500, 20, "9/10 of STMV's atoms"),
-        Size("paper", "STMV, 1,066,628 atoms, 500 steps", {"input": "stmv", "steps": 500}, 12000, 4000, 200, ""),
-    )}
-    axes = {"installation": True, "mpi": True, "interconnect": True, "launcher": True, "binding": True, "distribution": True, "split": True, "smt": True,
-            "ranks_per_node": True, "nodes": True, "compiler": "built by the site: installations bring this axis", "optimisation": "built by the site: installations bring this axis",
-            "target": "built by the site: installations bring this axis", "variant": "built by the site: installations bring this axis (ivdep or plain)",
-            "library": "built by the site", "framework": "chosen when Charm++ is built", "filesystem": "writes almost nothing"}
+    sizes = {
+        s.name: s
+        for s in (
+            Size(
+                "tiny",
+                "ApoA1, 92,224 atoms, 20 steps",
+                {"input": "apoa1", "steps": 20},
+                40,
+                500,
+                20,
+                "9/10 of STMV's atoms, and most steps",
+            ),
+            Size(
+                "small",
+                "ApoA1, 92,224 atoms, 200 steps",
+                {"input": "apoa1", "steps": 200},
+                400,
+                500,
+                20,
+                "9/10 of STMV's atoms",
+            ),
+            Size(
+                "paper",
+                "STMV, 1,066,628 atoms, 500 steps",
+                {"input": "stmv", "steps": 500},
+                12000,
+                4000,
+                200,
+                "",
+            ),
+        )
+    }
+    axes = {
+        "installation": True,
+        "mpi": True,
+        "interconnect": True,
+        "launcher": True,
+        "binding": True,
+        "distribution": True,
+        "split": True,
+        "smt": True,
+        "ranks_per_node": True,
+        "nodes": True,
+        "compiler": "built by the site: installations bring this axis",
+        "optimisation": "built by the site: installations bring this axis",
+        "target": "built by the site: installations bring this axis",
+        "variant": "built by the site: installations bring this axis (ivdep or plain)",
+        "library": "built by the site",
+        "framework": "chosen when Charm++ is built",
+        "filesystem": "writes almost nothing",
+    }
 
     def find(self, site: dict[str, Any]) -> State:
         found = installations_from_site(site, self.name)
@@ -54,12 +110,21 @@ class Namd(App):
         folder = (context.installation.options if context.installation else {}).get("input", {})
         path = Path(folder[which]) if isinstance(folder, dict) and which in folder else None
         if path is None or not (path / f"{which}.namd").exists():
-            raise Missing(f"the input {which} of NAMD is not named", f"unpack {which} from the NAMD site and say `options: {{input: {{{which}: DIRECTORY}}}}` with the installation in the site file")
+            raise Missing(
+                f"the input {which} of NAMD is not named",
+                f"unpack {which} from the NAMD site and say `options: {{input: {{{which}: DIRECTORY}}}}` with the installation in the site file",
+            )
         steps = self.size(config).options["steps"]
-        # The benchmark's own file with its numbers of steps and outputs replaced; the last setting of a keyword wins nowhere, so lines are dropped.
-        return Prepare(f"{which} {steps}", [f"cp -r {path}/. .",
-                                            rf"sed -i -E '/^\s*(numsteps|outputtiming|outputenergies|outputname)\s/Id' {which}.namd",
-                                            f"printf 'numsteps {steps}\\noutputtiming {max(1, steps // 10)}\\noutputenergies {max(1, steps // 10)}\\noutputname /dev/null\\n' >> {which}.namd"])
+        # The benchmark's own file with its numbers of steps and outputs replaced; the last setting
+        # of a keyword wins nowhere, so lines are dropped.
+        return Prepare(
+            f"{which} {steps}",
+            [
+                f"cp -r {path}/. .",
+                rf"sed -i -E '/^\s*(numsteps|outputtiming|outputenergies|outputname)\s/Id' {which}.namd",
+                f"printf 'numsteps {steps}\\noutputtiming {max(1, steps // 10)}\\noutputenergies {max(1, steps // 10)}\\noutputname /dev/null\\n' >> {which}.namd",
+            ],
+        )
 
     def run(self, config: Configuration, context: Context) -> Run:
         which = self.size(config).options["input"]
@@ -67,13 +132,26 @@ class Namd(App):
         program = str(installed.path) if installed and installed.path else "namd2"
         smp = bool(installed and installed.options.get("smp", False))
         if context.mpi is None and config.launcher != "srun":
-            return Run(program, [f"+p{config.ranks * config.threads}", "+setcpuaffinity", f"$HPCAAS_INPUT/{which}.namd"], serial_launch=True)
-        # One thread of every rank only communicates (Table 5 of the paper): it is one of the threads asked for.
+            return Run(
+                program,
+                [
+                    f"+p{config.ranks * config.threads}",
+                    "+setcpuaffinity",
+                    f"$HPCAAS_INPUT/{which}.namd",
+                ],
+                serial_launch=True,
+            )
+        # One thread of every rank only communicates (Table 5 of the paper): it is one of the
+        # threads asked for.
         args = ["+ppn", str(max(1, config.threads - 1))] if smp and config.threads > 1 else []
         return Run(program, args + [f"$HPCAAS_INPUT/{which}.namd"])
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
-        timing = re.findall(r"^TIMING: (\d+)\s+CPU: [\d.e+-]+, [\d.e+-]+/step\s+Wall: ([\d.e+-]+), ([\d.e+-]+)/step", stdout, re.M)
+        timing = re.findall(
+            r"^TIMING: (\d+)\s+CPU: [\d.e+-]+, [\d.e+-]+/step\s+Wall: ([\d.e+-]+), ([\d.e+-]+)/step",
+            stdout,
+            re.M,
+        )
         steps = self.size(config).options["steps"]
         if not timing or int(timing[-1][0]) != steps or not re.search(r"^WallClock:", stdout, re.M):
             raise Unreadable(f"stopped at step {timing[-1][0] if timing else 0} of {steps}")
@@ -83,15 +161,28 @@ class Namd(App):
         for line in re.findall(r"^ENERGY:\s+(.*)$", stdout, re.M):
             values = [float(v) for v in line.split()]
             if any(v.lstrip("-") in _LARGEST for v in line.split()):
-                wrong = wrong or f"an energy of step {values[0]:.0f} is beyond what NAMD prints: the run blew up"
+                wrong = (
+                    wrong
+                    or f"an energy of step {values[0]:.0f} is beyond what NAMD prints: the run blew up"
+                )
             if any(not math.isfinite(v) for v in values):
                 wrong = wrong or f"an energy of step {values[0]:.0f} is not finite"
             if values[0] == 0 and "TOTAL" in columns:
                 total0 = values[columns.index("TOTAL")]
-        if not wrong and self.size(config).options["input"] == "apoa1" and (total0 is None or abs(total0 / APOA1_TOTAL - 1) > 1e-5):
+        if (
+            not wrong
+            and self.size(config).options["input"] == "apoa1"
+            and (total0 is None or abs(total0 / APOA1_TOTAL - 1) > 1e-5)
+        ):
             wrong = f"step-0 TOTAL {total0} is not {APOA1_TOTAL}"
-        # From one TIMING line to another, so that start-up and load balancing of the first steps stay out.
+        # From one TIMING line to another, so that start-up and load balancing of the first steps
+        # stay out.
         first, last = timing[0], timing[-1]
         span = int(last[0]) - int(first[0])
         per_step = (float(last[1]) - float(first[1])) / span if span > 0 else float(last[2])
-        return Reading(per_step * steps, Figure(name="time per step", value=per_step, unit="s", better="lower"), wrong, {"total_0": total0, "steps": steps})
+        return Reading(
+            per_step * steps,
+            Figure(name="time per step", value=per_step, unit="s", better="lower"),
+            wrong,
+            {"total_0": total0, "steps": steps},
+        )

@@ -18,7 +18,19 @@ from typing import Any
 from ..errors import Missing
 from ..model import Configuration, Figure
 from ..toolchain import run_text
-from .base import App, Build, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable, installations_from_site
+from .base import (
+    App,
+    Build,
+    Context,
+    Installation,
+    Prepare,
+    Reading,
+    Run,
+    Size,
+    State,
+    Unreadable,
+    installations_from_site,
+)
 
 _EXAMPLES = Path("/usr/share/doc/openfoam-examples/examples")
 _TUTORIAL = "incompressible/simpleFoam/motorBike"
@@ -40,17 +52,22 @@ def split_in_three(ranks: int) -> tuple[int, int, int]:
 
 
 def _control(iterations: int) -> str:
-    # No function objects: stream lines and pictures are not what a solver benchmark times. One write, at the end: it carries the profile.
-    return ("FoamFile { version 2.0; format ascii; class dictionary; object controlDict; }\napplication simpleFoam; startFrom startTime; startTime 0; "
-            f"stopAt endTime; endTime {iterations}; deltaT 1; writeControl timeStep; writeInterval {iterations}; purgeWrite 0; writeFormat binary; "
-            "writePrecision 6; writeCompression off; timeFormat general; timePrecision 6; runTimeModifiable false;\n"
-            "profiling { active true; cpuInfo false; memInfo false; sysInfo false; }\n")
+    # No function objects: stream lines and pictures are not what a solver benchmark times. One
+    # write, at the end: it carries the profile.
+    return (
+        "FoamFile { version 2.0; format ascii; class dictionary; object controlDict; }\napplication simpleFoam; startFrom startTime; startTime 0; "
+        f"stopAt endTime; endTime {iterations}; deltaT 1; writeControl timeStep; writeInterval {iterations}; purgeWrite 0; writeFormat binary; "
+        "writePrecision 6; writeCompression off; timeFormat general; timePrecision 6; runTimeModifiable false;\n"
+        "profiling { active true; cpuInfo false; memInfo false; sysInfo false; }\n"
+    )
 
 
 def _decompose(ranks: int) -> str:
     n = " ".join(map(str, split_in_three(ranks)))
-    return ("FoamFile { version 2.0; format ascii; class dictionary; object decomposeParDict; }\n"
-            f"numberOfSubdomains {ranks};\nmethod hierarchical;\ncoeffs {{ n ({n}); }}\n")
+    return (
+        "FoamFile { version 2.0; format ascii; class dictionary; object decomposeParDict; }\n"
+        f"numberOfSubdomains {ranks};\nmethod hierarchical;\ncoeffs {{ n ({n}); }}\n"
+    )
 
 
 def _write(path: str, text: str) -> str:
@@ -65,33 +82,99 @@ class OpenFoam(App):
     licence = "GPL-3, used as installed, nothing shipped"
     check = "every residual finite, pressure residual at the end below the first, the run reached its last iteration"
     figure = "seconds per iteration of the time loop (less is better), with the cell count"
-    # Iterations are chosen so that the loop takes seconds to minutes; the paper does not say its number (the tutorial does 500).
-    sizes = {s.name: s for s in (
-        Size("tiny", "background 8x3x3, under 60,000 cells, 20 iterations", {"mesh": (8, 3, 3), "iterations": 20}, 6, 400, 200,
-             "the mesh of 10 million cells (0.4 % of it) and 480 of the tutorial's 500 iterations"),
-        Size("small", "background 10x4x4, 66,000 cells, 30 iterations", {"mesh": (10, 4, 4), "iterations": 30}, 18, 600, 400,
-             "the mesh of 10 million cells (0.7 % of it) and 470 of the tutorial's 500 iterations"),
-        Size("medium", "background 20x8x8, 353,767 cells (the tutorial's own), 30 iterations", {"mesh": (20, 8, 8), "iterations": 30}, 200, 1200, 2000,
-             "the mesh of 10 million cells (3.5 % of it) and 470 of the tutorial's 500 iterations"),
-        Size("paper", "background 60x24x24, about 10 million cells, 500 iterations", {"mesh": (60, 24, 24), "iterations": 500, "parallel_mesh": True}, 90000,
-             32000, 60000, ""),
-    )}
-    axes = {"mpi": True, "framework": True, "interconnect": True, "filesystem": True, "launcher": True, "binding": True, "distribution": True, "split": True,
-            "smt": True, "ranks_per_node": True, "nodes": True, "installation": True,
-            "compiler": "the packages are built already; several installations bring this axis", "optimisation": "Debian's packages have one",
-            "target": "Debian's packages have one (x86-64)", "variant": "one source", "library": "uses none"}
+    # Iterations are chosen so that the loop takes seconds to minutes; the paper does not say its
+    # number (the tutorial does 500).
+    sizes = {
+        s.name: s
+        for s in (
+            Size(
+                "tiny",
+                "background 8x3x3, under 60,000 cells, 20 iterations",
+                {"mesh": (8, 3, 3), "iterations": 20},
+                6,
+                400,
+                200,
+                "the mesh of 10 million cells (0.4 % of it) and 480 of the tutorial's 500 iterations",
+            ),
+            Size(
+                "small",
+                "background 10x4x4, 66,000 cells, 30 iterations",
+                {"mesh": (10, 4, 4), "iterations": 30},
+                18,
+                600,
+                400,
+                "the mesh of 10 million cells (0.7 % of it) and 470 of the tutorial's 500 iterations",
+            ),
+            Size(
+                "medium",
+                "background 20x8x8, 353,767 cells (the tutorial's own), 30 iterations",
+                {"mesh": (20, 8, 8), "iterations": 30},
+                200,
+                1200,
+                2000,
+                "the mesh of 10 million cells (3.5 % of it) and 470 of the tutorial's 500 iterations",
+            ),
+            Size(
+                "paper",
+                "background 60x24x24, about 10 million cells, 500 iterations",
+                {"mesh": (60, 24, 24), "iterations": 500, "parallel_mesh": True},
+                90000,
+                32000,
+                60000,
+                "",
+            ),
+        )
+    }
+    axes = {
+        "mpi": True,
+        "framework": True,
+        "interconnect": True,
+        "filesystem": True,
+        "launcher": True,
+        "binding": True,
+        "distribution": True,
+        "split": True,
+        "smt": True,
+        "ranks_per_node": True,
+        "nodes": True,
+        "installation": True,
+        "compiler": "the packages are built already; several installations bring this axis",
+        "optimisation": "Debian's packages have one",
+        "target": "Debian's packages have one (x86-64)",
+        "variant": "one source",
+        "library": "uses none",
+    }
 
     def find(self, site: dict[str, Any]) -> State:
         found = installations_from_site(site, self.name)
         program = shutil.which("simpleFoam")
         if program and Path("/usr/share/openfoam").is_dir():
-            version = re.search(r"^Version: (\S+)", run_text(["dpkg-query", "-W", "-f=Version: ${Version}\n", "openfoam"]), re.M)
+            version = re.search(
+                r"^Version: (\S+)",
+                run_text(["dpkg-query", "-W", "-f=Version: ${Version}\n", "openfoam"]),
+                re.M,
+            )
             if (_EXAMPLES / _TUTORIAL).is_dir():
-                found.insert(0, Installation("debian", Path("/usr/bin"), version=version.group(1) if version else "unknown",
-                                             options={"project": "/usr/share/openfoam", "examples": str(_EXAMPLES)}))
+                found.insert(
+                    0,
+                    Installation(
+                        "debian",
+                        Path("/usr/bin"),
+                        version=version.group(1) if version else "unknown",
+                        options={"project": "/usr/share/openfoam", "examples": str(_EXAMPLES)},
+                    ),
+                )
             elif not found:
-                return State([], "the motorBike tutorial is not installed", "apt-get install openfoam-examples")
-        return State(found, "" if found else "no simpleFoam", "" if found else "apt-get install openfoam openfoam-examples")
+                return State(
+                    [],
+                    "the motorBike tutorial is not installed",
+                    "apt-get install openfoam-examples",
+                )
+        return State(
+            found,
+            "" if found else "no simpleFoam",
+            "" if found else "apt-get install openfoam openfoam-examples",
+        )
 
     def defaults(self) -> dict[str, Any]:
         return {"mpi": "openmpi"}
@@ -111,29 +194,63 @@ class OpenFoam(App):
 
     def build(self, config: Configuration, context: Context) -> Build | None:
         """Only for an MPI other than the one that Debian's binaries were linked with: libPstream, four files."""
-        if context.installation is None or context.installation.name != "debian" or context.mpi is None or context.mpi.name == "openmpi":
+        if (
+            context.installation is None
+            or context.installation.name != "debian"
+            or context.mpi is None
+            or context.mpi.name == "openmpi"
+        ):
             return None
         source = context.site.get("openfoam_source")
         if not source:
-            raise Missing(f"Debian's OpenFOAM speaks OpenMPI; for '{context.mpi.name}' its libPstream must be rebuilt and the source is not named",
-                          "`apt-get source openfoam` in a directory of your choice, then `openfoam_source: THAT/openfoam-OpenFOAM-v1912.200626` in the site file")
+            raise Missing(
+                f"Debian's OpenFOAM speaks OpenMPI; for '{context.mpi.name}' its libPstream must be rebuilt and the source is not named",
+                "`apt-get source openfoam` in a directory of your choice, then `openfoam_source: THAT/openfoam-OpenFOAM-v1912.200626` in the site file",
+            )
         root = Path(source)
         if not (root / "src/Pstream/mpi" / _PSTREAM[0]).exists():
-            raise Missing(f"'{root}' holds no src/Pstream/mpi", "name the unpacked source of the same OpenFOAM version")
+            raise Missing(
+                f"'{root}' holds no src/Pstream/mpi",
+                "name the unpacked source of the same OpenFOAM version",
+            )
         if not context.mpi.mpicxx:
-            raise Missing(f"MPI '{context.mpi.name}' has no C++ compiler wrapper", "install its development package, or give mpicxx in the site file")
+            raise Missing(
+                f"MPI '{context.mpi.name}' has no C++ compiler wrapper",
+                "install its development package, or give mpicxx in the site file",
+            )
         version = re.search(r"v(\d{4})", root.name)
-        flags = (f"-std=c++11 -DOPENFOAM={version.group(1) if version else '1912'} -DWM_DP -DWM_LABEL_SIZE=32 -O3 -DNoRepository -ftemplate-depth-100 "
-                 "-fPIC -w -Iinclude")
+        flags = (
+            f"-std=c++11 -DOPENFOAM={version.group(1) if version else '1912'} -DWM_DP -DWM_LABEL_SIZE=32 -O3 -DNoRepository -ftemplate-depth-100 "
+            "-fPIC -w -Iinclude"
+        )
         src = shlex.quote(str(root / "src"))
-        commands = ["mkdir -p include", f"find {src}/OpenFOAM {src}/OSspecific/POSIX -name '*.[CH]' -exec ln -sf -t include {{}} +"]
-        commands += [f"{context.mpi.mpicxx} {flags} -c {src}/Pstream/mpi/{name} -o {name[:-2]}.o" for name in _PSTREAM]
-        commands.append(f"{context.mpi.mpicxx} -shared -o libPstream.so " + " ".join(f"{name[:-2]}.o" for name in _PSTREAM))
-        return Build(commands, ["libPstream.so"], [root / "src/Pstream/mpi" / name for name in _PSTREAM], {}, flags)
+        commands = [
+            "mkdir -p include",
+            f"find {src}/OpenFOAM {src}/OSspecific/POSIX -name '*.[CH]' -exec ln -sf -t include {{}} +",
+        ]
+        commands += [
+            f"{context.mpi.mpicxx} {flags} -c {src}/Pstream/mpi/{name} -o {name[:-2]}.o"
+            for name in _PSTREAM
+        ]
+        commands.append(
+            f"{context.mpi.mpicxx} -shared -o libPstream.so "
+            + " ".join(f"{name[:-2]}.o" for name in _PSTREAM)
+        )
+        return Build(
+            commands,
+            ["libPstream.so"],
+            [root / "src/Pstream/mpi" / name for name in _PSTREAM],
+            {},
+            flags,
+        )
 
     def prepare(self, config: Configuration, context: Context) -> Prepare:
         size = self.size(config)
-        examples = Path(context.installation.options.get("examples", _EXAMPLES)) if context.installation else _EXAMPLES
+        examples = (
+            Path(context.installation.options.get("examples", _EXAMPLES))
+            if context.installation
+            else _EXAMPLES
+        )
         env = self._environment(context)
         x, y, z = size.options["mesh"]
         cores = os.cpu_count() or 1
@@ -145,31 +262,61 @@ class OpenFoam(App):
             f"grep -q '({x} {y} {z}) simpleGrading' system/blockMeshDict",
             "sed -i 's/maxLocalCells.*/maxLocalCells 2000000;/; s/maxGlobalCells.*/maxGlobalCells 40000000;/' system/snappyHexMeshDict",
             _write("system/controlDict", _control(size.options["iterations"])),
-            "surfaceFeatureExtract > log.features", "blockMesh > log.blockMesh",
+            "surfaceFeatureExtract > log.features",
+            "blockMesh > log.blockMesh",
         ]
         if size.options.get("parallel_mesh"):
-            mesh += [_write("system/decomposeParDict", _decompose(cores)), "decomposePar > log.decompose",
-                     f"OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {cores} snappyHexMesh -parallel -overwrite > log.snappy",
-                     "reconstructParMesh -constant > log.reconstruct", "rm -rf processor*"]
+            mesh += [
+                _write("system/decomposeParDict", _decompose(cores)),
+                "decomposePar > log.decompose",
+                f"OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {cores} snappyHexMesh -parallel -overwrite > log.snappy",
+                "reconstructParMesh -constant > log.reconstruct",
+                "rm -rf processor*",
+            ]
         else:
             mesh.append("snappyHexMesh -overwrite > log.snappy")
-        # The initial field is solved before decomposition: every split starts from the same numbers.
-        mesh += ["rm -rf 0 && cp -r 0.orig 0", "checkMesh -constant > log.checkMesh || true", "potentialFoam -writephi > log.potential",
-                 "grep -E '^ *cells:' log.checkMesh > cells"]
+        # The initial field is solved before decomposition: every split starts from the same
+        # numbers.
+        mesh += [
+            "rm -rf 0 && cp -r 0.orig 0",
+            "checkMesh -constant > log.checkMesh || true",
+            "potentialFoam -writephi > log.potential",
+            "grep -E '^ *cells:' log.checkMesh > cells",
+        ]
         whole = Prepare(f"mesh {config.size}", mesh, env, 6 * 3600)
         if config.ranks == 1:
             return whole
-        return Prepare(f"{config.size} on {config.ranks}", ["cp -r \"$HPCAAS_PARENT\"/{0,constant,system,cells} .",
-                                                           _write("system/decomposeParDict", _decompose(config.ranks)), "decomposePar > log.decompose", "rm -rf 0"],
-                       env, 6 * 3600, whole)
+        return Prepare(
+            f"{config.size} on {config.ranks}",
+            [
+                "cp -r \"$HPCAAS_PARENT\"/{0,constant,system,cells} .",
+                _write("system/decomposeParDict", _decompose(config.ranks)),
+                "decomposePar > log.decompose",
+                "rm -rf 0",
+            ],
+            env,
+            6 * 3600,
+            whole,
+        )
 
     def run(self, config: Configuration, context: Context) -> Run:
         env = self._environment(context)
-        if context.mpi and context.mpi.name != "openmpi" and context.installation and context.installation.name == "debian":
+        if (
+            context.mpi
+            and context.mpi.name != "openmpi"
+            and context.installation
+            and context.installation.name == "debian"
+        ):
             env["LD_LIBRARY_PATH"] = "$HPCAAS_BUILD:$LD_LIBRARY_PATH"
-        # Links, not copies: a mesh of gigabytes is not copied for every sample, and nothing in it is written to.
-        return Run("simpleFoam", ["-parallel"] if config.ranks > 1 else [], env, before=['cp -rs "$HPCAAS_INPUT"/. .'],
-                   after=["rm -rf processor*/[1-9]*/[A-Za-tv-z]* processor*/constant"])
+        # Links, not copies: a mesh of gigabytes is not copied for every sample, and nothing in it
+        # is written to.
+        return Run(
+            "simpleFoam",
+            ["-parallel"] if config.ranks > 1 else [],
+            env,
+            before=['cp -rs "$HPCAAS_INPUT"/. .'],
+            after=["rm -rf processor*/[1-9]*/[A-Za-tv-z]* processor*/constant"],
+        )
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
         iterations = self.size(config).options["iterations"]
@@ -181,19 +328,30 @@ class OpenFoam(App):
         wrong = self._judge(stdout)
         if loop is None:
             if clocks[-1] - clocks[0] < 10:
-                raise Unreadable(f"no profile, and ClockTime moved by {clocks[-1] - clocks[0]} s only: whole seconds are too coarse")
+                raise Unreadable(
+                    f"no profile, and ClockTime moved by {clocks[-1] - clocks[0]} s only: whole seconds are too coarse"
+                )
             loop = (clocks[-1] - clocks[0]) * iterations / (iterations - 1)
         # ClockTime counts whole seconds from process start; the loop cannot be longer.
         elif clocks and loop > clocks[-1] + 2:
             wrong = wrong or f"the profile says {loop:.1f} s, ClockTime {clocks[-1]} s"
         cells = self._cells(directory)
-        extra: dict[str, Any] = {"cells": cells, "iterations": iterations, "clock_time_s": clocks[-1] if clocks else None}
+        extra: dict[str, Any] = {
+            "cells": cells,
+            "iterations": iterations,
+            "clock_time_s": clocks[-1] if clocks else None,
+        }
         execution = re.findall(r"ExecutionTime = ([\d.]+) s", stdout)
         if execution:
             extra["execution_time_s"] = float(execution[-1])
         pressure = self._residuals(stdout)
         extra["pressure_residual"] = pressure[-1] if pressure else None
-        return Reading(loop, Figure(name="time per iteration", value=loop / iterations, unit="s", better="lower"), wrong, extra)
+        return Reading(
+            loop,
+            Figure(name="time per iteration", value=loop / iterations, unit="s", better="lower"),
+            wrong,
+            extra,
+        )
 
     @staticmethod
     def _residuals(stdout: str) -> list[float]:
@@ -210,9 +368,15 @@ class OpenFoam(App):
 
     @staticmethod
     def _profile(directory: Path, iterations: int) -> float | None:
-        for path in (directory / f"processor0/{iterations}/uniform/profiling", directory / f"{iterations}/uniform/profiling"):
+        for path in (
+            directory / f"processor0/{iterations}/uniform/profiling",
+            directory / f"{iterations}/uniform/profiling",
+        ):
             if path.exists():
-                found = re.search(r'"time\.run\(\)[^"]*";\s+calls\s+(\d+);\s+totalTime\s+([\d.e+-]+);', path.read_text(errors="replace"))
+                found = re.search(
+                    r'"time\.run\(\)[^"]*";\s+calls\s+(\d+);\s+totalTime\s+([\d.e+-]+);',
+                    path.read_text(errors="replace"),
+                )
                 if found and int(found.group(1)) == iterations:
                     return float(found.group(2))
         return None

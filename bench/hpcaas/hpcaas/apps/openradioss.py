@@ -11,10 +11,22 @@ from typing import Any
 
 from ..errors import Missing
 from ..model import Configuration, Figure
-from .base import App, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable, installations_from_site
+from .base import (
+    App,
+    Context,
+    Installation,
+    Prepare,
+    Reading,
+    Run,
+    Size,
+    State,
+    Unreadable,
+    installations_from_site,
+)
 
 
-# A line of the engine's cycle table: CYCLE TIME TIME-STEP ELEMENT (kind and id) ERROR% and energies. Not-a-number does not match.
+# A line of the engine's cycle table: CYCLE TIME TIME-STEP ELEMENT (kind and id) ERROR% and
+# energies. Not-a-number does not match.
 _CYCLE = re.compile(r"^ *\d+ +([\d.E+-]+) +[\d.E+-]+ +\S+ +\d+ +(-?[\d.]+)%", re.M)
 
 
@@ -32,25 +44,88 @@ class OpenRadioss(App):
     licence = "AGPL-3, used as installed, nothing shipped; its QA decks (CC BY-NC) are not used"
     check = "NORMAL TERMINATION, energy error within 15 %, end time reached"
     figure = "elapsed seconds of the engine (less is better)"
-    sizes = {s.name: s for s in (
-        Size("tiny", "tube of 1,024 shells, 2 ms", {"across": 8, "end": 2.0}, 10, 300, 50, "the car: 0.1 % of its elements and 2 of 80 ms"),
-        Size("small", "tube of 16,384 shells, 5 ms", {"across": 32, "end": 5.0}, 600, 800, 300, "the car: 1.6 % of its elements and 5 of 80 ms"),
-        Size("neon8", "Neon 1M11, 1 million elements, 8 ms", {"neon": 0.008}, 30000, 8000, 5000, "72 of the 80 ms"),
-        Size("paper", "Neon 1M11, 1 million elements, 80 ms", {"neon": 0.08}, 300000, 8000, 20000, ""),
-    )}
-    axes = {"installation": True, "mpi": True, "framework": True, "interconnect": True, "filesystem": True, "launcher": True, "binding": True, "distribution": True, "split": True,
-            "smt": True, "ranks_per_node": True, "nodes": True, "compiler": "built by the site: installations bring this axis", "optimisation": "built by the site: installations bring this axis",
-            "target": "built by the site: installations bring this axis", "variant": "one source", "library": "built by the site"}
+    sizes = {
+        s.name: s
+        for s in (
+            Size(
+                "tiny",
+                "tube of 1,024 shells, 2 ms",
+                {"across": 8, "end": 2.0},
+                10,
+                300,
+                50,
+                "the car: 0.1 % of its elements and 2 of 80 ms",
+            ),
+            Size(
+                "small",
+                "tube of 16,384 shells, 5 ms",
+                {"across": 32, "end": 5.0},
+                600,
+                800,
+                300,
+                "the car: 1.6 % of its elements and 5 of 80 ms",
+            ),
+            Size(
+                "neon8",
+                "Neon 1M11, 1 million elements, 8 ms",
+                {"neon": 0.008},
+                30000,
+                8000,
+                5000,
+                "72 of the 80 ms",
+            ),
+            Size(
+                "paper",
+                "Neon 1M11, 1 million elements, 80 ms",
+                {"neon": 0.08},
+                300000,
+                8000,
+                20000,
+                "",
+            ),
+        )
+    }
+    axes = {
+        "installation": True,
+        "mpi": True,
+        "framework": True,
+        "interconnect": True,
+        "filesystem": True,
+        "launcher": True,
+        "binding": True,
+        "distribution": True,
+        "split": True,
+        "smt": True,
+        "ranks_per_node": True,
+        "nodes": True,
+        "compiler": "built by the site: installations bring this axis",
+        "optimisation": "built by the site: installations bring this axis",
+        "target": "built by the site: installations bring this axis",
+        "variant": "one source",
+        "library": "built by the site",
+    }
 
     def find(self, site: dict[str, Any]) -> State:
         found = installations_from_site(site, self.name)
         for one in found:
-            if one.path and not (self._programs(one.path, "starter") and self._programs(one.path, "engine")):
-                return State([], f"'{one.path}' holds no starter_* or no engine_*", "name the directory that holds both (usually exec/)")
+            if one.path and not (
+                self._programs(one.path, "starter") and self._programs(one.path, "engine")
+            ):
+                return State(
+                    [],
+                    f"'{one.path}' holds no starter_* or no engine_*",
+                    "name the directory that holds both (usually exec/)",
+                )
         program = shutil.which("engine_linux64_gf_ompi")
         if program and not found:
             found.append(Installation("path", Path(program).parent))
-        return State(found, "" if found else "OpenRadioss is not installed", "" if found else "https://www.openradioss.org, then name its exec directory under `installations: openradioss:` in the site file")
+        return State(
+            found,
+            "" if found else "OpenRadioss is not installed",
+            ""
+            if found
+            else "https://www.openradioss.org, then name its exec directory under `installations: openradioss:` in the site file",
+        )
 
     @staticmethod
     def _programs(path: Path, kind: str) -> list[Path]:
@@ -75,27 +150,48 @@ class OpenRadioss(App):
         if "neon" in options:
             folder = (context.installation.options if context.installation else {}).get("neon")
             if not folder:
-                raise Missing("the Neon 1M11 model is not named", "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with the installation in the site file")
+                raise Missing(
+                    "the Neon 1M11 model is not named",
+                    "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with the installation in the site file",
+                )
             # The run's end time is the line after /RUN in the engine file.
-            make = [f"cp -r {shlex.quote(str(folder))}/. .", rf"sed -i '/^\/RUN/{{n;s/.*/{options['neon']}/}}' {self._root(config)}_0001.rad"]
+            make = [
+                f"cp -r {shlex.quote(str(folder))}/. .",
+                rf"sed -i '/^\/RUN/{{n;s/.*/{options['neon']}/}}' {self._root(config)}_0001.rad",
+            ]
         else:
-            make = [f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck {options['across']} {options['end']}"]
-        return Prepare(f"{self._root(config)} {config.size} {config.ranks}x{config.threads}", make + [f"{starter} -i {self._root(config)}_0000.rad -np {config.ranks} > log.starter"],
-                       {"OMP_STACKSIZE": "400m"}, 3600)
+            make = [
+                f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck {options['across']} {options['end']}"
+            ]
+        return Prepare(
+            f"{self._root(config)} {config.size} {config.ranks}x{config.threads}",
+            make + [f"{starter} -i {self._root(config)}_0000.rad -np {config.ranks} > log.starter"],
+            {"OMP_STACKSIZE": "400m"},
+            3600,
+        )
 
     def run(self, config: Configuration, context: Context) -> Run:
-        return Run(self._program(context, "engine"), ["-i", f"{self._root(config)}_0001.rad", "-nt", str(config.threads)], {"OMP_STACKSIZE": "400m"}, ['cp -r "$HPCAAS_INPUT"/. .'],
-                   after=["rm -f *.rst *T01"], outputs=[f"{self._root(config)}_0001.out"])
+        return Run(
+            self._program(context, "engine"),
+            ["-i", f"{self._root(config)}_0001.rad", "-nt", str(config.threads)],
+            {"OMP_STACKSIZE": "400m"},
+            ['cp -r "$HPCAAS_INPUT"/. .'],
+            after=["rm -f *.rst *T01"],
+            outputs=[f"{self._root(config)}_0001.out"],
+        )
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
         path = directory / f"{self._root(config)}_0001.out"
         text = path.read_text(errors="replace") if path.exists() else stdout
         if "NORMAL TERMINATION" not in text and "NORMAL TERMINATION" not in stdout:
             raise Unreadable("no NORMAL TERMINATION")
-        elapsed = re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", text) or re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", stdout)
+        elapsed = re.findall(r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", text) or re.findall(
+            r"ELAPSED TIME[ .]*=\s*([\d.E+-]+)", stdout
+        )
         if not elapsed:
             raise Unreadable("no ELAPSED TIME")
-        # The engine also ends `normally` when a control file breaks it or a limit on energy or mass stops it: the end time decides.
+        # The engine also ends `normally` when a control file breaks it or a limit on energy or mass
+        # stops it: the end time decides.
         size, wrong = self.size(config).options, ""
         end = float(size["end"] if "end" in size else size["neon"])
         cycle_lines = [(float(t), float(e)) for t, e in _CYCLE.findall(text)]
@@ -113,5 +209,12 @@ class OpenRadioss(App):
             wrong = f"energy error {errors[-1]} %"
         cycles = re.findall(r"TOTAL NUMBER OF CYCLES\s*:\s*(\d+)", text)
         seconds = float(elapsed[-1])
-        return Reading(seconds, Figure(name="elapsed time", value=seconds, unit="s", better="lower"), wrong,
-                       {"cycles": int(cycles[-1]) if cycles else None, "energy_error_percent": errors[-1] if errors else None})
+        return Reading(
+            seconds,
+            Figure(name="elapsed time", value=seconds, unit="s", better="lower"),
+            wrong,
+            {
+                "cycles": int(cycles[-1]) if cycles else None,
+                "energy_error_percent": errors[-1] if errors else None,
+            },
+        )

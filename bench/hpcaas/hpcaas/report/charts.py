@@ -18,8 +18,20 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLoc
 from ..stats import Scaling  # noqa: E402
 
 COLOURS = ("#1f6feb", "#d9480f", "#2b8a3e", "#862e9c", "#b08900", "#0b7285", "#c2255c", "#495057")
-plt.rcParams.update({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-                     "grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.axisbelow": True, "figure.autolayout": False})
+plt.rcParams.update(
+    {
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#dddddd",
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "figure.autolayout": False,
+    }
+)
 _count = 0
 
 
@@ -32,7 +44,7 @@ def _svg(figure: "plt.Figure", description: str) -> str:
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     text = buffer.getvalue()
-    text = text[text.index("<svg"):]
+    text = text[text.index("<svg") :]
     prefix = f"c{_count}-"
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}', text)
@@ -44,7 +56,9 @@ def _svg(figure: "plt.Figure", description: str) -> str:
     return text.replace("<svg", f'<svg role="img" aria-label="{escaped}"', 1)
 
 
-def bars_of_effects(rows: Sequence[tuple[str, float, Optional[float], Optional[float]]], title: str) -> str:
+def bars_of_effects(
+    rows: Sequence[tuple[str, float, Optional[float], Optional[float]]], title: str
+) -> str:
     """rows: (label, ratio, low, high); the best value of each axis is 1 by definition and not drawn."""
     figure, axes = plt.subplots(figsize=(7.2, 0.6 + 0.32 * len(rows)))
     positions = np.arange(len(rows))[::-1]
@@ -53,12 +67,27 @@ def bars_of_effects(rows: Sequence[tuple[str, float, Optional[float], Optional[f
         clear = known and not (low <= 1 <= high)
         axes.plot([1, value], [y, y], color="#bbbbbb", linewidth=1)
         if known:
-            axes.plot([max(low, 0.2), min(high, 20)], [y, y], color=COLOURS[0] if clear else "#999999", linewidth=3, alpha=0.55, solid_capstyle="butt")
-        axes.plot([value], [y], "o" if known else "D", color=COLOURS[0] if clear else ("#777777" if known else COLOURS[1]), markersize=6)
+            axes.plot(
+                [max(low, 0.2), min(high, 20)],
+                [y, y],
+                color=COLOURS[0] if clear else "#999999",
+                linewidth=3,
+                alpha=0.55,
+                solid_capstyle="butt",
+            )
+        axes.plot(
+            [value],
+            [y],
+            "o" if known else "D",
+            color=COLOURS[0] if clear else ("#777777" if known else COLOURS[1]),
+            markersize=6,
+        )
     axes.axvline(1, color="#333333", linewidth=1)
     axes.set_yticks(positions, [r[0] for r in rows])
     values = [v for r in rows for v in (r[1], min(r[3], r[1] * 2) if r[3] else None) if v]
-    axes.set_xlim(min(0.95, min((max(r[2], 0.5) for r in rows if r[2]), default=0.95)), max(values) * 1.05)
+    axes.set_xlim(
+        min(0.95, min((max(r[2], 0.5) for r in rows if r[2]), default=0.95)), max(values) * 1.05
+    )
     axes.set_xlabel("time relative to the best value of the axis (1 is best)")
     axes.grid(axis="y", visible=False)
     return _svg(figure, title)
@@ -73,11 +102,21 @@ def _log_ticks(axis: Axis, values: Sequence[float]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def scaling(series: dict[str, list[tuple[float, float]]], fits: dict[str, Optional[Scaling]], title: str) -> str:
+def scaling(
+    series: dict[str, list[tuple[float, float]]], fits: dict[str, Optional[Scaling]], title: str
+) -> str:
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
     for colour, (name, points) in zip(COLOURS * 4, series.items()):
         points = sorted(points)
-        axes.plot([p[0] for p in points], [p[1] for p in points], "o-", color=colour, label=name, markersize=4, linewidth=1.4)
+        axes.plot(
+            [p[0] for p in points],
+            [p[1] for p in points],
+            "o-",
+            color=colour,
+            label=name,
+            markersize=4,
+            linewidth=1.4,
+        )
         fit = fits.get(name)
         if fit and len(points) > 2:
             xs = np.geomspace(points[0][0], points[-1][0], 60)
@@ -85,7 +124,9 @@ def scaling(series: dict[str, list[tuple[float, float]]], fits: dict[str, Option
     everything = [p for points in series.values() for p in points]
     first = min(everything)
     xs = np.array(sorted({p[0] for p in everything}))
-    axes.plot(xs, first[1] * first[0] / xs, "--", color="#999999", linewidth=1, label="perfect scaling")
+    axes.plot(
+        xs, first[1] * first[0] / xs, "--", color="#999999", linewidth=1, label="perfect scaling"
+    )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(xs, [f"{x:g}" for x in xs])
@@ -97,16 +138,34 @@ def scaling(series: dict[str, list[tuple[float, float]]], fits: dict[str, Option
     return _svg(figure, title)
 
 
-def time_and_cost(points: Sequence[tuple[float, float, str, bool]], currency: str, title: str) -> str:
+def time_and_cost(
+    points: Sequence[tuple[float, float, str, bool]], currency: str, title: str
+) -> str:
     """points: (seconds, cost, machine, on the front)."""
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
     machines = list(dict.fromkeys(p[2] for p in points))
     for colour, machine in zip(COLOURS * 4, machines):
         mine = [p for p in points if p[2] == machine]
-        axes.scatter([p[0] for p in mine], [p[1] for p in mine], s=[46 if p[3] else 16 for p in mine], color=colour, alpha=0.85, label=machine,
-                     edgecolors=["#000000" if p[3] else "none" for p in mine], linewidths=0.8)
+        axes.scatter(
+            [p[0] for p in mine],
+            [p[1] for p in mine],
+            s=[46 if p[3] else 16 for p in mine],
+            color=colour,
+            alpha=0.85,
+            label=machine,
+            edgecolors=["#000000" if p[3] else "none" for p in mine],
+            linewidths=0.8,
+        )
     front = sorted((p[0], p[1]) for p in points if p[3])
-    axes.step([p[0] for p in front], [p[1] for p in front], where="post", color="#333333", linewidth=1, linestyle="--", label="Pareto front")
+    axes.step(
+        [p[0] for p in front],
+        [p[1] for p in front],
+        where="post",
+        color="#333333",
+        linewidth=1,
+        linestyle="--",
+        label="Pareto front",
+    )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("seconds of one run")
@@ -117,18 +176,42 @@ def time_and_cost(points: Sequence[tuple[float, float, str, bool]], currency: st
     return _svg(figure, title)
 
 
-def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[Optional[float]]], title: str) -> str:
+def heat_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[Optional[float]]],
+    title: str,
+) -> str:
     """Times relative to the best cell; empty cells were not run."""
     data = np.array([[np.nan if v is None else v for v in row] for row in values], dtype=float)
     relative = data / np.nanmin(data)
     figure, axes = plt.subplots(figsize=(1.6 + 1.05 * len(columns), 0.9 + 0.42 * len(rows)))
-    axes.imshow(np.log(relative), cmap="YlOrRd", aspect="auto", vmin=0, vmax=max(float(np.nanmax(np.log(relative))), 0.05))
-    axes.set_xticks(range(len(columns)), columns, rotation=25 if max(map(len, columns)) > 9 else 0, ha="right" if max(map(len, columns)) > 9 else "center")
+    axes.imshow(
+        np.log(relative),
+        cmap="YlOrRd",
+        aspect="auto",
+        vmin=0,
+        vmax=max(float(np.nanmax(np.log(relative))), 0.05),
+    )
+    axes.set_xticks(
+        range(len(columns)),
+        columns,
+        rotation=25 if max(map(len, columns)) > 9 else 0,
+        ha="right" if max(map(len, columns)) > 9 else "center",
+    )
     axes.set_yticks(range(len(rows)), rows)
     axes.grid(visible=False)
     limit = float(np.nanmax(np.log(relative))) * 0.65
     for i in range(len(rows)):
         for j in range(len(columns)):
             if not np.isnan(data[i, j]):
-                axes.text(j, i, f"{data[i, j]:.3g}", ha="center", va="center", fontsize=9, color="white" if limit > 0.03 and np.log(relative[i, j]) > limit else "black")
+                axes.text(
+                    j,
+                    i,
+                    f"{data[i, j]:.3g}",
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                    color="white" if limit > 0.03 and np.log(relative[i, j]) > limit else "black",
+                )
     return _svg(figure, title)

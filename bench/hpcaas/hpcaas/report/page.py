@@ -22,7 +22,12 @@ _HERE = Path(__file__).parent
 def _table(head: list[str], rows: list[list[str]], caption: str = "", classes: str = "") -> str:
     """Cells are HTML already. The wrapper scrolls sideways on a narrow window; the page does not."""
     top = "".join(f"<th scope='col'>{h}</th>" for h in head)
-    body = "".join("<tr>" + "".join(c if c.startswith("<td") or c.startswith("<th") else f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>"
+        + "".join(c if c.startswith("<td") or c.startswith("<th") else f"<td>{c}</td>" for c in row)
+        + "</tr>"
+        for row in rows
+    )
     name = f"<p class='caption'>{caption}</p>" if caption else ""
     return f"{name}<div class='wide'><table class='{classes}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
 
@@ -32,13 +37,17 @@ def _figure(svg: str, caption: str) -> str:
 
 
 def _pivot(pivot: Pivot) -> str:
-    head = [escape(" / ".join(pivot.row_axes))] + [escape(", ".join(c)) or "time" for c in pivot.columns]
+    head = [escape(" / ".join(pivot.row_axes))] + [
+        escape(", ".join(c)) or "time" for c in pivot.columns
+    ]
     rows = []
     for key, line in zip(pivot.rows, pivot.cells):
         cells = [f"<th scope='row'>{escape(', '.join(key))}</th>"]
         for cell in line:
             kind = "best" if cell.best else "bad" if cell.group and cell.group.failure else ""
-            cells.append(f"<td class='{kind}' title='{escape(cell.title, quote=True)}'>{escape(cell.text)}</td>")
+            cells.append(
+                f"<td class='{kind}' title='{escape(cell.title, quote=True)}'>{escape(cell.text)}</td>"
+            )
         rows.append(cells)
     note = f" Best over: {', '.join(pivot.folded)}." if pivot.folded else ""
     columns = f" Columns: {', '.join(pivot.column_axes)}." if pivot.column_axes else ""
@@ -46,18 +55,54 @@ def _pivot(pivot: Pivot) -> str:
 
 
 def _effects(some: list[Group]) -> str:
-    found = [e for axis in varying(some) if axis not in ("processor", "nodes") for e in effects(some, axis)]
+    found = [
+        e
+        for axis in varying(some)
+        if axis not in ("processor", "nodes")
+        for e in effects(some, axis)
+    ]
     if not found:
         return "<p>No two runs differ in exactly one choice.</p>"
     rows, drawn = [], []
     for e in found:
-        interval = f"{e.ratio.low:.3g} to {e.ratio.high:.3g}" if e.ratio.low is not None and e.ratio.high is not None else "no spread known"
-        verdict = {True: "significant", False: "may be chance", None: "cannot be tested"}[e.ratio.significant]
-        rows.append([escape(e.axis), escape(e.value), escape(e.best), f"{e.ratio.value:.3g}", interval, verdict, str(e.pairs), f"{e.largest:.3g}"])
+        interval = (
+            f"{e.ratio.low:.3g} to {e.ratio.high:.3g}"
+            if e.ratio.low is not None and e.ratio.high is not None
+            else "no spread known"
+        )
+        verdict = {True: "significant", False: "may be chance", None: "cannot be tested"}[
+            e.ratio.significant
+        ]
+        rows.append(
+            [
+                escape(e.axis),
+                escape(e.value),
+                escape(e.best),
+                f"{e.ratio.value:.3g}",
+                interval,
+                verdict,
+                str(e.pairs),
+                f"{e.largest:.3g}",
+            ]
+        )
         drawn.append((f"{e.axis}: {e.value} / {e.best}", e.ratio.value, e.ratio.low, e.ratio.high))
-    chart = _figure(charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
-                    "Time with a value relative to the best value of the same axis, over pairs that differ in nothing else. Bars: 95 % confidence interval; grey: may be chance; diamonds: one value each.")
-    return chart + _table(["choice", "value", "against", "time, ratio", "95 % interval", "verdict", "pairs", "largest"], rows)
+    chart = _figure(
+        charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
+        "Time with a value relative to the best value of the same axis, over pairs that differ in nothing else. Bars: 95 % confidence interval; grey: may be chance; diamonds: one value each.",
+    )
+    return chart + _table(
+        [
+            "choice",
+            "value",
+            "against",
+            "time, ratio",
+            "95 % interval",
+            "verdict",
+            "pairs",
+            "largest",
+        ],
+        rows,
+    )
 
 
 def _scaling(some: list[Group]) -> str:
@@ -68,7 +113,18 @@ def _scaling(some: list[Group]) -> str:
         by_nodes = len({g.config.nodes for g in mine}) > 1
         # Over nodes, one line per set of other choices; within a node, the best of each size.
         for g in mine:
-            name = " ".join([machine] + [str(v) for k, v in g.config.chosen().items() if k in ("mpi", "framework", "filesystem", "binding", "distribution")]) if by_nodes else machine
+            name = (
+                " ".join(
+                    [machine]
+                    + [
+                        str(v)
+                        for k, v in g.config.chosen().items()
+                        if k in ("mpi", "framework", "filesystem", "binding", "distribution")
+                    ]
+                )
+                if by_nodes
+                else machine
+            )
             line = by_line.setdefault(name, {})
             line[g.workers] = min(line.get(g.workers, float("inf")), g.seconds or 0)
         for name, line in by_line.items():
@@ -76,10 +132,20 @@ def _scaling(some: list[Group]) -> str:
                 series[name] = [(float(w), t) for w, t in line.items()]
     if not series:
         return ""
-    fits = {name: fit_scaling([p[0] for p in points], [p[1] for p in points]) for name, points in series.items()}
-    words = "; ".join(f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual {f.residual:.0%}" for n, f in fits.items() if f)
+    fits = {
+        name: fit_scaling([p[0] for p in points], [p[1] for p in points])
+        for name, points in series.items()
+    }
+    words = "; ".join(
+        f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual {f.residual:.0%}"
+        for n, f in fits.items()
+        if f
+    )
     shown = dict(list(series.items())[:8])
-    return "<h4>Scaling</h4>" + _figure(charts.scaling(shown, fits, f"Scaling of {some[0].config.app}"), "Dotted: fit. " + (words or "Fewer than three sizes: no fit."))
+    return "<h4>Scaling</h4>" + _figure(
+        charts.scaling(shown, fits, f"Scaling of {some[0].config.app}"),
+        "Dotted: fit. " + (words or "Fewer than three sizes: no fit."),
+    )
 
 
 def _heat(some: list[Group]) -> str:
@@ -89,15 +155,42 @@ def _heat(some: list[Group]) -> str:
     rows_axis = "binding" if "binding" in vary else vary[0]
     others = [a for a in vary if a != rows_axis]
     columns = others[:2]
-    usable = [g for g in some if g.seconds and all(g.axis(a) is not None for a in (rows_axis, *columns) if a not in ("smt", "ranks_per_node"))]
+    usable = [
+        g
+        for g in some
+        if g.seconds
+        and all(
+            g.axis(a) is not None
+            for a in (rows_axis, *columns)
+            if a not in ("smt", "ranks_per_node")
+        )
+    ]
     if not usable:
         return ""
     rows = list(dict.fromkeys(str(g.axis(rows_axis)) for g in usable))
     cols = list(dict.fromkeys(" ".join(str(g.axis(a)) for a in columns) for g in usable))
     if len(rows) > 24 or len(cols) > 14 or len(rows) * len(cols) < 4:
         return ""
-    values = [[min((g.seconds for g in usable if str(g.axis(rows_axis)) == r and " ".join(str(g.axis(a)) for a in columns) == c and g.seconds), default=None) for c in cols] for r in rows]
-    return "<h4>Heat map</h4>" + _figure(charts.heat_map(rows, cols, values, f"Heat map of {some[0].config.app}"), f"Seconds; rows: {rows_axis}, columns: {' x '.join(columns)}; best over the rest.")
+    values = [
+        [
+            min(
+                (
+                    g.seconds
+                    for g in usable
+                    if str(g.axis(rows_axis)) == r
+                    and " ".join(str(g.axis(a)) for a in columns) == c
+                    and g.seconds
+                ),
+                default=None,
+            )
+            for c in cols
+        ]
+        for r in rows
+    ]
+    return "<h4>Heat map</h4>" + _figure(
+        charts.heat_map(rows, cols, values, f"Heat map of {some[0].config.app}"),
+        f"Seconds; rows: {rows_axis}, columns: {' x '.join(columns)}; best over the rest.",
+    )
 
 
 def _money(some: list[Group], pricing: Pricing) -> str:
@@ -110,14 +203,48 @@ def _money(some: list[Group], pricing: Pricing) -> str:
     rows = []
     for i in order[:12]:
         g, c = priced[i]
-        rows.append([escape(g.machine), escape(g.label), f"{g.seconds:.4g}", f"{c.amount:.4g}", f"<td class='{'best' if per_dollar[i] == 1 else ''}'>{per_dollar[i]:.2f}</td>",
-                     "yes" if i in front else "", escape(c.estimate or f"{c.row.name}, {c.row.date}")])
-    best = {m: max(p for (g, _), p in zip(priced, per_dollar) if g.machine == m) for m in dict.fromkeys(g.machine for g, _ in priced)}
+        rows.append(
+            [
+                escape(g.machine),
+                escape(g.label),
+                f"{g.seconds:.4g}",
+                f"{c.amount:.4g}",
+                f"<td class='{'best' if per_dollar[i] == 1 else ''}'>{per_dollar[i]:.2f}</td>",
+                "yes" if i in front else "",
+                escape(c.estimate or f"{c.row.name}, {c.row.date}"),
+            ]
+        )
+    best = {
+        m: max(p for (g, _), p in zip(priced, per_dollar) if g.machine == m)
+        for m in dict.fromkeys(g.machine for g, _ in priced)
+    }
     words = ", ".join(f"{escape(m)} {v / max(best.values()):.2f}" for m, v in best.items())
-    chart = _figure(charts.time_and_cost([(g.seconds or 0, c.amount, g.machine, i in front) for i, (g, c) in enumerate(priced)], priced[0][1].currency,
-                                         f"Time against cost of {some[0].config.app}"), "Time against cost of one run; outlined: nothing is both faster and cheaper.")
-    return ("<h4>Cost</h4>" + chart + f"<p>Performance per dollar, best configuration of each machine: {words}.</p>" +
-            _table(["machine", "configuration", "seconds", f"{priced[0][1].currency} a run", "performance per dollar", "Pareto", "price"], rows, f"The cheapest {min(12, len(priced))} of {len(priced)}"))
+    chart = _figure(
+        charts.time_and_cost(
+            [(g.seconds or 0, c.amount, g.machine, i in front) for i, (g, c) in enumerate(priced)],
+            priced[0][1].currency,
+            f"Time against cost of {some[0].config.app}",
+        ),
+        "Time against cost of one run; outlined: nothing is both faster and cheaper.",
+    )
+    return (
+        "<h4>Cost</h4>"
+        + chart
+        + f"<p>Performance per dollar, best configuration of each machine: {words}.</p>"
+        + _table(
+            [
+                "machine",
+                "configuration",
+                "seconds",
+                f"{priced[0][1].currency} a run",
+                "performance per dollar",
+                "Pareto",
+                "price",
+            ],
+            rows,
+            f"The cheapest {min(12, len(priced))} of {len(priced)}",
+        )
+    )
 
 
 def _trouble(some: list[Group]) -> str:
@@ -125,8 +252,19 @@ def _trouble(some: list[Group]) -> str:
     for g in some:
         for s in g.samples:
             if not s.ok:
-                rows.append([escape(g.machine), escape(g.label), f"<td class='bad'>{escape(s.status.value)}</td>", escape(s.diagnosis or "")])
-    return ("<h4>Failed runs</h4>" + _table(["machine", "configuration", "status", "diagnosis"], rows)) if rows else ""
+                rows.append(
+                    [
+                        escape(g.machine),
+                        escape(g.label),
+                        f"<td class='bad'>{escape(s.status.value)}</td>",
+                        escape(s.diagnosis or ""),
+                    ]
+                )
+    return (
+        ("<h4>Failed runs</h4>" + _table(["machine", "configuration", "status", "diagnosis"], rows))
+        if rows
+        else ""
+    )
 
 
 def _spread(some: list[Group]) -> str:
@@ -136,14 +274,53 @@ def _spread(some: list[Group]) -> str:
         assert s
         flags = sorted({f.split(":")[0] for x in g.samples for f in x.flags})
         noisy = sum(1 for x in g.samples if any(f.startswith("noisy") for f in x.flags))
-        text = ", ".join(f for f in flags if f != "noisy") + (f" noisy {noisy} of {s.n}" if noisy else "")
+        text = ", ".join(f for f in flags if f != "noisy") + (
+            f" noisy {noisy} of {s.n}" if noisy else ""
+        )
         figure = g.samples[0].figure
-        merit = f"{sorted(x.figure.value for x in g.samples if x.figure)[len([x for x in g.samples if x.figure]) // 2]:.4g} {figure.unit} ({figure.better} is better)" if figure else ""
-        cpu = sorted(x.load.cpu_seconds for x in g.samples if x.ok and x.load.cpu_seconds is not None)
-        rows.append([escape(g.machine), escape(g.label), str(s.n), f"{s.median:.4g}", f"{cpu[len(cpu) // 2]:.4g}" if cpu else "-", f"{s.minimum:.4g}", f"{s.maximum:.4g}", "-" if s.stdev is None else f"{s.stdev:.2g}",
-                     "-" if s.low is None or s.high is None else f"{s.low:.4g} to {s.high:.4g}", escape(merit), escape(text)])
-    return "<details><summary>All configurations with all statistics</summary>" + \
-        _table(["machine", "configuration", "n", "median s", "CPU s", "min", "max", "sd", "95 % interval", "figure of merit (median)", "flags"], rows) + "</details>"
+        merit = (
+            f"{sorted(x.figure.value for x in g.samples if x.figure)[len([x for x in g.samples if x.figure]) // 2]:.4g} {figure.unit} ({figure.better} is better)"
+            if figure
+            else ""
+        )
+        cpu = sorted(
+            x.load.cpu_seconds for x in g.samples if x.ok and x.load.cpu_seconds is not None
+        )
+        rows.append(
+            [
+                escape(g.machine),
+                escape(g.label),
+                str(s.n),
+                f"{s.median:.4g}",
+                f"{cpu[len(cpu) // 2]:.4g}" if cpu else "-",
+                f"{s.minimum:.4g}",
+                f"{s.maximum:.4g}",
+                "-" if s.stdev is None else f"{s.stdev:.2g}",
+                "-" if s.low is None or s.high is None else f"{s.low:.4g} to {s.high:.4g}",
+                escape(merit),
+                escape(text),
+            ]
+        )
+    return (
+        "<details><summary>All configurations with all statistics</summary>"
+        + _table(
+            [
+                "machine",
+                "configuration",
+                "n",
+                "median s",
+                "CPU s",
+                "min",
+                "max",
+                "sd",
+                "95 % interval",
+                "figure of merit (median)",
+                "flags",
+            ],
+            rows,
+        )
+        + "</details>"
+    )
 
 
 def _energy(some: list[Group]) -> str:
@@ -152,7 +329,11 @@ def _energy(some: list[Group]) -> str:
         rows = [[escape(g.label), f"{j:.4g}", f"{3.6e6 / j:.4g}"] for g, j in known[:12]]
         return "<h4>Energy</h4>" + _table(["configuration", "joules", "runs per kWh"], rows)
     reasons = sorted({s.energy.reason for g in some for s in g.samples if s.energy.reason})
-    return f"<p>Energy and performance per watt: not available ({escape('; '.join(reasons))}).</p>" if reasons else "<p>Energy and performance per watt: not available (not published).</p>"
+    return (
+        f"<p>Energy and performance per watt: not available ({escape('; '.join(reasons))}).</p>"
+        if reasons
+        else "<p>Energy and performance per watt: not available (not published).</p>"
+    )
 
 
 def _app(some: list[Group], pricing: Pricing, number: int) -> str:
@@ -160,55 +341,143 @@ def _app(some: list[Group], pricing: Pricing, number: int) -> str:
     head = f"<section id='app{number}'><h3>{escape(some[0].config.app)}, size {escape(some[0].config.size)}</h3>"
     if best:
         head += f"<p>Fastest: <b>{escape(best.machine)} {escape(best.label)}</b>, {best.seconds:.4g} s.</p>"
-    return head + "".join(_pivot(p) for p in pivots(some)) + "<h4>Effect of each choice</h4>" + _effects(some) + _scaling(some) + _heat(some) + _money(some, pricing) + \
-        _energy(some) + _trouble(some) + _spread(some) + "</section>"
+    return (
+        head
+        + "".join(_pivot(p) for p in pivots(some))
+        + "<h4>Effect of each choice</h4>"
+        + _effects(some)
+        + _scaling(some)
+        + _heat(some)
+        + _money(some, pricing)
+        + _energy(some)
+        + _trouble(some)
+        + _spread(some)
+        + "</section>"
+    )
 
 
 def _advice(advice: Advice) -> str:
     rows = []
     for r in advice.recommendations:
         money = f"{r.cost:.4g} {r.currency}" if r.cost is not None else "-"
-        rows.append([escape(f"{r.app} {r.size}"), escape(r.goal), escape(r.machine), escape(r.config), f"{r.seconds:.4g} s", money, escape("; ".join(r.evidence + r.labels))])
-    lessons = [[str(v.number), escape(v.text), f"<td class='{v.verdict}'>{v.verdict}</td>", escape(v.evidence)] for v in advice.lessons]
-    return ("<section id='advice'><h2>What to choose</h2>" + _table(["application", "for", "machine", "configuration", "time", "cost", "evidence"], rows) +
-            "".join(f"<p>{escape(o)}</p>" for o in advice.overall) + "<details open><summary>Best value of every choice</summary><ul>" +
-            "".join(f"<li>{escape(c)}</li>" for c in advice.per_choice) + "</ul></details></section><section id='lessons'><h2>The paper's eight lessons in this data</h2>" +
-            _table(["", "lesson", "verdict", "evidence"], lessons) + "</section>")
+        rows.append(
+            [
+                escape(f"{r.app} {r.size}"),
+                escape(r.goal),
+                escape(r.machine),
+                escape(r.config),
+                f"{r.seconds:.4g} s",
+                money,
+                escape("; ".join(r.evidence + r.labels)),
+            ]
+        )
+    lessons = [
+        [
+            str(v.number),
+            escape(v.text),
+            f"<td class='{v.verdict}'>{v.verdict}</td>",
+            escape(v.evidence),
+        ]
+        for v in advice.lessons
+    ]
+    return (
+        "<section id='advice'><h2>What to choose</h2>"
+        + _table(
+            ["application", "for", "machine", "configuration", "time", "cost", "evidence"], rows
+        )
+        + "".join(f"<p>{escape(o)}</p>" for o in advice.overall)
+        + "<details open><summary>Best value of every choice</summary><ul>"
+        + "".join(f"<li>{escape(c)}</li>" for c in advice.per_choice)
+        + "</ul></details></section><section id='lessons'><h2>The paper's eight lessons in this data</h2>"
+        + _table(["", "lesson", "verdict", "evidence"], lessons)
+        + "</section>"
+    )
 
 
 def _provenance(results: ResultSet, pricing: Pricing) -> str:
     text = "<section id='provenance'><h2>Provenance</h2>"
     for name, machine in results.machines.items():
-        text += _table(["", escape(name)], [[escape(str(k)), escape(", ".join(map(str, v)) if isinstance(v, list) else str(v))] for k, v in machine.items() if k != "id"], "Machine")
-    text += "<h4>Prices</h4><ul>" + ("".join(f"<li>{escape(r)}</li>" for r in pricing.remarks()) or "<li>none: `--price MACHINE=PROVIDER/SHAPE` adds them</li>") + "</ul>"
+        text += _table(
+            ["", escape(name)],
+            [
+                [escape(str(k)), escape(", ".join(map(str, v)) if isinstance(v, list) else str(v))]
+                for k, v in machine.items()
+                if k != "id"
+            ],
+            "Machine",
+        )
+    text += (
+        "<h4>Prices</h4><ul>"
+        + (
+            "".join(f"<li>{escape(r)}</li>" for r in pricing.remarks())
+            or "<li>none: `--price MACHINE=PROVIDER/SHAPE` adds them</li>"
+        )
+        + "</ul>"
+    )
     if results.notes:
-        text += "<h4>Remarks</h4><ul>" + "".join(f"<li>{escape(n)}</li>" for n in results.notes) + "</ul>"
-    items = "".join(f"<details><summary><code>{escape(key)}</code> {escape(str(p.get('mpi', p.get('source', ''))))} {escape(str(p.get('flags', '')))}</summary><pre>" +
-                    escape("\n".join(f"{k}: {v}" for k, v in p.items())) + "</pre></details>" for key, p in results.provenance.items())
-    return text + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped ({len(results.provenance)} sets)</summary>{items}</details></section>"
+        text += (
+            "<h4>Remarks</h4><ul>"
+            + "".join(f"<li>{escape(n)}</li>" for n in results.notes)
+            + "</ul>"
+        )
+    items = "".join(
+        f"<details><summary><code>{escape(key)}</code> {escape(str(p.get('mpi', p.get('source', ''))))} {escape(str(p.get('flags', '')))}</summary><pre>"
+        + escape("\n".join(f"{k}: {v}" for k, v in p.items()))
+        + "</pre></details>"
+        for key, p in results.provenance.items()
+    )
+    return (
+        text
+        + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped ({len(results.provenance)} sets)</summary>{items}</details></section>"
+    )
 
 
 def _waiting(results: ResultSet) -> str:
-    waited = sorted(s.load.waited_fraction for s in results.samples if s.load.waited_fraction is not None)
-    return f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU, nine of ten at most {waited[int(0.9 * len(waited))]:.1%}." if waited else ""
+    waited = sorted(
+        s.load.waited_fraction for s in results.samples if s.load.waited_fraction is not None
+    )
+    return (
+        f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU, nine of ten at most {waited[int(0.9 * len(waited))]:.1%}."
+        if waited
+        else ""
+    )
 
 
-def page(results: ResultSet, pricing: Pricing, title: str = "HPCaaS-Bench report", deadline_s: Optional[float] = None) -> str:
+def page(
+    results: ResultSet,
+    pricing: Pricing,
+    title: str = "HPCaaS-Bench report",
+    deadline_s: Optional[float] = None,
+) -> str:
     all_groups = groups(results)
     advice = advise(results, pricing, deadline_s)
     pairs = apps_of(all_groups)
     bad = sum(1 for s in results.samples if not s.ok)
     noisy = sum(1 for s in results.samples if any(f.startswith("noisy") for f in s.flags))
     shared = sum(1 for s in results.samples if any(f.startswith("shared") for f in s.flags))
-    warn = f"<p class='warn'>{noisy} of {len(results.samples)} samples were taken while others used the machine: differences of a few per cent mean nothing.{_waiting(results)}</p>" if noisy else ""
+    warn = (
+        f"<p class='warn'>{noisy} of {len(results.samples)} samples were taken while others used the machine: differences of a few per cent mean nothing.{_waiting(results)}</p>"
+        if noisy
+        else ""
+    )
     if shared:
         warn += f"<p class='warn'>In {shared} of {len(results.samples)} samples others used only what the run left free (it hardly waited for a CPU), but caches and memory were not its own.</p>"
     several = {a for a, s in pairs for b, t in pairs if a == b and s != t}
-    links = "".join(f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> " for i, (a, s) in enumerate(pairs))
-    body = (f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good, {len(all_groups)} configurations, {len(pairs)} applications, "
-            f"{len(results.machines)} machine{'s' if len(results.machines) != 1 else ''}. Suite {__version__}.</p>{warn}"
-            f"<nav><a href='#advice'>What to choose</a> <a href='#lessons'>Lessons</a> {links}<a href='#provenance'>Provenance</a></nav></header>" +
-            _advice(advice) + "<h2>Applications</h2>" + "".join(_app(of_app(all_groups, a, s), pricing, i) for i, (a, s) in enumerate(pairs)) + _provenance(results, pricing))
+    links = "".join(
+        f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> "
+        for i, (a, s) in enumerate(pairs)
+    )
+    body = (
+        f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good, {len(all_groups)} configurations, {len(pairs)} applications, "
+        f"{len(results.machines)} machine{'s' if len(results.machines) != 1 else ''}. Suite {__version__}.</p>{warn}"
+        f"<nav><a href='#advice'>What to choose</a> <a href='#lessons'>Lessons</a> {links}<a href='#provenance'>Provenance</a></nav></header>"
+        + _advice(advice)
+        + "<h2>Applications</h2>"
+        + "".join(_app(of_app(all_groups, a, s), pricing, i) for i, (a, s) in enumerate(pairs))
+        + _provenance(results, pricing)
+    )
     style = (_HERE / "page.css").read_text()
-    return (f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'><title>{escape(title)}</title>"
-            f"<style>{style}</style></head><body><main>{body}</main></body></html>\n")
+    return (
+        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'><title>{escape(title)}</title>"
+        f"<style>{style}</style></head><body><main>{body}</main></body></html>\n"
+    )

@@ -27,15 +27,35 @@ class Pivot:
     folded: list[str]  # axes over which the best was taken
 
 
-# Which axes stand where in the paper's tables, and which of them must vary for the layout to say something.
+# Which axes stand where in the paper's tables, and which of them must vary for the layout to say
+# something.
 LAYOUTS = (
     ("like Table 2: processor, workers and SMT", ("processor",), ("split", "smt"), ("processor",)),
-    ("like Table 4: target and source variant", ("processor", "target"), ("variant",), ("target", "variant")),
+    (
+        "like Table 4: target and source variant",
+        ("processor", "target"),
+        ("variant",),
+        ("target", "variant"),
+    ),
     ("like Table 5: ranks x threads", ("processor", "split"), ("mpi",), ("split",)),
-    ("like Table 6: nodes against MPI, fabric, framework and file system", ("nodes", "split"), ("filesystem", "interconnect", "mpi", "framework"),
-     ("mpi", "interconnect", "framework", "filesystem")),
-    ("like Table 7: binding and distribution", ("binding", "distribution"), ("nodes", "split"), ("binding", "distribution")),
-    ("like Table 8: compiler and optimisation level", ("compiler",), ("optimisation", "target"), ("compiler", "optimisation")),
+    (
+        "like Table 6: nodes against MPI, fabric, framework and file system",
+        ("nodes", "split"),
+        ("filesystem", "interconnect", "mpi", "framework"),
+        ("mpi", "interconnect", "framework", "filesystem"),
+    ),
+    (
+        "like Table 7: binding and distribution",
+        ("binding", "distribution"),
+        ("nodes", "split"),
+        ("binding", "distribution"),
+    ),
+    (
+        "like Table 8: compiler and optimisation level",
+        ("compiler",),
+        ("optimisation", "target"),
+        ("compiler", "optimisation"),
+    ),
 )
 
 
@@ -51,39 +71,87 @@ def _sorted(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
         parts: list[object] = []
         for part in key:
             numbers = part.split("x")
-            parts.append((0, tuple(float(n) for n in numbers)) if all(n.replace(".", "").isdigit() for n in numbers) else (1, ()))
+            parts.append(
+                (0, tuple(float(n) for n in numbers))
+                if all(n.replace(".", "").isdigit() for n in numbers)
+                else (1, ())
+            )
         return (*parts, order[key])
+
     return sorted(order, key=rank)  # type: ignore[arg-type]
 
 
-def make(some: list[Group], title: str, row_axes: tuple[str, ...], column_axes: tuple[str, ...], key: tuple[str, ...] = ()) -> Optional[Pivot]:
+def make(
+    some: list[Group],
+    title: str,
+    row_axes: tuple[str, ...],
+    column_axes: tuple[str, ...],
+    key: tuple[str, ...] = (),
+) -> Optional[Pivot]:
     used = [a for a in row_axes + column_axes if a in varying(some)]
-    # Runs that make no such choice (None) have no place in a table about it; smt and the workers' axes are always said.
-    some = [g for g in some if all(g.axis(a) is not None for a in used if a not in ("smt", "ranks_per_node"))]
+    # Runs that make no such choice (None) have no place in a table about it; smt and the workers'
+    # axes are always said.
+    some = [
+        g
+        for g in some
+        if all(g.axis(a) is not None for a in used if a not in ("smt", "ranks_per_node"))
+    ]
     vary = varying(some)
     # A target that follows from the processor is no choice of its own.
-    within = {a for a in vary if any(len({str(g.axis(a)) for g in some if g.machine == m}) > 1 for m in {g.machine for g in some})} | {"processor"}
+    within = {
+        a
+        for a in vary
+        if any(
+            len({str(g.axis(a)) for g in some if g.machine == m}) > 1
+            for m in {g.machine for g in some}
+        )
+    } | {"processor"}
     if len(some) < 2 or (key and not any(a in within and a in vary for a in key)):
         return None
     rows_used = tuple(a for a in row_axes if a in vary) or row_axes[:1]
     columns_used = tuple(a for a in column_axes if a in vary)
-    rows, columns = _sorted([_key(g, rows_used) for g in some]), _sorted([_key(g, columns_used) for g in some])
+    rows, columns = (
+        _sorted([_key(g, rows_used) for g in some]),
+        _sorted([_key(g, columns_used) for g in some]),
+    )
     folded = [a for a in varying(some) if a not in rows_used + columns_used]
     table: list[list[Cell]] = []
     times = [g.seconds for g in some if g.seconds]
     for row in rows:
         line = []
         for column in columns:
-            here = [g for g in some if _key(g, rows_used) == row and _key(g, columns_used) == column]
+            here = [
+                g for g in some if _key(g, rows_used) == row and _key(g, columns_used) == column
+            ]
             good = [g for g in here if g.seconds]
             if good:
                 group = min(good, key=lambda g: g.seconds or 0)
                 summary = group.summary
                 width = summary.half_width if summary else None
-                spread = "" if width is None else f" ±{width:.0%}" if width < 1 else " ± more than itself"
-                line.append(Cell(group, f"{group.seconds:.4g} s{spread}", group.seconds == min(times), f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}"))
+                spread = (
+                    ""
+                    if width is None
+                    else f" ±{width:.0%}"
+                    if width < 1
+                    else " ± more than itself"
+                )
+                line.append(
+                    Cell(
+                        group,
+                        f"{group.seconds:.4g} s{spread}",
+                        group.seconds == min(times),
+                        f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}",
+                    )
+                )
             elif here and here[0].failure:
-                line.append(Cell(here[0], here[0].failure.status.value, False, here[0].failure.diagnosis or ""))
+                line.append(
+                    Cell(
+                        here[0],
+                        here[0].failure.status.value,
+                        False,
+                        here[0].failure.diagnosis or "",
+                    )
+                )
             else:
                 line.append(Cell(None, ""))
         table.append(line)

@@ -21,15 +21,18 @@ from .jobs import Job, Tools, resolve
 from .record import append, read_journal, record_failure
 from .reframe import run_batch
 
-# A session holds about this much work: long enough to make ReFrame's start-up small, short enough for the budget to be kept.
+# A session holds about this much work: long enough to make ReFrame's start-up small, short enough
+# for the budget to be kept.
 BATCH_S = 90.0
 
 
 @dataclass
 class Options:
     budget_s: Optional[float] = None  # of measuring; builds and inputs are not counted
-    precision: float = 0.03  # relative half width of the 95 % interval at which a configuration is done
-    time_limit_s: Optional[int] = None  # of one run; None: ten times the estimate, at least two minutes
+    # relative half width of the 95 % interval at which a configuration is done
+    precision: float = 0.03
+    # of one run; None: ten times the estimate, at least two minutes
+    time_limit_s: Optional[int] = None
     seed: int = 1
     diagnose: bool = True
     retry: bool = False  # measure again what did not end well before
@@ -53,8 +56,15 @@ class _State:
 
 
 class Campaign:
-    def __init__(self, directory: Path, tools: Tools, machine: dict[str, Any], topology: Topology, options: Options,
-                 report: Callable[[Progress], None] = lambda _: None):
+    def __init__(
+        self,
+        directory: Path,
+        tools: Tools,
+        machine: dict[str, Any],
+        topology: Topology,
+        options: Options,
+        report: Callable[[Progress], None] = lambda _: None,
+    ):
         self.directory = directory
         self.cache = directory.parent / "cache"
         self.journal = directory / "journal.jsonl"
@@ -79,7 +89,8 @@ class Campaign:
             if "sample" in entry and not entry["sample"]["id"].endswith("-stack"):
                 sample = Sample.model_validate(entry["sample"])
                 self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
-                # One failure is a result. Repeating it would cost the time of the others; --retry asks for it.
+                # One failure is a result. Repeating it would cost the time of the others; --retry
+                # asks for it.
                 if not sample.ok:
                     self.state.given_up.add(sample.configuration.key())
         return sum(len(s) for s in self.state.samples.values())
@@ -89,7 +100,12 @@ class Campaign:
         kept: list[dict[str, Any]] = []
         for entry in read_journal(self.journal):
             if "retry" in entry:
-                kept = [e for e in kept if "diagnosed" not in e and ("sample" not in e or e["sample"]["status"] == Status.OK.value)]
+                kept = [
+                    e
+                    for e in kept
+                    if "diagnosed" not in e
+                    and ("sample" not in e or e["sample"]["status"] == Status.OK.value)
+                ]
             kept.append(entry)
         return kept
 
@@ -97,7 +113,9 @@ class Campaign:
         for entry in read_journal(self.journal)[-1:]:
             if "sample" in entry:
                 sample = entry["sample"]
-                self.progress.last = f"{sample['configuration']['app']} {sample['status']}" + (f" {sample['seconds']:.3g} s" if "seconds" in sample else "")
+                self.progress.last = f"{sample['configuration']['app']} {sample['status']}" + (
+                    f" {sample['seconds']:.3g} s" if "seconds" in sample else ""
+                )
         self.report(self.progress)
 
     # One execution
@@ -106,23 +124,52 @@ class Campaign:
         config = planned.config
         places = None
         if config.nodes == 1 and self.tools.apps[config.app].applies("binding") is None:
-            places = place(self.topology, nodes=1, ranks=config.ranks, per_node=config.per_node, threads=config.threads, binding=config.binding or "none",
-                           distribution=config.distribution or DEFAULT_DISTRIBUTION, smt=config.smt, mpi=config.mpi)
+            places = place(
+                self.topology,
+                nodes=1,
+                ranks=config.ranks,
+                per_node=config.per_node,
+                threads=config.threads,
+                binding=config.binding or "none",
+                distribution=config.distribution or DEFAULT_DISTRIBUTION,
+                smt=config.smt,
+                mpi=config.mpi,
+            )
         # Without an MPI launcher nobody binds the process itself; OpenMP binds its threads.
         expected = [sorted(p.cpus) for p in places] if places and config.mpi else None
         limit = self.options.time_limit_s or int(max(120.0, 10.0 * planned.estimate_s))
-        return resolve(config, self.tools, self.cache, self.directory / "records", repeat=repeat, campaign=self.directory.name, machine=self.machine["id"],
-                       time_limit_s=limit, wide_cores=self.topology.threads_per_core > 1, stack=stack, expected=expected)
+        return resolve(
+            config,
+            self.tools,
+            self.cache,
+            self.directory / "records",
+            repeat=repeat,
+            campaign=self.directory.name,
+            machine=self.machine["id"],
+            time_limit_s=limit,
+            wide_cores=self.topology.threads_per_core > 1,
+            stack=stack,
+            expected=expected,
+        )
 
     def _check_disk(self, plan: Plan) -> None:
-        need = max((self.tools.apps[p.config.app].size(p.config).disk_mib for p in plan.runs), default=0)
+        need = max(
+            (self.tools.apps[p.config.app].size(p.config).disk_mib for p in plan.runs), default=0
+        )
         free = shutil.disk_usage(self.directory).free / 2**20
         if free < need + 100:
-            raise NoSpace(f"'{self.directory}' has {free:.0f} MiB free, these runs need {need + 100}", "free space, or choose another --out")
+            raise NoSpace(
+                f"'{self.directory}' has {free:.0f} MiB free, these runs need {need + 100}",
+                "free space, or choose another --out",
+            )
 
     # The phases
 
-    def run(self, plan: Plan, chooser: Optional[Callable[[dict[str, list[Sample]], float], Optional[Planned]]] = None) -> ResultSet:
+    def run(
+        self,
+        plan: Plan,
+        chooser: Optional[Callable[[dict[str, list[Sample]], float], Optional[Planned]]] = None,
+    ) -> ResultSet:
         """Measures a plan. `chooser` is the budgeted search: it is asked for the next configuration until it answers None."""
         self._check_disk(plan)
         try:
@@ -138,7 +185,10 @@ class Campaign:
                 self._rounds(runnable, plan)
         except OSError as error:
             if error.errno == 28:
-                raise NoSpace(f"the disk of '{self.directory}' is full; all samples up to now are in the journal", "free space and run the same command again")
+                raise NoSpace(
+                    f"the disk of '{self.directory}' is full; all samples up to now are in the journal",
+                    "free space and run the same command again",
+                )
             raise
         return self.results()
 
@@ -156,10 +206,25 @@ class Campaign:
         # Depth by depth: a decomposition starts from the mesh that was made the round before.
         for depth in range(max((len(js) for js in needed.values()), default=0)):
             level = {js[depth].id for js in needed.values() if depth < len(js)}
-            todo = [jobs[i] for i in sorted(level) if not Path(jobs[i].destination).exists()
-                    and not any(e.id in failed for js in needed.values() if jobs[i] in js for e in js[:js.index(jobs[i])])]
+            todo = [
+                jobs[i]
+                for i in sorted(level)
+                if not Path(jobs[i].destination).exists()
+                and not any(
+                    e.id in failed
+                    for js in needed.values()
+                    if jobs[i] in js
+                    for e in js[: js.index(jobs[i])]
+                )
+            ]
             self.progress.expected, self.progress.done = len(todo), 0
-            failed.update({k: v for k, v in run_batch(todo, self.directory, self.tools.site, self._tick).items() if not Path(jobs[k].destination).exists()})
+            failed.update(
+                {
+                    k: v
+                    for k, v in run_batch(todo, self.directory, self.tools.site, self._tick).items()
+                    if not Path(jobs[k].destination).exists()
+                }
+            )
         for key, js in needed.items():
             broken = next((j for j in js if not Path(j.destination).exists()), None)
             if broken is None:
@@ -167,19 +232,35 @@ class Campaign:
             log = self._keep_log(broken.id)
             status = Status.BUILD_FAILED if broken.kind == "build" else Status.PREPARE_FAILED
             why = failed.get(broken.id, "not done: an earlier step failed")
-            record_failure(self.journal, first[key], status, why + (f"; {crash.first_error((self.directory / log).read_text(errors='replace'))}" if log else ""), log)
+            record_failure(
+                self.journal,
+                first[key],
+                status,
+                why
+                + (
+                    f"; {crash.first_error((self.directory / log).read_text(errors='replace'))}"
+                    if log
+                    else ""
+                ),
+                log,
+            )
         self.resume()
         return [p for key, p in by_key.items() if key not in self.state.given_up]
 
     def _keep_log(self, job_id: str) -> Optional[str]:
         """Output of a failed job, copied beside the records: stage directories may be cleaned."""
-        stages = sorted((self.directory / "reframe").rglob("rfm_job.out"), key=lambda p: p.stat().st_mtime)
+        stages = sorted(
+            (self.directory / "reframe").rglob("rfm_job.out"), key=lambda p: p.stat().st_mtime
+        )
         for out in reversed(stages):
             script = out.with_name("rfm_job.sh")
             if script.exists() and job_id in script.read_text(errors="replace"):
                 target = self.directory / "records" / f"{job_id}.log"
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(out.read_text(errors="replace") + out.with_name("rfm_job.err").read_text(errors="replace"))
+                target.write_text(
+                    out.read_text(errors="replace")
+                    + out.with_name("rfm_job.err").read_text(errors="replace")
+                )
                 return f"records/{target.name}"
         return None
 
@@ -196,11 +277,19 @@ class Campaign:
         return width is None or width > self.options.precision
 
     def _estimate(self, planned: Planned) -> float:
-        walls = [s.wall_seconds for s in self.state.samples.get(planned.config.key(), []) if s.wall_seconds]
+        walls = [
+            s.wall_seconds
+            for s in self.state.samples.get(planned.config.key(), [])
+            if s.wall_seconds
+        ]
         return (sum(walls) / len(walls) if walls else planned.estimate_s) + OVERHEAD_S
 
     def _left(self) -> float:
-        return float("inf") if self.options.budget_s is None else self.options.budget_s - self._measuring_s
+        return (
+            float("inf")
+            if self.options.budget_s is None
+            else self.options.budget_s - self._measuring_s
+        )
 
     def _rounds(self, runnable: list[Planned], plan: Plan) -> None:
         """Every round runs each unfinished configuration once, in random order, so that a drift of the machine (temperature,
@@ -211,11 +300,23 @@ class Campaign:
             if not todo:
                 return
             order.shuffle(todo)
-            minimum = [p for p in runnable if len(self.state.samples.get(p.config.key(), [])) < plan.repeats[0] and p.config.key() not in self.state.given_up]
+            minimum = [
+                p
+                for p in runnable
+                if len(self.state.samples.get(p.config.key(), [])) < plan.repeats[0]
+                and p.config.key() not in self.state.given_up
+            ]
             self.progress.phase = "measuring"
-            self.progress.left_s = sum(self._estimate(p) * max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), []))) for p in (minimum or todo))
+            self.progress.left_s = sum(
+                self._estimate(p)
+                * max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), [])))
+                for p in (minimum or todo)
+            )
             self.progress.done = sum(len(s) for s in self.state.samples.values())
-            self.progress.expected = self.progress.done + sum(max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), []))) for p in todo)
+            self.progress.expected = self.progress.done + sum(
+                max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), [])))
+                for p in todo
+            )
             while todo:
                 batch: list[Planned] = []
                 while todo and sum(map(self._estimate, batch)) < min(BATCH_S, self._left()):
@@ -224,7 +325,12 @@ class Campaign:
                     return
                 self._execute(batch)
 
-    def _searching(self, runnable: list[Planned], plan: Plan, chooser: Callable[[dict[str, list[Sample]], float], Optional[Planned]]) -> None:
+    def _searching(
+        self,
+        runnable: list[Planned],
+        plan: Plan,
+        chooser: Callable[[dict[str, list[Sample]], float], Optional[Planned]],
+    ) -> None:
         allowed = {p.config.key() for p in runnable}
         while self._left() > 0:
             self.progress.phase, self.progress.left_s = "searching", self._left()
@@ -245,9 +351,18 @@ class Campaign:
         for job in runs:
             if f"{job.campaign}.{job.id}" not in recorded:
                 why = failed.get(job.id, "ReFrame says nothing")
-                timed_out = "time" in why.lower() and ("limit" in why.lower() or "timed out" in why.lower() or "timeout" in why.lower())
-                record_failure(self.journal, job, Status.TIMEOUT if timed_out else Status.FAILED,
-                               f"no end within {job.time_limit_s} s; all its processes were ended" if timed_out else why, self._keep_log(job.id))
+                timed_out = "time" in why.lower() and (
+                    "limit" in why.lower() or "timed out" in why.lower() or "timeout" in why.lower()
+                )
+                record_failure(
+                    self.journal,
+                    job,
+                    Status.TIMEOUT if timed_out else Status.FAILED,
+                    f"no end within {job.time_limit_s} s; all its processes were ended"
+                    if timed_out
+                    else why,
+                    self._keep_log(job.id),
+                )
         self.resume()
         if self.options.diagnose:
             for planned in batch:
@@ -264,16 +379,35 @@ class Campaign:
             return
         sample = samples[-1]
         entries = self._entries()
-        provenance = next((e["provenance"][sample.provenance] for e in entries if sample.provenance in e.get("provenance", {})), {})
+        provenance = next(
+            (
+                e["provenance"][sample.provenance]
+                for e in entries
+                if sample.provenance in e.get("provenance", {})
+            ),
+            {},
+        )
         stack = (provenance.get("stack_limit_kib") or ["unknown"])[0]
-        if not crash.may_be_stack(sample.signal, stack) or any(e.get("diagnosed") == sample.id for e in entries):
+        if not crash.may_be_stack(sample.signal, stack) or any(
+            e.get("diagnosed") == sample.id for e in entries
+        ):
             return
         _, job = self._jobs(planned, sample.repeat, stack="unlimited")
         Path(job.destination).mkdir(parents=True, exist_ok=True)
         run_batch([job], self.directory, self.tools.site, self._tick)
-        again = next((e["sample"] for e in reversed(read_journal(self.journal)) if e.get("sample", {}).get("id") == f"{job.campaign}.{job.id}"), None)
+        again = next(
+            (
+                e["sample"]
+                for e in reversed(read_journal(self.journal))
+                if e.get("sample", {}).get("id") == f"{job.campaign}.{job.id}"
+            ),
+            None,
+        )
         ran = again is not None and again["status"] == Status.OK.value
-        append(self.journal, {"diagnosed": sample.id, "diagnosis": crash.confirmed(ran, sample.diagnosis or "")})
+        append(
+            self.journal,
+            {"diagnosed": sample.id, "diagnosis": crash.confirmed(ran, sample.diagnosis or "")},
+        )
 
     # What came out
 
@@ -284,8 +418,11 @@ class Campaign:
             if "machine" in entry:
                 results.machines[entry["machine"]["id"]] = entry["machine"]
             elif "noise" in entry:
-                note = f"noise check before {self.directory.name}: {entry['noise']['verdict']}" + \
-                    (f" ({'; '.join(entry['noise']['reasons'])})" if entry["noise"]["reasons"] else "")
+                note = f"noise check before {self.directory.name}: {entry['noise']['verdict']}" + (
+                    f" ({'; '.join(entry['noise']['reasons'])})"
+                    if entry["noise"]["reasons"]
+                    else ""
+                )
                 if note not in results.notes:
                     results.notes.append(note)
             elif "diagnosed" in entry:
@@ -307,7 +444,9 @@ def flag_outliers(results: ResultSet) -> None:
             groups.setdefault((sample.machine, sample.configuration.key()), []).append(sample)
     for samples in groups.values():
         for sample, odd in zip(samples, outliers([s.seconds for s in samples if s.seconds])):
-            sample.flags = [f for f in sample.flags if f != "outlier"] + (["outlier"] if odd else [])
+            sample.flags = [f for f in sample.flags if f != "outlier"] + (
+                ["outlier"] if odd else []
+            )
 
 
 def save_results(results: ResultSet, directory: Path) -> Path:

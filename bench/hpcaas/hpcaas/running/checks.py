@@ -80,8 +80,12 @@ class BuildJob(rfm.RunOnlyRegressionTest, _Common):
     def finished(self):
         job = _job(self.which)
         missing = [p for p in job.products if not (Path(self.stagedir) / p).exists()]
-        return sn.all([sn.assert_found("hpcaas-done", self.stdout, msg=f"{job.id} did not reach its end"),
-                       sn.assert_false(missing, msg=f"{job.id} did not produce {missing}")])
+        return sn.all(
+            [
+                sn.assert_found("hpcaas-done", self.stdout, msg=f"{job.id} did not reach its end"),
+                sn.assert_false(missing, msg=f"{job.id} did not produce {missing}"),
+            ]
+        )
 
     @run_after("sanity")
     def publish(self):
@@ -124,14 +128,32 @@ class RunJob(rfm.RunOnlyRegressionTest, _Common):
         watch = Path(job.destination) / "watch"
         shutil.rmtree(watch, ignore_errors=True)
         watch.mkdir(parents=True)
-        self.env_vars.update(HPCAAS_WATCH=str(watch), HPCAAS_PYTHON=sys.executable, HPCAAS_WATCHER=str(_HERE / "watch.py"), HPCAAS_STACK=job.stack)
+        self.env_vars.update(
+            HPCAAS_WATCH=str(watch),
+            HPCAAS_PYTHON=sys.executable,
+            HPCAAS_WATCHER=str(_HERE / "watch.py"),
+            HPCAAS_STACK=job.stack,
+        )
         probe = f"{sys.executable} -S -E {_HERE / 'node_probe.py'}"
         node = Path(job.destination) / "node.json"
-        # bash's `times` is the only portable account of the CPU time of everything that the launcher started and waited for.
-        self.prerun_cmds = job.before + [f"{probe} begin {node}", f"times > {job.destination}/times.begin", "hpcaas_begin=$EPOCHREALTIME"]
-        self.postrun_cmds = ["hpcaas_code=$?", "hpcaas_end=$EPOCHREALTIME", f"times > {job.destination}/times.end",
-                             f'echo "$hpcaas_begin $hpcaas_end $hpcaas_code" > {job.destination}/wall', f"{probe} end {node}"] + job.after + \
-                            ["exit $hpcaas_code"]
+        # bash's `times` is the only portable account of the CPU time of everything that the
+        # launcher started and waited for.
+        self.prerun_cmds = job.before + [
+            f"{probe} begin {node}",
+            f"times > {job.destination}/times.begin",
+            "hpcaas_begin=$EPOCHREALTIME",
+        ]
+        self.postrun_cmds = (
+            [
+                "hpcaas_code=$?",
+                "hpcaas_end=$EPOCHREALTIME",
+                f"times > {job.destination}/times.end",
+                f'echo "$hpcaas_begin $hpcaas_end $hpcaas_code" > {job.destination}/wall',
+                f"{probe} end {node}",
+            ]
+            + job.after
+            + ["exit $hpcaas_code"]
+        )
 
     @run_before("run")
     def set_launcher(self):
@@ -141,7 +163,13 @@ class RunJob(rfm.RunOnlyRegressionTest, _Common):
 
     @run_after("run")
     def record(self):
-        self.sample = record_run(_JOURNAL, _job(self.which), Path(self.stagedir), self.stdout.evaluate(), self.stderr.evaluate())
+        self.sample = record_run(
+            _JOURNAL,
+            _job(self.which),
+            Path(self.stagedir),
+            self.stdout.evaluate(),
+            self.stderr.evaluate(),
+        )
 
     @sanity_function
     def ended_well(self):

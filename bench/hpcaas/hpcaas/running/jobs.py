@@ -42,8 +42,10 @@ class Job(BaseModel):
     campaign: str = ""
     machine: str = ""
     stack: str = ""  # `unlimited` for the diagnostic repetition of a crash
-    expected: list[list[int]] = Field(default_factory=list)  # CPUs that each rank should be bound to; empty: only the launcher knows
-    plugins: list[str] = Field(default_factory=list)  # files that define the user's own applications: the reader may be in one
+    # CPUs that each rank should be bound to; empty: only the launcher knows
+    expected: list[list[int]] = Field(default_factory=list)
+    # files that define the user's own applications: the reader may be in one
+    plugins: list[str] = Field(default_factory=list)
     stage: str = ""  # directory on the file system of that axis; empty: beside the campaign
     static: dict[str, Any] = Field(default_factory=dict)  # provenance known before the run
 
@@ -51,7 +53,13 @@ class Job(BaseModel):
 class Tools:
     """What is installed, looked up once."""
 
-    def __init__(self, site: dict[str, Any], apps: dict[str, App], compilers: dict[str, Compiler], mpis: dict[str, Mpi]):
+    def __init__(
+        self,
+        site: dict[str, Any],
+        apps: dict[str, App],
+        compilers: dict[str, Compiler],
+        mpis: dict[str, Mpi],
+    ):
         self.site = site
         self.apps = apps
         self.compilers = compilers
@@ -68,14 +76,30 @@ class Tools:
 
     def context(self, config: Configuration) -> Context:
         if config.app not in self.apps:
-            raise BadInput(f"there is no application '{config.app}'", f"use one of {', '.join(self.apps)}")
+            raise BadInput(
+                f"there is no application '{config.app}'", f"use one of {', '.join(self.apps)}"
+            )
         app = self.apps[config.app]
         installed = self.installations(config.app)
         if config.installation is not None and config.installation not in installed:
-            raise Missing(f"{config.app} has no installation '{config.installation}'", f"use one of {', '.join(installed)}")
-        compiler = need_compiler(self.compilers, config.compiler) if config.compiler and app.applies("compiler") is None else None
+            raise Missing(
+                f"{config.app} has no installation '{config.installation}'",
+                f"use one of {', '.join(installed)}",
+            )
+        compiler = (
+            need_compiler(self.compilers, config.compiler)
+            if config.compiler and app.applies("compiler") is None
+            else None
+        )
         mpi = need_mpi(self.mpis, config.mpi) if config.mpi else None
-        return Context(compiler, mpi, installed[config.installation] if config.installation else next(iter(installed.values())), self.site)
+        return Context(
+            compiler,
+            mpi,
+            installed[config.installation]
+            if config.installation
+            else next(iter(installed.values())),
+            self.site,
+        )
 
 
 def short_hash(value: Any) -> str:
@@ -83,12 +107,28 @@ def short_hash(value: Any) -> str:
 
 
 def build_key(build: Build, context: Context) -> str:
-    tools = [context.compiler.version if context.compiler else "", context.mpi.version if context.mpi else "", context.mpi.mpirun if context.mpi else ""]
+    tools = [
+        context.compiler.version if context.compiler else "",
+        context.mpi.version if context.mpi else "",
+        context.mpi.mpirun if context.mpi else "",
+    ]
     return short_hash([build.commands, build.env, tools, hash_files(build.sources)])
 
 
-def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, repeat: int, campaign: str, machine: str, time_limit_s: int,
-            wide_cores: bool, stack: str = "", expected: Optional[list[list[int]]] = None) -> tuple[list[Job], Job]:
+def resolve(
+    config: Configuration,
+    tools: Tools,
+    cache: Path,
+    records: Path,
+    *,
+    repeat: int,
+    campaign: str,
+    machine: str,
+    time_limit_s: int,
+    wide_cores: bool,
+    stack: str = "",
+    expected: Optional[list[list[int]]] = None,
+) -> tuple[list[Job], Job]:
     """The builds and inputs that a configuration needs (in order, possibly done already) and the run itself."""
     app = tools.apps[config.app]
     context = tools.context(config)
@@ -99,7 +139,9 @@ def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, 
     static: dict[str, Any] = {
         "suite_version": __version__,
         "app_version": context.installation.version if context.installation else "unknown",
-        "compiler": f"{context.compiler.name} {context.compiler.version}" if context.compiler else "as installed",
+        "compiler": f"{context.compiler.name} {context.compiler.version}"
+        if context.compiler
+        else "as installed",
         "mpi": f"{context.mpi.name} {context.mpi.version}" if context.mpi else "none",
     }
     build = app.build(config, context)
@@ -107,8 +149,19 @@ def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, 
         key = build_key(build, context)
         env["HPCAAS_BUILD"] = str(cache / "build" / key)
         static.update(build=key, flags=build.flags, source_hash=hash_files(build.sources))
-        needs.append(Job(id=f"build-{key}", kind="build", commands=build.commands, products=build.products, destination=env["HPCAAS_BUILD"],
-                         env=build.env, modules=modules, module_system=module_system, time_limit_s=3600))
+        needs.append(
+            Job(
+                id=f"build-{key}",
+                kind="build",
+                commands=build.commands,
+                products=build.products,
+                destination=env["HPCAAS_BUILD"],
+                env=build.env,
+                modules=modules,
+                module_system=module_system,
+                time_limit_s=3600,
+            )
+        )
     prepare = app.prepare(config, context)
     if prepare is not None:
         chain: list[Prepare] = []
@@ -118,11 +171,22 @@ def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, 
             step = step.after
         parent = ""
         for one in chain:
-            # The parent's identity is part of the child's: a changed mesh makes its decompositions new.
+            # The parent's identity is part of the child's: a changed mesh makes its decompositions
+            # new.
             key = short_hash([config.app, one.key, one.commands, parent])
             parent_env = {"HPCAAS_PARENT": str(cache / "input" / parent)} if parent else {}
-            needs.append(Job(id=f"prepare-{key}", kind="prepare", commands=one.commands, destination=str(cache / "input" / key),
-                             env={**env, **one.env, **parent_env}, modules=modules, module_system=module_system, time_limit_s=one.time_limit_s))
+            needs.append(
+                Job(
+                    id=f"prepare-{key}",
+                    kind="prepare",
+                    commands=one.commands,
+                    destination=str(cache / "input" / key),
+                    env={**env, **one.env, **parent_env},
+                    modules=modules,
+                    module_system=module_system,
+                    time_limit_s=one.time_limit_s,
+                )
+            )
             parent = key
         env["HPCAAS_INPUT"] = str(cache / "input" / parent)
         static["input"] = parent
@@ -132,24 +196,60 @@ def resolve(config: Configuration, tools: Tools, cache: Path, records: Path, *, 
     else:
         built = launch(config, context.mpi, wide_cores=wide_cores)
         argv, launch_env, remarks = built.argv, built.env, built.remarks
-    # What only the site knows: which variables choose a fabric, which library path a scientific library.
+    # What only the site knows: which variables choose a fabric, which library path a scientific
+    # library.
     for axis, by_value in tools.site.get("axis_environment", {}).items():
         env.update({k: str(v) for k, v in by_value.get(getattr(config, axis, None), {}).items()})
     stage = ""
     if config.filesystem is not None:
         stage = str(tools.site.get("filesystems", {}).get(config.filesystem, ""))
         if not stage:
-            raise Missing(f"file system '{config.filesystem}' has no directory", "give `filesystems: {NAME: DIRECTORY}` in the site file")
-    static["input_hash"] = short_hash([config.app, config.size, static.get("input"), app.size(config).options, recipe.args if prepare is None else ""])
+            raise Missing(
+                f"file system '{config.filesystem}' has no directory",
+                "give `filesystems: {NAME: DIRECTORY}` in the site file",
+            )
+    static["input_hash"] = short_hash(
+        [
+            config.app,
+            config.size,
+            static.get("input"),
+            app.size(config).options,
+            recipe.args if prepare is None else "",
+        ]
+    )
     static["launch"] = " ".join(argv)
-    static["environment"] = {k: v for k, v in sorted({**launch_env, **recipe.env}.items()) if "ROOT" not in k}
+    static["environment"] = {
+        k: v for k, v in sorted({**launch_env, **recipe.env}.items()) if "ROOT" not in k
+    }
     if remarks:
         static["remarks"] = remarks
     run_id = f"{config.key()}-{repeat}" + ("-stack" if stack else "")
-    run = Job(id=run_id, kind="run", destination=str(records / run_id), env={**env, **launch_env, **recipe.env}, modules=modules,
-              module_system=module_system, executable=recipe.executable, args=recipe.args, before=recipe.before, after=recipe.after,
-              outputs=recipe.outputs, launcher=argv, nodes=config.nodes, ranks=1 if recipe.serial_launch else config.ranks, per_node=config.per_node,
-              threads=config.threads * (config.ranks if recipe.serial_launch else 1), time_limit_s=time_limit_s, configuration=config, repeat=repeat,
-              campaign=campaign, machine=machine, stack=stack, expected=expected or [], stage=stage, static=static,
-              plugins=[str(Path(p).resolve()) for p in tools.site.get("plugins", [])])
+    run = Job(
+        id=run_id,
+        kind="run",
+        destination=str(records / run_id),
+        env={**env, **launch_env, **recipe.env},
+        modules=modules,
+        module_system=module_system,
+        executable=recipe.executable,
+        args=recipe.args,
+        before=recipe.before,
+        after=recipe.after,
+        outputs=recipe.outputs,
+        launcher=argv,
+        nodes=config.nodes,
+        ranks=1 if recipe.serial_launch else config.ranks,
+        per_node=config.per_node,
+        threads=config.threads * (config.ranks if recipe.serial_launch else 1),
+        time_limit_s=time_limit_s,
+        configuration=config,
+        repeat=repeat,
+        campaign=campaign,
+        machine=machine,
+        stack=stack,
+        expected=expected or [],
+        stage=stage,
+        static=static,
+        plugins=[str(Path(p).resolve()) for p in tools.site.get("plugins", [])],
+    )
     return needs, run

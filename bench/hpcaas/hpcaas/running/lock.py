@@ -32,7 +32,10 @@ class MachineLock:
         except BlockingIOError:
             holder = file.read().strip() or "unknown"
             file.close()
-            raise Busy(f"another measurement runs on this machine (process {holder}, lock '{self.path}')", "wait for it to end; results of two at once are worthless")
+            raise Busy(
+                f"another measurement runs on this machine (process {holder}, lock '{self.path}')",
+                "wait for it to end; results of two at once are worthless",
+            )
         file.seek(0)
         file.truncate()
         file.write(f"{os.getpid()}\n")

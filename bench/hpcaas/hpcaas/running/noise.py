@@ -28,11 +28,16 @@ class Noise:
 def judge(busy: float, steal: float, load1: float, spread: float) -> Noise:
     """Thresholds: a few per cent change which of two choices looks better, a third makes any ranking worthless."""
     noise = Noise(busy, steal, load1, spread, "quiet")
-    for value, some, much, words in ((busy, 0.03, 0.30, "of the CPUs are used by others"), (steal, 0.01, 0.10, "of CPU time is stolen by the hypervisor"),
-                                     (spread, 0.05, 0.50, "spread of equal pieces of work")):
+    for value, some, much, words in (
+        (busy, 0.03, 0.30, "of the CPUs are used by others"),
+        (steal, 0.01, 0.10, "of CPU time is stolen by the hypervisor"),
+        (spread, 0.05, 0.50, "spread of equal pieces of work"),
+    ):
         if value > some:
             noise.reasons.append(f"{value:.0%} {words}")
-            noise.verdict = "very noisy" if value > much or noise.verdict == "very noisy" else "noisy"
+            noise.verdict = (
+                "very noisy" if value > much or noise.verdict == "very noisy" else "noisy"
+            )
     return noise
 
 

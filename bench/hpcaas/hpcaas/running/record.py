@@ -53,11 +53,13 @@ def _text(path: Path) -> str:
 
 def cpu_seconds(begin: str, end: str) -> Optional[float]:
     """Difference of two outputs of bash's `times`: '0m0.010s 0m0.002s' for the shell, then for its children."""
+
     def total(text: str) -> Optional[float]:
         lines = text.splitlines()
         if len(lines) < 2:
             return None
         return sum(int(m) * 60 + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", lines[1]))
+
     a, b = total(begin), total(end)
     return None if a is None or b is None else b - a
 
@@ -69,7 +71,13 @@ def load_record(node: dict[str, Any], own_cpu_s: Optional[float]) -> Load:
     # user nice system idle iowait irq softirq steal
     delta = [b - a for a, b in zip(begin["stat"], end["stat"])]
     total = sum(delta)
-    load = Load(load_before=begin["load1"], load_after=end["load1"], frequency_mhz_before=begin["mhz"], frequency_mhz_after=end["mhz"], cpu_seconds=own_cpu_s)
+    load = Load(
+        load_before=begin["load1"],
+        load_after=end["load1"],
+        frequency_mhz_before=begin["mhz"],
+        frequency_mhz_after=end["mhz"],
+        cpu_seconds=own_cpu_s,
+    )
     if total > 0:
         load.steal_fraction = delta[7] / total
         busy_s = (total - delta[3] - delta[4] - delta[7]) / begin["clock_tick"]
@@ -81,7 +89,9 @@ def load_record(node: dict[str, Any], own_cpu_s: Optional[float]) -> Load:
 def rapl_energy(node: dict[str, Any]) -> Energy:
     begin, end = node.get("begin", {}).get("rapl") or {}, node.get("end", {}).get("rapl") or {}
     if not begin or not end:
-        return Energy(reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no permission, or another architecture")
+        return Energy(
+            reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no permission, or another architecture"
+        )
     joules = 0.0
     for domain, (first, wrap) in begin.items():
         last = end.get(domain, [first])[0]
@@ -95,10 +105,17 @@ def energy_of(node: dict[str, Any]) -> Energy:
     if energy.joules is not None:
         return energy
     begin, end = node.get("begin", {}), node.get("end", {})
-    watts = [w for w in (parse_ipmi(begin.get("ipmi", "")), parse_ipmi(end.get("ipmi", ""))) if w is not None]
+    watts = [
+        w
+        for w in (parse_ipmi(begin.get("ipmi", "")), parse_ipmi(end.get("ipmi", "")))
+        if w is not None
+    ]
     if watts:
         # The board samples slowly: two readings are a rough mean, and said to be.
-        return Energy(joules=sum(watts) / len(watts) * (end["time"] - begin["time"]), source="IPMI power readings before and after, times the run's time; first node only")
+        return Energy(
+            joules=sum(watts) / len(watts) * (end["time"] - begin["time"]),
+            source="IPMI power readings before and after, times the run's time; first node only",
+        )
     if end.get("slurm"):
         slurm = parse_sacct(end["slurm"])
         if slurm.joules is not None:
@@ -135,7 +152,13 @@ def mpi_seen(libraries: list[str]) -> list[str]:
         base = os.path.basename(path)
         for prefix, name in names.items():
             if base.startswith(prefix):
-                found.append("intelmpi" if name == "openmpi" and ("intel" in path or "impi" in path) else "mpich" if name == "openmpi" and "mpich" in path else name)
+                found.append(
+                    "intelmpi"
+                    if name == "openmpi" and ("intel" in path or "impi" in path)
+                    else "mpich"
+                    if name == "openmpi" and "mpich" in path
+                    else name
+                )
     return sorted(set(found))
 
 
@@ -150,13 +173,19 @@ def waited_fraction(directory: Path) -> Optional[float]:
 
 def noise_flag(load: Load) -> Optional[str]:
     """`noisy` where others took time from the run. Where they only used what it left free, `shared`: caches and memory were not its own."""
-    seen = [f"{v:.0%} {n}" for n, v in (("stolen", load.steal_fraction), ("used by others", load.other_fraction)) if (v or 0) > NOISY_FRACTION]
+    seen = [
+        f"{v:.0%} {n}"
+        for n, v in (("stolen", load.steal_fraction), ("used by others", load.other_fraction))
+        if (v or 0) > NOISY_FRACTION
+    ]
     if not seen:
         return None
     if load.waited_fraction is None:
         return "noisy: " + ", ".join(seen)
     disturbed = (load.steal_fraction or 0) > NOISY_FRACTION or load.waited_fraction > NOISY_WAIT
-    return ("noisy: " if disturbed else "shared: ") + ", ".join([*seen, f"waited {load.waited_fraction:.1%} of the time for a CPU"])
+    return ("noisy: " if disturbed else "shared: ") + ", ".join(
+        [*seen, f"waited {load.waited_fraction:.1%} of the time for a CPU"]
+    )
 
 
 def _verify_threads(config: Configuration, sample: Sample) -> None:
@@ -167,7 +196,9 @@ def _verify_threads(config: Configuration, sample: Sample) -> None:
         return  # nothing to tell apart, or no look saw all of them
     bound = sum(1 for cpus in place.threads if set(cpus) < set(place.cpus))
     if config.binding in ("cores", "threads") and bound < workers:
-        sample.flags.append(f"binding differs: {bound} of {workers} workers are bound, asked for {config.binding}")
+        sample.flags.append(
+            f"binding differs: {bound} of {workers} workers are bound, asked for {config.binding}"
+        )
     elif config.binding == "none" and bound:
         sample.flags.append(f"binding differs: {bound} threads are bound, asked for none")
 
@@ -175,28 +206,47 @@ def _verify_threads(config: Configuration, sample: Sample) -> None:
 def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
     """Compares what was asked for with what was seen."""
     if job.expected and sample.placement:
-        differing = [p.rank for p in sample.placement if p.rank < len(job.expected) and p.cpus and sorted(p.cpus) != sorted(job.expected[p.rank])]
+        differing = [
+            p.rank
+            for p in sample.placement
+            if p.rank < len(job.expected)
+            and p.cpus
+            and sorted(p.cpus) != sorted(job.expected[p.rank])
+        ]
         if differing:
             first = next(p for p in sample.placement if p.rank == differing[0])
-            sample.flags.append(f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for {job.expected[first.rank]}")
+            sample.flags.append(
+                f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for {job.expected[first.rank]}"
+            )
     elif job.configuration and sample.placement:
         _verify_threads(job.configuration, sample)
     wanted = (job.static.get("mpi") or "none").split(" ")[0].rstrip("0123456789.")
     seen = mpi_seen(libraries)
     implementations = [s for s in seen if s in ("openmpi", "mpich", "intelmpi")]
-    if wanted in ("openmpi", "mpich", "intelmpi") and implementations and wanted not in implementations:
-        sample.flags.append(f"MPI differs: asked for {wanted}, the processes mapped {', '.join(implementations)}")
+    if (
+        wanted in ("openmpi", "mpich", "intelmpi")
+        and implementations
+        and wanted not in implementations
+    ):
+        sample.flags.append(
+            f"MPI differs: asked for {wanted}, the processes mapped {', '.join(implementations)}"
+        )
     framework = job.configuration.framework if job.configuration else None
     # A framework only shows itself between nodes; inside one, shared memory may do everything.
     if framework in ("ofi", "ucx") and libraries and framework not in seen:
         sample.flags.append(f"framework differs: asked for {framework}, its library was not mapped")
 
 
-def _status_of(sample: Sample, job: Job, code: int, stdout: str, stderr: str, stage: Path, stack: str) -> None:
+def _status_of(
+    sample: Sample, job: Job, code: int, stdout: str, stderr: str, stage: Path, stack: str
+) -> None:
     """Fills status, seconds, figure and diagnosis from the application's output and the launcher's exit code."""
     app = registry({"plugins": job.plugins})[job.configuration.app]
     if "No space left on device" in stdout + stderr:
-        sample.status, sample.diagnosis = Status.DISK_FULL, "the run wrote 'No space left on device'"
+        sample.status, sample.diagnosis = (
+            Status.DISK_FULL,
+            "the run wrote 'No space left on device'",
+        )
         return
     sample.signal = crash.signal_of(code, stdout + "\n" + stderr)
     if sample.signal is not None:
@@ -207,18 +257,32 @@ def _status_of(sample: Sample, job: Job, code: int, stdout: str, stderr: str, st
         reading = app.read(stdout, stage, job.configuration)
     except Unreadable as error:
         sample.status = Status.FAILED
-        sample.diagnosis = f"exit code {code}, {error}; last words: {crash.last_words(stderr or stdout)}"
+        sample.diagnosis = (
+            f"exit code {code}, {error}; last words: {crash.last_words(stderr or stdout)}"
+        )
         return
     sample.extra = reading.extra
     if code != 0:
-        sample.status, sample.diagnosis = Status.FAILED, f"exit code {code}; last words: {crash.last_words(stderr or stdout)}"
+        sample.status, sample.diagnosis = (
+            Status.FAILED,
+            f"exit code {code}; last words: {crash.last_words(stderr or stdout)}",
+        )
         return
     sample.seconds, sample.figure = reading.seconds, reading.figure
-    sample.status, sample.diagnosis = (Status.WRONG, reading.wrong) if reading.wrong else (Status.OK, None)
+    sample.status, sample.diagnosis = (
+        (Status.WRONG, reading.wrong) if reading.wrong else (Status.OK, None)
+    )
 
 
 def new_sample(job: Job, status: Status) -> Sample:
-    return Sample(id=f"{job.campaign}.{job.id}", campaign=job.campaign, configuration=job.configuration, machine=job.machine, repeat=job.repeat, status=status)
+    return Sample(
+        id=f"{job.campaign}.{job.id}",
+        campaign=job.campaign,
+        configuration=job.configuration,
+        machine=job.machine,
+        repeat=job.repeat,
+        status=status,
+    )
 
 
 def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_name: str) -> Sample:
@@ -227,9 +291,12 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     begin, end, code = (_text(directory / "wall").split() + ["0", "0", "-1"])[:3]
     own = cpu_seconds(_text(directory / "times.begin"), _text(directory / "times.end"))
     sample = new_sample(job, Status.OK)
-    sample.started = datetime.fromtimestamp(float(begin.replace(",", ".")), timezone.utc).isoformat(timespec="milliseconds")
+    sample.started = datetime.fromtimestamp(float(begin.replace(",", ".")), timezone.utc).isoformat(
+        timespec="milliseconds"
+    )
     sample.wall_seconds = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
-    # On several nodes the launcher's children here are not the whole run: no claim about others then.
+    # On several nodes the launcher's children here are not the whole run: no claim about others
+    # then.
     sample.load = load_record(node, own if job.nodes == 1 else None)
     sample.energy = energy_of(node)
     sample.placement, hashes, stacks = watch_record(directory / "watch")
@@ -242,22 +309,46 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
         sample.flags.append(flag)
     # Relative to the campaign: results travel, directories do not.
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
-    (directory / "output.txt").write_text(f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}")
+    (directory / "output.txt").write_text(
+        f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}"
+    )
     cache = str(directory.parents[2])
-    versions = library_versions(tuple(sorted(path for path in hashes if not path.startswith(cache + "/"))))
+    versions = library_versions(
+        tuple(sorted(path for path in hashes if not path.startswith(cache + "/")))
+    )
     hashes = {path.removeprefix(cache + "/"): value for path, value in hashes.items()}
-    provenance = {**job.static, "libraries": hashes, "library_versions": versions, "fabric_and_mpi_mapped": mpi_seen(list(hashes)), "stack_limit_kib": sorted(stacks),
-                  "kernel": node.get("begin", {}).get("kernel")}
+    provenance = {
+        **job.static,
+        "libraries": hashes,
+        "library_versions": versions,
+        "fabric_and_mpi_mapped": mpi_seen(list(hashes)),
+        "stack_limit_kib": sorted(stacks),
+        "kernel": node.get("begin", {}).get("kernel"),
+    }
     sample.provenance = short_hash(provenance)
-    append(journal, {"sample": json.loads(sample.model_dump_json(exclude_none=True)), "provenance": {sample.provenance: provenance}})
+    append(
+        journal,
+        {
+            "sample": json.loads(sample.model_dump_json(exclude_none=True)),
+            "provenance": {sample.provenance: provenance},
+        },
+    )
     return sample
 
 
-def record_failure(journal: Path, job: Job, status: Status, diagnosis: str, log: Optional[str] = None) -> Sample:
+def record_failure(
+    journal: Path, job: Job, status: Status, diagnosis: str, log: Optional[str] = None
+) -> Sample:
     """A run that never got to its output: its build failed, its time was up, its launcher did not start."""
     sample = new_sample(job, status)
     sample.diagnosis, sample.log = diagnosis, log
     sample.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     sample.provenance = short_hash(job.static)
-    append(journal, {"sample": json.loads(sample.model_dump_json(exclude_none=True)), "provenance": {sample.provenance: job.static}})
+    append(
+        journal,
+        {
+            "sample": json.loads(sample.model_dump_json(exclude_none=True)),
+            "provenance": {sample.provenance: job.static},
+        },
+    )
     return sample

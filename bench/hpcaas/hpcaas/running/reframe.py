@@ -34,14 +34,32 @@ def settings(site: dict[str, Any], campaign: Path, module_system: Optional[str])
     return {
         "systems": [system],
         "environments": [{"name": "builtin", "features": []}],
-        "general": [{"resolve_module_conflicts": False, "remote_detect": False, "purge_environment": False}],
+        "general": [
+            {"resolve_module_conflicts": False, "remote_detect": False, "purge_environment": False}
+        ],
         "storage": [{"enable": True, "sqlite_db_file": str(campaign / "reframe.db")}],
-        "logging": [{"handlers": [{"type": "file", "name": log, "level": "debug2", "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s", "append": True}],
-                     "handlers$": [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}]}],
+        "logging": [
+            {
+                "handlers": [
+                    {
+                        "type": "file",
+                        "name": log,
+                        "level": "debug2",
+                        "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+                        "append": True,
+                    }
+                ],
+                "handlers$": [
+                    {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}
+                ],
+            }
+        ],
     }
 
 
-def run_batch(jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Callable[[], None]) -> dict[str, str]:
+def run_batch(
+    jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Callable[[], None]
+) -> dict[str, str]:
     """Executes jobs one after the other; returns, for jobs that failed, ReFrame's words for why. `tick` is called about twice
     a second. KeyboardInterrupt is passed on to ReFrame, which ends the job in progress, and raised again."""
     if not jobs:
@@ -52,22 +70,73 @@ def run_batch(jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Calla
     failures: dict[str, str] = {}
     # A session has one module system and one place for stage directories.
     for kind in dict.fromkeys((job.module_system, job.stage) for job in jobs):
-        failures.update(_session([j for j in jobs if (j.module_system, j.stage) == kind], kind[0], program, campaign, site, tick))
+        failures.update(
+            _session(
+                [j for j in jobs if (j.module_system, j.stage) == kind],
+                kind[0],
+                program,
+                campaign,
+                site,
+                tick,
+            )
+        )
     return failures
 
 
-def _session(jobs: list[Job], module_system: Optional[str], program: Path, campaign: Path, site: dict[str, Any], tick: Callable[[], None]) -> dict[str, str]:
-    config, batch, report = campaign / "settings.json", campaign / "batch.json", campaign / "report.json"
+def _session(
+    jobs: list[Job],
+    module_system: Optional[str],
+    program: Path,
+    campaign: Path,
+    site: dict[str, Any],
+    tick: Callable[[], None],
+) -> dict[str, str]:
+    config, batch, report = (
+        campaign / "settings.json",
+        campaign / "batch.json",
+        campaign / "report.json",
+    )
     config.write_text(json.dumps(settings(site, campaign, module_system), indent=1))
-    batch.write_text(json.dumps({"journal": str(campaign / "journal.jsonl"), "jobs": [json.loads(j.model_dump_json()) for j in jobs]}))
+    batch.write_text(
+        json.dumps(
+            {
+                "journal": str(campaign / "journal.jsonl"),
+                "jobs": [json.loads(j.model_dump_json()) for j in jobs],
+            }
+        )
+    )
     report.unlink(missing_ok=True)
-    argv = [str(program), "-C", str(config), "-c", str(_CHECKS), "-r", "--exec-policy=serial", f"--prefix={campaign / 'reframe'}",
-            f"--report-file={report}", "--nocolor", *(["--stage", f"{jobs[0].stage}/hpcaas-stage"] if jobs[0].stage else []), "--timestamp=%FT%H%M%S"]
+    argv = [
+        str(program),
+        "-C",
+        str(config),
+        "-c",
+        str(_CHECKS),
+        "-r",
+        "--exec-policy=serial",
+        f"--prefix={campaign / 'reframe'}",
+        f"--report-file={report}",
+        "--nocolor",
+        *(["--stage", f"{jobs[0].stage}/hpcaas-stage"] if jobs[0].stage else []),
+        "--timestamp=%FT%H%M%S",
+    ]
     with (campaign / "reframe.out").open("a") as output:
-        # A login shell where modules are loaded: on many systems only that one knows the command `module`.
-        # Its own session: a Ctrl-C of the terminal reaches only us, and we pass it on once, so that its clean-up is not cut.
-        process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-                                   env={**os.environ, "HPCAAS_BATCH": str(batch), "RFM_USE_LOGIN_SHELL": "yes" if module_system else "no"})
+        # A login shell where modules are loaded: on many systems only that one knows the command
+        # `module`.
+        # Its own session: a Ctrl-C of the terminal reaches only us, and we pass it on once, so that
+        # its clean-up is not cut.
+        process = subprocess.Popen(
+            argv,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env={
+                **os.environ,
+                "HPCAAS_BATCH": str(batch),
+                "RFM_USE_LOGIN_SHELL": "yes" if module_system else "no",
+            },
+        )
         try:
             while True:
                 try:
@@ -91,14 +160,24 @@ def _failures(report: Path, code: int, campaign: Path) -> dict[str, str]:
     try:
         content = json.loads(report.read_text())
     except (OSError, json.JSONDecodeError):
-        tail = " | ".join((campaign / "reframe.out").read_text(errors="replace").strip().splitlines()[-3:])
-        raise HpcaasError(f"ReFrame ended with code {code} and no report: {tail}", f"see '{campaign / 'reframe.out'}'")
+        tail = " | ".join(
+            (campaign / "reframe.out").read_text(errors="replace").strip().splitlines()[-3:]
+        )
+        raise HpcaasError(
+            f"ReFrame ended with code {code} and no report: {tail}",
+            f"see '{campaign / 'reframe.out'}'",
+        )
     failures: dict[str, str] = {}
     sessions = content.get("runs") or content.get("sessions") or []
     for run in sessions:
         for case in run.get("testcases", []):
             if case.get("result") in ("fail", "abort"):
-                which = next((v for k, v in case.get("check_params", {}).items() if k.endswith("which")), case.get("display_name", ""))
+                which = next(
+                    (v for k, v in case.get("check_params", {}).items() if k.endswith("which")),
+                    case.get("display_name", ""),
+                )
                 name = str(which).split("which=")[-1]
-                failures[name.partition(".")[2] or name] = f"{case.get('fail_phase')}: {str(case.get('fail_reason', '')).strip()}"
+                failures[name.partition(".")[2] or name] = (
+                    f"{case.get('fail_phase')}: {str(case.get('fail_reason', '')).strip()}"
+                )
     return failures

@@ -8,10 +8,33 @@ import select
 import sys
 import time
 
-# Looks at growing distance: early enough for runs of a second, rare enough not to disturb. Threads of OpenMP start late.
+# Looks at growing distance: early enough for runs of a second, rare enough not to disturb. Threads
+# of OpenMP start late.
 LOOKS_S = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
-INTERESTING = ("libmpi", "libmpich", "libfabric", "libucp", "libuct", "libpsm", "libcxi", "libpmix", "libopen-pal", "libgomp", "libomp", "libiomp",
-               "libOpenFOAM", "libPstream", "libgromacs", "libpnetcdf", "libopenblas", "libmkl", "libfftw3", "libc.so", "libm.so", "libmvec")
+INTERESTING = (
+    "libmpi",
+    "libmpich",
+    "libfabric",
+    "libucp",
+    "libuct",
+    "libpsm",
+    "libcxi",
+    "libpmix",
+    "libopen-pal",
+    "libgomp",
+    "libomp",
+    "libiomp",
+    "libOpenFOAM",
+    "libPstream",
+    "libgromacs",
+    "libpnetcdf",
+    "libopenblas",
+    "libmkl",
+    "libfftw3",
+    "libc.so",
+    "libm.so",
+    "libmvec",
+)
 
 
 def threads_of(pid):
@@ -69,7 +92,16 @@ def main(directory, host):
                 if len(parts) < 5 or parts[1] != host or int(parts[2]) in known:
                     continue
                 pid = int(parts[2])
-                known[pid] = {"rank": int(parts[0]), "host": host, "cpus": parts[3], "stack": parts[4], "threads": [], "libraries": [], "program": "", "scheduled": {}}
+                known[pid] = {
+                    "rank": int(parts[0]),
+                    "host": host,
+                    "cpus": parts[3],
+                    "stack": parts[4],
+                    "threads": [],
+                    "libraries": [],
+                    "program": "",
+                    "scheduled": {},
+                }
                 try:
                     fd = os.pidfd_open(pid)
                     open_fds[fd] = pid
@@ -106,9 +138,16 @@ def main(directory, host):
     programs = sorted({record["program"] for record in known.values() if record["program"]})
     for record in known.values():
         scheduled = record.pop("scheduled").values()
-        # Up to the last look: a share of the run, not its whole. Absent where the kernel keeps no such account.
-        record["ran_ns"], record["waited_ns"] = sum(s[0] for s in scheduled), sum(s[1] for s in scheduled)
-    result = {"ranks": list(known.values()), "hashes": {path: digest(path) for path in libraries + programs}}
+        # Up to the last look: a share of the run, not its whole. Absent where the kernel keeps no
+        # such account.
+        record["ran_ns"], record["waited_ns"] = (
+            sum(s[0] for s in scheduled),
+            sum(s[1] for s in scheduled),
+        )
+    result = {
+        "ranks": list(known.values()),
+        "hashes": {path: digest(path) for path in libraries + programs},
+    }
     temporary = os.path.join(directory, f".watch.{host}")
     with open(temporary, "w") as file:
         json.dump(result, file)

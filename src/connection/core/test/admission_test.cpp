@@ -9,7 +9,8 @@ constexpr Peer server{3, 0, 1, Role::server};
 
 JobKey key_of(int seed) {
   JobKey key;
-  for (size_t i = 0; i < key.size(); ++i) key[i] = std::byte(static_cast<unsigned char>(i * 7 + static_cast<size_t>(seed)));
+  for (size_t i = 0; i < key.size(); ++i)
+    key[i] = std::byte(static_cast<unsigned char>(i * 7 + static_cast<size_t>(seed)));
   return key;
 }
 
@@ -24,7 +25,8 @@ TEST(Admission, AMemberIsAdmittedAndAnswered) {
   EXPECT_TRUE(check_answer(key_of(1), server, hello, answer, &applied).ok());
   EXPECT_EQ(applied, 1'000'000'007u);
   answer.back() ^= std::byte{1};
-  EXPECT_FALSE(check_answer(key_of(1), server, hello, answer, &applied).ok()) << "nobody may change how far the session came";
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, answer, &applied).ok())
+      << "nobody may change how far the session came";
 }
 
 TEST(Admission, AnotherJobAnotherServerAnotherVersionAreRefused) {

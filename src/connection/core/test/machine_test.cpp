@@ -92,9 +92,12 @@ TEST(Machine, RefusedOpeningIsReported) {
   EXPECT_EQ(m.state(), State::idle);
 }
 
-// Whatever comes in whatever order: the generation only grows, and events of an old one change nothing.
+// Whatever comes in whatever order: the generation only grows, and events of an old one change
+// nothing.
 TEST(Machine, RandomEventsKeepItsInvariants) {
-  static constexpr Event events[] = {Event::want, Event::connected, Event::evict, Event::please_close, Event::drained, Event::bye_answer, Event::closed};
+  static constexpr Event events[] = {Event::want,         Event::connected, Event::evict,
+                                     Event::please_close, Event::drained,   Event::bye_answer,
+                                     Event::closed};
   std::mt19937 random(5);
   Machine m;
   for (int i = 0; i < 200000; ++i) {

@@ -15,7 +15,8 @@ const auto nobody = [](Partner) { return false; };
 
 TEST(Victim, UnknownNamesMakeNothing) {
   EXPECT_EQ(VictimPolicy::make("fifo", 4), nullptr);
-  for (const std::string_view name : VictimPolicy::names()) EXPECT_NE(VictimPolicy::make(name, 4), nullptr) << name;
+  for (const std::string_view name : VictimPolicy::names())
+    EXPECT_NE(VictimPolicy::make(name, 4), nullptr) << name;
 }
 
 TEST(Victim, LruTakesTheOneUnusedForLongest) {
@@ -27,7 +28,8 @@ TEST(Victim, LruTakesTheOneUnusedForLongest) {
   EXPECT_EQ(policy->choose([](Partner) { return true; }), std::nullopt);
 }
 
-// The paper's reason for several queues: the counter's server is asked for regularly, so it was torn down before, and is kept.
+// The paper's reason for several queues: the counter's server is asked for regularly, so it was
+// torn down before, and is kept.
 TEST(Victim, LruMPrefersTheOneTornDownLeastOften) {
   auto policy = VictimPolicy::make("lru_m", 2);
   policy->opened(7);
@@ -101,7 +103,8 @@ std::vector<Partner> circle(int rounds) {
   return uses;
 }
 
-// Six neighbours in turn under a cap of four: least recently used evicts exactly the one that is wanted next.
+// Six neighbours in turn under a cap of four: least recently used evicts exactly the one that is
+// wanted next.
 TEST(Victim, ReuseKeepsPartOfACircle) {
   EXPECT_EQ(setups("lru", 4, circle(100)), 600u);
   EXPECT_LT(setups("reuse", 4, circle(100)), 250u);
@@ -118,10 +121,12 @@ TEST(Victim, AdaptiveIsNearTheBestWhateverTheProgramDoes) {
   for (const auto& phase : phases) {
     all.insert(all.end(), phase.begin(), phase.end());
     uint64_t best = ~uint64_t{0};
-    for (const char* name : {"lru", "lru_m", "reuse"}) best = std::min(best, setups(name, 4, phase));
+    for (const char* name : {"lru", "lru_m", "reuse"})
+      best = std::min(best, setups(name, 4, phase));
     EXPECT_LT(setups("adaptive", 4, phase), best * 105 / 100 + 20);
   }
-  for (const char* name : {"lru", "lru_m", "reuse"}) EXPECT_LT(setups("adaptive", 4, all), setups(name, 4, all)) << name;
+  for (const char* name : {"lru", "lru_m", "reuse"})
+    EXPECT_LT(setups("adaptive", 4, all), setups(name, 4, all)) << name;
 }
 
 // With fewer servers than remembered places the counts are exact, however often they come and go.
@@ -149,13 +154,16 @@ TEST(Victim, CountsAgeInsteadOfOverflowing) {
   EXPECT_EQ(policy->teardowns(1), 1u);
 }
 
-// The paper's words, literally: lists ordered by use, most recent in front; one list per number of teardowns.
+// The paper's words, literally: lists ordered by use, most recent in front; one list per number of
+// teardowns.
 struct Naive {
   bool by_teardowns;
   std::map<uint32_t, std::list<Partner>> queues;
   std::map<Partner, uint32_t> torn;
   uint32_t queue_of(Partner p) { return by_teardowns ? torn[p] : 0; }
-  bool open(Partner p) { return std::count(queues[queue_of(p)].begin(), queues[queue_of(p)].end(), p) != 0; }
+  bool open(Partner p) {
+    return std::count(queues[queue_of(p)].begin(), queues[queue_of(p)].end(), p) != 0;
+  }
   void use(Partner p) {
     if (!open(p)) return;
     queues[queue_of(p)].remove(p);
