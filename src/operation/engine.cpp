@@ -1,9 +1,5 @@
 #include "operation/engine.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-#include <sodium.h>
-
 #include <algorithm>
 #include <cstring>
 

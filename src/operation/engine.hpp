@@ -14,16 +14,12 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +27,7 @@
 #include "connection/core/machine.hpp"
 #include "connection/core/victim.hpp"
 #include "core/futex.hpp"
+#include "core/thread.hpp"
 #include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/shape.hpp"
@@ -146,8 +143,6 @@ struct EngineCounters {
 };
 
 class Engine final : private fabric::Sink {
-  using Lock = std::unique_lock<std::mutex>;
-
  public:
   Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric);
   ~Engine() override;
@@ -554,8 +549,8 @@ class Engine final : private fabric::Sink {
   EngineConfig config_;
   WaitingWork work_;
   std::unique_ptr<fabric::Fabric> fabric_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   bool role_taken_ = false;
   bool helper_has_role_ = false;
   bool helper_awake_ = false;
@@ -568,8 +563,8 @@ class Engine final : private fabric::Sink {
   uint64_t user_rounds_ = 0;   // times a thread of the program took the role
   uint32_t open_handles_ = 0;  // non-blocking operations that were not done when they were issued
                                // and not waited for yet
-  std::condition_variable helper_call_;
-  std::thread helper_;  // started with the first non-blocking operation that leaves something to do
+  Condition helper_call_;
+  Thread helper_;  // started with the first non-blocking operation that leaves something to do
   uint32_t sleepers_ = 0;                                      // threads in changed_
   std::unordered_map<uint64_t, std::unique_ptr<Link>> links_;  // by node << 16 | index
   std::vector<Link*>
@@ -625,7 +620,7 @@ Status Engine::wait_until(Lock& lock, Done&& done, const Link* only, int64_t sli
       if (helper_has_role_)
         fabric_
             ->wake();  // a thread that waits is closer to its data than the helper: it takes over
-      changed_.wait_for(lock, std::chrono::nanoseconds(slice_ns));
+      changed_.wait_for(lock, slice_ns);
       --sleepers_;
       continue;
     }

@@ -11,8 +11,6 @@
 // Breaks. The server says in its answer to the next opening how far it had come; what it has not
 // applied is sent again from the replay log, what it has applied but whose answer is not here is
 // asked for again (src/session). All upcalls and calls here run with the engine's mutex held.
-#include <sodium.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -225,7 +223,7 @@ int64_t Engine::patience_ns() const {
 void Engine::connect(Link& link) {
   const connection::Peer peer{static_cast<uint32_t>(link.server.node), link.server.index,
                               wire::version, connection::Role::server};
-  randombytes_buf(&link.nonce, sizeof link.nonce);
+  random_bytes(&link.nonce, sizeof link.nonce);
   const auto hello = connection::make_hello(config_.key, peer, static_cast<uint32_t>(config_.rank),
                                             link.machine.generation(), link.nonce);
   link.blocked = false;
@@ -318,7 +316,7 @@ void Engine::trouble(Link& link, std::string_view what, bool at_once) {
   link.retry_at_ns = at_once ? 0
                              : now_ns + backoff_ns / 2 +
                                    static_cast<int64_t>(
-                                       randombytes_uniform(static_cast<uint32_t>(backoff_ns / 2)));
+                                       random_below(static_cast<uint32_t>(backoff_ns / 2)));
   ++link.retries;
   if (!unacknowledged(link) && link.lock_waits == 0 &&
       link.waiters == 0) {  // nobody needs it now: the next one starts afresh

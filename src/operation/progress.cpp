@@ -1,8 +1,5 @@
 // Moving things along: what is held back goes out, what arrived is dispatched, by who waits or by
 // the helper thread.
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 
 #include "operation/engine.hpp"
@@ -48,11 +45,7 @@ void Engine::call_helper(bool eager) {
     helper_call_.notify_one();
     return;
   }
-  sigset_t all, before;  // signals are the program's business
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  helper_ = std::thread([this] { help(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  helper_ = Thread("skerry-progress", [this] { help(); });
 }
 
 // A put is source done when it is on its way: its program may compute, or sleep on a counter, while
@@ -60,7 +53,7 @@ void Engine::call_helper(bool eager) {
 // unacknowledged, and sleeps for good when nothing was sent for a while.
 void Engine::keep_watch(Lock& lock) {
   // Where a server may close a connection just when a request is on its way to it, more often.
-  const auto look_every = std::chrono::milliseconds(config_.servers_drop ? 2 : 100);
+  const int64_t look_every_ns = config_.servers_drop ? 2'000'000 : 100'000'000;
   constexpr int quiet_looks = 20;
   constexpr int64_t longest_queued_ns = 2'000'000'000;
   auto called = [&] { return helper_stop_ || helper_awake_; };
@@ -68,7 +61,7 @@ void Engine::keep_watch(Lock& lock) {
   int stale = 0;  // looks in a row that found requests queued and no new ones
   for (int quiet = 0; quiet < quiet_looks;) {
     const uint64_t sent = requests_sent_, rounds = user_rounds_;
-    if (helper_call_.wait_for(lock, look_every, called) || is_ending()) break;
+    if (helper_call_.wait_for(lock, look_every_ns, called) || is_ending()) break;
     const bool waiting = std::any_of(all_links_.begin(), all_links_.end(), [&](const Link* link) {
       return link->failure.ok() && unacknowledged(*link);
     });
@@ -92,11 +85,10 @@ void Engine::keep_watch(Lock& lock) {
 void Engine::help() {
   // How long held-back requests may wait for company, and how long the program must have left the
   // role alone before the helper takes it.
-  constexpr auto hold = std::chrono::microseconds(500);
+  constexpr int64_t hold_ns = 500'000;
   // The helper stays up this many rounds without work, so that a program that issues a few
   // operations at a time does not pay for waking it.
   constexpr int idle_rounds = 20;
-  pthread_setname_np(pthread_self(), "skerry-progress");
   Lock lock(mutex_);
   int idle = 0;
   uint64_t seen_rounds = user_rounds_;
@@ -121,7 +113,7 @@ void Engine::help() {
     seen_rounds = user_rounds_;
     if (!receive || role_taken_ || sleepers_ > 0 || (program_is_at_it && !helper_eager_)) {
       helper_eager_ = false;
-      helper_call_.wait_for(lock, hold);
+      helper_call_.wait_for(lock, hold_ns);
       if (!corked_.empty()) {
         flush_corked();
         idle = 0;

@@ -1,10 +1,8 @@
 #include "server/relay.hpp"
 
-#include <sodium.h>
-
 #include <algorithm>
 
-#include "core/futex.hpp"
+#include "core/thread.hpp"
 #include "wire/message.hpp"
 
 namespace skerry::server {
@@ -60,7 +58,7 @@ int64_t Relay::advance(int64_t now_ns) {
 }
 
 void Relay::connect(Peer& peer, int64_t now_ns) {
-  randombytes_buf(&peer.nonce, sizeof peer.nonce);
+  random_bytes(&peer.nonce, sizeof peer.nonce);
   const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_),
                                             ++peer.generation, peer.nonce, connection::Role::relay);
   peer.sent = 0;
@@ -78,7 +76,7 @@ void Relay::retry_later(Peer& peer, int64_t now_ns) {
   ++peer.retries;
   peer.retry_at_ns = now_ns + backoff_ns / 2 +
                      static_cast<int64_t>(
-                         randombytes_uniform(static_cast<uint32_t>(backoff_ns / 2)));
+                         random_below(static_cast<uint32_t>(backoff_ns / 2)));
   ++waiting_;
 }
 

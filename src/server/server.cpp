@@ -1,12 +1,7 @@
 #include "server/server.hpp"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <cstring>
-#include <future>
 
 #include "core/futex.hpp"
 
@@ -39,12 +34,7 @@ Server::~Server() { stop(); }
 
 Status Server::start(std::vector<std::byte>* address) {
   SKERRY_TRY(fabric_->listen(address));
-  // Signals are the program's business: the server's thread takes none.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = Thread("skerry-server", [this] { run(); });
   return {};
 }
 
@@ -65,12 +55,17 @@ void Server::open(NodeView view) {
 }
 
 void Server::call(const std::function<void()>& task) {
-  std::promise<void> ran;
+  Mutex mutex;
+  Condition changed;
+  bool ran = false;
   post([&] {
     task();
-    ran.set_value();
+    const Lock lock(mutex);  // notified under it: `changed` goes as soon as the caller sees `ran`
+    ran = true;
+    changed.notify_one();
   });
-  ran.get_future().wait();
+  Lock lock(mutex);
+  changed.wait(lock, [&] { return ran; });
 }
 
 Status Server::watch(int fd, std::function<void()> readable) {
@@ -86,19 +81,14 @@ void Server::unwatch(int fd) {
 
 void Server::post(std::function<void()> task) {
   {
-    const std::lock_guard guard(posted_mutex_);
+    const Lock guard(posted_mutex_);
     posted_.push_back(std::move(task));
   }
   fabric_->wake();
 }
 
 void Server::run() {
-  pthread_setname_np(pthread_self(), "skerry-server");
-  // The host rank may be bound to one core; the server serves others and may run anywhere.
-  cpu_set_t everywhere;
-  CPU_ZERO(&everywhere);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &everywhere);
-  sched_setaffinity(0, sizeof everywhere, &everywhere);
+  run_anywhere();  // the host rank may be bound to one core; the server serves others
 
   std::vector<std::function<void()>> tasks;
   uint32_t parked_rounds = 0;  // in a row, without anything getting done
@@ -127,7 +117,7 @@ void Server::run() {
     fabric_->dispatch(*this);
     retry_waiting_for_room();
     {
-      const std::lock_guard guard(posted_mutex_);
+      const Lock guard(posted_mutex_);
       tasks.swap(posted_);
     }
     for (auto& task : tasks) task();

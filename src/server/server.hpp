@@ -11,14 +11,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "connection/core/admission.hpp"
 #include "core/pure/ids.hpp"
+#include "core/thread.hpp"
 #include "fabric/fabric.h"
 #include "memory/apply.hpp"
 #include "memory/control.hpp"
@@ -275,9 +274,9 @@ class Server final : private fabric::Sink {
   Counters counters_;
   uint64_t strangers_unproven_ = 0;
   uint64_t strangers_replayed_ = 0;
-  std::thread thread_;
+  Thread thread_;
   std::atomic<bool> stopping_{false};
-  std::mutex posted_mutex_;  // guards posted_ alone
+  Mutex posted_mutex_;  // guards posted_ alone
   std::vector<std::function<void()>> posted_;
 };
 

@@ -1,11 +1,13 @@
 // Carriers: connections of the fabric beneath, their admission, and their places when there is a
 // limit.
+
 #include <sodium.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/futex.hpp"
+#include "core/thread.hpp"
 #include "share/multiplex.hpp"
 
 namespace skerry::share {
@@ -79,7 +81,7 @@ Status Multiplex::carrier_to(std::string address, Carrier** out) {
 
 Status Multiplex::begin(Carrier& carrier) {
   carrier.generation = ++generation_;
-  randombytes_buf(&carrier.nonce, sizeof carrier.nonce);
+  random_bytes(&carrier.nonce, sizeof carrier.nonce);
   const auto role = carrier.use == Use::outgoing ? connection::Role::carrier
                                                  : connection::Role::member;
   const auto hello = connection::make_hello(options_.key, peer_of(carrier.address), options_.name,

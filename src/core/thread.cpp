@@ -1,0 +1,36 @@
+#include "core/thread.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sodium.h>
+
+namespace skerry {
+
+void random_bytes(void* to, size_t bytes) { randombytes_buf(to, bytes); }
+uint32_t random_below(uint32_t bound) { return randombytes_uniform(bound); }
+
+Thread::Thread(const char* name, std::function<void()> body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([name, body = std::move(body)] {
+    pthread_setname_np(pthread_self(), name);
+    body();
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+Thread::~Thread() = default;
+Thread::Thread(Thread&&) noexcept = default;
+Thread& Thread::operator=(Thread&&) noexcept = default;
+bool Thread::joinable() const { return thread_.joinable(); }
+void Thread::join() { thread_.join(); }
+
+void run_anywhere() {
+  cpu_set_t everywhere;
+  CPU_ZERO(&everywhere);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &everywhere);
+  sched_setaffinity(0, sizeof everywhere, &everywhere);
+}
+
+}  // namespace skerry
