@@ -64,6 +64,7 @@ step "documentation follows the code" $PYTHON tools/check_docs.py
 step "unit tests" ctest --test-dir build -L unit -LE launchers --output-on-failure -j 2
 step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-failure
 step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py
+step "a soak of a minute" $PYTHON tests/soak/soak.py --minutes 1
 step "jobs in trouble" $PYTHON tests/trouble/trouble.py
 # Not grep -q: it hangs up on ldconfig.
 if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then
