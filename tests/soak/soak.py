@@ -6,9 +6,9 @@
 
 A shape is a number of ranks, nodes and threads, a cap on connections of processes and of data
 servers, sharing, broken connections, a victim policy, few completion slots, the helper thread or
-none. A job that is stuck (no end within --limit-s) or wrong is printed with the seed and the command
-that runs it again; of a stuck one, each process's stacks too where gdb is installed. Ends with
-`N passed, N failed, N skipped`. Standard library only.
+none. A job that is stuck (no end within --limit-s) or wrong is printed with the seed and the
+command that runs it again; of a stuck one, each process's stacks too where gdb is installed. Ends
+with `N passed, N failed, N skipped`. Standard library only.
 """
 
 import argparse
