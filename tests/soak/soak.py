@@ -120,7 +120,8 @@ def parse():
 def soak(options):
     """Counts of (passed, failed)."""
     seed = options.seed if options.seed is not None else int(time.time())
-    print(f"soak: {options.minutes} min from seed {seed}, load {os.getloadavg()[0]:.1f}", flush=True)
+    load = os.getloadavg()[0]
+    print(f"soak: {options.minutes} min from seed {seed}, load {load:.1f}", flush=True)
     end = time.monotonic() + 60 * options.minutes
     passed = failed = 0
     told = time.monotonic()
