@@ -1,7 +1,10 @@
 /* host_check.c: every kind of operation from every rank to every rank, checked; the same binary for
- * every launcher and fabric (C11). host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]   (0: any)
- * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok"; any wrong value is told
- * and ends the job. */
+ * every launcher and fabric (C11).
+ *
+ *   host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]      0: any
+ *
+ * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok". A wrong value is told and
+ * ends the job. */
 #include <skerry/skerry.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,16 @@
-// A load whose partners keep changing, for measuring what connections cost (bench/acts/acts.py):
-//   skerry run -n P --nodes P acts_load --kind pool|steal|drift [--tasks N] [--compute-us N]
-//   [--bytes N]
+// A load whose partners keep changing, for measuring what connections cost (bench/acts/acts.py).
 //
-// pool:  tasks from one shared counter; each reads four blocks of ranks drawn at random and adds to
-// two. steal: each rank has its own tasks; who has none left steals, four times of five from a near
-// rank. drift: each rank talks to eight ranks at a time, and to another eight every so often.
+//   skerry run -n P --nodes P acts_load --kind pool|steal|drift
+//     [--tasks N] [--compute-us N] [--bytes N]
+//
+//   pool   Tasks come from one shared counter. Each reads four blocks of ranks drawn at random and
+//          adds to two.
+//   steal  Each rank has its own tasks. A rank without tasks steals, four times of five from a near
+//          rank.
+//   drift  Each rank talks to eight ranks at a time, and to another eight every so often.
 //
 // What a task touches follows from its number alone, so that every run with the same options must
-// end with the same sums: rank 0 prints them, and what the connections did, as one line of JSON.
+// end with the same sums. Rank 0 prints them, and what the connections did, as one line of JSON.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -4,8 +4,10 @@
 //
 // Rank 0 is looked at, first as an origin, then as the host of a data server; the others sleep in a
 // barrier, then all talk to all:
-//   1 bound to one connection, rank 0 talks to each: it *knows* them now    2 without the bound,
-//   again: it is *connected* to them 3 the others do as 1 4 the others do as 2
+//   1 bound to one connection, rank 0 talks to each: it *knows* them now
+//   2 without the bound, again: it is *connected* to them
+//   3 the others do as 1
+//   4 the others do as 2
 // What a step adds is divided by how many it added, which the account tells: collectives have
 // connections of their own.
 #include <cmath>

@@ -1,9 +1,10 @@
 // The operation tests with ranks as threads of one process, so that ThreadSanitizer and
-// AddressSanitizer see both ends of everything:
-//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--fabric tcp|loop|worst]
-//   [--threads N] [--seed N] [--rounds N]
-//               [--cap N] [--server-cap N] [--victim POLICY] [--drop PER_MILLION] [--share
-//               count|server]
+// AddressSanitizer see both ends of everything.
+//
+//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--threads N]
+//     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
+//     [--victim POLICY] [--drop PER_MILLION] [--share count|server]
+//
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
 // by skerry_init.
 #include <sstream>
