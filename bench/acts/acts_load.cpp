@@ -146,13 +146,13 @@ int main(int argc, char** argv) {
   const sk::Group& world = job.world();
   Load load(job, options);
   world.sync();
-  const skerry_counters before = job.counters();
+  const sk::Counters before = job.counters();
   const auto begin = std::chrono::steady_clock::now();
   load.run();
   world.sync();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
                              .count();
-  const skerry_counters c = job.counters();
+  const sk::Counters c = job.counters();
   const auto sum = [&](uint64_t value) { return world.allreduce(static_cast<int64_t>(value)); };
   const auto most = [&](uint64_t value) {
     return world.allreduce(static_cast<int64_t>(value), sk::Reduction::max);
@@ -163,18 +163,18 @@ int main(int argc, char** argv) {
     int64_t value;
   } values[] = {
       {"checksum", checksum},
-      {"operations", sum(c.remote_operations - before.remote_operations)},
-      {"opened", sum(c.connections_opened - before.connections_opened)},
-      {"evicted", sum(c.connections_evicted - before.connections_evicted)},
-      {"hidden", sum(c.teardowns_hidden - before.teardowns_hidden)},
-      {"broken", sum(c.connections_broken - before.connections_broken)},
-      {"teardown_ns", sum(c.teardown_ns - before.teardown_ns)},
-      {"teardown_exposed_ns", sum(c.teardown_exposed_ns - before.teardown_exposed_ns)},
-      {"setup_ns", sum(c.setup_ns - before.setup_ns)},
-      {"setup_exposed_ns", sum(c.setup_exposed_ns - before.setup_exposed_ns)},
-      {"peak", most(c.connections_peak)},
-      {"partners", most(c.servers_known)},
-      {"connection_bytes", most(c.connection_bytes)},
+      {"operations", sum(c["remote_operations"] - before["remote_operations"])},
+      {"opened", sum(c["connections_opened"] - before["connections_opened"])},
+      {"evicted", sum(c["connections_evicted"] - before["connections_evicted"])},
+      {"hidden", sum(c["teardowns_hidden"] - before["teardowns_hidden"])},
+      {"broken", sum(c["connections_broken"] - before["connections_broken"])},
+      {"teardown_ns", sum(c["teardown_ns"] - before["teardown_ns"])},
+      {"teardown_exposed_ns", sum(c["teardown_exposed_ns"] - before["teardown_exposed_ns"])},
+      {"setup_ns", sum(c["setup_ns"] - before["setup_ns"])},
+      {"setup_exposed_ns", sum(c["setup_exposed_ns"] - before["setup_exposed_ns"])},
+      {"peak", most(c["connections_peak"])},
+      {"partners", most(c["servers_known"])},
+      {"connection_bytes", most(c["connection_bytes"])},
   };
   if (job.rank() == 0) {
     std::printf("{\"seconds\": %.6f", seconds);

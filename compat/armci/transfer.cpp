@@ -138,6 +138,7 @@ int strided(const Transfer& t, const int* near_stride, const int* far_stride, co
             int levels) {
   if (const int wrong = check(t); wrong != 0) return wrong;
   skerry_strided shape;
+  shape.reserved = 0;
   if (const int wrong = read_shape(t, near_stride, far_stride, count, levels, &shape); wrong != 0)
     return wrong;
   if (shape.block_bytes == 0) return 0;

@@ -135,13 +135,13 @@ int skerry_mutexes_free(skerry_mutexes* mutexes) {
   return done(of(mutexes)->free());
 }
 
-int skerry_lock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index) {
   if (mutexes == nullptr) return null_argument("mutexes");
   if (!of(mutexes)->segment().job().is_alive()) return forked();
   return done(of(mutexes)->lock(rank, index));
 }
 
-int skerry_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) {
   if (mutexes == nullptr) return null_argument("mutexes");
   if (!of(mutexes)->segment().job().is_alive()) return forked();
   return done(of(mutexes)->unlock(rank, index));

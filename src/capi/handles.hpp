@@ -37,6 +37,10 @@ inline skerry_mutexes* to(job::Mutexes* object) {
   return reinterpret_cast<skerry_mutexes*>(object);
 }
 
+// A struct of a newer caller may be larger than the one known here; what is beyond `known` bytes
+// must be zero. Errors: unsupported (a field is used that this library does not know).
+Status check_unknown(const void* given, size_t known, size_t size, const char* what);
+
 // A caller's exchange, for as long as its functions live. Errors: invalid (a size or position that
 // cannot be, no allgather).
 Status read_exchange(const skerry_exchange& given, job::Exchange* exchange);

@@ -44,9 +44,10 @@ skerry_group* skerry_segment_group(const skerry_segment* segment) {
   return to(&of(segment)->group());
 }
 
-int skerry_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment,
-                uint64_t* offset) {
-  if (segment == nullptr || offset == nullptr) return null_argument("segment or offset");
+int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment,
+                        uint64_t* offset) {
+  if (job == nullptr || segment == nullptr || offset == nullptr)
+    return null_argument("job, segment or offset");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
   const std::lock_guard guard(j->shelves_mutex_);

@@ -45,7 +45,7 @@ std::string hex(std::span<const std::byte> bytes) {
 
 struct HostCard {         // every rank -> all
   HostIdentity identity;  // equal: one node
-  Share share;            // how its connections are made; equal on all ranks
+  bool share;             // how its connections are made; equal on all ranks
   uint8_t reserved[7];    // 0
 };
 
@@ -129,8 +129,8 @@ Status Job::join(const FabricMaker& make_fabric) {
   const auto check_share = [&](Rank r) {
     return theirs.share == card.share
                ? Status()
-               : error(Code::config, "SKERRY_SHARE=", to_string(card.share), " on rank ", rank_,
-                       ", but SKERRY_SHARE=", to_string(theirs.share), " on rank ", r,
+               : error(Code::config, "SKERRY_SHARE=", card.share ? 1 : 0, " on rank ", rank_,
+                       ", but SKERRY_SHARE=", theirs.share ? 1 : 0, " on rank ", r,
                        ": give all ranks of a job the same");
   };
   SKERRY_TRY(get_value(*bootstrap_, 0, "host", &theirs));
@@ -232,13 +232,12 @@ Status Job::join(const FabricMaker& make_fabric) {
   config.victim = options_.config.victim;
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
   config.servers_drop = options_.config.server_max_connections != 0 ||
-                        (options_.config.share == Share::server &&
-                         options_.config.max_connections != 0);
+                        options_.config.node_max_connections != 0;
   if (options_.config.fault_drops_per_million != 0) {
     origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
                                       std::make_shared<fabric::FaultLog>());
   }
-  const bool shares = options_.config.share != Share::none && map_.nodes() > 1;
+  const bool shares = options_.config.share && map_.nodes() > 1;
   if (shares) {
     share::MemberOptions member;
     member.key = key_;
@@ -249,8 +248,7 @@ Status Job::join(const FabricMaker& make_fabric) {
     origin_side = share::make_member(std::move(origin_side), std::move(member));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
-  SKERRY_TRY(engine_->limit_connections(
-      shares && options_.config.share == Share::server ? 0 : options_.config.max_connections));
+  SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
   if (!options_.config.trace_requests.empty())
     SKERRY_TRY(engine_->trace_requests(options_.config.trace_requests));
   SKERRY_TRY(Group::create_world(*this, &world_));
@@ -279,7 +277,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   directory_ = std::make_unique<NodeDirectory>(*broker_);
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
-  if (options_.config.share != Share::none && nodes > 1) {
+  if (options_.config.share && nodes > 1) {
     // Carriers break, too.
     if (options_.config.fault_drops_per_million != 0)
       server_side = fabric::hook_faults(std::move(server_side), faults(node_),
@@ -287,7 +285,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
     share::HubOptions hub;
     hub.key = key_;
     hub.node = static_cast<uint32_t>(node_);
-    hub.max_carriers = options_.config.share == Share::server ? options_.config.max_connections : 0;
+    hub.max_carriers = options_.config.node_max_connections;
     hub.victim = options_.config.victim;
     hub.connect_timeout_ns = options_.config.connect_timeout_ns;
     hub.counters = share_counters_ = std::make_shared<share::Counters>();

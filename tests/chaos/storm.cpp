@@ -255,11 +255,11 @@ class Worker {
   void lock_cycle(int target) {
     const auto index = static_cast<uint32_t>(below(random_, mutexes));
     int64_t value = 0;
-    OK(skerry_lock(mutexes_, target, index));
+    OK(skerry_mutex_lock(mutexes_, target, index));
     OK(skerry_get(segment_, target, locked_at + 64 * index, &value, 8));
     ++value;
     OK(skerry_put(segment_, target, locked_at + 64 * index, &value, 8));
-    OK(skerry_unlock(mutexes_, target, index));
+    OK(skerry_mutex_unlock(mutexes_, target, index));
     ++sums(target).locked[index];
   }
 
@@ -291,7 +291,7 @@ class Worker {
                        values[i].size(), i % 2 == 0 ? &handles[i] : SKERRY_IMPLICIT));
     }
     for (skerry_handle& handle : handles) OK(skerry_wait(job_, &handle));
-    OK(skerry_wait_all(job_));
+    OK(skerry_wait_implicit(job_));
     for (size_t i = 2; i < count; i += 3)
       if (std::memcmp(read[i].data(), shadow(targets[i]).data() + 1000 * i, read[i].size()) != 0)
         fail(__FILE__, __LINE__, "a non-blocking get did not return what was put");
@@ -388,21 +388,19 @@ class Storm {
     const auto time = std::chrono::steady_clock::now();
     if (!now && time - reported_ < std::chrono::milliseconds(200)) return false;
     reported_ = time;
-    skerry_counters c{};
-    c.size = sizeof c;
-    OK(skerry_counters_read(shared_.job, &c));
+    const Counted c(shared_.job);
     const std::string name = shared_.directory + "/rank." + std::to_string(shared_.rank),
                       fresh = name + ".new";
     std::ofstream(fresh) << "{\"operations\": " << shared_.operations << ", \"epochs\": " << epochs_
-                         << ", \"broken\": " << c.connections_broken
-                         << ", \"resumed\": " << c.connections_resumed
-                         << ", \"replayed\": " << c.requests_replayed
-                         << ", \"opened\": " << c.connections_opened
-                         << ", \"strangers\": " << c.strangers_refused
-                         << ", \"strangers_replayed\": " << c.strangers_replayed
-                         << ", \"strangers_garbage\": " << c.strangers_garbage
-                         << ", \"strangers_crowded_out\": " << c.strangers_crowded_out
-                         << ", \"strangers_silent\": " << c.strangers_silent
+                         << ", \"broken\": " << c["connections_broken"]
+                         << ", \"resumed\": " << c["connections_resumed"]
+                         << ", \"replayed\": " << c["requests_replayed"]
+                         << ", \"opened\": " << c["connections_opened"]
+                         << ", \"refused_connections\": " << c["refused_connections"]
+                         << ", \"refused_replayed\": " << c["refused_replayed"]
+                         << ", \"refused_malformed\": " << c["refused_malformed"]
+                         << ", \"refused_crowded_out\": " << c["refused_crowded_out"]
+                         << ", \"refused_silent\": " << c["refused_silent"]
                          << ", \"files\": " << open_files()
                          << ", \"resident_kib\": " << resident_kib() << "}\n";
     (void)rename(fresh.c_str(), name.c_str());

@@ -60,6 +60,10 @@ void check_on(skerry_segment* s, int rank) {
   EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
                "shape.levels is -1");
   shape.levels = 1;
+  shape.reserved = 1;
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "shape.reserved is 1");
+  shape.reserved = 0;
   shape.count[0] = 3;
   shape.target_stride[0] = -8;
   EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
@@ -113,6 +117,12 @@ void run_errors(Context& c) {
   EXPECT_ERROR(skerry_node_of(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
   EXPECT_ERROR(skerry_node_size(c.job, c.nodes), SKERRY_ERR_INVALID, "does not exist");
   EXPECT_ERROR(skerry_node_rank(c.job, 0, 1000), SKERRY_ERR_INVALID, "has no rank number 1000");
+  EXPECT_ERROR(skerry_same_node(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_fence_all(nullptr), SKERRY_ERR_INVALID, "job is null");
+  EXPECT_ERROR(skerry_wait_implicit(nullptr), SKERRY_ERR_INVALID, "job is null");
+  // More than this used to abort the process.
+  EXPECT_ERROR(skerry_connections_limit(c.job, ~uint32_t{0}), SKERRY_ERR_INVALID,
+               "max_connections is 4294967295");
   // Handles.
   EXPECT_ERROR(skerry_wait(c.job, nullptr), SKERRY_ERR_INVALID, "handle is null");
   skerry_handle handle = 0;
@@ -136,7 +146,8 @@ void run_errors(Context& c) {
   const bool other_node = c.rank == 0 && c.node_of(c.size - 1) != c.node_of(0);
   for (const bool frees : {false, true}) {
     if (other_node)
-      OK(skerry_unlock(mutexes, c.size - 1, 0));  // not held: only the other node's server knows
+      OK(skerry_mutex_unlock(mutexes, c.size - 1,
+                             0));  // not held: only the other node's server knows
     const int status = frees ? skerry_mutexes_free(mutexes) : skerry_sync(c.world());
     EXPECT_IS(status, other_node ? SKERRY_ERR_INVALID : SKERRY_OK);
     if (other_node) EXPECT(std::strstr(skerry_last_error(), "which it does not hold") != nullptr);
@@ -174,6 +185,16 @@ void run_errors(Context& c) {
     options.size = sizeof options;
     options.thread_level = 3;
     EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
+    options.thread_level = SKERRY_THREAD_SINGLE;
+    options.on_failure = 2;
+    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.on_failure is 2");
+    // A program built with a newer skerry.h that uses a field unknown here.
+    struct {
+      skerry_options known = SKERRY_OPTIONS_INIT;
+      int64_t newer = 7;
+    } grown;
+    grown.known.size = sizeof grown;
+    EXPECT_ERROR(skerry_init(&grown.known, &second), SKERRY_ERR_UNSUPPORTED, "does not know");
     EXPECT_ERROR(skerry_init(nullptr, nullptr), SKERRY_ERR_INVALID, "job is null");
     // A forked child is told that it cannot, and its parent goes on.
     std::fflush(nullptr);
@@ -185,7 +206,7 @@ void run_errors(Context& c) {
                         skerry_get(s, 0, 0, &value, 8) == SKERRY_ERR_FORKED &&
                         skerry_fence_all(c.job) == SKERRY_ERR_FORKED &&
                         skerry_barrier(c.world()) == SKERRY_ERR_FORKED &&
-                        skerry_wait_all(c.job) == SKERRY_ERR_FORKED &&
+                        skerry_wait_implicit(c.job) == SKERRY_ERR_FORKED &&
                         skerry_finalize(c.job) == SKERRY_ERR_FORKED;
       std::_Exit(told ? 0 : 1);
     }

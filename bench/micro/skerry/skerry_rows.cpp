@@ -142,7 +142,7 @@ class Rows {
             for (uint64_t i = 0; i < n; ++i)
               ok(skerry_put_nb(segment_, target_, i * 8 & 0xffff, &origin_[i & 1023], 8,
                                SKERRY_IMPLICIT));
-            job_.check(skerry_wait_all(job_.handle()), "wait_all");
+            job_.check(skerry_wait_implicit(job_.handle()), "wait_all");
             fence();
           },
           20);
@@ -166,8 +166,8 @@ class Rows {
     job_.check(skerry_mutexes_create(job_.world(), 1, &mutexes), "mutexes_create");
     if (job_.rank() == 0)
       row("lock", [&] {
-        job_.check(skerry_lock(mutexes, target_, 0), "lock");
-        job_.check(skerry_unlock(mutexes, target_, 0), "unlock");
+        job_.check(skerry_mutex_lock(mutexes, target_, 0), "lock");
+        job_.check(skerry_mutex_unlock(mutexes, target_, 0), "unlock");
       });
     job_.check(skerry_mutexes_free(mutexes), "mutexes_free");
   }
