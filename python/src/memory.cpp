@@ -131,7 +131,7 @@ void bind_memory(nb::module_& m) {
             nb::gil_scoped_release waits;
             new (self) HeldSegment(members, static_cast<std::uint64_t>(bytes));
           },
-          nb::arg("nbytes"), nb::arg("group") = nb::none())
+          nb::arg("nbytes"), nb::kw_only(), nb::arg("group") = nb::none())
       .def_prop_ro("local",
                    [](nb::handle self) {
                      auto& s = nb::cast<HeldSegment&>(self);
@@ -247,7 +247,7 @@ void bind_memory(nb::module_& m) {
             nb::gil_scoped_release waits;
             new (self) HeldMutexes(members, static_cast<std::uint32_t>(count));
           },
-          nb::arg("count"), nb::arg("group") = nb::none())
+          nb::arg("count"), nb::kw_only(), nb::arg("group") = nb::none())
       .def(
           "lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); },
           nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
@@ -267,7 +267,8 @@ void bind_memory(nb::module_& m) {
             nb::gil_scoped_release waits;
             new (self) HeldCounter(members, start, host_index);
           },
-          nb::arg("start") = 0, nb::arg("group") = nb::none(), nb::arg("host") = nb::none())
+          nb::arg("start") = 0, nb::kw_only(), nb::arg("group") = nb::none(),
+          nb::arg("host") = nb::none())
       .def(
           "next", [](HeldCounter& h, std::int64_t n) { return h.owner.next(n); }, nb::arg("n") = 1,
           nb::call_guard<nb::gil_scoped_release>())

@@ -56,7 +56,7 @@ def test_groups():
     )
     assert half.rank(half.index(sk.rank())) == sk.rank()
     assert sk.allreduce(1, group=half) == len(half)
-    a = sk.array((8, 8), group=half).fill(sk.rank() % 2)
+    a = sk.zeros((8, 8), group=half).fill(sk.rank() % 2)
     assert (a[:] == sk.rank() % 2).all()
     sk.sync(half)
     a.free()
@@ -120,7 +120,7 @@ def test_notify():
 
 
 def test_mutexes_exclude():
-    m, s = sk.mutexes(2), sk.Segment(8)
+    m, s = sk.Mutexes(2), sk.Segment(8)
     value = np.empty(1, "int64")
     for _ in range(5):
         m.lock(0, 1)
@@ -137,7 +137,7 @@ def test_mutexes_exclude():
 
 def test_counters_grow():
     before = sk.counters()
-    a = sk.array((10, 10))
+    a = sk.zeros((10, 10))
     a[0, 0]
     a.acc(np.s_[0], 1)
     after = sk.counters()
@@ -147,6 +147,11 @@ def test_counters_grow():
         and after["array_accs"] == before["array_accs"] + 1
     )
     assert after["remote_operations"] >= before["remote_operations"]
+    info = sk.counter_info()
+    assert list(info) == list(before)
+    assert info["merge_bytes_moved"].unit == "bytes" and info["setup_ns"].kind == "total"
+    assert {each.kind for each in info.values()} == {"total", "now", "peak"}
+    assert all(each.description for each in info.values())
     sk.sync()
 
 
