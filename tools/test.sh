@@ -75,6 +75,7 @@ ARMCI=build/bin/tests/armci/ga_check
 if [ -x $ARMCI-openmpi ] && [ -x $ARMCI-mpich ]; then
   step "ARMCI and Global Arrays" $PYTHON tests/armci/run.py --smoke
 fi
+step "the programs in the README" $PYTHON tests/readme.py
 step "the installation" $PYTHON tests/installed.py
 step "Python" $PYTHON -m pytest -q -rs tests/python
 step "the DFT example" $PYTHON -m pytest -q -rs examples/dft/tests
