@@ -116,9 +116,8 @@ def cases(options):
             "SKERRY_NODE_MAX_CONN": str(node_cap),
             "SKERRY_FAULTS": f"drop={drop},seed={seed}",
         }
-        label = f"4 ranks on 2 nodes that share connections, cap {cap}, node cap {node_cap}" + (
-            f", {drop} breaks per million messages" if drop else ""
-        )
+        label = f"4 ranks on 2 nodes that share connections, cap {cap}, node cap {node_cap}"
+        label += f", {drop} breaks per million messages" if drop else ""
         yield Case(
             f"operations, {label}",
             ["-n", "4", "--nodes", "2", ops, unbroken if drop else every],

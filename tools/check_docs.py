@@ -87,15 +87,15 @@ def counters_page():
 COUNTERS_TOP = """\
 # Counters
 
-What a process has done since it joined the job. `tools/check_docs.py --write` makes this page from
-the tables in `src/capi/counters.cpp` and `array/array.cpp`.
+What a process has done since it joined the job. `tools/check_docs.py --write` makes this page
+from the tables in `src/capi/counters.cpp` and `array/array.cpp`.
 
 C reads them with `skerry_counter_values` or `skerry_counter_value`, C++ with `job.counters()` and
 `sk::array_counters(group)`, Python with `sk.counters()`. `skerry run --counters`, or
-`SKERRY_COUNTERS=1`, prints at the end what all ranks did. A *total* only grows, *now* is the present
-value, a *peak* is the highest value so far. Counters of data servers and of shared connections
-count in the process that hosts its node's data server, the lowest rank of the node; they are 0 in
-the others.
+`SKERRY_COUNTERS=1`, prints at the end what all ranks did. A *total* only grows, *now* is the
+present value, a *peak* is the highest value so far. Counters of data servers and of shared
+connections count in the process that hosts its node's data server, the lowest rank of the node;
+they are 0 in the others.
 """
 
 made, counters = counters_page()

@@ -76,7 +76,7 @@ def measure_pinned(runner: Runner, cores: str, want) -> None:
     if want(f"remote.{cores}"):
         runner.skerry("remote", f"remote.{cores}", nodes=2, cores=cores, per_host=(1, 1))
     if want(f"shared.{cores}"):
-        shared = {"SKERRY_SHARE": "count"}
+        shared = {"SKERRY_SHARE": "1"}
         runner.skerry(
             "remote", f"shared.{cores}", nodes=2, cores=cores, per_host=(1, 1), extra=shared
         )

@@ -482,11 +482,7 @@ nb::object array_local(nb::handle self) {
   return nb::none();
 }
 
-}  // namespace
-
-void end_arrays() { dropped().end(); }
-
-void bind_array(nb::module_& m) {
+void bind_parts(nb::module_& m) {
   nb::class_<Irregular>(m, "_Irregular")
       .def(nb::init<std::vector<std::vector<std::int64_t>>>())
       .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
@@ -502,7 +498,14 @@ void bind_array(nb::module_& m) {
              return r.returns_buffer ? r.buffer : nb::none();
            })
       .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); });
+}
 
+}  // namespace
+
+void end_arrays() { dropped().end(); }
+
+void bind_array(nb::module_& m) {
+  bind_parts(m);
   nb::class_<PyArray>(m, "Array", nb::is_weak_referenceable())
       .def_prop_ro("shape",
                    [](const PyArray& a) {

@@ -156,6 +156,31 @@ void allgather_into(nb::handle in, nb::handle out, nb::handle group) {
   sk::check(skerry_allgather(members.get(), from.data(), from.bytes(), to.data()));
 }
 
+void bind_group(nb::module_& m) {
+  nb::class_<sk::Group>(m, "Group")
+      .def_prop_ro("ranks",
+                   [](const sk::Group& g) {
+                     std::vector<int> ranks;
+                     for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
+                     return ranks;
+                   })
+      .def("__len__", &sk::Group::size)
+      .def("index", &sk::Group::index, nb::arg("rank"))
+      .def("rank", &sk::Group::rank, nb::arg("index"))
+      .def(
+          "split",
+          [](const sk::Group& g, int color, int key) -> nb::object {
+            sk::Group made;
+            {
+              nb::gil_scoped_release waits;
+              made = g.split(color, key);
+            }
+            return made ? nb::cast(std::move(made)) : nb::none();
+          },
+          nb::arg("color"), nb::arg("key") = 0)
+      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 sk::Job& job() {
@@ -230,29 +255,7 @@ void bind_job(nb::module_& m) {
   m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"),
         nb::arg("group").none());
   m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
-
-  nb::class_<sk::Group>(m, "Group")
-      .def_prop_ro("ranks",
-                   [](const sk::Group& g) {
-                     std::vector<int> ranks;
-                     for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
-                     return ranks;
-                   })
-      .def("__len__", &sk::Group::size)
-      .def("index", &sk::Group::index, nb::arg("rank"))
-      .def("rank", &sk::Group::rank, nb::arg("index"))
-      .def(
-          "split",
-          [](const sk::Group& g, int color, int key) -> nb::object {
-            sk::Group made;
-            {
-              nb::gil_scoped_release waits;
-              made = g.split(color, key);
-            }
-            return made ? nb::cast(std::move(made)) : nb::none();
-          },
-          nb::arg("color"), nb::arg("key") = 0)
-      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
+  bind_group(m);
 }
 
 }  // namespace skpy

@@ -126,20 +126,15 @@ int main(int count, char** arguments) {
     const double ns_per_byte = std::max(
         0.0, (large.wall_ns - get.wall_ns) / static_cast<double>(block_bytes));
 
-    const double evictions = std::max(
-        1.0, static_cast<double>(torn["connections_evicted"] - capped["connections_evicted"]));
-    const double opens = std::max(
-        1.0, static_cast<double>(torn["connections_opened"] - capped["connections_opened"]));
-    const double teardown_ns = static_cast<double>(torn["teardown_ns"] - capped["teardown_ns"]) /
-                               evictions;
-    const double exposed_ns = static_cast<double>(torn["teardown_exposed_ns"] -
-                                                  capped["teardown_exposed_ns"]) /
-                              evictions;
-    const double setup_again_ns = static_cast<double>(torn["setup_ns"] - capped["setup_ns"]) /
-                                  opens;
-    const double hidden = static_cast<double>(torn["teardowns_hidden"] -
-                                              capped["teardowns_hidden"]) /
-                          evictions;
+    const auto more = [&](const char* name) {
+      return static_cast<double>(torn[name] - capped[name]);
+    };
+    const double evictions = std::max(1.0, more("connections_evicted"));
+    const double opens = std::max(1.0, more("connections_opened"));
+    const double teardown_ns = more("teardown_ns") / evictions;
+    const double exposed_ns = more("teardown_exposed_ns") / evictions;
+    const double setup_again_ns = more("setup_ns") / opens;
+    const double hidden = more("teardowns_hidden") / evictions;
     const double leaving_ns = std::max(
         0.0, evicting.processor_ns - get.processor_ns -
                  connect_ns);  // choosing, the bye, closing: of the origin's processor

@@ -8,49 +8,10 @@
 namespace skerry::test {
 namespace {
 
-void check_on(skerry_segment* s, int rank) {
-  int64_t word = 42, result = 42;
+void check_shapes(skerry_segment* s, int rank) {
+  int64_t word = 42;
   double number = 42;
-  skerry_handle handle = 0;
   const uint64_t bytes = skerry_segment_bytes(s, rank);
-  // Range.
-  EXPECT_ERROR(skerry_put(s, rank, bytes - 7, &word, 8), SKERRY_ERR_RANGE,
-               "lie outside the 4096 bytes");
-  EXPECT_ERROR(skerry_get(s, rank, bytes, &word, 1), SKERRY_ERR_RANGE, "rank ");
-  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE,
-               "18446744073709551615");
-  EXPECT_ERROR(skerry_put(s, rank, 8, &word, ~uint64_t{0}), SKERRY_ERR_RANGE,
-               "18446744073709551615");
-  EXPECT_ERROR(skerry_acc(s, rank, bytes - 8, SKERRY_DOUBLE, nullptr, &number, 2), SKERRY_ERR_RANGE,
-               "4088");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, ~uint64_t{0} / 4),
-               SKERRY_ERR_INVALID, "at most 2^58");
-  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, bytes, 1, &result), SKERRY_ERR_RANGE, "4096");
-  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, bytes, 1), SKERRY_ERR_RANGE, "4096");
-  EXPECT_ERROR(skerry_put_notify(s, rank, bytes, &word, 8, 0, 1), SKERRY_ERR_RANGE, "4096");
-  EXPECT_ERROR(skerry_put_nb(s, rank, bytes, &word, 8, &handle), SKERRY_ERR_RANGE, "4096");
-  EXPECT_ERROR(skerry_get_nb(s, rank, bytes, &word, 8, SKERRY_IMPLICIT), SKERRY_ERR_RANGE, "4096");
-  // Alignment and type.
-  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, 4, 1, &result), SKERRY_ERR_INVALID,
-               "offset 4 is not a multiple of 8");
-  EXPECT_ERROR(skerry_swap_i32(s, rank, 2, 1, nullptr), SKERRY_ERR_INVALID,
-               "offset 2 is not a multiple of 4");
-  EXPECT_ERROR(skerry_compare_swap_i64(s, rank, 12, 1, 1, &result), SKERRY_ERR_INVALID,
-               "multiple of 8");
-  EXPECT_ERROR(skerry_acc(s, rank, 4, SKERRY_DOUBLE, nullptr, &number, 1), SKERRY_ERR_INVALID,
-               "offset 4 is not a multiple of 8");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, 6, nullptr, &number, 1), SKERRY_ERR_INVALID, "type 6");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, -1, nullptr, &number, 1), SKERRY_ERR_INVALID, "type -1");
-  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, 12, 1), SKERRY_ERR_INVALID,
-               "counter_offset 12");
-  // Null.
-  EXPECT_ERROR(skerry_put(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
-  EXPECT_ERROR(skerry_get(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, nullptr, 1), SKERRY_ERR_INVALID,
-               "origin is null");
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, nullptr), SKERRY_ERR_INVALID, "shape is null");
-  EXPECT_ERROR(skerry_put_vector(s, rank, nullptr, 1), SKERRY_ERR_INVALID, "pieces is null");
-  // Shapes.
   skerry_strided shape{};
   shape.block_bytes = 8;
   shape.levels = 9;
@@ -95,8 +56,94 @@ void check_on(skerry_segment* s, int rank) {
   pieces[1] = {&number, 4, 8};
   EXPECT_ERROR(skerry_acc_vector(s, rank, SKERRY_DOUBLE, nullptr, pieces, 2), SKERRY_ERR_INVALID,
                "offset 4");
+  EXPECT(word == 42 && number == 42);
+}
+
+void check_on(skerry_segment* s, int rank) {
+  int64_t word = 42, result = 42;
+  double number = 42;
+  skerry_handle handle = 0;
+  const uint64_t bytes = skerry_segment_bytes(s, rank);
+  // Range.
+  EXPECT_ERROR(skerry_put(s, rank, bytes - 7, &word, 8), SKERRY_ERR_RANGE,
+               "lie outside the 4096 bytes");
+  EXPECT_ERROR(skerry_get(s, rank, bytes, &word, 1), SKERRY_ERR_RANGE, "rank ");
+  EXPECT_ERROR(skerry_get(s, rank, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE,
+               "18446744073709551615");
+  EXPECT_ERROR(skerry_put(s, rank, 8, &word, ~uint64_t{0}), SKERRY_ERR_RANGE,
+               "18446744073709551615");
+  EXPECT_ERROR(skerry_acc(s, rank, bytes - 8, SKERRY_DOUBLE, nullptr, &number, 2), SKERRY_ERR_RANGE,
+               "4088");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, ~uint64_t{0} / 4),
+               SKERRY_ERR_INVALID, "at most 2^58");
+  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, bytes, 1, &result), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, bytes, 1), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_put_notify(s, rank, bytes, &word, 8, 0, 1), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_put_nb(s, rank, bytes, &word, 8, &handle), SKERRY_ERR_RANGE, "4096");
+  EXPECT_ERROR(skerry_get_nb(s, rank, bytes, &word, 8, SKERRY_IMPLICIT), SKERRY_ERR_RANGE, "4096");
+  // Alignment and type.
+  EXPECT_ERROR(skerry_fetch_add_i64(s, rank, 4, 1, &result), SKERRY_ERR_INVALID,
+               "offset 4 is not a multiple of 8");
+  EXPECT_ERROR(skerry_swap_i32(s, rank, 2, 1, nullptr), SKERRY_ERR_INVALID,
+               "offset 2 is not a multiple of 4");
+  EXPECT_ERROR(skerry_compare_swap_i64(s, rank, 12, 1, 1, &result), SKERRY_ERR_INVALID,
+               "multiple of 8");
+  EXPECT_ERROR(skerry_acc(s, rank, 4, SKERRY_DOUBLE, nullptr, &number, 1), SKERRY_ERR_INVALID,
+               "offset 4 is not a multiple of 8");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, 6, nullptr, &number, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, -1, nullptr, &number, 1), SKERRY_ERR_INVALID, "type -1");
+  EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, 12, 1), SKERRY_ERR_INVALID,
+               "counter_offset 12");
+  // Null.
+  EXPECT_ERROR(skerry_put(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
+  EXPECT_ERROR(skerry_get(s, rank, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin is null");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, SKERRY_DOUBLE, nullptr, nullptr, 1), SKERRY_ERR_INVALID,
+               "origin is null");
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, nullptr), SKERRY_ERR_INVALID, "shape is null");
+  EXPECT_ERROR(skerry_put_vector(s, rank, nullptr, 1), SKERRY_ERR_INVALID, "pieces is null");
+  check_shapes(s, rank);
   // Outputs untouched.
   EXPECT(result == 42 && word == 42 && number == 42 && handle == 0);
+}
+
+void check_options() {
+  skerry_job* second = nullptr;
+  skerry_options options = SKERRY_OPTIONS_INIT;
+  options.size = 3;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.size is 3");
+  options.size = sizeof options;
+  options.thread_level = 3;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
+  options.thread_level = SKERRY_THREAD_SINGLE;
+  options.on_failure = 2;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.on_failure is 2");
+  // A program built with a newer skerry.h that uses a field unknown here.
+  struct {
+    skerry_options known = SKERRY_OPTIONS_INIT;
+    int64_t newer = 7;
+  } grown;
+  grown.known.size = sizeof grown;
+  EXPECT_ERROR(skerry_init(&grown.known, &second), SKERRY_ERR_UNSUPPORTED, "does not know");
+  EXPECT_ERROR(skerry_init(nullptr, nullptr), SKERRY_ERR_INVALID, "job is null");
+}
+
+void check_collectives(Context& c) {
+  // Collectives: what is wrong on every member fails on every member, without communication.
+  double x = 1;
+  EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
+  EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID,
+               "root -1");
+  EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID,
+               "reduction 10");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID,
+               "int32 or int64, not ");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1),
+               SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
+  EXPECT_ERROR(skerry_barrier(nullptr), SKERRY_ERR_INVALID, "group is null");
+  EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
 }
 
 }  // namespace
@@ -152,22 +199,7 @@ void run_errors(Context& c) {
     EXPECT_IS(status, other_node ? SKERRY_ERR_INVALID : SKERRY_OK);
     if (other_node) EXPECT(std::strstr(skerry_last_error(), "which it does not hold") != nullptr);
   }
-  // Collectives: what is wrong on every member fails on every member, without communication.
-  double x = 1;
-  EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
-  EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
-  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID,
-               "root -1");
-  EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID,
-               "reduction 10");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID,
-               "int32 or int64, not ");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1),
-               SKERRY_ERR_INVALID, "buffer is null");
-  EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
-  EXPECT_ERROR(skerry_barrier(nullptr), SKERRY_ERR_INVALID, "group is null");
-  EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
+  check_collectives(c);
   EXPECT_ERROR(skerry_segment_alloc(c.world(), 8, nullptr), SKERRY_ERR_INVALID, "null");
   EXPECT_ERROR(skerry_segment_free(nullptr), SKERRY_ERR_INVALID, "segment is null");
   EXPECT_ERROR(skerry_notify_wait(s, 4096, 1, 0, nullptr), SKERRY_ERR_RANGE, "4096");
@@ -178,24 +210,7 @@ void run_errors(Context& c) {
   EXPECT_IS(skerry_type_bytes(SKERRY_COMPLEX_DOUBLE), 16u);
   EXPECT_IS(skerry_type_bytes(6), 0u);
   if (!c.as_threads) {
-    skerry_job* second = nullptr;
-    skerry_options options = SKERRY_OPTIONS_INIT;
-    options.size = 3;
-    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.size is 3");
-    options.size = sizeof options;
-    options.thread_level = 3;
-    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
-    options.thread_level = SKERRY_THREAD_SINGLE;
-    options.on_failure = 2;
-    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.on_failure is 2");
-    // A program built with a newer skerry.h that uses a field unknown here.
-    struct {
-      skerry_options known = SKERRY_OPTIONS_INIT;
-      int64_t newer = 7;
-    } grown;
-    grown.known.size = sizeof grown;
-    EXPECT_ERROR(skerry_init(&grown.known, &second), SKERRY_ERR_UNSUPPORTED, "does not know");
-    EXPECT_ERROR(skerry_init(nullptr, nullptr), SKERRY_ERR_INVALID, "job is null");
+    check_options();
     // A forked child is told that it cannot, and its parent goes on.
     std::fflush(nullptr);
     const pid_t child = fork();

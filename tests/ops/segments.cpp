@@ -3,6 +3,43 @@
 
 namespace skerry::test {
 
+namespace {
+
+void segments_come_and_go(Context& c) {
+  // Many, coming and going; memory that was freed is zeroed when it comes back.
+  for (int i = 0; i < (c.as_threads ? 5 : 25); ++i) {
+    skerry_segment* several[3];
+    for (auto& one : several) OK(skerry_segment_alloc(c.world(), 50'000, &one));
+    for (auto* one : several) {
+      auto* const data = static_cast<unsigned char*>(skerry_segment_local(one));
+      for (int k = 0; k < 50'000; k += 499) EXPECT(data[k] == 0);
+      std::memset(data, 0xff, 50'000);
+    }
+    OK(skerry_segment_free(several[1]));
+    OK(skerry_segment_free(several[0]));
+    OK(skerry_segment_free(several[2]));
+  }
+}
+
+void refuse_too_much_memory(Context& c) {
+  skerry_segment* s = nullptr;
+  // Nobody's bytes at all.
+  OK(skerry_segment_alloc(c.world(), 0, &s));
+  OK(skerry_segment_free(s));
+  // More than any machine has: the same answer for all, and the job goes on.
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s),
+               SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), ~uint64_t{0}, &s), SKERRY_ERR_NO_MEMORY, "");
+  void* memory = nullptr;
+  OK(skerry_buffer_alloc(c.job, 100, &memory));
+  EXPECT(reinterpret_cast<uintptr_t>(memory) % 4096 == 0);
+  OK(skerry_buffer_free(c.job, memory));
+  EXPECT_ERROR(skerry_buffer_alloc(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY,
+               "bytes of private memory");
+}
+
+}  // namespace
+
 void run_segments(Context& c) {
   // Unequal sizes, zero for some; zeroed, page aligned, found by address.
   skerry_segment* s = nullptr;
@@ -65,32 +102,8 @@ void run_segments(Context& c) {
   if (addresses[0] != 0)
     EXPECT_ERROR(skerry_segment_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE,
                  "");
-  // Many, coming and going; memory that was freed is zeroed when it comes back.
-  for (int i = 0; i < (c.as_threads ? 5 : 25); ++i) {
-    skerry_segment* several[3];
-    for (auto& one : several) OK(skerry_segment_alloc(c.world(), 50'000, &one));
-    for (auto* one : several) {
-      auto* const data = static_cast<unsigned char*>(skerry_segment_local(one));
-      for (int k = 0; k < 50'000; k += 499) EXPECT(data[k] == 0);
-      std::memset(data, 0xff, 50'000);
-    }
-    OK(skerry_segment_free(several[1]));
-    OK(skerry_segment_free(several[0]));
-    OK(skerry_segment_free(several[2]));
-  }
-  // Nobody's bytes at all.
-  OK(skerry_segment_alloc(c.world(), 0, &s));
-  OK(skerry_segment_free(s));
-  // More than any machine has: the same answer for all, and the job goes on.
-  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s),
-               SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
-  EXPECT_ERROR(skerry_segment_alloc(c.world(), ~uint64_t{0}, &s), SKERRY_ERR_NO_MEMORY, "");
-  void* memory = nullptr;
-  OK(skerry_buffer_alloc(c.job, 100, &memory));
-  EXPECT(reinterpret_cast<uintptr_t>(memory) % 4096 == 0);
-  OK(skerry_buffer_free(c.job, memory));
-  EXPECT_ERROR(skerry_buffer_alloc(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY,
-               "bytes of private memory");
+  segments_come_and_go(c);
+  refuse_too_much_memory(c);
 }
 
 void run_counters(Context& c) {

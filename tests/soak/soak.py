@@ -35,11 +35,13 @@ def draw(seed, fabric):
     variables = {
         "SKERRY_MAX_CONN": dice.choice([0, 1, 1, 2, 3]),
         "SKERRY_SERVER_MAX_CONN": dice.choice([0, 0, 1, 2]),
-        "SKERRY_SHARE": dice.choice(["none", "none", "count", "server"]),
+        "SKERRY_SHARE": dice.choice([0, 0, 1]),
         "SKERRY_VICTIM": dice.choice(["lru", "lru_m", "reuse", "adaptive"]),
         "SKERRY_SLOTS": dice.choice([16, 32, 256]),
         "SKERRY_PROGRESS_THREAD": dice.choice([0, 1, 1, 1]),
     }
+    if variables["SKERRY_SHARE"]:
+        variables["SKERRY_NODE_MAX_CONN"] = dice.choice([0, 1, 2])
     drops = dice.choice([0, 0, 500, 3000])
     if drops:
         variables["SKERRY_FAULTS"] = f"drop={drops},seed={seed}"

@@ -3,7 +3,7 @@
 //
 //   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--threads N]
 //     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
-//     [--victim POLICY] [--drop PER_MILLION] [--share count|server]
+//     [--victim POLICY] [--drop PER_MILLION] [--share [--node-cap N]]
 //
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
 // by skerry_init.
