@@ -44,7 +44,7 @@ class Counters {
   }
   uint64_t operator[](const char* name) const {
     const int index = skerry_counter_find(name);
-    check(index, name);
+    if (index < 0) check(index, name);
     return values_[static_cast<size_t>(index)];
   }
 
