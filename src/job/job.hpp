@@ -140,6 +140,10 @@ class Job {
  private:
   Job() = default;
   Status join(const FabricMaker& make_fabric);
+  Status find_leader(std::vector<NodeId>* rank_node);
+  Status follow_leader();
+  Status enter_node();
+  Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);
