@@ -51,6 +51,8 @@ TEST(Limits, MoreRanksThanTheMachineHoldsAreRefusedBeforeTheyStart) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
   };
   expect(300, "ulimit -n");
+  EXPECT_TRUE(check_room_for_hosts(400, room).ok());
+  EXPECT_NE(check_room_for_hosts(500, room).message().find("ulimit -n"), std::string::npos);
   room.descriptors = 1 << 20;
   expect(5000, "ulimit -u");
   room.processes = 0;

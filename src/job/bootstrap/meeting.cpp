@@ -207,6 +207,9 @@ Status Meeting::gather(uint32_t number, Clock::time_point deadline) {
 // Takes what waits at the listener. False: no descriptor is left for it.
 bool Meeting::accept_all(uint32_t number) {
   while (true) {
+    // The kernel reports a shortage before it looks whether anybody waits.
+    pollfd waiting{listener_, POLLIN, 0};
+    if (poll(&waiting, 1, 0) == 0) return true;
     const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     const int problem = socket < 0 ? errno : 0;
     if (problem == EAGAIN) return true;

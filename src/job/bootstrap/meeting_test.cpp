@@ -167,7 +167,14 @@ TEST(Meeting, AShortageOfDescriptorsIsWaitedForAndNamedWhenItLasts) {
     bool good = parent.open(0, 2, &invitation).ok();
     const int waiting = connect_to(invitation);
     std::vector<int> taken = take_all_descriptors();
-    const Status full = parent.meet();  // cannot accept
+    const auto busy_ns = [] {
+      timespec now{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+      return now.tv_sec * 1'000'000'000L + now.tv_nsec;
+    };
+    const long before_ns = busy_ns();
+    const Status full = parent.meet();                   // cannot accept
+    good = good && busy_ns() - before_ns < 100'000'000;  // it sleeps meanwhile
     good = good && full.message().find("ulimit -n") != std::string::npos;
     return good && waiting >= 0;
   }));
