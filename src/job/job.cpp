@@ -145,6 +145,8 @@ Status Job::join(const FabricMaker& make_fabric) {
   }
   SKERRY_TRY(enter_node());
   SKERRY_TRY(start_engine(std::move(origin_side)));
+  segments_.freed = Segment::stand_in(*this);
+  groups_.freed = Group::stand_in(*this);
   SKERRY_TRY(Group::create_world(*this, &world_));
   SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
   bootstrap_->start_is_over();
@@ -355,6 +357,20 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   return bootstrap_->fence();
 }
 
+// ---- what handles name ------------------------------------------------------------------------
+
+void Job::discard_if_unused(Group* group) {
+  if (group->is_freed() && group->segments() == 0) discard(group, &groups_);
+}
+
+void Job::list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices) {
+  segments_.for_each([&](Segment& segment) {
+    if (segment.is_freed()) return;
+    if (const uint64_t address = segment.address_of(rank); address != 0)
+      slices->push_back({address, segment.bytes_of(rank), &segment});
+  });
+}
+
 // ---- deaths -----------------------------------------------------------------------------------
 
 namespace {
@@ -481,8 +497,9 @@ Status Job::stop() {
   SKERRY_TRY(bootstrap_->fence());
   control_.member(member_index_)
       .state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
-  for (auto& segment : segments_)
-    if (!segment->is_freed()) (void)segment->close();
+  segments_.for_each([](Segment& segment) {
+    if (!segment.is_freed()) (void)segment.close();
+  });
   stop_leader_watch();
   engine_->stop_helper();
   if (!server_) {  // the leader's server still signs with the control segment
