@@ -161,7 +161,7 @@ int shared_mappings() {
 
 // The members that had opened the group's memory kept it for ever when another could not.
 void split(skerry_job* job) {
-  CHECK(skerry_size(job) == 2 && skerry_nodes(job) == 1);
+  CHECK(skerry_size(job) == 2 && skerry_node_count(job) == 1);
   skerry_group* group = nullptr;
   OK(skerry_group_split(skerry_world(job), 0, 0, &group));
   OK(skerry_group_free(group));
