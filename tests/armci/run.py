@@ -24,6 +24,7 @@ MPIS = ("openmpi", "mpich", "abi")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 abi_prefix = None  # where the MPI is installed that programs of `abi` run under now
 
+WANTED = {True: "0", False: "another than 0", None: "any"}  # status, by what `succeeds` says
 SURVIVES = r"^armci_trouble: survived$"
 # case: (processes, status 0 expected, what its output must hold)
 TROUBLE = {
@@ -45,11 +46,19 @@ TROUBLE = {
     "vector_on_busy_handle": (2, True, SURVIVES),
     "wait_all_beside": (2, True, SURVIVES),
     "error_call": (2, False, r"a program's own reason \(17\)"),
-    "interrupted": (2, False, r"armci_trouble: waiting"),
+    "interrupted": (2, False, r"^armci_trouble: process \d+$(?s:.*)^armci_trouble: waiting"),
     "mpi_first": (3, True, SURVIVES),
     "never_finalised": (3, True, SURVIVES),
     "without_mpi": (2, True, SURVIVES),
+    "without_mpi_but_its_end": (2, True, SURVIVES),
+    "too_many_nodes": (2, False, r"\A(?!(?s:.*)goes on)(?s:.*)ARMCI_Init: SKERRY_NODES=9"),
+    "started_too_late": (
+        2,
+        False,
+        r"\A(?!(?s:.*)goes on)(?s:.*)ARMCI_Init: MPI has been finalised",
+    ),
     "part_of_world": (4, True, SURVIVES),
+    "part_of_nodes": (4, True, SURVIVES),
     "threads": (2, True, SURVIVES),
     "threads_unknown_to_mpi": (2, True, SURVIVES),
     "serialized": (2, True, SURVIVES),
@@ -106,6 +115,17 @@ def run(command, limit_s, environment, interrupt_at=None, enough=None):
     status = process.wait()
     killer.cancel()
     return None if status == -signal.SIGKILL else status, output, time.monotonic() - started
+
+
+def left_over(output, limit_s=20):
+    """The processes that named themselves in the output and still run after limit_s seconds."""
+    pids = re.findall(r"^armci_trouble: process (\d+)$", output, re.M)
+    deadline = time.monotonic() + limit_s
+    while True:
+        alive = [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]
+        if not alive or time.monotonic() > deadline:
+            return alive
+        time.sleep(0.01)
 
 
 def launcher(mpi, processes, environment):
@@ -211,11 +231,15 @@ def job(
     if status is None and finalize_may_hang and re.search(expected, output, re.M):
         count("passed", f"{name} ({seconds:.1f} s; its MPI_Finalize hung after ARMCI had ended)")
         return
-    good = status is not None and (status == 0) == succeeds and re.search(expected, output, re.M)
+    good = status is not None and (succeeds is None or (status == 0) == succeeds)
+    good = good and re.search(expected, output, re.M)
+    if good and interrupt_at and (alive := left_over(output)):
+        good = False
+        output += f"\nprocesses {' '.join(alive)} are left over"
     count("passed" if good else "failed", f"{name} ({seconds:.1f} s)")
     if not good:
         print(
-            f"        status {status}, wanted {'0' if succeeds else 'another than 0'} and /{expected}/ from {' '.join(command)}"
+            f"        status {status}, wanted {WANTED[succeeds]} and /{expected}/ from {' '.join(command)}"
         )
         print(
             "".join(f"        {line}\n" for line in output.splitlines()[-25:]), end="", flush=True
@@ -341,6 +365,10 @@ def one_host(options, mpi, found):
             if options.smoke and case not in SMOKE:
                 continue
             environment = {"SKERRY_NODES": "2"} if nodes == 2 else {}
+            if case == "interrupted" and mpi != "openmpi":
+                # MPICH's hydra ends with status 0 about one time in three, also for a program of MPI
+                # alone. That all processes end is what counts.
+                succeeds = None
             job(
                 options,
                 f"{label(mpi)}: trouble, {case}{', 2 nodes' if nodes == 2 else ''}",
