@@ -105,7 +105,8 @@ void combine(const char* call, Group& group, void* x, int count, const char* op,
       case SKERRY_COMPLEX_DOUBLE: break;  // no armci_type_e
     }
   }
-  if (group.size == 1 || count == 0) return;
+  const bool logical = what.reduction == SKERRY_LAND || what.reduction == SKERRY_LOR;
+  if (count == 0 || (group.size == 1 && !logical)) return;  // logical ones become 0 or 1 alone too
   const auto elements = static_cast<uint64_t>(count);
   settle(call, root_rank < 0
                    ? skerry_allreduce(group.group, element, what.reduction, x, elements)

@@ -24,6 +24,8 @@ MPIS = ("openmpi", "mpich", "abi")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 abi_prefix = None  # where the MPI is installed that programs of `abi` run under now
 
+# Each runs on every layout. ga_fortran and ga_fortran_O0 are one source, with and without optimisation.
+CHECKS = ("armci_check", "ga_check", "ga_scf", "ga_fortran", "ga_fortran_O0")
 WANTED = {True: "0", False: "another than 0", None: "any"}  # status, by what `succeeds` says
 SURVIVES = r"^armci_trouble: survived$"
 # case: (processes, status 0 expected, what its output must hold)
@@ -250,7 +252,7 @@ def programs(options, mpi):
     directory = options.build / "bin/tests/armci"
     found = {
         name: directory / f"{name}-{mpi}"
-        for name in ("armci_check", "armci_trouble", "ga_check", "ga_check_static", "ga_scf")
+        for name in (*CHECKS, "armci_trouble", "ga_check_static")
     }
     return {name: str(path) for name, path in found.items() if path.exists()}
 
@@ -295,6 +297,7 @@ def check_symbols(options, mpi):
 
 
 def one_host(options, mpi, found):
+    checks = [name for name in CHECKS if not options.smoke or name != "ga_fortran"]
     layouts = (
         [(3, 1), (4, 2)]
         if options.smoke
@@ -317,7 +320,7 @@ def one_host(options, mpi, found):
     )
     for processes, nodes in layouts:
         environment = {"SKERRY_NODES": str(nodes)} if nodes > 1 else {}
-        for name in ("armci_check", "ga_check", "ga_scf"):
+        for name in checks:
             if name in found:
                 job(
                     options,
@@ -342,10 +345,10 @@ def one_host(options, mpi, found):
             launcher(mpi, 3, {}) + [found["ga_check_static"]],
         )
     # Without any launcher: a job of one.
-    for name in ("armci_check", "ga_check", "ga_scf"):
+    for name in checks:
         if name in found:
             job(options, f"{label(mpi)}: {name}, alone", [found[name]])
-    for name in ("armci_check", "ga_check", "ga_scf"):
+    for name in checks:
         if name in found:
             processes = 4 if options.smoke else 8
             environment = {"SKERRY_NODES": "4", "SKERRY_MAX_CONN": "1"}
@@ -395,7 +398,7 @@ def several_hosts(options, mpi, found):
     for hosts, each in ((2, 1), (2, 2)) if options.quick else ((2, 1), (2, 2), (4, 1), (4, 4)):
         environments = [{}, {"SKERRY_MAX_CONN": "1"}]
         for environment in environments:
-            for name in ("armci_check", "ga_check", "ga_scf"):
+            for name in CHECKS:
                 if name in found:
                     job(
                         options,
