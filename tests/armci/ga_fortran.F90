@@ -1,7 +1,8 @@
 ! ga_fortran: the calls of Global Arrays that Fortran programs make, each checked.
 !
-! Fortran's strings have no terminator and Global Arrays hands some of them to ARMCI as they are, its integers have 8 bytes, and its
-! pointers into local memory are integers. So every operator here is followed by letters that do not belong to it.
+! Fortran's strings have no terminator and Global Arrays hands some of them to ARMCI as they are,
+! its integers have 8 bytes, and its pointers into local memory are integers. So every operator
+! here is followed by letters that do not belong to it.
 !   mpirun -n N ga_fortran
 ! Rank 0 ends with "ga_fortran: N processes, M nodes, K checks, ok".
 program ga_fortran
@@ -24,8 +25,9 @@ program ga_fortran
       character(len=1) :: op(*)
     end subroutine
   end interface
-  character(len=6), parameter :: operators(15) = ['+     ', '*     ', 'max   ', 'min   ', 'absmax', 'absmin', 'or    ', '&&    ', &
-                                                  'land  ', '||    ', 'lor   ', '&     ', 'band  ', '|     ', 'bor   ']
+  character(len=6), parameter :: operators(15) = [ &
+    '+     ', '*     ', 'max   ', 'min   ', 'absmax', 'absmin', 'or    ', '&&    ', &
+    'land  ', '||    ', 'lor   ', '&     ', 'band  ', '|     ', 'bor   ']
   integer, parameter :: numbers = 3   ! of one operation
   integer :: me, n, checks, failures, totals(2), k, world
   logical :: ok
@@ -50,8 +52,8 @@ program ga_fortran
   totals = [checks, failures]
   call ga_igop(1, totals, 2, '+')
   if (me == 0) then
-    print '(a,i0,a,i0,a,i0,a,a)', 'ga_fortran: ', n, ' processes, ', ga_cluster_nnodes(), ' nodes, ', totals(1), ' checks, ', &
-      trim(merge('ok    ', 'FAILED', totals(2) == 0))
+    print '(a,i0,a,i0,a,i0,a,a)', 'ga_fortran: ', n, ' processes, ', ga_cluster_nnodes(), &
+      ' nodes, ', totals(1), ' checks, ', trim(merge('ok    ', 'FAILED', totals(2) == 0))
     flush (6)
   end if
   call ga_terminate()   ! frees a communicator after ARMCI_Finalize; the end of the process ends MPI
@@ -222,7 +224,7 @@ contains
     call ga_sync()
   end subroutine
 
-  ! Arrays of every type: fill, put, get, accumulate, own memory by an integer index, the largest element.
+  ! Arrays of every type: put, get, accumulate, own memory by an integer index, the largest element.
   subroutine arrays()
     integer, parameter :: rows = 12, columns = 10
     integer :: g_i, g_r, g_d, g_c, g_z, i, j, lo(2), hi(2), ld, first, at(2), largest
@@ -265,7 +267,7 @@ contains
     do j = 1, columns
       do i = 1, rows
         first = merge(2 * n, 0, i >= 3 .and. i <= rows - 1 .and. j >= 2 .and. j <= columns - 2)
-        ok = vi(i, j) == 100 * j + i + first .and. vr(i, j) == 100 * j + i + first .and. vd(i, j) == 100 * j + i + first
+        ok = vi(i, j) == 100 * j + i + first .and. vd(i, j) == vi(i, j) .and. vr(i, j) == vi(i, j)
         ok = ok .and. vc(i, j) == cmplx(100 * j + i - first, -100 * j - i, 4)
         ok = ok .and. vz(i, j) == cmplx(100 * j + i - first, -100 * j - i, 8)
         if (.not. ok) exit
@@ -279,7 +281,8 @@ contains
     if (lo(1) > 0 .and. hi(1) >= lo(1)) then
       call nga_access(g_d, lo, hi, first, ld)
       call check(dbl_mb(first) == vd(lo(1), lo(2)), 'own memory, first')
-      call check(dbl_mb(first + (hi(2) - lo(2)) * ld + hi(1) - lo(1)) == vd(hi(1), hi(2)), 'own memory, last')
+      i = first + (hi(2) - lo(2)) * ld + hi(1) - lo(1)
+      call check(dbl_mb(i) == vd(hi(1), hi(2)), 'own memory, last')
       dbl_mb(first) = -1 - me
       call nga_release_update(g_d, lo, hi)
     end if
@@ -291,7 +294,8 @@ contains
     call nga_select_elem(g_d, 'min', biggest, at)
     call check(biggest < 0, 'the smallest of what owners wrote')
     call ga_sync()
-    ok = ga_destroy(g_i) .and. ga_destroy(g_r) .and. ga_destroy(g_d) .and. ga_destroy(g_c) .and. ga_destroy(g_z)
+    ok = ga_destroy(g_i) .and. ga_destroy(g_r) .and. ga_destroy(g_d)
+    ok = ok .and. ga_destroy(g_c) .and. ga_destroy(g_z)
     call check(ok, 'arrays destroyed')
   end subroutine
 

@@ -4,8 +4,9 @@
  * these call it then).
  *
  * Operators are "+", "*", "max", "min", "absmax" and "absmin" (of absolute values); for integers
- * also "&&" or "land", "||" or "lor" (the result is 0 or 1), and of bits "&" or "band", "|" or "bor"
- * or "or". Only the characters of the name are read: what follows need not be a terminator. */
+ * also "&&" or "land", "||" or "lor" (the result is 0 or 1), and of bits "&" or "band", "|" or
+ * "bor" or "or". Only the characters of the name are read: what follows need not be a terminator.
+ */
 #ifndef ARMCI_MESSAGE_H
 #define ARMCI_MESSAGE_H
 
