@@ -77,11 +77,11 @@ int start_unaligned() { return skerry_mutexes_create(runtime().world.group, 1, &
 
 int add_unaligned(skerry_segment* segment, int proc, int type, const void* scale,
                   std::span<const skerry_piece> pieces) {
-  int status = skerry_lock(mutexes, proc, 0);
+  int status = skerry_mutex_lock(mutexes, proc, 0);
   if (status != SKERRY_OK) return status;
   status = add_batches(segment, proc, type, scale, pieces);
   // The next holder finds what was stored: the unlock arrives behind it.
-  const int unlocked = skerry_unlock(mutexes, proc, 0);
+  const int unlocked = skerry_mutex_unlock(mutexes, proc, 0);
   return status != SKERRY_OK ? status : unlocked;
 }
 

@@ -158,7 +158,6 @@ static void strided(void) {
 static void odd_strides(void) {
   enum { blocks = 40, bytes = 4 * 1024 };
   void** p = allocate(bytes);
-  const int next = (me + 1) % n;
   const double sums = n * (n + 1) / 2.0;
   double near[blocks], one = 1, two = 2;
   int packed[2] = {8, 8 * 8}, odd[2] = {12, 12 * 8 + 1}, count[3] = {8, 8, 5};
@@ -180,7 +179,14 @@ static void odd_strides(void) {
     CHECK(got == 3 * (i + 1) * sums, "double %d is %g", i, got);
   }
   ARMCI_Barrier();
-  /* Contiguous and vectors, of every type, one byte from where they belong; a piece twice. */
+  release(p);
+}
+
+/* Contiguous and vectors, of every type, one byte from where they belong; a piece twice. */
+static void odd_addresses(void) {
+  void** p = allocate(4 * 1024);
+  const int next = (me + 1) % n;
+  double one = 1;
   int i4[2] = {me + 1, -1}, one4 = 1;
   long i8[2] = {me + 1, -1}, one8 = 1;
   float f4[4] = {(float)me + 1, -1, 2, -2}, onef[2] = {1, 0};
@@ -214,10 +220,13 @@ static void odd_strides(void) {
   CHECK(d[0] == before + 1, "the piece of eight-byte words %g", d[0]);
   ARMCI_Barrier();
   release(p);
-  /* More than is fetched at a time. */
+}
+
+/* More than is fetched at a time. */
+static void odd_and_long(void) {
   enum { many = 300000 };
-  p = allocate(8L * many + 8);
-  double* much = malloc(8L * many);
+  void** p = allocate(8L * many + 8);
+  double *much = malloc(8L * many), one = 1;
   for (int i = 0; i < many; ++i) much[i] = i + me;
   ARMCI_Acc(ARMCI_ACC_DBL, &one, much, (char*)p[0] + 4, 8 * many, 0);
   ARMCI_Barrier();
@@ -697,12 +706,22 @@ static void profiling(void) {
 static const struct {
   const char* name;
   void (*run)(void);
-} sections[] = {
-    {"contiguous", contiguous},   {"strided", strided},           {"vectors", vectors},
-    {"odd_strides", odd_strides}, {"non_blocking", non_blocking}, {"words", words},
-    {"mutexes", mutexes},         {"notification", notification}, {"groups", groups},
-    {"messages", messages},       {"operators", operators},       {"beside_mpi", beside_mpi},
-    {"memory", memory},           {"profiling", profiling}};
+} sections[] = {{"contiguous", contiguous},
+                {"strided", strided},
+                {"vectors", vectors},
+                {"odd_strides", odd_strides},
+                {"odd_addresses", odd_addresses},
+                {"odd_and_long", odd_and_long},
+                {"non_blocking", non_blocking},
+                {"words", words},
+                {"mutexes", mutexes},
+                {"notification", notification},
+                {"groups", groups},
+                {"messages", messages},
+                {"operators", operators},
+                {"beside_mpi", beside_mpi},
+                {"memory", memory},
+                {"profiling", profiling}};
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

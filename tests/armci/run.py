@@ -24,7 +24,7 @@ MPIS = ("openmpi", "mpich", "abi")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 abi_prefix = None  # where the MPI is installed that programs of `abi` run under now
 
-# Each runs on every layout. ga_fortran and ga_fortran_O0 are one source, with and without optimisation.
+# Each runs on every layout. ga_fortran_O0 is ga_fortran without optimisation.
 CHECKS = ("armci_check", "ga_check", "ga_scf", "ga_fortran", "ga_fortran_O0")
 WANTED = {True: "0", False: "another than 0", None: "any"}  # status, by what `succeeds` says
 SURVIVES = r"^armci_trouble: survived$"
@@ -251,8 +251,7 @@ def job(
 def programs(options, mpi):
     directory = options.build / "bin/tests/armci"
     found = {
-        name: directory / f"{name}-{mpi}"
-        for name in (*CHECKS, "armci_trouble", "ga_check_static")
+        name: directory / f"{name}-{mpi}" for name in (*CHECKS, "armci_trouble", "ga_check_static")
     }
     return {name: str(path) for name, path in found.items() if path.exists()}
 
@@ -359,8 +358,11 @@ def one_host(options, mpi, found):
                 environment=environment,
                 limit_s=300,
             )
-    if "armci_trouble" not in found:
-        return
+    if "armci_trouble" in found:
+        troubles(options, mpi, found)
+
+
+def troubles(options, mpi, found):
     for case, (processes, succeeds, expected) in TROUBLE.items():
         for nodes in (1, 2):
             if nodes == 2 and (case not in ON_NODES or options.quick or options.smoke):
@@ -369,8 +371,8 @@ def one_host(options, mpi, found):
                 continue
             environment = {"SKERRY_NODES": "2"} if nodes == 2 else {}
             if case == "interrupted" and mpi != "openmpi":
-                # MPICH's hydra ends with status 0 about one time in three, also for a program of MPI
-                # alone. That all processes end is what counts.
+                # MPICH's hydra ends with status 0 about one time in three, also for a program
+                # of MPI alone. That all processes end is what counts.
                 succeeds = None
             job(
                 options,
