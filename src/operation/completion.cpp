@@ -58,8 +58,12 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
             break;
           }
           Pending& p = pending_[index];
-          if (p.op == nullptr || memory::slot_generation(slot(index)) != reply.tag)
-            return fabric::Verdict::taken;  // late: a duplicate reply
+          // Late or a duplicate: a mutex whose grant came into the slot first. What it acknowledges
+          // counts nevertheless, so it goes the way of all others below.
+          if (p.op == nullptr || memory::slot_generation(slot(index)) != reply.tag) {
+            maybe_drained(*link);
+            return fabric::Verdict::taken;
+          }
           if (reply.code == 0 && p.result == nullptr && payload.size() != p.bytes) {
             status = error(Code::internal, "reply of ", payload.size(), " bytes to a get of ",
                            p.bytes);
