@@ -1,6 +1,6 @@
 // Requests that wait for a connection: numbered and kept in their sessions' replay logs, but handed
-// to no fabric yet (docs/design/0018-lazy-opening.md). This counts them, bounds them, and says whose
-// turn it is to be opened. Pure.
+// to no fabric yet (docs/design/0018-lazy-opening.md). This counts them, bounds them, and says
+// whose turn it is to be opened. Pure.
 //
 //   add(part)            one more request of this session waits
 //   sent(part, number)   it, and all before it, went out

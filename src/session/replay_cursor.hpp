@@ -1,5 +1,6 @@
-// Where a session is in sending again what a broken connection may have lost. Pure: the driver sends
-// what the cursor points to and tells it; when the fabric is full it stops, and goes on later.
+// Where a session is in sending again what a broken connection may have lost. Pure: the driver
+// sends what the cursor points to and tells it; when the fabric is full it stops, and goes on
+// later.
 //
 //   start() -> requests: those of the replay log, oldest first
 //           -> parked:   requests that wait for something else than the network, in slots (locks)

@@ -1,14 +1,14 @@
-// Who gets a connection, and who makes way for it, where there may be only so many. Pure: the driver
-// tells what happened and performs what is answered; the time is an argument.
+// Who gets a connection, and who makes way for it, where there may be only so many. Pure: the
+// driver tells what happened and performs what is answered; the time is an argument.
 //
 //   open(claim)   -> waits in the queue
 //   ask()         -> granted: connect | evict: say bye to *victim, then ask again
 //                    hasten: somebody is leaving already | wait: nobody may be evicted yet
 //   hold(claim, occupied | leaving | none)    it opens | says good-bye | has gone
 //
-// Slots. A connection that opens or is open occupies one of `limit` slots. One that drains or closes
-// is leaving and occupies none, so that a newcomer opens while its victim closes. At most one is
-// evicted at a time: while one leaves nobody else has to.
+// Slots. A connection that opens or is open occupies one of `limit` slots. One that drains or
+// closes is leaving and occupies none, so that a newcomer opens while its victim closes. At most
+// one is evicted at a time: while one leaves nobody else has to.
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
 // opening, sending again after a break, in the middle of a transfer), nor while it is *unproven*
@@ -75,10 +75,10 @@ class Cap {
   // An unproven connection is pinned for so long at most; 0: until it is proven.
   explicit Cap(int64_t longest_unproven_ns = 0) : longest_unproven_ns_(longest_unproven_ns) {}
 
-  // From now on at most `limit` slots (0: no limit), victims chosen by `policy`. `partners`: as many
-  // different ones as there can be, which bounds the tables. Connections beyond the limit leave as
-  // their slots are needed. The caller then readmits every claim that holds a slot. Errors: config
-  // (no such policy); nothing changed.
+  // From now on at most `limit` slots (0: no limit), victims chosen by `policy`. `partners`: as
+  // many different ones as there can be, which bounds the tables. Connections beyond the limit
+  // leave as their slots are needed. The caller then readmits every claim that holds a slot.
+  // Errors: config (no such policy); nothing changed.
   Status set_limit(uint32_t limit, std::string_view policy, uint32_t partners);
   void readmit(const Claim& claim) {
     if (policy_ && claim.hold == Hold::occupied) policy_->opened(claim.partner);
@@ -92,8 +92,8 @@ class Cap {
   }
   void withdraw(Claim& claim);
   bool anyone_waits() const { return !queue_.empty(); }
-  // Calls serve(claim) for each that waits, in the order of asking; serve may open and withdraw any.
-  // Called from within serve: another round follows the present one.
+  // Calls serve(claim) for each that waits, in the order of asking; serve may open and withdraw
+  // any. Called from within serve: another round follows the present one.
   template <class Serve>
   void serve_queue(Serve&& serve);
 
@@ -139,8 +139,8 @@ class Cap {
   size_t next_ = 0;            // while serving: the next of queue_
   bool serving_ = false;
   bool again_ = false;
-  bool leave_awaited_ = false;     // somebody was denied since the last one began to leave
-  int64_t denied_since_ns_ = 0;    // since when somebody is kept waiting by those that leave; 0: no
+  bool leave_awaited_ = false;   // somebody was denied since the last one began to leave
+  int64_t denied_since_ns_ = 0;  // since when somebody is kept waiting by those that leave; 0: no
   int64_t look_again_ns_ = INT64_MAX;
   Counters counters_;
 };

@@ -183,7 +183,8 @@ TEST_F(CapTest, TheQueueIsServedInTheOrderOfAsking) {
   cap.withdraw(b);  // a duplicate
 }
 
-// Serving one makes another ask, from within: it gets its turn in the next round, not in the middle.
+// Serving one makes another ask, from within: it gets its turn in the next round, not in the
+// middle.
 TEST_F(CapTest, AskingWhileTheQueueIsServedIsHeard) {
   cap.open(a);
   std::vector<Partner> seen;
