@@ -61,10 +61,10 @@ struct Link {
                                                     // last drained; only on fabrics with RMA
   uint64_t implicit_number = 0;  // implicit by-reference puts are done when this is acknowledged;
                                  // 0: there are none
-  uint32_t waiting_replies = 0;       // armed slots
-  uint32_t lock_waits = 0;            // of these, requests for mutexes
-  uint32_t gets_waiting = 0;          // of these, gets: see Pending::from
-  uint32_t rma_outstanding = 0;       // puts and gets of the fabric's own that are not done
+  uint32_t waiting_replies = 0;  // armed slots
+  uint32_t lock_waits = 0;       // of these, requests for mutexes
+  uint32_t gets_waiting = 0;     // of these, gets: see Pending::from
+  uint32_t rma_outstanding = 0;  // puts and gets of the fabric's own that are not done
   uint32_t rma_gets_outstanding = 0;  // of these the gets: whatever is sent before they are done
                                       // might change what they read
   uint32_t waiters = 0;               // threads in wait_open
