@@ -267,13 +267,13 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   }
   const bool shares = options_.config.share && map_.nodes() > 1;
   if (shares) {
-    share::MemberOptions member;
+    share::ProxyClientOptions member;
     member.key = key_;
     member.rank = static_cast<uint32_t>(rank_);
     const auto hub = map_.server_address({node_, 0});
-    member.hub.assign(hub.begin(), hub.end());
+    member.proxy.assign(hub.begin(), hub.end());
     member.connect_timeout_ns = options_.config.connect_timeout_ns;
-    origin_side = share::make_member(std::move(origin_side), std::move(member));
+    origin_side = share::make_proxy_client(std::move(origin_side), std::move(member));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
@@ -305,14 +305,14 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
     if (options_.config.fault_drops_per_million != 0)
       server_side = fabric::hook_faults(std::move(server_side), faults(node_),
                                         std::make_shared<fabric::FaultLog>());
-    share::HubOptions hub;
+    share::ProxyOptions hub;
     hub.key = key_;
     hub.node = static_cast<uint32_t>(node_);
-    hub.max_carriers = options_.config.node_max_connections;
+    hub.max_trunks = options_.config.node_max_connections;
     hub.victim = options_.config.victim;
     hub.connect_timeout_ns = options_.config.connect_timeout_ns;
     hub.counters = share_counters_ = std::make_shared<share::Counters>();
-    SKERRY_TRY(share::make_hub(std::move(server_side), std::move(hub), &server_side));
+    SKERRY_TRY(share::make_proxy(std::move(server_side), std::move(hub), &server_side));
   }
   server_ = std::make_unique<server::Server>(
       server::ServerConfig{{node_, 0},

@@ -473,13 +473,14 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   uint64_t seen = 0;
   auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
   if (!ready()) {
-    SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
+    const int64_t deadline_ns = deadline_after(timeout_ns);
+    // What we wait for may depend on what we sent.
+    SKERRY_TRY(job_->engine().push_out(deadline_ns));
     memory::Member& me = job_->control().member(job_->member_index());
     // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two
     // ranks that wait for each other by turns, one that has slept would make the other sleep, and
     // so on for ever.
     constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
-    const int64_t deadline_ns = deadline_after(timeout_ns);
     (void)job_->idle_core_spin().spin(
         ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
     const auto asleep = [&](int64_t until_ns) {
