@@ -41,6 +41,8 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
         if (reply.incarnation != link->session.incarnation())
           return fabric::Verdict::taken;  // late: of an earlier session
         if (status = acknowledge(*link, reply.applied); !status.ok()) break;
+        // Refusals that a break swallowed come before all else: this is not one, so they are here.
+        if (kind != wire::Kind::failure) link->session.refusal_told();
         if (kind == wire::Kind::failure &&
             reply.number >
                 link->failure_number) {  // else we heard of it before the connection broke
@@ -142,6 +144,7 @@ fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
     cut(*link, std::move(status));
     return fabric::Verdict::taken;
   }
+  link->session.refusal_told();
   complete(reply.slot - 1, reply.code, {}, true, 0);
   maybe_drained(*link);
   return fabric::Verdict::taken;

@@ -119,6 +119,11 @@ Status Engine::fence(placement::ServerRef server) {
         alone ? &link : nullptr));
     if (link.session.applied() < newest) return link.failure;
   }
+  // All is dealt with, but not all of it was applied: what was refused is told in a moment.
+  if (link.session.refusal_due()) {
+    SKERRY_TRY(wait_until(lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
+    if (link.session.refusal_due()) return link.failure;
+  }
   if (!link.request_failure.ok()) return std::exchange(link.request_failure, Status());
   return {};
 }

@@ -390,7 +390,7 @@ class Engine final : private fabric::Sink {
   // waits for the next one. A mutex that is waited for keeps no connection: the server finds
   // another way to tell of its grant.
   bool in_flight(const Link& link) const {
-    return link.session.applied() < link.sent ||
+    return link.session.applied() < link.sent || link.session.refusal_due() ||
            link.waiting_replies - link.queued_replies > parked_locks(link) ||
            link.rma_outstanding > 0 || (link.has_batch() && !queues());
   }

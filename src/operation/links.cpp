@@ -540,7 +540,9 @@ void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   const connection::Hello hello{
       static_cast<uint32_t>(config_.rank), link->machine.generation(), link->nonce, {}};
   uint64_t applied = 0;
-  Status status = connection::check_answer(config_.key, peer, hello, reply, &applied);
+  bool refusals_follow = false;
+  Status status = connection::check_answer(config_.key, peer, hello, reply, &applied,
+                                           &refusals_follow);
   const bool resumed = !link->early &&
                        (link->sent > link->session.applied() ||
                         link->waiting_replies > link->queued_replies || link->rma_outstanding > 0);
@@ -555,6 +557,7 @@ void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
     cut(*link, std::move(known));
     return;
   }
+  (void)link->session.resume(applied, refusals_follow);  // checked above
   ++counters_.connections_opened;
   if (resumed) ++counters_.connections_resumed;
   if (!resumed || !in_flight(*link))

@@ -479,6 +479,7 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
                            client->session->applied()));
       return fabric::Verdict::taken;
     }
+    client->session->confirm_bye();
     if (client->late.empty() && fabric_->unsent_bytes(endpoint) ==
                                     0) {  // the end of the connection says as much as an answer
       drop(*client);

@@ -93,7 +93,8 @@ void Server::admit(fabric::RequestId request, const connection::Hello& hello) {
   fabric::EndpointId endpoint = fabric::no_endpoint;
   if (!fabric_
            ->accept(request,
-                    connection::make_answer(config_.key, peer, hello, known.session.applied()),
+                    connection::make_answer(config_.key, peer, hello, known.session.applied(),
+                                            known.session.owes_refusals()),
                     &endpoint)
            .ok())
     return;  // gone meanwhile
@@ -113,6 +114,7 @@ void Server::admit(fabric::RequestId request, const connection::Hello& hello) {
       std::memory_order_relaxed);
   for (const session::Kept& kept : known.session.kept())
     if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
+  if (known.session.owes_refusals()) send_acknowledgement(admitted);  // that was all of them
 }
 
 // In the order in which they came. Who left while it waited is passed over.

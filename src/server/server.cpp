@@ -145,6 +145,7 @@ void Server::drop(Client& client) {
   const auto known = known_.find(client.rank);
   if (known != known_.end() && known->second.endpoint == client.endpoint)
     known->second.endpoint = fabric::no_endpoint;
+  client.session->tidy();
   if (last_client_ == &client) last_client_ = nullptr;
   clients_.erase(client.endpoint);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
@@ -278,17 +279,20 @@ void Server::mark_acknowledge(Client& client) {
   acknowledge_.push_back(client.endpoint);
 }
 
+void Server::send_acknowledgement(Client& client) {
+  client.acknowledge = false;
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::Kind::acknowledge);
+  header.incarnation = client.session->incarnation();
+  header.applied = client.session->applied();
+  send_reply(client, header, {});
+}
+
 void Server::send_acknowledgements() {
   for (const fabric::EndpointId endpoint : acknowledge_) {
     Client* client = client_of(endpoint);
-    if (client == nullptr || !client->acknowledge) continue;
-    client->acknowledge = false;
-    wire::ReplyHeader header{};
-    header.version = wire::version;
-    header.kind = static_cast<uint8_t>(wire::Kind::acknowledge);
-    header.incarnation = client->session->incarnation();
-    header.applied = client->session->applied();
-    send_reply(*client, header, {});
+    if (client != nullptr && client->acknowledge) send_acknowledgement(*client);
   }
   acknowledge_.clear();
 }

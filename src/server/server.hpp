@@ -227,6 +227,7 @@ class Server final : private fabric::Sink {
   fabric::SendResult send_close(const Client& client, wire::Kind kind);
   void answer_again(Client& client, fabric::Bytes payload);
   void mark_acknowledge(Client& client);
+  void send_acknowledgement(Client& client);
   void send_acknowledgements();
   bool has_room(const Client& client) const;
   void retry_waiting_for_room();
