@@ -532,6 +532,7 @@ class Engine final : private fabric::Sink {
   // fabric::Sink
   void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
+  void on_held(fabric::EndpointId endpoint) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
   std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,

@@ -532,6 +532,11 @@ Status Engine::acknowledge(Link& link, uint64_t applied) {
   return {};
 }
 
+// The server is there: we wait for our turn. Only what fails from now on counts as trouble.
+void Engine::on_held(fabric::EndpointId endpoint) {
+  if (Link* link = link_of(endpoint)) link->trouble_since_ns = 0;
+}
+
 void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   Link* link = link_of(endpoint);
   if (link == nullptr) return;  // late: closed meanwhile
