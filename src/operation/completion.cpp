@@ -40,9 +40,7 @@ fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes he
         if (status = wire::decode(header, &reply); !status.ok()) break;
         if (reply.incarnation != link->session.incarnation())
           return fabric::Verdict::taken;  // late: of an earlier session
-        if (status = acknowledge(*link, reply.applied); !status.ok()) break;
-        // Refusals that a break swallowed come before all else: this is not one, so they are here.
-        if (kind != wire::Kind::failure) link->session.refusal_told();
+        if (status = acknowledge(*link, reply); !status.ok()) break;
         if (kind == wire::Kind::failure &&
             reply.number >
                 link->failure_number) {  // else we heard of it before the connection broke
@@ -140,11 +138,10 @@ fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   Link* link = link_of(endpoint);
   wire::ReplyHeader reply;
   if (link == nullptr || !wire::decode(header, &reply).ok()) return fabric::Verdict::taken;
-  if (Status status = acknowledge(*link, reply.applied); !status.ok()) {
+  if (Status status = acknowledge(*link, reply); !status.ok()) {
     cut(*link, std::move(status));
     return fabric::Verdict::taken;
   }
-  link->session.refusal_told();
   complete(reply.slot - 1, reply.code, {}, true, 0);
   maybe_drained(*link);
   return fabric::Verdict::taken;

@@ -431,6 +431,11 @@ class Engine final : private fabric::Sink {
   bool replay_rma(Link& link, uint64_t up_to);
   void trouble(Link& link, std::string_view what, bool at_once);
   Status acknowledge(Link& link, uint64_t applied);
+  Status acknowledge(Link& link, const wire::ReplyHeader& reply) {
+    // Refusals that a break swallowed come before all else: any other message says they are here.
+    if (static_cast<wire::Kind>(reply.kind) != wire::Kind::failure) link.session.refusal_told();
+    return acknowledge(link, reply.applied);
+  }
   Status wait_open(Lock& lock, Link& link);
   Status wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, bool may_wait = false);
   void fail(Link& link, Status status);
