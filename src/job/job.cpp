@@ -297,7 +297,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
-  directory_ = std::make_unique<NodeDirectory>(*broker_);
+  directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
   if (options_.config.share && nodes > 1) {
@@ -344,8 +344,6 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
   map_block_ = {};
-  directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_,
-                   *server_);
   server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
                  [this](Rank r) { return member_of(r); }, &map_});
   const Invitation invitation{

@@ -207,6 +207,12 @@ Status Engine::fence(placement::ServerRef server) {
         alone ? &link : nullptr));
     if (link.session.applied() < newest) return link.failure;
   }
+  // All is dealt with, but not all of it was applied: what was refused is told in a moment.
+  if (link.session.refusal_due()) {
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
+    if (link.session.refusal_due()) return link.failure;
+  }
   return std::exchange(link.request_failure, Status());
 }
 

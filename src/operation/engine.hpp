@@ -109,6 +109,7 @@ class Engine final : private fabric::Sink {
 
   // fabric::Sink (upcalls.cpp)
   void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
+  void on_held(fabric::EndpointId endpoint) override;
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;

@@ -103,11 +103,18 @@ connection::Outstanding Links::outstanding(const Link& link) const {
   out.parked_locks = parts_.slots.parked_locks(link);
   out.locks = link.lock_waits;
   out.rma = link.rma_outstanding;
+  out.refusals = link.session.refusal_due();
   out.batch = link.has_batch();
   out.batch_queues = parts_.sender.queues();
   SKERRY_INVARIANT(out.answers >= out.queued_answers + out.parked_locks && out.locks <= out.answers,
                    "queued requests and parked locks are among those that are waited for");
   return out;
+}
+
+Status Links::acknowledge(Link& link, const wire::ReplyHeader& answer) {
+  // Refusals that a break swallowed come before all else: any other message says they are here.
+  if (static_cast<wire::Kind>(answer.kind) != wire::Kind::failure) link.session.refusal_told();
+  return acknowledge(link, answer.applied);
 }
 
 Status Links::acknowledge(Link& link, uint64_t applied) {
@@ -447,11 +454,21 @@ Status Links::wait_open(Lock& lock, Link& link) {
 
 // What the server's answer says counts: who it is, and how far it has come.
 Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) {
+  bool refusals_follow = false;
   const connection::Hello hello{
       static_cast<uint32_t>(context_.config.rank), link.machine.generation(), link.nonce, {}};
-  SKERRY_TRY(connection::check_answer(context_.config.key, peer_of(link), hello, answer, applied));
-  if (*applied < link.session.applied()) return link.session.resume(*applied);
-  return {};
+  SKERRY_TRY(connection::check_answer(context_.config.key, peer_of(link), hello, answer, applied,
+                                      &refusals_follow));
+  // Everything the server has applied counts from now on; what follows is sent again before
+  // anything new.
+  if (*applied < link.session.applied()) return link.session.resume(*applied);  // an error
+  SKERRY_TRY(acknowledge(link, *applied));
+  return link.session.resume(*applied, refusals_follow);
+}
+
+// The server is there and this link waits for its turn. Only failures from now on count.
+void Links::on_held(fabric::EndpointId endpoint) {
+  if (Link* link = of(endpoint)) link->retry.nobody_waits();
 }
 
 void Links::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
@@ -461,9 +478,6 @@ void Links::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
                            outstanding(*link).must_resume();
   uint64_t applied = 0;
   Status status = check_answer(*link, answer, &applied);
-  // Everything the server has applied counts from now on; what follows is sent again before
-  // anything new.
-  if (status.ok()) status = acknowledge(*link, applied);
   if (!status.ok()) return fail_and_close(*link, std::move(status));
   opened(*link, must_resume);
   maybe_drained(*link);

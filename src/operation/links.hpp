@@ -60,6 +60,8 @@ class Links {
   // Anything that is not done, be it queued: a fence waits for it.
   bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
   // The server says that everything up to `applied` is remote done. Errors: internal (not so).
+  // What every answer says: how far the server has come. Errors: internal (it makes no sense).
+  Status acknowledge(Link& link, const wire::ReplyHeader& answer);
   Status acknowledge(Link& link, uint64_t applied);
   // If it drains and nothing keeps it any more: it says bye. To be called after whatever may have
   // been the last thing outstanding.
@@ -93,6 +95,7 @@ class Links {
   void release_unused();
 
   // ---- the fabric's upcalls --------------------------------------------------------------------
+  void on_held(fabric::EndpointId endpoint);
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer);
   void on_writable(fabric::EndpointId endpoint);
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail);

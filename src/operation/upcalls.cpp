@@ -56,7 +56,7 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
 Status Engine::take_answer(Link& link, wire::Kind kind, const wire::ReplyHeader& answer,
                            fabric::Bytes payload) {
   if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
-  SKERRY_TRY(links_.acknowledge(link, answer.applied));
+  SKERRY_TRY(links_.acknowledge(link, answer));
   if (kind == wire::Kind::failure) take_failure(link, answer, payload);
   return kind == wire::Kind::reply ? take_reply(answer, payload) : Status();
 }
@@ -105,7 +105,7 @@ fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   const auto take_placed = [&]() -> Status {
     wire::ReplyHeader answer;
     SKERRY_TRY(wire::decode(header, &answer));
-    SKERRY_TRY(links_.acknowledge(*link, answer.applied));
+    SKERRY_TRY(links_.acknowledge(*link, answer));
     Pending* pending = nullptr;
     SKERRY_TRY(slots_.find(answer.slot, answer.tag, &pending));
     if (pending != nullptr) slots_.complete(slots_.index_of(*pending), answer.code, {}, true, 0);
@@ -119,6 +119,8 @@ fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
 void Engine::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
   if (Link* link = rma_.done(cookie, ok)) links_.maybe_drained(*link);
 }
+
+void Engine::on_held(fabric::EndpointId endpoint) { links_.on_held(endpoint); }
 
 void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
   links_.on_connected(endpoint, reply);

@@ -23,6 +23,8 @@ enum class Kind : uint8_t {
   data = 4,
   taken = 5,  // nothing but what its prefix says
   leave = 6,  // proxy to rank: the slot of its trunk is needed: drain and close
+  held = 7,   // to the rank that opened the channel: the data server, or the proxy on the way, is
+              // there and has no slot yet. It will answer; it may take long
 };
 
 struct Prefix {
@@ -46,7 +48,7 @@ inline bool decode(fabric::Bytes header, Prefix* prefix) {
   if (header.size() < sizeof *prefix) return false;
   std::memcpy(prefix, header.data(), sizeof *prefix);
   return prefix->version == version && prefix->kind >= static_cast<uint8_t>(Kind::open) &&
-         prefix->kind <= static_cast<uint8_t>(Kind::leave);
+         prefix->kind <= static_cast<uint8_t>(Kind::held);
 }
 
 // A message's header on its way out.

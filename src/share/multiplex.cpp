@@ -308,6 +308,11 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       end->writable_wanted = false;
       outer_->on_writable(id);
       return;
+    case Kind::held:
+      if (end->state != State::opening) return;
+      end->deadline_ns = INT64_MAX;
+      outer_->on_held(id);
+      return;
     case Kind::leave: {
       // As if the data server had asked for it.
       const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::please_close),

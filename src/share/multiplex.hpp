@@ -42,7 +42,10 @@ class Multiplex final : public fabric::Forward {
   void reject(fabric::RequestId request) override;
   void hold(fabric::RequestId request)
       override {  // a channel's request waits for its answer as long as its rank does
-    if (!is_channel(request)) inner_->hold(request);
+    if (!is_channel(request)) return inner_->hold(request);
+    End* const end = end_of(request);
+    if (end != nullptr && end->trunk != nullptr && end->state == State::asking)
+      control(*end->trunk, Kind::held, end->channel, {}, {});
   }
   fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
                           bool more, uint64_t cookie) override;

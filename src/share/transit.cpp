@@ -96,6 +96,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   ++out->unanswered;
   options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
   (void)pass(transit, 1, prefix, hello, address_bytes);
+  if (out->phase == Phase::waiting) control(trunk, Kind::held, prefix.channel, {}, {});
 }
 
 // Sends it on, or keeps it until there is room. True: nothing waits.

@@ -46,12 +46,16 @@ Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byt
                    Hello* hello, Role from = Role::origin);
 // The answer says how far the session had come, so that the origin knows what to send again.
 // Whatever an earlier connection still carries is discarded before: nothing of it is applied
-// afterwards.
+// afterwards. `refusals_follow`: some of these requests were refused, nobody waits for an answer to
+// them, and the origin has not confirmed that it was told. The next messages tell it again, before
+// any other.
 constexpr uint32_t answer_bytes = hash_bytes + 8;
 std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
-                                                const Hello& hello, uint64_t applied);
+                                                const Hello& hello, uint64_t applied,
+                                                bool refusals_follow = false);
 // Errors: config (whoever answers does not know the key).
 Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
-                    std::span<const std::byte> bytes, uint64_t* applied);
+                    std::span<const std::byte> bytes, uint64_t* applied,
+                    bool* refusals_follow = nullptr);
 
 }  // namespace skerry::connection

@@ -256,6 +256,11 @@ void LoopFabric::reject(RequestId request) {
 void LoopFabric::hold(RequestId request) {
   std::lock_guard lock(network_->mutex);
   std::erase_if(deadlines_, [=](const auto& one) { return one.second == request; });
+  const Reference* reference = find(request);
+  if (reference != nullptr && reference->ours().state == End::State::asking &&
+      reference->theirs().fabric != nullptr)
+    reference->theirs().fabric->post(
+        {Event::Kind::held, reference->theirs().id, 0, true, CloseReason::by_peer, {}});
 }
 
 SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
@@ -430,6 +435,7 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
   }
   switch (event.kind) {
     case Event::Kind::request: sink.on_connect_request(event.endpoint, event.data, "loop"); break;
+    case Event::Kind::held: sink.on_held(event.endpoint); break;
     case Event::Kind::connected:
       sink.on_connected(event.endpoint, event.data);
       if (writable) {  // a send came too early

@@ -70,7 +70,7 @@ struct Reference {
 };
 
 struct Event {
-  enum class Kind { request, connected, writable, sent, rma_done, closed } kind;
+  enum class Kind { request, held, connected, writable, sent, rma_done, closed } kind;
   EndpointId endpoint;
   uint64_t number = 0;  // cookie of sent; RMA number of rma_done
   bool ok = true;

@@ -66,6 +66,19 @@ TEST_F(Slots, ANewcomerNeedsNoTrafficOfOthers) {
   EXPECT_LE(counters_->trunks_peak.load(), 2u);
 }
 
+// A data server without a free slot holds the request. The rank hears of it through both proxies,
+// and waits as long as it takes: nothing is wrong with that server.
+TEST_F(Slots, ARankIsToldThatItsRequestIsHeld) {
+  proxies_[1]->accept_requests = false;
+  const EndpointId channel = connect(1);
+  ASSERT_TRUE(run([&] { return proxies_[1]->requests.size() == 1; }));
+  proxies_[1]->fabric->hold(proxies_[1]->requests[0]);
+  ASSERT_TRUE(
+      run([&] { return std::count(rank_->held.begin(), rank_->held.end(), channel) == 1; }));
+  EXPECT_TRUE(rank_->connected.empty());
+  EXPECT_TRUE(rank_->closed.empty());
+}
+
 // A channel ends without ever having had an answer, another stays: the trunk may go now.
 TEST_F(Slots, AChannelThatEndsUnansweredHoldsNobodyUp) {
   const EndpointId stays = connect(1);

@@ -1,43 +1,32 @@
-// Who has a connection to the server: admission, places under the cap, and the other servers that
-// bring grants.
+// Who has a connection to the server: admission, connection slots under the limit (decided in
+// connection/core/quota.hpp), and the other servers that bring grants.
 #include <algorithm>
 #include <cstdio>
 
-#include "core/futex.hpp"
 #include "memory/slots.hpp"
 #include "server/server.hpp"
 
 namespace skerry::server {
-namespace {
 
-// Origins that may wait for a place at once; beyond that they are turned away and come back after a
-// while.
-constexpr size_t max_waiting = 1024;
-// Who has not been heard of for this long is in the middle of something else: its place is taken
-// without asking.
-constexpr int64_t idle_ns = 1'000'000;
-// Who was admitted and has not said anything for this long needs no place: it broke, and its
-// answers are all it wanted to know.
-constexpr int64_t unused_ns = 50'000'000;
-
-}  // namespace
+using connection::Quota;
 
 void Server::refuse_unproven(fabric::RequestId request) {
-  ++strangers_unproven_;
+  ++unproven_;
   fabric_->reject(request);
 }
 
 void Server::refuse_replayed(fabric::RequestId request) {
-  ++strangers_replayed_;
+  ++replayed_;
   fabric_->reject(request);
 }
 
 void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, std::string_view) {
+  assert_server_thread();
   const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
                               wire::version, connection::Role::server};
   connection::Hello hello;
-  // A stranger, or a member of another job: closed without a word. Nothing is remembered of it but
-  // a count.
+  // Unauthenticated, or a member of another job: closed without a word. Nothing is remembered of it
+  // but a count.
   if (!connection::check_hello(config_.key, peer, bytes, &hello).ok()) {
     if (connection::check_hello(config_.key, peer, bytes, &hello, connection::Role::relay).ok())
       admit_neighbour(request, hello);
@@ -50,12 +39,11 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   }
   const Rank rank = static_cast<Rank>(hello.rank);
   Known& known = known_.try_emplace(rank, uint32_t{1}).first->second;
-  const auto waits = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [&](const Waiting& w) { return w.hello.rank == hello.rank; });
+  const auto held = held_.find(rank);
   // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was
   // overtaken by its successor.
   if (hello.generation <= known.generation ||
-      (waits != waiting_.end() && hello.generation <= waits->hello.generation)) {
+      (held != held_.end() && hello.generation <= held->second.hello.generation)) {
     refuse_replayed(request);
     return;
   }
@@ -67,118 +55,133 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
     if (Client* client = client_of(old)) drop(*client);
     fabric_->close(old);
   }
-  if (config_.max_connections == 0) {
-    admit(request, hello);
-    return;
-  }
-  if (waits != waiting_.end()) {  // it gave up an attempt: its turn is still its own
-    fabric_->reject(waits->request);
-    *waits = {request, hello};
-  } else if (waiting_.size() >= max_waiting) {
-    fabric_->reject(request);  // it comes back; the origin spreads its attempts
-    return;
-  } else {
-    waiting_.push_back({request, hello});
-  }
-  fabric_->hold(request);
-  const size_t before = waiting_.size();
-  admit_waiting();
-  if (waiting_.size() == before) counters_.clients_waited.fetch_add(1, std::memory_order_relaxed);
+  if (quota_.is_limited()) wait_for_slot(request, hello, known);
+  else (void)admit(request, hello);
 }
 
-void Server::admit(fabric::RequestId request, const connection::Hello& hello) {
+// Takes a place in the line for a slot, and gets one at once if there is one.
+void Server::wait_for_slot(fabric::RequestId request, const connection::Hello& hello,
+                           Known& known) {
+  const Rank rank = static_cast<Rank>(hello.rank);
+  if (const auto held = held_.find(rank); held != held_.end()) {
+    fabric_->reject(held->second.request);  // it gave that attempt up: its turn is still its own
+    held_.erase(held);
+  }
+  switch (quota_.arrive(hello.rank, monotonic_ns(), &known.quota)) {
+    case Quota::Arrival::held: break;
+    case Quota::Arrival::come_back:  // it is told to wait, and that it must ask again
+      counters_.clients_waited.fetch_add(1, std::memory_order_relaxed);
+      fabric_->hold(request);
+      fabric_->reject(request);
+      return;
+  }
+  held_.insert_or_assign(rank, Held{request, hello});
+  manage_slots();
+  const auto waits = held_.find(rank);
+  if (waits == held_.end() || waits->second.request != request) return;
+  counters_.clients_waited.fetch_add(1, std::memory_order_relaxed);
+  fabric_->hold(request);
+}
+
+// False: it is gone meanwhile.
+bool Server::admit(fabric::RequestId request, const connection::Hello& hello) {
   const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
                               wire::version, connection::Role::server};
   Known& known = known_.find(static_cast<Rank>(hello.rank))->second;
+  const bool owes_refusals = known.session.owes_refusals();
   fabric::EndpointId endpoint = fabric::no_endpoint;
   if (!fabric_
            ->accept(request,
-                    connection::make_answer(config_.key, peer, hello, known.session.applied()),
+                    connection::make_answer(config_.key, peer, hello, known.session.applied(),
+                                            owes_refusals),
                     &endpoint)
            .ok())
-    return;  // gone meanwhile
+    return false;
   known.generation = hello.generation;
   known.endpoint = endpoint;
   auto client = std::make_unique<Client>();
   client->rank = static_cast<Rank>(hello.rank);
   client->endpoint = endpoint;
   client->session = &known.session;
-  client->last_use = ++messages_;
-  client->since_ns = config_.max_connections == 0 ? 0 : monotonic_ns();
+  client->quota = quota_.is_limited() ? known.quota : 0;
   Client& admitted = *client;
   clients_[endpoint] = std::move(client);
+  SKERRY_ASSERT(!quota_.is_limited() || clients_.size() == quota_.connected(),
+                "every client has a slot, and every slot a client");
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
   counters_.clients_peak.store(
       std::max<uint64_t>(counters_.clients_peak.load(std::memory_order_relaxed), clients_.size()),
       std::memory_order_relaxed);
+  if (!owes_refusals) return true;
   for (const session::Kept& kept : known.session.kept())
     if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
+  send_acknowledgement(admitted);  // those were all
+  return true;
 }
 
-// In the order in which they came. Who left while it waited is passed over.
-void Server::admit_waiting() {
-  while (!waiting_.empty() && (has_place() || make_place())) {
-    const Waiting next = waiting_.front();
-    waiting_.pop_front();
-    admit(next.request, next.hello);
+// Does what the quota decides, until it has nothing more to do now.
+void Server::manage_slots() {
+  assert_server_thread();
+  if (!quota_.is_limited()) return;
+  const int64_t now_ns = monotonic_ns();
+  for (;;) {
+    const Quota::Action action = quota_.next(
+        now_ns, [this](uint32_t rank, Quota::Id) { return busy_with(static_cast<Rank>(rank)); });
+    const Rank rank = static_cast<Rank>(action.name);
+    switch (action.kind) {
+      case Quota::Action::Kind::none: return;
+      case Quota::Action::Kind::admit: {
+        const auto held = held_.find(rank);
+        SKERRY_ASSERT(held != held_.end(), "whoever waits has a request here");
+        const Held next = held->second;
+        held_.erase(held);
+        if (!admit(next.request, next.hello)) quota_.request_ended(action.id, now_ns);
+        break;
+      }
+      case Quota::Action::Kind::ask:
+        // If the fabric does not take it, the client does not read: then it loses its slot soon.
+        (void)send_close(*client_of(known_.find(rank)->second.endpoint), wire::Kind::please_close);
+        break;
+      case Quota::Action::Kind::dismiss:
+      case Quota::Action::Kind::close: {
+        Client& client = *client_of(known_.find(rank)->second.endpoint);
+        client.quota = 0;  // the slot is free already
+        if (action.kind == Quota::Action::Kind::dismiss)
+          (void)send_close(client, wire::Kind::farewell);
+        if (!client.said_bye()) counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
+        end(client);
+        break;
+      }
+    }
   }
+}
+
+void Server::end(Client& client) {
+  const fabric::EndpointId endpoint = client.endpoint;
+  drop(client);
+  fabric_->close(endpoint);
 }
 
 void Server::used(Client& client) {
-  client.last_use = ++messages_;
-  client.served = true;
-  if (config_.max_connections != 0 && !client.asked) client.since_ns = monotonic_ns();
+  if (client.quota != 0) quota_.heard(client.quota, monotonic_ns());
 }
 
-// Nothing is owed to it but a mutex (a grant finds another way), and it does not seem to be about
-// to say more: whatever crosses the end of the connection is sent again on its next one, which
-// costs more than a bye.
-bool Server::may_drop(const Client& client, int64_t now_ns) const {
-  return !client.parked && !client.landing && !client.acknowledge && client.late.empty() &&
-         client.sending.empty() &&
-         now_ns - client.since_ns >= (client.served ? idle_ns : unused_ns) &&
-         fabric_->unsent_bytes(client.endpoint) == 0;
-}
-
-// Takes the place of who said bye, or of who was heard of longest ago. If that one is busy it is
-// asked to drain, and loses its place when it is idle, or has had time enough since (see may_drop).
-// False: not yet.
-bool Server::make_place() {
-  const int64_t now_ns = monotonic_ns();
-  Client* victim = nullptr;
-  Client* oldest = nullptr;
-  bool asked = false;
-  for (const auto& [endpoint, client] : clients_) {
-    asked |= client->asked;
-    if (client->leaving && client->late.empty() && fabric_->unsent_bytes(endpoint) == 0) {
-      victim = client.get();
-      break;
-    }
-    if ((victim == nullptr || client->last_use < victim->last_use) && may_drop(*client, now_ns))
-      victim = client.get();
-    if (client->served && !client->leaving &&
-        (oldest == nullptr || client->last_use < oldest->last_use))
-      oldest = client.get();
-  }
-  if (victim == nullptr) {
-    if (oldest != nullptr && !asked &&
-        send_close(*oldest, wire::Kind::please_close) == fabric::SendResult::accepted) {
-      oldest->asked = true;
-      oldest->since_ns = now_ns;
-    }
-    return false;
-  }
-  const fabric::EndpointId endpoint = victim->endpoint;
-  if (!victim->leaving) {
-    (void)send_close(*victim, wire::Kind::farewell);
-    counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
-  }
-  drop(*victim);
-  fabric_->close(endpoint);
-  return has_place();
+// Nothing is owed to it but a mutex (a grant finds another way), and nothing of it is half here:
+// whatever crosses the end of the connection is sent again on its next one, which costs more than a
+// bye.
+Quota::Busy Server::busy_with(Rank rank) {
+  const Client* client = client_of(known_.find(rank)->second.endpoint);
+  SKERRY_ASSERT(client != nullptr, "a slot without a client");
+  if (client->state == Client::State::landing) return {Quota::Busy::With::receiving, 0};
+  const uint64_t unread_bytes = fabric_->unsent_bytes(client->endpoint) + client->late.size();
+  if (unread_bytes == 0 && client->sending.empty() && !client->acknowledge &&
+      client->state != Client::State::parked)
+    return {};
+  return {Quota::Busy::With::answers, unread_bytes};
 }
 
 void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {
+  assert_server_thread();
   if (Client* client = client_of(endpoint)) {
     drop(*client);
     return;
