@@ -36,11 +36,11 @@ struct Walker {
     const auto index = static_cast<uint32_t>(draw(mutexes_a_rank));
     const uint64_t offset = guarded_offset + 8 * index;
     int64_t value = 0;
-    OK(skerry_lock(mutexes, host, index));
+    OK(skerry_mutex_lock(mutexes, host, index));
     OK(skerry_get(segment, host, offset, &value, 8));
     ++value;
     OK(skerry_put(segment, host, offset, &value, 8));
-    OK(skerry_unlock(mutexes, host, index));
+    OK(skerry_mutex_unlock(mutexes, host, index));
     ++tally.guarded[static_cast<size_t>(host)][index];
   }
   void summed(int host) {
