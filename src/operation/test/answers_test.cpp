@@ -28,8 +28,9 @@ TEST_F(EngineTest, RepliesInOrderLateTwiceAndTooEarly) {
   one().acknowledge(1000);
   one().incarnation = 1;
   // Expect (future): nobody may acknowledge what was never sent; the link fails.
-  one().acknowledge(10);
   Handle c = get(1, &first);
+  ASSERT_TRUE(until([&] { return one().got.size() == 3; }));
+  one().acknowledge(10);
   Status status;
   ASSERT_TRUE(until([&] { return !(status = engine_->test(&c, &done)).ok(); }));
   EXPECT_NE(status.message().find("does not speak our protocol"), std::string::npos);
