@@ -14,7 +14,7 @@
     }                                                                                        \
   } while (0)
 
-// SKERRY_INVARIANT: the same in debug and sanitizer builds alone, for what is checked wherever state
+// SKERRY_INVARIANT: the same in debug and sanitizer builds alone, for what is checked where state
 // changes. In release builds it is compiled and never run.
 #ifdef NDEBUG
 #define SKERRY_INVARIANT(condition, why) static_cast<void>(sizeof(static_cast<bool>(condition)))

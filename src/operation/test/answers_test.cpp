@@ -28,16 +28,17 @@ TEST_F(EngineTest, RepliesInOrderLateTwiceAndTooEarly) {
   one().acknowledge(1000);
   one().incarnation = 1;
   // Expect (future): nobody may acknowledge what was never sent; the link fails.
-  one().acknowledge(3);
   Handle c = get(1, &first);
+  ASSERT_TRUE(until([&] { return one().got.size() == 3; }));
+  one().acknowledge(10);
   Status status;
   ASSERT_TRUE(until([&] { return !(status = engine_->test(&c, &done)).ok(); }));
   EXPECT_NE(status.message().find("does not speak our protocol"), std::string::npos);
 }
 
 // The grant of a mutex came into the slot by way of the node's own data server. The server's own
-// answer came later and carried the last acknowledgement of a link that was to make way; nobody then
-// looked whether the link had drained, and the process hung for ever.
+// answer came later and carried the last acknowledgement of a link that was to make way; nobody
+// then looked whether the link had drained, and the process hung for ever.
 TEST_F(EngineTest, ALateReplyMayBeTheLastThingALinkWaitsFor) {
   start(1);
   std::thread locker([&] { EXPECT_TRUE(engine_->lock({1, segment}, 0, 1).ok()); });

@@ -41,7 +41,8 @@ class HandServer final : public fabric::Sink {
 
   // ---- what it says ----------------------------------------------------------------------------
   void acknowledge(uint64_t number) { answer(wire::Kind::acknowledge, number, 0, 0, 0, 0, {}); }
-  void reply(const Got& to, uint64_t acknowledged, std::string_view data = {}, uint64_t result = 0) {
+  void reply(const Got& to, uint64_t acknowledged, std::string_view data = {},
+             uint64_t result = 0) {
     answer(wire::Kind::reply, acknowledged, to.number(), to.request.header.reply_slot,
            to.request.header.reply_tag, result, data);
   }
@@ -122,8 +123,11 @@ class HandServer final : public fabric::Sink {
   }
   void answer(wire::Kind kind, uint64_t acknowledged, uint64_t number, uint32_t slot, uint32_t tag,
               uint64_t result, std::string_view data) {
-    const wire::ReplyHeader header{wire::version, static_cast<uint8_t>(kind), code_, 0, incarnation,
-                                   acknowledged,  number, slot, tag, result};
+    const wire::ReplyHeader header{wire::version, static_cast<uint8_t>(kind),
+                                   code_,         0,
+                                   incarnation,   acknowledged,
+                                   number,        slot,
+                                   tag,           result};
     EXPECT_EQ(fabric_->send(endpoint, std::as_bytes(std::span(&header, 1)),
                             std::as_bytes(std::span(data.data(), data.size())), false, 0),
               fabric::SendResult::accepted);
@@ -194,8 +198,8 @@ class EngineTest : public testing::Test {
     config.map = &map_;
     config.control = control_;
     config.one_thread_at_a_time = false;
-    engine_ = std::make_unique<Engine>(
-        config, std::make_unique<NoDescriptors>(fabric(), failing_connects));
+    engine_ = std::make_unique<Engine>(config,
+                                       std::make_unique<NoDescriptors>(fabric(), failing_connects));
     ASSERT_TRUE(engine_->limit_connections(cap).ok());
   }
   HandServer& one() { return *servers_[0]; }
@@ -217,7 +221,8 @@ class EngineTest : public testing::Test {
     }
     return true;
   }
-  // An engine without a thread that waits moves by its helper; to be quicker, `until` looks at this.
+  // An engine without a thread that waits moves by its helper; to be quicker, `until` looks at
+  // this.
   void watch(Handle handle) { watched_ = handle; }
 
   Handle get(Rank rank, uint64_t* to) {
