@@ -241,6 +241,7 @@ SendResult SimulatedFabric::send_entry(EndpointId endpoint, Entry entry, bool mo
   if (ours.state == End::State::connecting)
     limit = options.early_messages ? std::min(limit, early_bytes) : 0;
   if (ours.outstanding_bytes >= limit) {
+    release_held(reference);  // or there would never be room
     ours.wants_room = true;
     return SendResult::would_block;
   }

@@ -154,6 +154,28 @@ uint64_t SimulatedNetwork::open_ends() const {
   return ends;
 }
 
+std::string SimulatedNetwork::describe() const {
+  constexpr std::string_view states[] = {"connecting", "asking", "open", "closed"};
+  std::string text;
+  for (const auto& [number, fabric] : fabrics_)
+    for (const auto& [id, reference] : fabric->endpoints_) {
+      const End& e = reference.ours();
+      text += concat("  fabric ", number, ", endpoint ", id, reference.side == 0 ? " to " : " from ");
+      const SimulatedFabric* const other = reference.theirs().fabric;
+      text += other == nullptr ? "nobody" : concat("fabric ", other->number_);
+      text += concat(": ", states[static_cast<size_t>(e.state)], ", ", e.inbound.size(),
+                     " to take, ", e.in_flight.size(), " under way, ", e.held.size(), " held, ",
+                     e.outstanding_bytes, " B outstanding, ", e.rma.size(), " rma");
+      if (e.parked) text += ", parked";
+      if (e.ready) text += ", ready";
+      if (e.wants_room) text += ", wants room";
+      if (e.swallows) text += ", cut";
+      if (e.end_seen) text += ", end seen";
+      text += '\n';
+    }
+  return text;
+}
+
 // ---- RMA --------------------------------------------------------------------------------------
 
 void SimulatedNetwork::start_rma(uint64_t number) {

@@ -129,6 +129,8 @@ class SimulatedNetwork {
   void stop_faults() { options_.refused_per_1024 = 0; }
   uint64_t cuts() const { return cuts_; }
   uint64_t open_ends() const;
+  // Every connection that has an open end, a line each.
+  std::string describe() const;
 
  private:
   friend class SimulatedFabric;

@@ -12,6 +12,8 @@ constexpr Defect known_defects[] = {
     Defect::record_parks_unlock,
     Defect::waiting_is_unreachable,
     Defect::refusal_lost,
+    Defect::leaving_beyond_limit,
+    Defect::lock_outlives_job,
 };
 
 void draw_network(StormConfig& c, Random& random) {
@@ -40,6 +42,8 @@ void avoid_known(StormConfig& c) {
   if (is_known(Defect::drain_not_noticed) && c.threads > 1 && c.cap != 0) c.lock_percent = 0;
   if (is_known(Defect::record_parks_unlock)) c.waiters = std::max(c.waiters, c.all_threads());
   if (is_known(Defect::refusal_lost) && c.fault_interval_ns != 0) c.refused_percent = 0;
+  if (is_known(Defect::leaving_beyond_limit)) c.one_leaves = c.server_cap == 0;
+  if (is_known(Defect::lock_outlives_job) && c.death) c.lock_percent = 0;
 }
 
 }  // namespace
@@ -50,6 +54,8 @@ std::string_view to_string(Defect defect) {
     case Defect::record_parks_unlock: return "record_parks_unlock";
     case Defect::waiting_is_unreachable: return "waiting_is_unreachable";
     case Defect::refusal_lost: return "refusal_lost";
+    case Defect::leaving_beyond_limit: return "leaving_beyond_limit";
+    case Defect::lock_outlives_job: return "lock_outlives_job";
   }
   return "unknown";
 }
@@ -60,7 +66,7 @@ bool is_known(Defect defect) {
 }
 
 StormConfig StormConfig::of_seed(uint64_t seed) {
-  Random random(seed);
+  Random random(Random(seed).next());  // of neighbouring seeds nothing is alike
   StormConfig c;
   c.seed = seed;
   c.nodes = 2 + random.below(3);
@@ -138,6 +144,26 @@ StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
       c.refused_percent = 20;
       c.cap = 1;
       c.fault_interval_ns = 40'000;
+      break;
+    case Defect::leaving_beyond_limit:
+      c.nodes = 4;
+      c.ranks_per_node = 1;
+      c.threads = 2;
+      c.cap = 1;
+      c.server_cap = 2;
+      c.lock_percent = 0;
+      c.pauses = true;
+      c.fault_interval_ns = 200'000;
+      c.one_leaves = true;
+      break;
+    case Defect::lock_outlives_job:
+      c.nodes = 4;
+      c.ranks_per_node = 2;
+      c.threads = 1;
+      c.cap = c.server_cap = 1;
+      c.lock_percent = 40;
+      c.operations = 40;
+      c.death = true;
       break;
   }
   return c;

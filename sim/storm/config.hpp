@@ -19,8 +19,10 @@ enum class Defect : uint8_t {
   record_parks_unlock,  // a lock request that finds no waiter's record stops the unlock behind it
   waiting_is_unreachable,  // waiting for a slot at a live server counts as the server being dead
   refusal_lost,         // the refusal of a one-way request is lost in a break
+  leaving_beyond_limit,  // connections that servers asked for leave beside the one that may
+  lock_outlives_job,     // who waits for a mutex without a connection does not see the job end
 };
-constexpr uint8_t defects = 4;
+constexpr uint8_t defects = 6;
 std::string_view to_string(Defect defect);
 bool is_known(Defect defect);
 
@@ -46,6 +48,7 @@ struct StormConfig {
   uint32_t lock_percent = 15;  // of the operations
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;
+  bool one_leaves = true;  // beside those within the limit, also where servers ask for connections
   bool stripes_held = false;
   // The network, and what goes wrong.
   NetworkOptions network;

@@ -15,7 +15,7 @@ Program::Program(uint32_t thread, const StormConfig& config, RankProcess& proces
       checker_(checker),
       ending_(ending),
       holder_(lock::make_holder(process.rank(), 1 + thread % config.threads)),
-      random_(config.seed * 1000 + thread) {}
+      random_(Random(config.seed * 1000 + thread).next()) {}
 
 std::string Program::describe() const {
   std::string text = concat("thread ", thread_, " of rank ", process_.rank(), ": operation ",

@@ -11,16 +11,16 @@
 namespace skerry::sim {
 namespace {
 
-// When the faults are over a storm ends within milliseconds, or after a few of the product's own
-// timers. What takes longer than this hangs.
-constexpr int64_t longest_ns = 120'000'000'000;
-constexpr uint64_t most_steps = 20'000'000;
+// A storm in which no program ends an operation for so long hangs: pauses are far shorter, and so
+// are the product's own timers.
+constexpr int64_t longest_quiet_ns = 10'000'000'000;
+constexpr uint64_t most_steps = 2'000'000;
 
 class Storm {
  public:
   explicit Storm(const StormConfig& config)
       : config_(config),
-        scheduler_({config.seed, config.give_way, config.step_ns}),
+        scheduler_({Random(~config.seed).next(), config.give_way, config.step_ns}),
         network_(std::make_shared<SimulatedNetwork>(config.network)),
         checker_(config_),
         began_ns_(scheduler_.now_ns()) {
@@ -39,21 +39,25 @@ class Storm {
 
   StormResult run() {
     scheduler_.spawn(Process{0}, "job", [this] { job(); });
-    scheduler_.run(began_ns_ + longest_ns, most_steps);
+    // While anything is done the storm goes on.
+    for (uint64_t done = ~uint64_t{0}; !ended_ && !checker_.failed() && done != progress();) {
+      done = progress();
+      scheduler_.run(scheduler_.now_ns() + longest_quiet_ns, most_steps);
+    }
     if (!ended_ && !checker_.failed())
       checker_.fail(ending_ ? "a rank died, and calls do not return; "
                             : "nothing goes on any more; ",
                     describe());
+    for (const auto& program : programs_) result_.counts.operations += program->operations();
     if (checker_.failed()) {
       leave_behind();
     } else if (!ending_) {
       checker_.finish();
     }
     result_.failure = checker_.failure();
-    result_.steps = scheduler_.steps();
+    result_.counts.steps = scheduler_.steps();
     result_.simulated_ns = scheduler_.now_ns() - began_ns_;
-    result_.cuts = network_->cuts();
-    for (const auto& program : programs_) result_.operations += program->operations();
+    result_.counts.cuts = network_->cuts();
     return result_;
   }
 
@@ -82,6 +86,7 @@ class Storm {
       return true;
     };
     while (!all_done()) (void)scheduler_.wait("the others", this);
+    ++phase_;
   }
 
   void on_each_node(const char* name, const std::function<void(Node&)>& body) {
@@ -151,21 +156,21 @@ class Storm {
 
   void count(RankProcess& rank) {
     const operation::EngineCounters counters = rank.engine().counters();
-    result_.resumed += counters.connections_resumed;
-    result_.replayed += counters.requests_replayed;
-    result_.evictions += counters.connections_evicted;
-    result_.dropped += counters.connections_dropped;
+    result_.counts.resumed += counters.connections_resumed;
+    result_.counts.replayed += counters.requests_replayed;
+    result_.counts.evictions += counters.connections_evicted;
+    result_.counts.dropped += counters.connections_dropped;
   }
 
   void count(Node& node) {
     const server::Server::Counters& counters = node.server()->counters();
-    result_.requests += counters.requests.load();
-    result_.relayed += counters.grants_relayed.load();
+    result_.counts.requests += counters.requests.load();
+    result_.counts.relayed += counters.grants_relayed.load();
     if (config_.server_cap != 0 && counters.clients_peak.load() > config_.server_cap)
       checker_.fail("the server of node ", node.id(), " had ", counters.clients_peak.load(),
                     " connections; its limit is ", config_.server_cap);
     if (node.hub() == nullptr) return;
-    result_.carriers += node.hub()->carriers_opened.load();
+    result_.counts.carriers += node.hub()->carriers_opened.load();
     if (config_.share == Share::server && config_.cap != 0 &&
         node.hub()->carriers_peak.load() > config_.cap + 1)
       checker_.fail("the hub of node ", node.id(), " had ", node.hub()->carriers_peak.load(),
@@ -202,7 +207,8 @@ class Storm {
   // Somebody on the node computes under a stripe, again and again.
   void hold(Node& node) {
     Random random(config_.seed + static_cast<uint64_t>(node.id()));
-    while (!programs_over_ && !ending_) {
+    while (!programs_over_ && !ending_ &&
+           scheduler_.now_ns() < began_ns_ + config_.faults_last_ns) {
       const uint32_t stripe = memory::stripe_index(
           memory::stripe_seed(data_segment, static_cast<Rank>(random.below(config_.ranks()))),
           random.below(static_cast<uint32_t>(checker_.layout().total_bytes)));
@@ -218,7 +224,7 @@ class Storm {
   void die() {
     if (programs_over_) return;
     ending_ = true;
-    ++result_.deaths;
+    ++result_.counts.deaths;
     const Rank rank = static_cast<Rank>(scheduler_.random().below(config_.ranks()));
     Node& node = ranks_[static_cast<size_t>(rank)]->node();
     const Process process = process_of(rank);
@@ -234,6 +240,12 @@ class Storm {
                     [this, n = other.get()] { tell(*n); });
   }
 
+  uint64_t progress() const {
+    uint64_t sum = phase_;
+    for (const auto& program : programs_) sum += program->operations() + program->ended();
+    return sum;
+  }
+
   void tell(Node& node) { (void)node.control().set_abort(0, -5, "a rank died"); }
 
   void leave_behind() {
@@ -245,7 +257,8 @@ class Storm {
   std::string describe() const {
     std::string text = "what the programs do:\n";
     for (const auto& program : programs_) text += concat("  ", program->describe(), '\n');
-    return text + "what the fibers do:\n" + scheduler_.describe();
+    text += "what the fibers do:\n" + scheduler_.describe();
+    return text + "connections:\n" + network_->describe();
   }
 
   const StormConfig config_;
@@ -258,6 +271,7 @@ class Storm {
   bool ending_ = false;  // a rank died
   bool ended_ = false;
   bool programs_over_ = false;
+  uint64_t phase_ = 0;  // of job()
   StormResult result_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
@@ -299,20 +313,19 @@ std::string run_storm_apart(const StormConfig& config) {
   return failure;
 }
 
-StormResult& operator+=(StormResult& all, const StormResult& one) {
-  all.steps += one.steps;
-  all.simulated_ns += one.simulated_ns;
-  all.operations += one.operations;
-  all.requests += one.requests;
-  all.cuts += one.cuts;
-  all.resumed += one.resumed;
-  all.replayed += one.replayed;
-  all.evictions += one.evictions;
-  all.dropped += one.dropped;
-  all.relayed += one.relayed;
-  all.carriers += one.carriers;
-  all.deaths += one.deaths;
-  return all;
+StormResult::Counts& StormResult::Counts::operator+=(const Counts& more) {
+  steps += more.steps;
+  operations += more.operations;
+  requests += more.requests;
+  cuts += more.cuts;
+  resumed += more.resumed;
+  replayed += more.replayed;
+  evictions += more.evictions;
+  dropped += more.dropped;
+  relayed += more.relayed;
+  carriers += more.carriers;
+  deaths += more.deaths;
+  return *this;
 }
 
 }  // namespace skerry::sim

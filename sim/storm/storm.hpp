@@ -11,20 +11,22 @@ namespace skerry::sim {
 
 struct StormResult {
   std::string failure;  // the first rule that was broken; empty: none
-  uint64_t steps = 0;   // of fibers
   int64_t simulated_ns = 0;
-  uint64_t operations = 0;  // of programs
-  uint64_t requests = 0;    // that servers applied
-  uint64_t cuts = 0;        // connections broken by the storm
-  uint64_t resumed = 0;     // connections that had something to send again
-  uint64_t replayed = 0;    // requests sent again
-  uint64_t evictions = 0;
-  uint64_t dropped = 0;    // connections that servers closed to make room
-  uint64_t relayed = 0;    // grants through other servers
-  uint64_t carriers = 0;   // connections of shared connections
-  uint64_t deaths = 0;
+  struct Counts {
+    uint64_t steps = 0;       // of fibers
+    uint64_t operations = 0;  // of programs
+    uint64_t requests = 0;    // that servers applied
+    uint64_t cuts = 0;        // connections broken by the storm
+    uint64_t resumed = 0;     // connections that had something to send again
+    uint64_t replayed = 0;    // requests sent again
+    uint64_t evictions = 0;
+    uint64_t dropped = 0;   // connections that servers closed to make room
+    uint64_t relayed = 0;   // grants through other servers
+    uint64_t carriers = 0;  // connections of shared connections
+    uint64_t deaths = 0;
+    Counts& operator+=(const Counts& more);
+  } counts;
 };
-StormResult& operator+=(StormResult& all, const StormResult& one);
 
 // The same configuration gives the same result, step by step. A storm that failed leaves what it
 // had behind: its fibers stand where they stood.

@@ -112,7 +112,7 @@ Status Engine::fence(placement::ServerRef server) {
   const uint64_t newest = link.session.issued();
   if (link.rma_outstanding > 0)
     SKERRY_TRY(wait_until(lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
-  if (link.session.applied() < newest) {
+  if (SKERRY_RULE(fence_acknowledged) && link.session.applied() < newest) {
     const bool alone = config_.one_thread_at_a_time && slots_in_use_ == 0;
     SKERRY_TRY(wait_until(
         lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },

@@ -30,6 +30,7 @@
 #include "core/thread.hpp"
 #include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
+#include "core/pure/rule.hpp"
 #include "core/pure/shape.hpp"
 #include "core/pure/status.hpp"
 #include "fabric/fabric.h"
@@ -415,7 +416,9 @@ class Engine final : private fabric::Sink {
   void forget_queued(Link& link);
   void resume(Link& link, uint64_t from);
   Status wait_slot(Lock& lock, Wait wait);
-  bool at_limit() const { return max_connections_ != 0 && occupied_ >= max_connections_; }
+  bool at_limit() const {
+    return SKERRY_RULE(connection_limit) && max_connections_ != 0 && occupied_ >= max_connections_;
+  }
   connection::Action step(Link& link, connection::Event event);
   void drive(Link& link, connection::Event event);
   void send_bye(Link& link, bool more);

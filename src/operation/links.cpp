@@ -357,7 +357,7 @@ void Engine::cut(Link& link, Status status) {
 
 void Engine::maybe_drained(Link& link) {
   if (link.machine.state() == connection::State::draining && link.replay_next == 0 &&
-      !in_flight(link))
+      (!in_flight(link) || !SKERRY_RULE(bye_drained)))
     drive(link, connection::Event::drained);
 }
 
@@ -417,7 +417,7 @@ Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, bool
     }
     SKERRY_TRY(wait_open(lock, link));
     if (may_issue()) {
-      if (!link.has_batch()) return {};
+      if (!link.has_batch() || !SKERRY_RULE(batch_first)) return {};
       (void)send_batch(link);  // what was issued before goes before
       continue;
     }
@@ -597,7 +597,7 @@ void Engine::replay(Link& link) {
   while (link.log && !link.log->empty() && link.replay_next <= link.log->last_number()) {
     link.replay_next = std::max(link.replay_next, link.log->first_number());
     if (!replay_rma(link, link.replay_next)) return;
-    if (link.log->is_wanted(link.replay_next)) {
+    if (SKERRY_RULE(replay) && link.log->is_wanted(link.replay_next)) {
       const session::ReplayLog::Request request = link.log->request(link.replay_next);
       if (!send(request.header, request.payload, request.number)) return;
     }

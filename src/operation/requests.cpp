@@ -192,7 +192,7 @@ Engine::Extent Engine::extent_of(const Target& target, const Side& side) {
 }
 
 bool Engine::is_being_read(const Link& link, const Extent& extent) const {
-  if (link.gets_waiting == 0) [[likely]]
+  if (link.gets_waiting == 0 || !SKERRY_RULE(gets_before_puts)) [[likely]]
     return false;
   return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
     return p.op != nullptr && p.link == &link && p.from.overlaps(extent);

@@ -18,20 +18,17 @@ enum class Rule : uint8_t {
   connection_limit,    // at the limit, opening takes an eviction
   fence_acknowledged,  // a fence waits for the acknowledgement of all before it
   bye_drained,         // a bye follows the last acknowledgement
-  grants_confirm_nothing,  // a lock's grant does not confirm the results of earlier requests
   hand_over,           // an unlock grants the mutex to the first waiter, and only then
   gets_before_puts,    // a write waits for the gets before it that still read there
   relay_grants,        // a grant whose origin has no connection goes through another server
   batch_first,         // small puts that are held back go before what is sent next
 };
-constexpr uint8_t rules = 13;
+constexpr uint8_t rules = 12;
 constexpr std::string_view to_string(Rule rule) {
   constexpr std::string_view names[rules] = {
-      "none",         "skip_duplicates",    "keep_results",
-      "close_old",    "replay",             "connection_limit",
-      "fence_acknowledged", "bye_drained",  "grants_confirm_nothing",
-      "hand_over",    "gets_before_puts",   "relay_grants",
-      "batch_first"};
+      "none",      "skip_duplicates",  "keep_results",     "close_old",
+      "replay",    "connection_limit", "fence_acknowledged", "bye_drained",
+      "hand_over", "gets_before_puts", "relay_grants",     "batch_first"};
   return names[static_cast<uint8_t>(rule)];
 }
 
