@@ -46,9 +46,9 @@ SimulatedFabric::SimulatedFabric(std::shared_ptr<SimulatedNetwork> network,
   capabilities_.early_messages = can.early_messages;
   capabilities_.key_kind = can.rma ? fabric::KeyKind::offset : fabric::KeyKind::none;
   capabilities_.connect_data_bytes = fabric::max_hello_bytes;
-  capabilities_.max_payload_bytes =
-      can.landing ? can.max_payload_bytes
-                  : std::min<uint64_t>(can.max_payload_bytes, fabric::inline_payload_bytes);
+  capabilities_.max_payload_bytes = can.landing ? can.max_payload_bytes
+                                                : std::min<uint64_t>(can.max_payload_bytes,
+                                                                     fabric::inline_payload_bytes);
   capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
   number_ = network_->next_number_++;
   network_->fabrics_[number_] = this;
@@ -327,16 +327,15 @@ void SimulatedFabric::deregister_memory(uint64_t registration) {
 
 SendResult SimulatedFabric::put(EndpointId endpoint, const void* local, fabric::RemoteKey key,
                                 uint64_t offset, uint64_t bytes, uint64_t cookie) {
-  return start_rma(
-      endpoint,
-      {{}, true, static_cast<const std::byte*>(local), nullptr, key, offset, bytes}, cookie);
+  return start_rma(endpoint,
+                   {{}, true, static_cast<const std::byte*>(local), nullptr, key, offset, bytes},
+                   cookie);
 }
 
 SendResult SimulatedFabric::get(EndpointId endpoint, void* local, fabric::RemoteKey key,
                                 uint64_t offset, uint64_t bytes, uint64_t cookie) {
-  return start_rma(endpoint,
-                   {{}, false, nullptr, static_cast<std::byte*>(local), key, offset, bytes},
-                   cookie);
+  return start_rma(
+      endpoint, {{}, false, nullptr, static_cast<std::byte*>(local), key, offset, bytes}, cookie);
 }
 
 SendResult SimulatedFabric::start_rma(EndpointId endpoint, Rma rma, uint64_t cookie) {
@@ -353,9 +352,9 @@ SendResult SimulatedFabric::start_rma(EndpointId endpoint, Rma rma, uint64_t coo
   ours.rma.emplace(number, cookie);
   (rma.is_put ? traffic_.bytes_sent : traffic_.bytes_received) += rma.bytes;
   if (ours.swallows) return SendResult::accepted;
-  rma.from = reference;
-  network_->rma_.emplace(number, rma);
   if (network_->options().rma_unordered) {
+    rma.from = reference;
+    network_->rma_.emplace(number, rma);
     network_->start_rma(number);
     return SendResult::accepted;
   }
@@ -363,6 +362,8 @@ SendResult SimulatedFabric::start_rma(EndpointId endpoint, Rma rma, uint64_t coo
   Entry entry;
   entry.kind = Entry::Kind::rma;
   entry.rma = number;
+  if (rma.is_put) entry.payload.assign(rma.source, rma.source + rma.bytes);
+  entry.ordered = std::make_shared<Rma>(rma);
   network_->send(reference, std::move(entry));
   return SendResult::accepted;
 }
@@ -490,7 +491,9 @@ int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
     Landing result = Landing::taken;
     switch (entry.kind) {
       case Entry::Kind::hello: break;
-      case Entry::Kind::rma: network_->apply_rma(entry.rma); continue;
+      case Entry::Kind::rma:
+        network_->apply_ordered({reference.connection, 1 - reference.side}, entry);
+        continue;
       case Entry::Kind::end: return upcalls + end(id, entry.reason, sink);
       case Entry::Kind::accepted:
         ours.state = End::State::open;
@@ -545,9 +548,8 @@ void SimulatedFabric::taken(const Reference& by, const Entry& entry) {
 fabric::Fabric::Traffic SimulatedFabric::traffic() const {
   Traffic out = traffic_;
   out.endpoints_open = static_cast<uint64_t>(
-      std::count_if(endpoints_.begin(), endpoints_.end(), [](const auto& one) {
-        return one.second.ours().state != End::State::asking;
-      }));
+      std::count_if(endpoints_.begin(), endpoints_.end(),
+                    [](const auto& one) { return one.second.ours().state != End::State::asking; }));
   return out;
 }
 

@@ -32,7 +32,9 @@ void SimulatedNetwork::send(const Reference& from, Entry entry) {
 }
 
 void SimulatedNetwork::schedule_arrival(const ConnectionPtr& connection, int side, int64_t at_ns) {
-  scheduler_.at(at_ns, [this, connection, side] { arrive(connection, side); });
+  scheduler_.at(at_ns, [self = weak_from_this(), connection, side] {
+    if (const auto network = self.lock()) network->arrive(connection, side);
+  });
 }
 
 void SimulatedNetwork::arrive(const ConnectionPtr& connection, int side) {
@@ -110,8 +112,8 @@ bool SimulatedNetwork::cut_any() {
            (connection->ends[0].fabric == nullptr && connection->ends[1].fabric == nullptr);
   });
   if (connections_.empty()) return false;
-  const ConnectionPtr chosen =
-      connections_[random().below(static_cast<uint32_t>(connections_.size()))].lock();
+  const ConnectionPtr
+      chosen = connections_[random().below(static_cast<uint32_t>(connections_.size()))].lock();
   cut(*chosen);
   for (int side = 0; side < 2; ++side) {
     Entry end;
@@ -119,8 +121,8 @@ bool SimulatedNetwork::cut_any() {
     end.reason = CloseReason::reset;
     End& from = chosen->ends[side];
     // Some hear of it at once, some after many round trips.
-    from.last_arrival_ns += random().between(0, random().below(4) == 0 ? 40 * latency_ns()
-                                                                       : latency_ns());
+    from.last_arrival_ns += random().between(
+        0, random().below(4) == 0 ? 40 * latency_ns() : latency_ns());
     send({chosen, side}, std::move(end));
   }
   return true;
@@ -160,7 +162,8 @@ std::string SimulatedNetwork::describe() const {
   for (const auto& [number, fabric] : fabrics_)
     for (const auto& [id, reference] : fabric->endpoints_) {
       const End& e = reference.ours();
-      text += concat("  fabric ", number, ", endpoint ", id, reference.side == 0 ? " to " : " from ");
+      text += concat("  fabric ", number, ", endpoint ", id,
+                     reference.side == 0 ? " to " : " from ");
       const SimulatedFabric* const other = reference.theirs().fabric;
       text += other == nullptr ? "nobody" : concat("fabric ", other->number_);
       text += concat(": ", states[static_cast<size_t>(e.state)], ", ", e.inbound.size(),
@@ -181,7 +184,9 @@ std::string SimulatedNetwork::describe() const {
 void SimulatedNetwork::start_rma(uint64_t number) {
   const int64_t longest_ns = 4 * latency_ns();
   scheduler_.at(scheduler_.now_ns() + random().between(0, longest_ns),
-                [this, number] { apply_rma(number); });
+                [self = weak_from_this(), number] {
+                  if (const auto network = self.lock()) network->apply_rma(number);
+                });
 }
 
 // Takes effect now, if its connection is there to carry it, and tells its origin later.
@@ -191,16 +196,33 @@ void SimulatedNetwork::apply_rma(uint64_t number) {
   const Rma rma = found->second;
   rma_.erase(found);
   const End& target = rma.from.theirs();
-  bool ok = target.fabric != nullptr && target.state == End::State::open &&
-            !rma.from.connection->cut;
+  const bool carried = target.fabric != nullptr && target.state == End::State::open &&
+                       !rma.from.connection->cut;
+  if (carried && touch(rma, rma.source, rma.target)) tell_done(rma.from, number);
+}
+
+// In its turn among the messages of its connection: what arrives behind it must find it done, so
+// nothing but its arrival counts.
+void SimulatedNetwork::apply_ordered(const Reference& from, const Entry& entry) {
+  const End& origin = from.ours();
+  const bool waits = origin.fabric != nullptr && origin.rma.contains(entry.rma);
+  if (!entry.ordered->is_put && !waits) return;  // its buffer is the caller's again
+  if (touch(*entry.ordered, entry.payload.data(), entry.ordered->target))
+    tell_done(from, entry.rma);
+}
+
+bool SimulatedNetwork::touch(const Rma& rma, const std::byte* source, std::byte* target) {
   const auto memory = registrations_.find(rma.key.key);
-  ok = ok && memory != registrations_.end() && rma.offset <= memory->second.bytes &&
-       rma.bytes <= memory->second.bytes - rma.offset;
-  if (!ok) return;  // the end of the connection tells the origin
+  if (memory == registrations_.end() || rma.offset > memory->second.bytes ||
+      rma.bytes > memory->second.bytes - rma.offset)
+    return false;  // the end of the connection tells the origin
   std::byte* const remote = memory->second.base + rma.offset;
-  if (rma.is_put) std::memcpy(remote, rma.source, rma.bytes);
-  else std::memcpy(rma.target, remote, rma.bytes);
-  const Reference from = rma.from;
+  if (rma.is_put) std::memcpy(remote, source, rma.bytes);
+  else std::memcpy(target, remote, rma.bytes);
+  return true;
+}
+
+void SimulatedNetwork::tell_done(const Reference& from, uint64_t number) {
   scheduler_.at(scheduler_.now_ns() + latency_ns(), [from, number] {
     const End& origin = from.ours();
     if (origin.fabric != nullptr && !from.connection->cut)

@@ -1,7 +1,7 @@
 // The simulated network: what fabric.h allows a network to do, it does. Messages take their time
-// and stay in order; breaks lose a random rest of what is under way, each direction for itself; each
-// end hears of the other's end in its own time; long payloads are read late and land in two steps,
-// or half; RMA takes effect in order or whenever it likes.
+// and stay in order; breaks lose a random rest of what is under way, each direction for itself;
+// each end hears of the other's end in its own time; long payloads are read late and land in two
+// steps, or half; RMA takes effect in order or whenever it likes.
 //
 // All of it happens between the steps of fibers, so that nothing here needs a lock.
 #pragma once
@@ -41,6 +41,8 @@ class SimulatedFabric;
 
 namespace net {
 
+struct Rma;
+
 struct Entry {
   enum class Kind : uint8_t { hello, accepted, message, rma, end } kind = Kind::message;
   int64_t at_ns = 0;  // when it arrives
@@ -49,7 +51,8 @@ struct Entry {
   std::vector<fabric::Bytes> reference;  // a long payload, where its sender has it
   uint64_t payload_bytes = 0;
   uint64_t cookie = 0;
-  uint64_t rma = 0;
+  uint64_t rma = 0;  // number, and what it is; a put's bytes are in `payload`
+  std::shared_ptr<Rma> ordered;
   fabric::CloseReason reason = fabric::CloseReason::by_peer;
   std::byte* landing = nullptr;  // a long one that began to land
   uint64_t landed_bytes = 0;
@@ -62,16 +65,16 @@ struct End {
   enum class State : uint8_t { connecting, asking, open, closed } state = State::connecting;
   SimulatedFabric* fabric = nullptr;  // null: closed for good
   fabric::EndpointId id = fabric::no_endpoint;
-  std::deque<Entry> inbound;    // arrived, not taken
-  std::deque<Entry> in_flight;  // sent by this end, not arrived
-  std::vector<Entry> held;      // sent with `more`, not flushed
+  std::deque<Entry> inbound;       // arrived, not taken
+  std::deque<Entry> in_flight;     // sent by this end, not arrived
+  std::vector<Entry> held;         // sent with `more`, not flushed
   uint64_t outstanding_bytes = 0;  // sent by this end and not taken by the other
   int64_t last_arrival_ns = 0;     // of what this end sent
   bool wants_room = false;
   bool parked = false;
-  bool ready = false;      // listed in its fabric's ready_
-  bool swallows = false;   // the connection is cut: what this end sends is lost
-  bool end_seen = false;   // the other's end has arrived
+  bool ready = false;     // listed in its fabric's ready_
+  bool swallows = false;  // the connection is cut: what this end sends is lost
+  bool end_seen = false;  // the other's end has arrived
   bool held_request = false;
   std::map<uint64_t, uint64_t> rma;  // number -> cookie: issued here, not done
 };
@@ -116,7 +119,8 @@ struct Event {
 
 }  // namespace net
 
-class SimulatedNetwork {
+// Made by make_shared: what is under way when it goes is forgotten.
+class SimulatedNetwork : public std::enable_shared_from_this<SimulatedNetwork> {
  public:
   explicit SimulatedNetwork(const NetworkOptions& options);
   const NetworkOptions& options() const { return options_; }
@@ -141,6 +145,9 @@ class SimulatedNetwork {
   void truncate(net::End& from, size_t keep);
   void start_rma(uint64_t number);
   void apply_rma(uint64_t number);
+  void apply_ordered(const net::Reference& from, const net::Entry& entry);
+  bool touch(const net::Rma& rma, const std::byte* source, std::byte* target);
+  void tell_done(const net::Reference& from, uint64_t number);
   int64_t latency_ns();
   Random& random() { return scheduler_.random(); }
 

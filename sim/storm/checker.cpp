@@ -90,8 +90,7 @@ void Checker::swapped(Rank target, uint64_t old, uint64_t value) {
 void Checker::finish_shared(Rank target) {
   const size_t t = static_cast<size_t>(target);
   const auto sum = static_cast<int64_t>(word(target, layout_.shared_sum));
-  if (sum != shared_[t])
-    fail("the shared sum in rank ", target, " is ", sum, ", not ", shared_[t]);
+  if (sum != shared_[t]) fail("the shared sum in rank ", target, " is ", sum, ", not ", shared_[t]);
   uint64_t next = 0;
   for (const auto& [old, increment] : tickets_[t]) {
     if (old != next)

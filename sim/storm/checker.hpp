@@ -110,7 +110,7 @@ class Checker {
   struct Refusals {
     std::vector<uint64_t> sent;  // when; those not told of
     uint64_t all = 0, told = 0;
-    uint32_t fences = 0;         // under way
+    uint32_t fences = 0;  // under way
   };
 
   const StormConfig& config_;
@@ -120,7 +120,7 @@ class Checker {
   std::vector<std::vector<std::byte>> areas_;  // of each target, the reference's
   std::vector<std::vector<int64_t>> sums_;
   std::vector<int64_t> shared_;
-  std::vector<std::map<uint64_t, uint64_t>> tickets_;  // old -> increment
+  std::vector<std::map<uint64_t, uint64_t>> tickets_;     // old -> increment
   std::vector<std::multimap<uint64_t, uint64_t>> swaps_;  // old -> new
   std::map<uint64_t, uint64_t> notified_, waitable_;
   std::map<uint64_t, uint32_t> holders_;

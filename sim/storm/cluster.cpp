@@ -151,8 +151,7 @@ Status Node::unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, u
   lock::WaiterPool pool = waiters();
   lock::Waiter next;
   *outcome = server::LockOutcome::granted;
-  switch (
-      lock::unlock(mutex(rank, index), holder, pool, &next, Guard(control_, 0, false))) {
+  switch (lock::unlock(mutex(rank, index), holder, pool, &next, Guard(control_, 0, false))) {
     case lock::UnlockAnswer::released: return {};
     case lock::UnlockAnswer::handed_over:
       if (!grant_local(next))
@@ -248,10 +247,10 @@ Status RankProcess::put(Rank target, const Side& to, const Side& from,
   const memory::Region region = node_.region(target);
   const std::vector<Piece> whole = {{0, from.bytes}}, there = {{to.offset, to.bytes}};
   memory::Cursor source(from.form == Side::Form::pieces ? from.pieces : std::span(whole));
-  memory::Cursor destination =
-      to.form == Side::Form::pieces    ? memory::Cursor(to.pieces)
-      : to.form == Side::Form::strided ? memory::Cursor(*to.shape)
-                                       : memory::Cursor(std::span<const Piece>(there));
+  memory::Cursor destination = to.form == Side::Form::pieces ? memory::Cursor(to.pieces)
+                               : to.form == Side::Form::strided
+                                   ? memory::Cursor(*to.shape)
+                                   : memory::Cursor(std::span<const Piece>(there));
   std::vector<std::byte> stream(from.bytes);
   source.pack(stream, from.base);
   destination.unpack(region.base + (to.form == Side::Form::strided ? to.offset : 0), stream);
@@ -272,10 +271,10 @@ Status RankProcess::get(Rank target, const Side& from, const Side& to, operation
   const memory::Region region = node_.region(target);
   const std::vector<Piece> whole = {{0, to.bytes}}, there = {{from.offset, from.bytes}};
   memory::Cursor destination(to.form == Side::Form::pieces ? to.pieces : std::span(whole));
-  memory::Cursor source =
-      from.form == Side::Form::pieces    ? memory::Cursor(from.pieces)
-      : from.form == Side::Form::strided ? memory::Cursor(*from.shape)
-                                         : memory::Cursor(std::span<const Piece>(there));
+  memory::Cursor source = from.form == Side::Form::pieces ? memory::Cursor(from.pieces)
+                          : from.form == Side::Form::strided
+                              ? memory::Cursor(*from.shape)
+                              : memory::Cursor(std::span<const Piece>(there));
   std::vector<std::byte> stream(to.bytes);
   source.pack(stream, region.base + (from.form == Side::Form::strided ? from.offset : 0));
   destination.unpack(to.base, stream);
@@ -288,9 +287,9 @@ Status RankProcess::accumulate(Rank target, const Side& to, const Side& from,
   if (!is_local(target))
     return engine_->accumulate({target, data_segment}, to, from, what, mode, handle);
   if (handle != nullptr) *handle = 0;
-  const memory::Applied applied =
-      memory::accumulate(node_.region(target), to.offset, from.base, from.bytes, what.type,
-                         what.scale, stripes(), memory::Patience::wait);
+  const memory::Applied applied = memory::accumulate(node_.region(target), to.offset, from.base,
+                                                     from.bytes, what.type, what.scale, stripes(),
+                                                     memory::Patience::wait);
   return applied.result == LockResult::locked ? Status() : ended();
 }
 
@@ -334,8 +333,7 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
   lock::WaiterPool pool = node_.waiters();
   const lock::Waiter waiter{
-      holder,
-      {static_cast<uint64_t>(static_cast<uint32_t>(rank_)) << 32 | (slot + 1), tag}};
+      holder, {static_cast<uint64_t>(static_cast<uint32_t>(rank_)) << 32 | (slot + 1), tag}};
   Status status;
   for (bool waiting = true; waiting;) {
     const uint32_t given_back = pool.freed().load();
@@ -343,18 +341,17 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
     switch (lock::lock_request(mutex, waiter, pool, Guard(control, member_, true))) {
       case lock::LockAnswer::granted: break;
       case lock::LockAnswer::queued:
-        if (skerry::wait_until(&mine.word, [&](uint32_t word) { return word == done; },
-                               no_deadline, control.abort_flag(),
-                               Sharing::node) == WaitResult::aborted)
+        if (skerry::wait_until(
+                &mine.word, [&](uint32_t word) { return word == done; }, no_deadline,
+                control.abort_flag(), Sharing::node) == WaitResult::aborted)
           status = ended();
         break;
       case lock::LockAnswer::no_record:
         pool.starving().fetch_add(1);
         if (pool.freed().load() == given_back)
-          (void)skerry::wait_until(&pool.freed(),
-                                   [&](uint32_t freed) { return freed != given_back; },
-                                   deadline_after(wait_slice_ns), control.abort_flag(),
-                                   Sharing::node);
+          (void)skerry::wait_until(
+              &pool.freed(), [&](uint32_t freed) { return freed != given_back; },
+              deadline_after(wait_slice_ns), control.abort_flag(), Sharing::node);
         pool.starving().fetch_sub(1);
         waiting = !control.is_aborted();
         if (!waiting) status = ended();
@@ -388,8 +385,8 @@ Status RankProcess::unlock_here(Rank target, uint64_t index, uint64_t holder) {
   lock::WaiterPool pool = node_.waiters();
   const Guard guard(node_.control(), member_, true);
   if (!guard.acquire(mutex.guard)) return ended();
-  const Rank next_rank =
-      mutex.first == 0 ? no_rank : lock::rank_of(pool.at(mutex.first).waiter.holder);
+  const Rank next_rank = mutex.first == 0 ? no_rank
+                                          : lock::rank_of(pool.at(mutex.first).waiter.holder);
   lock::Waiter next;
   lock::UnlockAnswer answer = lock::UnlockAnswer::contended;
   if (next_rank != no_rank && is_local(next_rank))

@@ -8,12 +8,8 @@ namespace skerry::sim {
 namespace {
 
 constexpr Defect known_defects[] = {
-    Defect::drain_not_noticed,
-    Defect::record_parks_unlock,
-    Defect::waiting_is_unreachable,
-    Defect::refusal_lost,
-    Defect::leaving_beyond_limit,
-    Defect::lock_outlives_job,
+    Defect::drain_not_noticed, Defect::record_parks_unlock,  Defect::waiting_is_unreachable,
+    Defect::refusal_lost,      Defect::leaving_beyond_limit, Defect::lock_outlives_job,
 };
 
 void draw_network(StormConfig& c, Random& random) {
@@ -171,15 +167,18 @@ StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
 
 std::string StormConfig::describe() const {
   const NetworkOptions& n = network;
-  std::string text = concat(
-      "seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ", threads,
-      " threads, cap ", cap, ", server cap ", server_cap, ", share ", skerry::to_string(share),
-      helper ? ", helper" : ", no helper", ", ", victim, ", ", slots, " slots, ", waiters,
-      " waiters, ", operations, " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
-      lock_percent, " %, refused ", refused_percent, " %");
+  std::string text = concat("seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ",
+                            threads, " threads, cap ", cap, ", server cap ", server_cap, ", share ",
+                            skerry::to_string(share), helper ? ", helper" : ", no helper", ", ",
+                            victim, ", ", slots, " slots, ", waiters, " waiters, ", operations,
+                            " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
+                            lock_percent, " %, refused ", refused_percent, " %");
   if (limits_change) text += ", limits change";
   if (stripes_held) text += ", stripes held";
-  text += concat("; ", !n.rma ? "no rma" : n.rma_unordered ? "rma unordered" : "rma ordered",
+  text += concat("; ",
+                 !n.rma            ? "no rma"
+                 : n.rma_unordered ? "rma unordered"
+                                   : "rma ordered",
                  n.landing ? "" : ", no landing", n.early_messages ? ", early messages" : "",
                  n.only_is_only ? ", blocks on one" : "", ", buffers ", n.kernel_bytes, " + ",
                  n.queue_bytes, " B, latency ", n.latency_ns, " + ", n.jitter_ns,

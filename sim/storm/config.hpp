@@ -18,9 +18,9 @@ enum class Defect : uint8_t {
   drain_not_noticed,    // a late reply's acknowledgement ends a drain that nobody looks for
   record_parks_unlock,  // a lock request that finds no waiter's record stops the unlock behind it
   waiting_is_unreachable,  // waiting for a slot at a live server counts as the server being dead
-  refusal_lost,         // the refusal of a one-way request is lost in a break
-  leaving_beyond_limit,  // connections that servers asked for leave beside the one that may
-  lock_outlives_job,     // who waits for a mutex without a connection does not see the job end
+  refusal_lost,            // the refusal of a one-way request is lost in a break
+  leaving_beyond_limit,    // connections that servers asked for leave beside the one that may
+  lock_outlives_job,       // who waits for a mutex without a connection does not see the job end
 };
 constexpr uint8_t defects = 6;
 std::string_view to_string(Defect defect);
@@ -42,10 +42,10 @@ struct StormConfig {
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t reconnect_limit_ns = 60'000'000'000;
   // The programs.
-  uint32_t operations = 30;    // of each thread
-  uint32_t area_bytes = 512;   // of each thread in each rank's memory
-  uint32_t sums = 4;           // numbers of each thread there that it accumulates to
-  uint32_t lock_percent = 15;  // of the operations
+  uint32_t operations = 30;      // of each thread
+  uint32_t area_bytes = 512;     // of each thread in each rank's memory
+  uint32_t sums = 4;             // numbers of each thread there that it accumulates to
+  uint32_t lock_percent = 15;    // of the operations
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;
   bool one_leaves = true;  // beside those within the limit, also where servers ask for connections

@@ -7,8 +7,8 @@ namespace skerry::sim {
 using operation::Mode;
 using operation::Side;
 
-Program::Program(uint32_t thread, const StormConfig& config, RankProcess& process,
-                 Checker& checker, const bool& ending)
+Program::Program(uint32_t thread, const StormConfig& config, RankProcess& process, Checker& checker,
+                 const bool& ending)
     : thread_(thread),
       config_(config),
       process_(process),
@@ -83,7 +83,8 @@ std::list<Program::Transfer>::iterator Program::draw_transfer() {
   const uint64_t left = area - begin;
   const uint32_t form = random_.below(4);
   if (form < 2) {
-    const auto most = static_cast<uint32_t>(random_.below(3) == 0 ? left : std::min<uint64_t>(left, 64));
+    const auto most = static_cast<uint32_t>(random_.below(3) == 0 ? left
+                                                                  : std::min<uint64_t>(left, 64));
     t.there.push_back({begin, 1 + random_.below(most)});
   } else if (form == 2) {
     t.strided = true;
@@ -194,8 +195,7 @@ bool Program::wait_some() {
     added_.clear();
     return true;
   }
-  auto t = std::next(under_way_.begin(),
-                     random_.below(static_cast<uint32_t>(under_way_.size())));
+  auto t = std::next(under_way_.begin(), random_.below(static_cast<uint32_t>(under_way_.size())));
   if (t->implicit) return true;
   at_rank_ = t->target;
   if (random_.below(2) == 0) {
@@ -231,10 +231,10 @@ bool Program::accumulate() {
   const Rank target = at_rank_ = any_rank();
   const bool shared = random_.below(3) == 0;
   const uint32_t first = shared ? 0 : random_.below(config_.sums);
-  const uint32_t count =
-      shared ? 1
-             : 1 + random_.below(random_.below(3) == 0 ? config_.sums - first
-                                                       : std::min(config_.sums - first, 8u));
+  const uint32_t count = shared ? 1
+                                : 1 + random_.below(random_.below(3) == 0
+                                                        ? config_.sums - first
+                                                        : std::min(config_.sums - first, 8u));
   const int64_t scale = random_.below(2) == 0 ? 1 : 3;
   std::vector<int64_t>& values = added_.emplace_back();
   for (uint32_t i = 0; i < count; ++i) {

@@ -27,8 +27,8 @@ class Program {
     std::vector<Piece> there;  // in the area; in stream order
     Shape shape;               // what `there` is, if it is strided
     bool strided = false;
-    std::vector<Piece> offsets;   // `there`, in the slice
-    std::vector<Piece> here;      // in the buffer
+    std::vector<Piece> offsets;  // `there`, in the slice
+    std::vector<Piece> here;     // in the buffer
     std::vector<std::byte> buffer;
     uint64_t bytes = 0;
     std::vector<std::byte> expected;  // of a get

@@ -33,8 +33,8 @@ class Storm {
       checker_.attach(r, node.region(r).base);
     }
     for (uint32_t t = 0; t < config.all_threads(); ++t)
-      programs_.push_back(std::make_unique<Program>(t, config_, *ranks_[t / config.threads],
-                                                    checker_, ending_));
+      programs_.push_back(
+          std::make_unique<Program>(t, config_, *ranks_[t / config.threads], checker_, ending_));
   }
 
   StormResult run() {
@@ -45,9 +45,9 @@ class Storm {
       scheduler_.run(scheduler_.now_ns() + longest_quiet_ns, most_steps);
     }
     if (!ended_ && !checker_.failed())
-      checker_.fail(ending_ ? "a rank died, and calls do not return; "
-                            : "nothing goes on any more; ",
-                    describe());
+      checker_.fail(
+          ending_ ? "a rank died, and calls do not return; " : "nothing goes on any more; ",
+          describe());
     for (const auto& program : programs_) result_.counts.operations += program->operations();
     if (checker_.failed()) {
       leave_behind();
@@ -90,12 +90,14 @@ class Storm {
   }
 
   void on_each_node(const char* name, const std::function<void(Node&)>& body) {
-    in_all(name, config_.nodes, [&](uint32_t i) { return host_of(*nodes_[i]); },
-           [&](uint32_t i) { body(*nodes_[i]); });
+    in_all(
+        name, config_.nodes, [&](uint32_t i) { return host_of(*nodes_[i]); },
+        [&](uint32_t i) { body(*nodes_[i]); });
   }
   void on_each_rank(const char* name, const std::function<void(RankProcess&)>& body) {
-    in_all(name, config_.ranks(), [&](uint32_t i) { return process_of(ranks_[i]->rank()); },
-           [&](uint32_t i) { body(*ranks_[i]); });
+    in_all(
+        name, config_.ranks(), [&](uint32_t i) { return process_of(ranks_[i]->rank()); },
+        [&](uint32_t i) { body(*ranks_[i]); });
   }
 
   void job() {
@@ -124,9 +126,10 @@ class Storm {
   }
 
   void run_programs() {
-    in_all("program", config_.all_threads(),
-           [&](uint32_t i) { return process_of(static_cast<Rank>(i / config_.threads)); },
-           [&](uint32_t i) { programs_[i]->run(); });
+    in_all(
+        "program", config_.all_threads(),
+        [&](uint32_t i) { return process_of(static_cast<Rank>(i / config_.threads)); },
+        [&](uint32_t i) { programs_[i]->run(); });
     programs_over_ = true;
   }
 
@@ -135,7 +138,8 @@ class Storm {
     if (!ending_)
       on_each_rank("end of rank", [&](RankProcess& rank) {
         if (const Status status = rank.finish();
-            !status.ok() && !ending_ && !(status.code() == Code::invalid && config_.refused_percent))
+            !status.ok() && !ending_ &&
+            !(status.code() == Code::invalid && config_.refused_percent))
           checker_.fail("rank ", rank.rank(), " does not close: ", status.message());
       });
     if (checker_.failed()) return;
@@ -180,8 +184,8 @@ class Storm {
   // ---- faults ----
 
   void schedule_fault() {
-    const int64_t at_ns =
-        scheduler_.now_ns() + scheduler_.random().between(1, 2 * config_.fault_interval_ns);
+    const int64_t at_ns = scheduler_.now_ns() +
+                          scheduler_.random().between(1, 2 * config_.fault_interval_ns);
     if (at_ns > began_ns_ + config_.faults_last_ns || programs_over_)
       return network_->stop_faults();  // from now on everything must converge
     scheduler_.at(at_ns, [this] {
@@ -294,6 +298,7 @@ std::string run_storm_apart(const StormConfig& config) {
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
+    alarm(100);  // for loops in which no fiber gives way
     const std::string failure = run_storm(config).failure;
     [[maybe_unused]] const ssize_t n = write(ends[1], failure.data(), failure.size());
     _exit(0);
@@ -307,8 +312,8 @@ std::string run_storm_apart(const StormConfig& config) {
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFSIGNALED(status))
-    failure += concat("it ended by signal ", WTERMSIG(status), " (",
-                      strsignal(WTERMSIG(status)), ")");
+    failure += concat("it ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                      ")");
   else if (WEXITSTATUS(status) != 0) failure += concat("it exited with ", WEXITSTATUS(status));
   return failure;
 }

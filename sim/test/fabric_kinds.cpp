@@ -37,10 +37,10 @@ std::vector<Kind> kinds() {
 
 int main(int count, char** arguments) {
   using namespace skerry::sim;
-  testing::InitGoogleTest(&count, arguments);
   testing::GTEST_FLAG(filter) =
       "-*WakeEndsAPollFromAnotherThread/*:*WatchedDescriptors/*:*SleepingServerAnswersPollOnly/*:"
       "*PollOnlySeesTheEnd/*:*IssueBesidePoll/*";
+  testing::InitGoogleTest(&count, arguments);
   Scheduler scheduler({1, 0, 300});
   int result = 1;
   scheduler.spawn(Process{0}, "tests", [&] { result = RUN_ALL_TESTS(); });

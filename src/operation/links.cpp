@@ -357,7 +357,7 @@ void Engine::cut(Link& link, Status status) {
 
 void Engine::maybe_drained(Link& link) {
   if (link.machine.state() == connection::State::draining && link.replay_next == 0 &&
-      (!in_flight(link) || !SKERRY_RULE(bye_drained)))
+      !in_flight(link))
     drive(link, connection::Event::drained);
 }
 
@@ -417,7 +417,7 @@ Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, bool
     }
     SKERRY_TRY(wait_open(lock, link));
     if (may_issue()) {
-      if (!link.has_batch() || !SKERRY_RULE(batch_first)) return {};
+      if (!link.has_batch()) return {};
       (void)send_batch(link);  // what was issued before goes before
       continue;
     }

@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "core/futex.hpp"
-#include "core/pure/rule.hpp"
 #include "memory/slots.hpp"
 #include "server/server.hpp"
 
@@ -63,7 +62,7 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after
   // the new one is told how far we came. What it still holds unread is discarded, and its late
   // writes cannot land.
-  if (SKERRY_RULE(close_old) && known.endpoint != fabric::no_endpoint) {
+  if (known.endpoint != fabric::no_endpoint) {
     const fabric::EndpointId old = known.endpoint;
     if (Client* client = client_of(old)) drop(*client);
     fabric_->close(old);

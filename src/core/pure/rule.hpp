@@ -13,22 +13,18 @@ enum class Rule : uint8_t {
   none,
   skip_duplicates,     // a request that was applied is not applied again
   keep_results,        // results of read-modify-writes are kept until their origin has them
-  close_old,           // a new connection of an origin ends the one before it
   replay,              // after a break, what was not applied is sent again
   connection_limit,    // at the limit, opening takes an eviction
   fence_acknowledged,  // a fence waits for the acknowledgement of all before it
-  bye_drained,         // a bye follows the last acknowledgement
   hand_over,           // an unlock grants the mutex to the first waiter, and only then
   gets_before_puts,    // a write waits for the gets before it that still read there
   relay_grants,        // a grant whose origin has no connection goes through another server
-  batch_first,         // small puts that are held back go before what is sent next
 };
-constexpr uint8_t rules = 12;
+constexpr uint8_t rules = 9;
 constexpr std::string_view to_string(Rule rule) {
-  constexpr std::string_view names[rules] = {
-      "none",      "skip_duplicates",  "keep_results",     "close_old",
-      "replay",    "connection_limit", "fence_acknowledged", "bye_drained",
-      "hand_over", "gets_before_puts", "relay_grants",     "batch_first"};
+  constexpr std::string_view names[rules] = {"none",      "skip_duplicates",  "keep_results",
+                                             "replay",    "connection_limit", "fence_acknowledged",
+                                             "hand_over", "gets_before_puts", "relay_grants"};
   return names[static_cast<uint8_t>(rule)];
 }
 
