@@ -41,6 +41,10 @@ chaos: build     ## break BREAKS (10000) connections under a storm on 4 hosts, t
 	@tests/chaos/chaos.py $(if $(BREAKS),--breaks $(BREAKS))
 	@tests/chaos/strangers.py
 
+.PHONY: soak
+soak: build      ## storms in random shapes (threads, caps, sharing, breaks, locks) for MINUTES (60)
+	@tests/soak/soak.py --minutes $(or $(MINUTES),60)
+
 models: setup    ## search the protocols' models completely, also the larger configurations (spin; minutes, 2 GB)
 	@models/check.py --long
 

@@ -62,15 +62,34 @@ const AnyArray::Impl& AnyArray::impl() const {
   return *impl_;
 }
 
-ArrayCounters array_counters(const Group& group) {
-  const detail::ArrayContext& context = detail::array_context(group.job_ref());
-  ArrayCounters values;
-  values.gets = context.gets.value;
-  values.puts = context.puts.value;
-  values.accs = context.accs.value;
-  values.merge_bytes_moved = context.merge_moved.value;
-  values.merge_bytes_skipped = context.merge_skipped.value;
-  return values;
+namespace {
+// tools/check_docs.py reads this table, as it reads the one in src/capi/counters.cpp.
+struct ArrayCounter {
+  const char* name;
+  CounterKind kind;
+  const char* unit;
+  const char* description;
+  detail::Tally detail::ArrayContext::* tally;
+};
+constexpr ArrayCounter array_entries[] = {
+    {"array_gets", CounterKind::total, "calls", "gets of a patch", &detail::ArrayContext::gets},
+    {"array_puts", CounterKind::total, "calls", "puts of a patch", &detail::ArrayContext::puts},
+    {"array_accs", CounterKind::total, "calls", "accumulates into a patch",
+     &detail::ArrayContext::accs},
+    {"merge_bytes_moved", CounterKind::total, "bytes",
+     "fetched from other nodes by this process's part of merges",
+     &detail::ArrayContext::merge_moved},
+    {"merge_bytes_skipped", CounterKind::total, "bytes",
+     "what merges did not fetch because it was zero", &detail::ArrayContext::merge_skipped},
+};
+}  // namespace
+
+Counters array_counters(const Group& group) {
+  detail::ArrayContext& context = detail::array_context(group.job_ref());
+  Counters all;
+  for (const ArrayCounter& each : array_entries)
+    all.add({each.name, each.unit, each.description, each.kind, (context.*each.tally).value});
+  return all;
 }
 
 // ---- queries ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ NodeMap::NodeMap(const Group& group) : job_(group.job()) {
   const int self = skerry_rank(job_);
   const int own = skerry_node_of(job_, self);
   if (group.get() == skerry_world(job_)) {
-    for (int node = 0; node < skerry_nodes(job_); ++node)
+    for (int node = 0; node < skerry_node_count(job_); ++node)
       counts_.push_back(skerry_node_size(job_, node));
     own_node_ = own;
   } else {

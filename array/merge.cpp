@@ -2,20 +2,20 @@
 //
 // Every process is responsible for its own block of its node's copy, tile by tile (tiles.hpp). A
 // flag per tile and node says whether the tile is anything but zero there. Each process reads all
-// nodes' flags of its tiles and decides, as every other node does from the same flags, who
-// contributes:
-//   no node        the tile is zero everywhere: nothing moves;
-//   one node       the others fetch it from there: one crossing;
-//   several nodes  one of them, its *home*, fetches the others' tiles and sums (first phase); the
-//   rest fetch the sum (second
-//                  phase). Homes are spread evenly: of a full array each of K nodes receives and
-//                  sends twice its K-1 K-ths.
+// nodes' flags of its tiles. From the same flags every node decides the same contributors:
+//
+//   no node        The tile is zero everywhere: nothing moves.
+//   one node       The others fetch it from there: one crossing.
+//   several nodes  One of them, the tile's *home*, fetches the others' tiles and sums them (first
+//                  phase). The rest fetch the sum (second phase). Homes are spread evenly: of a
+//                  full array each of K nodes receives and sends twice its K-1 K-ths.
+//
 // Sums are taken in the order of nodes, by one process per tile, so that all copies agree to the
 // bit.
 //
-// No data is lost to a race: a process writes only its own block; in the first phase only tiles
-// whose home it is or to which it contributes nothing, and neither is read by others in that phase;
-// the second phase is entered and left together.
+// No data is lost to a race. A process writes only its own block. In the first phase it writes only
+// tiles whose home it is, or to which it contributes nothing, and nobody else reads those in that
+// phase. All processes enter and leave the second phase together.
 #include <algorithm>
 #include <cstring>
 #include <map>

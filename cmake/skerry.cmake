@@ -1,23 +1,29 @@
-# Helpers shared by every room: one place for warnings, sanitizers and how a room or a test is declared.
+# Helpers shared by every room: one place for warnings, sanitizers and how a room or a test is
+# declared.
 add_library(skerry_flags INTERFACE)
-target_compile_options(skerry_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion
+target_compile_options(skerry_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion
+  -Wno-sign-conversion
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
 # gcc 12 sees overlapping copies in plain string concatenation (its bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(skerry_flags INTERFACE -Wno-restrict)
 endif()
-target_include_directories(skerry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(skerry_flags INTERFACE ${PROJECT_SOURCE_DIR}/src
+  ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(skerry_flags INTERFACE Threads::Threads)
 if(SKERRY_SANITIZE)
-  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_compile_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE}
+    -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(skerry_flags INTERFACE -fsanitize=${SKERRY_SANITIZE})
-  # Thread fences stand between atomics only, which the sanitizer does not take for races anyway: that it does not follow fences hides nothing.
+  # Thread fences stand between atomics only, which the sanitizer does not take for races anyway:
+  # that it does not follow fences hides nothing.
   if(SKERRY_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(skerry_flags INTERFACE -Wno-tsan)
   endif()
 endif()
 
-# skerry_room(NAME SOURCES a.cpp ... USES room ... [LIBS lib ...]): a static library skerry_NAME of position-independent code.
+# skerry_room(NAME SOURCES a.cpp ... USES room ... [LIBS lib ...]): a static library skerry_NAME of
+# position-independent code.
 function(skerry_room NAME)
   cmake_parse_arguments(R "" "" "SOURCES;USES;LIBS" ${ARGN})
   add_library(skerry_${NAME} STATIC ${R_SOURCES})
@@ -28,7 +34,9 @@ function(skerry_room NAME)
   set_property(GLOBAL APPEND PROPERTY SKERRY_ROOMS skerry_${NAME})
 endfunction()
 
-# skerry_test(NAME SOURCES a.cpp ... USES room ... [LABELS l ...]): a GoogleTest program registered with ctest.
+# skerry_test(NAME SOURCES a.cpp ... USES room ... [LABELS l ...]): a GoogleTest program registered
+# with ctest. The label `pure` says that it runs no threads: a thread sanitizer's build leaves it
+# out.
 if(SKERRY_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -37,6 +45,9 @@ function(skerry_test NAME)
     return()
   endif()
   cmake_parse_arguments(T "" "" "SOURCES;USES;LIBS;LABELS" ${ARGN})
+  if(SKERRY_SANITIZE MATCHES thread AND "pure" IN_LIST T_LABELS)
+    return()
+  endif()
   add_executable(${NAME} ${T_SOURCES})
   target_link_libraries(${NAME} PRIVATE skerry_flags GTest::gtest_main GTest::gtest ${T_LIBS})
   foreach(used ${T_USES})
@@ -46,7 +57,8 @@ function(skerry_test NAME)
   set_tests_properties(${NAME} PROPERTIES TIMEOUT 120 LABELS "unit;${T_LABELS}")
 endfunction()
 
-# Installs a pkg-config file that finds its prefix from where it lies: only `cmake --install --prefix` may decide that. The second form makes
+# Installs a pkg-config file that finds its prefix from where it lies: only `cmake --install
+# --prefix` may decide that. The second form makes
 # `name`.pc from another file's pattern.
 function(skerry_pkgconfig name)
   skerry_pkgconfig_as(${name} ${name})
@@ -54,6 +66,7 @@ endfunction()
 function(skerry_pkgconfig_as pattern name)
   file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   string(REGEX REPLACE "/$" "" SKERRY_PC_TO_PREFIX "${up}")
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/${pattern}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${pattern}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc
+    @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()

@@ -1,7 +1,10 @@
 /* host_check.c: every kind of operation from every rank to every rank, checked; the same binary for
- * every launcher and fabric (C11). host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]   (0: any)
- * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok"; any wrong value is told
- * and ends the job. */
+ * every launcher and fabric (C11).
+ *
+ *   host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]      0: any
+ *
+ * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok". A wrong value is told and
+ * ends the job. */
 #include <skerry/skerry.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,11 +86,11 @@ static void words(skerry_segment* segment, skerry_mutexes* mutexes) {
   for (int peer = 0; peer < size; ++peer)
     for (int i = 0; i < 50; ++i) CHECK(skerry_fetch_add_i64(segment, peer, word(0), 1, &old));
   for (int i = 0; i < 20; ++i) { /* not atomic by itself: the mutex makes it so */
-    CHECK(skerry_lock(mutexes, size - 1, 0));
+    CHECK(skerry_mutex_lock(mutexes, size - 1, 0));
     CHECK(skerry_get(segment, size - 1, word(1), &old, sizeof old));
     ++old;
     CHECK(skerry_put(segment, size - 1, word(1), &old, sizeof old));
-    CHECK(skerry_unlock(mutexes, size - 1, 0));
+    CHECK(skerry_mutex_unlock(mutexes, size - 1, 0));
   }
   CHECK(skerry_sync(skerry_world(job)));
   CHECK(skerry_get(segment, (rank + 1) % size, word(0), &old, sizeof old));
@@ -114,7 +117,7 @@ static void nonblocking(skerry_segment* segment, double* buffer, double* back) {
       buffer[i] = i + peer;
       CHECK(skerry_put_nb(segment, peer, lane(rank) + (uint64_t)i * 8, &buffer[i], 8,
                           SKERRY_IMPLICIT));
-      if (i % 25 == 24) CHECK(skerry_wait_all(job));
+      if (i % 25 == 24) CHECK(skerry_wait_implicit(job));
     }
   CHECK(skerry_fence_all(job));
   for (int peer = 0; peer < size; ++peer) {
@@ -135,7 +138,8 @@ int main(int argc, char** argv) {
   rank = skerry_rank(job);
   size = skerry_size(job);
   if (argc > 2 && atoi(argv[2])) expect(size, atoi(argv[2]), "size of the job", rank);
-  if (argc > 3 && atoi(argv[3])) expect(skerry_nodes(job), atoi(argv[3]), "nodes of the job", rank);
+  if (argc > 3 && atoi(argv[3]))
+    expect(skerry_node_count(job), atoi(argv[3]), "nodes of the job", rank);
   skerry_segment* segment = NULL;
   skerry_mutexes* mutexes = NULL;
   CHECK(skerry_segment_alloc(skerry_world(job), word(words_used), &segment));
@@ -159,7 +163,7 @@ int main(int argc, char** argv) {
     CHECK(skerry_sync(skerry_world(job)));
   }
   if (rank == 0)
-    printf("host_check: %d ranks on %d nodes over %s: ok\n", size, skerry_nodes(job),
+    printf("host_check: %d ranks on %d nodes over %s: ok\n", size, skerry_node_count(job),
            skerry_fabric_name(job));
   free(buffer);
   free(back);

@@ -103,21 +103,21 @@ def cases(options):
             ["-n", "4", "--nodes", "4", ops, "stream", "--seed", str(seed)],
             environment={"SKERRY_SERVER_MAX_CONN": str(server_cap), "SKERRY_MAX_CONN": str(cap)},
         )
-    for share, cap, drop in (
-        [("count", 0, 0)]
+    for cap, node_cap, drop in (
+        [(0, 0, 0)]
         if slow
-        else [("count", 0, 0), ("server", 1, 1000)]
+        else [(0, 0, 0), (1, 1, 1000)]
         if options.quick
-        else [("count", 0, 0), ("count", 1, 1000), ("server", 1, 0), ("server", 2, 1000)]
+        else [(0, 0, 0), (1, 0, 1000), (0, 1, 0), (0, 2, 1000), (1, 1, 1000)]
     ):
         environment = {
-            "SKERRY_SHARE": share,
+            "SKERRY_SHARE": "1",
             "SKERRY_MAX_CONN": str(cap),
+            "SKERRY_NODE_MAX_CONN": str(node_cap),
             "SKERRY_FAULTS": f"drop={drop},seed={seed}",
         }
-        label = f"4 ranks on 2 nodes that share connections, {share}, cap {cap}" + (
-            f", {drop} breaks per million messages" if drop else ""
-        )
+        label = f"4 ranks on 2 nodes that share connections, cap {cap}, node cap {node_cap}"
+        label += f", {drop} breaks per million messages" if drop else ""
         yield Case(
             f"operations, {label}",
             ["-n", "4", "--nodes", "2", ops, unbroken if drop else every],

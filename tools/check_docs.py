@@ -1,6 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that the documentation says what the code does: docs/variables.md against the table in src/core/config.cpp, docs/errors.md against
-the statuses in skerry.h, and every relative link of every page. Prints what is wrong and ends with status 1. Standard library only."""
+"""Checks that the documentation says what the code does.
+
+    tools/check_docs.py [--write]
+
+The variables in docs/tuning.md against the table in src/core/config.cpp; docs/counters.md against
+the tables in src/capi/counters.cpp and array/array.cpp (--write makes the page anew); docs/errors.md
+against the statuses in skerry.h; src/capi/symbols.map against the functions in skerry.h; every
+relative link of every page. Prints what is wrong and ends with status 1. Standard library only.
+"""
 
 import re
 import subprocess
@@ -35,9 +42,71 @@ table = re.findall(
 )
 if not table:
     problems.append("src/core/config.cpp: no table of variables found")
-compare("variable", dict(table), "docs/variables.md", rows("docs/variables.md"))
+compare("variable", dict(table), "docs/tuning.md", rows("docs/tuning.md"))
 
-statuses = re.findall(r"\b(SKERRY_ERR_\w+) = -\d+", (ROOT / "include/skerry/skerry.h").read_text())
+header = (ROOT / "include/skerry/skerry.h").read_text()
+functions = re.findall(r"\b(skerry_\w+)\(", re.sub(r"/\*.*?\*/", "", header, flags=re.S))
+exported = re.findall(r"^ +(skerry_\w+);", (ROOT / "src/capi/symbols.map").read_text(), re.M)
+compare("function", dict.fromkeys(functions), "src/capi/symbols.map", dict.fromkeys(exported))
+
+
+def text_of(literals):
+    """Adjacent C string literals as one text."""
+    return "".join(re.findall(r'"([^"]*)"', literals))
+
+
+def counters_page():
+    """docs/counters.md as the code has it, and how many counters it shows."""
+    source = (ROOT / "src/capi/counters.cpp").read_text()
+    headings = dict(re.findall(r'case (\w+): return "([^"]{8,})";', source))
+    literals = r'((?:"[^"]*"\s*)+),'
+    entries = re.findall(rf'\{{(\w+), "(\w+)", (\w+), "(\w+)",\s*{literals}', source)
+    arrays = re.findall(
+        rf'\{{"(\w+)", CounterKind::(\w+), "(\w+)",\s*{literals}',
+        (ROOT / "array/array.cpp").read_text(),
+    )
+    readers = len(re.findall(r"_value<&|\[\]\(const Sources", source))
+    if len(entries) != readers or not arrays:
+        problems.append(
+            f"docs/counters.md: {len(entries)} counters of {readers} and {len(arrays)} of arrays "
+            "can be read from the code"
+        )
+    sections = {}
+    for section, name, kind, unit, text in entries:
+        sections.setdefault(headings[section], []).append((name, kind, unit, text_of(text)))
+    sections["arrays (C++ and Python)"] = [(*entry[:3], text_of(entry[3])) for entry in arrays]
+    lines = [COUNTERS_TOP]
+    for heading, found in sections.items():
+        lines += [f"## {heading[0].upper()}{heading[1:]}\n", "| counter | kind | unit | meaning |"]
+        lines += ["| -- | -- | -- | -- |"]
+        lines += [f"| `{name}` | {kind} | {unit} | {text} |" for name, kind, unit, text in found]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n", len(entries) + len(arrays)
+
+
+COUNTERS_TOP = """\
+# Counters
+
+What a process has done since it joined the job. `tools/check_docs.py --write` makes this page
+from the tables in `src/capi/counters.cpp` and `array/array.cpp`.
+
+C reads them with `skerry_counter_values` or `skerry_counter_value`, C++ with `job.counters()` and
+`sk::array_counters(group)`, Python with `sk.counters()`. `skerry run --counters`, or
+`SKERRY_COUNTERS=1`, prints at the end what all ranks did. A *total* only grows, *now* is the
+present value, a *peak* is the highest value so far. Counters of data servers and of shared
+connections count in the process that hosts its node's data server, the lowest rank of the node;
+they are 0 in the others.
+"""
+
+made, counters = counters_page()
+if "--write" in sys.argv[1:]:
+    (ROOT / "docs/counters.md").write_text(made)
+elif not (ROOT / "docs/counters.md").exists() or (ROOT / "docs/counters.md").read_text() != made:
+    problems.append(
+        "docs/counters.md: not what the code says; tools/check_docs.py --write mends it"
+    )
+
+statuses = re.findall(r"\b(SKERRY_ERR_\w+) = -\d+", header)
 headings = re.findall(r"^## `(SKERRY_ERR_\w+)`", (ROOT / "docs/errors.md").read_text(), re.M)
 compare("status", dict.fromkeys(statuses), "docs/errors.md", dict.fromkeys(headings))
 
@@ -85,6 +154,7 @@ for page in pages:
 for problem in problems:
     print(problem)
 print(
-    f"documentation: {len(table)} variables, {len(statuses)} statuses, {links} links in {len(pages)} pages, {len(problems)} problems"
+    f"documentation: {len(table)} variables, {counters} counters, {len(statuses)} statuses,"
+    f" {len(exported)} functions, {links} links in {len(pages)} pages, {len(problems)} problems"
 )
 sys.exit(1 if problems else 0)

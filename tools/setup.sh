@@ -1,7 +1,9 @@
 #!/bin/bash
-# setup.sh: what Skerry's build, tests and demo need. Installs it on Debian 12+ or Ubuntu 24.04+ when run as root; otherwise says exactly
-# what to install. Makes the project's own virtual environment in .venv.
-#   tools/setup.sh [--with-peers] [--python PYTHON]     --with-peers: also the MPIs and ARMCI that tests and benchmarks compare with
+# setup.sh: what Skerry's build, tests and demo need. Installs it on Debian 12+ or Ubuntu 24.04+
+# when run as root; otherwise says exactly what to install. Makes the project's own virtual
+# environment in .venv.
+#   tools/setup.sh [--with-peers] [--python PYTHON]
+# --with-peers: also the MPIs and the ARMCI that tests and benchmarks compare with.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 PYTHON=${PYTHON:-python3} PEERS=
@@ -9,13 +11,15 @@ while [ $# -gt 0 ]; do
   case $1 in
   --with-peers) PEERS=1; shift ;;
   --python) PYTHON=$2; shift 2 ;;
-  -h|--help) sed -n '2,5s/^# \?//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
   *) echo "setup.sh: unknown option '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
 
-packages=(g++ cmake ninja-build pkg-config make git libsodium-dev libgtest-dev libbenchmark-dev libopenblas-dev libfabric-dev iproute2 nftables spin python3-venv python3-dev)
-[ -n "$PEERS" ] && packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libarmci-mpi-dev libpmix-dev libglobalarrays-dev libscalapack-openmpi-dev libscalapack-mpich-dev gfortran)
+packages=(g++ cmake ninja-build pkg-config make git libsodium-dev libgtest-dev libbenchmark-dev
+  libopenblas-dev libfabric-dev iproute2 nftables spin python3-venv python3-dev)
+[ -n "$PEERS" ] && packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libarmci-mpi-dev
+  libpmix-dev libglobalarrays-dev libscalapack-openmpi-dev libscalapack-mpich-dev gfortran)
 missing=()
 if command -v dpkg-query > /dev/null; then
   for p in "${packages[@]}"; do
@@ -37,7 +41,7 @@ else
   echo "setup: not a Debian system: make sure you have the equivalents of: ${packages[*]}" >&2
 fi
 
-want='numpy nanobind scikit-build-core pytest matplotlib pyscf'
+want='numpy nanobind scikit-build-core pytest matplotlib pyscf lizard'
 stamp=.venv/.complete
 if [ ! -x .venv/bin/python ] || [ "$(cat "$stamp" 2> /dev/null)" != "$want" ]; then
   echo "setup: Python packages into .venv, 0.6 GB, a minute or more: $want"

@@ -1,14 +1,20 @@
 #!/bin/bash
-# test_fresh.sh: follows the README on a fresh Debian 12, made with debootstrap in a directory of its own (root needed).
+# test_fresh.sh: follows the README on a fresh Debian 12, made with debootstrap in a directory of
+# its own (root needed).
 #
 #   tools/test_fresh.sh [--keep] [--rev COMMIT] [--dir DIR] [COMMAND...]
 #   tools/test_fresh.sh --help
 #
-# Runs every command of the README's code blocks that follow a line <!-- test-fresh -->, in order, inside the new root; with COMMANDs, the first of those
-# blocks (what is to be installed) and then the COMMANDs instead. `sudo` is dropped (inside is root already); `git clone` and `cd` lines are skipped:
-# the tree under test is this one, its uncommitted changes included, or --rev COMMIT. Processes and mounts are separate, the network is this machine's.
-# The mirror, proxies, certificates and the pip configuration are this machine's own, read at run time. --keep leaves the root for a look; --dir says where to
-# make it (default: a new directory in $TMPDIR or /var/tmp). Packages are cached in ${XDG_CACHE_HOME:-~/.cache}/skerry-fresh.
+# Runs every command of the README's code blocks that follow a line <!-- test-fresh -->, in order,
+# inside the new root; with COMMANDs, the first of those
+# blocks (what is to be installed) and then the COMMANDs instead. `sudo` is dropped (inside is root
+# already); `git clone` and `cd` lines are skipped:
+# the tree under test is this one, its uncommitted changes included, or --rev COMMIT. Processes and
+# mounts are separate, the network is this machine's.
+# The mirror, proxies, certificates and the pip configuration are this machine's own, read at run
+# time. --keep leaves the root for a look; --dir says where to
+# make it (default: a new directory in $TMPDIR or /var/tmp). Packages are cached in
+# ${XDG_CACHE_HOME:-~/.cache}/skerry-fresh.
 set -euo pipefail
 SELF=$(realpath "$0"); TREE=$(dirname "$(dirname "$SELF")")
 die() { echo "test_fresh.sh: $*" >&2; exit 2; }

@@ -1,5 +1,6 @@
 #!/bin/bash
-# test_hosts.sh: one program on separate hosts (testbed/hosts.sh; root), started by skerry, mpirun.openmpi and mpiexec.hydra; and the DFT example.
+# test_hosts.sh: one program on separate hosts (testbed/hosts.sh; root), started by skerry,
+# mpirun.openmpi and mpiexec.hydra; and the DFT example.
 #   tools/test_hosts.sh [--build DIR] [--hosts N]
 # Ends with "N passed, N failed, N skipped"; status 1 if anything failed.
 set -uo pipefail
@@ -8,7 +9,7 @@ while [ $# -gt 0 ]; do
   case $1 in
   --build) BUILD=$(realpath "$2"); shift 2 ;;
   --hosts) N=$2; shift 2 ;;
-  -h|--help) sed -n '2,4s/^# //p' "$SELF"; exit 0 ;;
+  -h|--help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$SELF"; exit 0 ;;
   *) echo "test_hosts.sh: unknown option '$1' (see --help)" >&2; exit 2 ;;
   esac
 done

@@ -1,8 +1,10 @@
 #!/bin/bash
-# test_nwchem.sh: Debian's NWChem (DFT modules) on Debian's libga, linked twice: with Debian's ARMCI-MPI and with Skerry's libarmci; runs its own tests
-# h2o and dft_siosi3 on Skerry and checks the energies. Everything is made outside the repository.
+# test_nwchem.sh: Debian's NWChem (DFT modules) on Debian's libga, linked twice: with Debian's
+# ARMCI-MPI and with Skerry's libarmci; runs its own tests h2o and dft_siosi3 on Skerry and checks
+# the energies. Everything is made outside the repository.
 #   tools/test_nwchem.sh [--build DIR] [--cache DIR] [--jobs N] [--only NAME] [--build-only]
-# --cache: where source, objects and results live, 2 GB (default: $NWCHEM_CACHE, else ~/.cache/skerry-nwchem); the first time takes some minutes.
+# --cache: where source, objects and results live, 2 GB (default: $NWCHEM_CACHE, else
+# ~/.cache/skerry-nwchem); the first time takes some minutes.
 # Ends with "N passed, N failed, N skipped"; status 1 if anything failed.
 set -uo pipefail
 SELF=$(realpath "$0"); TREE=$(dirname "$(dirname "$SELF")"); BUILD=$TREE/build JOBS=$(nproc) ONLY= BUILD_ONLY=
@@ -14,7 +16,7 @@ while [ $# -gt 0 ]; do
   --jobs) JOBS=$2; shift 2 ;;
   --only) ONLY=$2; shift 2 ;;
   --build-only) BUILD_ONLY=1; shift ;;
-  -h|--help) sed -n '2,6s/^# //p' "$SELF"; exit 0 ;;
+  -h|--help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$SELF"; exit 0 ;;
   *) echo "test_nwchem.sh: unknown option '$1' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -31,7 +33,8 @@ nwchem_link armci-mpi /usr || die "could not link with ARMCI-MPI: see $CACHE/lin
 nwchem_link skerry "$ARMCI" || die "could not link with $ARMCI: see $CACHE/link-skerry.log"
 [ -z "$BUILD_ONLY" ] || exit 0
 
-# The energies of NWChem's own reference outputs; the tolerance is what differing orders of summation may change.
+# The energies of NWChem's own reference outputs; the tolerance is what differing orders of
+# summation may change.
 PASSED=0 FAILED=0
 one() {  # one TEST RANKS LINE ENERGY
   local name="$1, $2 ranks" log=$CACHE/run/$1-$2.out start found

@@ -1,7 +1,9 @@
-# test_nwchem_build.sh: sourced. Gets and builds Debian's NWChem once in $CACHE, and links the same objects with one ARMCI or another.
+# test_nwchem_build.sh: sourced. Gets and builds Debian's NWChem once in $CACHE, and links the same
+# objects with one ARMCI or another.
 #   nwchem_why_not     true if it can be built here; otherwise REASON says why not
 #   nwchem_build       source and objects; nothing to do the second time
-#   nwchem_link NAME PREFIX   makes $CACHE/nwchem.NAME from the objects and the libarmci-openmpi in PREFIX/lib (/usr: Debian's); some seconds
+#   nwchem_link NAME PREFIX   makes $CACHE/nwchem.NAME from the objects and the libarmci-openmpi in
+#   PREFIX/lib (/usr: Debian's); some seconds
 # Uses CACHE (directory), JOBS (number).
 TOOLS=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 NWCHEM_PACKAGES=(gfortran csh make dpkg-dev pkg-config openmpi-bin libopenmpi-dev libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev libopenblas-dev)
@@ -20,7 +22,8 @@ nwchem_why_not() {
     { REASON="could not install ${missing[*]}"; return 1; }
 }
 
-# apt with lists of our own: sources of the same archives that the machine takes its packages from, the machine's own lists stay as they are.
+# apt with lists of our own: sources of the same archives that the machine takes its packages from,
+# the machine's own lists stay as they are.
 nwchem_source() {
   local apt=$CACHE/apt options
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$CACHE/source"
@@ -30,13 +33,15 @@ nwchem_source() {
     dpkg-source --no-check -x nwchem_*.dsc nwchem)
 }
 
-nwchem_environment() {  # nwchem_environment [PREFIX]: what NWChem's makefiles are told; its documentation explains each
+# nwchem_environment [PREFIX]: what NWChem's makefiles are told; its documentation explains each
+nwchem_environment() {
   export NWCHEM_TOP=$CACHE/source/nwchem NWCHEM_TARGET=LINUX64 NWCHEM_MODULES="nwdft gradients" NWCHEM_LONG_PATHS=y LARGE_FILES=TRUE
   export USE_MPI=y USE_MPIF=y USE_MPIF4=y USE_64TO32=y BLAS_SIZE=4 BLASOPT="-lblas -llapack" BLAS_LIB=-lblas LAPACK_LIB=-llapack
   export USE_SCALAPACK=y SCALAPACK_SIZE=4 SCALAPACK=-lscalapack-openmpi FC=gfortran
   MPI_INCLUDE=$(pkg-config --variable=includedir ompi-fort) LIBMPI=$(pkg-config --libs ompi-fort) MPI_LIB=$(pkg-config --variable=libdir ompi-fort)
   export MPI_INCLUDE LIBMPI MPI_LIB
-  # Debian's libga is complete but for its ARMCI, which ga-config names -larmci-openmpi: NWChem looks for it first where ga-config's --ldflags say.
+  # Debian's libga is complete but for its ARMCI, which ga-config names -larmci-openmpi: NWChem
+  # looks for it first where ga-config's --ldflags say.
   export ARMCI_NETWORK=ARMCI EXTERNAL_GA_PATH=$CACHE/ga EXTERNAL_ARMCI_PATH=${1:-/usr}
   mkdir -p "$EXTERNAL_GA_PATH/bin"
   printf '#!/bin/sh\n[ "$1" = --ldflags ] && exec echo -L"$EXTERNAL_ARMCI_PATH"/lib\nexec /usr/lib/%s/ga/openmpi/bin/ga-config "$@"\n' \

@@ -1,13 +1,15 @@
 #!/bin/bash
-# test_rdma.sh: the operation checks over libfabric's verbs provider, in a virtual machine with software InfiniBand (testbed/rdma-vm.sh; root).
+# test_rdma.sh: the operation checks over libfabric's verbs provider, in a virtual machine with
+# software InfiniBand (testbed/rdma-vm.sh; root).
 #   tools/test_rdma.sh [--build DIR] [TEST_PROGRAM [ARGS...]]
-# Runs host_check on 2 virtual nodes with 2 and 4 ranks; or TEST_PROGRAM (of DIR/bin or a path) alone. Ends with "N passed, N failed, N skipped".
+# Runs host_check on 2 virtual nodes with 2 and 4 ranks; or TEST_PROGRAM (of DIR/bin or a path)
+# alone. Ends with "N passed, N failed, N skipped".
 set -uo pipefail
 SELF=$(realpath "$0"); TREE=$(dirname "$(dirname "$SELF")"); BUILD=$TREE/build
 while [ $# -gt 0 ]; do
   case $1 in
   --build) BUILD=$(realpath "$2"); shift 2 ;;
-  -h|--help) sed -n '2,4s/^# //p' "$SELF"; exit 0 ;;
+  -h|--help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$SELF"; exit 0 ;;
   *) break ;;
   esac
 done

@@ -354,7 +354,7 @@ def share_records(build, rounds):
     """Rows of single operations and connections by SKERRY_SHARE; the ways take turns within each round, values are medians over the rounds."""
     rows = []
     for ranks, nodes in ((8, 2), (16, 4)):
-        samples = {"none": [], "count": [], "server": []}
+        samples = {"own": [], "shared": []}
         for number in range(rounds):
             for way, found in samples.items():
                 command = [
@@ -368,14 +368,14 @@ def share_records(build, rounds):
                 ]
                 done = subprocess.run(
                     [str(word) for word in command],
-                    env=dict(os.environ, SKERRY_SHARE=way),
+                    env=dict(os.environ, SKERRY_SHARE=str(int(way == "shared"))),
                     capture_output=True,
                     text=True,
                     timeout=600,
                 )
                 if done.returncode:
                     raise SystemExit(
-                        f"bench-acts: share_load with SKERRY_SHARE={way} failed:\n{done.stdout}{done.stderr}"
+                        f"bench-acts: share_load with {way} connections failed:\n{done.stdout}{done.stderr}"
                     )
                 found.append(
                     json.loads(done.stdout.strip().splitlines()[-1]) | {"load": machine.load()}
@@ -387,7 +387,7 @@ def share_records(build, rounds):
         for way, found in samples.items():
             for name in SHARED:
                 ratio = spread(
-                    [sample[name] / other[name] for sample, other in zip(found, samples["none"])]
+                    [sample[name] / other[name] for sample, other in zip(found, samples["own"])]
                 )
                 rows.append(
                     {

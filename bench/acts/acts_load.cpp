@@ -1,13 +1,16 @@
-// A load whose partners keep changing, for measuring what connections cost (bench/acts/acts.py):
-//   skerry run -n P --nodes P acts_load --kind pool|steal|drift [--tasks N] [--compute-us N]
-//   [--bytes N]
+// A load whose partners keep changing, for measuring what connections cost (bench/acts/acts.py).
 //
-// pool:  tasks from one shared counter; each reads four blocks of ranks drawn at random and adds to
-// two. steal: each rank has its own tasks; who has none left steals, four times of five from a near
-// rank. drift: each rank talks to eight ranks at a time, and to another eight every so often.
+//   skerry run -n P --nodes P acts_load --kind pool|steal|drift
+//     [--tasks N] [--compute-us N] [--bytes N]
+//
+//   pool   Tasks come from one shared counter. Each reads four blocks of ranks drawn at random and
+//          adds to two.
+//   steal  Each rank has its own tasks. A rank without tasks steals, four times of five from a near
+//          rank.
+//   drift  Each rank talks to eight ranks at a time, and to another eight every so often.
 //
 // What a task touches follows from its number alone, so that every run with the same options must
-// end with the same sums: rank 0 prints them, and what the connections did, as one line of JSON.
+// end with the same sums. Rank 0 prints them, and what the connections did, as one line of JSON.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -143,13 +146,13 @@ int main(int argc, char** argv) {
   const sk::Group& world = job.world();
   Load load(job, options);
   world.sync();
-  const skerry_counters before = job.counters();
+  const sk::Counters before = job.counters();
   const auto begin = std::chrono::steady_clock::now();
   load.run();
   world.sync();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
                              .count();
-  const skerry_counters c = job.counters();
+  const sk::Counters c = job.counters();
   const auto sum = [&](uint64_t value) { return world.allreduce(static_cast<int64_t>(value)); };
   const auto most = [&](uint64_t value) {
     return world.allreduce(static_cast<int64_t>(value), sk::Reduction::max);
@@ -160,18 +163,18 @@ int main(int argc, char** argv) {
     int64_t value;
   } values[] = {
       {"checksum", checksum},
-      {"operations", sum(c.remote_operations - before.remote_operations)},
-      {"opened", sum(c.connections_opened - before.connections_opened)},
-      {"evicted", sum(c.connections_evicted - before.connections_evicted)},
-      {"hidden", sum(c.teardowns_hidden - before.teardowns_hidden)},
-      {"broken", sum(c.connections_broken - before.connections_broken)},
-      {"teardown_ns", sum(c.teardown_ns - before.teardown_ns)},
-      {"teardown_exposed_ns", sum(c.teardown_exposed_ns - before.teardown_exposed_ns)},
-      {"setup_ns", sum(c.setup_ns - before.setup_ns)},
-      {"setup_exposed_ns", sum(c.setup_exposed_ns - before.setup_exposed_ns)},
-      {"peak", most(c.connections_peak)},
-      {"partners", most(c.servers_known)},
-      {"connection_bytes", most(c.connection_bytes)},
+      {"operations", sum(c["remote_operations"] - before["remote_operations"])},
+      {"opened", sum(c["connections_opened"] - before["connections_opened"])},
+      {"evicted", sum(c["connections_evicted"] - before["connections_evicted"])},
+      {"hidden", sum(c["teardowns_hidden"] - before["teardowns_hidden"])},
+      {"broken", sum(c["connections_broken"] - before["connections_broken"])},
+      {"teardown_ns", sum(c["teardown_ns"] - before["teardown_ns"])},
+      {"teardown_exposed_ns", sum(c["teardown_exposed_ns"] - before["teardown_exposed_ns"])},
+      {"setup_ns", sum(c["setup_ns"] - before["setup_ns"])},
+      {"setup_exposed_ns", sum(c["setup_exposed_ns"] - before["setup_exposed_ns"])},
+      {"peak", most(c["connections_peak"])},
+      {"partners", most(c["servers_known"])},
+      {"connection_bytes", most(c["connection_bytes"])},
   };
   if (job.rank() == 0) {
     std::printf("{\"seconds\": %.6f", seconds);

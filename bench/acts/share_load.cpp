@@ -107,15 +107,15 @@ int main(int argc, char** argv) {
   }
   world.sync();
   const double all_us = now_us() - begin;
-  const skerry_counters c = job.counters();
+  const sk::Counters c = job.counters();
   const auto sum = [&](uint64_t value) {
     return static_cast<long long>(world.allreduce(static_cast<int64_t>(value)));
   };
   const auto most = [&](uint64_t value) {
     return static_cast<long long>(world.allreduce(static_cast<int64_t>(value), sk::Reduction::max));
   };
-  const long long ends = sum(static_cast<uint64_t>(tcp_ends())), carriers = sum(c.shared_peak),
-                  node_carriers = most(c.shared_peak), own = sum(c.connections_open);
+  const long long ends = sum(static_cast<uint64_t>(tcp_ends())), carriers = sum(c["trunks_peak"]),
+                  node_carriers = most(c["trunks_peak"]), own = sum(c["connections_open"]);
   const long long all = sum(static_cast<uint64_t>(added));
   if (job.rank() == 0)
     std::printf(

@@ -1,10 +1,13 @@
 /* One program in plain ARMCI, compiled against each armci.h, so that every library is asked for
- * exactly the same. mpirun -n N armci_rows near|far idle|computing [SECONDS] Rank 0 measures on
- * rank 1 (near) or on the last rank (far: on another host). Meanwhile the other ranks wait in a
- * barrier; `computing`: the target computes for SECONDS a row (default 0.08) without calling ARMCI,
- * and rank 0's operations fall into that time. Every put and accumulate ends with a fence. Prints a
- * line per row. A library whose operations wait until the target is done shows SECONDS as the time
- * of its one operation. */
+ * exactly the same.
+ *
+ *   mpirun -n N armci_rows near|far idle|computing [SECONDS]
+ *
+ * Rank 0 measures on rank 1 (near) or on the last rank (far: on another host). Meanwhile the other
+ * ranks wait in a barrier. With `computing` the target computes for SECONDS a row (default 0.08)
+ * without calling ARMCI, and rank 0's operations fall into that time. Every put and accumulate ends
+ * with a fence. Prints a line per row. A library whose operations wait until the target is done
+ * shows SECONDS as the time of its one operation. */
 #include <armci.h>
 #include <message.h>
 #include <mpi.h>

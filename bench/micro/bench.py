@@ -68,6 +68,58 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def measure_pinned(runner: Runner, cores: str, want) -> None:
+    """What runs with origin and target pinned to `cores`."""
+    if want(f"tcp.{cores}"):
+        rows_wanted = "pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap"
+        runner.tcp(cores, rows_wanted)
+    if want(f"remote.{cores}"):
+        runner.skerry("remote", f"remote.{cores}", nodes=2, cores=cores, per_host=(1, 1))
+    if want(f"shared.{cores}"):
+        shared = {"SKERRY_SHARE": "1"}
+        runner.skerry(
+            "remote", f"shared.{cores}", nodes=2, cores=cores, per_host=(1, 1), extra=shared
+        )
+    if want(f"ofi.{cores}"):
+        runner.ofi(cores)
+    if want(f"tcp_busy.{cores}"):
+        runner.tcp(cores, "pingpong", "tcp_busy", busy=True)
+    if want(f"busy.{cores}"):
+        runner.skerry("busy", f"busy.{cores}", nodes=2, cores=cores, per_host=(1, 1))
+    if want(f"overlap.{cores}"):
+        runner.skerry("overlap", f"overlap.{cores}", nodes=2, cores=cores, per_host=(1, 1))
+    if want(f"fair.{cores}"):
+        runner.skerry("fair", f"fair.{cores}", ranks=9, nodes=9, cores=cores, per_host=(1, 8))
+    if runner.hosts and want(f"overlap_1gbit.{cores}"):
+        name = f"overlap_1gbit.{cores}"
+        runner.shape("1gbit")
+        runner.tcp(cores, "overlap", "tcp_1gbit")
+        runner.skerry("overlap", name, cores=cores, per_host=(1, 1), argument="150")
+        runner.shape("none")
+
+
+def measure_collectives(runner: Runner, want, peers: bool) -> None:
+    for layout, (each, hosts) in rows.COLLECTIVES.items():
+        if not want(f"collective.{layout}"):
+            continue
+        runner.skerry(
+            "collective", f"collective.{layout}", ranks=each * hosts, nodes=hosts,
+            per_host=(each, each) if hosts > 1 else None,
+        )  # fmt: skip
+        for name in ("openmpi", "mpich") if peers else ():
+            runner.peer_collective(name, layout, each, hosts)
+
+
+def measure_peers(runner: Runner, want) -> None:
+    if not want("local", "remote.one_core", "remote.two_cores"):
+        return
+    for name, program in PEERS:
+        if want("local"):
+            runner.peer(name, program, remote=False)
+        if want("remote.one_core", "remote.two_cores"):
+            runner.peer(name, program, remote=True)
+
+
 def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Namespace) -> None:
     """`wanted`: scenarios that some chosen row needs, as values or as limits."""
 
@@ -76,6 +128,7 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
 
     for turn in range(rounds):
         print(f"bench: round {turn + 1} of {rounds}, load {machine.load():.2f}", file=sys.stderr)
+        peers = not options.no_peers and turn < 3
         if want("memcpy"):
             runner.memcpy()
         if want("local"):
@@ -85,60 +138,26 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
         if want("array", "python"):
             runner.array()
         for cores in ("one_core", "two_cores"):
-            if want(f"tcp.{cores}"):
-                runner.tcp(
-                    cores,
-                    "pingpong,stream,stream_back,stream_window,frames,frames_own,connect,overlap",
-                )
-            if want(f"remote.{cores}"):
-                runner.skerry("remote", f"remote.{cores}", nodes=2, cores=cores, per_host=(1, 1))
-            if want(f"ofi.{cores}"):
-                runner.ofi(cores)
-            if want(f"tcp_busy.{cores}"):
-                runner.tcp(cores, "pingpong", "tcp_busy", busy=True)
-            if want(f"busy.{cores}"):
-                runner.skerry("busy", f"busy.{cores}", nodes=2, cores=cores, per_host=(1, 1))
-            if want(f"overlap.{cores}"):
-                runner.skerry("overlap", f"overlap.{cores}", nodes=2, cores=cores, per_host=(1, 1))
-            if want(f"fair.{cores}"):
-                runner.skerry(
-                    "fair", f"fair.{cores}", ranks=9, nodes=9, cores=cores, per_host=(1, 8)
-                )
-            if runner.hosts and want(f"overlap_1gbit.{cores}"):
-                runner.shape("1gbit")
-                runner.tcp(cores, "overlap", "tcp_1gbit")
-                runner.skerry(
-                    "overlap",
-                    f"overlap_1gbit.{cores}",
-                    cores=cores,
-                    per_host=(1, 1),
-                    argument="150",
-                )
-                runner.shape("none")
+            measure_pinned(runner, cores, want)
+        measure_collectives(runner, want, peers)
         if turn < 2:  # what the loopback gives is for information: two rounds are enough
             for cores in ("one_core", "two_cores"):
                 if want(f"tcp_loopback.{cores}"):
-                    runner.tcp(
-                        cores,
-                        "pingpong,stream,stream_back,frames,connect",
-                        "tcp_loopback",
-                        loopback=True,
-                    )
+                    loopback = "pingpong,stream,stream_back,frames,connect"
+                    runner.tcp(cores, loopback, "tcp_loopback", loopback=True)
                 if want(f"ofi_loopback.{cores}"):
                     runner.ofi(cores, loopback=True)
-        if (
-            not options.no_peers
-            and turn < 3
-            and want("local", "remote.one_core", "remote.two_cores")
-        ):
-            for name, program in PEERS:
-                if want("local"):
-                    runner.peer(name, program, remote=False)
-                if want("remote.one_core", "remote.two_cores"):
-                    runner.peer(name, program, remote=True)
+        if peers:
+            measure_peers(runner, want)
         for fabric in ("tcp", "ofi"):
             if turn == 0 and want(f"connections.{fabric}"):
                 runner.connections(fabric)
+        if turn < 3 and want("start"):
+            runner.start_and_end_skerry(rows.START_RANKS, 1, f"ranks_{rows.START_RANKS}")
+            if not options.no_peers:
+                runner.start_and_end_peers(rows.START_RANKS, f"ranks_{rows.START_RANKS}")
+            for nodes in rows.START_NODES:
+                runner.start_and_end_skerry(nodes, nodes, f"nodes_{nodes}")
         if turn == 0 and want("idle"):
             runner.idle(3 if options.quick else 10)
 

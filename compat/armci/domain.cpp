@@ -16,7 +16,7 @@ int answer(int value) { return value >= 0 ? value : (die("domain", skerry_last_e
 
 extern "C" int armci_domain_count(armci_domain_t domain) {
   check_domain(domain);
-  return skerry_nodes(runtime().job);
+  return skerry_node_count(runtime().job);
 }
 extern "C" int armci_domain_my_id(armci_domain_t domain) {
   check_domain(domain);

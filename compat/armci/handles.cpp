@@ -164,7 +164,7 @@ PROFILED(int, Test, (armci_hdl_t * handle)) {
 PROFILED(int, WaitAll, (void)) {
   need_start("WaitAll");
   wait_explicit();
-  return settle("WaitAll", skerry_wait_all(runtime().job));
+  return settle("WaitAll", skerry_wait_implicit(runtime().job));
 }
 
 PROFILED(int, WaitProc, (int proc)) {

@@ -193,13 +193,13 @@ PROFILED(void*, Malloc_local, (armci_size_t bytes)) {
   need_start("Malloc_local");
   void* memory = nullptr;
   if (bytes < 0 ||
-      skerry_alloc_local(runtime().job, static_cast<uint64_t>(bytes), &memory) != SKERRY_OK) {
+      skerry_buffer_alloc(runtime().job, static_cast<uint64_t>(bytes), &memory) != SKERRY_OK) {
     complain("Malloc_local", text("no ", bytes, " bytes of private memory"));
     return nullptr;
   }
   return memory;
 }
-PROFILED(int, Free_local, (void* pointer)) { return skerry_free_local(runtime().job, pointer); }
+PROFILED(int, Free_local, (void* pointer)) { return skerry_buffer_free(runtime().job, pointer); }
 
 PROFILED(void, Access_begin, (void*)) {}
 PROFILED(void, Access_end, (void*)) {}

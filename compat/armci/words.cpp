@@ -100,12 +100,12 @@ PROFILED(int, Destroy_mutexes, (void)) {
 
 PROFILED(void, Lock, (int mutex, int proc)) {
   check_mutex("Lock", mutex, proc);
-  settle("Lock", skerry_lock(mutexes, proc, static_cast<uint32_t>(mutex)));
+  settle("Lock", skerry_mutex_lock(mutexes, proc, static_cast<uint32_t>(mutex)));
 }
 
 PROFILED(void, Unlock, (int mutex, int proc)) {
   check_mutex("Unlock", mutex, proc);
-  settle("Unlock", skerry_unlock(mutexes, proc, static_cast<uint32_t>(mutex)));
+  settle("Unlock", skerry_mutex_unlock(mutexes, proc, static_cast<uint32_t>(mutex)));
 }
 
 // ---- notification -----------------------------------------------------------------------------

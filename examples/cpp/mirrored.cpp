@@ -29,16 +29,16 @@ int main() {
   const auto after = job.counters();
 
   result.merge();  // sums the copies; moves only what is not zero
-  const sk::ArrayCounters counted = sk::array_counters(job.world());
+  const sk::Counters counted = sk::array_counters(job.world());
   double first = 0;
   result.get({0, 1, 0, 1}, &first);
   std::printf(
       "rank %d: result %g; %llu operations left the node while working; merge fetched %llu bytes "
       "and skipped %llu\n",
       job.rank(), first,
-      static_cast<unsigned long long>(after.remote_operations - before.remote_operations),
-      static_cast<unsigned long long>(counted.merge_bytes_moved),
-      static_cast<unsigned long long>(counted.merge_bytes_skipped));
+      static_cast<unsigned long long>(after["remote_operations"] - before["remote_operations"]),
+      static_cast<unsigned long long>(counted["merge_bytes_moved"]),
+      static_cast<unsigned long long>(counted["merge_bytes_skipped"]));
 
   result.copy_to(data);  // back to the distributed array: local copies only
 }

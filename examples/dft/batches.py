@@ -40,7 +40,7 @@ class Tickets:
         self.starts_ = [len(batches) * rank // sk.size() for rank in range(sk.size() + 1)]
         # Element r counts what was drawn of rank r's stretch, by read_inc of all ranks; zeroed by
         # rank 0 in reset().
-        self.counters_ = sk.array((sk.size(),), "int64", distribution=sk.Irregular([0]))
+        self.counters_ = sk.zeros((sk.size(),), "int64", distribution=sk.Irregular([0]))
 
     def reset(self):
         """Starts a new round. Before a sync and after every rank has drawn its last ticket of the previous round."""

@@ -31,12 +31,12 @@ class KohnSham:
         self.sk_, self.system_, self.mirrored_ = sk, system, mirrored
         functions, starts = system.mol.nao, system.atom_starts
         rows = sk.Irregular(blocks.balanced_row_starts(starts, sk.size()), [0])
-        self.orbitals = sk.array((functions, system.orbitals), distribution=rows)
-        self.density = sk.array((functions, functions), distribution=rows)
-        self.matrix = sk.array((functions, functions), distribution=rows)
+        self.orbitals = sk.zeros((functions, system.orbitals), distribution=rows)
+        self.density = sk.zeros((functions, functions), distribution=rows)
+        self.matrix = sk.zeros((functions, functions), distribution=rows)
         # Mirrored, the same blocks are joined for the ranks of each node, however many those are.
         self.mirrors_ = [
-            sk.array((functions, functions), distribution=rows, placement="mirrored")
+            sk.zeros((functions, functions), distribution=rows, mirrored=True)
             for _ in range(2 * mirrored)
         ]
         self.near_density_, self.near_matrix_ = (

@@ -8,7 +8,7 @@ import numpy as np
 import skerry as sk
 
 sk.init()
-a = sk.array((1000, 800))
+a = sk.empty((1000, 800))
 a.local[...] = sk.rank()  # the own block is a NumPy view
 a.sync()
 

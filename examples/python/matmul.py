@@ -6,7 +6,7 @@ skerry run -n 4 --nodes 2 python examples/python/matmul.py
 import skerry as sk
 
 sk.init()
-a, b, c = sk.array((600, 500)).fill(2), sk.array((400, 500)).fill(3), sk.array((600, 400))
+a, b, c = sk.full((600, 500), 2.0), sk.full((400, 500), 3.0), sk.empty((600, 400))
 sk.matmul(a, b, c, trans_b=True)
 if sk.rank() == 0:
     print(c[599, 399], "expected", 2 * 3 * 500)

@@ -8,9 +8,9 @@ import numpy as np
 import skerry as sk
 
 sk.init()
-data = sk.array((512, 512)).fill(1)
-near = sk.array((512, 512), placement="mirrored")
-result = sk.array((512, 512), placement="mirrored")
+data = sk.ones((512, 512))
+near = sk.empty_like(data, mirrored=True)
+result = sk.zeros((512, 512), mirrored=True)
 
 data.copy_to(near)  # every node fetches what it lacks, once
 

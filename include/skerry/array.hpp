@@ -6,14 +6,23 @@
 //   a.put({0, 10, 20, 30}, values);          // rows 0..9, columns 20..29; one-sided, from any rank
 //   a.sync();
 //
-// One-sided (any rank, any time): get, put, acc, read_inc, queries. On a mirrored array they stay
-// on the node and touch only its copy. Blocking put and acc return when the origin buffer may be
-// reused; sync() (or a fence) makes them visible to others. Collective (all members, same order,
-// same arguments): construction, fill, zero, scale, copy_to, merge, matmul, sync, free. Each of
-// these begins and ends with a sync of the ranks concerned.
+// One-sided (any rank, any time): get, put, acc, read_inc, queries. On a mirrored array they use
+// the own node's copy only. Blocking put and acc return when the origin buffer may be reused
+// (source done); sync() or a fence makes them visible to others. They may wait for data, never for
+// a call of another rank. Queries never block.
+//
+// Collective (all members, same order, same arguments): construction, fill, zero, scale, copy_to,
+// merge, matmul, sync, free. Each begins and ends with a sync: of the group, or of the node's
+// members for fill, zero and scale of a mirrored array.
+//
+// Units: indices and shapes count elements, strides are bytes, ld counts elements. Buffers belong
+// to the caller; a non-blocking call uses them until its Transfer is done.
 //
 // Threads: one-sided calls may run in parallel if the job was joined with ThreadLevel::multiple.
-// Errors: sk::Error.
+// Errors: sk::Error; RANGE for a patch that leaves the array, INVALID for other arguments, FREED.
+// Sources: J. Nieplocha et al., Global Arrays, for patches and distributions; for mirroring see
+// CITATION.cff, "Shared Memory Mirroring for Reducing Communication Overhead on Commodity
+// Networks".
 #ifndef SKERRY_ARRAY_HPP
 #define SKERRY_ARRAY_HPP
 
@@ -91,7 +100,7 @@ struct Block {
   std::int64_t ld = 0;
 };
 
-// Transfers under way; the destructor waits. Buffers and array must stay until then.
+// Transfers under way. The destructor waits for them; buffers and array must live until then.
 class SKERRY_API Transfer {
  public:
   Transfer();
@@ -113,13 +122,9 @@ struct PatchHolder {
   Patch patch;
 };
 
-// What a process did with arrays of a job since it joined; monotone.
-struct ArrayCounters {
-  std::uint64_t gets = 0, puts = 0, accs = 0;  // patch operations
-  std::uint64_t merge_bytes_moved = 0;         // fetched from other nodes by this process's merges
-  std::uint64_t merge_bytes_skipped = 0;       // a merge of everything would have fetched these too
-};
-SKERRY_API ArrayCounters array_counters(const Group& any_group_of_the_job);
+// What this process has done with arrays of the job since it joined: docs/counters.md lists the
+// names. `group` is any group of the job.
+SKERRY_API Counters array_counters(const Group& group);
 
 // An array whose element type is known at run time. `strides`, where taken, are bytes between
 // neighbours of the origin buffer, one per dimension, the last being the element size; empty means
@@ -157,24 +162,29 @@ class SKERRY_API AnyArray {
                   std::span<const std::int64_t> strides = {}) const;
   Transfer acc_nb(const Patch& patch, const void* values, const void* alpha = nullptr,
                   std::span<const std::int64_t> strides = {}) const;
+  // Adds n to one element of an int32 or int64 array and returns its old value, atomically.
   std::int64_t read_inc(std::span<const std::int64_t> index, std::int64_t n = 1) const;
-  // Copies and returns true if one block that this node shares holds the whole patch (which then
-  // needs no waiting); else false.
+  // Copies the patch and returns true if one block on the own node holds all of it; returns false
+  // otherwise, and has copied nothing. Never blocks.
   bool get_if_local(const Patch& patch, void* out,
                     std::span<const std::int64_t> strides = {}) const;
   bool put_if_local(const Patch& patch, const void* values,
                     std::span<const std::int64_t> strides = {}) const;
 
-  Patch distribution(int rank) const;  // the block `rank` holds; empty if none
-  int locate(std::span<const std::int64_t> index) const;
-  std::vector<PatchHolder> locate(const Patch& patch) const;
-  Block<void> local() const;
+  Patch distribution(int rank) const;                     // the block `rank` holds; empty if none
+  int locate(std::span<const std::int64_t> index) const;  // the rank that holds an element
+  std::vector<PatchHolder> locate(const Patch& patch) const;  // all holders, each with its part
+  Block<void> local() const;  // the own block, without a copy; valid until free()
 
   void sync() const;  // of the whole group
   void fill(const void* value) const;
   void zero() const;
   void scale(const void* factor) const;
+  // Same shape and type, any distributions. Distributed to mirrored fills every node's copy;
+  // mirrored to distributed moves nothing between nodes and requires that the copies agree.
   void copy_to(const AnyArray& target) const;
+  // Sums the nodes' copies of a mirrored array; all copies are equal afterwards, to the bit. Tiles
+  // that are zero are not moved. A sync if it is distributed or on one node.
   void merge() const;
 
   struct Impl;
@@ -184,8 +194,9 @@ class SKERRY_API AnyArray {
   int exceptions_ = 0;                // under way when it was made
 };
 
-// out = alpha op(a) op(b) + beta out, float32 or float64; collective over the group that all three
-// share.
+// out = alpha op(a) op(b) + beta out, for matrices of float32 or float64 in one group; op
+// transposes if trans_a or trans_b is true. Collective over the group. A mirrored `out` has equal
+// copies afterwards; with beta they must agree before. Errors: INVALID (shapes, types, groups).
 SKERRY_API void matmul(const AnyArray& a, const AnyArray& b, const AnyArray& out, double alpha = 1,
                        double beta = 0, bool trans_a = false, bool trans_b = false);
 

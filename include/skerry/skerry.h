@@ -1,21 +1,37 @@
-/* skerry.h: one-sided communication between the processes of a parallel job (C11, C++ callable).
+/* skerry.h: one-sided communication between the processes of a parallel job (C11, callable from
+ * C++).
  *
  * A job is a set of *ranks*, numbered 0..size-1. Ranks that share memory form a *node*. A *segment*
- * is memory that the members of a *group* allocate together; every member owns a slice of it. Any
- * member may read, write, add to and lock the memory of any other without that rank taking part.
+ * is memory that the members of a *group* allocate together; each member owns a *slice* of it. Any
+ * member reads, writes, adds to and locks the slices of the others; their owners take no part.
  *
  * Completion. *Source done*: the origin may reuse its buffer. *Remote done*: the effect is visible
- * at the target. Blocking put and accumulate return at source done; get and read-modify-write
- * return with the data. A fence returns at remote done. Order: operations of one rank on one target
- * rank take effect in issue order; between different targets there is none (docs/memory-model.md).
+ * at the target. Put and accumulate return at source done, get and read-modify-write with the data,
+ * a fence at remote done. Operations of one rank on one target rank take effect in the order in
+ * which they were issued; operations on different targets have no order (docs/memory-model.md).
  *
- * Ranks in every call are job ranks, also for segments and groups that have fewer members. Sizes
- * and offsets are bytes unless a name says otherwise, and 64 bits wide. Every function returns
- * SKERRY_OK or a status below zero and then leaves its outputs untouched; skerry_last_error() tells
- * the calling thread what went wrong, with values and remedy.
+ * Numbers. Ranks are job ranks in every call, also for groups with fewer members. Sizes and offsets
+ * are bytes unless the name says otherwise, and 64 bits wide. Offsets count from the start of the
+ * target's slice.
  *
- * Threads: see skerry_thread_level. All calls may block unless stated otherwise; a call that waits
- * sleeps, and returns SKERRY_ERR_PEER_DEAD when a rank it waits for has died.
+ * Errors. A function that returns int returns SKERRY_OK, or a status below zero; then it has not
+ * touched its outputs. Queries return their answer instead of SKERRY_OK. skerry_last_error() has
+ * the message: what failed, with which values, and what to do. Every call may also return INVALID
+ * for a null argument, FORKED in a forked child, FREED for something that was freed, and
+ * PEER_DEAD or NETWORK if it waits for another process.
+ *
+ * Waiting. Calls may block unless their comment says "Never blocks". A blocked call sleeps. It ends
+ * with SKERRY_ERR_PEER_DEAD when a rank that it waits for has died. *Collective* calls are made by
+ * all members of the group, in the same order, and wait for one another.
+ *
+ * Ownership. What a call allocates belongs to the caller until the matching free, or until
+ * skerry_finalize, which frees what is left. Strings that calls return are never freed. A blocking
+ * call keeps no pointer to its arguments after it has returned.
+ *
+ * Structs with a field `size` may grow: set it to the sizeof of the struct. A symbol or a number
+ * never changes its meaning (src/capi/symbols.map).
+ *
+ * Threads: see skerry_thread_level.
  */
 #ifndef SKERRY_SKERRY_H
 #define SKERRY_SKERRY_H
@@ -37,38 +53,33 @@ extern "C" {
 #define SKERRY_API
 #endif
 
-/* ---- status
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- status -------------------------------------------------------------------------------- */
 
 typedef enum skerry_status {
   SKERRY_OK = 0,
-  SKERRY_ERR_INVALID = -1,   /* an argument is wrong: rank, offset, size, type, null pointer */
-  SKERRY_ERR_RANGE = -2,     /* the bytes touched lie outside the target's slice */
-  SKERRY_ERR_FREED = -3,     /* the segment, group or mutex set was freed */
-  SKERRY_ERR_NO_MEMORY = -4, /* not enough memory on this machine or within its cgroup; every member
-                                gets the same answer */
-  SKERRY_ERR_PEER_DEAD = -5, /* a rank or node needed for this call has died */
-  SKERRY_ERR_TIMEOUT = -6,   /* the time given by the caller has passed */
-  SKERRY_ERR_NETWORK = -7,   /* no usable interface, or a connection could not be made */
-  SKERRY_ERR_CONFIG = -8,    /* a SKERRY_* variable or an option is wrong */
+  SKERRY_ERR_INVALID = -1,     /* an argument is wrong: rank, offset, size, type, null pointer */
+  SKERRY_ERR_RANGE = -2,       /* the bytes touched lie outside the target's slice */
+  SKERRY_ERR_FREED = -3,       /* the segment, group or mutex set was freed */
+  SKERRY_ERR_NO_MEMORY = -4,   /* too little memory on this machine or in its cgroup */
+  SKERRY_ERR_PEER_DEAD = -5,   /* a rank or node needed for this call has died */
+  SKERRY_ERR_TIMEOUT = -6,     /* the caller's time limit has passed */
+  SKERRY_ERR_NETWORK = -7,     /* no usable interface, or a connection could not be made */
+  SKERRY_ERR_CONFIG = -8,      /* a SKERRY_* variable or an option is wrong */
   SKERRY_ERR_UNSUPPORTED = -9, /* this build or fabric cannot do it */
-  SKERRY_ERR_FORKED = -10, /* called in a forked child: start a new program instead (fork + exec) */
-  SKERRY_ERR_THREAD = -11, /* called from a thread that the granted thread level does not allow */
+  SKERRY_ERR_FORKED = -10,     /* called in a forked child: start a new program (fork and exec) */
+  SKERRY_ERR_THREAD = -11,  /* called from a thread that the granted thread level does not allow */
   SKERRY_ERR_INTERNAL = -12 /* a broken invariant of Skerry itself: please report it */
 } skerry_status;
 
-/* The name of a status, e.g. "SKERRY_ERR_RANGE". Never null. */
+/* The name of a status, such as "SKERRY_ERR_RANGE". Never null. Never blocks. */
 SKERRY_API const char* skerry_status_name(int status);
-/* What went wrong in the calling thread's last failed call. Never null; valid until that thread's
- * next failing call. */
+/* What went wrong in the last failed call of this thread. Never null; valid until the next failed
+ * call of this thread. Never blocks. */
 SKERRY_API const char* skerry_last_error(void);
-/* "0.1.0" */
+/* The version of the library, such as "0.1.0". Never blocks. */
 SKERRY_API const char* skerry_version(void);
 
-/* ---- job
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- job ----------------------------------------------------------------------------------- */
 
 typedef struct skerry_job skerry_job;
 typedef struct skerry_group skerry_group;
@@ -82,67 +93,70 @@ typedef enum skerry_thread_level {
 } skerry_thread_level;
 
 typedef enum skerry_on_failure {
-  SKERRY_FAILURE_ENDS_JOB = 0, /* a dead rank ends the job with one message (default) */
-  SKERRY_FAILURE_RETURNS = 1   /* calls return SKERRY_ERR_PEER_DEAD instead */
+  SKERRY_FAILURE_ENDS_JOB = 0, /* a dead rank ends the job, with one message (default) */
+  SKERRY_FAILURE_RETURNS = 1   /* calls that need it return SKERRY_ERR_PEER_DEAD */
 } skerry_on_failure;
 
-/* How processes that somebody else has connected (by an MPI communicator, say) reach each other
- * while Skerry does not connect them yet. Used only inside the call that it is given to. */
+/* How processes that already belong together (the ranks of an MPI communicator, say) exchange
+ * bytes before Skerry has connected them. The call that takes it uses it until it returns. */
 typedef struct skerry_exchange {
   size_t size;      /* sizeof(skerry_exchange) */
   int32_t position; /* of the caller among the participants, 0..count-1 */
   int32_t count;    /* participants */
   void* context;    /* handed to the functions */
-  /* Collective over the participants: `bytes` bytes (equal everywhere) of participant i land at out
-   * + i x bytes. Returns 0, or else the call in progress fails with SKERRY_ERR_NETWORK. */
+  /* Collective over the participants. Each gives `bytes` bytes, the same number everywhere; those
+   * of participant i go to out + i * bytes. Returns 0, or another number on failure: then the call
+   * in progress returns SKERRY_ERR_NETWORK. */
   int (*allgather)(void* context, const void* in, uint64_t bytes, void* out);
-  /* skerry_init only, may be null: ends all participants, or returns if it cannot any more. Unlike
-   * allgather it may be called as long as the job lives, and from any thread. */
+  /* For skerry_init only; may be null. Ends all participants, or returns if it cannot. Skerry may
+   * call it as long as the job lives, from any thread. */
   void (*abort)(void* context, int exit_status);
 } skerry_exchange;
 
-/* Set `size` to sizeof(skerry_options) and zero the rest for defaults: SKERRY_OPTIONS_INIT does. */
+/* Start from SKERRY_OPTIONS_INIT: the right `size`, and zeros, which mean the defaults. */
 typedef struct skerry_options {
-  size_t size;                     /* of this struct, so that later versions may grow it */
-  int32_t thread_level;            /* skerry_thread_level asked for; what is granted:
-                                      skerry_thread_level_granted */
-  int32_t on_failure;              /* skerry_on_failure */
-  const skerry_exchange* exchange; /* the job is its participants, ranks are positions; null:
-                                      whoever started the process says */
+  size_t size;                     /* sizeof(skerry_options) */
+  int32_t thread_level;            /* a skerry_thread_level: what the program needs */
+  int32_t on_failure;              /* a skerry_on_failure */
+  const skerry_exchange* exchange; /* the ranks are its positions; null: ask the launcher */
 } skerry_options;
 #define SKERRY_OPTIONS_INIT \
   {sizeof(skerry_options), SKERRY_THREAD_SINGLE, SKERRY_FAILURE_ENDS_JOB, NULL}
 
-/* Joins the job. Collective over all ranks. Finds out who it is from options->exchange or else, in
- * this order: `skerry run`, an initialised MPI, PMIx, PMI-1; otherwise the job has one rank.
- * `options` may be null. Errors: CONFIG, NETWORK, NO_MEMORY. */
+/* Joins the job. Collective over all ranks. The job comes from options->exchange or, if that is
+ * null, from the first of these that is there: `skerry run`, an initialised MPI, PMIx, PMI-1.
+ * Without any of them the job has one rank. `options` may be null; it is read during the call only.
+ * The job ends with skerry_finalize. Errors: INVALID, CONFIG (a SKERRY_* variable), NETWORK,
+ * NO_MEMORY, UNSUPPORTED (an option that this library does not know). */
 SKERRY_API int skerry_init(const skerry_options* options, skerry_job** job);
-/* Leaves the job; completes all outstanding operations first. Collective. `job` is invalid
- * afterwards. Segments and groups still alive are freed. */
+/* Completes all operations, frees what is left of segments, groups and mutexes, and leaves the job.
+ * Collective over all ranks. `job` is invalid afterwards, whatever the result. */
 SKERRY_API int skerry_finalize(skerry_job* job);
-/* Something to do for others while this rank waits, such as letting an MPI progress that does so
- * only when it is called: `work(context)` is called every 0.1 to 1 ms by calls that wait until
- * other ranks make a call too (collectives, skerry_lock, skerry_notify_wait), in the waiting
- * thread. It must not call Skerry. Null: nothing (default). To be set while no other thread of this
- * rank waits. Never blocks. */
+/* Calls that wait for other ranks to make a call (collectives, skerry_mutex_lock,
+ * skerry_notify_wait) run `work(context)` every 0.1 to 1 ms, in the waiting thread: for instance to
+ * let an MPI progress that does so only when it is called. `work` must not call Skerry. Null: no
+ * work (default). Do not set it while another thread of this rank waits. Never blocks. */
 SKERRY_API int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* context);
-/* Ends the whole job at once with `exit_status` and a message that names this rank. Does not
- * return. */
+/* Ends the whole job at once, with `exit_status` and a message that names this rank and `reason`
+ * (may be null). Does not return. */
 SKERRY_API void skerry_abort(skerry_job* job, int exit_status, const char* reason);
 
-SKERRY_API int skerry_rank(const skerry_job* job);  /* own rank, 0..size-1 */
-SKERRY_API int skerry_size(const skerry_job* job);  /* number of ranks */
-SKERRY_API int skerry_nodes(const skerry_job* job); /* number of nodes */
-SKERRY_API int skerry_node_of(const skerry_job* job,
-                              int rank); /* node of `rank`, 0..nodes-1, or ERR_INVALID */
-SKERRY_API int skerry_node_size(const skerry_job* job,
-                                int node); /* ranks on `node`, or ERR_INVALID */
-SKERRY_API int skerry_node_rank(const skerry_job* job, int node,
-                                int i); /* i-th rank (ascending) on `node`, or ERR_INVALID */
-SKERRY_API int skerry_same_node(const skerry_job* job,
-                                int rank); /* 1 if `rank` shares memory with the caller, else 0 */
+/* Who and where. `job` must be a live job. None of these blocks. */
+SKERRY_API int skerry_rank(const skerry_job* job);       /* own rank, 0..size-1 */
+SKERRY_API int skerry_size(const skerry_job* job);       /* number of ranks */
+SKERRY_API int skerry_node_count(const skerry_job* job); /* number of nodes */
+/* Node of `rank`, 0..node_count-1, or SKERRY_ERR_INVALID. */
+SKERRY_API int skerry_node_of(const skerry_job* job, int rank);
+/* Number of ranks on `node`, or SKERRY_ERR_INVALID. */
+SKERRY_API int skerry_node_size(const skerry_job* job, int node);
+/* The i-th rank on `node`, in ascending order, 0 <= i < node_size; or SKERRY_ERR_INVALID. */
+SKERRY_API int skerry_node_rank(const skerry_job* job, int node, int i);
+/* 1 if `rank` shares memory with the caller, 0 if not, or SKERRY_ERR_INVALID. */
+SKERRY_API int skerry_same_node(const skerry_job* job, int rank);
+/* The skerry_thread_level in force: at least what skerry_init was asked for. */
 SKERRY_API int skerry_thread_level_granted(const skerry_job* job);
-SKERRY_API const char* skerry_fabric_name(const skerry_job* job); /* "tcp", "ofi:tcp", ... */
+/* What carries bytes between nodes: "tcp", "ofi:tcp", ... Valid as long as the job. */
+SKERRY_API const char* skerry_fabric_name(const skerry_job* job);
 
 /* ---- groups and collectives ---------------------------------------------------------------- */
 
@@ -154,7 +168,8 @@ typedef enum skerry_type {
   SKERRY_COMPLEX_FLOAT = 4, /* two floats: real, imaginary */
   SKERRY_COMPLEX_DOUBLE = 5 /* two doubles: real, imaginary */
 } skerry_type;
-SKERRY_API uint64_t skerry_type_bytes(int type); /* 4, 8, 4, 8, 8, 16; 0 if unknown */
+/* Bytes of an element: 4, 8, 4, 8, 8, 16; 0 if there is no such type. Never blocks. */
+SKERRY_API uint64_t skerry_type_bytes(int type);
 
 typedef enum skerry_reduction {
   SKERRY_SUM = 0,
@@ -169,83 +184,91 @@ typedef enum skerry_reduction {
   SKERRY_BXOR = 9 /* integers */
 } skerry_reduction;
 
-/* The group of all ranks. Never null; owned by the job. */
+/* The group of all ranks. Never null; belongs to the job and cannot be freed. Never blocks. */
 SKERRY_API skerry_group* skerry_world(skerry_job* job);
-/* Splits `parent`: members that give the same `color` >= 0 form a new group, ordered by (key,
- * rank); a negative color joins none and gets *group = NULL. Collective over `parent`. */
+/* Splits `parent`: members with the same `color` >= 0 form a new group, ordered by (key, rank). A
+ * negative color joins no group and gets *group = NULL. Collective over `parent`. Errors:
+ * NO_MEMORY. */
 SKERRY_API int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** group);
-/* Makes a group of the exchange's participants; ranks[i] is the job rank of the one at position i.
- * Collective over the participants only: nobody else takes part. All of them get the same answer.
- * Errors: INVALID (a rank that does not exist or is there twice, a position that is not the
- * caller's), NETWORK, NO_MEMORY. */
+/* Makes a group of the exchange's participants: ranks[i], for 0 <= i < exchange->count, is the job
+ * rank of the participant at position i. Collective over the participants; other ranks take no
+ * part. All get the same answer. Errors: INVALID (a rank that does not exist or comes twice, or a
+ * position that is not the caller's), NETWORK, NO_MEMORY. */
 SKERRY_API int skerry_group_create(skerry_job* job, const int* ranks,
                                    const skerry_exchange* exchange, skerry_group** group);
-/* Collective over the group. The world cannot be freed. */
+/* Frees a group. Free its segments and mutexes first. Collective over the group. Errors: INVALID
+ * (the world). */
 SKERRY_API int skerry_group_free(skerry_group* group);
+/* Number of members. Never blocks. */
 SKERRY_API int skerry_group_size(const skerry_group* group);
-SKERRY_API int skerry_group_index(
-    const skerry_group* group, int rank); /* position of a job rank in the group, or ERR_INVALID */
-SKERRY_API int skerry_group_rank(const skerry_group* group,
-                                 int index); /* job rank at a position, or ERR_INVALID */
+/* Position of a job rank in the group, or SKERRY_ERR_INVALID. Never blocks. */
+SKERRY_API int skerry_group_index(const skerry_group* group, int rank);
+/* Job rank at a position, 0 <= index < group_size, or SKERRY_ERR_INVALID. Never blocks. */
+SKERRY_API int skerry_group_rank(const skerry_group* group, int index);
 
-/* Collective over the group; all operations of every member on members of the group are remote done
- * afterwards. */
+/* A barrier after which all earlier operations of every member on members are remote done.
+ * Collective. */
 SKERRY_API int skerry_sync(skerry_group* group);
-/* Collective; orders nothing but the ranks themselves. */
+/* Returns when every member has called it. Orders the ranks, not their operations. Collective. */
 SKERRY_API int skerry_barrier(skerry_group* group);
+/* Copies `bytes` bytes of `buffer` from `root_rank` to all members. Collective. */
 SKERRY_API int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank);
-/* In place: `buffer` holds the contribution and, at `root_rank` (reduce) or everywhere (allreduce),
- * the result. Sums of floating point numbers are the same on every member of one call. */
+/* Combines `count` elements of every member, element by element. In place: `buffer` holds the
+ * caller's elements and then the result, at `root_rank` (reduce; elsewhere it is undefined) or
+ * everywhere (allreduce). All members get the same bits. Collective. Errors: INVALID (a reduction
+ * that the type does not have). */
 SKERRY_API int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer,
                              uint64_t count, int root_rank);
 SKERRY_API int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer,
                                 uint64_t count);
-/* `out` has room for group size x `bytes`; member i's bytes land at i x `bytes`. */
+/* Every member gives `bytes` bytes, the same number everywhere. `out` has room for group_size *
+ * bytes; those of the member at position i go to out + i * bytes. Collective. */
 SKERRY_API int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out);
 
-/* ---- segments
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- segments ------------------------------------------------------------------------------ */
 
-/* Allocates `bytes` (may differ between members, may be 0) in each member, zeroed. Collective over
- * the group; all members get the same answer. Errors: NO_MEMORY names what was asked for, what is
- * there, and the limit that was met. */
+/* Allocates `bytes` bytes in each member, zeroed; the number may differ between members and may be
+ * 0. Collective over the group; all members get the same answer. Errors: NO_MEMORY, whose message
+ * tells what was asked for, what is free, and which limit was met. */
 SKERRY_API int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment);
-/* Completes outstanding operations on it, then frees. Collective over its group. */
+/* Completes the operations on the segment, then frees it and all its slices. Collective over its
+ * group. */
 SKERRY_API int skerry_segment_free(skerry_segment* segment);
-SKERRY_API uint64_t skerry_segment_bytes(
-    const skerry_segment* segment, int rank); /* size of a member's slice; 0 if not a member */
-/* Own slice. Null if it has 0 bytes. Aligned to 4096. */
+/* Bytes of a member's slice; 0 if `rank` is no member. Never blocks. */
+SKERRY_API uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank);
+/* The own slice, aligned to 4096 bytes; null if it has 0 bytes. Valid until the segment is freed.
+ * Never blocks. */
 SKERRY_API void* skerry_segment_local(const skerry_segment* segment);
-/* A same-node member's slice as mapped by the caller, for direct loads and stores; null if it is on
- * another node or no member. */
+/* The slice of a member on the own node, for direct loads and stores; null if `rank` is on another
+ * node or no member. Valid until the segment is freed. Never blocks. */
 SKERRY_API void* skerry_segment_pointer(const skerry_segment* segment, int rank);
-/* The address of `rank`'s slice in the address space of `rank` itself (what that rank's
- * skerry_segment_local returns). */
+/* The address of `rank`'s slice as `rank` itself sees it: what skerry_segment_local returns there.
+ * 0 if it has no slice. Never blocks. */
 SKERRY_API uint64_t skerry_segment_address(const skerry_segment* segment, int rank);
-/* Which live segment and offset contain `address` of `rank`'s own address space. Errors: RANGE. */
-SKERRY_API int skerry_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment,
-                           uint64_t* offset);
+/* Finds the live segment, and the offset in it, of `address` in the address space of `rank`. The
+ * group that allocated the segment still owns it. Never blocks. Errors: RANGE (there is none). */
+SKERRY_API int skerry_segment_find(skerry_job* job, int rank, uint64_t address,
+                                   skerry_segment** segment, uint64_t* offset);
+/* The group that allocated the segment; belongs to its own owner. Never blocks. */
 SKERRY_API skerry_group* skerry_segment_group(const skerry_segment* segment);
 
-/* Private memory that suits transfers (page aligned). Any memory may be an origin buffer; this is
- * never slower. */
-SKERRY_API int skerry_alloc_local(skerry_job* job, uint64_t bytes, void** memory);
-SKERRY_API int skerry_free_local(skerry_job* job, void* memory);
+/* Private memory of this process that suits transfers (page aligned), until skerry_buffer_free. Any
+ * other memory may serve as an origin buffer, too. Never blocks. Errors: NO_MEMORY. */
+SKERRY_API int skerry_buffer_alloc(skerry_job* job, uint64_t bytes, void** memory);
+/* `memory` may be null. Never blocks. */
+SKERRY_API int skerry_buffer_free(skerry_job* job, void* memory);
 
-/* ---- put, get, accumulate
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- put, get, accumulate ------------------------------------------------------------------ */
 
 #define SKERRY_MAX_LEVELS 8
 
-/* A strided transfer: blocks of `block_bytes` repeated count[0] x ... x count[levels-1] times; the
- * k-th index steps the origin address by origin_stride[k] bytes and the target offset by
- * target_stride[k] bytes. levels 0 is contiguous. */
+/* A strided transfer: count[0] * ... * count[levels-1] blocks of `block_bytes` bytes each. One step
+ * of index k moves the origin address by origin_stride[k] bytes and the target offset by
+ * target_stride[k] bytes. With levels 0 it is one contiguous block. */
 typedef struct skerry_strided {
   uint64_t block_bytes;
   int32_t levels;   /* 0..SKERRY_MAX_LEVELS */
-  int32_t reserved; /* 0 */
+  int32_t reserved; /* must be 0 */
   uint64_t count[SKERRY_MAX_LEVELS];
   int64_t origin_stride[SKERRY_MAX_LEVELS];
   int64_t target_stride[SKERRY_MAX_LEVELS];
@@ -258,31 +281,39 @@ typedef struct skerry_piece {
   uint64_t bytes;
 } skerry_piece;
 
-/* A non-blocking operation. Zero: nothing outstanding. Explicit handles are waited for in any
- * order, exactly once. */
+/* A non-blocking operation; 0 if none is under way. Wait for each handle exactly once, with
+ * skerry_wait or skerry_test, in any order. */
 typedef uint64_t skerry_handle;
-/* Pass as `handle` to count towards the job's implicit set (skerry_wait_all). */
+/* Given as `handle`: the operation joins the implicit set, for skerry_wait_implicit. */
 #define SKERRY_IMPLICIT ((skerry_handle*)0)
 
+/* Copies `bytes` bytes from `origin` to `offset` of `rank`'s slice. Returns at source done. Errors:
+ * RANGE. */
 SKERRY_API int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                           uint64_t bytes);
+/* Copies `bytes` bytes from `offset` of `rank`'s slice to `origin`. Returns with the data. Errors:
+ * RANGE. */
 SKERRY_API int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin,
                           uint64_t bytes);
-/* target[i] += scale * origin[i] for `count` elements, each element atomically with every other
- * accumulate and read-modify-write. `scale` points to one element of `type`; null means one.
- * `offset` must be a multiple of the element's size (complex: of its part). */
+/* target[i] += scale * origin[i] for `count` elements. Each element is atomic with every other
+ * accumulate and read-modify-write. `scale` points to one element of `type`; null means 1. `offset`
+ * is a multiple of the element's size (complex: of its part's). Returns at source done. Errors:
+ * RANGE, INVALID. */
 SKERRY_API int skerry_acc(skerry_segment* segment, int rank, uint64_t offset, int type,
                           const void* scale, const void* origin, uint64_t count);
 
+/* The same for strided memory. `origin` and `offset` are where the first block starts; blocks of
+ * accumulates are whole elements. */
 SKERRY_API int skerry_put_strided(skerry_segment* segment, int rank, uint64_t offset,
                                   const void* origin, const skerry_strided* shape);
 SKERRY_API int skerry_get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin,
                                   const skerry_strided* shape);
-/* block_bytes must be a multiple of the element size. */
 SKERRY_API int skerry_acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type,
                                   const void* scale, const void* origin,
                                   const skerry_strided* shape);
 
+/* The same for `piece_count` pieces anywhere in one slice. Pieces of accumulates are whole
+ * elements. Which piece wins where pieces of one put overlap is undefined. */
 SKERRY_API int skerry_put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces,
                                  uint64_t piece_count);
 SKERRY_API int skerry_get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces,
@@ -290,9 +321,10 @@ SKERRY_API int skerry_get_vector(skerry_segment* segment, int rank, const skerry
 SKERRY_API int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
                                  const skerry_piece* pieces, uint64_t piece_count);
 
-/* Non-blocking forms: the origin buffer (and pieces' buffers; the descriptors themselves are
- * copied) must stay untouched until the handle is done: source done for put and accumulate, data
- * there for get. There is no limit on their number. */
+/* Non-blocking forms: they start the operation and set *handle. Do not touch the origin buffers
+ * until the handle is done: at source done for put and accumulate, with the data for get.
+ * Descriptors (shape, pieces, scale) are copied. Any number may be under way. A call may block
+ * while too many requests to one server are unanswered (docs/tuning.md). */
 SKERRY_API int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                              uint64_t bytes, skerry_handle* handle);
 SKERRY_API int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin,
@@ -317,25 +349,28 @@ SKERRY_API int skerry_acc_vector_nb(skerry_segment* segment, int rank, int type,
                                     const skerry_piece* pieces, uint64_t piece_count,
                                     skerry_handle* handle);
 
-/* Waits for one handle and sets it to 0. A handle of 0 returns at once. */
+/* Waits for one operation and sets *handle to 0. Returns at once if it is 0. Errors: INVALID (not
+ * an operation under way). */
 SKERRY_API int skerry_wait(skerry_job* job, skerry_handle* handle);
-/* *done = 1 (and *handle = 0) or 0; never blocks; makes progress. */
+/* Sets *done to 1 and *handle to 0 if the operation is done, otherwise *done to 0. Makes progress.
+ * Never blocks. */
 SKERRY_API int skerry_test(skerry_job* job, skerry_handle* handle, int* done);
-/* Waits for all implicit non-blocking operations of this rank. */
-SKERRY_API int skerry_wait_all(skerry_job* job);
+/* Waits for the implicit set: all operations of this rank that were started with SKERRY_IMPLICIT.
+ * Operations with a handle of their own are not waited for. */
+SKERRY_API int skerry_wait_implicit(skerry_job* job);
 
-/* Remote done for everything this rank issued to `rank`, to the ranks of `node`, or to all.
- * Includes non-blocking operations. */
+/* Returns when everything that this rank issued to `rank`, to the ranks of `node`, or to all ranks
+ * is remote done, non-blocking operations included. Errors: also what the target refused of earlier
+ * puts, accumulates and unlocks. */
 SKERRY_API int skerry_fence(skerry_job* job, int rank);
 SKERRY_API int skerry_fence_node(skerry_job* job, int node);
 SKERRY_API int skerry_fence_all(skerry_job* job);
 
-/* ---- read-modify-write
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- read-modify-write --------------------------------------------------------------------- */
 
-/* Atomic with every other read-modify-write and accumulate. `offset` is a multiple of the word's
- * size. *result is the old value. Blocking: the operation is remote done on return. */
+/* Change one word of `rank`'s slice, atomically with every other read-modify-write and accumulate.
+ * `offset` is a multiple of the word's size, 8 or 4 bytes. *result, if not null, is the old value.
+ * Remote done on return. Errors: RANGE, INVALID. */
 SKERRY_API int skerry_fetch_add_i64(skerry_segment* segment, int rank, uint64_t offset,
                                     int64_t value, int64_t* result);
 SKERRY_API int skerry_fetch_add_i32(skerry_segment* segment, int rank, uint64_t offset,
@@ -344,137 +379,105 @@ SKERRY_API int skerry_swap_i64(skerry_segment* segment, int rank, uint64_t offse
                                int64_t* result);
 SKERRY_API int skerry_swap_i32(skerry_segment* segment, int rank, uint64_t offset, int32_t value,
                                int32_t* result);
-/* Stores `desired` if the word equals `expected`. */
+/* Stores `desired` if the word is `expected`; it was if *result equals `expected`. */
 SKERRY_API int skerry_compare_swap_i64(skerry_segment* segment, int rank, uint64_t offset,
                                        int64_t expected, int64_t desired, int64_t* result);
 SKERRY_API int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64_t offset,
                                        int32_t expected, int32_t desired, int32_t* result);
 
-/* ---- notification
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- notification -------------------------------------------------------------------------- */
 
-/* Puts `bytes` (may be 0), then adds `increment` to the 64-bit counter at `counter_offset`
- * (multiple of 8) of the target's slice; who sees the counter sees the data. Returns at source
- * done. */
+/* Puts `bytes` bytes (may be 0), then adds `increment` to the 64-bit counter at `counter_offset` of
+ * the same slice, a multiple of 8. A reader that sees the counter's new value sees the data.
+ * Returns at source done. Errors: RANGE, INVALID. */
 SKERRY_API int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset,
                                  const void* origin, uint64_t bytes, uint64_t counter_offset,
                                  uint64_t increment);
-/* Sleeps until the counter at `counter_offset` of the caller's own slice is at least `at_least`
- * (unsigned). timeout_ns < 0: no limit. Only put_notify wakes the sleeper; a plain put or
- * fetch-and-add on the counter is noticed within 0.2 s. *value, if not null, is the counter.
- * Errors: TIMEOUT. */
+/* Sleeps until the counter at `counter_offset` of the own slice is at least `at_least` (unsigned).
+ * timeout_ns < 0: no time limit. *value, if not null, is the counter. skerry_put_notify wakes the
+ * sleeper; it notices a plain put or fetch-and-add on the counter within 0.2 s. Errors: TIMEOUT. */
 SKERRY_API int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset,
                                   uint64_t at_least, int64_t timeout_ns, uint64_t* value);
 
-/* ---- mutexes
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- mutexes ------------------------------------------------------------------------------- */
 
-/* Each member of the group hosts `count` mutexes (may differ, may be 0). Collective. Mutexes are
- * fair (first come, first served), and waiters sleep. */
+/* Each member hosts `count` mutexes; the number may differ between members and may be 0. Mutexes
+ * are fair: first come, first served. Waiters sleep. Collective over the group. Errors:
+ * NO_MEMORY. */
 SKERRY_API int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes);
+/* Frees them; none may be held. Collective over the group. */
 SKERRY_API int skerry_mutexes_free(skerry_mutexes* mutexes);
-SKERRY_API int skerry_lock(skerry_mutexes* mutexes, int rank, uint32_t index);
-/* Operations issued to `rank`'s node before the unlock are remote done before the next holder is
- * granted the mutex. */
-SKERRY_API int skerry_unlock(skerry_mutexes* mutexes, int rank, uint32_t index);
+/* Locks mutex `index` of `rank`, 0 <= index < count of that rank. Errors: RANGE; INVALID if the
+ * caller holds it already. At thread level multiple the holder is a thread, otherwise the rank. */
+SKERRY_API int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index);
+/* Unlocks it. What the holder issued to `rank`'s node before is remote done before the next holder
+ * gets the mutex. Errors: INVALID if the caller does not hold it; if `rank` is on another node the
+ * next fence or sync tells that. */
+SKERRY_API int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index);
 
-/* ---- counters
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- counters ------------------------------------------------------------------------------ */
 
-/* What this process has done since skerry_init; monotone. Set `size` before the call. */
-typedef struct skerry_counters {
-  size_t size;                /* sizeof(skerry_counters) */
-  uint64_t local_operations;  /* put, get, accumulate, read-modify-write on ranks of the own node */
-  uint64_t local_bytes;       /* user bytes they moved */
-  uint64_t remote_operations; /* operations on ranks of other nodes */
-  uint64_t remote_bytes;      /* user bytes they moved, either way */
-  uint64_t wire_bytes_sent;   /* bytes handed to the fabric by this process, headers included (its
-                                 node's data server: see server_*) */
-  uint64_t wire_bytes_received;
-  uint64_t connections_opened;
-  uint64_t connections_closed;
-  uint64_t connections_open; /* now */
-  uint64_t server_requests;  /* requests applied by the data server that this process hosts; 0 if it
-                                hosts none */
-  uint64_t server_wire_bytes_sent;
-  uint64_t server_wire_bytes_received;
-  uint64_t strangers_refused;     /* connections that this data server refused, in all; of these: */
-  uint64_t strangers_silent;      /*   did not say a whole hello in time */
-  uint64_t strangers_left;        /*   went before they had */
-  uint64_t strangers_crowded_out; /* made way for newer ones, or no descriptor was left */
-  uint64_t strangers_garbage;     /*   did not speak our protocol, or another version of it */
-  uint64_t strangers_unproven; /*   did not know this job's key, or meant another server or role */
-  uint64_t strangers_replayed; /*   sent a recorded or overtaken hello */
-  uint64_t fences;
-  uint64_t collectives;
-  uint64_t connections_evicted; /* closed to make place for another, see skerry_limit_connections */
-  uint64_t connections_dropped; /* closed by a data server that needed the place */
-  uint64_t
-      connections_broken; /* lost with operations under way; they are resumed, each applied once */
-  uint64_t connections_resumed;
-  uint64_t connections_peak;    /* most at one time, opening and closing ones included */
-  uint64_t requests_replayed;   /* sent again after a break */
-  uint64_t teardown_ns;         /* from each eviction to its end, summed ... */
-  uint64_t teardown_exposed_ns; /* ... and what of it somebody waited for */
-  uint64_t teardowns_hidden;    /* evictions that kept nobody waiting */
-  uint64_t setup_ns;            /* from each connect to its answer, summed ... */
-  uint64_t setup_exposed_ns;    /* ... and what of it somebody waited for */
-  uint64_t servers_known;       /* data servers this process has talked to */
-  uint64_t connection_bytes;    /* memory that these take in this process now, beyond the operating
-                                   system's */
-  uint64_t server_connections;  /* of ranks to the data server that this process hosts, now */
-  uint64_t server_connections_peak;    /* most at one time */
-  uint64_t server_connections_dropped; /* closed without asking, to make place under
-                                          SKERRY_SERVER_MAX_CONN */
-  uint64_t server_origins_waited;      /* connections that had to wait for a place */
-  uint64_t grants_relayed; /* mutexes granted to ranks that had no connection then, through the data
-                              server of their node */
-  uint64_t shared_open;    /* SKERRY_SHARE: connections that this process, hosting its node's data
-                              server, keeps to other nodes' for all of its node */
-  uint64_t shared_peak;    /*   most at one time */
-  uint64_t shared_opened;  /*   so far */
-  uint64_t shared_evicted; /*   closed to make place for another */
-  uint64_t shared_users;   /*   connections of the node's processes that use them now */
-  uint64_t shared_messages; /*   passed on, either way */
-} skerry_counters;
-SKERRY_API int skerry_counters_read(const skerry_job* job, skerry_counters* counters);
+/* What this process has done since skerry_init, as a list: docs/counters.md shows it. A counter is
+ * known by its name. Its index (0..count-1) is good for one version of the library only, and later
+ * versions may have more counters. */
 
-/* What communication takes in this process now, in bytes, beyond what the operating system and a
- * provider's library keep for it. Set `size` before the call. `skerry info --connections` measures
- * the operating system's part beside it. */
+/* How values of several processes, or of two moments, belong together. */
+typedef enum skerry_kind {
+  SKERRY_COUNTER_TOTAL = 0, /* only grows: differences and sums make sense */
+  SKERRY_COUNTER_NOW = 1,   /* the present value: sums make sense */
+  SKERRY_COUNTER_PEAK = 2   /* the highest value so far: only the maximum makes sense */
+} skerry_kind;
+
+/* Number of counters. None of these blocks for other processes. */
+SKERRY_API int skerry_counter_count(void);
+/* Index of the counter with this name, or SKERRY_ERR_INVALID. */
+SKERRY_API int skerry_counter_find(const char* name);
+/* Name, unit ("bytes", "ns", ...) and description (one line) of a counter. Literals, never freed;
+ * null if there is no such index. */
+SKERRY_API const char* skerry_counter_name(int index);
+SKERRY_API const char* skerry_counter_unit(int index);
+SKERRY_API const char* skerry_counter_description(int index);
+/* A skerry_kind, or SKERRY_ERR_INVALID if there is no such index. */
+SKERRY_API int skerry_counter_kind(int index);
+/* One counter's value. Errors: INVALID. */
+SKERRY_API int skerry_counter_value(const skerry_job* job, int index, uint64_t* value);
+/* values[i] is counter i for 0 <= i < count, all read at one moment; 0 where there is no counter i.
+ * Errors: INVALID. */
+SKERRY_API int skerry_counter_values(const skerry_job* job, int count, uint64_t* values);
+
+/* Memory that communication takes in this process now, in bytes, without what the operating system
+ * and a provider's library keep. `skerry info --connections` measures the operating system's part.
+ * Set `size` before the call; no more than that is written. */
 typedef struct skerry_memory {
   size_t size;                 /* sizeof(skerry_memory) */
   uint64_t connections;        /* of this process to data servers */
-  uint64_t connection_bytes;   /* what they take */
-  uint64_t servers_known;      /* data servers that it has talked to */
-  uint64_t known_bytes;        /* what it keeps of these, connected or not */
-  uint64_t fixed_bytes;        /* whatever the number of either */
-  uint64_t server_connections; /* of origins to the data server that this process hosts; this and
-                                  what follows: 0 if it hosts none */
+  uint64_t connection_bytes;   /* memory of these connections */
+  uint64_t servers_known;      /* data servers that this process has talked to */
+  uint64_t known_bytes;        /* memory kept for those, connected or not */
+  uint64_t fixed_bytes;        /* memory that does not depend on their number */
+  uint64_t server_connections; /* of ranks to the data server in this process; this field and the
+                                  next four are 0 in a process without one */
   uint64_t server_connection_bytes;
-  uint64_t server_ranks_known; /* origins that ever connected */
-  uint64_t server_known_bytes; /* what the server keeps of these, connected or not */
+  uint64_t server_ranks_known; /* ranks that ever connected to it */
+  uint64_t server_known_bytes; /* memory it keeps for those, connected or not */
   uint64_t server_fixed_bytes;
-  uint64_t node_table_bytes; /* the job's table of nodes and addresses, once for all processes of a
-                              * node: all that a node costs that was never talked to */
+  uint64_t
+      node_table_bytes; /* the table of nodes and addresses, once for all processes of a node */
 } skerry_memory;
-/* Asks the data server's thread, if this process hosts one: not for every iteration. */
+/* In the process of a data server it waits for the server's thread: do not call it in inner
+ * loops. */
 SKERRY_API int skerry_memory_read(const skerry_job* job, skerry_memory* memory);
 
-/* ---- connections
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- connections ---------------------------------------------------------------------------- */
 
-/* From now on this process keeps at most `max_connections` connections to data servers (0: no
- * limit), as SKERRY_MAX_CONN does from the start. At the limit a new partner takes the place of the
- * one that SKERRY_VICTIM chooses: its operations are completed, then it closes while the new one
- * opens (one more connection exists meanwhile). Those that are too many leave as their places are
- * needed. Not collective. A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant Connection
- * Management for PGAS Models on InfiniBand", section IV. */
-SKERRY_API int skerry_limit_connections(skerry_job* job, uint32_t max_connections);
+/* From now on this process keeps at most `max_connections` connections to data servers, as
+ * SKERRY_MAX_CONN sets it at the start; 0: no limit. At the limit a new partner takes the place of
+ * an old one that SKERRY_VICTIM chooses: the operations of the old connection are completed, then
+ * it closes while the new one opens, so that there is one more for a moment. Connections in excess
+ * close as their places are needed. Not collective. Errors: INVALID (more than 2^24).
+ * Source: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant Connection Management for PGAS
+ * Models on InfiniBand", section IV. */
+SKERRY_API int skerry_connections_limit(skerry_job* job, uint32_t max_connections);
 
 #ifdef __cplusplus
 }

@@ -1,19 +1,21 @@
-// skerry.hpp: the C API of skerry.h as C++20: owners instead of handles, exceptions instead of
-// statuses, spans instead of pointers and sizes. Header only; adds no state and no cost beyond the
-// C calls. Everything is in namespace sk.
+// skerry.hpp: skerry.h for C++20, with owners in place of handles, exceptions in place of statuses,
+// and spans in place of pointers and sizes. Header only; it costs nothing beyond the C calls.
+// Namespace sk. What a call does, whether it blocks, and how it fails: see the function of the same
+// name in skerry.h.
 //
 //   sk::Job job;                                        // joins; leaves at the end of its scope
 //   sk::Segment memory(job.world(), 1024);              // collective
 //   memory.put(1, 0, std::span<const double>(values));  // rank 1 takes no part
 //   job.world().sync();
 //
-// Collective owners (Segment, Mutexes, Group from split, Counter): the destructor frees, which
-// waits for all members. While an exception unwinds, it does not, since the other members may never
-// come; what is left then is freed when the job ends. An owner that outlives its job holds nothing,
-// and its destructor does nothing.
+// Owners. Segment, Mutexes and Counter free in their destructor, which is collective and waits for
+// all members. While an exception unwinds they do not free, because the other members may never
+// come; the end of the job frees what is left. A destructor that runs after the end of the job does
+// nothing. Buffers belong to the caller: a blocking call keeps no pointer to them, a non-blocking
+// one uses them until its Handle is done.
 //
-// Threads: as in skerry.h, by the level asked for in Job's constructor. Every call may throw
-// sk::Error.
+// Threads: by the level given to Job's constructor (skerry_thread_level). Errors: every call may
+// throw sk::Error, and then has changed none of its outputs.
 #ifndef SKERRY_SKERRY_HPP
 #define SKERRY_SKERRY_HPP
 
@@ -27,6 +29,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -214,11 +217,56 @@ class Group {
   skerry_group* handle_ = nullptr;  // null: no group
 };
 
+// ---- counters ---------------------------------------------------------------------------------
+
+// How values of several processes, or of two moments, belong together.
+enum class CounterKind : int {
+  total = SKERRY_COUNTER_TOTAL,  // only grows: differences and sums make sense
+  now = SKERRY_COUNTER_NOW,      // the present value
+  peak = SKERRY_COUNTER_PEAK     // the highest value so far: only the maximum makes sense
+};
+inline const char* to_string(CounterKind kind) {
+  switch (kind) {
+    case CounterKind::total: return "total";
+    case CounterKind::now: return "now";
+    case CounterKind::peak: return "peak";
+  }
+  return "unknown kind";
+}
+
+struct CounterValue {
+  const char* name;         // a literal, as the other texts
+  const char* unit;         // "bytes", "ns", ...
+  const char* description;  // one line
+  CounterKind kind;
+  std::uint64_t value;
+};
+
+// All counters of one moment, in the order of their list.
+class Counters {
+ public:
+  // Throws INVALID if there is no counter of this name.
+  std::uint64_t operator[](std::string_view name) const {
+    for (const CounterValue& each : values_)
+      if (name == each.name) return each.value;
+    throw Error(SKERRY_ERR_INVALID,
+                "no counter \"" + std::string(name) + "\": docs/counters.md lists them");
+  }
+  auto begin() const noexcept { return values_.begin(); }
+  auto end() const noexcept { return values_.end(); }
+  std::size_t size() const noexcept { return values_.size(); }
+  void add(const CounterValue& value) { values_.push_back(value); }
+
+ private:
+  std::vector<CounterValue> values_;
+};
+
 // ---- job --------------------------------------------------------------------------------------
 
 class Job {
  public:
-  // Collective over all ranks; finds out who it is from its launcher, otherwise a job of one rank.
+  // Joins the job of the launcher; without a launcher, a job of one rank. Collective over all
+  // ranks.
   explicit Job(ThreadLevel level = ThreadLevel::single, OnFailure on_failure = OnFailure::ends_job)
       : state_(std::make_shared<detail::JobState>()), exceptions_(std::uncaught_exceptions()) {
     skerry_options options = SKERRY_OPTIONS_INIT;
@@ -228,8 +276,8 @@ class Job {
   }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
-  // Leaves the job, unless an exception unwinds: then the process must end, and the job with it,
-  // without waiting for others.
+  // Leaves the job. While an exception unwinds it does not, so that this process ends, and the job
+  // with it, instead of waiting for the other ranks.
   ~Job() {
     if (state_->handle && std::uncaught_exceptions() == exceptions_) {
       skerry_finalize(state_->handle);
@@ -250,7 +298,7 @@ class Job {
 
   int rank() const { return skerry_rank(get()); }
   int size() const { return skerry_size(get()); }
-  int nodes() const { return skerry_nodes(get()); }
+  int nodes() const { return skerry_node_count(get()); }
   int node() const { return node_of(rank()); }
   int node_of(int rank) const { return check(skerry_node_of(get(), rank)); }
   int node_size(int node) const { return check(skerry_node_size(get(), node)); }
@@ -267,11 +315,12 @@ class Job {
   }  // remote done for all issued to `rank`
   void fence_node(int node) const { check(skerry_fence_node(get(), node)); }
   void fence() const { check(skerry_fence_all(get())); }
-  void wait_all() const { check(skerry_wait_all(get())); }  // all implicit non-blocking operations
-  // See skerry_limit_connections: at most so many connections of this process from now on; 0: no
-  // limit.
+  void wait_implicit() const {
+    check(skerry_wait_implicit(get()));
+  }  // all implicit non-blocking operations
+  // From now on this process keeps at most so many connections to data servers; 0: no limit.
   void limit_connections(uint32_t max_connections) {
-    check(skerry_limit_connections(get(), max_connections));
+    check(skerry_connections_limit(get(), max_connections));
   }
   skerry_memory memory() const {
     skerry_memory values{};
@@ -279,11 +328,16 @@ class Job {
     check(skerry_memory_read(get(), &values));
     return values;
   }
-  skerry_counters counters() const {
-    skerry_counters values{};
-    values.size = sizeof(values);
-    check(skerry_counters_read(get(), &values));
-    return values;
+  // What this process has done since it joined: docs/counters.md lists the names.
+  Counters counters() const {
+    std::vector<std::uint64_t> values(static_cast<std::size_t>(skerry_counter_count()));
+    check(skerry_counter_values(get(), skerry_counter_count(), values.data()));
+    Counters all;
+    for (int i = 0; i < skerry_counter_count(); ++i)
+      all.add({skerry_counter_name(i), skerry_counter_unit(i), skerry_counter_description(i),
+               static_cast<CounterKind>(skerry_counter_kind(i)),
+               values[static_cast<std::size_t>(i)]});
+    return all;
   }
 
   skerry_job* get() const {
@@ -299,7 +353,7 @@ class Job {
 
 // ---- non-blocking operations ------------------------------------------------------------------
 
-// One transfer under way. The destructor waits, so that the origin buffer cannot go first.
+// One transfer under way. The destructor waits for it. Do not touch the buffer before that.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -354,7 +408,7 @@ class Owner {
     raw_ = nullptr;
     check(Free(freed));
   }
-  // Forgets it without freeing: the job frees it at its end.
+  // Gives up ownership without freeing: the end of the job frees it.
   void release() noexcept { raw_ = nullptr; }
   explicit operator bool() const noexcept { return raw_ && job_->handle; }
   Raw* get() const {
@@ -375,7 +429,7 @@ class Owner {
 // ---- segments ---------------------------------------------------------------------------------
 
 // Memory that the members of a group allocate together. Offsets are bytes into a member's slice;
-// ranks are job ranks.
+// ranks are job ranks. Errors: RANGE for bytes beyond the slice.
 class Segment {
  public:
   Segment() = default;
@@ -478,7 +532,7 @@ class Segment {
     return old;
   }
 
-  // Puts, then adds to the target's 64-bit counter: who sees the counter sees the data.
+  // Puts, then adds to the target's 64-bit counter: a reader that sees the counter sees the data.
   template <class T>
   void put_notify(int rank, std::uint64_t offset, std::span<const T> values,
                   std::uint64_t counter_offset, std::uint64_t increment = 1) const {
@@ -508,11 +562,11 @@ class Mutexes {
     owner_ = {group.job_ref(), made};
   }
   void lock(int rank, std::uint32_t index = 0) const {
-    check(skerry_lock(owner_.get(), rank, index));
+    check(skerry_mutex_lock(owner_.get(), rank, index));
   }
   // What the holder issued to `rank`'s node is visible to the next holder.
   void unlock(int rank, std::uint32_t index = 0) const {
-    check(skerry_unlock(owner_.get(), rank, index));
+    check(skerry_mutex_unlock(owner_.get(), rank, index));
   }
   void free() { owner_.free(); }
   void release() noexcept { owner_.release(); }

@@ -1,12 +1,27 @@
-"""One-sided communication and distributed or mirrored arrays. The interface is described in __init__.pyi."""
+"""One-sided communication and distributed or mirrored arrays. The interface is described in
+__init__.pyi."""
 
 import atexit
 import os
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
 from . import _core
+from ._arrays import (
+    Irregular,
+    asarray,
+    empty,
+    empty_like,
+    full,
+    full_like,
+    matmul,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from ._core import (
     Array,
     Counter,
@@ -18,10 +33,10 @@ from ._core import (
     abort,
     barrier,
     counters,
-    limit_connections,
     fabric,
     fence,
     initialized,
+    limit_connections,
     memory,
     node,
     node_ranks,
@@ -38,6 +53,7 @@ from .errors import (
     Error,
     ForkedError,
     FreedError,
+    GatherError,
     InternalError,
     InvalidError,
     NetworkError,
@@ -89,49 +105,6 @@ def _at_exit(pid):
         finalize()
 
 
-class Irregular(_core._Irregular):
-    """Blocks may start only at these indices of each dimension."""
-
-    def __init__(self, *starts):
-        super().__init__([[int(start) for start in dimension] for dimension in starts])
-
-    @property
-    def starts(self):
-        return tuple(self._starts)
-
-    def __repr__(self):
-        return f"Irregular({', '.join(map(repr, self._starts))})"
-
-
-def array(
-    shape, dtype="float64", distribution=None, grid=None, placement="distributed", group=None
-):
-    """A new array of zeros; collective."""
-    shape = [int(shape)] if hasattr(shape, "__index__") else [int(n) for n in shape]
-    return _core._array(
-        shape,
-        dtype,
-        distribution,
-        None if grid is None else [int(n) for n in grid],
-        placement,
-        group,
-    )
-
-
-def _array_repr(self):
-    if self.freed:
-        return "<skerry.Array, freed>"
-    return f"<skerry.Array {self.shape} {self.dtype}, {self.placement} on a grid of {self.grid}>"
-
-
-Array.__repr__ = _array_repr
-
-
-def matmul(a, b, out, alpha=1.0, beta=0.0, trans_a=False, trans_b=False):
-    """out = alpha op(a) op(b) + beta out; collective."""
-    return _core._matmul(a, b, out, alpha, beta, trans_a, trans_b)
-
-
 def _result_buffer(values, out):
     values = np.asarray(values)
     if out is None:
@@ -181,6 +154,23 @@ def allgather(values, *, group=None):
     return out
 
 
-def mutexes(count, group=None):
-    """Each member hosts `count` fair mutexes; collective."""
-    return Mutexes(count, group)
+class CounterInfo(NamedTuple):
+    """What a number of counters() means."""
+
+    kind: str
+    unit: str
+    description: str
+
+
+def counter_info():
+    """What the numbers of counters() mean, by name."""
+    return {name: CounterInfo(*info) for name, info in _core._counter_info().items()}
+
+
+def __getattr__(name):
+    if name == "array":
+        raise AttributeError(
+            "skerry has no array(): zeros(shape), empty(shape) and full(shape, value) make a new "
+            "array, asarray(data) makes one of data"
+        )
+    raise AttributeError(f"module 'skerry' has no attribute {name!r}")

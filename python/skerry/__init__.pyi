@@ -2,21 +2,24 @@
 
     import skerry as sk
     sk.init()
-    a = sk.array((1000, 1000))              # collective: blocks spread over all ranks
+    a = sk.zeros((1000, 1000))              # collective: blocks spread over all ranks
     if sk.rank() == 0:
         a[0:10, 20:30] = 1.0                # any rank writes anywhere; nobody takes part
     sk.sync()
     print(a[5, 20:30])
     sk.finalize()
 
-Start it with ``skerry run -n 4 --nodes 2 python program.py``, mpirun or srun; started alone it is a job of one rank.
+Start it with ``skerry run -n 4 --nodes 2 python program.py``, mpirun or srun; started alone it is a
+job of one rank.
 
-*Collective* functions are called by all members of the group, in the same order. Everything that waits releases the
-interpreter lock. Every failure is an ``Error`` whose ``code`` is the number in ``skerry.h``.
+*Collective* functions are called by all members of the group, in the same order, and wait for one
+another. Calls that wait release the interpreter lock. Every failure is an ``Error`` whose ``code``
+is the number in ``skerry.h``; its text names the value and the remedy. Sizes and offsets of memory
+are bytes, times are seconds.
 """
 
 from types import TracebackType
-from typing import Any, Literal, Sequence, SupportsIndex, TypeAlias, final
+from typing import Any, Literal, NamedTuple, NoReturn, Sequence, SupportsIndex, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -32,6 +35,10 @@ class Error(Exception):
 
 class InvalidError(Error, ValueError): ...
 class DtypeError(InvalidError, TypeError): ...
+
+class GatherError(InvalidError, TypeError):
+    """An operation would fetch a whole distributed array without saying so: ``a.get()`` says so."""
+
 class RangeError(Error, IndexError): ...
 class FreedError(Error, ValueError): ...
 class NoMemoryError(Error, MemoryError): ...
@@ -51,35 +58,62 @@ def init(
     threads: Literal["single", "serialized", "multiple"] = "multiple",
     on_failure: Literal["end", "raise"] = "end",
 ) -> None:
-    """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError, NetworkError."""
+    """Joins the job; collective over all ranks. A second call does nothing. Errors: ConfigError,
+    NetworkError."""
 
 def finalize() -> None:
-    """Leaves the job and frees what is left; collective. Called at interpreter exit if you did not, except after an error."""
+    """Leaves the job and frees what is left; collective. Called at interpreter exit if you did not,
+    except after an error."""
 
-def initialized() -> bool: ...
+def initialized() -> bool:
+    """Whether this process is in a job: True from init to finalize."""
+
 def abort(reason: str = "", status: int = 1) -> None:
     """Ends the whole job at once, with one message that names this rank. Does not return."""
 
 def rank() -> int:
     """Own rank, 0 to size() - 1."""
 
-def size() -> int: ...
+def size() -> int:
+    """Number of ranks."""
+
 def node(rank: int | None = None) -> int:
     """The node of `rank` (default: own), 0 to nodes() - 1."""
 
-def nodes() -> int: ...
+def nodes() -> int:
+    """Number of nodes."""
+
 def node_ranks(node: int | None = None) -> list[int]:
     """Ranks on a node (default: own), ascending."""
 
-def same_node(rank: int) -> bool: ...
-def fabric() -> str: ...
+def same_node(rank: int) -> bool:
+    """Whether `rank` shares memory with this one. Errors: InvalidError."""
+
+def fabric() -> str:
+    """What carries bytes between nodes: "tcp", "ofi:tcp", ..."""
+
+class CounterInfo(NamedTuple):
+    """What a number of counters() means."""
+
+    kind: str
+    """ "total" only grows; "now" is the present value; "peak" is the highest value so far."""
+    unit: str
+    description: str
+
 def counters() -> dict[str, int]:
-    """What this process has done since init: local_operations, local_bytes, remote_operations, remote_bytes,
-    wire_bytes_sent, wire_bytes_received, connections_*, server_*, fences, collectives (see skerry.h), and of the arrays:
-    merge_bytes_moved, merge_bytes_skipped, array_gets, array_puts, array_accs. All grow only, but connections_open."""
+    """What this process has done since init, by name: docs/counters.md lists the names. Never waits
+    for other processes."""
+
+def counter_info() -> dict[str, CounterInfo]:
+    """Kind, unit and description of every counter, by name."""
 
 def memory() -> dict[str, int]:
-    """What communication takes in this process now, in bytes, beyond the operating system's part (skerry_memory in skerry.h)."""
+    """Memory that communication takes in this process now, in bytes, without the operating system's
+    (skerry_memory in skerry.h has the names)."""
+
+def limit_connections(max_connections: int) -> None:
+    """From now on this process keeps at most so many connections to data servers (0: no limit), as
+    SKERRY_MAX_CONN sets it at the start. Not collective."""
 
 # ---- groups and collectives ----------------------------------------------------------------------
 
@@ -95,19 +129,22 @@ class Group:
 
     def rank(self, index: int) -> int: ...
     def split(self, color: int, key: int = 0) -> Group | None:
-        """Collective. Members with the same color form a group, ordered by (key, rank); a negative color joins none."""
+        """Collective. Members with the same color form a group, ordered by (key, rank); a negative
+        color joins none."""
 
     def free(self) -> None: ...
 
 def world() -> Group: ...
 def barrier(group: Group | None = None) -> None:
-    """Waits until every member is here. Orders nothing but the ranks themselves."""
+    """Waits until every member is here. Orders the ranks, not their operations; see sync."""
 
 def sync(group: Group | None = None) -> None:
-    """Barrier, and all earlier operations on members are visible to all. Ends a phase of one-sided work."""
+    """A barrier after which all earlier operations on members are visible to all: the end of a
+    phase of one-sided work."""
 
 def fence(rank: int | None = None) -> None:
-    """What this rank issued to `rank` (default: to all) is visible there on return."""
+    """On return, what this rank issued to `rank` (default: to all ranks) is visible there. Not
+    collective."""
 
 Op: TypeAlias = Literal["sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"]
 
@@ -118,8 +155,9 @@ def allreduce(
     out: NDArray[Any] | None = None,
     group: Group | None = None,
 ) -> Any:
-    """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar for a scalar), or `out`,
-    which may be `values` itself. int32, int64, float32, float64, complex64, complex128."""
+    """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar
+    for a scalar), or `out`, which may be `values` itself. int32, int64, float32, float64,
+    complex64, complex128."""
 
 def reduce(
     values: ArrayLike,
@@ -129,13 +167,15 @@ def reduce(
     out: NDArray[Any] | None = None,
     group: Group | None = None,
 ) -> Any:
-    """Like allreduce, but only `root` gets the result; others get None."""
+    """Like allreduce, but only `root` (a rank) gets the result; others get None."""
 
 def broadcast(values: NDArray[Any], root: int = 0, *, group: Group | None = None) -> NDArray[Any]:
-    """Overwrites `values` (C-contiguous) with the root's, in place, and returns it. Same shape and dtype on every member."""
+    """Overwrites `values` (C-contiguous; the same shape and dtype on every member) with those of
+    rank `root`, and returns it."""
 
 def allgather(values: ArrayLike, *, group: Group | None = None) -> NDArray[Any]:
-    """Stacks every member's array (same shape and dtype) along a new first axis, in the order of the group."""
+    """Every member's `values` (the same shape and dtype), stacked along a new first axis in the
+    order of the group: the result has shape ``(len(group), *values.shape)``."""
 
 # ---- arrays --------------------------------------------------------------------------------------
 
@@ -147,9 +187,10 @@ Patch: TypeAlias = Span | tuple[Span, ...]
 
 @final
 class Irregular:
-    """Blocks may start only at these indices of each dimension (each list begins with 0 and ascends). With more blocks than
-    members, neighbouring blocks are joined until each member has at most one: so the list of all atoms' first basis functions
-    suits any number of ranks, and each node's share of a mirrored array."""
+    """Blocks may start only at these indices of each dimension (each list begins with 0 and
+    ascends). With more blocks than members, neighbouring blocks are joined until each member has at
+    most one: so the list of all atoms' first basis functions suits any number of ranks, and each
+    node's share of a mirrored array."""
 
     def __init__(self, *starts: Sequence[int]) -> None: ...
     @property
@@ -166,7 +207,14 @@ class Request:
 
 @final
 class Array:
-    """A dense array spread over the ranks of a group, or over the ranks of each node (mirrored)."""
+    """A dense array of 1 to 7 dimensions, in blocks over the ranks of a group, or (mirrored) one
+    copy per node in blocks over the ranks of that node.
+
+    It moves data only where the program says so: ``a[patch]``, ``a.get(patch)``, ``a.put(patch,
+    values)``, ``a.acc(...)``. ``a.get()`` is a copy of all of it. What would fetch it without
+    saying so is a GatherError: ``np.asarray(a)``, NumPy functions, iteration, ``x in a``,
+    ``bool(a)``, ``int(a)``, ``float(a)``, ``complex(a)``. ``print(a)`` shows shape, dtype and grid.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -175,10 +223,12 @@ class Array:
     @property
     def dtype(self) -> np.dtype[Any]: ...
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of one copy."""
+
     @property
-    def placement(self) -> str:
-        """ "distributed" or "mirrored"."""
+    def mirrored(self) -> bool:
+        """Whether every node has a copy."""
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -196,31 +246,55 @@ class Array:
     # One-sided: any rank, any time. A mirrored array's stay on the node and touch only that node's
     # copy.
     def get(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Any:
-        """A copy of a patch; into `out` if given (its last axis contiguous)."""
+        """A copy of a patch (default: the whole array), as a NumPy array with the patch's shape,
+        without the dimensions that an index chose; a number for one element. `out` receives it if
+        given: same shape and dtype, last axis contiguous. Errors: RangeError, InvalidError,
+        DtypeError."""
 
     def put(self, patch: Patch, values: ArrayLike) -> None:
-        """Writes a patch. `values` may be reused on return; others see the data after fence or sync."""
+        """Writes a patch. `values` are broadcast to its shape; their dtype is the array's. They may
+        be reused on return; others see the data after fence or sync. Errors: RangeError,
+        InvalidError, DtypeError."""
 
     def acc(self, patch: Patch, values: ArrayLike, alpha: float = 1) -> None:
-        """patch += alpha * values, atomic per element with other acc and read_inc."""
+        """patch += alpha * values, atomic per element with other acc and read_inc. Otherwise like
+        put."""
 
+    # Non-blocking: the buffer must stay as it is until the request is done.
     def get_nb(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Request: ...
     def put_nb(self, patch: Patch, values: NDArray[Any]) -> Request: ...
     def acc_nb(self, patch: Patch, values: NDArray[Any], alpha: float = 1) -> Request: ...
     def read_inc(self, index: int | tuple[int, ...], n: int = 1) -> int:
-        """Adds n to an element of an integer array and returns the old value, atomically."""
+        """Adds n to an element of an integer array and returns the old value, atomically. Errors:
+        RangeError, InvalidError (not int32 or int64)."""
 
-    def __getitem__(self, patch: Any) -> Any: ...
-    def __setitem__(self, patch: Any, values: ArrayLike) -> None: ...
-    def __len__(self) -> int: ...
+    def __getitem__(self, patch: Any) -> Any:
+        """get(patch)."""
+
+    def __setitem__(self, patch: Any, values: ArrayLike) -> None:
+        """put(patch, values)."""
+
+    def __len__(self) -> int:
+        """shape[0]."""
+
+    # These raise GatherError.
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn: ...
+    def __iter__(self) -> NoReturn: ...
+    def __contains__(self, value: object) -> NoReturn: ...
+    def __bool__(self) -> NoReturn: ...
+    def __int__(self) -> NoReturn: ...
+    def __float__(self) -> NoReturn: ...
+    def __complex__(self) -> NoReturn: ...
 
     # Where data is; no communication.
     @property
     def local(self) -> NDArray[Any]:
-        """The own block, as a writable view without a copy; of size 0 if this rank holds none. Valid until free()."""
+        """The own block, as a writable view without a copy; of size 0 if this rank holds none.
+        Valid until free()."""
 
     def distribution(self, rank: int | None = None) -> tuple[tuple[int, int], ...]:
-        """(low, high) per dimension of the block that `rank` (default: own) holds; low == high if none."""
+        """(low, high) per dimension of the block that `rank` (default: own) holds; low == high if
+        none."""
 
     def locate(self, *index: int) -> int:
         """The rank that holds an element; on the own node if mirrored."""
@@ -233,12 +307,13 @@ class Array:
     def fill(self, value: float) -> Array: ...
     def scale(self, factor: float) -> Array: ...
     def copy_to(self, target: Array) -> Array:
-        """Same shape and dtype, any distributions and placements. Distributed to mirrored fills every node's copy; mirrored
-        to distributed moves nothing between nodes and requires that the copies agree. Returns `target`."""
+        """Same shape and dtype, any distributions, mirrored or not. Distributed to mirrored fills
+        every node's copy; mirrored to distributed moves nothing between nodes and requires that the
+        copies agree. Returns `target`."""
 
     def merge(self) -> Array:
-        """Sums the nodes' copies of a mirrored array; all copies are equal afterwards. Tiles that are zero are not moved.
-        Does nothing but a sync if distributed or on one node."""
+        """Sums the nodes' copies of a mirrored array; all copies are equal afterwards. Tiles that
+        are zero are not moved. Does nothing but a sync if distributed or on one node."""
 
     def sync(self) -> None: ...
     def free(self) -> None:
@@ -252,36 +327,128 @@ class Array:
         trace: TracebackType | None,
     ) -> None: ...
 
-def array(
+# Making arrays. All of these are collective, and make the same array on every member.
+#
+# dtype: int32, int64, float32 or float64. Options, by keyword only:
+#   distribution  where blocks may start; default: blocks near to square, of equal size
+#   grid          blocks per dimension; default: chosen, at most one block for each rank
+#   mirrored      one copy on every node, over the ranks of that node; otherwise one over all ranks
+#   group         the ranks that hold it; default: all
+#
+# Errors, the same on every member: InvalidError (a shape, an option, or members that disagree),
+# DtypeError, NoMemoryError.
+
+def empty(
     shape: int | Sequence[int],
     dtype: DTypeLike = "float64",
+    *,
     distribution: Irregular | None = None,
     grid: Sequence[int] | None = None,
-    placement: Literal["distributed", "mirrored"] = "distributed",
+    mirrored: bool = False,
     group: Group | None = None,
 ) -> Array:
-    """A new array of zeros; collective. Blocks on a process grid near to square blocks, or on `grid`. A mirrored array has a
-    copy on every node, spread over the ranks of that node. Errors: NoMemoryError, InvalidError: the same on every member."""
+    """A new array whose contents are undefined."""
+
+def zeros(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = "float64",
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array of zeros."""
+
+def ones(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = "float64",
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array of ones."""
+
+def full(
+    shape: int | Sequence[int],
+    fill_value: float,
+    dtype: DTypeLike | None = None,
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """A new array whose elements are all `fill_value`; its dtype by default, so ``full(3, 2)`` is
+    int64."""
+
+def asarray(
+    data: ArrayLike | Array,
+    dtype: DTypeLike | None = None,
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Array:
+    """`data` (1 to 7 dimensions, the same on every member) as an Array. Each member copies its own
+    block from its own `data`; nothing is sent. An Array is returned as it is; with another dtype,
+    or with options, that is an error."""
+
+# Like another array: the shape and dtype of `prototype`, and if it is an Array its distribution,
+# grid and group. `mirrored` None: as the prototype.
+
+def empty_like(
+    prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
+) -> Array:
+    """A new array whose contents are undefined."""
+
+def zeros_like(
+    prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
+) -> Array:
+    """A new array of zeros."""
+
+def ones_like(
+    prototype: Array | ArrayLike, dtype: DTypeLike | None = None, *, mirrored: bool | None = None
+) -> Array:
+    """A new array of ones."""
+
+def full_like(
+    prototype: Array | ArrayLike,
+    fill_value: float,
+    dtype: DTypeLike | None = None,
+    *,
+    mirrored: bool | None = None,
+) -> Array:
+    """A new array whose elements are all `fill_value`."""
 
 def matmul(
     a: Array,
     b: Array,
     out: Array,
+    *,
     alpha: float = 1.0,
     beta: float = 0.0,
     trans_a: bool = False,
     trans_b: bool = False,
 ) -> Array:
-    """out = alpha op(a) op(b) + beta out for 2-d float32 or float64 arrays of any placement; collective. Returns `out`. A
-    mirrored `out` has equal copies afterwards (with beta, they must agree before)."""
+    """out = alpha op(a) op(b) + beta out for 2-d float32 or float64 arrays, mirrored or not; op
+    transposes if trans_a or trans_b is True. Collective. Returns `out`. A mirrored `out` has equal
+    copies afterwards (with beta, they must agree before). Errors: InvalidError (shapes),
+    DtypeError."""
 
 @final
 class Counter:
-    """A shared 64-bit counter that hands out work. Creating it and reset() are collective; next() is not."""
+    """A shared 64-bit counter that hands out work. Creating it and reset() are collective; next()
+    is not."""
 
     def __init__(
-        self, start: int = 0, group: Group | None = None, host: int | None = None
-    ) -> None: ...
+        self, start: int = 0, *, group: Group | None = None, host: int | None = None
+    ) -> None:
+        """`host`: the rank that holds the number; default: the first of the group."""
+
     def next(self, n: int = 1) -> int:
         """Adds n and returns the old value, atomically."""
 
@@ -292,9 +459,10 @@ class Counter:
 
 @final
 class Segment:
-    """Zeroed memory: every member owns `nbytes` (may differ). Creation and free() are collective. Offsets are bytes."""
+    """Zeroed memory: every member owns `nbytes` (may differ). Creation and free() are collective.
+    Offsets are bytes."""
 
-    def __init__(self, nbytes: int, group: Group | None = None) -> None: ...
+    def __init__(self, nbytes: int, *, group: Group | None = None) -> None: ...
     @property
     def local(self) -> NDArray[np.uint8]:
         """The own slice, without a copy. Valid until free()."""
@@ -302,14 +470,26 @@ class Segment:
     def pointer(self, rank: int) -> NDArray[np.uint8] | None:
         """A same-node member's slice, without a copy; None if it is on another node."""
 
-    def nbytes(self, rank: int | None = None) -> int: ...
-    def get(self, rank: int, offset: int, out: NDArray[Any]) -> NDArray[Any]: ...
-    def put(self, rank: int, offset: int, values: NDArray[Any]) -> None: ...
+    def nbytes(self, rank: int | None = None) -> int:
+        """Bytes of the slice of `rank` (default: own)."""
+
+    # Buffers are C-contiguous. Errors: RangeError (beyond the slice), InvalidError.
+    def get(self, rank: int, offset: int, out: NDArray[Any]) -> NDArray[Any]:
+        """Copies out.nbytes bytes of the slice of `rank` into `out`, and returns it."""
+
+    def put(self, rank: int, offset: int, values: NDArray[Any]) -> None:
+        """Copies `values` into the slice of `rank`. They may be reused on return; others see the
+        data after fence or sync."""
+
     def acc(
         self, rank: int, offset: int, values: NDArray[Any], alpha: complex | None = None
-    ) -> None: ...
+    ) -> None:
+        """slice += alpha * values (alpha None: 1), atomic per element; int32, int64, float32,
+        float64, complex64 or complex128."""
+
     def get_nb(self, rank: int, offset: int, out: NDArray[Any]) -> Request: ...
     def put_nb(self, rank: int, offset: int, values: NDArray[Any]) -> Request: ...
+    # Atomic on one word, int64 or int32, at a multiple of its size; each returns the old value.
     def fetch_add(self, rank: int, offset: int, value: int, dtype: DTypeLike = "int64") -> int: ...
     def swap(self, rank: int, offset: int, value: int, dtype: DTypeLike = "int64") -> int: ...
     def compare_swap(
@@ -322,9 +502,13 @@ class Segment:
         values: NDArray[Any] | None,
         counter_offset: int,
         increment: int = 1,
-    ) -> None: ...
+    ) -> None:
+        """put, then adds `increment` to the 64-bit counter at `counter_offset` of the same slice: a
+        reader that sees the counter sees the data. `values` None: only the counter."""
+
     def notify_wait(self, counter_offset: int, at_least: int, timeout: float | None = None) -> int:
-        """Sleeps until the own counter is at least `at_least`; returns it. `timeout` in seconds. Errors: TimeoutError."""
+        """Sleeps until the own counter is at least `at_least`; returns it. `timeout` in seconds;
+        None: no limit. Errors: TimeoutError."""
 
     def free(self) -> None: ...
 
@@ -332,9 +516,12 @@ class Segment:
 class Mutexes:
     """Each member hosts `count` fair mutexes. Creation and free() are collective."""
 
-    def __init__(self, count: int, group: Group | None = None) -> None: ...
-    def lock(self, rank: int, index: int = 0) -> None: ...
-    def unlock(self, rank: int, index: int = 0) -> None: ...
-    def free(self) -> None: ...
+    def __init__(self, count: int, *, group: Group | None = None) -> None: ...
+    def lock(self, rank: int, index: int = 0) -> None:
+        """Waits for mutex `index` of `rank`. Errors: RangeError, InvalidError (already held)."""
 
-def mutexes(count: int, group: Group | None = None) -> Mutexes: ...
+    def unlock(self, rank: int, index: int = 0) -> None:
+        """What the holder issued to that rank's node is visible to the next holder. Errors:
+        InvalidError (not held)."""
+
+    def free(self) -> None: ...

@@ -1,4 +1,5 @@
-"""`python -m skerry run ...` and the console script `skerry`: hands over to the native launcher that comes with the package."""
+"""`python -m skerry run ...` and the console script `skerry`: hands over to the native launcher
+that comes with the package."""
 
 import os
 import sys

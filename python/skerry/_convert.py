@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from .errors import DtypeError, InvalidError
+from .errors import DtypeError, Error, InvalidError
 
 
 def conform(values, dtype, shape, patch):
-    """`values` as a dense array of `dtype` and `shape`: numbers and lists are converted, shapes broadcast, strides made dense.
+    """`values` as a dense array of `dtype` and `shape`: numbers and lists are converted, shapes
+    broadcast, strides made dense.
 
-    An array of another dtype is refused rather than converted: that would cost a copy each time, and may lose digits.
+    An array of another dtype is refused rather than converted: that would cost a copy each time,
+    and may lose digits.
     """
     if isinstance(values, (np.ndarray, np.generic)) and values.dtype != dtype:
         if not (isinstance(values, np.generic) and np.can_cast(values.dtype, dtype, "same_kind")):
@@ -17,6 +19,8 @@ def conform(values, dtype, shape, patch):
             )
     try:
         converted = np.asarray(values, dtype)
+    except Error:  # values are an Array
+        raise
     except (TypeError, ValueError) as error:
         raise DtypeError(f"cannot make {dtype} of {type(values).__name__}: {error}") from None
     try:

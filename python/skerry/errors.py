@@ -1,4 +1,5 @@
-"""The classes of Skerry's errors: each is also the builtin that a NumPy or Python programmer would expect."""
+"""The classes of Skerry's errors: each is also the builtin that a NumPy or Python programmer would
+expect."""
 
 import builtins
 
@@ -14,6 +15,10 @@ class InvalidError(Error, ValueError):
 
 
 class DtypeError(InvalidError, TypeError):
+    pass
+
+
+class GatherError(InvalidError, TypeError):
     pass
 
 

@@ -27,11 +27,12 @@ struct Irregular {
 // of the job the rest.
 struct PyArray {
   sk::AnyArray array;
+  sk::ArrayOptions options;  // as asked for
   sk::Type type;
   int dims;
   std::int64_t shape[sk::max_dims];
   std::uint64_t element_bytes;
-  PyArray(sk::AnyArray&& made);
+  PyArray(sk::AnyArray&& made, const sk::ArrayOptions& asked);
   ~PyArray();
 };
 
@@ -89,8 +90,9 @@ Dropped& dropped() {
   return *all;
 }
 
-PyArray::PyArray(sk::AnyArray&& made)
+PyArray::PyArray(sk::AnyArray&& made, const sk::ArrayOptions& asked)
     : array(std::move(made)),
+      options(asked),
       type(array.type()),
       dims(array.dims()),
       shape{},
@@ -414,14 +416,10 @@ std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) 
 // ---- making one -------------------------------------------------------------------------------
 
 PyArray* make(const std::vector<std::int64_t>& shape, nb::handle dtype, nb::handle distribution,
-              const std::optional<std::vector<int>>& grid, const std::string& placement,
-              nb::handle group) {
+              const std::optional<std::vector<int>>& grid, bool mirrored, nb::handle group) {
   const sk::Group members = group_or_world(group);
   sk::ArrayOptions options;
-  if (placement == "mirrored") options.placement = sk::Placement::mirrored;
-  else if (placement != "distributed")
-    throw sk::Error(SKERRY_ERR_INVALID,
-                    "placement is \"" + placement + "\": use \"distributed\" or \"mirrored\"");
+  if (mirrored) options.placement = sk::Placement::mirrored;
   if (grid) options.grid = *grid;
   if (!distribution.is_none()) {
     Irregular* given = nullptr;
@@ -440,7 +438,7 @@ PyArray* make(const std::vector<std::int64_t>& shape, nb::handle dtype, nb::hand
   std::unique_ptr<PyArray> array;
   {
     nb::gil_scoped_release waits;
-    array = std::make_unique<PyArray>(sk::AnyArray(members, type, shape, options));
+    array = std::make_unique<PyArray>(sk::AnyArray(members, type, shape, options), options);
   }
   if (over_all) dropped().add(array.get());
   return array.release();
@@ -484,11 +482,7 @@ nb::object array_local(nb::handle self) {
   return nb::none();
 }
 
-}  // namespace
-
-void end_arrays() { dropped().end(); }
-
-void bind_array(nb::module_& m) {
+void bind_parts(nb::module_& m) {
   nb::class_<Irregular>(m, "_Irregular")
       .def(nb::init<std::vector<std::vector<std::int64_t>>>())
       .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
@@ -504,7 +498,14 @@ void bind_array(nb::module_& m) {
              return r.returns_buffer ? r.buffer : nb::none();
            })
       .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); });
+}
 
+}  // namespace
+
+void end_arrays() { dropped().end(); }
+
+void bind_array(nb::module_& m) {
+  bind_parts(m);
   nb::class_<PyArray>(m, "Array", nb::is_weak_referenceable())
       .def_prop_ro("shape",
                    [](const PyArray& a) {
@@ -518,7 +519,11 @@ void bind_array(nb::module_& m) {
                      for (int d = 0; d < a.dims; ++d) bytes *= a.shape[d];
                      return bytes;
                    })
-      .def_prop_ro("placement", [](const PyArray& a) { return sk::to_string(a.array.placement()); })
+      .def_prop_ro("mirrored",
+                   [](const PyArray& a) { return a.array.placement() == sk::Placement::mirrored; })
+      .def_prop_ro(
+          "_options",
+          [](const PyArray& a) { return nb::make_tuple(a.options.starts, a.options.grid); })
       .def_prop_ro("grid", [](const PyArray& a) { return tuple_of(a.array.grid()); })
       .def_prop_ro("block_starts",
                    [](const PyArray& a) {
@@ -644,7 +649,7 @@ void bind_array(nb::module_& m) {
           nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
 
   m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"),
-        nb::arg("distribution").none(), nb::arg("grid").none(), nb::arg("placement"),
+        nb::arg("distribution").none(), nb::arg("grid").none(), nb::arg("mirrored"),
         nb::arg("group").none());
   m.def("_end_arrays", &end_arrays);
   m.def("_matmul", [](const PyArray& a, const PyArray& b, nb::handle out, double alpha, double beta,

@@ -69,62 +69,25 @@ std::vector<int> node_ranks(nb::handle node) {
   return ranks;
 }
 
+// Those of the library and those of arrays: one dictionary.
+template <class Add>
+void each_counter(const Add& add) {
+  for (const sk::CounterValue& each : job().counters()) add(each);
+  for (const sk::CounterValue& each : sk::array_counters(job().world())) add(each);
+}
+
 nb::dict counters() {
-  const skerry_counters c = job().counters();
-  const sk::ArrayCounters a = sk::array_counters(job().world());
   nb::dict values;
-  const auto set = [&](const char* name, std::uint64_t value) { values[name] = value; };
-  set("local_operations", c.local_operations);
-  set("local_bytes", c.local_bytes);
-  set("remote_operations", c.remote_operations);
-  set("remote_bytes", c.remote_bytes);
-  set("wire_bytes_sent", c.wire_bytes_sent);
-  set("wire_bytes_received", c.wire_bytes_received);
-  set("connections_opened", c.connections_opened);
-  set("connections_closed", c.connections_closed);
-  set("connections_open", c.connections_open);
-  set("server_requests", c.server_requests);
-  set("server_wire_bytes_sent", c.server_wire_bytes_sent);
-  set("server_wire_bytes_received", c.server_wire_bytes_received);
-  set("strangers_refused", c.strangers_refused);
-  set("strangers_silent", c.strangers_silent);
-  set("strangers_left", c.strangers_left);
-  set("strangers_crowded_out", c.strangers_crowded_out);
-  set("strangers_garbage", c.strangers_garbage);
-  set("strangers_unproven", c.strangers_unproven);
-  set("strangers_replayed", c.strangers_replayed);
-  set("fences", c.fences);
-  set("collectives", c.collectives);
-  set("connections_evicted", c.connections_evicted);
-  set("connections_dropped", c.connections_dropped);
-  set("connections_broken", c.connections_broken);
-  set("connections_resumed", c.connections_resumed);
-  set("connections_peak", c.connections_peak);
-  set("requests_replayed", c.requests_replayed);
-  set("teardown_ns", c.teardown_ns);
-  set("teardown_exposed_ns", c.teardown_exposed_ns);
-  set("teardowns_hidden", c.teardowns_hidden);
-  set("setup_ns", c.setup_ns);
-  set("setup_exposed_ns", c.setup_exposed_ns);
-  set("servers_known", c.servers_known);
-  set("connection_bytes", c.connection_bytes);
-  set("server_connections", c.server_connections);
-  set("server_connections_peak", c.server_connections_peak);
-  set("server_connections_dropped", c.server_connections_dropped);
-  set("server_origins_waited", c.server_origins_waited);
-  set("grants_relayed", c.grants_relayed);
-  set("shared_open", c.shared_open);
-  set("shared_peak", c.shared_peak);
-  set("shared_opened", c.shared_opened);
-  set("shared_evicted", c.shared_evicted);
-  set("shared_users", c.shared_users);
-  set("shared_messages", c.shared_messages);
-  set("array_gets", a.gets);
-  set("array_puts", a.puts);
-  set("array_accs", a.accs);
-  set("merge_bytes_moved", a.merge_bytes_moved);
-  set("merge_bytes_skipped", a.merge_bytes_skipped);
+  each_counter([&](const sk::CounterValue& each) { values[each.name] = each.value; });
   return values;
+}
+
+nb::dict counter_info() {
+  nb::dict all;
+  each_counter([&](const sk::CounterValue& each) {
+    all[each.name] = nb::make_tuple(sk::to_string(each.kind), each.unit, each.description);
+  });
+  return all;
 }
 
 nb::dict memory() {
@@ -193,6 +156,31 @@ void allgather_into(nb::handle in, nb::handle out, nb::handle group) {
   sk::check(skerry_allgather(members.get(), from.data(), from.bytes(), to.data()));
 }
 
+void bind_group(nb::module_& m) {
+  nb::class_<sk::Group>(m, "Group")
+      .def_prop_ro("ranks",
+                   [](const sk::Group& g) {
+                     std::vector<int> ranks;
+                     for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
+                     return ranks;
+                   })
+      .def("__len__", &sk::Group::size)
+      .def("index", &sk::Group::index, nb::arg("rank"))
+      .def("rank", &sk::Group::rank, nb::arg("index"))
+      .def(
+          "split",
+          [](const sk::Group& g, int color, int key) -> nb::object {
+            sk::Group made;
+            {
+              nb::gil_scoped_release waits;
+              made = g.split(color, key);
+            }
+            return made ? nb::cast(std::move(made)) : nb::none();
+          },
+          nb::arg("color"), nb::arg("key") = 0)
+      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 sk::Job& job() {
@@ -229,6 +217,7 @@ void bind_job(nb::module_& m) {
   m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
   m.def("fabric", [] { return std::string(job().fabric()); });
   m.def("counters", &counters);
+  m.def("_counter_info", &counter_info);
   m.def("memory", &memory);
   m.def(
       "limit_connections",
@@ -266,29 +255,7 @@ void bind_job(nb::module_& m) {
   m.def("_broadcast", &broadcast_in_place, nb::arg("buffer"), nb::arg("root"),
         nb::arg("group").none());
   m.def("_allgather", &allgather_into, nb::arg("values"), nb::arg("out"), nb::arg("group").none());
-
-  nb::class_<sk::Group>(m, "Group")
-      .def_prop_ro("ranks",
-                   [](const sk::Group& g) {
-                     std::vector<int> ranks;
-                     for (int i = 0; i < g.size(); ++i) ranks.push_back(g.rank(i));
-                     return ranks;
-                   })
-      .def("__len__", &sk::Group::size)
-      .def("index", &sk::Group::index, nb::arg("rank"))
-      .def("rank", &sk::Group::rank, nb::arg("index"))
-      .def(
-          "split",
-          [](const sk::Group& g, int color, int key) -> nb::object {
-            sk::Group made;
-            {
-              nb::gil_scoped_release waits;
-              made = g.split(color, key);
-            }
-            return made ? nb::cast(std::move(made)) : nb::none();
-          },
-          nb::arg("color"), nb::arg("key") = 0)
-      .def("free", &sk::Group::free, nb::call_guard<nb::gil_scoped_release>());
+  bind_group(m);
 }
 
 }  // namespace skpy

@@ -117,6 +117,50 @@ nb::object segment_start(nb::handle self, int rank, std::uint64_t offset, nb::ob
                           sk::Handle(job().world().job_ref(), handle)});
 }
 
+void bind_mutexes(nb::module_& m) {
+  nb::class_<HeldMutexes>(m, "Mutexes")
+      .def(
+          "__init__",
+          [](HeldMutexes* self, std::int64_t count, nb::handle group) {
+            if (count < 0 || count > 0xffffffff)
+              throw sk::Error(SKERRY_ERR_INVALID,
+                              std::to_string(count) + " mutexes: give a number from 0 to 2^32 - 1");
+            const sk::Group members = group_or_world(group);
+            nb::gil_scoped_release waits;
+            new (self) HeldMutexes(members, static_cast<std::uint32_t>(count));
+          },
+          nb::arg("count"), nb::kw_only(), nb::arg("group") = nb::none())
+      .def(
+          "lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); },
+          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "unlock",
+          [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.unlock(rank, index); },
+          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+
+  nb::class_<HeldCounter>(m, "Counter")
+      .def(
+          "__init__",
+          [](HeldCounter* self, std::int64_t start, nb::handle group, std::optional<int> host) {
+            const sk::Group members = group_or_world(group);
+            const int host_index = host ? members.index(*host) : 0;
+            nb::gil_scoped_release waits;
+            new (self) HeldCounter(members, start, host_index);
+          },
+          nb::arg("start") = 0, nb::kw_only(), nb::arg("group") = nb::none(),
+          nb::arg("host") = nb::none())
+      .def(
+          "next", [](HeldCounter& h, std::int64_t n) { return h.owner.next(n); }, nb::arg("n") = 1,
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "reset", [](HeldCounter& h, std::int64_t value) { h.owner.reset(value); },
+          nb::arg("value") = 0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
@@ -131,7 +175,7 @@ void bind_memory(nb::module_& m) {
             nb::gil_scoped_release waits;
             new (self) HeldSegment(members, static_cast<std::uint64_t>(bytes));
           },
-          nb::arg("nbytes"), nb::arg("group") = nb::none())
+          nb::arg("nbytes"), nb::kw_only(), nb::arg("group") = nb::none())
       .def_prop_ro("local",
                    [](nb::handle self) {
                      auto& s = nb::cast<HeldSegment&>(self);
@@ -235,47 +279,7 @@ void bind_memory(nb::module_& m) {
           nb::arg("counter_offset"), nb::arg("at_least"), nb::arg("timeout") = nb::none())
       .def(
           "free", [](HeldSegment& s) { s.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
-
-  nb::class_<HeldMutexes>(m, "Mutexes")
-      .def(
-          "__init__",
-          [](HeldMutexes* self, std::int64_t count, nb::handle group) {
-            if (count < 0 || count > 0xffffffff)
-              throw sk::Error(SKERRY_ERR_INVALID,
-                              std::to_string(count) + " mutexes: give a number from 0 to 2^32 - 1");
-            const sk::Group members = group_or_world(group);
-            nb::gil_scoped_release waits;
-            new (self) HeldMutexes(members, static_cast<std::uint32_t>(count));
-          },
-          nb::arg("count"), nb::arg("group") = nb::none())
-      .def(
-          "lock", [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.lock(rank, index); },
-          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "unlock",
-          [](HeldMutexes& h, int rank, std::uint32_t index) { h.owner.unlock(rank, index); },
-          nb::arg("rank"), nb::arg("index") = 0, nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "free", [](HeldMutexes& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
-
-  nb::class_<HeldCounter>(m, "Counter")
-      .def(
-          "__init__",
-          [](HeldCounter* self, std::int64_t start, nb::handle group, std::optional<int> host) {
-            const sk::Group members = group_or_world(group);
-            const int host_index = host ? members.index(*host) : 0;
-            nb::gil_scoped_release waits;
-            new (self) HeldCounter(members, start, host_index);
-          },
-          nb::arg("start") = 0, nb::arg("group") = nb::none(), nb::arg("host") = nb::none())
-      .def(
-          "next", [](HeldCounter& h, std::int64_t n) { return h.owner.next(n); }, nb::arg("n") = 1,
-          nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "reset", [](HeldCounter& h, std::int64_t value) { h.owner.reset(value); },
-          nb::arg("value") = 0, nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
+  bind_mutexes(m);
 }
 
 }  // namespace skpy

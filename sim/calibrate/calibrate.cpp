@@ -47,12 +47,12 @@ int main(int count, char** arguments) {
   check(skerry_init(nullptr, &job), "cannot start");
   skerry_group* world = skerry_world(job);
   const int rank = skerry_rank(job), size = skerry_size(job);
-  if (skerry_nodes(job) != size || size < 4) {
+  if (skerry_node_count(job) != size || size < 4) {
     if (rank == 0)
       std::fprintf(stderr,
                    "skerry calibrate: %d ranks on %d nodes: start it with at least 4 ranks, each "
                    "on a node of its own\n",
-                   size, skerry_nodes(job));
+                   size, skerry_node_count(job));
     return 2;
   }
   skerry_segment* segment = nullptr;
@@ -63,16 +63,16 @@ int main(int count, char** arguments) {
     // Teardown: bound to one connection, gets from two servers in turn, so that each evicts the
     // other's. Counters tell the whole of it and what the program waited for; the processor time is
     // what such a get takes beyond one that finds its connection, less the connecting.
-    check(skerry_limit_connections(job, 1), "limit");
+    check(skerry_connections_limit(job, 1), "limit");
     const int far = size - 1;
     const auto in_turn = [&](int i) {
       check(skerry_get(segment, i % 2 == 0 ? far : far - 1, 0, buffer.data(), 8), "get");
     };
     for (int i = 0; i < 50; ++i) in_turn(i);
-    const skerry_counters capped = counters(job);
+    const Counters capped = counters(job);
     const Timed evicting = timed(15, 40, in_turn);
-    const skerry_counters torn = counters(job);
-    check(skerry_limit_connections(job, 0), "limit");
+    const Counters torn = counters(job);
+    check(skerry_connections_limit(job, 0), "limit");
     // Rank 0 is the root of collectives and has connections to some nodes already; only first uses
     // count as set-ups.
     std::vector<double> first_wall, first_processor;
@@ -80,11 +80,11 @@ int main(int count, char** arguments) {
     const double heap_before = heap_bytes();
     uint64_t opened = 0;
     for (int r = 1; r < size; ++r) {
-      const skerry_counters a = counters(job);
+      const Counters a = counters(job);
       const int64_t w = clock_ns(CLOCK_MONOTONIC), p = clock_ns(CLOCK_THREAD_CPUTIME_ID);
       check(skerry_get(segment, r, 0, buffer.data(), 8), "get");
       const int64_t w2 = clock_ns(CLOCK_MONOTONIC), p2 = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-      if (counters(job).connections_opened == a.connections_opened) continue;
+      if (counters(job)["connections_opened"] == a["connections_opened"]) continue;
       ++opened;
       first_wall.push_back(static_cast<double>(w2 - w));
       first_processor.push_back(static_cast<double>(p2 - p));
@@ -100,7 +100,7 @@ int main(int count, char** arguments) {
       for (int i = 0; i < 2000; ++i)
         check(skerry_get_nb(segment, far, 0, buffer.data() + 8 * (i % 64), 8, SKERRY_IMPLICIT),
               "get");
-      check(skerry_wait_all(job), "wait");
+      check(skerry_wait_implicit(job), "wait");
     });
     const Timed issue = timed(31, 1, [&](int) {
       static skerry_handle handles[64];
@@ -126,18 +126,15 @@ int main(int count, char** arguments) {
     const double ns_per_byte = std::max(
         0.0, (large.wall_ns - get.wall_ns) / static_cast<double>(block_bytes));
 
-    const double evictions = std::max(
-        1.0, static_cast<double>(torn.connections_evicted - capped.connections_evicted));
-    const double opens = std::max(
-        1.0, static_cast<double>(torn.connections_opened - capped.connections_opened));
-    const double teardown_ns = static_cast<double>(torn.teardown_ns - capped.teardown_ns) /
-                               evictions;
-    const double exposed_ns = static_cast<double>(torn.teardown_exposed_ns -
-                                                  capped.teardown_exposed_ns) /
-                              evictions;
-    const double setup_again_ns = static_cast<double>(torn.setup_ns - capped.setup_ns) / opens;
-    const double hidden = static_cast<double>(torn.teardowns_hidden - capped.teardowns_hidden) /
-                          evictions;
+    const auto more = [&](const char* name) {
+      return static_cast<double>(torn[name] - capped[name]);
+    };
+    const double evictions = std::max(1.0, more("connections_evicted"));
+    const double opens = std::max(1.0, more("connections_opened"));
+    const double teardown_ns = more("teardown_ns") / evictions;
+    const double exposed_ns = more("teardown_exposed_ns") / evictions;
+    const double setup_again_ns = more("setup_ns") / opens;
+    const double hidden = more("teardowns_hidden") / evictions;
     const double leaving_ns = std::max(
         0.0, evicting.processor_ns - get.processor_ns -
                  connect_ns);  // choosing, the bye, closing: of the origin's processor

@@ -4,8 +4,10 @@
 //
 // Rank 0 is looked at, first as an origin, then as the host of a data server; the others sleep in a
 // barrier, then all talk to all:
-//   1 bound to one connection, rank 0 talks to each: it *knows* them now    2 without the bound,
-//   again: it is *connected* to them 3 the others do as 1 4 the others do as 2
+//   1 bound to one connection, rank 0 talks to each: it *knows* them now
+//   2 without the bound, again: it is *connected* to them
+//   3 the others do as 1
+//   4 the others do as 2
 // What a step adds is divided by how many it added, which the account tells: collectives have
 // connections of their own.
 #include <cmath>
@@ -35,7 +37,7 @@ class Probe {
   void barrier() { check(skerry_barrier(skerry_world(job_)), "barrier"); }
   void touch_all(uint32_t bound) { touch(bound, size_ - 1); }
   void touch(uint32_t bound, int ranks) {
-    check(skerry_limit_connections(job_, bound), "limit");
+    check(skerry_connections_limit(job_, bound), "limit");
     for (int step = 1; step <= ranks; ++step) {
       uint64_t word = 0;  // each in its own order, so that no server is asked by all at once
       check(skerry_get(segment_, (rank_ + step) % size_, 0, &word, sizeof word), "get");
@@ -88,12 +90,12 @@ int main(int count, char** arguments) {
   skerry_job* job = nullptr;
   check(skerry_init(nullptr, &job), "cannot start");
   const int rank = skerry_rank(job), size = skerry_size(job);
-  if (skerry_nodes(job) != size || size < 4) {
+  if (skerry_node_count(job) != size || size < 4) {
     if (rank == 0)
       std::fprintf(stderr,
                    "skerry info: %d ranks on %d nodes: connections are measured with at least 4 "
                    "ranks, each on a node of its own\n",
-                   size, skerry_nodes(job));
+                   size, skerry_node_count(job));
     return 2;
   }
   Probe probe(job);

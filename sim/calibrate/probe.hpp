@@ -36,12 +36,22 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-inline skerry_counters counters(const skerry_job* job) {
-  skerry_counters c{};
-  c.size = sizeof c;
-  check(skerry_counters_read(job, &c), "counters");
-  return c;
-}
+// What this process has counted so far, by the counters' names.
+class Counters {
+ public:
+  explicit Counters(const skerry_job* job) : values_(static_cast<size_t>(skerry_counter_count())) {
+    check(skerry_counter_values(job, skerry_counter_count(), values_.data()), "counters");
+  }
+  uint64_t operator[](const char* name) const {
+    const int index = skerry_counter_find(name);
+    if (index < 0) check(index, name);
+    return values_[static_cast<size_t>(index)];
+  }
+
+ private:
+  std::vector<uint64_t> values_;
+};
+inline Counters counters(const skerry_job* job) { return Counters(job); }
 inline skerry_memory memory(const skerry_job* job) {
   skerry_memory m{};
   m.size = sizeof m;

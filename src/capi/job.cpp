@@ -31,6 +31,8 @@ static_assert(static_cast<int>(job::ThreadLevel::multiple) == SKERRY_THREAD_MULT
 namespace skerry::capi {
 namespace {
 
+constexpr uint32_t max_connections_limit = 1 << 24;  // as for SKERRY_MAX_CONN
+
 thread_local std::string
     last_error;  // like errno: the one state that must outlive a failed skerry_init
 
@@ -49,10 +51,21 @@ int forked() {
                     "exec to start another program"));
 }
 
+Status check_unknown(const void* given, size_t known, size_t size, const char* what) {
+  const auto* const bytes = static_cast<const unsigned char*>(given);
+  for (size_t i = known; i < size; ++i)
+    if (bytes[i] != 0)
+      return error(Code::unsupported, what, " has a field at byte ", i,
+                   " that this library, of version " SKERRY_VERSION_TEXT
+                   ", does not know: use a newer library, or leave the field zero");
+  return {};
+}
+
 Status read_exchange(const skerry_exchange& given, job::Exchange* exchange) {
   if (given.size < sizeof given)
     return error(Code::invalid, "exchange.size is ", given.size,
                  ": set it to sizeof(skerry_exchange)");
+  SKERRY_TRY(check_unknown(&given, sizeof given, given.size, "exchange"));
   if (given.position < 0 || given.position >= given.count)
     return error(Code::invalid, "exchange.position is ", given.position, " of ", given.count);
   if (given.allgather == nullptr) return error(Code::invalid, "exchange.allgather is null");
@@ -99,6 +112,13 @@ int skerry_init(const skerry_options* options, skerry_job** job) {
         options->thread_level > SKERRY_THREAD_MULTIPLE)
       return fail(error(Code::invalid, "options.thread_level is ", options->thread_level,
                         ": give a skerry_thread_level, 0 to 2"));
+    if (options->on_failure != SKERRY_FAILURE_ENDS_JOB &&
+        options->on_failure != SKERRY_FAILURE_RETURNS)
+      return fail(error(Code::invalid, "options.on_failure is ", options->on_failure,
+                        ": give a skerry_on_failure, 0 or 1"));
+    if (Status status = check_unknown(options, sizeof *options, options->size, "options");
+        !status.ok())
+      return fail(status);
     chosen.thread_level = static_cast<job::ThreadLevel>(options->thread_level);
     chosen.failures_return = options->on_failure == SKERRY_FAILURE_RETURNS;
   }
@@ -149,7 +169,7 @@ void skerry_abort(skerry_job* job, int exit_status, const char* reason) {
 
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
 int skerry_size(const skerry_job* job) { return of(job)->size(); }
-int skerry_nodes(const skerry_job* job) { return of(job)->map().nodes(); }
+int skerry_node_count(const skerry_job* job) { return of(job)->map().nodes(); }
 
 int skerry_node_of(const skerry_job* job, int rank) {
   const NodeId node = of(job)->map().node_of(rank);
@@ -174,7 +194,8 @@ int skerry_node_rank(const skerry_job* job, int node, int i) {
 }
 
 int skerry_same_node(const skerry_job* job, int rank) {
-  return of(job)->map().node_of(rank) == of(job)->node() ? 1 : 0;
+  const int node = skerry_node_of(job, rank);
+  return node < 0 ? node : node == of(job)->node();
 }
 int skerry_thread_level_granted(const skerry_job* job) {
   return static_cast<int>(of(job)->options().thread_level);
@@ -182,6 +203,7 @@ int skerry_thread_level_granted(const skerry_job* job) {
 const char* skerry_fabric_name(const skerry_job* job) { return of(job)->fabric_name().data(); }
 
 int skerry_fence(skerry_job* job, int rank) {
+  if (job == nullptr) return null_argument("job");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
   const NodeId node = j->map().node_of(rank);
@@ -192,6 +214,7 @@ int skerry_fence(skerry_job* job, int rank) {
 }
 
 int skerry_fence_node(skerry_job* job, int node) {
+  if (job == nullptr) return null_argument("job");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
   if (node < 0 || node >= j->map().nodes())
@@ -205,20 +228,22 @@ int skerry_fence_node(skerry_job* job, int node) {
 }
 
 int skerry_fence_all(skerry_job* job) {
+  if (job == nullptr) return null_argument("job");
   if (!of(job)->is_alive()) return forked();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return done(of(job)->engine().fence_all());
 }
 
 int skerry_wait(skerry_job* job, skerry_handle* handle) {
-  if (handle == nullptr) return null_argument("handle");
+  if (job == nullptr || handle == nullptr) return null_argument("job or handle");
   if (!of(job)->is_alive()) return forked();
   if (*handle == 0) return SKERRY_OK;
   return done(of(job)->engine().wait(handle));
 }
 
 int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
-  if (handle == nullptr || is_done == nullptr) return null_argument("handle or done");
+  if (job == nullptr || handle == nullptr || is_done == nullptr)
+    return null_argument("job, handle or done");
   if (!of(job)->is_alive()) return forked();
   bool finished = false;
   const Status status = of(job)->engine().test(handle, &finished);
@@ -227,13 +252,14 @@ int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
   return SKERRY_OK;
 }
 
-int skerry_wait_all(skerry_job* job) {
+int skerry_wait_implicit(skerry_job* job) {
+  if (job == nullptr) return null_argument("job");
   if (!of(job)->is_alive()) return forked();
   return done(of(job)->engine().wait_implicit());
 }
 
-int skerry_alloc_local(skerry_job* job, uint64_t bytes, void** memory) {
-  if (memory == nullptr) return null_argument("memory");
+int skerry_buffer_alloc(skerry_job* job, uint64_t bytes, void** memory) {
+  if (job == nullptr || memory == nullptr) return null_argument("job or memory");
   if (!of(job)->is_alive()) return forked();
   void* made = nullptr;
   if (bytes > (uint64_t{1} << 62) || posix_memalign(&made, 4096, bytes == 0 ? 1 : bytes) != 0)
@@ -242,79 +268,13 @@ int skerry_alloc_local(skerry_job* job, uint64_t bytes, void** memory) {
   return SKERRY_OK;
 }
 
-int skerry_free_local(skerry_job*, void* memory) {
+int skerry_buffer_free(skerry_job*, void* memory) {
   free(memory);
   return SKERRY_OK;
 }
 
-int skerry_counters_read(const skerry_job* handle, skerry_counters* counters) {
-  if (counters == nullptr) return null_argument("counters");
-  if (counters->size < sizeof(size_t))
-    return fail(error(Code::invalid, "counters.size is ", counters->size,
-                      ": set it to sizeof(skerry_counters)"));
-  job::Job* j = const_cast<job::Job*>(of(handle));
-  skerry_counters now{};
-  now.local_operations = j->local_counters().operations.load(std::memory_order_relaxed);
-  now.local_bytes = j->local_counters().bytes.load(std::memory_order_relaxed);
-  now.collectives = j->local_counters().collectives.load(std::memory_order_relaxed);
-  const operation::EngineCounters engine = j->engine().counters();
-  const fabric::Fabric::Traffic traffic = j->engine().traffic();
-  now.remote_operations = engine.remote_operations;
-  now.remote_bytes = engine.remote_bytes;
-  now.connections_opened = engine.connections_opened;
-  now.connections_closed = engine.connections_closed;
-  now.connections_open = engine.connections_now;
-  now.connections_evicted = engine.connections_evicted;
-  now.connections_dropped = engine.connections_dropped;
-  now.connections_broken = engine.connections_broken;
-  now.connections_resumed = engine.connections_resumed;
-  now.connections_peak = engine.connections_peak;
-  now.requests_replayed = engine.requests_replayed;
-  now.teardown_ns = engine.teardown_ns;
-  now.teardown_exposed_ns = engine.teardown_exposed_ns;
-  now.teardowns_hidden = engine.teardowns_hidden;
-  now.setup_ns = engine.setup_ns;
-  now.setup_exposed_ns = engine.setup_exposed_ns;
-  now.servers_known = engine.links;
-  now.connection_bytes = engine.link_bytes;
-  now.fences = engine.fences;
-  now.wire_bytes_sent = traffic.bytes_sent;
-  now.wire_bytes_received = traffic.bytes_received;
-  if (const server::Server* server = j->server()) {
-    now.server_requests = server->counters().requests.load(std::memory_order_relaxed);
-    now.server_wire_bytes_sent = server->counters().bytes_sent.load(std::memory_order_relaxed);
-    now.server_wire_bytes_received = server->counters().bytes_received.load(
-        std::memory_order_relaxed);
-    now.strangers_refused = server->counters().strangers.load(std::memory_order_relaxed);
-    now.strangers_silent = server->counters().strangers_silent.load(std::memory_order_relaxed);
-    now.strangers_left = server->counters().strangers_left.load(std::memory_order_relaxed);
-    now.strangers_crowded_out = server->counters().strangers_crowded_out.load(
-        std::memory_order_relaxed);
-    now.strangers_garbage = server->counters().strangers_garbage.load(std::memory_order_relaxed);
-    now.strangers_unproven = server->counters().strangers_unproven.load(std::memory_order_relaxed);
-    now.strangers_replayed = server->counters().strangers_replayed.load(std::memory_order_relaxed);
-    now.server_connections = server->counters().clients.load(std::memory_order_relaxed);
-    now.server_connections_peak = server->counters().clients_peak.load(std::memory_order_relaxed);
-    now.server_connections_dropped = server->counters().clients_dropped.load(
-        std::memory_order_relaxed);
-    now.server_origins_waited = server->counters().clients_waited.load(std::memory_order_relaxed);
-    now.grants_relayed = server->counters().grants_relayed.load(std::memory_order_relaxed);
-  }
-  if (const share::Counters* shared = j->share_counters()) {
-    now.shared_open = shared->carriers.load(std::memory_order_relaxed);
-    now.shared_peak = shared->carriers_peak.load(std::memory_order_relaxed);
-    now.shared_opened = shared->carriers_opened.load(std::memory_order_relaxed);
-    now.shared_evicted = shared->carriers_evicted.load(std::memory_order_relaxed);
-    now.shared_users = shared->channels.load(std::memory_order_relaxed);
-    now.shared_messages = shared->messages.load(std::memory_order_relaxed);
-  }
-  now.size = counters->size;
-  std::memcpy(counters, &now, std::min(counters->size, sizeof now));
-  return SKERRY_OK;
-}
-
 int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
-  if (memory == nullptr) return null_argument("memory");
+  if (handle == nullptr || memory == nullptr) return null_argument("job or memory");
   if (memory->size < sizeof(size_t))
     return fail(
         error(Code::invalid, "memory.size is ", memory->size, ": set it to sizeof(skerry_memory)"));
@@ -331,7 +291,12 @@ int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
   return SKERRY_OK;
 }
 
-int skerry_limit_connections(skerry_job* handle, uint32_t max_connections) {
+int skerry_connections_limit(skerry_job* handle, uint32_t max_connections) {
+  if (handle == nullptr) return null_argument("job");
+  if (!of(handle)->is_alive()) return forked();
+  if (max_connections > max_connections_limit)
+    return fail(error(Code::invalid, "max_connections is ", max_connections, ": give 0 to ",
+                      max_connections_limit));
   return done(of(handle)->engine().limit_connections(max_connections));
 }
 

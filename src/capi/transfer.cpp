@@ -56,6 +56,8 @@ struct Strided {
     if (shape->levels < 0 || shape->levels > SKERRY_MAX_LEVELS)
       return error(Code::invalid, "shape.levels is ", shape->levels, ": give 0 to ",
                    SKERRY_MAX_LEVELS);
+    if (shape->reserved != 0)
+      return error(Code::invalid, "shape.reserved is ", shape->reserved, ": set it to 0");
     origin_shape.block_bytes = target_shape.block_bytes = shape->block_bytes;
     origin_shape.levels = target_shape.levels = shape->levels;
     for (int k = 0; k < shape->levels; ++k) {

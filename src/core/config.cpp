@@ -7,14 +7,6 @@
 
 namespace skerry {
 
-std::string_view to_string(Share share) {
-  switch (share) {
-    case Share::none: return "none";
-    case Share::count: return "count";
-    case Share::server: return "server";
-  }
-  return "unknown";
-}
 namespace {
 
 constexpr Variable known[] = {
@@ -27,11 +19,12 @@ constexpr Variable known[] = {
     {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
     {"SKERRY_MAX_CONN", "0",
      "connections of one process to data servers, at most (one more may be closing); 0: no limit"},
-    {"SKERRY_VICTIM", "lru", "policy that chooses whose connection goes at that limit"},
+    {"SKERRY_VICTIM", "lru", "policy that chooses which connection is closed at a limit"},
     {"SKERRY_SERVER_MAX_CONN", "0", "connections that one data server keeps, at most; 0: no limit"},
-    {"SKERRY_SHARE", "none",
-     "processes of a node share connections through its data server: none, count (SKERRY_MAX_CONN "
-     "bounds each process), server (it bounds the node)"},
+    {"SKERRY_SHARE", "0",
+     "1: the processes of a node share connections to other nodes, through its data server"},
+    {"SKERRY_NODE_MAX_CONN", "0",
+     "with SKERRY_SHARE=1: shared connections of one node to other nodes, at most; 0: no limit"},
     {"SKERRY_RECONNECT_TIMEOUT", "60",
      "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "",
@@ -81,7 +74,7 @@ Status unknown(std::string_view name) {
       });
   if (distance(name, nearest->name) > (name.size() - 7) / 3 + 1) {  // farther is another word
     return error(Code::config, "unknown variable ", name,
-                 "; docs/variables.md lists those that are known, and variables of your own may "
+                 "; docs/tuning.md lists those that are known, and variables of your own may "
                  "begin with SKERRY_USER_");
   }
   return error(Code::config, "unknown variable ", name, "; did you mean ", nearest->name,
@@ -153,10 +146,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_VICTIM") {
     config->victim = value;
   } else if (name == "SKERRY_SHARE") {
-    if (value == to_string(Share::none)) config->share = Share::none;
-    else if (value == to_string(Share::count)) config->share = Share::count;
-    else if (value == to_string(Share::server)) config->share = Share::server;
-    else return error(Code::config, "SKERRY_SHARE=", value, ": give none, count or server");
+    SKERRY_TRY(flag(name, value, &config->share));
+  } else if (name == "SKERRY_NODE_MAX_CONN") {
+    SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
+    config->node_max_connections = static_cast<uint32_t>(parsed);
   } else if (name == "SKERRY_COUNTERS") {
     SKERRY_TRY(flag(name, value, &config->report_counters));
   } else if (name == "SKERRY_TRACE_REQUESTS") {
@@ -194,6 +187,10 @@ Status read_config(const char* const* environment, Config* config) {
       return unknown(name);
     SKERRY_TRY(set(name, value, &read));
   }
+  if (read.node_max_connections != 0 && !read.share)
+    return error(Code::config, "SKERRY_NODE_MAX_CONN=", read.node_max_connections,
+                 " bounds the connections that a node shares, but SKERRY_SHARE is 0: set "
+                 "SKERRY_SHARE=1, or bound each process with SKERRY_MAX_CONN");
   *config = std::move(read);
   return {};
 }

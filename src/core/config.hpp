@@ -1,4 +1,4 @@
-// Configuration: the SKERRY_* variables, all in one table (docs/variables.md shows the same),
+// Configuration: the SKERRY_* variables, all in one table (docs/tuning.md shows the same),
 // checked once at start. An unknown variable is an error that names the nearest known one;
 // SKERRY_USER_* is free for others.
 #pragma once
@@ -12,15 +12,6 @@
 
 namespace skerry {
 
-// Whether the processes of a node share connections, and who bounds their number.
-enum class Share : uint8_t {
-  none,    // each has its own
-  count,   // the node's data server keeps one to each node that any of them is connected to; each
-           // bounds what it uses
-  server,  // the same; the node's data server bounds them
-};
-std::string_view to_string(Share share);
-
 struct Config {
   std::string fabric = "tcp";  // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
   std::string interface;       // SKERRY_INTERFACE: name or address to listen on; empty: choose
@@ -31,10 +22,11 @@ struct Config {
   int64_t connect_timeout_ns = 20'000'000'000;    // SKERRY_CONNECT_TIMEOUT, seconds
   int64_t silence_timeout_ns = 30'000'000'000;    // SKERRY_SILENCE_TIMEOUT, seconds
   int64_t reconnect_timeout_ns = 60'000'000'000;  // SKERRY_RECONNECT_TIMEOUT, seconds
-  uint32_t max_connections = 0;                   // SKERRY_MAX_CONN: 0: no limit
+  uint32_t max_connections = 0;                   // SKERRY_MAX_CONN: of each process; 0: no limit
   std::string victim = "lru";            // SKERRY_VICTIM: checked where the policies are known
   uint32_t server_max_connections = 0;   // SKERRY_SERVER_MAX_CONN: 0: no limit
-  Share share = Share::none;             // SKERRY_SHARE
+  bool share = false;                    // SKERRY_SHARE: through the node's data server
+  uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share; 0: no limit
   uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=
   uint64_t fault_seed = 1;               // SKERRY_FAULTS: seed=
   std::string trace_requests;  // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written

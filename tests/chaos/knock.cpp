@@ -1,12 +1,14 @@
-// Strangers, many of them, and a dummy to compare a server with:
-//   knock listen                             accepts and closes, nothing else; prints its port
-//   first knock garbage HOST PORT SECONDS COUNT    connects, says garbage, waits to be sent away;
-//   32 at a time, until both SECONDS and COUNT are done knock slow HOST PORT SECONDS N           N
-//   connections that say one byte of a hello every half second, and come again when sent away knock
-//   replay HOST PORT SECONDS HEX       sends recorded bytes over and over, one connection each
-//   knock scan HOST SECONDS                  connects to one port after another and goes
-// Prints how many connections it made. No part of a test by itself: tests/chaos/strangers.py uses
-// it.
+// Unauthenticated peers, many of them, and a dummy to compare a server with.
+//
+//   knock listen                           accepts and closes, nothing else; prints its port first
+//   knock garbage HOST PORT SECONDS COUNT  connects, says garbage, waits to be sent away; 32 at a
+//                                          time, until both SECONDS and COUNT are done
+//   knock slow HOST PORT SECONDS N         N connections that say one byte of a hello every half
+//                                          second, and come again when sent away
+//   knock replay HOST PORT SECONDS HEX     sends recorded bytes over and over, one connection each
+//   knock scan HOST SECONDS                connects to one port after another and goes
+//
+// Prints how many connections it made. tests/chaos/strangers.py uses it; by itself it is no test.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,17 +1,21 @@
 // A storm of one-sided operations with exact sums, for runs in which connections are broken from
 // outside or inside:
-//   storm [--seed N] [--epochs N] [--operations N] [--report DIR]
-// Each rank does everything to everybody: accumulates in three forms, fetch-and-adds, swaps,
-// compare-and-swaps, long and strided puts that it reads back, lock cycles, notifications,
-// non-blocking ones outstanding. After each epoch of so many operations every sum is checked,
-// exactly. Goes on for `epochs`, or with 0 until DIR/stop exists (looked for between epochs;
-// DIR/end ends the one that is under way). DIR/rank.N says how far each rank is.
+//   storm [--seed N] [--epochs N] [--operations N] [--threads N] [--report DIR]
+// Each thread of each rank does everything to every rank: accumulates in three forms,
+// fetch-and-adds, swaps, compare-and-swaps, long and strided puts that it reads back, lock cycles,
+// notifications, non-blocking operations. After each epoch of so many operations every sum is
+// checked, exactly. Goes on for `epochs`, or with 0 until DIR/stop exists (looked for between
+// epochs; DIR/end ends the one that is under way). DIR/rank.N says how far each rank is.
 #include <dirent.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
 
 #include "ops/check.hpp"
 
@@ -23,9 +27,8 @@ constexpr uint64_t elements = 2048;  // that all add to, per slice
 constexpr uint64_t ticket_at = 32 << 10, swap_at = ticket_at + 64, cas_at = ticket_at + 128,
                    notify_at = ticket_at + 192, locked_at = ticket_at + 1024;
 constexpr uint32_t mutexes = 8;
-constexpr uint64_t own_at = 64 << 10,
-                   own_bytes = 256
-                               << 10;    // of each origin, in each slice: nobody else writes there
+// Of each origin thread, in each slice: nobody else writes there.
+constexpr uint64_t own_at = 64 << 10, own_bytes = 256 << 10;
 constexpr uint64_t notified_bytes = 64;  // of these, the last: what put_notify writes
 
 // The sums that belong to one target. All 64-bit words, so that one allreduce adds them.
@@ -54,50 +57,48 @@ uint64_t resident_kib() {
   return 0;
 }
 
-class Storm {
+// What all threads of a rank share.
+struct Shared {
+  skerry_job* job = nullptr;
+  int rank = 0, size = 0, threads = 1;
+  std::string directory;  // empty: no reports
+  skerry_segment* segment = nullptr;
+  skerry_mutexes* mutexes = nullptr;
+  std::atomic<uint64_t> operations{0};
+  std::atomic<bool> end{false};  // DIR/end was seen: this epoch is over
+};
+
+// One thread of a rank: its operations, and what they must add up to.
+class Worker {
  public:
-  Storm(skerry_job* job, uint64_t seed, std::string directory)
-      : job_(job),
-        rank_(skerry_rank(job)),
-        size_(skerry_size(job)),
-        random_(seed * 1000 + static_cast<uint64_t>(rank_)),
-        directory_(std::move(directory)) {
-    OK(skerry_segment_alloc(skerry_world(job), own_at + own_bytes * static_cast<uint64_t>(size_),
-                            &segment_));
-    OK(skerry_mutexes_create(skerry_world(job), mutexes, &mutexes_));
+  Worker(Shared& shared, int thread, uint64_t seed)
+      : shared_(shared),
+        job_(shared.job),
+        segment_(shared.segment),
+        mutexes_(shared.mutexes),
+        size_(shared.size),
+        index_(static_cast<uint64_t>(shared.rank * shared.threads + thread)),
+        random_(seed * 1000 + index_) {
     sums_.resize(static_cast<size_t>(size_));
     shadow_.assign(static_cast<size_t>(size_),
                    std::vector<unsigned char>(own_bytes - notified_bytes));
-    OK(skerry_sync(skerry_world(job)));
   }
 
-  void epoch(uint64_t operations) {
-    for (uint64_t i = 0; i < operations; ++i) {
+  void run(uint64_t operations) {
+    for (uint64_t i = 0; i < operations && !shared_.end.load(std::memory_order_relaxed); ++i) {
       one(static_cast<int>(below(random_, static_cast<uint64_t>(size_))));
-      ++operations_;
-      if (report(false) && access((directory_ + "/end").c_str(), F_OK) == 0)
-        break;  // this epoch, too: for one that is without end
+      shared_.operations.fetch_add(1, std::memory_order_relaxed);
+      if (each_) each_();
     }
-    check();
-    ++epochs_;
-    report(true);
   }
+  // Called after each operation.
+  void after_each(std::function<void()> call) { each_ = std::move(call); }
 
-  bool told_to_stop() const {
-    int64_t stop = rank_ == 0 && access((directory_ + "/stop").c_str(), F_OK) == 0 ? 1 : 0;
-    OK(skerry_broadcast(skerry_world(job_), &stop, sizeof stop, 0));
-    return stop != 0;
-  }
-
-  void end() {
-    OK(skerry_mutexes_free(mutexes_));
-    OK(skerry_segment_free(segment_));
-  }
+  Sums& sums(int target) { return sums_[static_cast<size_t>(target)]; }
 
  private:
-  Sums& sums(int target) { return sums_[static_cast<size_t>(target)]; }
   std::vector<unsigned char>& shadow(int target) { return shadow_[static_cast<size_t>(target)]; }
-  uint64_t own() const { return own_at + own_bytes * static_cast<uint64_t>(rank_); }
+  uint64_t own() const { return own_at + own_bytes * index_; }
 
   void one(int target) {
     switch (below(random_, 14)) {
@@ -254,11 +255,11 @@ class Storm {
   void lock_cycle(int target) {
     const auto index = static_cast<uint32_t>(below(random_, mutexes));
     int64_t value = 0;
-    OK(skerry_lock(mutexes_, target, index));
+    OK(skerry_mutex_lock(mutexes_, target, index));
     OK(skerry_get(segment_, target, locked_at + 64 * index, &value, 8));
     ++value;
     OK(skerry_put(segment_, target, locked_at + 64 * index, &value, 8));
-    OK(skerry_unlock(mutexes_, target, index));
+    OK(skerry_mutex_unlock(mutexes_, target, index));
     ++sums(target).locked[index];
   }
 
@@ -290,22 +291,79 @@ class Storm {
                        values[i].size(), i % 2 == 0 ? &handles[i] : SKERRY_IMPLICIT));
     }
     for (skerry_handle& handle : handles) OK(skerry_wait(job_, &handle));
-    OK(skerry_wait_all(job_));
+    OK(skerry_wait_implicit(job_));
     for (size_t i = 2; i < count; i += 3)
       if (std::memcmp(read[i].data(), shadow(targets[i]).data() + 1000 * i, read[i].size()) != 0)
         fail(__FILE__, __LINE__, "a non-blocking get did not return what was put");
   }
 
+  Shared& shared_;
+  skerry_job* job_;
+  skerry_segment* segment_;
+  skerry_mutexes* mutexes_;
+  int size_;
+  uint64_t index_;  // of this thread, among all of the job
+  Random random_;
+  std::function<void()> each_;
+  std::vector<Sums> sums_;                          // ours, by target
+  std::vector<std::vector<unsigned char>> shadow_;  // by target: what our own bytes there must be
+  std::vector<unsigned char> seen_;
+};
+
+class Storm {
+ public:
+  Storm(skerry_job* job, uint64_t seed, int threads, std::string directory) {
+    shared_.job = job;
+    shared_.rank = skerry_rank(job);
+    shared_.size = skerry_size(job);
+    shared_.threads = threads;
+    shared_.directory = std::move(directory);
+    const uint64_t origins = static_cast<uint64_t>(shared_.size) * static_cast<uint64_t>(threads);
+    OK(skerry_segment_alloc(skerry_world(job), own_at + own_bytes * origins, &shared_.segment));
+    OK(skerry_mutexes_create(skerry_world(job), mutexes, &shared_.mutexes));
+    for (int thread = 0; thread < threads; ++thread)
+      workers_.push_back(std::make_unique<Worker>(shared_, thread, seed));
+    workers_[0]->after_each([this] {
+      if (report(false) && access((shared_.directory + "/end").c_str(), F_OK) == 0)
+        shared_.end.store(true, std::memory_order_relaxed);
+    });
+    OK(skerry_sync(skerry_world(job)));
+  }
+
+  void epoch(uint64_t operations) {
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < workers_.size(); ++i)
+      threads.emplace_back([this, i, operations] { workers_[i]->run(operations); });
+    workers_[0]->run(operations);
+    for (std::thread& thread : threads) thread.join();
+    check();
+    ++epochs_;
+    report(true);
+  }
+
+  bool told_to_stop() const {
+    int64_t stop = shared_.rank == 0 && access((shared_.directory + "/stop").c_str(), F_OK) == 0;
+    OK(skerry_broadcast(skerry_world(shared_.job), &stop, sizeof stop, 0));
+    return stop != 0;
+  }
+
+  void end() {
+    OK(skerry_mutexes_free(shared_.mutexes));
+    OK(skerry_segment_free(shared_.segment));
+  }
+
+ private:
   // All ranks' sums against what lies in our slice.
   void check() {
-    OK(skerry_sync(skerry_world(job_)));
+    OK(skerry_sync(skerry_world(shared_.job)));
     Sums mine;
-    for (int target = 0; target < size_; ++target) {
-      Sums all = sums(target);
-      OK(skerry_allreduce(skerry_world(job_), SKERRY_INT64, SKERRY_SUM, &all, sizeof(Sums) / 8));
-      if (target == rank_) mine = all;
+    for (int target = 0; target < shared_.size; ++target) {
+      Sums all = sum_of_threads(target);
+      OK(skerry_allreduce(skerry_world(shared_.job), SKERRY_INT64, SKERRY_SUM, &all,
+                          sizeof(Sums) / 8));
+      if (target == shared_.rank) mine = all;
     }
-    const auto* slice = static_cast<const std::byte*>(skerry_segment_local(segment_));
+    const auto* slice = static_cast<const std::byte*>(skerry_segment_local(shared_.segment));
     auto word = [&](uint64_t at) {
       int64_t value = 0;
       std::memcpy(&value, slice + at, 8);
@@ -320,45 +378,48 @@ class Storm {
     EXPECT_IS(word(cas_at), mine.cas_won);
     EXPECT_IS(word(notify_at), mine.notified);
     for (uint32_t i = 0; i < mutexes; ++i) EXPECT_IS(word(locked_at + 64 * i), mine.locked[i]);
-    OK(skerry_barrier(skerry_world(job_)));  // nobody goes on writing while another still looks
+    OK(skerry_barrier(
+        skerry_world(shared_.job)));  // nobody goes on writing while another still looks
   }
 
   // True if it was time to.
   bool report(bool now) {
-    if (directory_.empty()) return false;
+    if (shared_.directory.empty()) return false;
     const auto time = std::chrono::steady_clock::now();
     if (!now && time - reported_ < std::chrono::milliseconds(200)) return false;
     reported_ = time;
-    skerry_counters c{};
-    c.size = sizeof c;
-    OK(skerry_counters_read(job_, &c));
-    const std::string name = directory_ + "/rank." + std::to_string(rank_), fresh = name + ".new";
-    std::ofstream(fresh) << "{\"operations\": " << operations_ << ", \"epochs\": " << epochs_
-                         << ", \"broken\": " << c.connections_broken
-                         << ", \"resumed\": " << c.connections_resumed
-                         << ", \"replayed\": " << c.requests_replayed
-                         << ", \"opened\": " << c.connections_opened
-                         << ", \"strangers\": " << c.strangers_refused
-                         << ", \"strangers_replayed\": " << c.strangers_replayed
-                         << ", \"strangers_garbage\": " << c.strangers_garbage
-                         << ", \"strangers_crowded_out\": " << c.strangers_crowded_out
-                         << ", \"strangers_silent\": " << c.strangers_silent
+    const Counted c(shared_.job);
+    const std::string name = shared_.directory + "/rank." + std::to_string(shared_.rank),
+                      fresh = name + ".new";
+    std::ofstream(fresh) << "{\"operations\": " << shared_.operations << ", \"epochs\": " << epochs_
+                         << ", \"broken\": " << c["connections_broken"]
+                         << ", \"resumed\": " << c["connections_resumed"]
+                         << ", \"replayed\": " << c["requests_replayed"]
+                         << ", \"opened\": " << c["connections_opened"]
+                         << ", \"refused_connections\": " << c["refused_connections"]
+                         << ", \"refused_replayed\": " << c["refused_replayed"]
+                         << ", \"refused_malformed\": " << c["refused_malformed"]
+                         << ", \"refused_crowded_out\": " << c["refused_crowded_out"]
+                         << ", \"refused_silent\": " << c["refused_silent"]
                          << ", \"files\": " << open_files()
                          << ", \"resident_kib\": " << resident_kib() << "}\n";
     (void)rename(fresh.c_str(), name.c_str());
     return true;
   }
 
-  skerry_job* job_;
-  int rank_, size_;
-  Random random_;
-  std::string directory_;  // empty: no reports
-  skerry_segment* segment_ = nullptr;
-  skerry_mutexes* mutexes_ = nullptr;
-  std::vector<Sums> sums_;                          // ours, by target
-  std::vector<std::vector<unsigned char>> shadow_;  // by target: what our own bytes there must be
-  std::vector<unsigned char> seen_;
-  uint64_t operations_ = 0, epochs_ = 0;
+  Sums sum_of_threads(int target) const {
+    Sums all{};
+    auto* const total = reinterpret_cast<int64_t*>(&all);
+    for (const auto& worker : workers_) {
+      const auto* const part = reinterpret_cast<const int64_t*>(&worker->sums(target));
+      for (size_t i = 0; i < sizeof(Sums) / 8; ++i) total[i] += part[i];
+    }
+    return all;
+  }
+
+  Shared shared_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // the first runs in the rank's main thread
+  uint64_t epochs_ = 0;
   std::chrono::steady_clock::time_point reported_{};
 };
 
@@ -366,19 +427,24 @@ class Storm {
 
 int main(int argc, char** argv) {
   uint64_t seed = 1, epochs = 1, operations = 2000;
+  int threads = 1;
   std::string directory;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string word = argv[i];
     if (word == "--seed") seed = std::strtoull(argv[i + 1], nullptr, 0);
     else if (word == "--epochs") epochs = std::strtoull(argv[i + 1], nullptr, 0);
     else if (word == "--operations") operations = std::strtoull(argv[i + 1], nullptr, 0);
+    else if (word == "--threads") threads = std::max(1, std::atoi(argv[i + 1]));
     else if (word == "--report") directory = argv[i + 1];
   }
   skerry_job* job = nullptr;
-  OK(skerry_init(nullptr, &job));
+  skerry_options options{};
+  options.size = sizeof options;
+  options.thread_level = threads > 1 ? SKERRY_THREAD_MULTIPLE : SKERRY_THREAD_SINGLE;
+  OK(skerry_init(&options, &job));
   const int rank = skerry_rank(job);
   {
-    Storm storm(job, seed, directory);
+    Storm storm(job, seed, threads, directory);
     for (uint64_t done = 0; epochs == 0 ? !storm.told_to_stop() : done < epochs; ++done)
       storm.epoch(operations);
     storm.end();

@@ -177,7 +177,7 @@ def main():
             problems.append(
                 "ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}"
             )
-        refused = {k: v for k, v in last[1].items() if k.startswith("strangers")}
+        refused = {k: v for k, v in last[1].items() if k.startswith("refused_")}
         # Of all that was done in the same time: single measurements spread too much on a machine
         # that does other things.
         slower = {
@@ -199,13 +199,13 @@ def main():
                 harness.row(f"strangers.{name}", count, "connections")
                 for name, count in counts.items()
             ],
-            harness.row("strangers.refused", refused["strangers"], "connections"),
+            harness.row("strangers.refused", refused["refused_connections"], "connections"),
             harness.row(
                 "strangers.replays_refused",
-                refused["strangers_replayed"],
+                refused["refused_replayed"],
                 "connections",
                 "> 0",
-                refused["strangers_replayed"] > 0,
+                refused["refused_replayed"] > 0,
             ),
             harness.row("strangers.every_sum_exact", exact, "", "true", exact),
             harness.row("strangers.memory_growth", growth, "KiB", "<= 4096", growth <= 4096),

@@ -51,6 +51,28 @@ void run_counters(Context&);
 void run_errors(Context&);
 void run_litmus(Context&);
 void run_huge(Context&);
+void run_crowd(Context&);
+
+// What this process has counted so far, by the counters' names.
+class Counted {
+ public:
+  explicit Counted(const skerry_job* job) : values_(size_t(skerry_counter_count())) {
+    status_ = skerry_counter_values(job, static_cast<int>(values_.size()), values_.data());
+  }
+  int status() const { return status_; }
+  uint64_t operator[](const char* name) const {
+    const int index = skerry_counter_find(name);
+    if (index < 0 || status_ != SKERRY_OK) {
+      std::fprintf(stderr, "no counter %s: %s\n", name, skerry_last_error());
+      std::abort();
+    }
+    return values_[static_cast<size_t>(index)];
+  }
+
+ private:
+  std::vector<uint64_t> values_;
+  int status_ = SKERRY_OK;
+};
 
 [[noreturn]] inline void fail(const char* file, int line, const std::string& what) {
   std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());

@@ -240,14 +240,14 @@ void run_mutexes(Context& c) {
   skerry_mutexes* m = nullptr;
   OK(skerry_mutexes_create(c.world(), static_cast<uint32_t>(c.rank % 3),
                            &m));  // unequal, some none
-  EXPECT_ERROR(skerry_lock(m, 0, 0), SKERRY_ERR_RANGE, "mutex 0 of rank 0, which hosts 0");
-  EXPECT_ERROR(skerry_lock(m, c.size, 0), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_mutex_lock(m, 0, 0), SKERRY_ERR_RANGE, "mutex 0 of rank 0, which hosts 0");
+  EXPECT_ERROR(skerry_mutex_lock(m, c.size, 0), SKERRY_ERR_INVALID, "does not exist");
   if (c.size > 2) {
-    OK(skerry_lock(m, 2, c.rank % 2 == 0 ? 0u : 1u));
-    OK(skerry_unlock(m, 2, c.rank % 2 == 0 ? 0u : 1u));
+    OK(skerry_mutex_lock(m, 2, c.rank % 2 == 0 ? 0u : 1u));
+    OK(skerry_mutex_unlock(m, 2, c.rank % 2 == 0 ? 0u : 1u));
   }
   OK(skerry_mutexes_free(m));
-  EXPECT_ERROR(skerry_lock(m, 0, 0), SKERRY_ERR_FREED, "freed");
+  EXPECT_ERROR(skerry_mutex_lock(m, 0, 0), SKERRY_ERR_FREED, "freed");
 
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(c.world(), 4096, &s));
@@ -259,14 +259,14 @@ void run_mutexes(Context& c) {
   for (int host = 0; host < c.size; ++host) {
     for (int i = 0; i < turns; ++i) {
       int64_t pair[2];
-      OK(skerry_lock(m, host, 1));
+      OK(skerry_mutex_lock(m, host, 1));
       OK(skerry_get(s, host, 0, pair, 16));
       EXPECT_IS(pair[0], pair[1]);
       ++pair[0];
       OK(skerry_put(s, host, 0, &pair[0], 8));
       OK(skerry_put(s, host, 8, &pair[0],
                     8));  // no fence: what went to the host's node is visible to the next holder
-      OK(skerry_unlock(m, host, 1));
+      OK(skerry_mutex_unlock(m, host, 1));
     }
   }
   OK(skerry_sync(c.world()));
@@ -277,9 +277,9 @@ void run_mutexes(Context& c) {
     OK(skerry_sync(c.world()));
     const int repeats = 20;
     for (int i = 0; i < repeats; ++i) {
-      OK(skerry_lock(m, host, 0));
+      OK(skerry_mutex_lock(m, host, 0));
       OK(skerry_fetch_add_i64(s, host, 64, 1, nullptr));
-      OK(skerry_unlock(m, host, 0));
+      OK(skerry_mutex_unlock(m, host, 0));
     }
     OK(skerry_sync(c.world()));
     if (c.rank == host) EXPECT_IS(mine[8], int64_t{repeats} * c.size);
@@ -288,17 +288,17 @@ void run_mutexes(Context& c) {
   // Held by one, wanted again by the same: an error, not a deadlock. Unlocking what is not held
   // too. Local and remote hosts.
   for (int host = 0; host < c.size; host += c.size > 1 ? c.size - 1 : 1) {
-    OK(skerry_lock(m, host, 1));
-    EXPECT_ERROR(skerry_lock(m, host, 1), SKERRY_ERR_INVALID, "which it holds");
-    OK(skerry_unlock(m, host, 1));
+    OK(skerry_mutex_lock(m, host, 1));
+    EXPECT_ERROR(skerry_mutex_lock(m, host, 1), SKERRY_ERR_INVALID, "which it holds");
+    OK(skerry_mutex_unlock(m, host, 1));
     OK(skerry_sync(c.world()));
   }
   if (c.node_of(c.rank) == c.node_of(0))
-    EXPECT_ERROR(skerry_unlock(m, 0, 0), SKERRY_ERR_INVALID, "which it does not hold");
+    EXPECT_ERROR(skerry_mutex_unlock(m, 0, 0), SKERRY_ERR_INVALID, "which it does not hold");
   OK(skerry_sync(c.world()));
   if (c.node_of(c.rank) != c.node_of(0)) {
     // A remote unlock is not waited for; the fence tells.
-    const int status = skerry_unlock(m, 0, 0);
+    const int status = skerry_mutex_unlock(m, 0, 0);
     if (status == SKERRY_OK)
       EXPECT_ERROR(skerry_fence(c.job, 0), SKERRY_ERR_INVALID, "does not hold");
     else EXPECT_IS(status, SKERRY_ERR_INVALID);

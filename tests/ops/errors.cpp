@@ -8,6 +8,57 @@
 namespace skerry::test {
 namespace {
 
+void check_shapes(skerry_segment* s, int rank) {
+  int64_t word = 42;
+  double number = 42;
+  const uint64_t bytes = skerry_segment_bytes(s, rank);
+  skerry_strided shape{};
+  shape.block_bytes = 8;
+  shape.levels = 9;
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "shape.levels is 9");
+  shape.levels = -1;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "shape.levels is -1");
+  shape.levels = 1;
+  shape.reserved = 1;
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
+               "shape.reserved is 1");
+  shape.reserved = 0;
+  shape.count[0] = 3;
+  shape.target_stride[0] = -8;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
+               "strided transfer from offset 8 leaves the 4096 bytes");
+  shape.target_stride[0] = INT64_MAX;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
+               "leaves the 4096 bytes");
+  shape.target_stride[0] = INT64_MIN;
+  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
+               "leaves the 4096 bytes");
+  shape.target_stride[0] = 2048;
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_RANGE,
+               "leaves the 4096 bytes");
+  shape.count[0] = ~uint64_t{0};
+  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "");
+  shape.count[0] = 2;
+  shape.target_stride[0] = 12;
+  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
+               SKERRY_ERR_INVALID, "target_stride[0] is 12");
+  shape.target_stride[0] = 16;
+  shape.block_bytes = 12;
+  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
+               SKERRY_ERR_INVALID, "12 bytes are not whole elements");
+  skerry_piece pieces[2] = {{&word, 0, 8}, {&word, bytes - 1, 8}};
+  EXPECT_ERROR(skerry_put_vector(s, rank, pieces, 2), SKERRY_ERR_RANGE, "4095");
+  pieces[1] = {nullptr, 0, 8};
+  EXPECT_ERROR(skerry_get_vector(s, rank, pieces, 2), SKERRY_ERR_INVALID,
+               "origin of piece 1 is null");
+  pieces[1] = {&number, 4, 8};
+  EXPECT_ERROR(skerry_acc_vector(s, rank, SKERRY_DOUBLE, nullptr, pieces, 2), SKERRY_ERR_INVALID,
+               "offset 4");
+  EXPECT(word == 42 && number == 42);
+}
+
 void check_on(skerry_segment* s, int rank) {
   int64_t word = 42, result = 42;
   double number = 42;
@@ -50,49 +101,49 @@ void check_on(skerry_segment* s, int rank) {
                "origin is null");
   EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, nullptr), SKERRY_ERR_INVALID, "shape is null");
   EXPECT_ERROR(skerry_put_vector(s, rank, nullptr, 1), SKERRY_ERR_INVALID, "pieces is null");
-  // Shapes.
-  skerry_strided shape{};
-  shape.block_bytes = 8;
-  shape.levels = 9;
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
-               "shape.levels is 9");
-  shape.levels = -1;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID,
-               "shape.levels is -1");
-  shape.levels = 1;
-  shape.count[0] = 3;
-  shape.target_stride[0] = -8;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
-               "strided transfer from offset 8 leaves the 4096 bytes");
-  shape.target_stride[0] = INT64_MAX;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
-               "leaves the 4096 bytes");
-  shape.target_stride[0] = INT64_MIN;
-  EXPECT_ERROR(skerry_get_strided(s, rank, 8, &word, &shape), SKERRY_ERR_RANGE,
-               "leaves the 4096 bytes");
-  shape.target_stride[0] = 2048;
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_RANGE,
-               "leaves the 4096 bytes");
-  shape.count[0] = ~uint64_t{0};
-  EXPECT_ERROR(skerry_put_strided(s, rank, 0, &word, &shape), SKERRY_ERR_INVALID, "");
-  shape.count[0] = 2;
-  shape.target_stride[0] = 12;
-  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
-               SKERRY_ERR_INVALID, "target_stride[0] is 12");
-  shape.target_stride[0] = 16;
-  shape.block_bytes = 12;
-  EXPECT_ERROR(skerry_acc_strided(s, rank, 0, SKERRY_DOUBLE, nullptr, &number, &shape),
-               SKERRY_ERR_INVALID, "12 bytes are not whole elements");
-  skerry_piece pieces[2] = {{&word, 0, 8}, {&word, bytes - 1, 8}};
-  EXPECT_ERROR(skerry_put_vector(s, rank, pieces, 2), SKERRY_ERR_RANGE, "4095");
-  pieces[1] = {nullptr, 0, 8};
-  EXPECT_ERROR(skerry_get_vector(s, rank, pieces, 2), SKERRY_ERR_INVALID,
-               "origin of piece 1 is null");
-  pieces[1] = {&number, 4, 8};
-  EXPECT_ERROR(skerry_acc_vector(s, rank, SKERRY_DOUBLE, nullptr, pieces, 2), SKERRY_ERR_INVALID,
-               "offset 4");
+  check_shapes(s, rank);
   // Outputs untouched.
   EXPECT(result == 42 && word == 42 && number == 42 && handle == 0);
+}
+
+void check_options() {
+  skerry_job* second = nullptr;
+  skerry_options options = SKERRY_OPTIONS_INIT;
+  options.size = 3;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.size is 3");
+  options.size = sizeof options;
+  options.thread_level = 3;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
+  options.thread_level = SKERRY_THREAD_SINGLE;
+  options.on_failure = 2;
+  EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.on_failure is 2");
+  // A program built with a newer skerry.h that uses a field unknown here.
+  struct {
+    skerry_options known = SKERRY_OPTIONS_INIT;
+    int64_t newer = 7;
+  } grown;
+  grown.known.size = sizeof grown;
+  EXPECT_ERROR(skerry_init(&grown.known, &second), SKERRY_ERR_UNSUPPORTED, "does not know");
+  EXPECT_ERROR(skerry_init(nullptr, nullptr), SKERRY_ERR_INVALID, "job is null");
+}
+
+void check_collectives(Context& c) {
+  // Collectives: what is wrong on every member fails on every member, without communication.
+  double x = 1;
+  EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
+  EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID,
+               "root -1");
+  EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID,
+               "reduction 10");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID,
+               "int32 or int64, not ");
+  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1),
+               SKERRY_ERR_INVALID, "buffer is null");
+  EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
+  EXPECT_ERROR(skerry_barrier(nullptr), SKERRY_ERR_INVALID, "group is null");
+  EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
 }
 
 }  // namespace
@@ -113,6 +164,12 @@ void run_errors(Context& c) {
   EXPECT_ERROR(skerry_node_of(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
   EXPECT_ERROR(skerry_node_size(c.job, c.nodes), SKERRY_ERR_INVALID, "does not exist");
   EXPECT_ERROR(skerry_node_rank(c.job, 0, 1000), SKERRY_ERR_INVALID, "has no rank number 1000");
+  EXPECT_ERROR(skerry_same_node(c.job, c.size), SKERRY_ERR_INVALID, "does not exist");
+  EXPECT_ERROR(skerry_fence_all(nullptr), SKERRY_ERR_INVALID, "job is null");
+  EXPECT_ERROR(skerry_wait_implicit(nullptr), SKERRY_ERR_INVALID, "job is null");
+  // More than this used to abort the process.
+  EXPECT_ERROR(skerry_connections_limit(c.job, ~uint32_t{0}), SKERRY_ERR_INVALID,
+               "max_connections is 4294967295");
   // Handles.
   EXPECT_ERROR(skerry_wait(c.job, nullptr), SKERRY_ERR_INVALID, "handle is null");
   skerry_handle handle = 0;
@@ -136,27 +193,13 @@ void run_errors(Context& c) {
   const bool other_node = c.rank == 0 && c.node_of(c.size - 1) != c.node_of(0);
   for (const bool frees : {false, true}) {
     if (other_node)
-      OK(skerry_unlock(mutexes, c.size - 1, 0));  // not held: only the other node's server knows
+      OK(skerry_mutex_unlock(mutexes, c.size - 1,
+                             0));  // not held: only the other node's server knows
     const int status = frees ? skerry_mutexes_free(mutexes) : skerry_sync(c.world());
     EXPECT_IS(status, other_node ? SKERRY_ERR_INVALID : SKERRY_OK);
     if (other_node) EXPECT(std::strstr(skerry_last_error(), "which it does not hold") != nullptr);
   }
-  // Collectives: what is wrong on every member fails on every member, without communication.
-  double x = 1;
-  EXPECT_ERROR(skerry_broadcast(c.world(), &x, 8, c.size), SKERRY_ERR_INVALID, "root ");
-  EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
-  EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID,
-               "root -1");
-  EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID,
-               "reduction 10");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID,
-               "int32 or int64, not ");
-  EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1),
-               SKERRY_ERR_INVALID, "buffer is null");
-  EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
-  EXPECT_ERROR(skerry_barrier(nullptr), SKERRY_ERR_INVALID, "group is null");
-  EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
+  check_collectives(c);
   EXPECT_ERROR(skerry_segment_alloc(c.world(), 8, nullptr), SKERRY_ERR_INVALID, "null");
   EXPECT_ERROR(skerry_segment_free(nullptr), SKERRY_ERR_INVALID, "segment is null");
   EXPECT_ERROR(skerry_notify_wait(s, 4096, 1, 0, nullptr), SKERRY_ERR_RANGE, "4096");
@@ -167,14 +210,7 @@ void run_errors(Context& c) {
   EXPECT_IS(skerry_type_bytes(SKERRY_COMPLEX_DOUBLE), 16u);
   EXPECT_IS(skerry_type_bytes(6), 0u);
   if (!c.as_threads) {
-    skerry_job* second = nullptr;
-    skerry_options options = SKERRY_OPTIONS_INIT;
-    options.size = 3;
-    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.size is 3");
-    options.size = sizeof options;
-    options.thread_level = 3;
-    EXPECT_ERROR(skerry_init(&options, &second), SKERRY_ERR_INVALID, "options.thread_level is 3");
-    EXPECT_ERROR(skerry_init(nullptr, nullptr), SKERRY_ERR_INVALID, "job is null");
+    check_options();
     // A forked child is told that it cannot, and its parent goes on.
     std::fflush(nullptr);
     const pid_t child = fork();
@@ -185,7 +221,7 @@ void run_errors(Context& c) {
                         skerry_get(s, 0, 0, &value, 8) == SKERRY_ERR_FORKED &&
                         skerry_fence_all(c.job) == SKERRY_ERR_FORKED &&
                         skerry_barrier(c.world()) == SKERRY_ERR_FORKED &&
-                        skerry_wait_all(c.job) == SKERRY_ERR_FORKED &&
+                        skerry_wait_implicit(c.job) == SKERRY_ERR_FORKED &&
                         skerry_finalize(c.job) == SKERRY_ERR_FORKED;
       std::_Exit(told ? 0 : 1);
     }

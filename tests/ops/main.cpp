@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   OK(skerry_init(&options, &context.job));
   context.rank = skerry_rank(context.job);
   context.size = skerry_size(context.job);
-  context.nodes = skerry_nodes(context.job);
+  context.nodes = skerry_node_count(context.job);
   EXPECT(skerry_thread_level_granted(context.job) == options.thread_level);
 
   std::vector<std::string> names;

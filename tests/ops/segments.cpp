@@ -3,6 +3,43 @@
 
 namespace skerry::test {
 
+namespace {
+
+void segments_come_and_go(Context& c) {
+  // Many, coming and going; memory that was freed is zeroed when it comes back.
+  for (int i = 0; i < (c.as_threads ? 5 : 25); ++i) {
+    skerry_segment* several[3];
+    for (auto& one : several) OK(skerry_segment_alloc(c.world(), 50'000, &one));
+    for (auto* one : several) {
+      auto* const data = static_cast<unsigned char*>(skerry_segment_local(one));
+      for (int k = 0; k < 50'000; k += 499) EXPECT(data[k] == 0);
+      std::memset(data, 0xff, 50'000);
+    }
+    OK(skerry_segment_free(several[1]));
+    OK(skerry_segment_free(several[0]));
+    OK(skerry_segment_free(several[2]));
+  }
+}
+
+void refuse_too_much_memory(Context& c) {
+  skerry_segment* s = nullptr;
+  // Nobody's bytes at all.
+  OK(skerry_segment_alloc(c.world(), 0, &s));
+  OK(skerry_segment_free(s));
+  // More than any machine has: the same answer for all, and the job goes on.
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s),
+               SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
+  EXPECT_ERROR(skerry_segment_alloc(c.world(), ~uint64_t{0}, &s), SKERRY_ERR_NO_MEMORY, "");
+  void* memory = nullptr;
+  OK(skerry_buffer_alloc(c.job, 100, &memory));
+  EXPECT(reinterpret_cast<uintptr_t>(memory) % 4096 == 0);
+  OK(skerry_buffer_free(c.job, memory));
+  EXPECT_ERROR(skerry_buffer_alloc(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY,
+               "bytes of private memory");
+}
+
+}  // namespace
+
 void run_segments(Context& c) {
   // Unequal sizes, zero for some; zeroed, page aligned, found by address.
   skerry_segment* s = nullptr;
@@ -32,11 +69,12 @@ void run_segments(Context& c) {
       OK(skerry_put(s, r, 0, &offset, 0));  // nothing, nowhere
       continue;
     }
-    OK(skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r) - 1, &found, &offset));
+    OK(skerry_segment_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r) - 1, &found,
+                           &offset));
     EXPECT(found == s && offset == bytes_of(r) - 1);
-    EXPECT_ERROR(
-        skerry_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r), &found, &offset),
-        SKERRY_ERR_RANGE, "");
+    EXPECT_ERROR(skerry_segment_find(c.job, r, addresses[static_cast<size_t>(r)] + bytes_of(r),
+                                     &found, &offset),
+                 SKERRY_ERR_RANGE, "");
     EXPECT(offset == bytes_of(r) - 1);  // outputs stay
   }
   // Stores through a mapped pointer and puts are the same memory.
@@ -62,78 +100,71 @@ void run_segments(Context& c) {
   skerry_segment* found = nullptr;
   uint64_t offset = 0;
   if (addresses[0] != 0)
-    EXPECT_ERROR(skerry_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE, "");
-  // Many, coming and going; memory that was freed is zeroed when it comes back.
-  for (int i = 0; i < (c.as_threads ? 5 : 25); ++i) {
-    skerry_segment* several[3];
-    for (auto& one : several) OK(skerry_segment_alloc(c.world(), 50'000, &one));
-    for (auto* one : several) {
-      auto* const data = static_cast<unsigned char*>(skerry_segment_local(one));
-      for (int k = 0; k < 50'000; k += 499) EXPECT(data[k] == 0);
-      std::memset(data, 0xff, 50'000);
-    }
-    OK(skerry_segment_free(several[1]));
-    OK(skerry_segment_free(several[0]));
-    OK(skerry_segment_free(several[2]));
-  }
-  // Nobody's bytes at all.
-  OK(skerry_segment_alloc(c.world(), 0, &s));
-  OK(skerry_segment_free(s));
-  // More than any machine has: the same answer for all, and the job goes on.
-  EXPECT_ERROR(skerry_segment_alloc(c.world(), c.rank == c.size - 1 ? uint64_t{1} << 50 : 4096, &s),
-               SKERRY_ERR_NO_MEMORY, "not enough memory: the ranks");
-  EXPECT_ERROR(skerry_segment_alloc(c.world(), ~uint64_t{0}, &s), SKERRY_ERR_NO_MEMORY, "");
-  void* memory = nullptr;
-  OK(skerry_alloc_local(c.job, 100, &memory));
-  EXPECT(reinterpret_cast<uintptr_t>(memory) % 4096 == 0);
-  OK(skerry_free_local(c.job, memory));
-  EXPECT_ERROR(skerry_alloc_local(c.job, ~uint64_t{0}, &memory), SKERRY_ERR_NO_MEMORY,
-               "bytes of private memory");
+    EXPECT_ERROR(skerry_segment_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE,
+                 "");
+  segments_come_and_go(c);
+  refuse_too_much_memory(c);
 }
 
 void run_counters(Context& c) {
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(c.world(), 200'000, &s));
   std::vector<std::byte> buffer(200'000);
-  skerry_counters before{}, after{};
-  before.size = after.size = sizeof(skerry_counters);
   for (int r = 0; r < c.size; ++r) {
     OK(skerry_sync(c.world()));
-    OK(skerry_counters_read(c.job, &before));
+    const Counted before(c.job);
     // Each to bytes of its own, and gets where nobody writes: what is counted here is no race.
     OK(skerry_put(s, r, static_cast<uint64_t>(c.rank) * 1000, buffer.data(), 1000));
     OK(skerry_get(s, r, 50'000, buffer.data(), 150'000));
     OK(skerry_fetch_add_i64(s, r, 49'992, 1, nullptr));
     OK(skerry_fence(c.job, r));
-    OK(skerry_counters_read(c.job, &after));
+    const Counted after(c.job);
     const bool local = skerry_same_node(c.job, r) == 1;
-    EXPECT_IS(after.local_operations - before.local_operations, local ? 3u : 0u);
-    EXPECT_IS(after.local_bytes - before.local_bytes, local ? 151'008u : 0u);
-    EXPECT_IS(after.remote_operations - before.remote_operations, local ? 0u : 3u);
-    EXPECT_IS(after.remote_bytes - before.remote_bytes, local ? 0u : 151'008u);
+    EXPECT_IS(after["local_operations"] - before["local_operations"], local ? 3u : 0u);
+    EXPECT_IS(after["local_bytes"] - before["local_bytes"], local ? 151'008u : 0u);
+    EXPECT_IS(after["remote_operations"] - before["remote_operations"], local ? 0u : 3u);
+    EXPECT_IS(after["remote_bytes"] - before["remote_bytes"], local ? 0u : 151'008u);
     if (local) {
-      EXPECT_IS(after.wire_bytes_sent, before.wire_bytes_sent);
+      EXPECT_IS(after["wire_bytes_sent"], before["wire_bytes_sent"]);
     } else {
-      EXPECT(after.wire_bytes_sent - before.wire_bytes_sent >= 1000);
-      EXPECT(after.wire_bytes_received - before.wire_bytes_received >= 150'000);
-      EXPECT(after.wire_bytes_received - before.wire_bytes_received < 160'000);
-      EXPECT(after.connections_open >= 1 && after.connections_opened >= 1);
-      EXPECT(after.fences > before.fences);
+      EXPECT(after["wire_bytes_sent"] - before["wire_bytes_sent"] >= 1000);
+      EXPECT(after["wire_bytes_received"] - before["wire_bytes_received"] >= 150'000);
+      EXPECT(after["wire_bytes_received"] - before["wire_bytes_received"] < 160'000);
+      EXPECT(after["connections_open"] >= 1 && after["connections_opened"] >= 1);
+      EXPECT(after["fences"] > before["fences"]);
     }
   }
-  OK(skerry_counters_read(c.job, &before));
+  const Counted before(c.job);
   OK(skerry_barrier(c.world()));
-  OK(skerry_counters_read(c.job, &after));
-  EXPECT_IS(after.collectives - before.collectives, 1u);
-  // An older caller's smaller struct.
-  skerry_counters small{};
-  std::memset(static_cast<void*>(&small), 0xcc, sizeof small);
-  small.size = 2 * sizeof(uint64_t);
-  OK(skerry_counters_read(c.job, &small));
-  EXPECT_IS(small.local_operations, after.local_operations);
-  EXPECT_IS(small.local_bytes, 0xccccccccccccccccull);
-  small.size = 0;
-  EXPECT_ERROR(skerry_counters_read(c.job, &small), SKERRY_ERR_INVALID, "counters.size");
+  const Counted after(c.job);
+  EXPECT_IS(after["collectives"] - before["collectives"], 1u);
+  // One list: every counter has a name that finds it, a unit, a line of text and a kind.
+  const int count = skerry_counter_count();
+  EXPECT(count > 40);
+  for (int i = 0; i < count; ++i) {
+    EXPECT_IS(skerry_counter_find(skerry_counter_name(i)), i);
+    EXPECT(std::strlen(skerry_counter_unit(i)) > 0);
+    EXPECT(std::strlen(skerry_counter_description(i)) > 0);
+    EXPECT(skerry_counter_kind(i) >= SKERRY_COUNTER_TOTAL);
+    EXPECT(skerry_counter_kind(i) <= SKERRY_COUNTER_PEAK);
+  }
+  uint64_t value = 0;
+  OK(skerry_counter_value(c.job, skerry_counter_find("collectives"), &value));
+  EXPECT_IS(value, after["collectives"]);
+  // A caller that asks for fewer or more than there are.
+  std::vector<uint64_t> values(static_cast<size_t>(count) + 2, 7);
+  OK(skerry_counter_values(c.job, 2, values.data()));
+  EXPECT_IS(values[0], after["local_operations"]);
+  EXPECT_IS(values[1], after["local_bytes"]);
+  EXPECT_IS(values[2], 7u);
+  OK(skerry_counter_values(c.job, count + 1, values.data()));
+  EXPECT_IS(values[static_cast<size_t>(count)], 0u);
+  EXPECT_IS(values[static_cast<size_t>(count) + 1], 7u);
+  EXPECT_ERROR(skerry_counter_find("no_such_thing"), SKERRY_ERR_INVALID, "no_such_thing");
+  EXPECT_ERROR(skerry_counter_value(c.job, count, &value), SKERRY_ERR_INVALID, "give 0 to");
+  EXPECT_ERROR(skerry_counter_kind(-1), SKERRY_ERR_INVALID, "counter -1");
+  EXPECT_ERROR(skerry_counter_values(c.job, -1, values.data()), SKERRY_ERR_INVALID, "-1 counters");
+  EXPECT_IS(skerry_counter_name(count) == nullptr, true);
   OK(skerry_segment_free(s));
 }
 

@@ -75,18 +75,18 @@ int main(void) {
   OK(skerry_mutexes_create(skerry_world(job), 2, &m));
   for (int k = 0; k < 200; ++k) {
     int64_t x;
-    OK(skerry_lock(m, 0, 1));
+    OK(skerry_mutex_lock(m, 0, 1));
     OK(skerry_get(s, 0, 512, &x, 8));
     ++x;
     OK(skerry_put(s, 0, 512, &x, 8));
     OK(skerry_fence(job, 0));
-    OK(skerry_unlock(m, 0, 1));
+    OK(skerry_mutex_unlock(m, 0, 1));
   }
   OK(skerry_sync(skerry_world(job)));
   if (rank == 0) EXPECT(((int64_t*)mine)[64] == 200 * size);
   OK(skerry_mutexes_free(m));
   OK(skerry_segment_free(s));
-  if (rank == 0) printf("right on %d ranks, %d nodes\n", size, skerry_nodes(job));
+  if (rank == 0) printf("right on %d ranks, %d nodes\n", size, skerry_node_count(job));
   OK(skerry_finalize(job));
   free(buffer);
   return 0;

@@ -350,7 +350,7 @@ class Origin {
   }
 
   void wait_implicit() {
-    OK(skerry_wait_all(context_.job));
+    OK(skerry_wait_implicit(context_.job));
     for (size_t i = 0; i < outstanding_.size();) {
       if (!outstanding_[i].implicit) {
         ++i;

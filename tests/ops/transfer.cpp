@@ -93,7 +93,7 @@ void run_transfer(Context& c) {
     for (int i = 0; i < gets; ++i)
       OK(skerry_get_nb(segment, right, 0, seen.data(), 4u << 20, SKERRY_IMPLICIT));
     OK(skerry_barrier(c.world()));
-    OK(skerry_wait_all(c.job));
+    OK(skerry_wait_implicit(c.job));
   }
 
   // Small puts that are collected, then a long get and a long put: in issue order, also where those
@@ -177,7 +177,7 @@ void run_transfer(Context& c) {
     for (int i = 0; i < many; ++i)
       OK(skerry_get_nb(segment, right, static_cast<uint64_t>(i) * 8, &back[static_cast<size_t>(i)],
                        8, &handles[static_cast<size_t>(i)]));
-    OK(skerry_wait_all(c.job));
+    OK(skerry_wait_implicit(c.job));
     for (int i = many - 1; i >= 0; --i) OK(skerry_wait(c.job, &handles[static_cast<size_t>(i)]));
     for (size_t i = 0; i < back.size(); ++i) EXPECT_IS(back[i], values[i]);
   }
@@ -203,7 +203,7 @@ void run_huge(Context& c) {
   OK(skerry_segment_alloc(c.world(), c.rank == target ? bytes + 16 : 0, &segment));
   if (c.rank == 0) {
     void* memory = nullptr;
-    OK(skerry_alloc_local(c.job, bytes, &memory));
+    OK(skerry_buffer_alloc(c.job, bytes, &memory));
     auto* const words = static_cast<uint64_t*>(memory);
     for (uint64_t i = 0; i < bytes / 8; ++i) words[i] = i * 0x9e3779b97f4a7c15u;
     std::memset(static_cast<char*>(memory) + bytes / 8 * 8, 0x5a, bytes % 8);
@@ -223,7 +223,7 @@ void run_huge(Context& c) {
     std::memset(memory, 0, 3072);
     OK(skerry_get_strided(segment, target, 8, memory, &rows));
     for (uint64_t i = 0; i < 3072 / 8; ++i) EXPECT(words[i] == i * 0x9e3779b97f4a7c15u);
-    OK(skerry_free_local(c.job, memory));
+    OK(skerry_buffer_free(c.job, memory));
   }
   OK(skerry_sync(c.world()));
   OK(skerry_segment_free(segment));

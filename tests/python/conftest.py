@@ -18,8 +18,8 @@ def together():
     yield
 
 
-@pytest.fixture(params=["distributed", "mirrored"])
-def placement(request):
+@pytest.fixture(params=[False, True], ids=["distributed", "mirrored"])
+def mirrored(request):
     return request.param
 
 
@@ -40,7 +40,7 @@ def filled(numbers):
     """An array whose elements are 1, 2, 3, ..., each rank having written its own block."""
 
     def make(*shape, dtype="float64", **options):
-        array = sk.array(shape, dtype, **options)
+        array = sk.zeros(shape, dtype, **options)
         array.local[...] = numbers(*shape, dtype=dtype)[
             tuple(slice(*bounds) for bounds in array.distribution())
         ]

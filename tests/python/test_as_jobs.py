@@ -72,14 +72,14 @@ if sk.rank() == 1:
 
 @pytest.mark.parametrize(
     "how",
-    ["raise ValueError('bad')", "sys.exit('bad input')", "sys.exit(3)", "sk.array((3, 3))[5]"],
+    ["raise ValueError('bad')", "sys.exit('bad input')", "sys.exit(3)", "sk.zeros((3, 3))[5]"],
 )
 def test_a_rank_that_fails_ends_the_job(how, tmp_path):
     """Finalizing at exit waits for the others, who wait for the rank that failed: it must not happen after an error."""
     program = tmp_path / "program.py"
     program.write_text(
         LEAVES.format(
-            how=how, others="elif 'array' in sys.argv[1]:\n    sk.array((3, 3))\nsk.barrier()"
+            how=how, others="elif 'zeros' in sys.argv[1]:\n    sk.zeros((3, 3))\nsk.barrier()"
         )
     )
     job = run(3, 1, program, how)
@@ -109,7 +109,7 @@ CONTENDED = """
 import numpy as np
 import skerry as sk
 sk.init()
-mutexes, total = sk.mutexes(1), sk.array((1,), dtype=np.int64)
+mutexes, total = sk.Mutexes(1), sk.zeros((1,), dtype=np.int64)
 total.fill(0)
 sk.barrier()
 for _ in range(30):

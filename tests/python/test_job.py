@@ -1,6 +1,8 @@
 """The job, collectives, groups, segments, mutexes, threads."""
 
+import ast
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,7 +58,7 @@ def test_groups():
     )
     assert half.rank(half.index(sk.rank())) == sk.rank()
     assert sk.allreduce(1, group=half) == len(half)
-    a = sk.array((8, 8), group=half).fill(sk.rank() % 2)
+    a = sk.zeros((8, 8), group=half).fill(sk.rank() % 2)
     assert (a[:] == sk.rank() % 2).all()
     sk.sync(half)
     a.free()
@@ -120,7 +122,7 @@ def test_notify():
 
 
 def test_mutexes_exclude():
-    m, s = sk.mutexes(2), sk.Segment(8)
+    m, s = sk.Mutexes(2), sk.Segment(8)
     value = np.empty(1, "int64")
     for _ in range(5):
         m.lock(0, 1)
@@ -137,7 +139,7 @@ def test_mutexes_exclude():
 
 def test_counters_grow():
     before = sk.counters()
-    a = sk.array((10, 10))
+    a = sk.zeros((10, 10))
     a[0, 0]
     a.acc(np.s_[0], 1)
     after = sk.counters()
@@ -147,6 +149,11 @@ def test_counters_grow():
         and after["array_accs"] == before["array_accs"] + 1
     )
     assert after["remote_operations"] >= before["remote_operations"]
+    info = sk.counter_info()
+    assert list(info) == list(before)
+    assert info["merge_bytes_moved"].unit == "bytes" and info["setup_ns"].kind == "total"
+    assert {each.kind for each in info.values()} == {"total", "now", "peak"}
+    assert all(each.description for each in info.values())
     sk.sync()
 
 
@@ -162,3 +169,27 @@ def test_waiting_releases_the_interpreter_lock():
         assert seen == [1]
     sk.sync()
     s.free()
+
+
+def test_the_stub_describes_what_is_there():
+    """Every public name of __init__.pyi exists, and every public name that exists is in it."""
+    stub = ast.parse(Path(sk.__file__).with_name("__init__.pyi").read_text())
+    named = {}
+    for node in stub.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            named[node.name] = node
+    for name, node in named.items():
+        there = getattr(sk, name)
+        if isinstance(node, ast.ClassDef):
+            members = [m.name for m in node.body if isinstance(m, ast.FunctionDef)]
+            assert not [m for m in members if not hasattr(there, m)], name
+            own = {m for m in vars(there) if not m.startswith("_")}
+            fields = {m.target.id for m in node.body if isinstance(m, ast.AnnAssign)}
+            if not issubclass(there, (BaseException, tuple)):
+                assert own == {m for m in members if not m.startswith("_")} | fields, name
+    public = {
+        name
+        for name, value in vars(sk).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("skerry")
+    }
+    assert public == set(named)

@@ -1,9 +1,10 @@
 // The operation tests with ranks as threads of one process, so that ThreadSanitizer and
-// AddressSanitizer see both ends of everything:
-//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--fabric tcp|loop|worst]
-//   [--threads N] [--seed N] [--rounds N]
-//               [--cap N] [--server-cap N] [--victim POLICY] [--drop PER_MILLION] [--share
-//               count|server]
+// AddressSanitizer see both ends of everything.
+//
+//   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--threads N]
+//     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
+//     [--victim POLICY] [--drop PER_MILLION] [--share [--node-cap N]]
+//
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
 // by skerry_init.
 #include <sstream>
@@ -28,8 +29,9 @@ struct Choice {
   std::string victim = "lru";
   uint32_t cap = 0;         // connections per process; 0: no limit
   uint32_t server_cap = 0;  // connections per data server; 0: no limit
-  Share share = Share::none;
-  uint32_t drop = 0;  // connections broken per million messages
+  bool share = false;
+  uint32_t node_cap = 0;  // shared connections per node; 0: no limit
+  uint32_t drop = 0;      // connections broken per million messages
   Context context;
 };
 
@@ -42,6 +44,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   options.config.server_max_connections = choice.server_cap;
   options.config.victim = choice.victim;
   options.config.share = choice.share;
+  options.config.node_max_connections = choice.node_cap;
   options.config.fault_drops_per_million = choice.drop;
   options.config.fault_seed = choice.context.seed;
   if (choice.context.threads > 1) options.thread_level = job::ThreadLevel::multiple;
@@ -53,7 +56,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   context.job = capi::to(job.release());
   context.rank = skerry_rank(context.job);
   context.size = skerry_size(context.job);
-  context.nodes = skerry_nodes(context.job);
+  context.nodes = skerry_node_count(context.job);
   std::istringstream words(choice.wanted);
   std::vector<std::string> names;
   for (std::string name; std::getline(words, name, ',');) names.push_back(name);
@@ -86,7 +89,8 @@ int main(int argc, char** argv) {
     else if (word == "--victim") choice.victim = next();
     else if (word == "--cap") choice.cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
-    else if (word == "--share") choice.share = next() == "count" ? Share::count : Share::server;
+    else if (word == "--share") choice.share = true;
+    else if (word == "--node-cap") choice.node_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--drop") choice.drop = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--threads") choice.context.threads = static_cast<int>(number());
     else if (word == "--seed") choice.context.seed = number();

@@ -63,13 +63,6 @@ class Visitor {
   int fd_ = -1;
 };
 
-skerry_counters counters_of(skerry_job* job) {
-  skerry_counters c{};
-  c.size = sizeof c;
-  OK(skerry_counters_read(job, &c));
-  return c;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,7 +100,7 @@ int main(int argc, char** argv) {
         };
         const connection::Peer peer{1, 0, wire::version, connection::Role::server};
         work();
-        const skerry_counters before = counters_of(handle);
+        const Counted before(handle);
         uint64_t unproven = 0, replayed = 0, garbage = 0;
 
         // Whoever does not know the key, or means another server, another version, another role;
@@ -168,10 +161,10 @@ int main(int argc, char** argv) {
         }
         work();
         OK(skerry_fence_all(handle));
-        const skerry_counters after = counters_of(handle);
-        EXPECT_IS(after.connections_opened,
-                  before.connections_opened);  // nobody took our connection from us
-        EXPECT_IS(after.connections_closed, before.connections_closed);
+        const Counted after(handle);
+        EXPECT_IS(after["connections_opened"],
+                  before["connections_opened"]);  // nobody took our connection from us
+        EXPECT_IS(after["connections_closed"], before["connections_closed"]);
         int64_t total = 0;
         OK(skerry_get(s, 1, 0, &total, 8));
         EXPECT_IS(total, sum);
@@ -187,31 +180,31 @@ int main(int argc, char** argv) {
         while (!over.load()) (void)skerry_notify_wait(s, 128, 1, 1'000'000, nullptr);
         uint64_t expected[5];
         OK(skerry_get(s, 1, 64, expected, sizeof expected));
-        skerry_counters c = counters_of(handle);
+        Counted c(handle);
         // The server counts what it has seen: the last ones may still be on their way.
         const auto enough = [&] {
-          return c.strangers_refused >= expected[0] + expected[1] + expected[2] - 256 &&
-                 c.strangers_garbage > 0;
+          return c["refused_connections"] >= expected[0] + expected[1] + expected[2] - 256 &&
+                 c["refused_malformed"] > 0;
         };
         while (!enough()) {
           (void)skerry_notify_wait(s, 128, 1, 1'000'000, nullptr);
-          c = counters_of(handle);
+          c = Counted(handle);
         }
-        EXPECT_IS(c.strangers_unproven, expected[0]);
-        EXPECT_IS(c.strangers_replayed, expected[1]);
-        EXPECT_IS(c.strangers_refused <= expected[0] + expected[1] + expected[2], true);
-        EXPECT_IS(c.strangers_garbage <= expected[4], true);
-        EXPECT_IS(c.strangers_crowded_out > 0, true);  // more were idle than are kept
+        EXPECT_IS(c["refused_unproven"], expected[0]);
+        EXPECT_IS(c["refused_replayed"], expected[1]);
+        EXPECT_IS(c["refused_connections"] <= expected[0] + expected[1] + expected[2], true);
+        EXPECT_IS(c["refused_malformed"] <= expected[4], true);
+        EXPECT_IS(c["refused_crowded_out"] > 0, true);  // more were idle than are kept
         std::printf(
             "strangers: %llu refused: %llu unproven, %llu replayed, %llu garbage, %llu crowded "
             "out, %llu left, %llu silent\n",
-            static_cast<unsigned long long>(c.strangers_refused),
-            static_cast<unsigned long long>(c.strangers_unproven),
-            static_cast<unsigned long long>(c.strangers_replayed),
-            static_cast<unsigned long long>(c.strangers_garbage),
-            static_cast<unsigned long long>(c.strangers_crowded_out),
-            static_cast<unsigned long long>(c.strangers_left),
-            static_cast<unsigned long long>(c.strangers_silent));
+            static_cast<unsigned long long>(c["refused_connections"]),
+            static_cast<unsigned long long>(c["refused_unproven"]),
+            static_cast<unsigned long long>(c["refused_replayed"]),
+            static_cast<unsigned long long>(c["refused_malformed"]),
+            static_cast<unsigned long long>(c["refused_crowded_out"]),
+            static_cast<unsigned long long>(c["refused_left"]),
+            static_cast<unsigned long long>(c["refused_silent"]));
         OK(skerry_sync(skerry_world(handle)));
       }
       OK(skerry_finalize(handle));

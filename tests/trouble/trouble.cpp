@@ -81,14 +81,14 @@ int main(int argc, char** argv) {
   if (kind == "mutex") {
     // The victim dies holding a mutex that everybody waits for.
     if (rank == victim) {
-      OK(skerry_lock(m, 0, 0));
+      OK(skerry_mutex_lock(m, 0, 0));
       OK(skerry_barrier(world));
       OK(skerry_notify_wait(s, 8, static_cast<uint64_t>(size) - 1, patience_ns, nullptr));
       die();
     }
     OK(skerry_barrier(world));
     OK(skerry_put_notify(s, victim, 0, nullptr, 0, 8, 1));
-    if (skerry_lock(m, 0, 0) == SKERRY_OK) return 0;
+    if (skerry_mutex_lock(m, 0, 0) == SKERRY_OK) return 0;
     std::fprintf(stderr, "told: %s\n", skerry_last_error());
     return 6;
   }

@@ -264,12 +264,12 @@ def one_shares(build, program):
             2,
             "sh",
             "-c",
-            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SHARE=server; exec "$0" fine',
+            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SHARE=1; exec "$0" fine',
             program,
         ],
     )
     expect(job.end() != 0, "status 0")
-    expect("SKERRY_SHARE=server on rank 3, but SKERRY_SHARE=none on rank 0" in job.err, job.err)
+    expect("SKERRY_SHARE=1 on rank 3, but SKERRY_SHARE=0 on rank 0" in job.err, job.err)
     return job
 
 
@@ -356,6 +356,10 @@ TROUBLES = [
     (
         "a victim policy that does not exist",
         variable("SKERRY_VICTIM", "oldest", "SKERRY_VICTIM=oldest", "lru_m"),
+    ),
+    (
+        "a bound on shared connections without sharing",
+        variable("SKERRY_NODE_MAX_CONN", "2", "set SKERRY_SHARE=1", "with SKERRY_MAX_CONN"),
     ),
     ("a rank that shares connections among others that do not", one_shares),
     ("more memory than the machine has", too_much_for_the_machine),

@@ -254,6 +254,36 @@ def _two_hosts(cores: str) -> list[Row]:
     ]
 
 
+# Ranks on each of so many hosts (1: this machine), for collectives and for more ranks than cores.
+COLLECTIVES = {"4_on_1": (4, 1), "8_on_1": (8, 1), "2_on_2": (2, 2)}
+
+
+def _collectives() -> list[Row]:
+    """For information, beside the same calls of the MPIs."""
+    return [
+        Row(f"collective.{what}.{layout}", (f"collective.{layout}", what), "us", 1e-3,
+            peers=what, peer_scenario=f"collective.{layout}")
+        for layout in COLLECTIVES
+        for what in ("barrier", "allreduce_8", "allreduce_64k", "allreduce_1m")
+    ]  # fmt: skip
+
+
+def _shared(cores: str) -> list[Row]:
+    """What sharing connections costs: the same operation over a connection of its own."""
+    own, shared = f"remote.{cores}", f"shared.{cores}"
+    return [
+        Row(f"shared.{what}.{cores}", (shared, what), unit, factor, (own, what), factor,
+            "the same over a connection of its own")
+        for what, unit, factor in (
+            ("get_8", "us", 1e-3),
+            ("put_8_fence", "us", 1e-3),
+            ("fetch_add", "us", 1e-3),
+            ("put_1m_fence", "GB/s", 1),
+            ("get_1m", "GB/s", 1),
+        )
+    ]  # fmt: skip
+
+
 def _memory(fabric: str) -> list[Row]:
     """Own account and kernel together, beside the kernel's part alone: what a bare socket takes. For information."""
     source = f"connections.{fabric}"
@@ -276,11 +306,47 @@ def _memory(fabric: str) -> list[Row]:
     ]
 
 
+START_RANKS, START_NODES = 16, (32, 64, 128)
+
+
+def _start_and_end() -> list[Row]:
+    """From the launcher's start to its end, with a program that only joins and leaves."""
+    fewest, most = START_NODES[0], START_NODES[-1]
+    return [
+        Row(
+            f"job.start_and_end_{START_RANKS}_ranks",
+            ("start", f"ranks_{START_RANKS}"),
+            "ms",
+            1,
+            peers=f"ranks_{START_RANKS}",
+            peer_scenario="start",
+        ),
+        *(
+            Row(f"job.start_and_end_{nodes}_nodes", ("start", f"nodes_{nodes}"), "ms", 1)
+            for nodes in START_NODES[:-1]
+        ),
+        # linear would be the number of nodes; the rest is room for caches that no longer fit
+        Row(
+            f"job.start_and_end_{most}_nodes",
+            ("start", f"nodes_{most}"),
+            "ms",
+            1,
+            ("start", f"nodes_{fewest}"),
+            1,
+            f"the same with {fewest} nodes",
+            "<=",
+            1.5 * most / fewest,
+        ),
+    ]
+
+
 def all_rows() -> list[Row]:
     return (
         _same_node()
         + _two_hosts("one_core")
         + _two_hosts("two_cores")
+        + _shared("two_cores")
+        + _collectives()
         + _memory("tcp")
         + _memory("ofi")
         + [
@@ -308,6 +374,7 @@ def all_rows() -> list[Row]:
             Row("array.get_10x10.python_out", ("python", "array_get_10x10_out"), "us", 1e-3),
             Row("limit.memcpy_1m", ("memcpy", "memcpy"), "GB/s", 1),
         ]
+        + _start_and_end()
         + [
             Row(f"limit.loopback_{what}.{cores}", (f"tcp_loopback.{cores}", raw), unit, 1)
             for cores in ("one_core", "two_cores")

@@ -193,10 +193,15 @@ class Runner:
         cores: str | None,
         program: list,
         per_host: tuple[int, int] | None = None,
+        extra: dict[str, str] | None = None,
     ) -> tuple[list[str], dict[str, str]]:
         """The command of a Skerry job, on the testbed's two hosts when `per_host` is given and hosts are there."""
         pins = ",".join(map(str, CORES[cores])) if cores else ""
-        variables = {"BENCH_CPUS": pins, "BENCH_TIME_SCALE": self.environment["BENCH_TIME_SCALE"]}
+        variables = {
+            "BENCH_CPUS": pins,
+            "BENCH_TIME_SCALE": self.environment["BENCH_TIME_SCALE"],
+            **(extra or {}),
+        }
         command = [str(self.launcher), "run", "-n", str(ranks)]
         if per_host and self.hosts:
             command += [
@@ -219,6 +224,7 @@ class Runner:
         cores: str | None = None,
         per_host: tuple[int, int] | None = None,
         argument: str = "",
+        extra: dict[str, str] | None = None,
     ) -> None:
         if not (self.has("skerry_rows") and self.launcher.exists()):
             self._note(
@@ -226,7 +232,7 @@ class Runner:
             )
             return
         program = [self.bench / "skerry_rows", scenario] + ([argument] if argument else [])
-        command, variables = self._job(ranks, nodes, cores, program, per_host)
+        command, variables = self._job(ranks, nodes, cores, program, per_host, extra)
         self._collect(f"skerry_rows {scenario}", command, self.samples, name, variables)
 
     def array(self) -> None:
@@ -331,52 +337,92 @@ class Runner:
         if self.hosts:
             subprocess.run([str(self.testbed), "shape", rate], check=True)
 
+    def start_and_end(self, name: str, command: list, into: Samples, row: str) -> None:
+        """Wall time in ms of one job that only starts and ends, launcher included."""
+        before = time.perf_counter()
+        if self._collect(name, [str(part) for part in command], into, "start"):
+            into.setdefault(("start", row), []).append((time.perf_counter() - before) * 1e3)
+
+    def start_and_end_skerry(self, ranks: int, nodes: int, row: str) -> None:
+        if not (self.has("start_end") and self.launcher.exists()):
+            return
+        command = [self.launcher, "run", "-n", ranks, "--nodes", nodes, self.bench / "start_end"]
+        self.start_and_end("start_end", command, self.samples, row)
+
+    def start_and_end_peers(self, ranks: int, row: str) -> None:
+        for name, program, starter, more in (
+            (
+                "openmpi",
+                "peer_start_end_openmpi",
+                "mpirun.openmpi",
+                ["--bind-to", "none", "--oversubscribe"],
+            ),
+            ("mpich", "peer_start_end_mpich", "mpiexec.hydra", []),
+        ):
+            found = shutil.which(starter)
+            if found is None or not self.has(program):
+                continue
+            command = [found, "-n", ranks, *more, self.bench / program]
+            self.start_and_end(name, command, self.peers.setdefault(name, {}), row)
+
     # ---- peers -----------------------------------------------------------------------------------
 
     def peer(self, name: str, program: str, remote: bool) -> None:
+        """The rows of two ranks, on this machine or on two hosts."""
+        where = "remote" if remote else "local"
+        self._peer_job(name, program, where, 1 if remote else 2, 2 if remote else 1)
+
+    def peer_collective(self, name: str, layout: str, each: int, hosts: int) -> None:
+        self._peer_job(name, f"peer_collective_{name}", f"collective.{layout}", each, hosts)
+
+    def _peer_job(self, name: str, program: str, scenario: str, each: int, hosts: int) -> None:
+        """`each` ranks on each of `hosts`; 1 is this machine."""
         if not self.has(program):
             return
-        where = "remote" if remote else "local"
-        mpich = program.endswith("mpich")
+        mpich, remote = program.endswith("mpich"), hosts > 1
         starter = shutil.which("mpiexec.hydra" if mpich else "mpirun.openmpi")
         if starter is None or (remote and not self.hosts):
             return
-        command = [starter]
-        agent = os.environ.get("TESTBED_AGENT", "")
-        if mpich:
-            if remote:
-                command += [
-                    "-launcher",
-                    "ssh",
-                    "-launcher-exec",
-                    agent,
-                    "-hosts",
-                    "sk1:1,sk2:1",
-                    "-iface",
-                    "skbr",
-                ]
-            command += ["-n", "2"]
-        else:
-            command += ["-n", "2", "--bind-to", "none", "--oversubscribe"]
-            if remote:
-                net = "10.77.0.0/24"
-                command += ["--host", "sk1:1,sk2:1"]
-                for key, value in (
-                    ("plm", "rsh"),
-                    ("plm_rsh_agent", agent),
-                    ("plm_rsh_no_tree_spawn", "1"),
-                    ("oob_tcp_if_include", net),
-                    ("btl_tcp_if_include", net),
-                    ("pml", "ob1"),
-                    ("btl", "tcp,vader,self"),
-                    ("osc", "pt2pt"),
-                ):
-                    command += ["--mca", key, value]
-        command += [str(self.bench / program), where]
+        start = self._hydra if mpich else self._mpirun
+        command = [starter, *start(each, hosts), str(self.bench / program), scenario]
         self._collect(
-            f"{name} ({where})",
+            f"{name} ({scenario})",
             self._on("sk0", command) if remote else command,
             self.peers.setdefault(name, {}),
-            where,
+            scenario,
             limit_s=90,
         )
+
+    @staticmethod
+    def _where(each: int, hosts: int) -> str:
+        return ",".join(f"sk{number + 1}:{each}" for number in range(hosts))
+
+    def _hydra(self, each: int, hosts: int) -> list[str]:
+        count = ["-n", str(each * hosts)]
+        if hosts == 1:
+            return count
+        agent = ["-launcher", "ssh", "-launcher-exec", os.environ.get("TESTBED_AGENT", "")]
+        return [*agent, "-hosts", self._where(each, hosts), "-iface", "skbr", *count]
+
+    def _mpirun(self, each: int, hosts: int) -> list[str]:
+        # MPI's own ranks yield where there are more of them than cores, as mpirun would set it if
+        # it knew how many cores there are.
+        words = ["-n", str(each * hosts), "--bind-to", "none", "--oversubscribe"]
+        if each * hosts > (os.cpu_count() or 1):
+            words += ["--mca", "mpi_yield_when_idle", "1"]
+        if hosts == 1:
+            return words
+        net = "10.77.0.0/24"
+        words += ["--host", self._where(each, hosts)]
+        for key, value in (
+            ("plm", "rsh"),
+            ("plm_rsh_agent", os.environ.get("TESTBED_AGENT", "")),
+            ("plm_rsh_no_tree_spawn", "1"),
+            ("oob_tcp_if_include", net),
+            ("btl_tcp_if_include", net),
+            ("pml", "ob1"),
+            ("btl", "tcp,vader,self"),
+            ("osc", "pt2pt"),
+        ):
+            words += ["--mca", key, value]
+        return words

@@ -1,6 +1,8 @@
 // What bare libfabric gives: FI_EP_MSG ping-pong of 8 B, both ends asleep in fi_cq_sread.
-//   limit_ofi serve [--provider tcp] [--address A] [--cpu N]                    prints "port P";
-//   serves one client, then ends limit_ofi measure --host A --port P [--provider tcp] [--cpu N]
+//
+//   limit_ofi serve [--provider tcp] [--address A] [--cpu N]
+//       prints "port P"; serves one client, then ends
+//   limit_ofi measure --host A --port P [--provider tcp] [--cpu N]
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

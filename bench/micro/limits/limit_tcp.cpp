@@ -1,14 +1,22 @@
 // What TCP gives with both ends asleep in a system call.
-//   limit_tcp serve [--cpu N] [--busy]       prints "port P"; a thread per connection; ends when
-//   its standard input does. --busy: the main thread
-//                                            computes all the time
+//
+//   limit_tcp serve [--cpu N] [--busy]
+//       prints "port P"; a thread per connection; ends when its standard input does. With --busy
+//       the main thread computes all the time
 //   limit_tcp measure --host A --port P [--cpu N] [--rows LIST]
-// Rows: pingpong (8 B there and back), stream (1 MiB blocks, each acknowledged before the next;
-// best settings found), stream_back (the same towards the client: 8 B request, 1 MiB back),
-// stream_window (two blocks in flight), frames (8 B payload behind a 16 B header in batches of 64
-// KiB, each payload copied to its place by the server), frames_own (the same behind 88 B, as large
-// as a frame of Skerry), connect (connect + first byte back), close, overlap (1 MiB received by a
-// helper thread while the main thread computes as long as the transfer takes alone).
+//
+// Rows:
+//   pingpong       8 B there and back
+//   stream         1 MiB blocks, each acknowledged before the next; best settings found
+//   stream_back    the same towards the client: 8 B request, 1 MiB back
+//   stream_window  two blocks in flight
+//   frames         8 B payload behind a 16 B header in batches of 64 KiB; the server copies each
+//                  payload to its place
+//   frames_own     the same behind 88 B, as large as a frame of Skerry
+//   connect        connect and first byte back
+//   close
+//   overlap        a helper thread receives 1 MiB while the main thread computes as long as the
+//                  transfer takes alone
 #include <poll.h>
 
 #include <atomic>

@@ -1,6 +1,8 @@
 /* MPI's passive-target windows on the rows of the table: every operation ends with a flush, so that
- * it means the same as Skerry's. mpirun -n 2 peer_mpi_rma local|remote    (rank 1 waits in a
- * barrier) */
+ * it means the same as Skerry's. Rank 1 waits in a barrier.
+ *
+ *   mpirun -n 2 peer_mpi_rma local|remote
+ */
 #include <mpi.h>
 
 #include "peer.h"

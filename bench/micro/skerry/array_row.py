@@ -28,7 +28,7 @@ def time_each_ns(function, batch_ns: float = 20e6) -> float:
 
 def main() -> None:
     sk.init()
-    array = sk.array((1000, 1000))
+    array = sk.zeros((1000, 1000))
     if sk.rank() == 0:
         (i, _), (j, _) = array.distribution(sk.size() - 1)
         i, j = i + 3, j + 5

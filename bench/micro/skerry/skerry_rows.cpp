@@ -1,12 +1,16 @@
-// Skerry's own figures, in scenarios; rank 0 prints one line per row. Start with `skerry run`,
-// placement from BENCH_CPUS (see job.hpp).
-//   skerry_rows local     2 ranks, 1 node: rank 0 on the memory of rank 1, which sleeps in a
-//   barrier skerry_rows local4    4 ranks, 1 node: all accumulate on disjoint parts of rank 0's
-//   slice skerry_rows remote    2 ranks, 2 nodes skerry_rows busy      2 ranks, 2 nodes, rank 1
-//   computes all the time skerry_rows overlap   2 ranks, 2 nodes: 1 MiB non-blocking get beside
-//   computing skerry_rows fair      1 target (rank 0) and the rest origins on other nodes
-//   skerry_rows idle S    all ranks but 0 wait in a barrier that rank 0 enters after S seconds;
-//   prints "waiting" when all are there
+// Skerry's own figures, in scenarios; rank 0 prints one line per row. Start with `skerry run`;
+// placement comes from BENCH_CPUS (see job.hpp).
+//
+//   skerry_rows local       2 ranks, 1 node: rank 0 uses the memory of rank 1, which sleeps
+//   skerry_rows local4      4 ranks, 1 node: all accumulate on parts of rank 0's slice
+//   skerry_rows remote      2 ranks, 2 nodes
+//   skerry_rows busy        2 ranks, 2 nodes; rank 1 computes all the time
+//   skerry_rows overlap     2 ranks, 2 nodes: 1 MiB non-blocking get beside computing
+//   skerry_rows fair        1 target (rank 0); the rest are origins on other nodes
+//   skerry_rows collective  any number of ranks: barrier and allreduce by all
+//   skerry_rows idle S      all ranks but 0 wait in a barrier that rank 0 enters after S seconds;
+//                           prints "waiting" when all are there
+//
 // Times are in ns, bandwidths in GB/s, rates in M/s. A name in the second argument restricts the
 // rows: skerry_rows remote get_8.
 #include <atomic>
@@ -138,7 +142,7 @@ class Rows {
             for (uint64_t i = 0; i < n; ++i)
               ok(skerry_put_nb(segment_, target_, i * 8 & 0xffff, &origin_[i & 1023], 8,
                                SKERRY_IMPLICIT));
-            job_.check(skerry_wait_all(job_.handle()), "wait_all");
+            job_.check(skerry_wait_implicit(job_.handle()), "wait_all");
             fence();
           },
           20);
@@ -162,8 +166,8 @@ class Rows {
     job_.check(skerry_mutexes_create(job_.world(), 1, &mutexes), "mutexes_create");
     if (job_.rank() == 0)
       row("lock", [&] {
-        job_.check(skerry_lock(mutexes, target_, 0), "lock");
-        job_.check(skerry_unlock(mutexes, target_, 0), "unlock");
+        job_.check(skerry_mutex_lock(mutexes, target_, 0), "lock");
+        job_.check(skerry_mutex_unlock(mutexes, target_, 0), "unlock");
       });
     job_.check(skerry_mutexes_free(mutexes), "mutexes_free");
   }
@@ -332,6 +336,38 @@ void compute_as_target(Job& job) {
   bench::keep(x);
 }
 
+// All ranks call. Rank 0 says how often, so that a batch takes some 20 ms whatever the number of
+// ranks; the median of nine batches.
+template <typename Body>
+void collective_row(Job& job, const char* name, Body&& body) {
+  const auto batch_ns = [&](int64_t n) {
+    job.barrier();
+    const uint64_t start = bench::now_ns();
+    for (int64_t i = 0; i < n; ++i) body();
+    return static_cast<double>(bench::now_ns() - start);
+  };
+  (void)batch_ns(3);
+  const double some_ns = batch_ns(10);
+  auto n = static_cast<int64_t>(10 * 20e6 * bench::time_scale() / some_ns) + 1;
+  job.check(skerry_broadcast(job.world(), &n, sizeof n, 0), "broadcast");
+  std::vector<double> each;
+  for (int i = 0; i < 9; ++i) each.push_back(batch_ns(n) / static_cast<double>(n));
+  if (job.rank() == 0) bench::report(name, bench::median(each), "ns");
+}
+
+void collectives(Job& job) {
+  std::vector<double> values(mega / sizeof(double), 1.0);
+  const auto allreduce = [&](uint64_t bytes) {
+    job.check(skerry_allreduce(job.world(), SKERRY_DOUBLE, SKERRY_MAX, values.data(),
+                               bytes / sizeof(double)),
+              "allreduce");
+  };
+  collective_row(job, "barrier", [&] { job.barrier(); });
+  collective_row(job, "allreduce_8", [&] { allreduce(8); });
+  collective_row(job, "allreduce_64k", [&] { allreduce(64 << 10); });
+  collective_row(job, "allreduce_1m", [&] { allreduce(mega); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -339,13 +375,18 @@ int main(int argc, char** argv) {
   const std::string only = argc > 2 ? argv[2] : "";
   if (scenario == "--help") {
     std::puts(
-        "skerry run -n P [--nodes K] skerry_rows local|local4|remote|busy|overlap|fair|idle "
+        "skerry run -n P [--nodes K] skerry_rows "
+        "local|local4|remote|busy|overlap|fair|collective|idle "
         "[ROW|SECONDS]");
     return 0;
   }
   Job job(scenario == "local4" ? segment_bytes_of_four : segment_bytes);
   if (scenario == "fair") {
     fair(job);
+    return 0;
+  }
+  if (scenario == "collective") {
+    collectives(job);
     return 0;
   }
   if (scenario == "idle") {

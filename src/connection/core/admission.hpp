@@ -17,8 +17,8 @@ using JobKey = std::array<std::byte, 32>;
 constexpr uint32_t hash_bytes = 20;
 
 // Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not
-// `server`: else that hello would be its own answer). Carriers and links: see src/share.
-enum class Role : uint8_t { origin = 1, server = 2, relay = 3, carrier = 4, member = 5 };
+// `server`: else that hello would be its own answer). Trunks and links: see src/share.
+enum class Role : uint8_t { origin = 1, server = 2, relay = 3, trunk = 4, proxy_client = 5 };
 
 struct Hello {
   uint32_t rank;        // of the origin process; Role::relay: the node of the server that connects

@@ -447,6 +447,19 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
   return 1;
 }
 
+// The peer has closed the connection. Returns the number of upcalls.
+int LoopFabric::deliver_end(EndpointId id, Sink& sink) {
+  std::map<uint64_t, uint64_t> outstanding;
+  {
+    std::lock_guard lock(network_->mutex);
+    outstanding.swap(find(id)->ours().outstanding);
+    disconnect(id);
+  }
+  for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
+  sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
+  return static_cast<int>(outstanding.size()) + 1;
+}
+
 int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
   int upcalls = 0;
   for (int turn = 0; turn < entries_per_turn; ++turn) {
@@ -465,17 +478,7 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
         continue;
       }
     }
-    if (entry.kind == Entry::Kind::end) {
-      std::map<uint64_t, uint64_t> outstanding;
-      {
-        std::lock_guard lock(network_->mutex);
-        outstanding.swap(find(id)->ours().outstanding);
-        disconnect(id);
-      }
-      for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
-      sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
-      return upcalls + static_cast<int>(outstanding.size()) + 1;
-    }
+    if (entry.kind == Entry::Kind::end) return upcalls + deliver_end(id, sink);
     ++upcalls;
     Verdict verdict;
     if (entry.payload.size() <= inline_payload_bytes) {

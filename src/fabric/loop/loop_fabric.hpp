@@ -160,6 +160,7 @@ class LoopFabric final : public Fabric {
   SendResult start_rma(EndpointId endpoint, loop::Rma rma);
   // Without it.
   int deliver_event(loop::Event& event, Sink& sink);
+  int deliver_end(EndpointId id, Sink& sink);
   int deliver_inbound(EndpointId endpoint, Sink& sink);
   int expire_requests(Sink& sink);
 

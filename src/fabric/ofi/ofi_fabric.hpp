@@ -139,6 +139,8 @@ class OfiFabric final : public Fabric {
   };
 
   // ofi_fabric.cpp
+  Status open_queues();
+  void describe_capabilities();
   Status open_domain(const std::string& provider);
   Status try_address(const std::string& provider, int family, const uint8_t* address, bool* found);
   Status failed(const char* what, int64_t result) const;

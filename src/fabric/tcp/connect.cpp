@@ -2,6 +2,7 @@
 // bytes, for a bounded time, in a bounded number.
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -119,7 +120,10 @@ int TcpFabric::accept_strangers(Sink& sink) {
     if (error_number != EMFILE && error_number != ENFILE && error_number != ENOBUFS &&
         error_number != ENOMEM)
       continue;  // that one is gone; the next
-    // Out of descriptors. Strangers go first: a peer may be waiting behind them.
+    // Out of descriptors. The kernel says so before it looks whether anybody waits.
+    pollfd waiting{listen_fd_, POLLIN, 0};
+    if (::poll(&waiting, 1, 0) <= 0) break;
+    // Strangers go first: a peer may be waiting behind them.
     if (close_oldest_stranger()) continue;
     // None left: accept and close one with the descriptor kept for this, so that it is refused
     // instead of waiting for nothing.

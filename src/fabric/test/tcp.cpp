@@ -250,6 +250,29 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   setrlimit(RLIMIT_NOFILE, &old);
 }
 
+// The kernel reports a shortage of descriptors before it looks whether anybody waits: the server
+// took that for somebody to make room for, and closed the peer that had got the last descriptor.
+TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
+  auto target = server();
+  const int late = stranger();
+  std::vector<int> taken;
+  for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.push_back(fd);
+  ::close(taken.back());
+  taken.pop_back();
+  // Until the server has accepted with the one that is left.
+  ASSERT_TRUE(run_until({target.get()}, [&] {
+    const int probe = dup(STDERR_FILENO);
+    if (probe >= 0) ::close(probe);
+    return probe < 0;
+  }));
+  for (int i = 0; i < 20; ++i) target->step();
+  EXPECT_FALSE(closed_by_peer(late));
+  EXPECT_EQ(target->fabric->traffic().strangers.crowded_out, 0u);
+  for (const int fd : taken) ::close(fd);
+  write_all(late, greeting("peer"));
+  EXPECT_TRUE(run_until({target.get()}, [&] { return target->requests.size() == 1; }));
+}
+
 TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   auto target = server();
   auto client = side();

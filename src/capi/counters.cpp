@@ -1,0 +1,263 @@
+#include "capi/counters.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "capi/handles.hpp"
+
+namespace skerry::capi {
+
+struct CounterSources {
+  const job::LocalCounters& local;
+  const operation::EngineCounters& engine;
+  const fabric::Fabric::Traffic& traffic;
+  const server::Server::Counters* server;  // null: this process hosts no data server
+  const share::Counters* share;            // null: it hosts none, or SKERRY_SHARE is off
+};
+
+namespace {
+
+using enum CounterKind;
+using enum CounterSection;
+using Sources = CounterSources;
+
+static_assert(static_cast<int>(total) == SKERRY_COUNTER_TOTAL &&
+              static_cast<int>(now) == SKERRY_COUNTER_NOW &&
+              static_cast<int>(peak) == SKERRY_COUNTER_PEAK);
+
+uint64_t value_of(uint64_t value) { return value; }
+uint64_t value_of(const std::atomic<uint64_t>& value) {
+  return value.load(std::memory_order_relaxed);
+}
+
+// How an entry reads its value from one of the sources; 0 if this process has no such source.
+template <auto Member>
+uint64_t local_value(const Sources& s) {
+  return value_of(s.local.*Member);
+}
+template <auto Member>
+uint64_t engine_value(const Sources& s) {
+  return value_of(s.engine.*Member);
+}
+template <auto Member>
+uint64_t server_value(const Sources& s) {
+  return s.server == nullptr ? 0 : value_of(s.server->*Member);
+}
+template <auto Member>
+uint64_t share_value(const Sources& s) {
+  return s.share == nullptr ? 0 : value_of(s.share->*Member);
+}
+
+using Local = job::LocalCounters;
+using Engine = operation::EngineCounters;
+using Server = server::Server::Counters;
+using Share = share::Counters;
+
+// tools/check_docs.py reads this table: section, name, kind, unit, text, value.
+// value}.
+constexpr CounterEntry entries[] = {
+    {operations, "local_operations", total, "operations",
+     "put, get, accumulate and read-modify-write on ranks of the own node",
+     local_value<&Local::operations>},
+    {operations, "local_bytes", total, "bytes", "user data they moved", local_value<&Local::bytes>},
+    {operations, "remote_operations", total, "operations",
+     "put, get, accumulate and read-modify-write on ranks of other nodes",
+     engine_value<&Engine::remote_operations>},
+    {operations, "remote_bytes", total, "bytes", "user data they moved, both ways",
+     engine_value<&Engine::remote_bytes>},
+    {operations, "wire_bytes_sent", total, "bytes",
+     "bytes this process gave to the fabric, headers included; without its data server's",
+     [](const Sources& s) { return s.traffic.bytes_sent; }},
+    {operations, "wire_bytes_received", total, "bytes", "bytes it took from the fabric",
+     [](const Sources& s) { return s.traffic.bytes_received; }},
+    {operations, "fences", total, "calls", "fences, also those inside skerry_sync",
+     engine_value<&Engine::fences>},
+    {operations, "collectives", total, "calls", "collective calls",
+     local_value<&Local::collectives>},
+
+    {connections, "connections_open", now, "connections",
+     "open connections of this process to data servers", engine_value<&Engine::connections_now>},
+    {connections, "connections_peak", peak, "connections",
+     "most at one time, with those that were opening or closing",
+     engine_value<&Engine::connections_peak>},
+    {connections, "connections_opened", total, "connections", "connections opened",
+     engine_value<&Engine::connections_opened>},
+    {connections, "connections_closed", total, "connections",
+     "connections that ended, for any reason", engine_value<&Engine::connections_closed>},
+    {connections, "connections_evicted", total, "connections",
+     "connections closed to make room for another one, see SKERRY_MAX_CONN",
+     engine_value<&Engine::connections_evicted>},
+    {connections, "connections_dropped", total, "connections",
+     "idle connections that a data server closed, see SKERRY_SERVER_MAX_CONN",
+     engine_value<&Engine::connections_dropped>},
+    {connections, "connections_broken", total, "connections",
+     "connections lost with requests under way", engine_value<&Engine::connections_broken>},
+    {connections, "connections_resumed", total, "connections", "broken connections resumed",
+     engine_value<&Engine::connections_resumed>},
+    {connections, "requests_replayed", total, "requests", "requests sent again after a break",
+     engine_value<&Engine::requests_replayed>},
+    {connections, "setup_ns", total, "ns", "time from connecting to the answer, summed",
+     engine_value<&Engine::setup_ns>},
+    {connections, "setup_exposed_ns", total, "ns", "the part of it that a caller waited for",
+     engine_value<&Engine::setup_exposed_ns>},
+    {connections, "teardown_ns", total, "ns", "time from eviction to the end, summed",
+     engine_value<&Engine::teardown_ns>},
+    {connections, "teardown_exposed_ns", total, "ns", "the part of it that a caller waited for",
+     engine_value<&Engine::teardown_exposed_ns>},
+    {connections, "teardowns_hidden", total, "connections", "evictions that no caller waited for",
+     engine_value<&Engine::teardowns_hidden>},
+    {connections, "servers_known", now, "servers", "data servers that this process has talked to",
+     engine_value<&Engine::links>},
+    {connections, "connection_bytes", now, "bytes",
+     "memory kept for them in this process, without the operating system's",
+     engine_value<&Engine::link_bytes>},
+
+    {server, "server_requests", total, "requests", "requests applied",
+     server_value<&Server::requests>},
+    {server, "server_wire_bytes_sent", total, "bytes", "bytes given to the fabric",
+     server_value<&Server::bytes_sent>},
+    {server, "server_wire_bytes_received", total, "bytes", "bytes taken from the fabric",
+     server_value<&Server::bytes_received>},
+    {server, "server_connections", now, "connections", "open connections of ranks",
+     server_value<&Server::clients>},
+    {server, "server_connections_peak", peak, "connections", "most of them at one time",
+     server_value<&Server::clients_peak>},
+    {server, "server_connections_dropped", total, "connections",
+     "idle connections closed to make room, see SKERRY_SERVER_MAX_CONN",
+     server_value<&Server::clients_dropped>},
+    {server, "server_origins_waited", total, "connections",
+     "connections that had to wait until there was room", server_value<&Server::clients_waited>},
+    {server, "grants_relayed", total, "grants",
+     "mutexes granted through another data server, to ranks without a connection",
+     server_value<&Server::grants_relayed>},
+
+    {trunks, "trunks_open", now, "connections", "open connections to other nodes' data servers",
+     share_value<&Share::trunks>},
+    {trunks, "trunks_peak", peak, "connections", "most of them at one time",
+     share_value<&Share::trunks_peak>},
+    {trunks, "trunks_opened", total, "connections", "connections opened",
+     share_value<&Share::trunks_opened>},
+    {trunks, "trunks_evicted", total, "connections",
+     "connections closed to make room for another one, see SKERRY_NODE_MAX_CONN",
+     share_value<&Share::trunks_evicted>},
+    {trunks, "trunk_channels", now, "channels", "connections of the node's ranks that use them",
+     share_value<&Share::channels>},
+    {trunks, "trunk_messages", total, "messages", "messages passed on, both ways",
+     share_value<&Share::messages>},
+
+    {refused, "refused_connections", total, "connections",
+     "all refused connections; of these:", server_value<&Server::strangers>},
+    {refused, "refused_silent", total, "connections", "sent no complete hello in time",
+     server_value<&Server::strangers_silent>},
+    {refused, "refused_left", total, "connections", "closed before their hello was complete",
+     server_value<&Server::strangers_left>},
+    {refused, "refused_crowded_out", total, "connections",
+     "made way for newer ones, or no file descriptor was left",
+     server_value<&Server::strangers_crowded_out>},
+    {refused, "refused_malformed", total, "connections",
+     "did not speak this protocol, or spoke another version of it",
+     server_value<&Server::strangers_garbage>},
+    {refused, "refused_unproven", total, "connections",
+     "did not know the job's key, or meant another server",
+     server_value<&Server::strangers_unproven>},
+    {refused, "refused_replayed", total, "connections", "sent a recorded or overtaken hello",
+     server_value<&Server::strangers_replayed>},
+};
+
+constexpr int count = static_cast<int>(std::size(entries));
+
+const CounterEntry* entry(int index) {
+  return index >= 0 && index < count ? &entries[index] : nullptr;
+}
+
+}  // namespace
+
+std::string_view to_string(CounterKind kind) {
+  switch (kind) {
+    case total: return "total";
+    case now: return "now";
+    case peak: return "peak";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(CounterSection section) {
+  switch (section) {
+    case operations: return "operations";
+    case connections: return "connections of processes";
+    case server: return "data servers";
+    case trunks: return "connections shared by the processes of a node (SKERRY_SHARE)";
+    case refused: return "connections that data servers refused";
+  }
+  return "unknown";
+}
+
+std::span<const CounterEntry> counters() { return entries; }
+
+void read_counters(job::Job& job, uint64_t* values) {
+  const operation::EngineCounters engine = job.engine().counters();
+  const fabric::Fabric::Traffic traffic = job.engine().traffic();
+  const CounterSources sources{job.local_counters(), engine, traffic,
+                               job.server() == nullptr ? nullptr : &job.server()->counters(),
+                               job.share_counters()};
+  for (const CounterEntry& each : entries) *values++ = each.read(sources);
+}
+
+}  // namespace skerry::capi
+
+using namespace skerry;
+using namespace skerry::capi;
+
+extern "C" {
+
+int skerry_counter_count(void) { return count; }
+
+int skerry_counter_find(const char* name) {
+  if (name == nullptr) return null_argument("name");
+  for (int i = 0; i < count; ++i)
+    if (std::string_view(entries[i].name) == name) return i;
+  return fail(error(Code::invalid, "no counter \"", name,
+                    "\": skerry_counter_name lists them, as does docs/counters.md"));
+}
+
+const char* skerry_counter_name(int index) {
+  return entry(index) == nullptr ? nullptr : entry(index)->name;
+}
+
+const char* skerry_counter_unit(int index) {
+  return entry(index) == nullptr ? nullptr : entry(index)->unit;
+}
+
+const char* skerry_counter_description(int index) {
+  return entry(index) == nullptr ? nullptr : entry(index)->description;
+}
+
+int skerry_counter_kind(int index) {
+  if (entry(index) == nullptr)
+    return fail(error(Code::invalid, "counter ", index, ": give 0 to ", count - 1));
+  return static_cast<int>(entry(index)->kind);
+}
+
+int skerry_counter_values(const skerry_job* job, int number, uint64_t* values) {
+  if (job == nullptr || values == nullptr) return null_argument("job or values");
+  if (number < 0) return fail(error(Code::invalid, number, " counters: give 0 or more"));
+  job::Job* j = const_cast<job::Job*>(of(job));
+  if (!j->is_alive()) return forked();
+  uint64_t all[count];
+  read_counters(*j, all);
+  for (int i = 0; i < number; ++i) values[i] = i < count ? all[i] : 0;
+  return SKERRY_OK;
+}
+
+int skerry_counter_value(const skerry_job* job, int index, uint64_t* value) {
+  if (job == nullptr || value == nullptr) return null_argument("job or value");
+  if (entry(index) == nullptr)
+    return fail(error(Code::invalid, "counter ", index, ": give 0 to ", count - 1));
+  uint64_t all[count];
+  if (const int bad = skerry_counter_values(job, count, all); bad != SKERRY_OK) return bad;
+  *value = all[index];
+  return SKERRY_OK;
+}
+
+}  // extern "C"

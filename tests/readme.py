@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Compiles and runs the programs in README.md, as jobs of several ranks, so that they stay true.
+
+    tests/readme.py [--build DIR]
+
+Ends with `N passed, N failed, N skipped`. Python's standard library only; the Python programs run
+with the interpreter that started this one, which needs NumPy.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "README.md"
+# What the programs must print, by language: one expression for each block of that language.
+EXPECTED = {
+    "c": [r"rank 0 got 103, drew [0-3]\n"],  # its left neighbour is rank 3
+    "python": [r"\[\[100\. +100\.49"],  # sqrt(100) * 10, sqrt(101) * 10, ...
+}
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+
+
+def run(command, environment=None):
+    """Output of a command, both streams, and its status; None if it was killed after 120 s."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in command],
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
+    except subprocess.TimeoutExpired as late:
+        return str(late.stdout), None
+    return done.stdout, done.returncode
+
+
+def run_c(source, scratch, build):
+    program = scratch / "hello"
+    (scratch / "hello.c").write_text(source)
+    library = build / "src/capi"
+    output, status = run(
+        ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include"]
+        + [scratch / "hello.c", "-o", program]
+        + [f"-L{library}", "-lskerry", f"-Wl,-rpath,{library}"]
+    )
+    if status != 0:
+        return output, status
+    return run([build / "bin/skerry", "run", "-n", 4, "--nodes", 2, program])
+
+
+def run_python(source, scratch, build):
+    (scratch / "hello.py").write_text(source)
+    return run(
+        [build / "bin/skerry", "run", "-n", 4, "--nodes", 2, sys.executable, scratch / "hello.py"],
+        {"PYTHONPATH": str(build / "python")},
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    build = parser.parse_args().build.resolve()
+    passed = failed = 0
+    for language, start in {"c": run_c, "python": run_python}.items():
+        found = blocks(language)
+        if len(found) != len(EXPECTED[language]):
+            failed += 1
+            print(
+                f"FAILED  README.md has {len(found)} blocks of {language}, "
+                f"tests/readme.py expects {len(EXPECTED[language])}"
+            )
+        for number, (source, expected) in enumerate(zip(found, EXPECTED[language]), 1):
+            with tempfile.TemporaryDirectory(prefix="skerry-readme-") as scratch:
+                output, status = start(source, Path(scratch), build)
+            good = status == 0 and re.search(expected, output)
+            passed, failed = passed + bool(good), failed + (not good)
+            print(f"{'passed' if good else 'FAILED'}  README.md, {language}, block {number}")
+            if not good:
+                print(f"        status {status}, wanted 0 and /{expected}/ in")
+                print("\n".join(f"        {line}" for line in output.splitlines()[-20:]))
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Checks that source and documents keep to 100 columns and functions to 70 lines.
+
+    tools/check_style.py [--update]
+
+What was longer when the check began is listed in tools/style_exceptions.txt: a file with its
+number of wide lines, or a function with its length. The list may only shrink: a file or function
+that is not in it, or is worse than it says, fails; so does one that became better, until --update
+has written the list anew. Tables in Markdown and lines that are one long word may be wider.
+Recorded data and generated pages are not looked at. Needs lizard, which setup.sh installs.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import lizard
+
+ROOT = Path(__file__).resolve().parent.parent
+EXCEPTIONS = ROOT / "tools" / "style_exceptions.txt"
+COLUMNS = 100
+LINES = 70
+CODE = {".c", ".h", ".cpp", ".hpp", ".py"}
+TEXT = CODE | {".pyi", ".md", ".sh", ".cmake", ".pml", ".F90", ".yaml", ".toml", ".css"}
+TEXT_NAMES = {"CMakeLists.txt", "Makefile", "run"}
+NOT_OURS = ("bench/hpcaas/tests/recorded/", "docs/hpcaas/")
+HEADER = """\
+# What is wider than 100 columns or longer than 70 lines. May only shrink: see check_style.py.
+# FILE: number of wide lines, or FILE:FUNCTION: number of lines.
+"""
+
+
+def files():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in sorted(listed.stdout.split("\0")):
+        path = ROOT / name
+        if name and path.is_file() and not name.startswith(NOT_OURS):
+            if path.suffix in TEXT or path.name in TEXT_NAMES:
+                yield name, path
+
+
+def wide_lines(name, path):
+    """The numbers of the lines beyond the limit."""
+    found = []
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        is_table = name.endswith(".md") and line.lstrip().startswith("|")
+        if len(line) > COLUMNS and not is_table and re.search(r"\S\s+\S", line.strip("# /*-")):
+            found.append(number)
+    return found
+
+
+def measure():
+    """{what: (size, where to look)} of all that is beyond a limit."""
+    beyond = {}
+    for name, path in files():
+        wide = wide_lines(name, path)
+        if wide:
+            beyond[name] = (len(wide), f"{name}:{wide[0]}: wider than {COLUMNS} columns")
+        if path.suffix not in CODE:
+            continue
+        for function in lizard.analyze_file(str(path)).function_list:
+            if function.length > LINES:
+                what = f"{name}:{function.name.split('::')[-1]}"
+                where = f"{name}:{function.start_line}: {function.name} has {function.length} lines"
+                if what not in beyond or beyond[what][0] < function.length:
+                    beyond[what] = (function.length, f"{where}, at most {LINES}")
+    return beyond
+
+
+def listed_exceptions():
+    exceptions = {}
+    if EXCEPTIONS.exists():
+        for line in EXCEPTIONS.read_text().splitlines():
+            if line and not line.startswith("#"):
+                what, size = line.rsplit(": ", 1)
+                exceptions[what] = int(size)
+    return exceptions
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--update", action="store_true", help="write what became better")
+    options = parser.parse_args()
+    beyond, exceptions = measure(), listed_exceptions()
+    worse = [w for w, (size, _) in beyond.items() if size > exceptions.get(w, 0)]
+    better = [w for w, size in exceptions.items() if beyond.get(w, (0, ""))[0] < size]
+    if options.update and not (worse and EXCEPTIONS.exists()):
+        rows = "".join(f"{what}: {size}\n" for what, (size, _) in sorted(beyond.items()))
+        EXCEPTIONS.write_text(HEADER + rows)
+        better = worse = []
+    for what in worse:
+        allowed = f" (the list allows {exceptions[what]})" if what in exceptions else ""
+        print(f"{beyond[what][1]}{allowed}")
+    for what in better:
+        print(f"{what} became better: run tools/check_style.py --update to shrink the list")
+    print(f"style: {len(beyond)} exceptions, {len(worse)} worse, {len(better)} better than listed")
+    return 1 if worse or better else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
