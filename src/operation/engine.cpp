@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/pure/rule.hpp"
 #include "core/futex.hpp"
 
 namespace skerry::operation {
@@ -200,7 +201,7 @@ Status Engine::fence(placement::ServerRef server) {
   if (link.rma_outstanding > 0)
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
-  if (link.session.applied() < newest) {
+  if (SKERRY_RULE(fence_acknowledged) && link.session.applied() < newest) {
     const bool alone = context_.config.one_thread_at_a_time && slots_.in_use() == 0;
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },

@@ -1,5 +1,6 @@
 #include "operation/resume.hpp"
 
+#include "core/pure/rule.hpp"
 #include "operation/rma.hpp"
 #include "operation/sender.hpp"
 #include "operation/slots.hpp"
@@ -22,7 +23,7 @@ void Resume::go_on(Link& link) {
 bool Resume::requests(Link& link) {
   while (const uint64_t number = link.replay.next(link.log.get())) {
     if (!rma_.issue_again(link, number)) return false;
-    if (link.log->is_wanted(number)) {
+    if (SKERRY_RULE(replay) && link.log->is_wanted(number)) {
       const session::ReplayLog::Request request = link.log->request(number);
       if (!send(link, request.header, request.payload, number)) return false;
       if (number <= link.backlog.sent) ++context_.counters.requests_replayed;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/pure/rule.hpp"
 #include "core/futex.hpp"
 #include "core/pure/container_bytes.hpp"
 
@@ -130,7 +131,7 @@ uint32_t Slots::parked_locks(const Link& link) const {
 }
 
 bool Slots::is_being_read(const Link& link, const Extent& extent) const {
-  if (link.gets_waiting == 0) [[likely]]
+  if (link.gets_waiting == 0 || !SKERRY_RULE(gets_before_puts)) [[likely]]
     return false;
   return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
     return p.op != nullptr && p.link == &link && p.from.overlaps(extent);

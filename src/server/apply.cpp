@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/pure/rule.hpp"
 #include "lock/mutex.hpp"
 #include "memory/bell.hpp"
 #include "server/server.hpp"
@@ -542,7 +543,10 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   const wire::RequestHeader& h = request_.header;
   switch (client->session->classify(h.number)) {
     case session::Order::apply: break;
-    case session::Order::duplicate: answer_again(*client, payload); return fabric::Verdict::taken;
+    case session::Order::duplicate:
+      if (!SKERRY_RULE(skip_duplicates)) break;
+      answer_again(*client, payload);
+      return fabric::Verdict::taken;
     case session::Order::gap:
       protocol_error(*client, error(Code::invalid, "request ", h.number, " follows request ",
                                     client->session->applied()));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/futex.hpp"
+#include "core/pure/rule.hpp"
 
 namespace skerry::server {
 namespace {
@@ -279,7 +280,7 @@ void Server::grant(const lock::Waiter& waiter) {
   const auto known = known_.find(origin);
   Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
   if (client == nullptr || client->said_bye()) {
-    relay_.send(origin, slot, tag);
+    if (SKERRY_RULE(relay_grants)) relay_.send(origin, slot, tag);
     return;
   }
   wire::ReplyHeader header{};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/rule.hpp"
 #include "core/pure/status.hpp"
 
 namespace skerry::session {
@@ -211,6 +212,7 @@ class TargetSession {
   static constexpr uint32_t notify_pending_bit = uint32_t{1} << 31;
 
   void keep(Kept kept) {
+    if (!SKERRY_RULE(keep_results)) return;
     if (!kept_) kept_ = std::make_unique<std::vector<Kept>>();
     kept_->push_back(std::move(kept));
   }

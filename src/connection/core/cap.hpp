@@ -26,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/pure/rule.hpp"
 #include "connection/core/machine.hpp"
 #include "connection/core/victim.hpp"
 #include "core/pure/assert.hpp"
@@ -98,7 +99,9 @@ class Cap {
   void serve_queue(Serve&& serve);
 
   // ---- slots -----------------------------------------------------------------------------------
-  bool at_limit() const { return limit_ != 0 && occupied_ >= limit_; }
+  bool at_limit() const {
+    return SKERRY_RULE(connection_limit) && limit_ != 0 && occupied_ >= limit_;
+  }
   // May one more connect? standing(partner, &since_ns) -> Standing; since_ns: of its claim.
   template <class StandingOf>
   Answer ask(int64_t now_ns, StandingOf&& standing, Partner* victim);
