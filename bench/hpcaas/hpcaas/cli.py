@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import __version__
+from . import __version__, cli_answers
 from .apps import registry
 from .axes import AXES
 from .errors import HpcaasError, Noisy
 from .machine import describe, read_topology
-from .model import ResultSet, Status, merge
+from .cli_answers import CATALOGUE
+from .model import ResultSet
 from .plan import Choice, Plan, make_plan
 from .running.jobs import Tools
 from .site import load_site
@@ -388,165 +389,7 @@ def measure(
             )
 
 
-RESULTS = typer.Argument(
-    ..., help="results.json files; several are merged; `paper` is the paper's own data"
-)
-PRICE = typer.Option(
-    [], "--price", help="MACHINE=PROVIDER/SHAPE, or MACHINE~PROVIDER/SHAPE for an estimate per core"
-)
-CATALOGUE = typer.Option(
-    None,
-    "--catalogue",
-    help="price catalogue (YAML); the sample that comes with the suite by default",
-)
-
-
-BY = typer.Option(
-    "time",
-    "--by",
-    help="time, or cpu: CPU seconds, which other users of a machine disturb less (for compute-bound runs)",
-)
-
-
-def _by_cpu(results: ResultSet) -> None:
-    """CPU seconds in place of time. Waiting vanishes and spinning counts: a remark says what the numbers are."""
-    for sample in results.samples:
-        sample.seconds = sample.load.cpu_seconds if sample.ok else None
-    results.samples = [
-        s for s in results.samples if s.seconds is not None or s.status is not Status.OK
-    ]
-    results.notes.insert(
-        0,
-        "ALL TIMES HERE ARE CPU SECONDS of launcher and ranks together, not time to solution; costs computed from them mean nothing",
-    )
-
-
-def _load(names: list[str], by: str = "time") -> ResultSet:
-    from .dataset import paper
-    from .running.campaign import flag_outliers
-
-    results = merge([paper() if name == "paper" else ResultSet.load(Path(name)) for name in names])
-    if by not in ("time", "cpu"):
-        raise HpcaasError(f"--by '{by}' is not known", "use time or cpu")
-    if by == "cpu":
-        _by_cpu(results)
-    flag_outliers(results)
-    if not results.samples:
-        raise HpcaasError("these results hold no sample", "measure first")
-    return results
-
-
-def _pricing(results: ResultSet, price: list[str], catalogue: Optional[Path]) -> Any:
-    from .answers.costs import paper_pricing, price_machines
-    from .prices import load_catalogue
-
-    rows = load_catalogue(catalogue)
-    named = list(price)
-    # The paper's machines come with the paper's own prices, as the estimates they are.
-    named += [
-        p
-        for p in paper_pricing(results, rows)
-        if catalogue is None
-        and p.split("~")[0] not in {n.replace("=", "~").split("~")[0] for n in named}
-        and any(s.campaign == "paper" and s.machine == p.split("~")[0] for s in results.samples)
-    ]
-    return price_machines(results, rows, named)
-
-
-@app.command()
-def report(
-    files: list[str] = RESULTS,
-    html: Path = typer.Option(Path("report.html"), help="the page"),
-    as_json: Optional[Path] = typer.Option(None, "--json"),
-    as_csv: Optional[Path] = typer.Option(None, "--csv"),
-    price: list[str] = PRICE,
-    catalogue: Optional[Path] = CATALOGUE,
-    title: str = typer.Option("HPCaaS-Bench report"),
-    deadline_s: Optional[float] = typer.Option(None, help="also recommend for this deadline"),
-    by: str = BY,
-) -> None:
-    """One self-contained page, and JSON and CSV of the same data."""
-    from .report.export import to_csv, to_json
-    from .report.page import page
-
-    results = _load(files, by)
-    pricing = _pricing(results, price, catalogue)
-    html.write_text(page(results, pricing, title, deadline_s))
-    console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
-    if as_json:
-        as_json.write_text(to_json(results, pricing))
-    if as_csv:
-        as_csv.write_text(to_csv(results))
-
-
-@app.command()
-def advise(
-    files: list[str] = RESULTS,
-    price: list[str] = PRICE,
-    catalogue: Optional[Path] = CATALOGUE,
-    deadline_s: Optional[float] = typer.Option(None),
-    as_json: bool = typer.Option(False, "--json"),
-    by: str = BY,
-) -> None:
-    """The recommended configuration for time, cost and a deadline, with evidence, and the paper's eight lessons in this data."""
-    from .answers import advise as answers
-
-    results = _load(files, by)
-    advice = answers.advise(results, _pricing(results, price, catalogue), deadline_s)
-    print(json.dumps(answers.as_dict(advice), indent=1) if as_json else answers.as_text(advice))
-
-
-@app.command()
-def compare(
-    a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MACHINE"),
-    b: str = typer.Argument(..., help="the same"),
-    any_target: bool = typer.Option(
-        False, help="treat builds for each machine's own target as the same choice"
-    ),
-    as_json: bool = typer.Option(False, "--json"),
-) -> None:
-    """Two machines, or one before and after, with what is significant."""
-    from .answers import compare as answers
-
-    def one(text: str) -> ResultSet:
-        name, colon, machine_name = text.rpartition(":")
-        results = _load([name if colon and not Path(text).exists() else text])
-        if colon and not Path(text).exists():
-            part = answers.split_by_machine(results, machine_name)
-            if part is None:
-                raise HpcaasError(
-                    f"'{name}' holds no machine '{machine_name}'",
-                    f"it holds {', '.join(results.machines)}",
-                )
-            return part
-        return results
-
-    result = answers.compare(one(a), one(b), (a, b), any_target)
-    if as_json:
-        print(
-            json.dumps(
-                {
-                    "differences": [
-                        {**d.__dict__, "ratio": d.ratio.__dict__} for d in result.differences
-                    ],
-                    "summary": result.summary,
-                    "refused": result.refused,
-                },
-                indent=1,
-            )
-        )
-    else:
-        print(answers.as_text(result))
-
-
-@app.command("merge")
-def merge_files(
-    files: list[str] = RESULTS, to: Path = typer.Option(Path("merged.json"), help="where to write")
-) -> None:
-    """Results of several machines and providers in one file."""
-    results = _load(files)
-    results.save(to)
-    console.print(f"{len(results.samples)} samples of {len(results.machines)} machines in '{to}'")
+cli_answers.register(app)
 
 
 @app.command()
@@ -595,25 +438,6 @@ def prices(
             markup=False,
             highlight=False,
         )
-
-
-@app.command()
-def paper(
-    table3: bool = typer.Option(False, help="the steps of Table 3, printed and corrected"),
-    to: Optional[Path] = typer.Option(None, help="write it as results.json"),
-) -> None:
-    """The paper's tables as a data set."""
-    from .dataset import paper as dataset, table_3
-
-    if to:
-        dataset().save(to)
-        console.print(f"the paper's data in '{to}'")
-    if table3 or not to:
-        for name, step in table_3().items():
-            console.print(
-                f"{name}: best {step['best_seconds']:.3g} s, relative performance {step['relative_performance']:.3f}, price (estimate per core) {step['month_usd']:.0f} USD a month, "
-                f"performance per dollar {step['performance_per_dollar']:.2f} (printed: {step['printed']})"
-            )
 
 
 @app.command()

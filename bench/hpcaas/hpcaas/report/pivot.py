@@ -143,13 +143,13 @@ def make(
                         f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}",
                     )
                 )
-            elif here and here[0].failure:
+            elif here and here[0].trouble:
                 line.append(
                     Cell(
                         here[0],
-                        here[0].failure.status.value,
+                        here[0].trouble,
                         False,
-                        here[0].failure.diagnosis or "",
+                        here[0].doubt or next((s.diagnosis or "" for s in here[0].samples), ""),
                     )
                 )
             else:
