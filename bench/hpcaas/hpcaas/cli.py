@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ from rich.table import Table
 
 from . import __version__, cli_answers
 from .apps import registry
+from .apps.configured import from_yaml
 from .axes import AXES
-from .errors import HpcaasError, Noisy
+from .axis_values import check_positive, check_value, parse_repeats
+from .errors import BadInput, HpcaasError, Noisy
 from .machine import describe, read_topology
 from .cli_answers import CATALOGUE
 from .model import ResultSet
@@ -39,8 +42,12 @@ SITE = typer.Option(
 OUT = typer.Option(Path("out"), "--out", help="directory of results and caches")
 
 
-def _tools(site_path: Optional[Path]) -> Tools:
+def _tools(site_path: Optional[Path], names: Optional[str] = None) -> Tools:
+    """What is installed. An application may be named by the YAML file that describes it."""
     site = load_site(site_path)
+    described = [n for n in _split(names) or [] if n.endswith((".yaml", ".yml"))]
+    if described:
+        site["plugins"] = [*site.get("plugins", []), *described]
     return Tools(site, registry(site), find_compilers(site), find_mpis(site))
 
 
@@ -51,6 +58,9 @@ def _machine(tools: Tools, name: Optional[str] = None) -> dict[str, Any]:
     profile["interconnects"] = sorted(
         {*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})}
     )
+    if name is None and "machine" not in tools.site and tools.site.get("scheduler") is None:
+        # A name that the user gave says which machine it is; otherwise the host does.
+        profile["host"] = platform.node()
     if "price" in tools.site:
         profile["price"] = tools.site["price"]
     return profile
@@ -133,16 +143,22 @@ def _choice(
     for text in size or []:
         left, eq, right = text.partition("=")
         sizes[left if eq else ""] = right if eq else left
-    low, _, high = repeats.partition("-")
+    if mode not in ("full", "oat", "search"):
+        raise BadInput(f"mode '{mode}' is not known", "use full, oat or search")
     values: dict[str, list[Any]] = {
         name: v for name, text in axis_values.items() if (v := _split(text))
     }
     # `none` is a value of the mpi axis: run without one.
     if "mpi" in values:
         values["mpi"] = [None if v == "none" else v for v in values["mpi"]]
-    return Choice(
-        _split(names) or [n for n in tools.apps], sizes, values, mode, (int(low), int(high or low))
-    )
+    for axis, asked in values.items():
+        for value in asked:
+            check_value(axis, value)
+    chosen = [
+        from_yaml(Path(name)).name if name.endswith((".yaml", ".yml")) else name
+        for name in _split(names) or list(tools.apps)
+    ]
+    return Choice(chosen, sizes, values, mode, parse_repeats(repeats))
 
 
 def show_plan(plan: Plan, verbose: bool = True) -> None:
@@ -201,7 +217,7 @@ def plan(
     nodes: Optional[str] = _AXIS["nodes"],
 ) -> None:
     """The runs, their estimated time, and what is left out; starts nothing."""
-    tools = _tools(site)
+    tools = _tools(site, names)
     values = dict(
         installation=installation,
         compiler=compiler,
@@ -280,7 +296,15 @@ def measure(
     from .running.record import append
     from .search import Searcher
 
-    tools = _tools(site)
+    tools = _tools(site, names)
+    for option, value in (
+        ("--budget-min", budget_min),
+        ("--precision", precision),
+        ("--time-limit-s", time_limit_s),
+    ):
+        check_positive(option, value)
+    if noise not in ("flag", "refuse", "ignore"):
+        raise BadInput(f"--noise '{noise}' is not known", "use flag, refuse or ignore")
     values = dict(
         installation=installation,
         compiler=compiler,
@@ -483,8 +507,15 @@ def main() -> None:
     try:
         app()
     except HpcaasError as error:
-        print(f"hpcaas: {error}", file=sys.stderr)
-        sys.exit(2)
+        message = str(error)
+    except OSError as error:
+        # Unwritable and full disks, wherever a command writes.
+        what = f"'{error.filename}': {error.strerror}" if error.filename else str(error)
+        message = f"{what}. Remedy: free space, or name a place that can be written to"
+    else:
+        return
+    print(f"hpcaas: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Hashable, Optional, Sequence
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
 
 
 # Relative standard deviation below which no timing is believed: equal readings of a coarse clock
@@ -51,7 +51,9 @@ def summarise(values: Sequence[float]) -> Summary:
     low = high = stdev = None
     if data.size > 1:
         logs = np.log(data)
-        half = float(stats.t.ppf(0.975, data.size - 1)) * _deviation(logs) / math.sqrt(data.size)
+        half = (
+            float(special.stdtrit(data.size - 1, 0.975)) * _deviation(logs) / math.sqrt(data.size)
+        )
         centre = float(logs.mean())
         low, high, stdev = math.exp(centre - half), math.exp(centre + half), float(data.std(ddof=1))
     return Summary(
@@ -105,8 +107,8 @@ class Ratio:
 
 def ratio_of(difference: float, error: float, freedom: float, n: int) -> Ratio:
     """From a difference of logarithms with its standard error (Student's t)."""
-    half = float(stats.t.ppf(0.975, freedom)) * error
-    p = 2.0 * float(stats.t.sf(abs(difference) / error, freedom))
+    half = float(special.stdtrit(freedom, 0.975)) * error
+    p = 2.0 * float(special.stdtr(freedom, -abs(difference) / error))
     return Ratio(
         math.exp(difference),
         math.exp(difference - half),

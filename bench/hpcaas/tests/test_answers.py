@@ -134,8 +134,7 @@ def test_the_lesson_on_binding_is_about_the_default():
         and "not measurably worse for indifferent" in mixed.evidence
     )
     assert (
-        seven(equal).verdict == "not shown"
-        and "not measurably worse here" in seven(equal).evidence
+        seven(equal).verdict == "not shown" and "not measurably worse here" in seven(equal).evidence
     )
     assert (
         seven(better).verdict == "contradicted"

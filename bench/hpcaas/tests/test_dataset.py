@@ -112,8 +112,10 @@ def test_table_3_is_corrected():
 
 def test_both_errors_of_table_3_stand_where_the_quotients_are_printed():
     """Bug guarded against: they stood in the remarks at the end of the page, far from the table."""
-    by_name = {what: (printed, right, error) for what, printed, right, error in (
-        table_3()["spr"].quotients())}
+    by_name = {
+        what: (printed, right, error)
+        for what, printed, right, error in (table_3()["spr"].quotients())
+    }
     assert by_name["USD a month (estimate)"] == (
         "3047.42 / 76 x 112 = 4491",
         "3047.42 / 64 x 112 = 5333",

@@ -52,7 +52,9 @@ def test_the_least_time_of_a_rental_is_billed_once_for_all_its_runs(seconds, run
     assert c.billed_s * runs == pytest.approx(max(60.0, math.ceil(runs * seconds)), rel=1e-6)
 
 
-@pytest.mark.parametrize("text", ["EUR=1.08", "EUR=0@2026-01-01", "eur=1@2026-01-01", "EUR=1@2999-01-01"])
+@pytest.mark.parametrize(
+    "text", ["EUR=1.08", "EUR=0@2026-01-01", "eur=1@2026-01-01", "EUR=1@2999-01-01"]
+)
 def test_a_rate_needs_a_value_and_a_day(text):
     with pytest.raises(BadInput, match="EUR=1.08@"):
         money.parse_rate(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Iterable, Optional
 
 from ..axes import AXES
@@ -35,11 +36,11 @@ class Group:
     trust: Trust = Trust()
     disagreement: str = ""  # its answer is not that of the others on the same input
 
-    @property
+    @cached_property
     def bad(self) -> list[Sample]:
         return [s for s in self.samples if s.status in BAD]
 
-    @property
+    @cached_property
     def doubt(self) -> str:
         """Why this configuration is not to be recommended; empty if nothing speaks against it."""
         counts: dict[str, int] = {}
@@ -52,7 +53,7 @@ class Group:
     def out(self) -> bool:
         return bool(self.doubt) and not self.trust.accept_flaky
 
-    @property
+    @cached_property
     def good(self) -> list[Sample]:
         """Samples that count: of a trusted configuration, undisturbed ones where there are any."""
         if self.out:
@@ -61,26 +62,26 @@ class Group:
         quiet = [s for s in right if not disturbed(s.load, self.trust.waiting_limit)]
         return quiet or right
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether verdicts may be drawn: some sample was not disturbed."""
         return any(not disturbed(s.load, self.trust.waiting_limit) for s in self.good)
 
-    @property
+    @cached_property
     def times(self) -> list[float]:
         """By the application's own clock: what choices are compared with."""
         return [s.seconds for s in self.good if s.seconds is not None]
 
-    @property
+    @cached_property
     def walls(self) -> list[float]:
         """Of the whole run, start-up included: what is billed and what a deadline is about."""
         return [s.wall for s in self.good if s.wall is not None]
 
-    @property
+    @cached_property
     def summary(self) -> Optional[Summary]:
         return summarise(self.times) if self.times else None
 
-    @property
+    @cached_property
     def wall_summary(self) -> Optional[Summary]:
         return summarise(self.walls) if self.walls else None
 
@@ -106,7 +107,7 @@ class Group:
             return ""
         return "answer differs" if self.failure.ok else self.failure.status.value
 
-    @property
+    @cached_property
     def published(self) -> bool:
         return all(s.source for s in self.samples)
 
@@ -287,7 +288,7 @@ def twins(
 
     Without a spread, what is within a per cent counts as a twin.
     """
-    tested = [g for g in others if (r := against[id(g)]).p is not None and g.known and best.known]
+    tested = [g for g in others if against[id(g)].p is not None and g.known and best.known]
     # Any two of all could have been picked as the best and the other.
     size = (len(others) + 1) / 2
     worse = holm([chosen_p(against[id(g)].p or 0.0, size) for g in tested])

@@ -26,7 +26,12 @@ class MonteCarlo(App):
     vertical = "Financial services"
     origin = "hpcaas/apps/montecarlo, part of this suite"
     licence = "BSD-3-Clause; Joe-Kuo direction numbers under their BSD-style licence"
-    check = "price within 3 standard errors of Black-Scholes, geometric Asian put within 3 of its closed form"
+    check = (
+        "price within 3 standard errors of Black-Scholes, geometric Asian put within 3 of its"
+        " closed form"
+    )
+    # The points do not depend on the split; sums in another order differ in the last digits.
+    agreement = {"price": 1e-9, "asian": 1e-9}
     figure = "paths per second (more is better)"
     sizes = {
         s.name: s
