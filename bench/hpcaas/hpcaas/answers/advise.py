@@ -208,7 +208,8 @@ def settings(one: AnyOffer) -> list[tuple[str, str]]:
     """How to run it there; of a mix, each application in a few words."""
     if isinstance(one, MixOffer):
         return [(o.group.config.app, o.group.label) for o, _ in one.parts]
-    return [(name, str(value(one.group) or "-")) for name, value in SHOWN]
+    found = [(name, str(value(one.group) or "")) for name, value in SHOWN]
+    return [(name, value) for name, value in found if value]
 
 
 def behind(decision: Decision) -> str:

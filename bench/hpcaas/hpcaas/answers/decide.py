@@ -88,8 +88,8 @@ class Decision:
         if self.p is None:
             return "one value each: no spread known"
         if holds:
-            return "sure: more than chance, with all statements of this report counted"
-        return "not sure: the difference may be chance"
+            return "sure: more than chance"
+        return "not sure: may be chance"
 
 
 def offer(group: Group, pricing: Pricing) -> Offer:
@@ -132,7 +132,9 @@ def _unknown(group: Group) -> str:
     if group.known or group.published:
         return ""
     limit = f"{group.trust.waiting_limit:.0%}"
-    return f"{UNKNOWN}: all its samples waited more than {limit} of their time for a CPU"
+    return (
+        f"{UNKNOWN}: others disturbed all its runs (limit: {limit} of the time waiting for a CPU)"
+    )
 
 
 def _late(group: Group, deadline_s: Optional[float]) -> list[str]:
@@ -318,6 +320,12 @@ def _priced(pricing: Pricing) -> set[str]:
     return {*pricing.rows, *pricing.estimates}
 
 
+def _build(group: Group) -> str:
+    config = group.config
+    parts = (config.installation, config.compiler, config.optimisation, config.target)
+    return " ".join(filter(None, (*parts, config.variant)))
+
+
 # What the first screen shows of a configuration, in this order; a dash where nothing was chosen.
 SHOWN: tuple[tuple[str, Callable[[Group], object]], ...] = (
     ("nodes", lambda g: g.config.nodes),
@@ -325,4 +333,5 @@ SHOWN: tuple[tuple[str, Callable[[Group], object]], ...] = (
     ("fabric", lambda g: " ".join(filter(None, (g.config.framework, g.config.interconnect)))),
     ("binding", lambda g: g.config.binding),
     ("split", lambda g: g.axis("split")),
+    ("build", _build),
 )

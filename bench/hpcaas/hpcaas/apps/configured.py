@@ -202,7 +202,7 @@ class Configured(App):
         reframe = Path(sys.executable).parent / "reframe"
         args = [
             f"-c {shlex.quote(self._fill(wrapped.file, config))}",
-            f"-n '/^{wrapped.check}$|^{wrapped.check} /' -r --exec-policy=serial --prefix=nested",
+            f"-n '^{wrapped.check}( |$)' -r --exec-policy=serial --prefix=nested",
             f"--report-file={_REPORT}",
             *sets,
         ]

@@ -15,26 +15,34 @@ from .html import figure, table
 CLASSES = {"sure": "confirmed", "not": "untested", "one": "untested", "nothing": "untested"}
 
 
+COST = f"cost of {LOT:,} runs (95 % interval)"
+HOURS = f"hours of {LOT:,} runs"
+
+
+def _cell(label: str, content: str, kind: str = "") -> str:
+    """On a phone the table's head is gone and the label stands in the cell."""
+    return f"<td class='{kind}' data-label='{label}'>{content}</td>" if content else ""
+
+
 def _answer(advice: Advice) -> str:
-    rows = []
+    rows, notes = [], []
     for row in answer_rows(advice):
-        notes = "".join(f"<li>{escape(note)}</li>" for note in row["notes"])
+        notes += [f"<li>{escape(row['for'])}: {escape(note)}</li>" for note in row["notes"]]
         kind = CLASSES.get(row["sure"].split(":")[0].split(" ")[0], "")
         rows.append(
             [
                 f"<th scope='row'>{escape(row['for'])}</th>",
-                f"<b>{escape(row['rent'])}</b>",
-                escape(row["run"]),
-                escape(row["cost"]),
-                escape(row["hours"]),
-                escape(row["second"]),
-                f"<td class='{kind}'>{escape(row['sure'])}</td>",
-                f"<ul class='notes'>{notes}</ul>" if notes else "",
+                _cell("rent", f"<b>{escape(row['rent'])}</b>"),
+                _cell("run it with", escape(row["run"])),
+                _cell(COST, escape(row["cost"])),
+                _cell(HOURS, escape(row["hours"])),
+                _cell("second", escape(row["second"])),
+                _cell("how sure", escape(row["sure"]), kind),
             ]
         )
-    lot = f"{LOT:,} runs"
-    head = ["for", "rent", "run it with", f"cost of {lot} (95 % interval)", f"hours of {lot}"]
-    return table([*head, "second", "how sure", "to know"], rows, classes="answer")
+    head = ["for", "rent", "run it with", COST, HOURS]
+    found = table([*head, "second", "how sure"], rows, classes="answer")
+    return found + (f"<ul class='notes'>{''.join(notes)}</ul>" if notes else "")
 
 
 def _picture(some: list[Group], pricing: Pricing) -> str:
