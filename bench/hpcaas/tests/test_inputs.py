@@ -1,6 +1,9 @@
 """Bad input ends with a sentence and a remedy, never with a traceback; applications by YAML."""
 
 import json
+import re
+
+from pathlib import Path
 
 import pytest
 from test_answers import c, made
@@ -108,16 +111,22 @@ def test_plugins_that_do_not_load_are_named(tmp_path, name, text, words):
 
 COMMAND = r"""
 name: dot
-command: '{here}/dot.sh {ranks} {n}'
+command: '$HPCAAS_BUILD/dot {n}'
+build: ['{cc} {flags} {here}/dot.c -o dot']
+products: [dot]
 sizes: {small: {n: 1000, core_seconds: 1}, large: {n: 2000}}
 seconds: 'took ([\d.]+) s'
 figure: {pattern: 'rate (\S+)', unit: MB/s, better: higher}
 check: '^verified$'
 answers: {sum: {pattern: 'sum (\S+)', tolerance: 1.0e-9, value: 1000}}
-axes: [split, variant]
+sources: [dot.c]
 """
-SCRIPT = """#!/bin/sh
-echo "took 0.25 s"; echo "rate 1,234.5"; echo "sum $2"; [ "$2" = 1000 ] && echo verified; true
+PROGRAM = """#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **words) {
+  int n = count > 1 ? atoi(words[1]) : 0;
+  printf("took 0.25 s\\nrate 1,234.5\\nsum %d\\n%s\\n", n, n == 1000 ? "verified" : "");
+}
 """
 CHECK = """
 import reframe as rfm
@@ -153,8 +162,7 @@ axes: [split]
 
 def test_a_command_and_a_reframe_check_are_measured_from_yaml(tmp_path, profile, tools):
     (tmp_path / "dot.yaml").write_text(COMMAND)
-    (tmp_path / "dot.sh").write_text(SCRIPT)
-    (tmp_path / "dot.sh").chmod(0o755)
+    (tmp_path / "dot.c").write_text(PROGRAM)
     (tmp_path / "hello.yaml").write_text(WRAPPED)
     (tmp_path / "hello.py").write_text(CHECK)
     assert len(COMMAND.strip().splitlines()) <= 10 and len(WRAPPED.strip().splitlines()) <= 10
@@ -176,6 +184,16 @@ def test_a_command_and_a_reframe_check_are_measured_from_yaml(tmp_path, profile,
     assert hello.status is Status.OK, hello.diagnosis
     assert (hello.figure.value, hello.figure.unit, hello.figure.name) == (30.0, "MB/s", "rate")
     assert hello.seconds > 0
+
+
+def test_the_examples_of_the_readme_are_applications(tmp_path):
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.S)
+    assert len(blocks) == 2
+    for number, block in enumerate(blocks):
+        (tmp_path / f"{number}.yaml").write_text(block)
+        assert from_yaml(tmp_path / f"{number}.yaml").sizes
+        assert len(block.splitlines()) <= 10
 
 
 def test_an_application_may_be_named_by_its_file(tmp_path, monkeypatch, capsys):

@@ -24,6 +24,10 @@ from .base import App, Build, Context, Installation, Prepare, Reading, Run, Size
 _REPORT = "reframe-report.json"
 
 
+# Choices that reach any command from outside.
+DEFAULT_AXES = ("split", "binding", "mpi", "nodes", "launcher", "distribution", "smt")
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -62,14 +66,14 @@ class Described(_Strict):
     reframe: Optional[ReframeCheck] = None
     build: list[str] = Field(default_factory=list)  # {flags}: of optimisation and target
     products: list[str] = Field(default_factory=list)  # files that the build leaves
-    sources: list[str] = Field(default_factory=list)  # beside the YAML; at $HPCAAS_SOURCE
+    sources: list[str] = Field(default_factory=list)  # beside the YAML, at {here}
     prepare: list[str] = Field(default_factory=list)  # makes the input once, at $HPCAAS_INPUT
     check: Optional[str] = None  # pattern that a right run prints
     figure: Optional[NumberOf] = None
     seconds: Optional[str] = None  # pattern; None: the time of the whole run
     answers: dict[str, AnswerOf] = Field(default_factory=dict)
     sizes: dict[str, dict[str, Any]] = Field(default_factory=lambda: {"default": {}})
-    axes: list[str] = Field(default_factory=lambda: ["split", "binding", "mpi", "nodes"])
+    axes: list[str] = Field(default_factory=lambda: list(DEFAULT_AXES))
     title: str = ""
     vertical: str = "your own"
     licence: str = "as installed"
@@ -168,7 +172,7 @@ class Configured(App):
         compiler = context.compiler.name if context.compiler else "gcc"
         flags = [f"-{config.optimisation}"] if config.optimisation else []
         flags += target_flags(compiler, config.target) if config.target else []
-        names = {"flags": " ".join(flags)}
+        names = {"flags": " ".join(flags), "cc": "cc", "cxx": "c++"}
         if context.compiler:
             names.update(cc=context.compiler.cc or "cc", cxx=context.compiler.cxx)
         if context.mpi and context.mpi.mpicxx:
