@@ -1,5 +1,5 @@
-"""The paper's Tables 1 to 8 as a result set, for the same report, advisor and comparison as measured
-data.
+"""The paper's Tables 1 to 8 as a result set, for the same report, advisor and comparison as
+measured data.
 
 Every sample has one value and no spread: the paper gives none. Cells that the text at hand has lost
 stay out of the samples and are listed in the notes; nothing is guessed.

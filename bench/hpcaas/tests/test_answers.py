@@ -102,7 +102,8 @@ def test_a_lesson_can_be_contradicted():
 
 
 def test_a_lesson_that_this_machine_cannot_try_says_so():
-    """Bug guarded against: two cores have no hybrid split, and yet "ranks alone win" contradicted."""
+    """Bug guarded against: two cores have no hybrid split, and yet "ranks alone win"
+    contradicted."""
     results = made({c(ranks=2): 5, c(threads=2): 9})
     results.machines["m"]["cores"] = 2
     found = lessons(results)[4]
@@ -110,14 +111,16 @@ def test_a_lesson_that_this_machine_cannot_try_says_so():
 
 
 def test_one_noisy_sample_each_is_no_evidence():
-    """Bug guarded against: two single samples on a busy machine, 6 x apart, "confirmed" a lesson."""
+    """Bug guarded against: two single samples on a busy machine, 6 x apart, "confirmed" a
+    lesson."""
     results = made({c(binding="none"): 1.0, c(binding="cores"): 6.0}, repeats=1)
     lesson = lessons(results)[7]
     assert lesson.verdict == "untested" and "one sample each" in lesson.evidence
 
 
 def test_the_lesson_on_binding_is_about_the_default():
-    """Bug guarded against: one application whose default is worse was called untested because another's is not."""
+    """Bug guarded against: one application whose default is worse was called untested because
+    another's is not."""
     worse = made({c(binding="none"): 1.2, c(binding="cores"): 1.0})
     equal = made(
         {c(binding="none"): 1.001, c(binding="cores"): 1.0}, app="indifferent", machine="n"

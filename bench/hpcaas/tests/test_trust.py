@@ -113,7 +113,8 @@ def test_two_different_samples_under_one_id_are_an_error():
 
 
 def test_wrong_results_never_win_and_never_vanish(start):  # noqa: F811
-    """Bug guarded against: --retry dropped the bad sample, and the fast wrong one was recommended."""
+    """Bug guarded against: --retry dropped the bad sample, and the fast wrong one was
+    recommended."""
     first, made_ = start(["flaky", "good"], repeats=(3, 3))
     assert [s.status for s in first.samples if s.configuration.size == "flaky"][-1] is Status.WRONG
     again, _ = start(["flaky", "good"], repeats=(3, 3), retry=True)

@@ -246,8 +246,9 @@ def headline(advice: Advice) -> str:
     """The whole answer in one sentence: for the mix where there are several applications."""
     last = advice.decisions[-1] if advice.decisions else None
     if last is None or last.first is None:
-        why = "; ".join(last.notes) if last else "no runs"
-        return f"No answer: {why}."
+        if last and last.app == MIX:
+            return "No one machine has an offer for all applications: each has its own answer."
+        return f"No answer: {'; '.join(last.notes) if last else 'no runs'}."
     what = "the mix" if last.app == MIX else last.app
     cost = f"{amount(last.first)} and " if last.first.amount is not None else ""
     return (

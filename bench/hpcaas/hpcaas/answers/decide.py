@@ -306,8 +306,8 @@ def decide(
         raise BadInput(f"the deadline is {deadline_s} s", "give seconds above 0")
     by = decides_by(pricing, all_groups)
     decisions = [for_app(some, pricing, deadline_s, by) for some in per_app(all_groups)]
-    unpriced = sorted({g.machine for g in all_groups if by == "cost"} - _priced(pricing))
-    for one in decisions:
+    for one, some in zip(decisions, per_app(all_groups)):
+        unpriced = sorted({g.machine for g in some if by == "cost"} - _priced(pricing))
         if unpriced:
             one.notes.append(f"without a price, so not considered: {', '.join(unpriced)}")
     if len(decisions) < 2 and mix is None:

@@ -1,4 +1,5 @@
-"""Monte-Carlo option pricing: our own code, Sobol points with a Brownian bridge, checked against Black-Scholes."""
+"""Monte-Carlo option pricing: our own code, Sobol points with a Brownian bridge, checked against
+Black-Scholes."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ class MonteCarlo(App):
                 50,
                 100,
                 1,
-                "nothing of the size; the paper draws pseudo-random numbers with rand_r(), this draws Sobol points",
+                "nothing of the size; the paper draws pseudo-random numbers with rand_r(), this"
+                " draws Sobol points",
             ),
         )
     }
@@ -145,7 +147,8 @@ class MonteCarlo(App):
             # Happens when a launcher of one MPI starts a program of another: every rank believes to
             # be alone.
             raise Unreadable(
-                f"{len(lines)} result lines: the ranks did not find each other (launcher and library of different MPIs?)"
+                f"{len(lines)} result lines: the ranks did not find each other (launcher and"
+                f" library of different MPIs?)"
             )
         out = json.loads(lines[0])
         wrong = ""
@@ -156,12 +159,14 @@ class MonteCarlo(App):
             if not math.isfinite(price) or abs(price - exact) > 3 * error + 1e-12:
                 wrong = (
                     wrong
-                    or f"{what} {price:.6f} is {abs(price - exact) / max(error, 1e-300):.1f} standard errors from {exact:.6f}"
+                    or f"{what} {price:.6f} is {abs(price - exact) / max(error, 1e-300):.1f}"
+                    f" standard errors from {exact:.6f}"
                 )
         if out["ranks"] != config.ranks or out["threads"] != config.threads:
             wrong = (
                 wrong
-                or f"ran {out['ranks']} ranks x {out['threads']} threads, not {config.ranks} x {config.threads}"
+                or f"ran {out['ranks']} ranks x {out['threads']} threads, not {config.ranks} x"
+                f" {config.threads}"
             )
         return Reading(
             out["seconds"],

@@ -1,4 +1,5 @@
-"""MPAS-A, dynamical core: the Jablonowski-Williamson wave on a mesh made here. It is not the paper's 20-day forecast with physics."""
+"""MPAS-A, dynamical core: the Jablonowski-Williamson wave on a mesh made here. It is not the
+paper's 20-day forecast with physics."""
 
 from __future__ import annotations
 
@@ -175,7 +176,8 @@ class Mpas(App):
             "" if found else "no atmosphere_model",
             ""
             if found
-            else "https://mpas-dev.github.io, then name its directory under `installations: mpas:` in the site file",
+            else "https://mpas-dev.github.io, then name its directory under `installations: mpas:`"
+            " in the site file",
         )
 
     def defaults(self) -> dict[str, Any]:
@@ -199,9 +201,11 @@ class Mpas(App):
         # Initialisation is serial and belongs to the installation: another build may write other
         # bits.
         init = Prepare(
-            f"wave level {options['level']} {context.installation.name if context.installation else ''}",
+            f"wave level {options['level']}"
+            f" {context.installation.name if context.installation else ''}",
             [
-                f"{shlex.quote(sys.executable)} -m hpcaas.apps.mpas_mesh {options['level']} grid.nc graph.info",
+                f"{shlex.quote(sys.executable)} -m hpcaas.apps.mpas_mesh {options['level']}"
+                f" grid.nc graph.info",
                 _file("namelist.init_atmosphere", _INIT),
                 _file("streams.init_atmosphere", _INIT_STREAMS),
                 self._program(context, "init_atmosphere_model"),

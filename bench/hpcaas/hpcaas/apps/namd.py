@@ -1,5 +1,6 @@
-"""NAMD, used as the user's site installed it. Its licence allows academic, research and internal business use: this suite never
-obtains it, and its inputs come from the NAMD site by the user's own hand."""
+"""NAMD, used as the user's site installed it. Its licence allows academic, research and internal
+business use: this suite never obtains it, and its inputs come from the NAMD site by the user's own
+hand."""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ class Namd(App):
         if path is None or not (path / f"{which}.namd").exists():
             raise Missing(
                 f"the input {which} of NAMD is not named",
-                f"unpack {which} from the NAMD site and say `options: {{input: {{{which}: DIRECTORY}}}}` with the installation in the site file",
+                f"unpack {which} from the NAMD site and say `options:"
+                f" {{input: {{{which}: DIRECTORY}}}}` with the installation in the site file",
             )
         steps = self.size(config).options["steps"]
         # The benchmark's own file with its numbers of steps and outputs replaced; the last setting
@@ -123,8 +125,10 @@ class Namd(App):
             f"{which} {steps}",
             [
                 f"cp -r {path}/. .",
-                rf"sed -i -E '/^\s*(numsteps|outputtiming|outputenergies|outputname)\s/Id' {which}.namd",
-                f"printf 'numsteps {steps}\\noutputtiming {max(1, steps // 10)}\\noutputenergies {max(1, steps // 10)}\\noutputname /dev/null\\n' >> {which}.namd",
+                rf"sed -i -E '/^\s*(numsteps|outputtiming|outputenergies|outputname)\s/Id'"
+                rf" {which}.namd",
+                f"printf 'numsteps {steps}\\noutputtiming {max(1, steps // 10)}\\noutputenergies"
+                f" {max(1, steps // 10)}\\noutputname /dev/null\\n' >> {which}.namd",
             ],
         )
 
@@ -150,7 +154,8 @@ class Namd(App):
 
     def read(self, stdout: str, directory: Path, config: Configuration) -> Reading:
         timing = re.findall(
-            r"^TIMING: (\d+)\s+CPU: [\d.e+-]+, [\d.e+-]+/step\s+Wall: ([\d.e+-]+), ([\d.e+-]+)/step",
+            r"^TIMING: (\d+)\s+CPU: [\d.e+-]+, [\d.e+-]+/step\s+Wall: ([\d.e+-]+),"
+            r" ([\d.e+-]+)/step",
             stdout,
             re.M,
         )
@@ -165,7 +170,8 @@ class Namd(App):
             if any(v.lstrip("-") in _LARGEST for v in line.split()):
                 wrong = (
                     wrong
-                    or f"an energy of step {values[0]:.0f} is beyond what NAMD prints: the run blew up"
+                    or f"an energy of step {values[0]:.0f} is beyond what NAMD prints: the run"
+                    f" blew up"
                 )
             if any(not math.isfinite(v) for v in values):
                 wrong = wrong or f"an energy of step {values[0]:.0f} is not finite"

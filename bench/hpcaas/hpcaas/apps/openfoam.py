@@ -1,8 +1,10 @@
-"""OpenFOAM motorBike: Debian's binaries and tutorial, one mesh per size, decomposed per number of ranks.
+"""OpenFOAM motorBike: Debian's binaries and tutorial, one mesh per size, decomposed per number of
+ranks.
 
-Traps that shape this file: ExecutionTime is CPU time, so the time loop is read from OpenFOAM's own wall-clock profiling and
-checked against ClockTime; Debian's scotch library is a stub, so decomposition is hierarchical; Debian's binaries speak OpenMPI
-through libPstream alone, so another MPI needs that one library rebuilt and put first in the library path.
+Traps that shape this file: ExecutionTime is CPU time, so the time loop is read from OpenFOAM's own
+wall-clock profiling and checked against ClockTime; Debian's scotch library is a stub, so
+decomposition is hierarchical; Debian's binaries speak OpenMPI through libPstream alone, so another
+MPI needs that one library rebuilt and put first in the library path.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _PSTREAM = ("UOPwrite.C", "UIPread.C", "UPstream.C", "PstreamGlobals.C")
 
 
 def split_in_three(ranks: int) -> tuple[int, int, int]:
-    """Factors of a number of ranks, as equal as can be, largest first: the domain is longest in x."""
+    """Factors of a number of ranks, as equal as can be, largest first: the domain is longest in
+    x."""
     best = (ranks, 1, 1)
     for a in range(1, ranks + 1):
         if ranks % a:
@@ -61,9 +64,12 @@ def _control(iterations: int) -> str:
     # No function objects: stream lines and pictures are not what a solver benchmark times. One
     # write, at the end: it carries the profile.
     return (
-        "FoamFile { version 2.0; format ascii; class dictionary; object controlDict; }\napplication simpleFoam; startFrom startTime; startTime 0; "
-        f"stopAt endTime; endTime {iterations}; deltaT 1; writeControl timeStep; writeInterval {iterations}; purgeWrite 0; writeFormat binary; "
-        "writePrecision 6; writeCompression off; timeFormat general; timePrecision 6; runTimeModifiable false;\n"
+        "FoamFile { version 2.0; format ascii; class dictionary; object controlDict;"
+        " }\napplication simpleFoam; startFrom startTime; startTime 0; "
+        f"stopAt endTime; endTime {iterations}; deltaT 1; writeControl timeStep; writeInterval"
+        f" {iterations}; purgeWrite 0; writeFormat binary; "
+        "writePrecision 6; writeCompression off; timeFormat general; timePrecision 6;"
+        " runTimeModifiable false;\n"
         "profiling { active true; cpuInfo false; memInfo false; sysInfo false; }\n"
     )
 
@@ -107,7 +113,8 @@ class OpenFoam(App):
                 6,
                 400,
                 200,
-                "the mesh of 10 million cells (0.4 % of it) and 480 of the tutorial's 500 iterations",
+                "the mesh of 10 million cells (0.4 % of it) and 480 of the tutorial's 500"
+                " iterations",
             ),
             Size(
                 "small",
@@ -116,7 +123,8 @@ class OpenFoam(App):
                 18,
                 600,
                 400,
-                "the mesh of 10 million cells (0.7 % of it) and 470 of the tutorial's 500 iterations",
+                "the mesh of 10 million cells (0.7 % of it) and 470 of the tutorial's 500"
+                " iterations",
             ),
             Size(
                 "medium",
@@ -125,7 +133,8 @@ class OpenFoam(App):
                 200,
                 1200,
                 2000,
-                "the mesh of 10 million cells (3.5 % of it) and 470 of the tutorial's 500 iterations",
+                "the mesh of 10 million cells (3.5 % of it) and 470 of the tutorial's 500"
+                " iterations",
             ),
             Size(
                 "paper",
@@ -206,7 +215,8 @@ class OpenFoam(App):
         return env
 
     def build(self, config: Configuration, context: Context) -> Build | None:
-        """Only for an MPI other than the one that Debian's binaries were linked with: libPstream, four files."""
+        """Only for an MPI other than the one that Debian's binaries were linked with: libPstream,
+        four files."""
         if (
             context.installation is None
             or context.installation.name != "debian"
@@ -217,8 +227,10 @@ class OpenFoam(App):
         source = context.site.get("openfoam_source")
         if not source:
             raise Missing(
-                f"Debian's OpenFOAM speaks OpenMPI; for '{context.mpi.name}' its libPstream must be rebuilt and the source is not named",
-                "`apt-get source openfoam` in a directory of your choice, then `openfoam_source: THAT/openfoam-OpenFOAM-v1912.200626` in the site file",
+                f"Debian's OpenFOAM speaks OpenMPI; for '{context.mpi.name}' its libPstream must"
+                f" be rebuilt and the source is not named",
+                "`apt-get source openfoam` in a directory of your choice, then `openfoam_source:"
+                " THAT/openfoam-OpenFOAM-v1912.200626` in the site file",
             )
         root = Path(source)
         if not (root / "src/Pstream/mpi" / _PSTREAM[0]).exists():
@@ -233,13 +245,15 @@ class OpenFoam(App):
             )
         version = re.search(r"v(\d{4})", root.name)
         flags = (
-            f"-std=c++11 -DOPENFOAM={version.group(1) if version else '1912'} -DWM_DP -DWM_LABEL_SIZE=32 -O3 -DNoRepository -ftemplate-depth-100 "
+            f"-std=c++11 -DOPENFOAM={version.group(1) if version else '1912'} -DWM_DP"
+            f" -DWM_LABEL_SIZE=32 -O3 -DNoRepository -ftemplate-depth-100 "
             "-fPIC -w -Iinclude"
         )
         src = shlex.quote(str(root / "src"))
         commands = [
             "mkdir -p include",
-            f"find {src}/OpenFOAM {src}/OSspecific/POSIX -name '*.[CH]' -exec ln -sf -t include {{}} +",
+            f"find {src}/OpenFOAM {src}/OSspecific/POSIX -name '*.[CH]' -exec ln -sf -t include"
+            f" {{}} +",
         ]
         commands += [
             f"{context.mpi.mpicxx} {flags} -c {src}/Pstream/mpi/{name} -o {name[:-2]}.o"
@@ -268,12 +282,15 @@ class OpenFoam(App):
         x, y, z = size.options["mesh"]
         cores = os.cpu_count() or 1
         mesh = [
-            f"cp -r {examples}/{_TUTORIAL}/0.orig {examples}/{_TUTORIAL}/constant {examples}/{_TUTORIAL}/system .",
+            f"cp -r {examples}/{_TUTORIAL}/0.orig {examples}/{_TUTORIAL}/constant"
+            f" {examples}/{_TUTORIAL}/system .",
             "gunzip -f system/*.gz 2>/dev/null || true",
-            f"mkdir -p constant/triSurface && cp {examples}/resources/geometry/motorBike.obj.gz constant/triSurface/",
+            f"mkdir -p constant/triSurface && cp {examples}/resources/geometry/motorBike.obj.gz"
+            f" constant/triSurface/",
             f"sed -i 's/(20 8 8) simpleGrading/({x} {y} {z}) simpleGrading/' system/blockMeshDict",
             f"grep -q '({x} {y} {z}) simpleGrading' system/blockMeshDict",
-            "sed -i 's/maxLocalCells.*/maxLocalCells 2000000;/; s/maxGlobalCells.*/maxGlobalCells 40000000;/' system/snappyHexMeshDict",
+            "sed -i 's/maxLocalCells.*/maxLocalCells 2000000;/; s/maxGlobalCells.*/maxGlobalCells"
+            " 40000000;/' system/snappyHexMeshDict",
             _write("system/controlDict", _control(size.options["iterations"])),
             "surfaceFeatureExtract > log.features",
             "blockMesh > log.blockMesh",
@@ -282,7 +299,8 @@ class OpenFoam(App):
             mesh += [
                 _write("system/decomposeParDict", _decompose(cores)),
                 "decomposePar > log.decompose",
-                f"OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {cores} snappyHexMesh -parallel -overwrite > log.snappy",
+                f"OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {cores}"
+                f" snappyHexMesh -parallel -overwrite > log.snappy",
                 "reconstructParMesh -constant > log.reconstruct",
                 "rm -rf processor*",
             ]
@@ -342,7 +360,8 @@ class OpenFoam(App):
         if loop is None:
             if clocks[-1] - clocks[0] < 10:
                 raise Unreadable(
-                    f"no profile, and ClockTime moved by {clocks[-1] - clocks[0]} s only: whole seconds are too coarse"
+                    f"no profile, and ClockTime moved by {clocks[-1] - clocks[0]} s only: whole"
+                    f" seconds are too coarse"
                 )
             loop = (clocks[-1] - clocks[0]) * iterations / (iterations - 1)
         # ClockTime counts whole seconds from process start; the loop cannot be longer.

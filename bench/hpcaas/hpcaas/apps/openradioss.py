@@ -1,4 +1,5 @@
-"""OpenRadioss, used as the user's site installed it: the starter splits the model, the engine is what is measured."""
+"""OpenRadioss, used as the user's site installed it: the starter splits the model, the engine is
+what is measured."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _CYCLE = re.compile(r"^ *\d+ +([\d.E+-]+) +[\d.E+-]+ +\S+ +\d+ +(-?[\d.]+)%", re
 
 
 def _reached(cycle_lines: list[tuple[float, float]]) -> float:
-    """Time that the run got to: every so many cycles are printed, so it may have ended up to one such distance after the last line."""
+    """Time that the run got to: every so many cycles are printed, so it may have ended up to one
+    such distance after the last line."""
     last = cycle_lines[-1][0]
     return last + (last - cycle_lines[-2][0] if len(cycle_lines) > 1 else 0.0)
 
@@ -126,7 +128,8 @@ class OpenRadioss(App):
             "" if found else "OpenRadioss is not installed",
             ""
             if found
-            else "https://www.openradioss.org, then name its exec directory under `installations: openradioss:` in the site file",
+            else "https://www.openradioss.org, then name its exec directory under `installations:"
+            " openradioss:` in the site file",
         )
 
     @staticmethod
@@ -154,7 +157,8 @@ class OpenRadioss(App):
             if not folder:
                 raise Missing(
                     "the Neon 1M11 model is not named",
-                    "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with the installation in the site file",
+                    "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with"
+                    " the installation in the site file",
                 )
             # The run's end time is the line after /RUN in the engine file.
             make = [
@@ -163,7 +167,8 @@ class OpenRadioss(App):
             ]
         else:
             make = [
-                f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck {options['across']} {options['end']}"
+                f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck"
+                f" {options['across']} {options['end']}"
             ]
         return Prepare(
             f"{self._root(config)} {config.size} {config.ranks}x{config.threads}",

@@ -1,4 +1,5 @@
-"""Skerry's own DFT job, if Skerry is installed: quantum chemistry over one-sided communication. Nothing here needs it."""
+"""Skerry's own DFT job, if Skerry is installed: quantum chemistry over one-sided communication.
+Nothing here needs it."""
 
 from __future__ import annotations
 

@@ -82,9 +82,10 @@ def first_screen(advice: Advice, all_groups: list[Group]) -> str:
             "<p>No Pareto front: no machine has a price."
             " <code>--price MACHINE=PROVIDER/SHAPE</code> adds one.</p>"
         )
+    kind = "headline" if advice.decisions and advice.decisions[-1].first else "warn headline"
     prices = "".join(f"<li>{escape(r)}</li>" for r in advice.pricing.remarks())
     return (
-        f"<section id='answer'><h2>The answer</h2><p class='headline'>{escape(headline(advice))}"
+        f"<section id='answer'><h2>The answer</h2><p class='{kind}'>{escape(headline(advice))}"
         f"</p>{_answer(advice)}{f'<ul class=prices>{prices}</ul>' if prices else ''}"
         f"<h3>Time against cost</h3><div class='pictures'>{pictures}</div></section>"
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def table(head: list[str], rows: list[list[str]], caption: str = "", classes: str = "") -> str:
-    """Cells are HTML already. The wrapper scrolls sideways on a narrow window; the page does not."""
+    """Cells are HTML already. The wrapper scrolls sideways on a narrow window; the page does
+    not."""
     top = "".join(f"<th scope='col'>{h}</th>" for h in head)
     body = "".join(
         "<tr>"

@@ -30,7 +30,8 @@ def _pivot(pivot: Pivot) -> str:
         for cell in line:
             kind = "best" if cell.best else "bad" if cell.group and cell.group.failure else ""
             cells.append(
-                f"<td class='{kind}' title='{escape(cell.title, quote=True)}'>{escape(cell.text)}</td>"
+                f"<td class='{kind}' title='{escape(cell.title, quote=True)}'>"
+                f"{escape(cell.text)}</td>"
             )
         rows.append(cells)
     note = f" Best over: {', '.join(pivot.folded)}." if pivot.folded else ""
@@ -107,7 +108,8 @@ def _scaling(some: list[Group]) -> str:
         for name, points in series.items()
     }
     words = "; ".join(
-        f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual {f.residual:.0%}"
+        f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual"
+        f" {f.residual:.0%}"
         for n, f in fits.items()
         if f
     )
@@ -231,11 +233,11 @@ def _spread(some: list[Group]) -> str:
             f" noisy {noisy} of {len(g.samples)}" if noisy else ""
         )
         figure = g.samples[0].figure
-        merit = (
-            f"{sorted(x.figure.value for x in g.samples if x.figure)[len([x for x in g.samples if x.figure]) // 2]:.4g} {figure.unit} ({figure.better} is better)"
-            if figure
-            else ""
-        )
+        values = sorted(x.figure.value for x in g.samples if x.figure)
+        merit = ""
+        if figure and values:
+            middle = values[len(values) // 2]
+            merit = f"{middle:.4g} {figure.unit} ({figure.better} is better)"
         cpu = sorted(
             x.load.cpu_seconds for x in g.samples if x.ok and x.load.cpu_seconds is not None
         )
@@ -369,14 +371,17 @@ def _provenance(results: ResultSet, pricing: Pricing) -> str:
             + "</ul>"
         )
     items = "".join(
-        f"<details><summary><code>{escape(key)}</code> {escape(str(p.get('mpi', p.get('source', ''))))} {escape(str(p.get('flags', '')))}</summary><pre>"
+        f"<details><summary><code>{escape(key)}</code>"
+        f" {escape(str(p.get('mpi', p.get('source', ''))))}"
+        f" {escape(str(p.get('flags', '')))}</summary><pre>"
         + escape("\n".join(f"{k}: {v}" for k, v in p.items()))
         + "</pre></details>"
         for key, p in results.provenance.items()
     )
     return (
         text
-        + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped ({len(results.provenance)} sets)</summary>{items}</details></section>"
+        + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped"
+        f" ({len(results.provenance)} sets)</summary>{items}</details></section>"
     )
 
 
@@ -385,7 +390,8 @@ def _waiting(results: ResultSet) -> str:
         s.load.waited_fraction for s in results.samples if s.load.waited_fraction is not None
     )
     return (
-        f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU, nine of ten at most {waited[int(0.9 * len(waited))]:.1%}."
+        f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU,"
+        f" nine of ten at most {waited[int(0.9 * len(waited))]:.1%}."
         if waited
         else ""
     )
@@ -424,7 +430,8 @@ def _header(
         f" {configurations} configurations, {len(pairs)} applications,"
         f" {len(results.machines)} machine{plural}. Suite {__version__}.</p>"
         "<nav><a href='#answer'>Answer</a> <a href='#advice'>What to choose</a>"
-        f" <a href='#lessons'>Lessons</a> {links}<a href='#provenance'>Provenance</a></nav></header>"
+        f" <a href='#lessons'>Lessons</a> {links}<a"
+        f" href='#provenance'>Provenance</a></nav></header>"
     )
 
 
