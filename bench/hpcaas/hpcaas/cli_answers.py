@@ -55,7 +55,9 @@ class Question:
     def trust(self) -> Trust:
         if not 0 <= self.waiting_limit <= 1:
             raise BadInput(f"--waiting-limit is {self.waiting_limit}", "use a share from 0 to 1")
-        return Trust(self.accept_flaky, self.waiting_limit)
+        # CPU seconds do not grow while a run waits.
+        by_cpu = self.by == "cpu"
+        return Trust(self.accept_flaky, 1.0 if by_cpu else self.waiting_limit, by_cpu)
 
     @property
     def terms(self) -> Terms:
@@ -177,8 +179,6 @@ def _by_cpu(results: ResultSet) -> None:
     for sample in results.samples:
         sample.seconds = (sample.load.cpu_seconds or None) if sample.ok else None
         sample.wall_seconds = None
-        # CPU seconds do not grow while a run waits.
-        sample.load.waited_fraction = 0.0
     results.samples = [
         s for s in results.samples if s.seconds is not None or s.status is not Status.OK
     ]

@@ -245,6 +245,8 @@ def answer_rows(advice: Advice) -> list[dict[str, Any]]:
 def headline(advice: Advice) -> str:
     """The whole answer in one sentence: for the mix where there are several applications."""
     last = advice.decisions[-1] if advice.decisions else None
+    if last is None and any(g.trust.by_cpu for g in advice.evidence.groups):
+        return "No answer what to rent: these are CPU seconds, which nobody waits or pays for."
     if last is None or last.first is None:
         if last and last.app == MIX:
             return "No one machine has an offer for all applications: each has its own answer."
@@ -269,7 +271,7 @@ def as_dict(advice: Advice) -> dict[str, Any]:
 
 
 def _answer_text(advice: Advice) -> list[str]:
-    lines = ["ANSWER (costs and hours of 1,000 runs)"]
+    lines = ["ANSWER (costs and hours of 1,000 runs)", f"  {headline(advice)}"]
     for row in answer_rows(advice):
         lines.append(f"  {row['for']}: {row['rent']}")
         if row["run"]:

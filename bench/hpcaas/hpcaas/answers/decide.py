@@ -304,6 +304,8 @@ def decide(
     """One decision per application, and one for the mix where there are several."""
     if deadline_s is not None and not 0 < deadline_s < math.inf:
         raise BadInput(f"the deadline is {deadline_s} s", "give seconds above 0")
+    if any(g.trust.by_cpu for g in all_groups):
+        return [], []
     by = decides_by(pricing, all_groups)
     decisions = [for_app(some, pricing, deadline_s, by) for some in per_app(all_groups)]
     for one, some in zip(decisions, per_app(all_groups)):

@@ -26,6 +26,7 @@ class Trust:
 
     accept_flaky: bool = False
     waiting_limit: float = WAITING_LIMIT  # share of its time that a run may have waited for a CPU
+    by_cpu: bool = False  # times are CPU seconds: they say nothing about what to rent
 
 
 @dataclass(frozen=True)

@@ -392,7 +392,8 @@ class OpenFoam(App):
     def _judge(self, stdout: str, iterations: int) -> str:
         """What is wrong with a solution; empty if nothing is."""
         solves = _SOLVE.findall(stdout)
-        if any(not math.isfinite(float(v)) for _, *values in solves for v in values):
+        said = re.findall(r"(?:Initial|Final) residual = (\S+?),", stdout)
+        if any(not math.isfinite(float(v)) for v in said):
             return "a residual is not finite"
         # A field that one iteration skipped, or a solver that gave up, leaves an old field behind.
         for name in dict.fromkeys(name for name, *_ in solves):

@@ -84,8 +84,10 @@ def first_screen(advice: Advice, all_groups: list[Group]) -> str:
         )
     kind = "headline" if advice.decisions and advice.decisions[-1].first else "warn headline"
     prices = "".join(f"<li>{escape(r)}</li>" for r in advice.pricing.remarks())
+    rows = _answer(advice) if advice.decisions else ""
+    listed = f"<ul class='prices'>{prices}</ul>" if prices else ""
     return (
         f"<section id='answer'><h2>The answer</h2><p class='{kind}'>{escape(headline(advice))}"
-        f"</p>{_answer(advice)}{f'<ul class=prices>{prices}</ul>' if prices else ''}"
+        f"</p>{rows}{listed}"
         f"<h3>Time against cost</h3><div class='pictures'>{pictures}</div></section>"
     )
