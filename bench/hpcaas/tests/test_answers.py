@@ -8,7 +8,6 @@ from hpcaas.answers.advise import advise
 from hpcaas.answers.compare import as_text, compare, split_by_machine
 from hpcaas.answers.costs import Pricing, Terms, price_machines
 from hpcaas.answers.groups import effects, groups
-from hpcaas.answers.decide import pick
 from hpcaas.answers.evidence import Evidence
 from hpcaas.answers.lessons import judge_lessons
 from hpcaas.errors import BadInput

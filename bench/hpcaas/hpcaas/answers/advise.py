@@ -9,7 +9,19 @@ from typing import Any, Optional
 from ..model import ResultSet
 from ..stats import fit_scaling
 from .costs import Pricing
-from .decide import MIX, SHOWN, AnyOffer, Decision, MixOffer, Offer, decide, gap, in_time, pick
+from .decide import (
+    MIX,
+    SHOWN,
+    AnyOffer,
+    Decision,
+    MixOffer,
+    Offer,
+    decide,
+    gap,
+    in_time,
+    pick,
+    value,
+)
 from .evidence import Evidence
 from .groups import Group, Trust, groups, per_app, twins
 from .lessons import Lesson, judge_lessons
@@ -208,18 +220,17 @@ def settings(one: AnyOffer) -> list[tuple[str, str]]:
     """How to run it there; of a mix, each application in a few words."""
     if isinstance(one, MixOffer):
         return [(o.group.config.app, o.group.label) for o, _ in one.parts]
-    found = [(name, str(value(one.group) or "")) for name, value in SHOWN]
-    return [(name, value) for name, value in found if value]
+    found = [(name, str(read(one.group) or "")) for name, read in SHOWN]
+    return [(name, text) for name, text in found if text]
 
 
 def behind(decision: Decision) -> str:
     """The second, and by how much."""
-    if decision.second is None or decision.gap is None:
+    if decision.second is None or decision.first is None:
         return "-"
-    more = decision.gap.value - 1.0
-    word = "dearer" if decision.by == "cost" else "slower"
-    label = decision.second.label
-    return f"{label}: {more:.1%} {word}" if more >= 0 else f"{label}: as good"
+    by = decision.by
+    more = value(decision.second, by) / value(decision.first, by) - 1.0
+    return f"{decision.second.label}: {more:.1%} {'dearer' if by == 'cost' else 'slower'}"
 
 
 def answer_rows(advice: Advice) -> list[dict[str, Any]]:
@@ -234,7 +245,7 @@ def answer_rows(advice: Advice) -> list[dict[str, Any]]:
             "hours": "",
         }
         if d.first:
-            run = ", ".join(f"{name} {value}" for name, value in settings(d.first))
+            run = ", ".join(f"{name} {text}" for name, text in settings(d.first))
             row.update(rent=place(d.first), run=run, cost=amount(d.first))
             row["hours"] = f"{d.first.hours:.3g}"
         row.update(second=behind(d), sure=advice.sure[d.app], notes=d.notes)

@@ -110,7 +110,8 @@ def in_time(group: Group, deadline_s: Optional[float]) -> bool:
     return deadline_s is None or (group.wall or math.inf) <= deadline_s
 
 
-def _value(one: AnyOffer, by: str) -> float:
+def value(one: AnyOffer, by: str) -> float:
+    """What decides: cost or time of 1,000 runs."""
     return (one.amount if by == "cost" else one.hours) or math.inf
 
 
@@ -119,7 +120,7 @@ def pick(some: list[Group], pricing: Pricing, deadline_s: Optional[float], by: s
     offers = [offer(g, pricing) for g in some if g.wall and in_time(g, deadline_s)]
     if by == "cost":
         offers = [o for o in offers if o.amount is not None]
-    return sorted(offers, key=lambda o: _value(o, by))
+    return sorted(offers, key=lambda o: value(o, by))
 
 
 def gap(first: Group, second: Group, pricing: Pricing, by: str) -> Ratio:
@@ -195,19 +196,19 @@ def parse_mix(text: Optional[str], names: Sequence[str]) -> dict[str, float]:
         name, _, runs = part.strip().partition("=")
         matching = [n for n in names if n == name or n.split(" ")[0] == name]
         try:
-            value = float(runs)
+            count = float(runs)
         except ValueError:
-            value = math.nan
-        if not 0 < value < math.inf:
+            count = math.nan
+        if not 0 < count < math.inf:
             raise BadInput(f"mix '{part}' is not APP=RUNS with a number above 0", "see --help")
         if len(matching) != 1:
             raise BadInput(
                 f"mix '{part}' names {len(matching)} of the applications measured",
                 f"name one of {', '.join(names)}",
             )
-        shares[matching[0]] = shares.get(matching[0], 0.0) + value
+        shares[matching[0]] = shares.get(matching[0], 0.0) + count
     total = sum(shares.values())
-    return {name: value / total for name, value in shares.items()}
+    return {name: count / total for name, count in shares.items()}
 
 
 def _mix_offer(machine: str, parts: list[tuple[Offer, float]]) -> MixOffer:
@@ -229,18 +230,18 @@ def _mix_offer(machine: str, parts: list[tuple[Offer, float]]) -> MixOffer:
 def _variance(parts: Sequence[tuple[Offer, float]], by: str) -> Optional[tuple[float, float]]:
     """Variance of the logarithm of a sum, and its degrees of freedom: every part counts with the
     square of its share of the sum. None where a part has one sample."""
-    total = sum(_value(o, by) * share for o, share in parts)
+    total = sum(value(o, by) * share for o, share in parts)
     terms = []
     for one, share in parts:
         own = log_variance(one.group.walls)
         if own is None:
             return None
-        terms.append(((_value(one, by) * share / total) ** 2 * own[0], own[1]))
+        terms.append(((value(one, by) * share / total) ** 2 * own[0], own[1]))
     return sum(v for v, _ in terms), freedom_of(terms)
 
 
 def _mix_gap(first: MixOffer, second: MixOffer, by: str) -> Ratio:
-    difference = math.log(_value(second, by) / _value(first, by))
+    difference = math.log(value(second, by) / value(first, by))
     spreads = [_variance(first.parts, by), _variance(second.parts, by)]
     known = [s for s in spreads if s]
     if len(known) < 2:
@@ -275,7 +276,7 @@ def for_mix(
             notes.append(f"{machine} is no answer: nothing to offer for {', '.join(lacking)}")
         else:
             offers.append(_mix_offer(machine, parts))
-    offers.sort(key=lambda o: _value(o, by))
+    offers.sort(key=lambda o: value(o, by))
     words = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
     notes.insert(0, f"{words}{'' if mix else ' (equal shares; --mix APP=RUNS,... sets others)'}")
     if len(offers) < 2:

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -424,8 +425,10 @@ class OpenFoam(App):
             return f"continuity error {local:g} local, {whole:g} global: mass is not conserved"
         if abs(total) > MOST_CONTINUITY * len(errors):
             return f"cumulative continuity error {total:g}: mass is not conserved"
-        worst = max(e[0] for e in errors[: max(1, len(errors) // 2)])
-        return f"continuity error grows from {worst:g} to {local:g}" if local > 2 * worst else ""
+        middle = statistics.median(e[0] for e in errors)
+        if local > 2 * middle and local == max(e[0] for e in errors):
+            return f"continuity error grows: {local:g} at the end, {middle:g} in the middle"
+        return ""
 
     @staticmethod
     def _profile(directory: Path, iterations: int) -> float | None:
