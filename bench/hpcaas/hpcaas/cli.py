@@ -248,6 +248,17 @@ def plan(
     )
 
 
+def _check_limits(
+    budget_min: Optional[float], precision: float, time_limit_s: Optional[int], noise: str
+) -> None:
+    """Refuses what cannot be meant."""
+    check_positive("--budget-min", budget_min)
+    check_positive("--precision", precision)
+    check_positive("--time-limit-s", time_limit_s)
+    if noise not in ("flag", "refuse", "ignore"):
+        raise BadInput(f"--noise '{noise}' is not known", "use flag, refuse or ignore")
+
+
 @app.command()
 def measure(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
@@ -297,14 +308,7 @@ def measure(
     from .search import Searcher
 
     tools = _tools(site, names)
-    for option, value in (
-        ("--budget-min", budget_min),
-        ("--precision", precision),
-        ("--time-limit-s", time_limit_s),
-    ):
-        check_positive(option, value)
-    if noise not in ("flag", "refuse", "ignore"):
-        raise BadInput(f"--noise '{noise}' is not known", "use flag, refuse or ignore")
+    _check_limits(budget_min, precision, time_limit_s, noise)
     values = dict(
         installation=installation,
         compiler=compiler,
@@ -387,9 +391,8 @@ def measure(
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
-        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. SIGINT is ignored in what a
-        # script starts in the background, and
-        # ReFrame, which we end by it, would inherit that.
+        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. What a script starts in the
+        # background ignores SIGINT, and ReFrame, which we end by it, would inherit that.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
         try:
