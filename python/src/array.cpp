@@ -320,7 +320,8 @@ nb::object array_get_nb(nb::handle self, nb::handle patch, nb::handle out) {
 
 // ---- put and acc ------------------------------------------------------------------------------
 
-// The values as a buffer that fits: themselves if they do, else what skerry._convert makes of them
+// The values as a buffer that fits: themselves if they do, otherwise what skerry._convert makes of
+// them
 // (numbers, lists, broadcasts, other strides). Returns what must stay alive.
 nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle values, View& view,
                           Strides& strides) {

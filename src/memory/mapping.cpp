@@ -44,7 +44,7 @@ Status create_memfd(uint64_t bytes, int* fd) {
     close(made);
     return out_of_memory("ftruncate", bytes, reason);
   }
-  // The size is what everybody mapped: nobody may shrink it under them.
+  // All members have mapped this size: no process may shrink it.
   fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   *fd = made;
   return {};
@@ -90,8 +90,8 @@ Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool hu
   for (uint64_t at = offset; at < end;) {
     const uint64_t next = std::min(end, (at / reserve_chunk_bytes + 1) * reserve_chunk_bytes);
     // Huge pages first, each from a single small page: collapsing copies the pages that exist, and
-    // refuses where there are none. Only those wholly inside the own slice: a shared one would be
-    // placed by whoever comes first.
+    // refuses where there are none. Only those wholly inside the own slice: the first process to
+    // touch a shared one would decide its place.
     const uint64_t whole = next / huge_page_bytes * huge_page_bytes;
     if (huge_pages && whole > collapsed) {
       const int64_t start_ns = monotonic_ns();

@@ -47,7 +47,8 @@ class NodeMemory {
   // set. On failure nothing stays attached. Errors: no_memory, peer_dead (broker gone or job
   // ending), timeout, invalid (members disagree, or attached already).
   virtual Status attach(const AttachRequest& request, int64_t timeout_ns, std::byte** base) = 0;
-  // Unmaps; the last member out releases the memory. Call after a barrier that says nobody uses it
+  // Unmaps; the last member to leave releases the memory. Call after a barrier that says no rank
+  // uses it
   // any more. The broker has forgotten the id when the last member's call returns. Errors: freed
   // (not attached), peer_dead.
   virtual Status detach(SegmentId id) = 0;

@@ -2,7 +2,8 @@
 // from local ranks and data servers alike, so that all of them are atomic together.
 //
 // Which stripe guards a byte: (seed of the segment and rank + offset in the slice / 4096) mod 1024.
-// Every process and server of the node computes the same, whatever addresses they map the slice at.
+// Every process and server of the node computes the same, although they map the slice at different
+// addresses.
 // Consecutive pages have consecutive stripes: a long accumulate meets all stripes in turn, and two
 // ranks' slices of one segment start at unrelated stripes.
 //
