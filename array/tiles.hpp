@@ -1,7 +1,6 @@
 // Pure: how merge divides a mirrored array into tiles. Tiles are small boxes, the same on every
 // node even if the nodes' layouts differ. A tile that is zero on a node need not be moved.
-// Neighbouring tiles
-// that move alike are joined into few large boxes.
+// Neighbouring tiles that move alike are joined into few large boxes.
 #pragma once
 
 #include <cstdint>

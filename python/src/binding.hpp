@@ -1,4 +1,4 @@
-// What the parts of the extension share: the job of this process, buffers, patches and errors.
+// Shared by the parts of the extension: the job of this process, buffers, patches and errors.
 #pragma once
 
 #include <nanobind/nanobind.h>

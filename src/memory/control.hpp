@@ -1,8 +1,9 @@
 // The control segment: the first memory that the ranks of a node share. One per node, zeroed when
 // created; every table that exists once per node lives here or in a segment that this one names.
 //
-//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables | each
-//   part starts on a 4 KiB page
+//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables |
+//
+// Each part starts on a 4 KiB page.
 //
 // This file says where the parts are, what their fields mean and which process writes them. The
 // rooms that use them own the protocols.

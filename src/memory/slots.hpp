@@ -1,7 +1,6 @@
 // Completion slots: how a reply reaches a waiter in the origin's node, by whichever process
-// delivers it. The
-// owner arms a slot and takes its result; a replier (the owner's own progress thread, or a server
-// of its node) fills it. See CompletionSlot for who writes what.
+// delivers it. The owner arms a slot and takes its result. A replier (the owner's own progress
+// thread, or a server of its node) fills it. See CompletionSlot for who writes what.
 #pragma once
 
 #include <cstring>

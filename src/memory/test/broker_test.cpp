@@ -351,8 +351,7 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
   });
   EXPECT_TRUE(WIFSIGNALED(status_of(victim)));
   // Expect: while no process has noticed the death, the server sees a busy stripe and the patient
-  // keep
-  // waiting, ...
+  // keep waiting, ...
   const OwnerWatch watch = control.watch();
   const Stripes stripes(control.stripes(), 0, watch, Sharing::node);
   EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::busy);
