@@ -401,7 +401,7 @@ Transfer::~Transfer() {
 }
 void Transfer::wait() {
   if (!job_ || !job_->handle) return;
-  while (!handles_.empty()) {  // what an error leaves behind, the destructor waits for
+  while (!handles_.empty()) {  // after an error, the destructor waits for the rest
     skerry_handle handle = handles_.back();
     handles_.pop_back();
     check(skerry_wait(job_->handle, &handle));

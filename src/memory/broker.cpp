@@ -34,8 +34,8 @@ void watch_readable(int epoll_fd, int fd) {
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits; a peer
-// that is gone is no concern of ours.
+// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits. A peer
+// that has gone is ignored.
 void send_reply(int connection, const broker_wire::Reply& reply, int fd) {
   iovec part{const_cast<broker_wire::Reply*>(&reply), sizeof reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -113,8 +113,8 @@ void Broker::accept_all() {
        ++round) {  // bounded: the server has other duties; the listener stays readable
     const int connection = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (connection < 0) {
-      // Out of descriptors: make room among those who say nothing, or the listener would stay
-      // readable for ever and nothing would move.
+      // Out of descriptors: close a connection without a request. Otherwise the listener would stay
+      // readable for ever, and nothing would move.
       if ((errno == EMFILE || errno == ENFILE) && !pending_.empty()) {
         ++strangers_refused_;
         drop(pending_.front());

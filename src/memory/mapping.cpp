@@ -23,8 +23,9 @@ constexpr uint64_t
     reserve_chunk_bytes = uint64_t{16}
                           << 20;  // some 10 ms of work: an abort is noticed between chunks
 
-// What huge pages may cost. Usually 0.2 ms each; where free memory is fragmented the kernel moves
-// pages about for many times that, and an allocation that takes seconds is worse than small pages.
+// The most time that huge pages may take. Usually 0.2 ms each. Where free memory is fragmented the
+// kernel moves pages for many times as long, and an allocation that takes seconds is worse than
+// small pages.
 constexpr int64_t huge_page_budget_ns = 1'000'000;
 constexpr int64_t huge_page_first_budget_ns = 50'000'000;
 

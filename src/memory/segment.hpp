@@ -1,5 +1,5 @@
-// What a node's part of a segment looks like: one header page or more, then the local members'
-// slices, each on its own pages.
+// Layout of a node's part of a segment: one header page or more, then the local members' slices,
+// each on its own pages.
 //
 //   | SegmentHeader | SliceEntry[members] | pad to 4096 | slice 0 | pad | slice 1 | pad | ...
 #pragma once
