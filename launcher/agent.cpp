@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <unordered_map>
 
 #include "launcher/child.hpp"
 #include "launcher/describe.hpp"
@@ -91,15 +92,14 @@ class Agent {
       lifeline_;  // at its end when the launcher has gone; none: the launcher's socket is enough
   Link launcher_;
   std::vector<std::unique_ptr<Rank>> ranks_;
-  size_t output_in_flight_ = 0;  // bytes of output sent and not acknowledged
+  std::unordered_map<uint32_t, Rank*> by_number_;  // into ranks_, by the rank's number
+  size_t output_in_flight_ = 0;                    // bytes of output sent and not acknowledged
   bool output_paused_ = false;
 };
 
 Agent::Rank* Agent::find(uint32_t rank) {
-  for (const auto& one : ranks_) {
-    if (one->rank == rank) return one.get();
-  }
-  return nullptr;
+  const auto found = by_number_.find(rank);
+  return found == by_number_.end() ? nullptr : found->second;
 }
 
 void Agent::on_launcher(const Frame& frame) {
@@ -141,9 +141,13 @@ void Agent::on_launcher(const Frame& frame) {
     case FrameType::fence_done:
     case FrameType::finish_done:
     case FrameType::rank_died:
-      for (const auto& rank : ranks_) {
-        if (frame.rank == job::all_ranks || frame.rank == rank->rank) relay(*rank, frame);
+    case FrameType::values:
+    case FrameType::lowest_is:
+      if (frame.rank != job::all_ranks) {
+        if (Rank* rank = find(frame.rank)) relay(*rank, frame);
+        return;
       }
+      for (const auto& rank : ranks_) relay(*rank, frame);
       return;
     case FrameType::hello:
     case FrameType::put:
@@ -152,6 +156,8 @@ void Agent::on_launcher(const Frame& frame) {
     case FrameType::finish:
     case FrameType::abort:
     case FrameType::report_failures:
+    case FrameType::get_all:
+    case FrameType::lowest:
     case FrameType::started:
     case FrameType::not_started:
     case FrameType::output:
@@ -251,13 +257,14 @@ Status Agent::start_rank(const Plan& plan, const PlannedRank& planned, std::opti
     (void)fcntl(rank->out[stream].get(), F_SETFL, O_NONBLOCK);
     if (!output_paused_) watch_output(*mine, stream);
   }
+  by_number_[mine->rank] = mine;
   ranks_.push_back(std::move(rank));
   return {};
 }
 
 void Agent::on_control(Rank& rank, const Frame& frame) {
   const auto number = static_cast<uint16_t>(frame.type);
-  if (number > static_cast<uint16_t>(FrameType::report_failures)) {
+  if (number > static_cast<uint16_t>(FrameType::lowest)) {
     launcher_.send(FrameWriter(FrameType::lost, rank.rank)
                        .string(concat("sent a ", to_string(frame.type), " frame"))
                        .finish());

@@ -1,5 +1,7 @@
 #include "launcher/exchange.hpp"
 
+#include <algorithm>
+
 #include "job/bootstrap/control_protocol.hpp"
 
 namespace skerry::launcher {
@@ -17,6 +19,25 @@ const char* to_string(RankState state) {
   return "unknown";
 }
 
+// `difference` is 1 or, to take the rank out, UINT32_MAX (unsigned arithmetic wraps).
+void Exchange::count(const Rank& rank, uint32_t difference) {
+  if (rank.tolerated) return;
+  fencing_ += rank.state == RankState::fencing ? difference : 0;
+  finishing_ += rank.state == RankState::finishing ? difference : 0;
+}
+
+void Exchange::enter(Rank& rank, RankState state) {
+  count(rank, UINT32_MAX);
+  rank.state = state;
+  count(rank, 1);
+  const auto number = static_cast<uint32_t>(&rank - ranks_.data());
+  if (rank.gone && !rank.tolerated && state == RankState::absent) {
+    missing_.insert(number);
+  } else {
+    missing_.erase(number);
+  }
+}
+
 Status Exchange::hello(uint32_t rank) {
   auto& mine = ranks_[rank];
   if (mine.state != RankState::absent) {
@@ -24,7 +45,7 @@ Status Exchange::hello(uint32_t rank) {
                  " tried to join while the first is ", to_string(mine.state),
                  "; only one process per rank may use Skerry at a time");
   }
-  mine.state = RankState::joined;
+  enter(mine, RankState::joined);
   return {};
 }
 
@@ -36,7 +57,12 @@ Status Exchange::put(uint32_t rank, std::string_view key, std::span<const std::b
   SKERRY_TRY(job::check_value(value));
   if (++mine.values > max_values_per_rank)
     return error(Code::network, "more than ", max_values_per_rank, " bootstrap values");
-  values_[{rank, std::string(key)}].assign(value.begin(), value.end());
+  auto found = values_.find(key);
+  if (found == values_.end()) found = values_.emplace(key, Values{}).first;
+  found->second.by_rank[rank].assign(value.begin(), value.end());
+  found->second.frames.clear();
+  const auto [entry, is_new] = lowest_.try_emplace(index_of(key, value), rank);
+  entry->second = std::min(entry->second, rank);
   return {};
 }
 
@@ -44,7 +70,7 @@ Status Exchange::fence(uint32_t rank) {
   auto& mine = ranks_[rank];
   if (mine.state != RankState::joined)
     return error(Code::network, "fence while ", to_string(mine.state));
-  mine.state = RankState::fencing;
+  enter(mine, RankState::fencing);
   return {};
 }
 
@@ -52,43 +78,77 @@ Status Exchange::finish(uint32_t rank) {
   auto& mine = ranks_[rank];
   if (mine.state != RankState::joined)
     return error(Code::network, "finish while ", to_string(mine.state));
-  mine.state = RankState::finishing;
+  enter(mine, RankState::finishing);
   return {};
 }
 
 std::optional<std::span<const std::byte>> Exchange::get(uint32_t owner,
                                                         std::string_view key) const {
-  const auto found = values_.find({owner, std::string(key)});
-  if (found == values_.end()) return std::nullopt;
+  const auto values = values_.find(key);
+  if (values == values_.end()) return std::nullopt;
+  const auto found = values->second.by_rank.find(owner);
+  if (found == values->second.by_rank.end()) return std::nullopt;
   return std::span<const std::byte>(found->second);
 }
 
+const std::vector<std::vector<std::byte>>& Exchange::get_all(std::string_view key) {
+  static const std::vector<std::vector<std::byte>> none{{std::byte{1}}};
+  const auto found = values_.find(key);
+  if (found == values_.end()) return none;
+  auto& frames = found->second.frames;
+  if (!frames.empty()) return frames;
+  const auto add = [&frames](const void* data, size_t bytes) {
+    const auto* from = static_cast<const std::byte*>(data);
+    frames.back().insert(frames.back().end(), from, from + bytes);
+  };
+  frames.push_back({std::byte{0}});
+  for (const auto& [rank, value] : found->second.by_rank) {
+    if (frames.back().size() >= job::values_frame_bytes) frames.push_back({std::byte{0}});
+    const uint32_t head[2] = {rank, static_cast<uint32_t>(value.size())};
+    add(head, sizeof head);
+    add(value.data(), value.size());
+  }
+  frames.back().front() = std::byte{1};
+  return frames;
+}
+
+std::string Exchange::index_of(std::string_view key, std::span<const std::byte> value) {
+  std::string index(key);
+  index += '\0';  // no key holds one
+  return index.append(reinterpret_cast<const char*>(value.data()), value.size());
+}
+
+std::optional<uint32_t> Exchange::lowest(std::string_view key,
+                                         std::span<const std::byte> value) const {
+  const auto found = lowest_.find(index_of(key, value));
+  return found == lowest_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Exchange::gone(uint32_t rank, bool tolerated) {
-  ranks_[rank].gone = true;
-  ranks_[rank].tolerated = tolerated;
+  auto& mine = ranks_[rank];
+  count(mine, UINT32_MAX);
+  if (tolerated && !mine.tolerated) --living_;
+  mine.gone = true;
+  mine.tolerated = mine.tolerated || tolerated;
+  count(mine, 1);
+  enter(mine, mine.state);
 }
 
 Exchange::Event Exchange::advance() {
-  uint32_t living = 0, fencing = 0, finishing = 0;
-  for (const auto& rank : ranks_) {
-    if (rank.tolerated) continue;
-    ++living;
-    fencing += rank.state == RankState::fencing;
-    finishing += rank.state == RankState::finishing;
-  }
-  if (living == 0) return Event::none;
-  if (fencing == living) {
+  if (living_ == 0) return Event::none;
+  if (fencing_ == living_) {
     for (auto& rank : ranks_) {
-      if (rank.state == RankState::fencing) rank.state = RankState::joined;
+      if (rank.state == RankState::fencing) enter(rank, RankState::joined);
     }
     return Event::fence_done;
   }
-  if (finishing == living) {
+  if (finishing_ == living_) {
     for (auto& rank : ranks_) {
-      rank.state = RankState::absent;
+      enter(rank, RankState::absent);
       rank.values = 0;
     }
     values_.clear();
+    lowest_.clear();
     ++epoch_;
     return Event::finish_done;
   }
@@ -96,15 +156,12 @@ Exchange::Event Exchange::advance() {
 }
 
 std::optional<Exchange::Stuck> Exchange::stuck() const {
-  std::optional<uint32_t> waiting, missing;
-  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    const auto& one = ranks_[rank];
-    if (!waiting && (one.state == RankState::fencing || one.state == RankState::finishing))
-      waiting = rank;
-    if (!missing && one.gone && !one.tolerated && one.state == RankState::absent) missing = rank;
-  }
-  if (!waiting || !missing) return std::nullopt;
-  return Stuck{*waiting, *missing};
+  if (missing_.empty() || fencing_ + finishing_ == 0) return std::nullopt;
+  const auto waiting = std::ranges::find_if(ranks_, [](const Rank& rank) {
+    return !rank.tolerated &&
+           (rank.state == RankState::fencing || rank.state == RankState::finishing);
+  });
+  return Stuck{static_cast<uint32_t>(waiting - ranks_.begin()), *missing_.begin()};
 }
 
 }  // namespace skerry::launcher

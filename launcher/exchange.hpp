@@ -1,12 +1,16 @@
-// The launcher's side of {put, get, fence}: what ranks have put, who waits for whom. Pure.
+// The launcher's side of {put, get, fence}: what ranks have put, which ranks wait. Pure.
+// A request costs the same whatever the number of ranks; only a completed fence or finish, and a
+// list of all values, look at every rank.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/pure/status.hpp"
@@ -23,7 +27,7 @@ const char* to_string(RankState state);
 
 class Exchange {
  public:
-  explicit Exchange(uint32_t size) : ranks_(size) {}
+  explicit Exchange(uint32_t size) : ranks_(size), living_(size) {}
 
   // Errors (network): the rank may not do this now. It then is to be treated as broken.
   Status hello(uint32_t rank);
@@ -32,6 +36,12 @@ class Exchange {
   Status finish(uint32_t rank);
   // nullopt: `owner` has put no such key.
   std::optional<std::span<const std::byte>> get(uint32_t owner, std::string_view key) const;
+
+  // The payloads of the `values` frames that list what every rank has put under `key`; at least
+  // one. Valid until the next put or completed finish.
+  const std::vector<std::vector<std::byte>>& get_all(std::string_view key);
+  // The lowest rank that has put exactly `value` under `key`; nullopt: none has.
+  std::optional<uint32_t> lowest(std::string_view key, std::span<const std::byte> value) const;
 
   // The rank's process has ended; `tolerated`: the others go on without it.
   void gone(uint32_t rank, bool tolerated);
@@ -58,8 +68,22 @@ class Exchange {
     bool tolerated = false;  // gone, and nobody waits for it
     uint32_t values = 0;     // put in this epoch
   };
+  struct Values {  // what was put under one key
+    std::map<uint32_t, std::vector<std::byte>> by_rank;
+    std::vector<std::vector<std::byte>> frames;  // payloads for get_all; empty: not encoded yet
+  };
+  static std::string index_of(std::string_view key, std::span<const std::byte> value);
+  void enter(Rank& rank, RankState state);
+  void count(const Rank& rank, uint32_t difference);
+
   std::vector<Rank> ranks_;
-  std::map<std::pair<uint32_t, std::string>, std::vector<std::byte>> values_;
+  // Of the ranks that are not tolerated:
+  uint32_t living_;             // all of them
+  uint32_t fencing_ = 0;        // those in state fencing
+  uint32_t finishing_ = 0;      // those in state finishing
+  std::set<uint32_t> missing_;  // ranks that are gone, not tolerated and absent
+  std::map<std::string, Values, std::less<>> values_;
+  std::unordered_map<std::string, uint32_t> lowest_;  // by index_of
   uint32_t epoch_ = 0;
 };
 

@@ -39,6 +39,7 @@ class Job {
   };
   struct Rank {
     uint32_t agent = 0;
+    uint32_t node = 0;
     uint32_t pid = 0;  // 0: not started yet
     bool ended = false;
     bool reports_failures = false;  // asked to be told of dead ranks
@@ -103,6 +104,7 @@ class Job {
   std::vector<Agent> agents_;
   std::vector<Rank> ranks_;
   uint32_t living_ranks_;
+  uint32_t reporting_ranks_ = 0;  // ranks that asked to be told of dead ones
 
   Input input_ = Input::none;   // of rank 0
   size_t input_window_ = 0;     // bytes of input that rank 0's agent will still take

@@ -40,10 +40,7 @@ std::string Job::name_of(uint32_t rank) const {
                 one.pid != 0 ? concat(" (pid ", one.pid, ")") : "");
 }
 
-bool Job::all_report_failures() const {
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [](const Rank& rank) { return rank.reports_failures; });
-}
+bool Job::all_report_failures() const { return reporting_ranks_ == ranks_.size(); }
 
 void Job::on_frame(uint32_t number, const Frame& frame) {
   const bool about_a_rank = frame.type != FrameType::stopped && frame.type != FrameType::input_ack;
@@ -76,12 +73,16 @@ void Job::on_frame(uint32_t number, const Frame& frame) {
     case FrameType::fence:
     case FrameType::finish:
     case FrameType::abort:
-    case FrameType::report_failures: return on_rank_request(frame.rank, frame);
+    case FrameType::report_failures:
+    case FrameType::get_all:
+    case FrameType::lowest: return on_rank_request(frame.rank, frame);
     case FrameType::welcome:
     case FrameType::value:
     case FrameType::fence_done:
     case FrameType::finish_done:
     case FrameType::rank_died:
+    case FrameType::values:
+    case FrameType::lowest_is:
     case FrameType::plan:
     case FrameType::signal_rank:
     case FrameType::input:
@@ -104,13 +105,10 @@ void Job::on_rank_request(uint32_t rank, const Frame& frame) {
       std::array<std::byte, job::job_key_bytes> epoch{};
       const uint32_t number = exchange_.epoch();
       std::memcpy(epoch.data(), &number, sizeof number);
-      const auto& host = agents_[ranks_[rank].agent].host;
-      const auto planned = std::find_if(host.ranks.begin(), host.ranks.end(),
-                                        [&](const PlannedRank& one) { return one.rank == rank; });
       tell(rank, FrameWriter(FrameType::welcome, rank)
                      .u32(rank)
                      .u32(static_cast<uint32_t>(ranks_.size()))
-                     .u32(planned->node)
+                     .u32(ranks_[rank].node)
                      .u32(static_cast<uint32_t>(placement_.nodes))
                      .bytes(epoch)
                      .finish());
@@ -124,12 +122,23 @@ void Job::on_rank_request(uint32_t rank, const Frame& frame) {
     FrameWriter answer(FrameType::value, rank);
     answer.u8(value.has_value());
     if (value) answer.bytes(*value);
-    tell(rank, answer.finish());
+    return tell(rank, answer.finish());
+  } else if (frame.type == FrameType::get_all) {
+    for (const auto& payload : exchange_.get_all(reader.string()))
+      tell(rank, FrameWriter(FrameType::values, rank).bytes(payload).finish());
+    return;
+  } else if (frame.type == FrameType::lowest) {
+    const auto key = reader.string();
+    const auto lowest = exchange_.lowest(key, reader.rest());
+    return tell(
+        rank,
+        FrameWriter(FrameType::lowest_is, rank).u32(lowest.value_or(job::all_ranks)).finish());
   } else if (frame.type == FrameType::fence) {
     status = exchange_.fence(rank);
   } else if (frame.type == FrameType::finish) {
     status = exchange_.finish(rank);
   } else if (frame.type == FrameType::report_failures) {
+    if (!ranks_[rank].reports_failures) ++reporting_ranks_;
     ranks_[rank].reports_failures = true;
   } else if (frame.type == FrameType::abort) {
     const auto exit_status = static_cast<int>(reader.u32() & 0xff);
@@ -152,7 +161,8 @@ void Job::advance() {
       tell_all(FrameWriter(FrameType::finish_done, job::all_ranks).finish());
       break;
   }
-  if (const auto stuck = exchange_.stuck(); stuck && !ending_ && suspects_.empty()) {
+  if (ending_ || !suspects_.empty()) return;
+  if (const auto stuck = exchange_.stuck()) {
     suspect({stuck->gone, Weight::failed,
              concat("exited with status 0 without joining the job that rank ", stuck->waiting,
                     " waits in"),

@@ -68,8 +68,10 @@ Job::Job(RunOptions options, Placement placement)
       ranks_(static_cast<size_t>(options_.ranks)),
       living_ranks_(static_cast<uint32_t>(options_.ranks)) {
   for (const auto& host : placement_.hosts) {
-    for (const auto& planned : host.ranks)
+    for (const auto& planned : host.ranks) {
       ranks_[planned.rank].agent = static_cast<uint32_t>(agents_.size());
+      ranks_[planned.rank].node = planned.node;
+    }
     agents_.emplace_back();
     agents_.back().host = host;
     agents_.back().local = options_.hosts.empty() || is_this_machine(host.host);

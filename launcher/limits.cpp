@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t
     descriptors_per_rank = 4;  // of its agent: the control socket, two pipes, the process itself
+constexpr uint64_t descriptors_per_host = 2;  // the agent's connection, its command's input
 constexpr uint64_t descriptors_else = 64;
 constexpr uint64_t least_bytes_per_rank = 1 << 20;  // no program does with less
 
@@ -64,6 +65,13 @@ Status check_room(int ranks_here, const Room& room) {
     return error(Code::config, ranks, " ranks on this host would have ",
                  (room.memory_bytes / ranks) >> 10, " KiB of memory each", remedy);
   return {};
+}
+
+Status check_room_for_hosts(int hosts, const Room& room) {
+  const uint64_t needed = static_cast<uint64_t>(hosts) * descriptors_per_host + descriptors_else;
+  if (room.descriptors == 0 || needed <= room.descriptors) return {};
+  return error(Code::config, hosts, " hosts need ", needed, " open files here, but ",
+               room.descriptors, " are allowed: raise `ulimit -n`");
 }
 
 }  // namespace skerry::launcher

@@ -19,5 +19,7 @@ struct Room {
 Room room_here();
 // Errors: config, naming the limit and what lifts it.
 Status check_room(int ranks_here, const Room& room);
+// The same for a launcher that only holds a connection to each of so many hosts' agents.
+Status check_room_for_hosts(int hosts, const Room& room);
 
 }  // namespace skerry::launcher

@@ -23,6 +23,8 @@ using job::FrameWriter;
 constexpr size_t max_visitors = 256;  // the oldest makes way: an agent needs milliseconds, only
                                       // strangers grow old
 constexpr auto visitor_limit = std::chrono::seconds(10);
+// Until a descriptor may be free again.
+constexpr auto descriptor_pause = std::chrono::milliseconds(100);
 constexpr size_t max_handshake_payload = 128;
 constexpr int connect_limit_ms = 5000;
 constexpr unsigned silence_limit_ms = 30000;
@@ -76,6 +78,7 @@ void tune_connection(int socket) {
 
 Reception::~Reception() {
   if (listener_) loop_.forget(listener_.get());
+  loop_.cancel(listener_pause_);
   for (auto& visitor : visitors_) loop_.cancel(visitor.deadline);
 }
 
@@ -121,14 +124,34 @@ Status Reception::open(const std::string& interface) {
   }
   port_ = ntohs(both ? reinterpret_cast<sockaddr_in6*>(&any)->sin6_port
                      : reinterpret_cast<sockaddr_in*>(&any)->sin_port);
-  loop_.watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
+  watch_listener();
   return {};
+}
+
+void Reception::watch_listener() {
+  listener_pause_ = 0;
+  loop_.watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
 }
 
 void Reception::accept_all() {
   std::erase_if(visitors_, [](const Visitor& visitor) { return visitor.link->ended(); });
   while (true) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int problem = socket ? 0 : errno;
+    if (problem == EMFILE || problem == ENFILE || problem == ENOBUFS || problem == ENOMEM) {
+      pollfd waiting{listener_.get(), POLLIN, 0};
+      if (poll(&waiting, 1, 0) <= 0) return;  // the kernel says so before it looks at the queue
+      // The oldest visitor's descriptor serves the next one. Without any, the listener would stay
+      // readable and this thread would never sleep: leave it alone for a moment.
+      if (!visitors_.empty()) {
+        loop_.cancel(visitors_.front().deadline);
+        visitors_.pop_front();
+        continue;
+      }
+      loop_.forget(listener_.get());
+      listener_pause_ = loop_.after(descriptor_pause, [this] { watch_listener(); });
+      return;
+    }
     if (!socket) return;
     tune_connection(socket.get());
     if (visitors_.size() == max_visitors) {

@@ -35,6 +35,7 @@ class Reception {
   };
   using VisitorId = std::list<Visitor>::iterator;
   void accept_all();
+  void watch_listener();
   void on_frame(VisitorId visitor, const job::Frame& frame);
   void dismiss(VisitorId visitor);
 
@@ -42,6 +43,7 @@ class Reception {
   const Key key_;
   OnAgent on_agent_;
   UniqueFd listener_;
+  EventLoop::TimerId listener_pause_ = 0;  // 0: the listener is watched
   uint16_t port_ = 0;
   std::vector<std::string> addresses_;
   std::list<Visitor> visitors_;  // connected, not yet recognised; oldest first

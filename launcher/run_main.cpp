@@ -32,7 +32,10 @@ int run_main(const std::vector<std::string>& words) {
   if (status.ok() && !options.hostfile.empty())
     status = read_hostfile(options.hostfile, &options.hosts);
   if (status.ok()) status = place(&options, own_host_name(), &placement);
-  if (status.ok() && options.hosts.empty()) status = check_room(options.ranks, room_here());
+  if (status.ok())
+    status = options.hosts.empty()
+                 ? check_room(options.ranks, room_here())
+                 : check_room_for_hosts(static_cast<int>(placement.hosts.size()), room_here());
   if (!status.ok()) {
     std::fprintf(stderr, "skerry run: %s\n", status.message().c_str());
     return usage_error;

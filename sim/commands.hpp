@@ -8,7 +8,6 @@ namespace skerry::sim {
 
 int run_main(const std::vector<std::string>& words);
 int paper_main(const std::vector<std::string>& words);
-int storm_main(const std::vector<std::string>& words);
 const char* help();
 
 }  // namespace skerry::sim

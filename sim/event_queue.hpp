@@ -18,6 +18,7 @@ class EventQueue {
   Time now() const { return now_; }
   bool empty() const { return heap_.empty(); }
   size_t size() const { return heap_.size(); }
+  Time next_time() const { return heap_.front().at; }  // not when empty
   uint64_t processed() const { return processed_; }
   void reserve(size_t events) { heap_.reserve(events); }
 

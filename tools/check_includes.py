@@ -114,11 +114,17 @@ ROOMS = {
     "sim": (
         [
             "src/core/pure",
+            "src/core",
             "src/wire",
             "src/placement",
+            "src/memory",
             "src/session",
             "src/connection/core",
+            "src/fabric",
             "src/lock",
+            "src/share",
+            "src/server",
+            "src/operation",
         ],
         False,
     ),

@@ -152,6 +152,12 @@ def measure(runner: Runner, wanted: set[str], rounds: int, options: argparse.Nam
         for fabric in ("tcp", "ofi"):
             if turn == 0 and want(f"connections.{fabric}"):
                 runner.connections(fabric)
+        if turn < 3 and want("start"):
+            runner.start_and_end_skerry(rows.START_RANKS, 1, f"ranks_{rows.START_RANKS}")
+            if not options.no_peers:
+                runner.start_and_end_peers(rows.START_RANKS, f"ranks_{rows.START_RANKS}")
+            for nodes in rows.START_NODES:
+                runner.start_and_end_skerry(nodes, nodes, f"nodes_{nodes}")
         if turn == 0 and want("idle"):
             runner.idle(3 if options.quick else 10)
 

@@ -46,23 +46,41 @@ struct Operator {
   bool absolute;  // of the elements' absolute values
 };
 
+// What of an operator can be shown: where it ends, nobody knows.
+std::string shown(const char* op) {
+  std::string out;
+  while (out.size() < 6 && *op > ' ' && *op <= '~') out += *op++;
+  return out;
+}
+
+// Does `op` begin with `name`? Reads no byte behind the first that differs.
+bool begins_with(const char* op, std::string_view name) {
+  for (const char letter : name)
+    if (*op++ != letter) return false;
+  return true;
+}
+
+// Operators end where the name ends: Global Arrays passes on what Fortran gave it, which has no
+// terminator, and some of its C programs pass the address of one character. So, as in other ARMCIs,
+// the first characters decide. Longer names come before those that they begin with.
 Operator operator_of(const char* call, const char* op) {
   struct Name {
     std::string_view name;
     Operator means;
   };
-  static constexpr Name names[] = {
-      {"+", {SKERRY_SUM, false}},   {"*", {SKERRY_PROD, false}},    {"max", {SKERRY_MAX, false}},
-      {"min", {SKERRY_MIN, false}}, {"absmax", {SKERRY_MAX, true}}, {"absmin", {SKERRY_MIN, true}},
-      {"or", {SKERRY_BOR, false}},  {"||", {SKERRY_LOR, false}},    {"lor", {SKERRY_LOR, false}},
-      {"&&", {SKERRY_LAND, false}}, {"land", {SKERRY_LAND, false}}};
+  static constexpr Name names[] = {{"+", {SKERRY_SUM, false}},     {"*", {SKERRY_PROD, false}},
+                                   {"max", {SKERRY_MAX, false}},   {"min", {SKERRY_MIN, false}},
+                                   {"absmax", {SKERRY_MAX, true}}, {"absmin", {SKERRY_MIN, true}},
+                                   {"or", {SKERRY_BOR, false}},    {"&&", {SKERRY_LAND, false}},
+                                   {"land", {SKERRY_LAND, false}}, {"||", {SKERRY_LOR, false}},
+                                   {"lor", {SKERRY_LOR, false}},   {"&", {SKERRY_BAND, false}},
+                                   {"band", {SKERRY_BAND, false}}, {"|", {SKERRY_BOR, false}},
+                                   {"bor", {SKERRY_BOR, false}}};
   if (op == nullptr) die(call, "the operator is null");
-  // Fortran's come with blanks behind.
-  std::string_view given(op);
-  while (!given.empty() && given.back() == ' ') given.remove_suffix(1);
   for (const Name& name : names)
-    if (name.name == given) return name.means;
-  die(call, text("operator \"", op, "\": give + * max min absmax absmin or && ||"));
+    if (begins_with(op, name.name)) return name.means;
+  die(call, text("operator \"", shown(op),
+                 "\": give + * max min absmax absmin or && land || lor & band | bor"));
 }
 
 template <class Number>
@@ -87,7 +105,8 @@ void combine(const char* call, Group& group, void* x, int count, const char* op,
       case SKERRY_COMPLEX_DOUBLE: break;  // no armci_type_e
     }
   }
-  if (group.size == 1 || count == 0) return;
+  const bool logical = what.reduction == SKERRY_LAND || what.reduction == SKERRY_LOR;
+  if (count == 0 || (group.size == 1 && !logical)) return;  // logical ones become 0 or 1 alone too
   const auto elements = static_cast<uint64_t>(count);
   settle(call, root_rank < 0
                    ? skerry_allreduce(group.group, element, what.reduction, x, elements)
@@ -316,7 +335,7 @@ extern "C" void armci_msg_sel_scope(int scope, void* x, int bytes, char* op, int
   const int element = type_of(call, type);
   const Operator what = operator_of(call, op);
   if (what.absolute || (what.reduction != SKERRY_MIN && what.reduction != SKERRY_MAX))
-    die(call, text("operator \"", op, "\": give min or max"));
+    die(call, text("operator \"", shown(op), "\": give min or max"));
   const uint64_t each = static_cast<uint64_t>(bytes) + 8;
   if (bytes < 0 || static_cast<uint64_t>(bytes) < skerry_type_bytes(element) || x == nullptr)
     die(call, text("no element in ", bytes, " bytes"));

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "unaligned.hpp"
+
 namespace skerry::armci {
 
 Runtime& runtime() {
@@ -66,15 +68,20 @@ skerry_exchange exchange_over(MPI_Comm* comm) {
 
 namespace {
 
+// MPI that ARMCI_Init started ends here and not in ARMCI_Finalize, because Global Arrays frees a
+// communicator after that.
+//
 // A program that finalises MPI and ends without ARMCI_Finalize has meant no harm: leave the job in
 // order. One that exits in the middle, with MPI alive, ends the job: the others would wait for it,
 // and a launcher that sees status 0 may end them without a word.
 void at_exit(int status, void*) {
   Runtime& rt = runtime();
   if (getpid() != rt.process) return;  // a forked child: the job is its parent's
-  int initialized = 0;
-  MPI_Initialized(&initialized);
-  if (rt.job == nullptr || initialized == 0 || dying) return;
+  if (dying) return;
+  if (rt.job == nullptr) {
+    if (rt.owns_mpi && mpi_is_up()) MPI_Finalize();
+    return;
+  }
   if (!mpi_is_up()) {
     rt.starts = 1;
     PARMCI_Finalize();
@@ -104,6 +111,29 @@ void progress_mpi(void* messages) {
              MPI_STATUS_IGNORE);
 }
 
+// SKERRY_NODES is meant for the job that the user started. A part of its processes may be fewer
+// than that: each of them is a node then. The environment is as before when this is destroyed.
+class NodesOfPart {
+ public:
+  explicit NodesOfPart(int size) {
+    const char* const nodes = std::getenv("SKERRY_NODES");
+    int all = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &all);
+    if (nodes == nullptr || size >= all || std::atoi(nodes) <= size) return;
+    was_ = nodes;
+    setenv("SKERRY_NODES", std::to_string(size).c_str(), 1);
+  }
+  ~NodesOfPart() {
+    if (!was_.empty()) setenv("SKERRY_NODES", was_.c_str(), 1);
+  }
+  NodesOfPart(const NodesOfPart&) = delete;
+
+ private:
+  std::string was_;  // empty: left as it was
+};
+
+// Programs do not look at what ARMCI_Init answers and go on without it: what goes wrong while
+// starting ends the job.
 int start(const char* call, int required, MPI_Comm comm) {
   Runtime& rt = runtime();
   if (rt.job != nullptr) {
@@ -113,13 +143,15 @@ int start(const char* call, int required, MPI_Comm comm) {
   int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE;
   MPI_Initialized(&initialized);
   if (initialized != 0) MPI_Finalized(&finalized);
-  if (finalized != 0)
-    return complain(call, "MPI has been finalised already: start ARMCI before MPI_Finalize");
-  rt.owns_mpi = initialized == 0;
-  if (rt.owns_mpi) MPI_Init_thread(nullptr, nullptr, required, &provided);
-  else MPI_Query_thread(&provided);
+  if (finalized != 0) die(call, "MPI has been finalised already: start ARMCI before MPI_Finalize");
+  if (initialized == 0) {
+    MPI_Init_thread(nullptr, nullptr, required, &provided);
+    rt.owns_mpi = true;
+  } else {
+    MPI_Query_thread(&provided);
+  }
   if (const int failed = MPI_Comm_dup(comm, &rt.world.comm); failed != MPI_SUCCESS)
-    return complain(call, "MPI_Comm_dup failed");
+    die(call, "MPI_Comm_dup failed");
   MPI_Comm_dup(comm, &rt.messages);
   MPI_Comm_rank(rt.messages, &rt.rank);
   MPI_Comm_size(rt.messages, &rt.size);
@@ -134,18 +166,19 @@ int start(const char* call, int required, MPI_Comm comm) {
   options.exchange = &exchange;
   rt.multiple = required == MPI_THREAD_MULTIPLE || provided == MPI_THREAD_MULTIPLE;
   options.thread_level = rt.multiple ? SKERRY_THREAD_MULTIPLE : SKERRY_THREAD_SERIALIZED;
-  if (skerry_init(&options, &rt.job) != SKERRY_OK) {
-    rt.job = nullptr;
-    const std::string why = skerry_last_error();
-    MPI_Comm_free(&rt.world.comm);
-    MPI_Comm_free(&rt.messages);
-    return complain(call, why);
+  {
+    const NodesOfPart nodes(rt.size);
+    if (skerry_init(&options, &rt.job) != SKERRY_OK) {
+      rt.job = nullptr;
+      die(call, skerry_last_error());
+    }
   }
   rt.starts = 1;
   rt.process = getpid();
   settle(call, skerry_while_waiting(rt.job, progress_mpi, &rt.messages));
   start_groups();
   settle(call, start_notifications());
+  settle(call, start_unaligned());
   static const int registered = on_exit(at_exit, nullptr);
   (void)registered;
   return 0;
@@ -184,10 +217,7 @@ PROFILED(int, Finalize, (void)) {
   const std::string why = status == SKERRY_OK ? "" : skerry_last_error();
   rt.job = nullptr;
   end_groups();
-  if (mpi_is_up()) {
-    MPI_Comm_free(&rt.messages);
-    if (rt.owns_mpi) MPI_Finalize();
-  }
+  if (mpi_is_up()) MPI_Comm_free(&rt.messages);
   rt.messages = MPI_COMM_NULL;
   return status == SKERRY_OK ? 0 : complain("Finalize", why);
 }

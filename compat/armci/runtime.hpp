@@ -40,9 +40,9 @@ struct Runtime {
   int starts = 0;             // ARMCI_Init not yet matched by ARMCI_Finalize
   int rank = -1;
   int size = 0;
-  pid_t process = -1;                 // that started
-  bool multiple = false;              // several threads at once
-  bool owns_mpi = false;              // MPI was initialised here, and is finalised here
+  pid_t process = -1;     // that started
+  bool multiple = false;  // several threads at once
+  bool owns_mpi = false;  // MPI was initialised here: the end of the process finalises it
   MPI_Comm messages = MPI_COMM_NULL;  // of armci_msg_snd and the like alone, so that the program's
                                       // messages never meet them
   Group world;    // comm: the program's, a duplicate of what ARMCI was started with

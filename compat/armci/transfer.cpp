@@ -2,12 +2,14 @@
 // and counts become Skerry's segments and offsets.
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "handles.hpp"
 #include "local.hpp"
 #include "memory.hpp"
+#include "unaligned.hpp"
 
 namespace skerry::armci {
 namespace {
@@ -58,6 +60,22 @@ int settle(const Transfer& t, int status) {
                    static_cast<const void*>(t.far), ")"));
 }
 
+bool is_aligned(const Transfer& t, uint64_t offset) {
+  return (offset & (part_bytes(t.type) - 1)) == 0;
+}
+
+// An accumulate of pieces of which some lie where Skerry's accumulates do not go. All is added when
+// it returns: nothing is left for a handle.
+int accumulate_anywhere(const Transfer& t, skerry_segment* segment,
+                        std::span<const skerry_piece> pieces) {
+  std::vector<skerry_piece> aligned, unaligned;
+  for (const skerry_piece& piece : pieces)
+    (is_aligned(t, piece.offset) ? aligned : unaligned).push_back(piece);
+  if (!aligned.empty())
+    settle(t, skerry_acc_vector(segment, t.proc, t.type, t.scale, aligned.data(), aligned.size()));
+  return settle(t, add_unaligned(segment, t.proc, t.type, t.scale, unaligned));
+}
+
 int contiguous(const Transfer& t, uint64_t bytes) {
   const Place place = find(t.proc, t.far);
   if (place.segment == nullptr) [[unlikely]] {
@@ -69,21 +87,25 @@ int contiguous(const Transfer& t, uint64_t bytes) {
     transfer_locally(t.kind, t.near, t.far, shape, t.type, t.scale);
     return 0;
   }
+  if (t.kind == Kind::accumulate) {
+    if (bytes % skerry_type_bytes(t.type) != 0)
+      return complain(t.call, text(bytes, " bytes are not whole elements"));
+    if (!is_aligned(t, place.offset)) [[unlikely]] {
+      const skerry_piece piece{t.near, place.offset, bytes};
+      return accumulate_anywhere(t, place.segment, {&piece, 1});
+    }
+  }
   if (t.blocking) [[likely]] {
     switch (t.kind) {
       case Kind::put:
         return settle(t, skerry_put(place.segment, t.proc, place.offset, t.near, bytes));
       case Kind::get:
         return settle(t, skerry_get(place.segment, t.proc, place.offset, t.near, bytes));
-      case Kind::accumulate: break;
+      case Kind::accumulate:
+        return settle(t, skerry_acc(place.segment, t.proc, place.offset, t.type, t.scale, t.near,
+                                    bytes / skerry_type_bytes(t.type)));
     }
-    if (bytes % skerry_type_bytes(t.type) != 0)
-      return complain(t.call, text(bytes, " bytes are not whole elements"));
-    return settle(t, skerry_acc(place.segment, t.proc, place.offset, t.type, t.scale, t.near,
-                                bytes / skerry_type_bytes(t.type)));
   }
-  if (t.kind == Kind::accumulate && bytes % skerry_type_bytes(t.type) != 0)
-    return complain(t.call, text(bytes, " bytes are not whole elements"));
   Request request(t.call, t.handle);
   int status = SKERRY_OK;
   switch (t.kind) {
@@ -134,6 +156,29 @@ int read_shape(const Transfer& t, const int* near_stride, const int* far_stride,
   return 0;
 }
 
+bool is_aligned(const Transfer& t, uint64_t offset, const skerry_strided& shape) {
+  bool aligned = is_aligned(t, offset);
+  for (int k = 0; k < shape.levels; ++k)
+    aligned = aligned && shape.target_stride[k] % static_cast<int64_t>(part_bytes(t.type)) == 0;
+  return aligned;
+}
+
+// The blocks of a shape, each a piece. Bounds are checked when they are sent.
+std::vector<skerry_piece> pieces_of(void* near, uint64_t offset, const skerry_strided& shape) {
+  std::vector<skerry_piece> pieces{{near, offset, shape.block_bytes}};
+  for (int k = 0; k < shape.levels; ++k) {
+    const size_t below = pieces.size();
+    for (uint64_t i = 1; i < shape.count[k]; ++i)
+      for (size_t j = 0; j < below; ++j) {
+        const auto step = static_cast<int64_t>(i);
+        pieces.push_back({static_cast<char*>(pieces[j].origin) + step * shape.origin_stride[k],
+                          pieces[j].offset + static_cast<uint64_t>(step * shape.target_stride[k]),
+                          shape.block_bytes});
+      }
+  }
+  return pieces;
+}
+
 int strided(const Transfer& t, const int* near_stride, const int* far_stride, const int* count,
             int levels) {
   if (const int wrong = check(t); wrong != 0) return wrong;
@@ -151,6 +196,8 @@ int strided(const Transfer& t, const int* near_stride, const int* far_stride, co
     transfer_locally(t.kind, t.near, t.far, shape, t.type, t.scale);
     return 0;
   }
+  if (t.kind == Kind::accumulate && !is_aligned(t, place.offset, shape)) [[unlikely]]
+    return accumulate_anywhere(t, place.segment, pieces_of(t.near, place.offset, shape));
   if (t.blocking) {
     switch (t.kind) {
       case Kind::put:
@@ -194,6 +241,9 @@ int plain(const Transfer& t, int bytes) {
 // The pieces that lie in one allocation, sent together.
 int send(const Transfer& t, skerry_segment* segment, const std::vector<skerry_piece>& pieces) {
   if (pieces.empty()) return 0;
+  if (t.kind == Kind::accumulate)
+    for (const skerry_piece& piece : pieces)
+      if (!is_aligned(t, piece.offset)) return accumulate_anywhere(t, segment, pieces);
   if (t.blocking) {
     switch (t.kind) {
       case Kind::put:

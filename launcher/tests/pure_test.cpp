@@ -51,6 +51,8 @@ TEST(Limits, MoreRanksThanTheMachineHoldsAreRefusedBeforeTheyStart) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
   };
   expect(300, "ulimit -n");
+  EXPECT_TRUE(check_room_for_hosts(400, room).ok());
+  EXPECT_NE(check_room_for_hosts(500, room).message().find("ulimit -n"), std::string::npos);
   room.descriptors = 1 << 20;
   expect(5000, "ulimit -u");
   room.processes = 0;
@@ -144,6 +146,112 @@ TEST(Exchange, AFenceIsDoneWhenAllAreInIt) {
   EXPECT_TRUE(exchange.get(0, "k").has_value());
   EXPECT_FALSE(exchange.get(1, "k").has_value());
   EXPECT_FALSE(exchange.get(7, "k").has_value());
+}
+
+// What the frames of get_all list: rank and first byte of its value.
+std::vector<std::pair<uint32_t, int>> listed(const std::vector<std::vector<std::byte>>& frames) {
+  std::vector<std::pair<uint32_t, int>> found;
+  for (const auto& payload : frames) {
+    job::FrameReader reader(job::Frame{job::FrameType::values, 0, payload});
+    EXPECT_EQ(reader.u8(), &payload == &frames.back() ? 1 : 0);
+    while (reader.ok() && !reader.done()) {
+      const uint32_t rank = reader.u32();
+      const auto value = reader.bytes(reader.u32());
+      found.emplace_back(rank, value.empty() ? -1 : static_cast<int>(value[0]));
+    }
+    EXPECT_TRUE(reader.ok());
+    EXPECT_LE(payload.size(), job::max_values_payload);
+  }
+  return found;
+}
+
+TEST(Exchange, OneAnswerListsEveryRanksValueAndOneFindsTheLowestRank) {
+  Exchange exchange(3);
+  for (const uint32_t rank : {0u, 1u, 2u}) ASSERT_TRUE(exchange.hello(rank).ok());
+  EXPECT_TRUE(listed(exchange.get_all("k")).empty());
+  const std::vector<std::byte> a(1, std::byte{7}), b(1, std::byte{8});
+  ASSERT_TRUE(exchange.put(2, "k", a).ok());
+  ASSERT_TRUE(exchange.put(0, "k", b).ok());
+  EXPECT_EQ(listed(exchange.get_all("k")), (std::vector<std::pair<uint32_t, int>>{{0, 8}, {2, 7}}));
+  ASSERT_TRUE(exchange.put(1, "k", a).ok());  // after the list was made
+  EXPECT_EQ(listed(exchange.get_all("k")),
+            (std::vector<std::pair<uint32_t, int>>{{0, 8}, {1, 7}, {2, 7}}));
+  EXPECT_EQ(exchange.lowest("k", a), 1u);
+  EXPECT_EQ(exchange.lowest("k", b), 0u);
+  EXPECT_EQ(exchange.lowest("l", a), std::nullopt);
+  for (const uint32_t rank : {0u, 1u, 2u}) ASSERT_TRUE(exchange.finish(rank).ok());
+  EXPECT_EQ(exchange.advance(), Exchange::Event::finish_done);
+  EXPECT_TRUE(listed(exchange.get_all("k")).empty());
+  EXPECT_EQ(exchange.lowest("k", a), std::nullopt);
+}
+
+TEST(Exchange, ALongListComesInSeveralFrames) {
+  Exchange exchange(100);
+  for (uint32_t rank = 0; rank < 100; ++rank) {
+    ASSERT_TRUE(exchange.hello(rank).ok());
+    ASSERT_TRUE(exchange.put(rank, "k", std::vector<std::byte>(job::max_value_bytes)).ok());
+  }
+  EXPECT_GT(exchange.get_all("k").size(), 3u);
+  EXPECT_EQ(listed(exchange.get_all("k")).size(), 100u);
+}
+
+TEST(Exchange, CountsAgreeWithALookAtEveryRankWhateverHappens) {
+  std::mt19937 random(1);  // the seed replays a failure
+  for (int round = 0; round < 300; ++round) {
+    const auto size = static_cast<uint32_t>(1 + random() % 5);
+    Exchange exchange(size);
+    struct Seen {
+      RankState state = RankState::absent;
+      bool gone = false, tolerated = false;
+    };
+    std::vector<Seen> ranks(size);
+    for (int step = 0; step < 200; ++step) {
+      const auto rank = static_cast<uint32_t>(random() % size);
+      auto& one = ranks[rank];
+      switch (random() % 12) {
+        case 0:
+        case 1:
+        case 2:
+          if (exchange.hello(rank).ok()) one.state = RankState::joined;
+          break;
+        case 3:
+        case 4:
+        case 5:
+        case 6:
+          if (exchange.fence(rank).ok()) one.state = RankState::fencing;
+          break;
+        case 7:
+        case 8:
+        case 9:
+        case 10:
+          if (exchange.finish(rank).ok()) one.state = RankState::finishing;
+          break;
+        default:
+          if (random() % 8 != 0 || one.gone) break;
+          one.gone = true;
+          one.tolerated = random() % 2 == 0;
+          exchange.gone(rank, one.tolerated);
+      }
+      uint32_t living = 0, fencing = 0, finishing = 0, missing = 0;
+      for (const auto& r : ranks) {
+        living += !r.tolerated;
+        fencing += !r.tolerated && r.state == RankState::fencing;
+        finishing += !r.tolerated && r.state == RankState::finishing;
+        missing += r.gone && !r.tolerated && r.state == RankState::absent;
+      }
+      ASSERT_EQ(exchange.stuck().has_value(), missing > 0 && fencing + finishing > 0);
+      const auto expected = living == 0           ? Exchange::Event::none
+                            : fencing == living   ? Exchange::Event::fence_done
+                            : finishing == living ? Exchange::Event::finish_done
+                                                  : Exchange::Event::none;
+      ASSERT_EQ(exchange.advance(), expected);
+      for (auto& r : ranks) {
+        if (expected == Exchange::Event::fence_done && r.state == RankState::fencing)
+          r.state = RankState::joined;
+        if (expected == Exchange::Event::finish_done) r.state = RankState::absent;
+      }
+    }
+  }
 }
 
 TEST(Exchange, ACompletedFinishForgetsValuesAndLetsRanksJoinAgain) {

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include <ctime>
 
 #include <thread>
 
@@ -57,6 +60,33 @@ TEST(Reception, LetsAnAgentInDespiteAThousandIdleStrangersAndGarbage) {
   EXPECT_EQ(port.loop.run(), 0);
   others.join();
   EXPECT_EQ(port.recognised, std::vector<uint32_t>{5});
+}
+
+// Without a descriptor for a waiting agent the listener stayed readable and the launcher never
+// slept.
+TEST(Reception, AShortageOfDescriptorsIsWaitedForAsleep) {
+  Port port;
+  const UniqueFd waiting = stranger(port.reception.port());
+  std::vector<UniqueFd> taken;
+  for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.emplace_back(fd);
+  const auto busy_ns = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1'000'000'000L + now.tv_nsec;
+  };
+  const long before_ns = busy_ns();
+  port.loop.after(std::chrono::milliseconds(500), [&] { port.loop.stop(2); });
+  EXPECT_EQ(port.loop.run(), 2);
+  EXPECT_LT(busy_ns() - before_ns, 100'000'000) << "ns of this core in half a second";
+  taken.clear();
+  std::thread agent([&] {
+    UniqueFd socket;
+    EXPECT_TRUE(
+        report_to_launcher({"127.0.0.1"}, port.reception.port(), 4, port.key, &socket).ok());
+  });
+  EXPECT_EQ(port.loop.run(), 0);
+  agent.join();
+  EXPECT_EQ(port.recognised, std::vector<uint32_t>{4});
 }
 
 TEST(Reception, RefusesAnAgentWithAnotherKey) {

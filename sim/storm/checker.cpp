@@ -1,150 +1,181 @@
 #include "sim/storm/checker.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace skerry::sim {
 
-std::string_view to_string(OpKind kind) {
-  switch (kind) {
-    case OpKind::put: return "put";
-    case OpKind::get: return "get";
-    case OpKind::accumulate: return "accumulate";
-    case OpKind::fetch_add: return "fetch-add";
-    case OpKind::swap: return "swap";
-    case OpKind::compare_swap: return "compare-swap";
-    case OpKind::lock: return "lock";
-    case OpKind::unlock: return "unlock";
+Layout::Layout(const StormConfig& config) : area_bytes(config.area_bytes), sums(config.sums) {
+  const uint64_t threads = config.all_threads();
+  sums_at = threads * area_bytes;
+  mailboxes_at = sums_at + threads * sums * 8;
+  counters_at = mailboxes_at + threads * 8;
+  guarded_at = counters_at + threads * 8;
+  shared_sum = guarded_at + mutexes * 8;
+  tickets = shared_sum + 8;
+  swapped = tickets + 8;
+  total_bytes = swapped + 8;
+}
+
+Checker::Checker(const StormConfig& config) : config_(config), layout_(config) {
+  const uint32_t ranks = config.ranks(), threads = config.all_threads();
+  memory_.resize(ranks);
+  areas_.assign(ranks, std::vector<std::byte>(threads * layout_.area_bytes));
+  sums_.assign(ranks, std::vector<int64_t>(threads * layout_.sums));
+  shared_.resize(ranks);
+  tickets_.resize(ranks);
+  swaps_.resize(ranks);
+}
+
+uint64_t Checker::word(Rank target, uint64_t offset) const {
+  uint64_t value;
+  std::memcpy(&value, memory_[static_cast<size_t>(target)] + offset, sizeof value);
+  return value;
+}
+
+// ---- one thread's -----------------------------------------------------------------------------
+
+void Checker::put(uint32_t thread, Rank target, std::span<const Piece> pieces,
+                  const std::vector<std::byte>& stream) {
+  std::byte* const area = areas_[static_cast<size_t>(target)].data() + layout_.area(thread);
+  uint64_t at = 0;
+  for (const Piece& piece : pieces) {
+    std::memcpy(area + piece.offset, stream.data() + at, piece.bytes);
+    at += piece.bytes;
   }
-  return "unknown";
 }
 
-Checker::Checker(uint32_t origins, uint32_t servers, uint32_t words)
-    : servers_(servers),
-      sessions_(origins * servers),
-      memory_(servers, std::vector<uint64_t>(words)) {}
-
-std::string Checker::name(const Op& op) const {
-  return concat(to_string(op.kind), " number ", op.number, " of origin ", op.origin, " at server ",
-                op.server, " word ", op.word);
+std::vector<std::byte> Checker::expected(uint32_t thread, Rank target,
+                                         std::span<const Piece> pieces) const {
+  const std::byte* const area = areas_[static_cast<size_t>(target)].data() + layout_.area(thread);
+  std::vector<std::byte> stream;
+  for (const Piece& piece : pieces)
+    stream.insert(stream.end(), area + piece.offset, area + piece.offset + piece.bytes);
+  return stream;
 }
 
-void Checker::issued(const std::shared_ptr<Op>& op) {
-  Session& s = session(op->origin, op->server);
-  if (op->number != s.issued + 1) fail(name(*op), " follows number ", s.issued);
-  s.issued = op->number;
-  s.ops[op->number] = op;
+void Checker::add(uint32_t thread, Rank target, uint32_t index, int64_t value) {
+  sums_[static_cast<size_t>(target)][thread * layout_.sums + index] += value;
 }
 
-Op* Checker::apply(uint32_t origin, uint32_t server, uint64_t number) {
-  Session& s = session(origin, server);
-  if (number != s.applied + 1) {
-    fail("server ", server, " applies request ", number, " of origin ", origin, " after ",
-         s.applied, number <= s.applied ? ": twice" : ": one is missing");
-    return nullptr;
+void Checker::applied(uint32_t thread, Rank target) {
+  ++checks_;
+  const size_t t = static_cast<size_t>(target);
+  const std::byte* const mine = areas_[t].data() + layout_.area(thread);
+  const std::byte* const theirs = memory_[t] + layout_.area(thread);
+  if (std::memcmp(mine, theirs, layout_.area_bytes) != 0) {
+    const auto [a, b] = std::mismatch(mine, mine + layout_.area_bytes, theirs);
+    fail("thread ", thread, " fenced, and byte ", a - mine, " of its area in rank ", target, " is ",
+         static_cast<int>(*b), ", not ", static_cast<int>(*a));
   }
-  const auto found = s.ops.find(number);
-  if (found == s.ops.end()) {
-    fail("server ", server, " applies request ", number, " of origin ", origin,
-         ", which was never issued");
-    return nullptr;
+  for (uint32_t i = 0; i < layout_.sums; ++i) {
+    const auto found = static_cast<int64_t>(word(target, layout_.sum(thread, i)));
+    if (const int64_t wanted = sums_[t][thread * layout_.sums + i]; found != wanted)
+      return fail("thread ", thread, " fenced, and its sum ", i, " in rank ", target, " is ", found,
+                  ", not ", wanted);
   }
-  s.applied = number;
-  ++applied_count_;
-  Op& op = *found->second;
-  op.applied = true;
-  std::vector<uint64_t>& words = memory_[server];
-  switch (op.kind) {
-    case OpKind::put: std::copy(op.values.begin(), op.values.end(), words.begin() + op.word); break;
-    case OpKind::accumulate:
-      for (size_t i = 0; i < op.values.size(); ++i) words[op.word + i] += op.values[i];
-      break;
-    case OpKind::get: break;
-    case OpKind::fetch_add:
-      op.seen.push_back({words[op.word]});
-      words[op.word] += op.values[0];
-      break;
-    case OpKind::swap:
-      op.seen.push_back({words[op.word]});
-      words[op.word] = op.values[0];
-      break;
-    case OpKind::compare_swap:
-      op.seen.push_back({words[op.word]});
-      if (words[op.word] == op.values[1]) words[op.word] = op.values[0];
-      break;
-    case OpKind::lock:
-    case OpKind::unlock: break;
+}
+
+// ---- shared words -----------------------------------------------------------------------------
+
+void Checker::ticket(Rank target, uint64_t old, uint64_t increment) {
+  if (!tickets_[static_cast<size_t>(target)].emplace(old, increment).second)
+    fail("two fetch-and-adds at rank ", target, " returned ", old);
+}
+
+void Checker::swapped(Rank target, uint64_t old, uint64_t value) {
+  swaps_[static_cast<size_t>(target)].emplace(old, value);
+}
+
+void Checker::finish_shared(Rank target) {
+  const size_t t = static_cast<size_t>(target);
+  const auto sum = static_cast<int64_t>(word(target, layout_.shared_sum));
+  if (sum != shared_[t]) fail("the shared sum in rank ", target, " is ", sum, ", not ", shared_[t]);
+  uint64_t next = 0;
+  for (const auto& [old, increment] : tickets_[t]) {
+    if (old != next)
+      fail("a fetch-and-add at rank ", target, " returned ", old, " where ", next, " was due");
+    next = old + increment;
   }
-  return &op;
-}
-
-Op* Checker::again(uint32_t origin, uint32_t server, uint64_t number) {
-  Session& s = session(origin, server);
-  const auto found = s.ops.find(number);
-  return found == s.ops.end() ? nullptr : found->second.get();
-}
-
-void Checker::executed(Op& op, const std::vector<uint64_t>& memory,
-                       std::optional<uint64_t> answer) {
-  if (op.kind == OpKind::lock || op.kind == OpKind::unlock) return;
-  const std::vector<uint64_t>& words = memory_[op.server];
-  const size_t count = op.kind == OpKind::put || op.kind == OpKind::get ||
-                               op.kind == OpKind::accumulate
-                           ? op.values.size()
-                           : 1;
-  for (size_t i = 0; i < count; ++i)
-    if (memory[op.word + i] != words[op.word + i])
-      fail("after ", name(op), " word ", op.word + i, " is ", memory[op.word + i],
-           ", the reference says ", words[op.word + i]);
-  if (op.kind == OpKind::get)
-    op.seen.push_back(
-        {words.begin() + op.word, words.begin() + op.word + static_cast<std::ptrdiff_t>(count)});
-  if (answer && (op.seen.empty() || *answer != op.seen.front()[0]))
-    fail(name(op), " answers ", *answer, ", not the value before it was applied");
-}
-
-void Checker::completed(const Op& op) {
-  if (!op.applied) fail(name(op), " completed at the origin and was never applied");
-  const bool reads = op.kind == OpKind::get || op.kind == OpKind::fetch_add ||
-                     op.kind == OpKind::swap || op.kind == OpKind::compare_swap;
-  if (reads && std::find(op.seen.begin(), op.seen.end(), op.result) == op.seen.end())
-    fail(name(op), " returned ", op.result.empty() ? 0 : op.result[0],
-         ", which the reference never held there while it was executed");
-  session(op.origin, op.server).ops.erase(op.number);
-}
-
-void Checker::fenced(uint32_t origin, uint32_t server, uint64_t number) {
-  if (session(origin, server).applied < number)
-    fail("a fence of origin ", origin, " to server ", server, " returned when ",
-         session(origin, server).applied, " of ", number, " requests were applied");
-}
-
-void Checker::granted(uint32_t server, uint32_t mutex, uint64_t holder) {
-  const auto [at, fresh] = holders_.try_emplace({server, mutex}, holder);
-  if (!fresh)
-    fail("mutex ", mutex, " of server ", server, " was granted to ", holder, " while ", at->second,
-         " holds it");
-}
-
-void Checker::released(uint32_t server, uint32_t mutex, uint64_t holder) {
-  const auto at = holders_.find({server, mutex});
-  if (at == holders_.end() || at->second != holder)
-    fail("mutex ", mutex, " of server ", server, " was released by ", holder,
-         ", which does not hold it");
-  else holders_.erase(at);
-}
-
-void Checker::finish(uint32_t server, const std::vector<uint64_t>& memory) {
-  for (size_t i = 0; i < memory.size(); ++i)
-    if (memory[i] != memory_[server][i])
-      fail("at the end word ", i, " of server ", server, " is ", memory[i], ", the reference says ",
-           memory_[server][i]);
-  for (uint32_t origin = 0; origin < sessions_.size() / servers_; ++origin) {
-    const Session& s = session(origin, server);
-    if (s.applied != s.issued)
-      fail("at the end server ", server, " has applied ", s.applied, " of ", s.issued,
-           " requests of origin ", origin);
+  if (const uint64_t last = word(target, layout_.tickets); last != next)
+    fail("the counter in rank ", target, " is ", last, ", not ", next);
+  // Every value but the last was taken out once: a chain from 0 to what is there now.
+  uint64_t at = 0;
+  auto& swaps = swaps_[t];
+  while (!swaps.empty()) {
+    const auto found = swaps.find(at);
+    if (found == swaps.end()) return fail("swaps at rank ", target, ": nobody was given ", at);
+    at = found->second;
+    swaps.erase(found);
   }
-  if (!holders_.empty()) fail("at the end a mutex is held by ", holders_.begin()->second);
+  if (const uint64_t last = word(target, layout_.swapped); last != at)
+    fail("the swapped word in rank ", target, " is ", last, ", not ", at);
+}
+
+// ---- mutexes ----------------------------------------------------------------------------------
+
+void Checker::granted(Rank target, uint32_t mutex, uint32_t thread) {
+  const auto [holder, free] = holders_.emplace(lock_key(target, mutex), thread);
+  if (!free)
+    fail("thread ", thread, " was granted mutex ", mutex, " of rank ", target, ", which thread ",
+         holder->second, " holds");
+}
+
+void Checker::released(Rank target, uint32_t mutex, uint32_t thread) {
+  const auto found = holders_.find(lock_key(target, mutex));
+  if (found == holders_.end() || found->second != thread)
+    return fail("thread ", thread, " lost mutex ", mutex, " of rank ", target);
+  holders_.erase(found);
+}
+
+// ---- refusals ---------------------------------------------------------------------------------
+
+void Checker::refused_sent(Rank rank, NodeId node) {
+  Refusals& r = refusals_[{rank, node}];
+  ++r.all;
+  r.sent.push_back(++clock_);
+}
+
+uint64_t Checker::fence_began(Rank rank, NodeId node) {
+  ++refusals_[{rank, node}].fences;
+  return ++clock_;
+}
+
+// A fence that told of a refusal may have told of any that was sent by then. One that told of none
+// has nothing to tell: what was sent before it began was told by another, perhaps by one that is
+// about to return.
+void Checker::fence_ended(Rank rank, NodeId node, uint64_t began, bool told) {
+  Refusals& r = refusals_[{rank, node}];
+  --r.fences;
+  if (told) {
+    if (++r.told > r.all)
+      fail("a fence of rank ", rank, " told of a refusal that node ", node, " never made");
+    r.sent.clear();
+    return;
+  }
+  if (r.fences > 0) return;
+  for (const uint64_t at : r.sent)
+    if (at < began)
+      return fail("rank ", rank, " fenced node ", node,
+                  " and was not told that its unlock before that was refused");
+}
+
+void Checker::finish() {
+  for (Rank target = 0; target < static_cast<Rank>(memory_.size()); ++target) {
+    for (uint32_t thread = 0; thread < config_.all_threads(); ++thread) {
+      applied(thread, target);
+      if (const uint64_t count = word(target, layout_.counter(thread));
+          count != notified(thread, target))
+        fail("rank ", target, " was notified ", count, " times by thread ", thread, ", not ",
+             notified(thread, target));
+    }
+    finish_shared(target);
+    for (uint32_t m = 0; m < Layout::mutexes; ++m)
+      if (const uint64_t count = word(target, layout_.guarded(m)); count != guarded(target, m))
+        fail("the word that mutex ", m, " of rank ", target, " guards is ", count, ", not ",
+             guarded(target, m));
+  }
+  if (!holders_.empty()) fail("a mutex is held at the end");
 }
 
 }  // namespace skerry::sim

@@ -1,92 +1,133 @@
 // What must hold, checked while a storm runs. It knows what the programs asked for and believes
 // nothing of what travelled.
 //
-// Every operation that an origin issues is registered under its session number. The server says
-// which number it applies; the reference applies the registered operation to its own memory and
-// compares. So a request that is lost, applied twice, out of order, or with other bytes than the
-// program's is found at the step where it happens.
+// Every thread has an area of its own in every rank's memory: what it put there is known exactly at
+// any time, and so is what its gets must return. Numbers that several threads change are checked by
+// what the operations returned, and by their sums.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/pure/ids.hpp"
+#include "core/pure/shape.hpp"
 #include "core/pure/status.hpp"
+#include "sim/storm/config.hpp"
 
 namespace skerry::sim {
 
-enum class OpKind : uint8_t { put, get, accumulate, fetch_add, swap, compare_swap, lock, unlock };
-std::string_view to_string(OpKind kind);
+// Where everything lies in a rank's slice. `thread`: of the job, 0..all_threads()-1.
+struct Layout {
+  explicit Layout(const StormConfig& config);
+  uint64_t area(uint32_t thread) const { return thread * area_bytes; }
+  uint64_t sum(uint32_t thread, uint32_t index) const {
+    return sums_at + (uint64_t{thread} * sums + index) * 8;
+  }
+  uint64_t mailbox(uint32_t thread) const { return mailboxes_at + thread * 8; }
+  uint64_t counter(uint32_t thread) const { return counters_at + thread * 8; }
+  uint64_t guarded(uint32_t mutex) const { return guarded_at + mutex * 8; }
 
-// One operation of a program. Written by its origin until it is issued, `seen` and `applied` by the
-// checker, `done` and `result` by the origin.
-struct Op {
-  OpKind kind = OpKind::put;
-  uint32_t origin = 0;
-  uint32_t server = 0;
-  uint32_t word = 0;             // first word; lock and unlock: the mutex
-  std::vector<uint64_t> values;  // put, accumulate: one per word; get: as many as it reads;
-                                 // read-modify-write: operand, expected
-  uint64_t holder = 0;           // lock, unlock
-  uint64_t number = 0;           // in its session; 0: not issued
-  bool applied = false;
-  bool done = false;
-  std::vector<uint64_t> result;             // get: words; read-modify-write: the old value
-  std::vector<std::vector<uint64_t>> seen;  // what the reference held at each execution
+  static constexpr uint32_t mutexes = 2;  // of each rank
+  uint64_t area_bytes, sums;
+  uint64_t sums_at, mailboxes_at, counters_at, guarded_at;
+  uint64_t shared_sum, tickets, swapped;
+  uint64_t total_bytes;
 };
 
 class Checker {
  public:
-  Checker(uint32_t origins, uint32_t servers, uint32_t words);
+  explicit Checker(const StormConfig& config);
+  const Layout& layout() const { return layout_; }
 
   // The first broken rule; empty: none.
   const std::string& failure() const { return failure_; }
   bool failed() const { return !failure_.empty(); }
   template <class... Parts>
   void fail(const Parts&... parts) {
-    if (failure_.empty()) failure_ = concat(parts...);
+    if (!failure_.empty()) return;
+    failure_ = concat(parts...);
+    Scheduler::current().stop();
+  }
+  // Where a rank's memory is, for looking at it.
+  void attach(Rank rank, const std::byte* memory) { memory_[static_cast<size_t>(rank)] = memory; }
+
+  // --- areas and sums of one thread ---
+  void put(uint32_t thread, Rank target, std::span<const Piece> pieces,
+           const std::vector<std::byte>& stream);
+  std::vector<std::byte> expected(uint32_t thread, Rank target,
+                                  std::span<const Piece> pieces) const;
+  void add(uint32_t thread, Rank target, uint32_t index, int64_t value);
+  // All that the thread issued to this rank has been applied: it is there.
+  void applied(uint32_t thread, Rank target);
+
+  // --- shared words ---
+  void add_shared(Rank target, int64_t value) { shared_[static_cast<size_t>(target)] += value; }
+  void ticket(Rank target, uint64_t old, uint64_t increment);
+  void swapped(Rank target, uint64_t old, uint64_t value);
+
+  // --- notifications ---
+  uint64_t notify(uint32_t thread, Rank target) { return ++notified_[key(thread, target)]; }
+  // The call returned: from now on others may wait for it.
+  void notify_issued(uint32_t thread, Rank target) { ++waitable_[key(thread, target)]; }
+  uint64_t waitable(uint32_t thread, Rank target) const {
+    const auto found = waitable_.find(key(thread, target));
+    return found == waitable_.end() ? 0 : found->second;
+  }
+  uint64_t notified(uint32_t thread, Rank target) const {
+    const auto found = notified_.find(key(thread, target));
+    return found == notified_.end() ? 0 : found->second;
   }
 
-  void issued(const std::shared_ptr<Op>& op);
-  // The server is about to execute request `number` of the origin for the first time. Null: a rule
-  // is broken.
-  Op* apply(uint32_t origin, uint32_t server, uint64_t number);
-  // A replayed get or read-modify-write is executed or answered again.
-  Op* again(uint32_t origin, uint32_t server, uint64_t number);
-  // After an execution: the words it touched at the server, and the old value it answered.
-  void executed(Op& op, const std::vector<uint64_t>& memory, std::optional<uint64_t> answer);
-  // The program has its result.
-  void completed(const Op& op);
-  // A fence to `server` returned: everything the origin issued to it up to `number` must be
-  // applied.
-  void fenced(uint32_t origin, uint32_t server, uint64_t number);
-  void granted(uint32_t server, uint32_t mutex, uint64_t holder);
-  void released(uint32_t server, uint32_t mutex, uint64_t holder);
-  // All programs have ended: nothing is missing, memories are equal.
-  void finish(uint32_t server, const std::vector<uint64_t>& memory);
+  // --- mutexes ---
+  void granted(Rank target, uint32_t mutex, uint32_t thread);
+  void released(Rank target, uint32_t mutex, uint32_t thread);
+  uint64_t guarded(Rank target, uint32_t mutex) { return guarded_[lock_key(target, mutex)]; }
+  void count_guarded(Rank target, uint32_t mutex) { ++guarded_[lock_key(target, mutex)]; }
 
-  uint64_t applied() const { return applied_count_; }
+  // --- refusals of one-way requests: told by a fence that begins after them ---
+  void refused_sent(Rank rank, NodeId node);
+  // Answers when it began, for fence_ended.
+  uint64_t fence_began(Rank rank, NodeId node);
+  void fence_ended(Rank rank, NodeId node, uint64_t began, bool told);
+
+  // All programs have ended.
+  void finish();
+  uint64_t checks() const { return checks_; }
 
  private:
-  struct Session {
-    std::map<uint64_t, std::shared_ptr<Op>> ops;  // issued and not both applied and done
-    uint64_t issued = 0;
-    uint64_t applied = 0;
-  };
-  Session& session(uint32_t origin, uint32_t server) {
-    return sessions_[origin * servers_ + server];
+  static uint64_t key(uint32_t thread, Rank target) {
+    return uint64_t{thread} << 32 | static_cast<uint32_t>(target);
   }
-  std::string name(const Op& op) const;
+  static uint64_t lock_key(Rank target, uint32_t mutex) {
+    return static_cast<uint64_t>(target) * Layout::mutexes + mutex;
+  }
+  uint64_t word(Rank target, uint64_t offset) const;
+  void finish_shared(Rank target);
 
-  uint32_t servers_;
-  std::vector<Session> sessions_;
-  std::vector<std::vector<uint64_t>> memory_;                  // of each server, the reference's
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> holders_;  // of each mutex that is held
+  struct Refusals {
+    std::vector<uint64_t> sent;  // when; those not told of
+    uint64_t all = 0, told = 0;
+    uint32_t fences = 0;  // under way
+  };
+
+  const StormConfig& config_;
+  const Layout layout_;
   std::string failure_;
-  uint64_t applied_count_ = 0;
+  std::vector<const std::byte*> memory_;
+  std::vector<std::vector<std::byte>> areas_;  // of each target, the reference's
+  std::vector<std::vector<int64_t>> sums_;
+  std::vector<int64_t> shared_;
+  std::vector<std::map<uint64_t, uint64_t>> tickets_;     // old -> increment
+  std::vector<std::multimap<uint64_t, uint64_t>> swaps_;  // old -> new
+  std::map<uint64_t, uint64_t> notified_, waitable_;
+  std::map<uint64_t, uint32_t> holders_;
+  std::map<uint64_t, uint64_t> guarded_;
+  std::map<std::pair<Rank, NodeId>, Refusals> refusals_;
+  uint64_t clock_ = 0;
+  uint64_t checks_ = 0;
 };
 
 }  // namespace skerry::sim

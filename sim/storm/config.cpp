@@ -1,57 +1,202 @@
 #include "sim/storm/config.hpp"
 
+#include <algorithm>
+
 #include "core/pure/status.hpp"
 
 namespace skerry::sim {
+namespace {
 
-std::string_view to_string(Mutation mutation) {
-  switch (mutation) {
-    case Mutation::none: return "none";
-    case Mutation::execute_duplicates: return "execute_duplicates";
-    case Mutation::forget_results: return "forget_results";
-    case Mutation::keep_old_frames: return "keep_old_frames";
-    case Mutation::replay_nothing: return "replay_nothing";
-    case Mutation::ignore_cap: return "ignore_cap";
-    case Mutation::early_fence: return "early_fence";
-    case Mutation::bye_undrained: return "bye_undrained";
-    case Mutation::confirm_grants: return "confirm_grants";
-    case Mutation::grant_twice: return "grant_twice";
+constexpr Defect known_defects[] = {
+    Defect::drain_not_noticed, Defect::record_parks_unlock,  Defect::waiting_is_unreachable,
+    Defect::refusal_lost,      Defect::leaving_beyond_limit, Defect::lock_outlives_job,
+};
+
+void draw_network(StormConfig& c, Random& random) {
+  NetworkOptions& n = c.network;
+  n.latency_ns = 500 + random.below(20'000);
+  n.jitter_ns = random.below(30'000);
+  n.early_messages = random.chance(0.5);
+  n.only_is_only = random.chance(0.5);
+  n.kernel_bytes = uint64_t{512} << random.below(8);
+  n.queue_bytes = uint64_t{1024} << random.below(9);
+  switch (random.below(5)) {
+    case 0: n.rma = true; break;
+    case 1: n.rma = n.rma_unordered = true; break;
+    case 2:  // as bad as can be
+      n.rma = n.rma_unordered = true;
+      n.close_fences_rma = n.landing = false;
+      n.max_payload_bytes = 8 * 1024;
+      break;
+    default: break;  // native tcp's
+  }
+  n.rma_from_bytes = 64u << random.below(6);
+}
+
+// A job that meets a fault of the product that is known is changed until it does not.
+void avoid_known(StormConfig& c) {
+  if (is_known(Defect::drain_not_noticed) && c.threads > 1 && c.cap != 0) c.lock_percent = 0;
+  if (is_known(Defect::record_parks_unlock)) c.waiters = std::max(c.waiters, c.all_threads());
+  if (is_known(Defect::refusal_lost) && c.fault_interval_ns != 0) c.refused_percent = 0;
+  if (is_known(Defect::leaving_beyond_limit)) c.one_leaves = c.server_cap == 0;
+  if (is_known(Defect::lock_outlives_job) && c.death) c.lock_percent = 0;
+}
+
+}  // namespace
+
+std::string_view to_string(Defect defect) {
+  switch (defect) {
+    case Defect::drain_not_noticed: return "drain_not_noticed";
+    case Defect::record_parks_unlock: return "record_parks_unlock";
+    case Defect::waiting_is_unreachable: return "waiting_is_unreachable";
+    case Defect::refusal_lost: return "refusal_lost";
+    case Defect::leaving_beyond_limit: return "leaving_beyond_limit";
+    case Defect::lock_outlives_job: return "lock_outlives_job";
   }
   return "unknown";
 }
 
+bool is_known(Defect defect) {
+  return std::find(std::begin(known_defects), std::end(known_defects), defect) !=
+         std::end(known_defects);
+}
+
+std::string_view to_string(Share share) {
+  switch (share) {
+    case Share::none: return "none";
+    case Share::unlimited: return "unlimited";
+    case Share::limited: return "limited";
+  }
+  return "?";
+}
+
 StormConfig StormConfig::of_seed(uint64_t seed) {
-  Random random(seed);
+  Random random(Random(seed).next());  // of neighbouring seeds nothing is alike
   StormConfig c;
   c.seed = seed;
-  c.origins = 1 + random.below(5);
-  c.servers = 1 + random.below(5);
-  c.threads = 1 + random.below(3);
-  c.operations = 20 + random.below(60);
-  c.window = 1 + random.below(8);
-  c.words = 4 + random.below(28);
+  c.nodes = 2 + random.below(3);
+  c.ranks_per_node = 1 + random.below(random.chance(0.3) ? 3 : 2);
+  c.threads = random.chance(0.5) ? 1 : 2 + random.below(2);
   c.cap = random.below(4);
-  c.server_cap = random.chance(0.4) ? 1 + random.below(c.origins) : 0;
+  c.server_cap = random.chance(0.4) ? 1 + random.below(c.ranks()) : 0;
+  c.share = static_cast<Share>(random.chance(0.3) ? 1 + random.below(2) : 0);
+  c.helper = random.chance(0.7);
   constexpr const char* policies[] = {
       "lru", "lru_m", "reuse",
       "adaptive"};  // a new one goes to a new place: seeds keep their meaning
-  c.policy = policies[random.below(4)];
-  c.credit_requests = 1 + random.below(12);
-  c.credit_bytes = 8 + random.below(300);
-  c.latency_ns = 500 + random.below(20'000);
-  c.jitter_ns = random.below(30'000);
-  c.service_ns = 100 + random.below(5'000);
-  c.fault_interval_ns = random.chance(0.8) ? 5'000 + random.below(200'000) : 0;
+  c.victim = policies[random.below(4)];
+  c.slots = random.chance(0.3) ? 12 : 64;
+  c.waiters = random.chance(0.2) ? 1 + random.below(4) : 64;
+  c.operations = 10 + random.below(40);
+  const uint32_t size = random.below(16);
+  c.area_bytes = size < 12 ? 512 : size < 15 ? 20 * 1024 : 150 * 1024;
+  c.sums = random.chance(0.1) ? 2048 : 4;
+  c.lock_percent = random.chance(0.7) ? 5 + random.below(30) : 0;
+  c.refused_percent = random.chance(0.2) ? 5 : 0;
+  c.limits_change = random.chance(0.2);
+  c.stripes_held = random.chance(0.3);
+  draw_network(c, random);
+  c.fault_interval_ns = random.chance(0.8) ? 20'000 + random.below(300'000) : 0;
+  c.network.refused_per_1024 = c.fault_interval_ns != 0 && random.chance(0.3) ? 64 : 0;
+  c.pauses = c.fault_interval_ns != 0 && random.chance(0.3);
+  c.death = random.chance(0.03);
+  c.give_way = random.chance(0.3) ? 160 : 8 + random.below(60);
+  c.step_ns = 50 + random.below(500);
+  avoid_known(c);
+  return c;
+}
+
+StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
+  StormConfig c = of_seed(seed);
+  c.death = c.pauses = c.limits_change = false;
+  c.refused_percent = 0;
+  c.share = Share::none;
+  c.waiters = 64;
+  c.area_bytes = 512;
+  c.fault_interval_ns = c.network.refused_per_1024 = 0;
+  switch (defect) {
+    case Defect::drain_not_noticed:
+      c.nodes = 3;
+      c.ranks_per_node = 2;
+      c.threads = 3;
+      c.cap = 1 + static_cast<uint32_t>(seed % 2);
+      c.server_cap = 0;
+      c.lock_percent = 30;
+      c.operations = 40;
+      break;
+    case Defect::record_parks_unlock:
+      c.threads = 3;
+      c.cap = c.server_cap = 0;
+      c.waiters = 1;
+      c.lock_percent = 30;
+      break;
+    case Defect::waiting_is_unreachable:
+      c.nodes = 2;
+      c.ranks_per_node = 2;
+      c.threads = 1;
+      c.cap = 0;
+      c.server_cap = 1;
+      c.lock_percent = 0;
+      c.pauses = true;
+      c.fault_interval_ns = 200'000;
+      c.network.kernel_bytes = 512;
+      c.network.queue_bytes = 1024;
+      c.connect_timeout_ns = 20'000'000;
+      c.reconnect_limit_ns = 60'000'000;
+      break;
+    case Defect::refusal_lost:
+      c.lock_percent = 0;
+      c.refused_percent = 20;
+      c.cap = 1;
+      c.fault_interval_ns = 40'000;
+      break;
+    case Defect::leaving_beyond_limit:
+      c.nodes = 4;
+      c.ranks_per_node = 1;
+      c.threads = 2;
+      c.cap = 1;
+      c.server_cap = 2;
+      c.lock_percent = 0;
+      c.pauses = true;
+      c.fault_interval_ns = 200'000;
+      c.one_leaves = true;
+      break;
+    case Defect::lock_outlives_job:
+      c.nodes = 4;
+      c.ranks_per_node = 2;
+      c.threads = 1;
+      c.cap = c.server_cap = 1;
+      c.lock_percent = 40;
+      c.operations = 40;
+      c.death = true;
+      break;
+  }
   return c;
 }
 
 std::string StormConfig::describe() const {
-  return concat(
-      "seed ", seed, ": ", origins, " origins of ", threads, " threads, ", servers,
-      " servers, cap ", cap, ", server cap ", server_cap, ", ", policy, ", window ", window,
-      ", credits ", credit_requests, " / ", credit_bytes, " B, latency ", latency_ns, " + ",
-      jitter_ns, " ns, faults every ", fault_interval_ns, " ns",
-      mutation == Mutation::none ? std::string() : concat(", mutation ", to_string(mutation)));
+  const NetworkOptions& n = network;
+  std::string text = concat("seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ",
+                            threads, " threads, cap ", cap, ", server cap ", server_cap, ", share ",
+                            to_string(share), helper ? ", helper" : ", no helper", ", ",
+                            victim, ", ", slots, " slots, ", waiters, " waiters, ", operations,
+                            " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
+                            lock_percent, " %, refused ", refused_percent, " %");
+  if (limits_change) text += ", limits change";
+  if (stripes_held) text += ", stripes held";
+  text += concat("; ",
+                 !n.rma            ? "no rma"
+                 : n.rma_unordered ? "rma unordered"
+                                   : "rma ordered",
+                 n.landing ? "" : ", no landing", n.early_messages ? ", early messages" : "",
+                 n.only_is_only ? ", blocks on one" : "", ", buffers ", n.kernel_bytes, " + ",
+                 n.queue_bytes, " B, latency ", n.latency_ns, " + ", n.jitter_ns,
+                 " ns, faults every ", fault_interval_ns, " ns");
+  if (n.refused_per_1024 != 0) text += ", connects refused";
+  if (pauses) text += ", pauses";
+  if (death) text += ", a death";
+  if (left_out != Rule::none) text += concat(", left out: ", skerry::to_string(left_out));
+  return text;
 }
 
 }  // namespace skerry::sim

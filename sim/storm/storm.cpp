@@ -1,133 +1,336 @@
 #include "sim/storm/storm.hpp"
 
-#include <memory>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "sim/storm/checker.hpp"
-#include "sim/storm/network.hpp"
-#include "sim/storm/origin.hpp"
-#include "sim/storm/server.hpp"
+#include <csignal>
+#include <cstring>
+
+#include "sim/storm/program.hpp"
 
 namespace skerry::sim {
 namespace {
+
+// A storm in which no program ends an operation for so long hangs: pauses are far shorter, and so
+// are the product's own timers.
+constexpr int64_t longest_quiet_ns = 10'000'000'000;
+constexpr uint64_t most_steps = 2'000'000;
 
 class Storm {
  public:
   explicit Storm(const StormConfig& config)
       : config_(config),
-        random_(config.seed ^ 0x5eed),
-        network_(queue_, random_, config.latency_ns, config.jitter_ns),
-        checker_(config.origins, config.servers, config.words) {
-    for (size_t i = 0; i < key_.size(); ++i) key_[i] = static_cast<std::byte>(random_.next());
-    std::vector<OriginSink*> origins;
-    std::vector<ServerSink*> servers;
-    for (uint32_t s = 0; s < config.servers; ++s) {
-      servers_.push_back(
-          std::make_unique<StormServer>(s, config_, key_, queue_, random_, network_, checker_));
-      servers.push_back(servers_.back().get());
+        scheduler_({Random(~config.seed).next(), config.give_way, config.step_ns}),
+        network_(std::make_shared<SimulatedNetwork>(config.network)),
+        checker_(config_),
+        began_ns_(scheduler_.now_ns()) {
+    for (size_t i = 0; i < key_.size(); ++i) key_[i] = static_cast<std::byte>(i * 7 + 1);
+    for (NodeId n = 0; n < static_cast<NodeId>(config.nodes); ++n)
+      nodes_.push_back(std::make_unique<Node>(n, config_, checker_.layout()));
+    for (Rank r = 0; r < static_cast<Rank>(config.ranks()); ++r) {
+      Node& node = *nodes_[static_cast<uint32_t>(r) / config.ranks_per_node];
+      ranks_.push_back(std::make_unique<RankProcess>(r, config_, node));
+      checker_.attach(r, node.region(r).base);
     }
-    for (uint32_t o = 0; o < config.origins; ++o) {
-      origins_.push_back(
-          std::make_unique<StormOrigin>(o, config_, key_, queue_, random_, network_, checker_));
-      origins.push_back(origins_.back().get());
-    }
-    network_.attach(std::move(origins), std::move(servers));
+    for (uint32_t t = 0; t < config.all_threads(); ++t)
+      programs_.push_back(
+          std::make_unique<Program>(t, config_, *ranks_[t / config.threads], checker_, ending_));
   }
 
   StormResult run() {
-    for (const auto& origin : origins_)
-      queue_.schedule(random_.between(0, 1000), [o = origin.get()] { o->pump(); });
-    if (config_.fault_interval_ns > 0) schedule_fault();
-    // Far beyond what a storm needs: whoever is still at it then goes round in circles.
-    const uint64_t most_events = 4000 * uint64_t{config_.origins} * config_.threads *
-                                     config_.operations +
-                                 2'000'000;
-    while (!queue_.empty() && !checker_.failed()) {
-      queue_.pop()();
-      for (const auto& origin : origins_) origin->check();
-      if (queue_.processed() % 32 == 0)
-        for (const auto& server : servers_) server->check();
-      if (queue_.processed() > most_events)
-        checker_.fail("no end after ", queue_.processed(), " events; ", describe());
+    scheduler_.spawn(Process{0}, "job", [this] { job(); });
+    // While anything is done the storm goes on.
+    for (uint64_t done = ~uint64_t{0}; !ended_ && !checker_.failed() && done != progress();) {
+      done = progress();
+      scheduler_.run(scheduler_.now_ns() + longest_quiet_ns, most_steps);
     }
-    if (!checker_.failed()) finish();
-    StormResult result;
-    result.failure = checker_.failure();
-    result.events = queue_.processed();
-    result.applied = checker_.applied();
-    for (const auto& server : servers_) result.duplicates += server->duplicates();
-    result.cuts = network_.cuts();
-    for (const auto& origin : origins_) {
-      result.resumes += origin->resumes();
-      result.evictions += origin->evictions();
-      result.most_log_bytes = std::max(result.most_log_bytes, origin->most_log_bytes());
+    if (!ended_ && !checker_.failed())
+      checker_.fail(
+          ending_ ? "a rank died, and calls do not return; " : "nothing goes on any more; ",
+          describe());
+    for (const auto& program : programs_) result_.counts.operations += program->operations();
+    if (checker_.failed()) {
+      leave_behind();
+    } else if (!ending_) {
+      checker_.finish();
     }
-    result.simulated_ns = queue_.now();
-    return result;
+    result_.failure = checker_.failure();
+    result_.counts.steps = scheduler_.steps();
+    result_.simulated_ns = scheduler_.now_ns() - began_ns_;
+    result_.counts.cuts = network_->cuts();
+    return result_;
   }
 
  private:
-  // Nothing happens any more: then everything must have happened.
-  void finish() {
-    for (const auto& origin : origins_)
-      if (!origin->finished())
-        return checker_.fail("nothing happens any more and a program has not ended; ", describe());
-    for (const auto& origin : origins_)
-      if (!origin->closed())
-        return checker_.fail("nothing happens any more and connections are not closed; ",
-                             describe());
-    for (const auto& server : servers_) {
-      if (server->clients() != 0 || server->newcomers() != 0)
-        checker_.fail("a server keeps ", server->clients(), " clients and ", server->newcomers(),
-                      " newcomers at the end");
-      checker_.finish(static_cast<uint32_t>(&server - servers_.data()), server->memory());
-    }
-    if (network_.open_ends() != 0)
-      checker_.fail(network_.open_ends(), " ends of connections are open at the end");
+  // Processes: 0 is the storm's own, 1 + r is rank r's. The first rank of a node hosts its server.
+  Process process_of(Rank rank) const { return 1 + static_cast<Process>(rank); }
+  Process host_of(const Node& node) const {
+    return process_of(static_cast<Rank>(static_cast<uint32_t>(node.id()) * config_.ranks_per_node));
   }
 
-  std::string describe() const {
-    std::string text;
-    for (const auto& origin : origins_) text += origin->describe() + "; ";
-    return text;
+  // Runs `body` in each process at once, and waits for those that live.
+  void in_all(const char* name, uint32_t count, const std::function<Process(uint32_t)>& where,
+              const std::function<void(uint32_t)>& body) {
+    std::vector<bool> done(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (scheduler_.is_dead(where(i))) continue;
+      scheduler_.spawn(where(i), concat(name, " ", i), [&, i] {
+        body(i);
+        done[i] = true;
+        scheduler_.wake(this);
+      });
+    }
+    const auto all_done = [&] {
+      for (uint32_t i = 0; i < count; ++i)
+        if (!done[i] && !scheduler_.is_dead(where(i))) return false;
+      return true;
+    };
+    while (!all_done()) (void)scheduler_.wait("the others", this);
+    ++phase_;
   }
+
+  void on_each_node(const char* name, const std::function<void(Node&)>& body) {
+    in_all(
+        name, config_.nodes, [&](uint32_t i) { return host_of(*nodes_[i]); },
+        [&](uint32_t i) { body(*nodes_[i]); });
+  }
+  void on_each_rank(const char* name, const std::function<void(RankProcess&)>& body) {
+    in_all(
+        name, config_.ranks(), [&](uint32_t i) { return process_of(ranks_[i]->rank()); },
+        [&](uint32_t i) { body(*ranks_[i]); });
+  }
+
+  void job() {
+    on_each_node("start of node", [&](Node& node) { (void)node.start(network_, key_); });
+    std::vector<NodeId> rank_node;
+    std::vector<std::vector<std::vector<std::byte>>> addresses(config_.nodes);
+    for (uint32_t n = 0; n < config_.nodes; ++n) addresses[n].push_back(nodes_[n]->address());
+    for (uint32_t r = 0; r < config_.ranks(); ++r)
+      rank_node.push_back(static_cast<NodeId>(r / config_.ranks_per_node));
+    map_ = placement::build_node_map(rank_node, addresses);
+    on_each_node("opening of node", [&](Node& node) { node.open(map_); });
+    on_each_rank("start of rank", [&](RankProcess& rank) { rank.start(network_, key_); });
+    if (config_.fault_interval_ns > 0) schedule_fault();
+    else network_->stop_faults();
+    if (config_.death)
+      scheduler_.at(scheduler_.now_ns() + scheduler_.random().between(1, config_.faults_last_ns),
+                    [this] { die(); });
+    if (config_.stripes_held)
+      for (const auto& node : nodes_)
+        scheduler_.spawn(Process{0}, "holder of stripes", [this, n = node.get()] { hold(*n); });
+    run_programs();
+    network_->stop_faults();
+    finish();
+    ended_ = true;
+    scheduler_.stop();
+  }
+
+  void run_programs() {
+    in_all(
+        "program", config_.all_threads(),
+        [&](uint32_t i) { return process_of(static_cast<Rank>(i / config_.threads)); },
+        [&](uint32_t i) { programs_[i]->run(); });
+    programs_over_ = true;
+  }
+
+  void finish() {
+    if (checker_.failed()) return;
+    if (!ending_)
+      on_each_rank("end of rank", [&](RankProcess& rank) {
+        if (const Status status = rank.finish();
+            !status.ok() && !ending_ &&
+            !(status.code() == Code::invalid && config_.refused_percent))
+          checker_.fail("rank ", rank.rank(), " does not close: ", status.message());
+      });
+    if (checker_.failed()) return;
+    if (ending_) {  // everybody has been told, or is about to be
+      for (const auto& node : nodes_) tell(*node);
+      scheduler_.sleep(wait_slice_ns);
+    }
+    for (const auto& rank : ranks_)
+      if (!scheduler_.is_dead(process_of(rank->rank()))) count(*rank);
+    on_each_rank("stop of rank", [](RankProcess& rank) { rank.stop(); });
+    scheduler_.sleep(1'000'000'000);
+    if (const uint64_t ends = network_->open_ends(); ends != 0 && !ending_)
+      checker_.fail(ends, " ends of connections are open when all have left");
+    for (const auto& node : nodes_)
+      if (!scheduler_.is_dead(host_of(*node))) count(*node);
+    on_each_node("stop of node", [](Node& node) { node.stop(); });
+  }
+
+  void count(RankProcess& rank) {
+    const operation::EngineCounters counters = rank.engine().counters();
+    result_.counts.resumed += counters.connections_resumed;
+    result_.counts.replayed += counters.requests_replayed;
+    result_.counts.evictions += counters.connections_evicted;
+    result_.counts.dropped += counters.connections_dropped;
+  }
+
+  void count(Node& node) {
+    const server::Server::Counters& counters = node.server()->counters();
+    result_.counts.requests += counters.requests.load();
+    result_.counts.relayed += counters.grants_relayed.load();
+    if (config_.server_cap != 0 && counters.clients_peak.load() > config_.server_cap)
+      checker_.fail("the server of node ", node.id(), " had ", counters.clients_peak.load(),
+                    " connections; its limit is ", config_.server_cap);
+    if (node.proxy() == nullptr) return;
+    result_.counts.trunks += node.proxy()->trunks_opened.load();
+    if (config_.share == Share::limited && config_.cap != 0 &&
+        node.proxy()->trunks_peak.load() > config_.cap + 1)
+      checker_.fail("the proxy of node ", node.id(), " had ", node.proxy()->trunks_peak.load(),
+                    " connections; its limit is ", config_.cap, ", and one that leaves besides");
+  }
+
+  // ---- faults ----
 
   void schedule_fault() {
-    const Time at = queue_.now() + random_.between(1, 2 * config_.fault_interval_ns);
-    if (at > config_.faults_end_ns)
-      return;  // the faults stop: from now on everything must converge
-    queue_.schedule(at, [this] {
+    const int64_t at_ns = scheduler_.now_ns() +
+                          scheduler_.random().between(1, 2 * config_.fault_interval_ns);
+    if (at_ns > began_ns_ + config_.faults_last_ns || programs_over_)
+      return network_->stop_faults();  // from now on everything must converge
+    scheduler_.at(at_ns, [this] {
       fault();
       schedule_fault();
     });
   }
 
   void fault() {
-    const uint32_t dice = random_.below(10);
-    StormServer& server = *servers_[random_.below(config_.servers)];
-    if (dice < 6) {
-      if (const ConnectionId connection = network_.random_connection(); connection != no_connection)
-        network_.cut(connection);
-    } else if (dice < 7) {
-      server.pause(random_.between(0, 20 * (config_.latency_ns + config_.jitter_ns)));
-    } else if (dice < 8) {
-      network_.replay_hello();
+    Random& random = scheduler_.random();
+    const uint32_t dice = random.below(10);
+    if (dice < 7) {
+      (void)network_->cut_any();
+    } else if (dice < 8 || !config_.pauses) {
+      network_->replay_hello();
     } else {
-      server.ask_somebody();
+      const int64_t longest_ns_here = random.below(4) == 0 ? 300'000'000 : 2'000'000;
+      scheduler_.pause(process_of(static_cast<Rank>(random.below(config_.ranks()))),
+                       scheduler_.now_ns() + random.between(0, longest_ns_here));
     }
   }
 
-  StormConfig config_;
-  Random random_;
-  Queue queue_;
-  Network network_;
+  // Somebody on the node computes under a stripe, again and again.
+  void hold(Node& node) {
+    Random random(config_.seed + static_cast<uint64_t>(node.id()));
+    while (!programs_over_ && !ending_ &&
+           scheduler_.now_ns() < began_ns_ + config_.faults_last_ns) {
+      const uint32_t stripe = memory::stripe_index(
+          memory::stripe_seed(data_segment, static_cast<Rank>(random.below(config_.ranks()))),
+          random.below(static_cast<uint32_t>(checker_.layout().total_bytes)));
+      if (node.stripes(0).lock(stripe, memory::Patience::wait) != LockResult::locked) return;
+      scheduler_.sleep(random.below(30'000));
+      node.stripes(0).unlock(stripe);
+      scheduler_.sleep(random.below(60'000));
+    }
+  }
+
+  // A process ends without leaving the job; the nodes hear of it in their own time, as from a
+  // launcher.
+  void die() {
+    if (programs_over_) return;
+    ending_ = true;
+    ++result_.counts.deaths;
+    const Rank rank = static_cast<Rank>(scheduler_.random().below(config_.ranks()));
+    Node& node = ranks_[static_cast<size_t>(rank)]->node();
+    const Process process = process_of(rank);
+    scheduler_.kill(process);
+    ranks_[static_cast<size_t>(rank)]->die();
+    if (host_of(node) == process) node.die();
+    scheduler_.wake(this);
+    node.control()
+        .member(node.member_of(rank))
+        .state.store(static_cast<uint32_t>(memory::MemberState::dead));
+    for (const auto& other : nodes_)
+      scheduler_.at(scheduler_.now_ns() + scheduler_.random().between(0, 5'000'000),
+                    [this, n = other.get()] { tell(*n); });
+  }
+
+  uint64_t progress() const {
+    uint64_t sum = phase_;
+    for (const auto& program : programs_) sum += program->operations() + program->ended();
+    return sum;
+  }
+
+  void tell(Node& node) { (void)node.control().set_abort(0, -5, "a rank died"); }
+
+  void leave_behind() {
+    for (auto& rank : ranks_) (void)rank.release();
+    for (auto& node : nodes_) (void)node.release();
+    for (auto& program : programs_) (void)program.release();
+  }
+
+  std::string describe() const {
+    std::string text = "what the programs do:\n";
+    for (const auto& program : programs_) text += concat("  ", program->describe(), '\n');
+    text += "what the fibers do:\n" + scheduler_.describe();
+    return text + "connections:\n" + network_->describe();
+  }
+
+  const StormConfig config_;
+  Scheduler scheduler_;
+  std::shared_ptr<SimulatedNetwork> network_;
   Checker checker_;
+  const int64_t began_ns_;
   connection::JobKey key_{};
-  std::vector<std::unique_ptr<StormServer>> servers_;
-  std::vector<std::unique_ptr<StormOrigin>> origins_;
+  std::vector<std::byte> map_;
+  bool ending_ = false;  // a rank died
+  bool ended_ = false;
+  bool programs_over_ = false;
+  uint64_t phase_ = 0;  // of job()
+  StormResult result_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<RankProcess>> ranks_;
+  std::vector<std::unique_ptr<Program>> programs_;
 };
 
 }  // namespace
 
-StormResult run_storm(const StormConfig& config) { return Storm(config).run(); }
+StormResult run_storm(const StormConfig& config) {
+  rule_left_out = config.left_out;
+  StormResult result = Storm(config).run();
+  rule_left_out = Rule::none;
+  return result;
+}
+
+std::string run_storm_apart(const StormConfig& config) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    alarm(100);  // for loops in which no fiber gives way
+    const std::string failure = run_storm(config).failure;
+    [[maybe_unused]] const ssize_t n = write(ends[1], failure.data(), failure.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string failure;
+  char part[4096];
+  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;)
+    failure.append(part, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status))
+    failure += concat("it ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+                      ")");
+  else if (WEXITSTATUS(status) != 0) failure += concat("it exited with ", WEXITSTATUS(status));
+  return failure;
+}
+
+StormResult::Counts& StormResult::Counts::operator+=(const Counts& more) {
+  steps += more.steps;
+  operations += more.operations;
+  requests += more.requests;
+  cuts += more.cuts;
+  resumed += more.resumed;
+  replayed += more.replayed;
+  evictions += more.evictions;
+  dropped += more.dropped;
+  relayed += more.relayed;
+  trunks += more.trunks;
+  deaths += more.deaths;
+  return *this;
+}
 
 }  // namespace skerry::sim

@@ -1,5 +1,5 @@
-// One storm: origins and servers around the product's pure rooms, a fake clock, a network with
-// seeded faults, and checkers after every step.
+// One storm: a job of the product's engines and data servers over a simulated network, with seeded
+// faults, and checkers all along.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,28 @@ namespace skerry::sim {
 
 struct StormResult {
   std::string failure;  // the first rule that was broken; empty: none
-  uint64_t events = 0;
-  uint64_t applied = 0;     // requests, each once
-  uint64_t duplicates = 0;  // requests that came again and were not applied again
-  uint64_t cuts = 0;        // connections broken by the storm
-  uint64_t resumes = 0;     // connections that had something to send again
-  uint64_t evictions = 0;
-  uint64_t most_log_bytes = 0;
   int64_t simulated_ns = 0;
+  struct Counts {
+    uint64_t steps = 0;       // of fibers
+    uint64_t operations = 0;  // of programs
+    uint64_t requests = 0;    // that servers applied
+    uint64_t cuts = 0;        // connections broken by the storm
+    uint64_t resumed = 0;     // connections that had something to send again
+    uint64_t replayed = 0;    // requests sent again
+    uint64_t evictions = 0;
+    uint64_t dropped = 0;   // connections that servers closed to make room
+    uint64_t relayed = 0;   // grants through other servers
+    uint64_t trunks = 0;  // connections of shared connections
+    uint64_t deaths = 0;
+    Counts& operator+=(const Counts& more);
+  } counts;
 };
 
-// The same configuration gives the same result, event by event.
+// The same configuration gives the same result, step by step. A storm that failed leaves what it
+// had behind: its fibers stand where they stood.
 StormResult run_storm(const StormConfig& config);
+
+// The same in a child process, so that a crash or a failed assertion is a result, too.
+std::string run_storm_apart(const StormConfig& config);
 
 }  // namespace skerry::sim

@@ -13,6 +13,13 @@ int check_group(skerry_group* group) {
   return SKERRY_OK;
 }
 
+int check_mutexes(skerry_mutexes* mutexes) {
+  if (mutexes == nullptr) return null_argument("mutexes");
+  if (of(mutexes) == nullptr) return fail(error(Code::freed, "the mutexes were freed"));
+  if (!of(mutexes)->segment().job().is_alive()) return forked();
+  return SKERRY_OK;
+}
+
 int check_typed(int type, const void* buffer, uint64_t count) {
   if (!is_element_type(type))
     return fail(error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5"));
@@ -60,7 +67,10 @@ int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange
 
 int skerry_group_free(skerry_group* group) {
   CHECK(check_group(group));
-  return done(of(group)->free());
+  job::Group* const freed = of(group);
+  const Status status = freed->free();
+  freed->job().discard_if_unused(freed);
+  return done(status);
 }
 
 int skerry_group_size(const skerry_group* group) { return of(group)->size(); }
@@ -130,20 +140,27 @@ int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** 
 }
 
 int skerry_mutexes_free(skerry_mutexes* mutexes) {
-  if (mutexes == nullptr) return null_argument("mutexes");
-  if (!of(mutexes)->segment().job().is_alive()) return forked();
-  return done(of(mutexes)->free());
+  CHECK(check_mutexes(mutexes));
+  job::Mutexes* const freed = of(mutexes);
+  job::Segment* const segment = &freed->segment();
+  job::Job& job = segment->job();
+  const Status status = freed->free();
+  if (segment->is_freed()) {
+    job::Group* const group = &segment->group();
+    job.discard(freed, &job.mutexes_);
+    job.discard(segment, &job.segments_);
+    job.discard_if_unused(group);
+  }
+  return done(status);
 }
 
 int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index) {
-  if (mutexes == nullptr) return null_argument("mutexes");
-  if (!of(mutexes)->segment().job().is_alive()) return forked();
+  CHECK(check_mutexes(mutexes));
   return done(of(mutexes)->lock(rank, index));
 }
 
 int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) {
-  if (mutexes == nullptr) return null_argument("mutexes");
-  if (!of(mutexes)->segment().job().is_alive()) return forked();
+  CHECK(check_mutexes(mutexes));
   return done(of(mutexes)->unlock(rank, index));
 }
 

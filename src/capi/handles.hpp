@@ -11,30 +11,33 @@
 #include "job/mutexes.hpp"
 #include "job/segment.hpp"
 
-// The handles are the objects: no table to look them up in, no allocation of their own.
+// A job's handle is its address. The others name objects on the job's shelves: a handle of a freed
+// object leads to what stands for all of them, and for mutexes to null.
 namespace skerry::capi {
 
 inline job::Job* of(skerry_job* handle) { return reinterpret_cast<job::Job*>(handle); }
 inline const job::Job* of(const skerry_job* handle) {
   return reinterpret_cast<const job::Job*>(handle);
 }
-inline job::Group* of(skerry_group* handle) { return reinterpret_cast<job::Group*>(handle); }
-inline const job::Group* of(const skerry_group* handle) {
-  return reinterpret_cast<const job::Group*>(handle);
+inline job::Group* of(const skerry_group* handle) {
+  return job::Shelf<job::Group>::object_of(handle);
 }
-inline job::Segment* of(skerry_segment* handle) { return reinterpret_cast<job::Segment*>(handle); }
-inline const job::Segment* of(const skerry_segment* handle) {
-  return reinterpret_cast<const job::Segment*>(handle);
+inline job::Segment* of(const skerry_segment* handle) {
+  return job::Shelf<job::Segment>::object_of(handle);
 }
-inline job::Mutexes* of(skerry_mutexes* handle) { return reinterpret_cast<job::Mutexes*>(handle); }
+inline job::Mutexes* of(const skerry_mutexes* handle) {
+  return job::Shelf<job::Mutexes>::object_of(handle);
+}
 
 inline skerry_job* to(job::Job* object) { return reinterpret_cast<skerry_job*>(object); }
-inline skerry_group* to(job::Group* object) { return reinterpret_cast<skerry_group*>(object); }
-inline skerry_segment* to(job::Segment* object) {
-  return reinterpret_cast<skerry_segment*>(object);
+inline skerry_group* to(const job::Group* object) {
+  return static_cast<skerry_group*>(job::Shelf<job::Group>::handle_of(object));
 }
-inline skerry_mutexes* to(job::Mutexes* object) {
-  return reinterpret_cast<skerry_mutexes*>(object);
+inline skerry_segment* to(const job::Segment* object) {
+  return static_cast<skerry_segment*>(job::Shelf<job::Segment>::handle_of(object));
+}
+inline skerry_mutexes* to(const job::Mutexes* object) {
+  return static_cast<skerry_mutexes*>(job::Shelf<job::Mutexes>::handle_of(object));
 }
 
 // A struct of a newer caller may be larger than the one known here; what is beyond `known` bytes

@@ -18,8 +18,17 @@ int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** s
 
 int skerry_segment_free(skerry_segment* segment) {
   if (segment == nullptr) return null_argument("segment");
-  if (!of(segment)->job().is_alive()) return forked();
-  return done(of(segment)->free());
+  job::Segment* const freed = of(segment);
+  job::Job& job = freed->job();
+  if (!job.is_alive()) return forked();
+  const bool was_freed = freed->is_freed();  // then it stands for all freed ones
+  const Status status = freed->free();
+  if (!was_freed && freed->is_freed()) {
+    job::Group* const group = &freed->group();
+    job.discard(freed, &job.segments_);
+    job.discard_if_unused(group);
+  }
+  return done(status);
 }
 
 uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank) {
@@ -41,7 +50,7 @@ uint64_t skerry_segment_address(const skerry_segment* segment, int rank) {
 }
 
 skerry_group* skerry_segment_group(const skerry_segment* segment) {
-  return to(&of(segment)->group());
+  return of(segment)->is_freed() ? nullptr : to(&of(segment)->group());
 }
 
 int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment,
@@ -50,14 +59,13 @@ int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segm
     return null_argument("job, segment or offset");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
-  const std::lock_guard guard(j->shelves_mutex_);
-  for (const auto& candidate : j->segments_)
-    if (!candidate->is_freed() && candidate->contains(rank, address, offset)) {
-      *segment = to(candidate.get());
-      return SKERRY_OK;
-    }
-  return fail(
-      error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
+  job::AddressIndex::Slice slice;
+  if (!j->address_index_.find(rank, address, &slice))
+    return fail(
+        error(Code::range, "address ", address, " of rank ", rank, " lies in no live segment"));
+  *segment = to(slice.segment);
+  *offset = address - slice.address;
+  return SKERRY_OK;
 }
 
 }  // extern "C"

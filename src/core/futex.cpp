@@ -9,6 +9,7 @@
 #include <climits>
 
 namespace skerry {
+#ifndef SKERRY_SIMULATED
 namespace {
 
 static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
@@ -19,6 +20,7 @@ int operation(int base, Sharing sharing) {
 }
 
 }  // namespace
+#endif
 
 std::string_view to_string(WaitResult result) {
   switch (result) {
@@ -29,11 +31,13 @@ std::string_view to_string(WaitResult result) {
   return "unknown";
 }
 
+#ifndef SKERRY_SIMULATED  // else the simulator's, in sim/runtime
 int64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
+#endif
 
 int64_t deadline_after(int64_t timeout_ns) {
   if (timeout_ns < 0) return no_deadline;
@@ -41,6 +45,7 @@ int64_t deadline_after(int64_t timeout_ns) {
   return timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
 }
 
+#ifndef SKERRY_SIMULATED
 uint32_t spin_limit() {
   // A fact of the machine, found once; binding that changes later only makes the spin a little too
   // long or too short.
@@ -70,5 +75,6 @@ void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t ti
 void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing) {
   syscall(SYS_futex, word, operation(FUTEX_WAKE, sharing), count, nullptr, nullptr, 0);
 }
+#endif
 
 }  // namespace skerry

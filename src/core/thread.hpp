@@ -41,8 +41,8 @@ class Mutex {
 
  private:
   friend class Condition;
-  void* owner_ = nullptr;    // the fiber that holds it; null: nobody
-  uint64_t waiters_ = 0;     // fibers that wait for it
+  void* owner_ = nullptr;  // the fiber that holds it; null: nobody. Those that wait for it are known
+                           // by its address
 };
 
 #else
@@ -117,9 +117,6 @@ class Condition {
   void wait(Lock& lock);
   // Returns when notified, after `timeout_ns`, or for no reason.
   void wait_for(Lock& lock, int64_t timeout_ns);
-
- private:
-  uint64_t waiters_ = 0;
 #else
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }

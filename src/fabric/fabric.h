@@ -101,6 +101,10 @@ class Sink {
   virtual void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) = 0;
   // Our connect succeeded; `reply` is what the peer's accept carried.
   virtual void on_connected(EndpointId endpoint, Bytes reply) = 0;
+  // While connecting: the peer is there and knows us, and will answer when it has room. The connect
+  // may take as long as it takes; if it ends nevertheless, our place in the peer's line is kept for
+  // a while.
+  virtual void on_held(EndpointId) {}
   // A whole message whose payload is at most inline_payload_bytes. The spans live until the call
   // returns. 8-byte aligned: no promise.
   virtual Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) = 0;
@@ -144,9 +148,11 @@ class Fabric {
   // reply at most max_hello_bytes. Status peer_dead: the peer went away meanwhile.
   virtual Status accept(RequestId request, Bytes reply, EndpointId* endpoint) = 0;
   virtual void reject(RequestId request) = 0;
-  // The caller knows the peer and will answer, but cannot say when: from now on neither the
-  // deadline for an answer nor newer strangers close the request. If the peer leaves meanwhile,
-  // accept answers peer_dead. The caller bounds how many it holds.
+  // The caller knows the peer and will answer, but cannot say when. The peer is told (on_held), and
+  // from now on neither the deadline for an answer nor unauthenticated peers close the request. A
+  // fabric that can tell only by refusing does so after a while, and the peer asks again. If it
+  // leaves meanwhile, accept answers peer_dead. The caller bounds how many it holds. A held request
+  // that is rejected is no refusal: the peer is told to come back.
   virtual void hold(RequestId request) = 0;
 
   // Sends one message. more = true lets the fabric hold it back to send it along with the next one,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "job/job.hpp"
 
@@ -95,6 +96,26 @@ Status Group::open_area(SegmentId id, std::span<const Rank> members) {
   return Segment::open(*this, id, areas, &area_);
 }
 
+Status Group::close_area() {
+  const Status status = area_->close();
+  job_->discard(std::exchange(area_, nullptr), &job_->segments_);
+  return status;
+}
+
+Group* Group::keep(std::unique_ptr<Group> group) {
+  Job& job = *group->job_;
+  Group* const kept = job.keep(std::move(group), &job.groups_);
+  kept->area_->set_group(*kept);
+  return kept;
+}
+
+std::unique_ptr<Group> Group::stand_in(Job& job) {
+  auto made = std::make_unique<Group>();
+  made->job_ = &job;
+  made->freed_ = true;
+  return made;
+}
+
 Status Group::create_world(Job& job, Group** group) {
   auto world = std::make_unique<Group>();
   world->job_ = &job;
@@ -105,7 +126,7 @@ Status Group::create_world(Job& job, Group** group) {
   std::vector<Rank> members(static_cast<size_t>(job.size()));
   for (Rank r = 0; r < job.size(); ++r) members[static_cast<size_t>(r)] = r;
   SKERRY_TRY(world->open_area(SegmentId{0, 1}, members));
-  *group = job.keep(std::move(world), &job.groups_);
+  *group = keep(std::move(world));
   return {};
 }
 
@@ -136,8 +157,12 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
     opened = made->open_area(SegmentId{static_cast<uint32_t>(first.rank), first.generation},
                              made->ranks_);
   }
-  SKERRY_TRY(parent.agree(opened));  // also the barrier after which every area may be used
-  *group = made ? job.keep(std::move(made), &job.groups_) : nullptr;
+  if (Status agreed = parent.agree(opened);  // also the barrier after which every area may be used
+      !agreed.ok()) {
+    if (made && opened.ok()) (void)made->close_area();
+    return agreed;
+  }
+  *group = made ? keep(std::move(made)) : nullptr;
   return {};
 }
 
@@ -193,10 +218,10 @@ Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exch
   const bool opened = status.ok();
   if (Status agreed = agree_on(status, 0);
       !agreed.ok()) {  // also the barrier after which every area may be used
-    if (opened) (void)made->area_->close();
+    if (opened) (void)made->close_area();
     return agreed;
   }
-  *group = job.keep(std::move(made), &job.groups_);
+  *group = keep(std::move(made));
   return {};
 }
 
@@ -206,8 +231,8 @@ Status Group::free() {
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so
                   // this member does
-  SKERRY_TRY(area_->close());
-  std::vector<std::byte>().swap(buffer_);  // the handle stays, to be recognised
+  SKERRY_TRY(close_area());
+  std::vector<std::byte>().swap(buffer_);  // segments that live on need the members, nothing else
   return synced;
 }
 
@@ -226,6 +251,25 @@ Status Group::receive(uint64_t counter, uint64_t at_least) {
   return area_->wait_counter(counter, at_least, -1, nullptr);
 }
 
+namespace {
+
+uint64_t length_of(const std::byte* message) {
+  uint64_t length;
+  std::memcpy(&length, message, sizeof length);
+  return length;
+}
+
+}  // namespace
+
+// At a top: what the other has gathered joins what this one has, in the same order at both.
+void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
+  const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
+  if (their_length == 0) return;
+  if (my_length != 0 && is_first_top_) return what.combine(mine + 8, theirs + 8, their_length);
+  if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
+  std::memcpy(mine, theirs, 8 + their_length);
+}
+
 Status Group::sweep(const Sweep& what) {
   job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
   const uint64_t step = chunk_bytes / what.unit * what.unit;
@@ -233,11 +277,6 @@ Status Group::sweep(const Sweep& what) {
   std::byte* const area = area_->own();
   buffer_.resize(std::max(buffer_.size(), std::min<uint64_t>(chunks, depth) * slot_bytes));
   const auto own_message = [&](uint64_t t) { return buffer_.data() + t % depth * slot_bytes; };
-  auto length_of = [](const std::byte* message) {
-    uint64_t length;
-    std::memcpy(&length, message, sizeof length);
-    return length;
-  };
   auto up = [&](uint64_t t) -> Status {
     const uint64_t s = chunk_ + t;
     const uint64_t from = t * step;
@@ -262,16 +301,6 @@ Status Group::sweep(const Sweep& what) {
                               : send(parent_, up_data(child_slot_, s), {message, 8 + length},
                                      up_counter(child_slot_));
   };
-  // At a top: what the other has gathered joins what this one has, in the same order at both.
-  auto join = [&](uint64_t t) {
-    std::byte* const mine = own_message(t);
-    std::byte* const theirs = area + top_data(children_.size(), chunk_ + t);
-    const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
-    if (their_length == 0) return;
-    if (my_length != 0 && is_first_top_) return what.combine(mine + 8, theirs + 8, their_length);
-    if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
-    std::memcpy(mine, theirs, 8 + their_length);
-  };
   auto result = [&](uint64_t t) -> const std::byte* {
     return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
   };
@@ -279,7 +308,8 @@ Status Group::sweep(const Sweep& what) {
   auto down = [&](uint64_t t, uint64_t end) -> Status {
     if (parent_ != no_rank || other_top_ != no_rank)
       SKERRY_TRY(receive(down_counter, chunk_ + end));
-    for (uint64_t d = t; other_top_ != no_rank && d < end; ++d) join(d);
+    for (uint64_t d = t; other_top_ != no_rank && d < end; ++d)
+      join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
     // Leaders of other nodes first, they have further to go; and by turns from either end: under a
     // cap, the connection used last is there for the next burst.
     std::reverse(children_to_.begin(), children_to_.begin() + leaders_below_);

@@ -46,6 +46,8 @@ class Group {
   static Status create(Job& job, std::span<const Rank> ranks, const Exchange& exchange,
                        Group** group);
   Status free();
+  // What stands for every freed group of the job.
+  static std::unique_ptr<Group> stand_in(Job& job);
 
   Job& job() const { return *job_; }
   int32_t size() const { return size_; }
@@ -55,6 +57,7 @@ class Group {
   Rank lowest() const { return lowest_; }
   bool is_freed() const { return freed_; }
   bool is_world() const { return is_world_; }
+  int32_t segments() const { return segments_; }  // live ones that were allocated in it
 
   Status barrier();
   Status sync();
@@ -100,11 +103,14 @@ class Group {
   // ranks_ is set: the rest of who is a member.
   void index_members();
   Status sweep(const Sweep& what);
+  void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
   // Returns how large the areas of this node's members are.
   std::map<Rank, uint64_t> build_tree(std::span<const Rank> members);
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
   Status receive(uint64_t counter, uint64_t at_least);
   Status open_area(SegmentId id, std::span<const Rank> members);
+  Status close_area();
+  static Group* keep(std::unique_ptr<Group> group);
 
   Job* job_ = nullptr;
   bool is_world_ = false;
@@ -114,12 +120,13 @@ class Group {
   Rank lowest_ = 0;
   std::vector<Rank> ranks_;       // by index; empty: index is rank (the world)
   std::vector<int32_t> by_rank_;  // indices in ascending order of rank; empty: likewise
-  Segment* area_ = nullptr;
-  Rank parent_ = no_rank;        // no_rank: top of the tree
-  Rank other_top_ = no_rank;     // at one of two tops
-  bool is_first_top_ = false;    // of two
-  uint64_t other_children_ = 0;  // the other top's
-  uint64_t child_slot_ = 0;      // which of the parent's children this member is
+  Segment* area_ = nullptr;       // null: not open
+  int32_t segments_ = 0;          // live ones, written by Segment
+  Rank parent_ = no_rank;         // no_rank: top of the tree
+  Rank other_top_ = no_rank;      // at one of two tops
+  bool is_first_top_ = false;     // of two
+  uint64_t other_children_ = 0;   // the other top's
+  uint64_t child_slot_ = 0;       // which of the parent's children this member is
   std::vector<Rank> children_;
   std::vector<Rank> children_to_;  // the same in the order of sending: leaders_below_ first
   int32_t leaders_below_ = 0;      // children on other nodes

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <numeric>
 
 #include "job/bootstrap/thread_bootstrap.hpp"
 #include "fabric/hooks/hooks.hpp"
@@ -57,14 +59,18 @@ struct Invitation {  // leader -> the other ranks of its node
   uint32_t ranks;
 };
 
-Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* value) {
-  std::vector<std::byte> bytes;
-  SKERRY_TRY(bootstrap.get(rank, key, &bytes));
+Status read_value(std::span<const std::byte> bytes, Rank rank, std::string_view key, auto* value) {
   if (bytes.size() != sizeof *value)
     return error(Code::network, "rank ", rank, " published ", bytes.size(), " bytes as ", key,
                  ", expected ", sizeof *value);
   std::memcpy(value, bytes.data(), sizeof *value);
   return {};
+}
+
+Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* value) {
+  std::vector<std::byte> bytes;
+  SKERRY_TRY(bootstrap.get(rank, key, &bytes));
+  return read_value(bytes, rank, key, value);
 }
 
 memory::ControlSizes control_sizes(const Invitation& invitation) {
@@ -110,8 +116,46 @@ Status Job::attach_control(uint64_t node_table_bytes) {
 }
 
 Status Job::join(const FabricMaker& make_fabric) {
-  // Who shares memory with whom. Each rank looks for the lowest with its identity; only leaders
-  // read them all.
+  std::vector<NodeId> rank_node;
+  SKERRY_TRY(find_leader(&rank_node));
+  SKERRY_TRY(job_key(*bootstrap_, &key_));
+
+  fabric::Options fabric_options;
+  fabric_options.interface = options_.config.interface;
+  fabric_options.connect_timeout_ns = options_.config.connect_timeout_ns;
+  fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
+  std::unique_ptr<fabric::Fabric> origin_side;
+  SKERRY_TRY(make_fabric(fabric_options, &origin_side));
+  fabric_name_ = origin_side->name();
+
+  if (leader_ == rank_) {
+    // With all ranks on one node nobody else connects: no network is needed, and none is listened
+    // on. (An RDMA adapter is no loopback.)
+    fabric::Options server_options = fabric_options;
+    const bool one_node = std::ranges::all_of(rank_node, [](NodeId n) { return n == 0; });
+    server_options.loopback_only = one_node && server_options.interface.empty() &&
+                                   options_.config.fabric == "tcp";
+    SKERRY_TRY(start_leader(
+        [&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) {
+          return make_fabric(server_options, f);
+        },
+        rank_node));
+  } else {
+    SKERRY_TRY(follow_leader());
+  }
+  SKERRY_TRY(enter_node());
+  SKERRY_TRY(start_engine(std::move(origin_side)));
+  segments_.freed = Segment::stand_in(*this);
+  groups_.freed = Group::stand_in(*this);
+  SKERRY_TRY(Group::create_world(*this, &world_));
+  SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
+  bootstrap_->start_is_over();
+  return watch_members();
+}
+
+// Finds the ranks that share memory with this one: those with an equal host card. Only leaders read
+// the cards of all ranks; *rank_node is theirs, and stays empty elsewhere.
+Status Job::find_leader(std::vector<NodeId>* rank_node) {
   const Rank size = bootstrap_->size();
   HostCard card{};
   std::optional<int> node_hint = bootstrap_->node_hint();
@@ -125,83 +169,64 @@ Status Job::join(const FabricMaker& make_fabric) {
   card.share = options_.config.share;
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
-  HostCard theirs{};
-  const auto check_share = [&](Rank r) {
+  const auto check_share = [&](const HostCard& theirs, Rank r) {
     return theirs.share == card.share
                ? Status()
                : error(Code::config, "SKERRY_SHARE=", card.share ? 1 : 0, " on rank ", rank_,
                        ", but SKERRY_SHARE=", theirs.share ? 1 : 0, " on rank ", r,
                        ": give all ranks of a job the same");
   };
+  HostCard theirs{};
   SKERRY_TRY(get_value(*bootstrap_, 0, "host", &theirs));
-  SKERRY_TRY(check_share(0));
-  for (leader_ = 0; leader_ < rank_; ++leader_) {
-    SKERRY_TRY(get_value(*bootstrap_, leader_, "host", &theirs));
-    if (theirs.identity == card.identity) break;
-  }
-  std::vector<NodeId> rank_node;
-  if (leader_ == rank_) {
-    std::vector<HostIdentity> nodes;
-    for (Rank r = 0; r < size; ++r) {
-      SKERRY_TRY(get_value(*bootstrap_, r, "host", &theirs));
-      SKERRY_TRY(check_share(r));
-      size_t n = 0;
-      while (n < nodes.size() && nodes[n] != theirs.identity) ++n;
-      if (n == nodes.size()) nodes.push_back(theirs.identity);
-      rank_node.push_back(static_cast<NodeId>(n));
-    }
-  }
-  SKERRY_TRY(job_key(*bootstrap_, &key_));
+  SKERRY_TRY(check_share(theirs, 0));
+  SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
+  if (leader_ != rank_) return {};
 
-  fabric::Options fabric_options;
-  fabric_options.interface = options_.config.interface;
-  fabric_options.connect_timeout_ns = options_.config.connect_timeout_ns;
-  fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
-  std::unique_ptr<fabric::Fabric> origin_side;
-  SKERRY_TRY(make_fabric(fabric_options, &origin_side));
-  fabric_name_ = origin_side->name();
+  std::vector<Rank> everybody(static_cast<size_t>(size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  std::vector<std::vector<std::byte>> cards;
+  SKERRY_TRY(bootstrap_->get_many(everybody, "host", &cards));
+  std::map<HostIdentity, NodeId> nodes;
+  for (const Rank r : everybody) {
+    SKERRY_TRY(read_value(cards[static_cast<size_t>(r)], r, "host", &theirs));
+    SKERRY_TRY(check_share(theirs, r));
+    const auto [node, is_new] = nodes.try_emplace(theirs.identity,
+                                                  static_cast<NodeId>(nodes.size()));
+    rank_node->push_back(node->second);
+  }
+  return {};
+}
 
+// On every rank but the leader of its node: attaches the control segment that the leader made.
+Status Job::follow_leader() {
+  SKERRY_TRY(bootstrap_->fence());  // addresses are out
+  SKERRY_TRY(bootstrap_->fence());  // invitations are out
+  Invitation invitation;
+  SKERRY_TRY(get_value(*bootstrap_, leader_, "node", &invitation));
+  std::vector<std::byte> name;
+  SKERRY_TRY(bootstrap_->get(leader_, "broker", &name));
   memory::BrokerAddress broker;
-  const std::string job_tag = hex(derive<16>(key_, "broker name"));
-  if (leader_ == rank_) {
-    // With all ranks on one node nobody else connects: no network is needed, and none is listened
-    // on. (An RDMA adapter is no loopback.)
-    fabric::Options server_options = fabric_options;
-    const bool one_node = std::all_of(rank_node.begin(), rank_node.end(),
-                                      [](NodeId n) { return n == 0; });
-    server_options.loopback_only = one_node && server_options.interface.empty() &&
-                                   options_.config.fabric == "tcp";
-    SKERRY_TRY(start_leader(
-        [&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) {
-          return make_fabric(server_options, f);
-        },
-        rank_node));
-  } else {
-    SKERRY_TRY(bootstrap_->fence());  // addresses are out
-    SKERRY_TRY(bootstrap_->fence());  // invitations are out
-    Invitation invitation;
-    SKERRY_TRY(get_value(*bootstrap_, leader_, "node", &invitation));
-    std::vector<std::byte> name;
-    SKERRY_TRY(bootstrap_->get(leader_, "broker", &name));
-    broker.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-    broker.token = derive<16>(key_, "broker token");
-    node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
-    node_ = static_cast<NodeId>(invitation.node);
-    const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
-    memory::AttachRequest request;
-    request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
-    request.total_bytes = layout.total_bytes;
-    request.members = invitation.members;
-    std::byte* base = nullptr;
-    SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
-    control_ = memory::Control(base, layout);
-    if (!control_.matches())
-      return error(Code::internal, "the control segment of node ", node_,
-                   " has another layout than rank ", rank_,
-                   " expects: two versions of Skerry in one job");
-    SKERRY_TRY(
-        placement::NodeMap::view({control_.node_table(), invitation.node_table_bytes}, &map_));
-  }
+  broker.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+  broker.token = derive<16>(key_, "broker token");
+  node_memory_ = memory::make_node_memory(broker, options_.config.huge_pages);
+  node_ = static_cast<NodeId>(invitation.node);
+  const memory::ControlLayout layout = memory::control_layout(control_sizes(invitation));
+  memory::AttachRequest request;
+  request.id = SegmentId{static_cast<uint32_t>(leader_), 0};
+  request.total_bytes = layout.total_bytes;
+  request.members = invitation.members;
+  std::byte* base = nullptr;
+  SKERRY_TRY(node_memory_->attach(request, options_.config.connect_timeout_ns, &base));
+  control_ = memory::Control(base, layout);
+  if (!control_.matches())
+    return error(Code::internal, "the control segment of node ", node_,
+                 " has another layout than rank ", rank_,
+                 " expects: two versions of Skerry in one job");
+  return placement::NodeMap::view({control_.node_table(), invitation.node_table_bytes}, &map_);
+}
+
+// Signs in at the node's control segment.
+Status Job::enter_node() {
   member_index_ = static_cast<uint32_t>(map_.index_in_node(rank_));
   memory::Member& me = control_.member(member_index_);
   me.rank = rank_;
@@ -219,7 +244,10 @@ Status Job::join(const FabricMaker& make_fabric) {
       page, memory::page_bytes,
       MADV_WIPEONFORK);  // kernels before 4.14 refuse: then a forked child is not recognised
   alive_ = new (page) std::atomic<uint32_t>(1);
+  return {};
+}
 
+Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   operation::EngineConfig config;
   config.rank = rank_;
   config.node = node_;
@@ -239,23 +267,18 @@ Status Job::join(const FabricMaker& make_fabric) {
   }
   const bool shares = options_.config.share && map_.nodes() > 1;
   if (shares) {
-    share::MemberOptions member;
+    share::ProxyClientOptions member;
     member.key = key_;
     member.rank = static_cast<uint32_t>(rank_);
     const auto hub = map_.server_address({node_, 0});
-    member.hub.assign(hub.begin(), hub.end());
+    member.proxy.assign(hub.begin(), hub.end());
     member.connect_timeout_ns = options_.config.connect_timeout_ns;
-    origin_side = share::make_member(std::move(origin_side), std::move(member));
+    origin_side = share::make_proxy_client(std::move(origin_side), std::move(member));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
-  if (!options_.config.trace_requests.empty())
-    SKERRY_TRY(engine_->trace_requests(options_.config.trace_requests));
-  SKERRY_TRY(Group::create_world(*this, &world_));
-  SKERRY_TRY(bootstrap_->fence());  // every area is attached: collectives work from here on
-  bootstrap_->start_is_over();
-  SKERRY_TRY(watch_members());
-  return {};
+  if (options_.config.trace_requests.empty()) return {};
+  return engine_->trace_requests(options_.config.trace_requests);
 }
 
 fabric::FaultPlan Job::faults(int32_t side) const {
@@ -274,7 +297,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
-  directory_ = std::make_unique<NodeDirectory>(*broker_);
+  directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
   if (options_.config.share && nodes > 1) {
@@ -282,14 +305,14 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
     if (options_.config.fault_drops_per_million != 0)
       server_side = fabric::hook_faults(std::move(server_side), faults(node_),
                                         std::make_shared<fabric::FaultLog>());
-    share::HubOptions hub;
+    share::ProxyOptions hub;
     hub.key = key_;
     hub.node = static_cast<uint32_t>(node_);
-    hub.max_carriers = options_.config.node_max_connections;
+    hub.max_trunks = options_.config.node_max_connections;
     hub.victim = options_.config.victim;
     hub.connect_timeout_ns = options_.config.connect_timeout_ns;
     hub.counters = share_counters_ = std::make_shared<share::Counters>();
-    SKERRY_TRY(share::make_hub(std::move(server_side), std::move(hub), &server_side));
+    SKERRY_TRY(share::make_proxy(std::move(server_side), std::move(hub), &server_side));
   }
   server_ = std::make_unique<server::Server>(
       server::ServerConfig{{node_, 0},
@@ -304,13 +327,15 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   SKERRY_TRY(bootstrap_->put("address", address));
   SKERRY_TRY(bootstrap_->fence());
 
-  std::vector<std::vector<std::vector<std::byte>>> addresses(static_cast<size_t>(nodes));
-  for (size_t r = 0; r < rank_node.size(); ++r) {
-    auto& servers = addresses[static_cast<size_t>(rank_node[r])];
-    if (!servers.empty()) continue;  // its leader is its lowest rank: seen already
-    servers.emplace_back();
-    SKERRY_TRY(bootstrap_->get(static_cast<int>(r), "address", &servers.back()));
-  }
+  // Nodes are numbered by their leaders, which are their lowest ranks.
+  std::vector<Rank> leaders;
+  for (size_t r = 0; r < rank_node.size(); ++r)
+    if (rank_node[r] == static_cast<NodeId>(leaders.size()))
+      leaders.push_back(static_cast<Rank>(r));
+  std::vector<std::vector<std::byte>> found;
+  SKERRY_TRY(bootstrap_->get_many(leaders, "address", &found));
+  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server: one each
+  for (auto& one : found) addresses.push_back({std::move(one)});
   map_block_ = placement::build_node_map(rank_node, addresses);
   SKERRY_TRY(placement::NodeMap::view(map_block_, &map_));
   node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
@@ -319,8 +344,6 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
   map_block_ = {};
-  directory_->open(control_, static_cast<uint32_t>(map_.index_in_node(rank_)), map_, node_,
-                   *server_);
   server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
                  [this](Rank r) { return member_of(r); }, &map_});
   const Invitation invitation{
@@ -330,6 +353,20 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   SKERRY_TRY(bootstrap_->put("node", bytes_of(invitation)));
   SKERRY_TRY(bootstrap_->put("broker", std::as_bytes(std::span(broker_->address().name))));
   return bootstrap_->fence();
+}
+
+// ---- what handles name ------------------------------------------------------------------------
+
+void Job::discard_if_unused(Group* group) {
+  if (group->is_freed() && group->segments() == 0) discard(group, &groups_);
+}
+
+void Job::list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices) {
+  segments_.for_each([&](Segment& segment) {
+    if (segment.is_freed()) return;
+    if (const uint64_t address = segment.address_of(rank); address != 0)
+      slices->push_back({address, segment.bytes_of(rank), &segment});
+  });
 }
 
 // ---- deaths -----------------------------------------------------------------------------------
@@ -458,8 +495,9 @@ Status Job::stop() {
   SKERRY_TRY(bootstrap_->fence());
   control_.member(member_index_)
       .state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
-  for (auto& segment : segments_)
-    if (!segment->is_freed()) (void)segment->close();
+  segments_.for_each([](Segment& segment) {
+    if (!segment.is_freed()) (void)segment.close();
+  });
   stop_leader_watch();
   engine_->stop_helper();
   if (!server_) {  // the leader's server still signs with the control segment

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -19,6 +18,8 @@
 #include "core/futex.hpp"
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/directory.hpp"
+#include "job/address_index.hpp"
+#include "job/shelf.hpp"
 #include "memory/broker.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/stripes.hpp"
@@ -124,22 +125,37 @@ class Job {
   // This rank's counter for ids of segments and groups that it is the lowest member of.
   uint32_t next_generation() { return ++generation_; }
 
-  // Everything that C handles point to lives here. Freed objects stay for a while as tombstones, so
-  // that using one is an error and not a crash.
+  // Everything that C handles name lives on a shelf, which recognises the handles of what was
+  // freed.
   template <class T>
-  T* keep(std::unique_ptr<T> object, std::deque<std::unique_ptr<T>>* shelf) {
+  T* keep(std::unique_ptr<T> object, Shelf<T>* shelf) {
     const std::lock_guard guard(shelves_mutex_);
-    shelf->push_back(std::move(object));
-    return shelf->back().get();
+    return shelf->keep(std::move(*object));
   }
-  std::mutex shelves_mutex_;  // guards the shelves
-  std::deque<std::unique_ptr<Segment>> segments_;
-  std::deque<std::unique_ptr<Group>> groups_;
-  std::deque<std::unique_ptr<Mutexes>> mutexes_;
+  template <class T>
+  void discard(T* object, Shelf<T>* shelf) {
+    const std::lock_guard guard(shelves_mutex_);
+    shelf->discard(object);
+  }
+  // A freed group stays while segments of it live: they know their members by it.
+  void discard_if_unused(Group* group);
+
+  std::mutex shelves_mutex_;  // guards the shelves, and which segments are freed
+  Shelf<Segment> segments_;
+  Shelf<Group> groups_;
+  Shelf<Mutexes> mutexes_;
+  AddressIndex address_index_{
+      shelves_mutex_,
+      [this](Rank rank, std::vector<AddressIndex::Slice>* slices) { list_slices(rank, slices); }};
 
  private:
   Job() = default;
   Status join(const FabricMaker& make_fabric);
+  void list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices);
+  Status find_leader(std::vector<NodeId>* rank_node);
+  Status follow_leader();
+  Status enter_node();
+  Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);

@@ -2,38 +2,11 @@
 
 #include <unistd.h>
 
-#include "core/owner_lock.hpp"
 #include "job/job.hpp"
 #include "memory/slots.hpp"
+#include "server/locks.hpp"
 
 namespace skerry::job {
-
-bool MutexGuard::acquire(OwnerWord& word) const {
-  const OwnerWatch watch = control_.watch();
-  return (wait_ ? lock_word(word, member_index_, watch, Sharing::node)
-                : try_lock_word(word, member_index_, watch)) == LockResult::locked;
-}
-
-void MutexGuard::release(OwnerWord& word) const { unlock_word(word, Sharing::node); }
-
-bool grant_local(const memory::Control& control, const placement::NodeMap& map, NodeId node,
-                 const lock::Waiter& next) {
-  const Rank rank = lock::rank_of(next.holder);
-  if (map.node_of(rank) != node) return false;
-  const uint32_t slot = static_cast<uint32_t>(next.reply[0]) - 1;
-  if (slot >= control.layout().slots_per_member)
-    return true;  // came over the wire from who does not keep to it: nobody to tell
-  const uint32_t member = static_cast<uint32_t>(map.index_in_node(rank));
-  memory::fill_slot(control.slot(member * control.layout().slots_per_member + slot),
-                    static_cast<uint32_t>(next.reply[1]), 0, 0);
-  return true;
-}
-
-lock::WaiterPool waiter_pool(const memory::Control& control) {
-  const uint64_t bytes = control.layout().waiters * memory::waiter_record_bytes;
-  return lock::WaiterPool(control.waiters(),
-                          static_cast<uint32_t>(bytes / lock::waiter_record_bytes) - 1);
-}
 
 namespace {
 
@@ -43,6 +16,16 @@ lock::Holder holder_of(const Job& job) {
   if (job.options().thread_level != ThreadLevel::multiple) return lock::make_holder(job.rank(), 1);
   static thread_local const uint32_t thread = static_cast<uint32_t>(gettid());
   return lock::make_holder(job.rank(), thread);
+}
+
+// A rank asks for itself: it may sleep, and tells ranks of its own node only.
+server::LockCaller caller_of(const Job& job) {
+  return {job.control(),
+          job.member_index(),
+          job.map(),
+          job.node(),
+          server::LockCaller::Patience::sleeps,
+          nullptr};
 }
 
 }  // namespace
@@ -82,10 +65,10 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
   lock::Mutex* mutex = here(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
-  lock::LockAnswer answer = lock::try_lock(*mutex, holder);
-  if (answer == lock::LockAnswer::granted) [[likely]]
+  const lock::LockAnswer quick = lock::try_lock(*mutex, holder);
+  if (quick == lock::LockAnswer::granted) [[likely]]
     return {};
-  if (answer == lock::LockAnswer::recursive)
+  if (quick == lock::LockAnswer::recursive)
     return error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ", rank,
                  " again, which it holds");
 
@@ -98,22 +81,21 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
   memory::CompletionSlot& mine = control.slot(
       job_->member_index() * control.layout().slots_per_member + slot);
   const uint32_t tag = memory::arm_slot(mine);
-  lock::WaiterPool pool = waiter_pool(control);
-  const lock::Waiter waiter{
-      holder, {static_cast<uint64_t>(static_cast<uint32_t>(job_->rank())) << 32 | (slot + 1), tag}};
+  lock::WaiterPool pool = server::waiter_pool(control);
+  server::LockCaller caller = caller_of(*job_);
+  const lock::Waiter waiter = lock::make_waiter(holder, job_->rank(), slot + 1, tag);
   Status status;
   for (bool waiting = true; waiting;) {
     const uint32_t given_back = pool.freed().load(std::memory_order_acquire);
-    answer = lock::lock_request(*mutex, waiter, pool,
-                                MutexGuard(control, job_->member_index(), true));
+    const lock::Request answer = lock::fair_queue().request(*mutex, waiter, pool, caller);
     waiting = false;
     switch (answer) {
-      case lock::LockAnswer::granted: break;
-      case lock::LockAnswer::recursive:
+      case lock::Request::granted: break;
+      case lock::Request::recursive:
         status = error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ",
                        rank, " again, which it holds");
         break;
-      case lock::LockAnswer::queued: {
+      case lock::Request::queued: {
         const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
         const auto asleep = [&](int64_t until_ns) {
           return wait_until(
@@ -124,7 +106,7 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
           status = job_->check_abort();
         break;
       }
-      case lock::LockAnswer::no_record:
+      case lock::Request::no_record:
         pool.starving().fetch_add(1, std::memory_order_seq_cst);
         if (pool.freed().load(std::memory_order_seq_cst) == given_back) {
           const auto asleep = [&](int64_t until_ns) {
@@ -138,8 +120,7 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
         status = job_->check_abort();
         waiting = status.ok();
         break;
-      case lock::LockAnswer::contended:
-      case lock::LockAnswer::guard_failed:
+      case lock::Request::no_guard:
         status = job_->check_abort();
         if (status.ok())
           status = error(Code::peer_dead, "mutex ", index, " of rank ", rank,
@@ -159,37 +140,22 @@ Status Mutexes::unlock(Rank rank, uint32_t index) {
   if (mutex == nullptr) return job_->engine().unlock({rank, segment_->id()}, index, holder);
   // Whoever gets the mutex next must see what we did to this node's memory; our stores are visible
   // already, and nothing of ours to our own node is ever under way.
-  switch (lock::try_unlock(*mutex, holder)) {
-    case lock::UnlockAnswer::released: return {};
-    case lock::UnlockAnswer::not_holder:
+  if (lock::try_unlock(*mutex, holder) == lock::UnlockAnswer::released) [[likely]]
+    return {};
+  lock::WaiterPool pool = server::waiter_pool(job_->control());
+  server::LockCaller caller = caller_of(*job_);
+  switch (lock::fair_queue().release(*mutex, holder, pool, caller)) {
+    case lock::Release::released: return {};
+    case lock::Release::not_holder:
       return error(Code::invalid, "rank ", job_->rank(), " unlocks mutex ", index, " of rank ",
                    rank, ", which it does not hold");
-    case lock::UnlockAnswer::contended:
-    case lock::UnlockAnswer::handed_over:
-    case lock::UnlockAnswer::guard_failed: break;
+    case lock::Release::no_guard:
+      SKERRY_TRY(job_->check_abort());
+      return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
+                   ": a rank died while changing its queue");
+    case lock::Release::out_of_reach: break;
   }
-  const memory::Control& control = job_->control();
-  const MutexGuard guard(control, job_->member_index(), true);
-  lock::WaiterPool pool = waiter_pool(control);
-  if (!guard.acquire(mutex->guard)) {
-    SKERRY_TRY(job_->check_abort());
-    return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
-                 ": a rank died while changing its queue");
-  }
-  // A waiter on another node can be told by our data server only: it does the hand-over then.
-  const Rank next_rank = mutex->first == 0 ? no_rank
-                                           : lock::rank_of(pool.at(mutex->first).waiter.holder);
-  const bool next_is_local = next_rank != no_rank && job_->map().node_of(next_rank) == job_->node();
-  lock::Waiter next;
-  lock::UnlockAnswer answer = lock::UnlockAnswer::contended;
-  if (next_is_local) answer = lock::unlock_guarded(*mutex, holder, pool, &next);
-  guard.release(mutex->guard);
-  if (answer == lock::UnlockAnswer::handed_over) {
-    (void)grant_local(control, job_->map(), job_->node(), next);
-    if (pool.starving().load(std::memory_order_seq_cst) != 0)
-      futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
-    return {};
-  }
+  // The next waiter is on another node: our data server tells it, and hands over in our name.
   SKERRY_TRY(job_->engine().unlock({rank, segment_->id()}, index, holder));
   // Our next lock of it goes straight to the word: the server must have given it away by then.
   return job_->engine().fence({job_->node(), 0});

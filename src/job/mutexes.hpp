@@ -5,33 +5,13 @@
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
-#include "lock/mutex.hpp"
+#include "lock/protocol.hpp"
 
 namespace skerry::job {
 
 class Job;
 
 constexpr uint32_t purpose_mutexes = 1;  // of a segment whose slices are arrays of lock::Mutex
-
-// How a process takes a mutex's guard. `wait`: sleep for it (a rank), else one attempt (a server).
-class MutexGuard {
- public:
-  MutexGuard(const memory::Control& control, uint32_t member_index, bool wait)
-      : control_(control), member_index_(member_index), wait_(wait) {}
-  bool acquire(OwnerWord& word) const;
-  void release(OwnerWord& word) const;
-
- private:
-  memory::Control control_;
-  uint32_t member_index_;
-  bool wait_;
-};
-
-// Hands a mutex to `next` if it is a rank of this node: its slot is filled. False: it is on another
-// node.
-bool grant_local(const memory::Control& control, const placement::NodeMap& map, NodeId node,
-                 const lock::Waiter& next);
-lock::WaiterPool waiter_pool(const memory::Control& control);
 
 class Mutexes {
  public:

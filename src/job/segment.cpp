@@ -76,10 +76,14 @@ void Segment::index_local(const Layout& layout) {
   }
 }
 
-// Freed: every look-up takes the slow path, which says so. What stays for the rest of the job is as
-// small as can be.
+// Freed: every look-up takes the slow path, which says so.
 void Segment::forget_local() {
-  freed_ = true;
+  {
+    // The table is in memory that is about to be unmapped: the index may be reading it.
+    const std::lock_guard guard(job_->shelves_mutex_);
+    freed_ = true;
+    if (std::exchange(table_, nullptr) != nullptr) job_->address_index_.changed();
+  }
   dense_count_ = 0;
   std::vector<memory::Region>().swap(dense_);
   std::vector<uint8_t>().swap(dense_is_member_);
@@ -109,27 +113,61 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
   return {};
 }
 
+std::unique_ptr<Segment> Segment::stand_in(Job& job) {
+  auto made = std::make_unique<Segment>();
+  made->job_ = &job;
+  made->alive_ = job.alive_flag();
+  made->freed_ = true;
+  return made;
+}
+
 Status Segment::close() {
   forget_local();
   return job_->node_memory().detach(id_);
 }
 
+namespace {
+
+// What each member tells the others before any of them allocates.
+struct Ask {
+  uint64_t bytes;
+  uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes
+  uint64_t cgroup;
+  uint32_t generation;
+  uint32_t reserved;
+};
+
+// Is there room for what this member asks for, beside what the others on its machine do? Virtual
+// nodes share one machine: what fits each of them alone may be too much for all. `beside_bytes`: of
+// this node's part of the segment, other than slices.
+Status check_room(Rank rank, const Ask& mine, std::span<const Ask> asks, uint64_t beside_bytes) {
+  uint64_t on_machine = beside_bytes;
+  bool leaf_is_shared = true;
+  for (const Ask& other : asks) {
+    if (other.machine != mine.machine || other.bytes == 0) continue;
+    const uint64_t taken = other.bytes > UINT64_MAX - memory::page_bytes
+                               ? UINT64_MAX
+                               : memory::round_up(other.bytes, memory::page_bytes);
+    on_machine = taken > UINT64_MAX - on_machine ? UINT64_MAX : on_machine + taken;
+    leaf_is_shared = leaf_is_shared && other.cgroup == mine.cgroup;
+  }
+  const MemoryAsk ask{memory::round_up(mine.bytes, memory::page_bytes), on_machine, leaf_is_shared};
+  const Status status = check_memory(ask);
+  if (status.ok()) return {};
+  return Status(status.code(),
+                concat("rank ", rank, " asks for ", mine.bytes, " bytes: ", status.message()));
+}
+
+}  // namespace
+
 Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   Job& job = group.job();
-  struct Ask {
-    uint64_t bytes;
-    uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes
-    uint64_t cgroup;
-    uint32_t generation;
-    uint32_t reserved;
-  };
-  const uint64_t cgroup = memory_cgroup_hash();
   HostIdentity identity{};
   const Status identified = host_identity(std::nullopt, &identity);
   uint64_t machine = 0;
   std::memcpy(&machine, identity.data(), sizeof machine);
-  const Ask mine{bytes, machine, cgroup, job.rank() == group.lowest() ? job.next_generation() : 0,
-                 0};
+  const Ask mine{bytes, machine, memory_cgroup_hash(),
+                 job.rank() == group.lowest() ? job.next_generation() : 0, 0};
   std::vector<Ask> asks(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, asks.data()));
 
@@ -148,24 +186,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   Status status = identified.ok() ? made->lay_out(group, bytes_of_member,
                                                   asks.size() * sizeof(TableEntry), &layout)
                                   : identified;
-  if (status.ok()) {
-    // Virtual nodes share one machine: what fits each of them alone may be too much for all.
-    uint64_t on_machine = layout.total_bytes - layout.plan.total_bytes;
-    bool leaf_is_shared = true;
-    for (const Ask& other : asks) {
-      if (other.machine != machine || other.bytes == 0) continue;
-      const uint64_t taken = other.bytes > UINT64_MAX - memory::page_bytes
-                                 ? UINT64_MAX
-                                 : memory::round_up(other.bytes, memory::page_bytes);
-      on_machine = taken > UINT64_MAX - on_machine ? UINT64_MAX : on_machine + taken;
-      leaf_is_shared = leaf_is_shared && other.cgroup == cgroup;
-    }
-    const MemoryAsk ask{memory::round_up(bytes, memory::page_bytes), on_machine, leaf_is_shared};
-    status = check_memory(ask);
-    if (!status.ok())
-      status = Status(status.code(), concat("rank ", job.rank(), " asks for ", bytes,
-                                            " bytes: ", status.message()));
-  }
+  if (status.ok())
+    status = check_room(job.rank(), mine, asks, layout.total_bytes - layout.plan.total_bytes);
   SKERRY_TRY(group.agree(status));
   status = made->attach(layout);
   const bool attached = status.ok();
@@ -184,20 +206,26 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
     for (size_t i = 0; i < addresses.size(); ++i) made->table_[i] = {asks[i].bytes, addresses[i]};
   SKERRY_TRY(group.barrier());
   made->index_local(layout);
+  ++group.segments_;
   *segment = job.keep(std::move(made), &job.segments_);
+  const std::lock_guard guard(job.shelves_mutex_);
+  job.address_index_.changed();
   return {};
 }
 
 Status Segment::free() {
   if (freed_) return error(Code::freed, "the segment was freed already");
+  if (group_->is_freed() && group_->size() > 1)
+    return error(Code::freed,
+                 "the group in which the segment was allocated was freed: free its segments first");
   const Status waited = job_->engine().wait_implicit();
-  const Status synced = group_->sync();
+  const Status synced = group_->is_freed() ? job_->engine().fence_all() : group_->sync();
   for (const Status* status : {&waited, &synced})
     if (status->code() == Code::peer_dead || status->code() == Code::network) return *status;
   // Whatever else was reported belongs to earlier requests: the others free it, so this member
   // does.
   forget_local();
-  table_ = nullptr;
+  --group_->segments_;
   SKERRY_TRY(job_->node_memory().detach(id_));
   return waited.ok() ? synced : waited;
 }
@@ -227,13 +255,6 @@ bool Segment::note_recent(Rank rank) const {
 std::byte* Segment::own() const {
   const memory::Region* region = local(job_->rank());
   return region == nullptr ? nullptr : region->base;
-}
-
-bool Segment::contains(Rank rank, uint64_t address, uint64_t* offset) const {
-  const uint64_t base = address_of(rank);
-  if (base == 0 || address < base || address - base >= bytes_of(rank)) return false;
-  *offset = address - base;
-  return true;
 }
 
 Status Segment::check(Rank rank, uint64_t offset, uint64_t bytes) const {
@@ -452,13 +473,14 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
   uint64_t seen = 0;
   auto ready = [&] { return (seen = __atomic_load_n(&counter, __ATOMIC_ACQUIRE)) >= at_least; };
   if (!ready()) {
-    SKERRY_TRY(job_->engine().push_out());  // what we wait for may depend on what we sent
+    const int64_t deadline_ns = deadline_after(timeout_ns);
+    // What we wait for may depend on what we sent.
+    SKERRY_TRY(job_->engine().push_out(deadline_ns));
     memory::Member& me = job_->control().member(job_->member_index());
     // To be woken takes a core that went idle some 50 us: worth a spin of about twice that. Of two
     // ranks that wait for each other by turns, one that has slept would make the other sleep, and
     // so on for ever.
     constexpr int64_t longest_spin_ns = 100'000, time_slice_ns = 1'000'000;
-    const int64_t deadline_ns = deadline_after(timeout_ns);
     (void)job_->idle_core_spin().spin(
         ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
     const auto asleep = [&](int64_t until_ns) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,10 @@ class Segment {
   static Status open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes,
                      Segment** segment);
   Status close();
+  // What stands for every freed segment of the job.
+  static std::unique_ptr<Segment> stand_in(Job& job);
+  // The group has moved to where it stays.
+  void set_group(Group& group) { group_ = &group; }
 
   // What the data server checks before it takes bytes for something else than memory. Before
   // anybody else uses the segment.
@@ -61,8 +66,6 @@ class Segment {
   uint64_t bytes_of(Rank rank) const;    // 0 if not a member
   uint64_t address_of(Rank rank) const;  // in the rank's own address space
   std::byte* own() const;
-  // The offset of an address of `rank`'s own address space; false if it is not in its slice.
-  bool contains(Rank rank, uint64_t address, uint64_t* offset) const;
 
   // Checks what a caller gave: live, member, and that [offset, offset + bytes) is inside. Errors:
   // freed, invalid, range.

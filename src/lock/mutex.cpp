@@ -1,6 +1,7 @@
 #include "lock/mutex.hpp"
 
 #include "core/pure/assert.hpp"
+#include "core/pure/rule.hpp"
 
 namespace skerry::lock {
 
@@ -134,7 +135,7 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waite
   SKERRY_ASSERT(record != 0, "a mutex with the queued bit has a queue");
   WaiterRecord& first = pool.at(record);
   *next = first.waiter;
-  mutex.first = next_of(first);
+  if (SKERRY_RULE(hand_over)) mutex.first = next_of(first);
   // Release: what the old holder did is visible to the new one, however it learns of the grant.
   mutex.word.store(next->holder | (mutex.first != 0 ? queued_bit : 0), std::memory_order_release);
   pool.give_back(record);

@@ -35,8 +35,14 @@ constexpr uint32_t thread_of(Holder holder) { return static_cast<uint32_t>(holde
 struct Waiter {
   Holder holder = 0;
   uint64_t reply[2] =
-      {};  // where its grant goes (node and slot, tag); means something to the caller only
+      {};  // where its grant goes (rank and slot, tag); means something to the caller only
 };
+// The grant goes to completion slot `slot` (1, 2, ...) of `rank`, in its use `tag`.
+constexpr Waiter make_waiter(Holder holder, Rank rank, uint32_t slot, uint32_t tag) {
+  return {holder, {static_cast<uint64_t>(static_cast<uint32_t>(rank)) << 32 | slot, tag}};
+}
+constexpr uint32_t slot_of(const Waiter& waiter) { return static_cast<uint32_t>(waiter.reply[0]); }
+constexpr uint32_t tag_of(const Waiter& waiter) { return static_cast<uint32_t>(waiter.reply[1]); }
 
 constexpr uint64_t queued_bit = uint64_t{1} << 63;
 
@@ -51,8 +57,8 @@ struct alignas(64) Mutex {
 static_assert(sizeof(Mutex) == 64);
 
 // Records of waiters, shared by all mutexes of a node. Bounded: when it is exhausted a request is
-// answered `no_record`; a server then parks it, a local caller sleeps on `freed`. (Fairness holds
-// among those that have a record.)
+// answered `no_record`; a server then keeps the request itself, a local caller sleeps on `freed`.
+// (Fairness holds among those that have a record.)
 struct alignas(32) WaiterRecord {
   Waiter waiter;  // whoever took the record
   uint32_t

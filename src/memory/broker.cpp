@@ -1,13 +1,17 @@
 #include "memory/broker.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "memory/broker_wire.hpp"
 #include "memory/control.hpp"
@@ -19,6 +23,8 @@ struct Broker::Request : broker_wire::Request {};
 struct Broker::Reply : broker_wire::Reply {};
 
 namespace {
+
+constexpr long listener_pause_ns = 100'000'000;  // until a descriptor may be free again
 
 bool equal_in_constant_time(const std::array<std::byte, 16>& a,
                             const std::array<std::byte, 16>& b) {
@@ -72,7 +78,9 @@ Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
 
   made->listen_fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   made->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (made->listen_fd_ < 0 || made->epoll_fd_ < 0) {
+  made->timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  made->spare_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (made->listen_fd_ < 0 || made->epoll_fd_ < 0 || made->timer_fd_ < 0) {
     return error(Code::network, "no descriptors for the memory broker: ", std::strerror(errno),
                  "; see ulimit -n");
   }
@@ -82,6 +90,7 @@ Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
                  std::strerror(errno));
   }
   watch_readable(made->epoll_fd_, made->listen_fd_);
+  watch_readable(made->epoll_fd_, made->timer_fd_);
   *broker = std::move(made);
   return {};
 }
@@ -89,7 +98,8 @@ Status Broker::create(const Options& options, std::unique_ptr<Broker>* broker) {
 Broker::~Broker() {
   for (const int connection : pending_) close(connection);
   for (auto& [id, segment] : segments_) release(&segment);
-  if (listen_fd_ >= 0) close(listen_fd_);
+  for (const int fd : {listen_fd_, timer_fd_, spare_fd_})
+    if (fd >= 0) close(fd);
   if (epoll_fd_ >= 0) close(epoll_fd_);
 }
 
@@ -98,8 +108,8 @@ void Broker::on_readable_owner() {
   const int count = epoll_wait(epoll_fd_, events, 32, 0);
   for (int i = 0; i < count; ++i) {
     const int fd = events[i].data.fd;
-    if (fd == listen_fd_) continue;
-    serve(fd);
+    if (fd == timer_fd_) resume_listener();
+    if (fd != listen_fd_ && fd != timer_fd_) serve(fd);
   }
   // After the served ones: accepting may close the oldest pending connection, whose number might be
   // among the events above.
@@ -112,15 +122,14 @@ void Broker::accept_all() {
   for (int round = 0; round < 64;
        ++round) {  // bounded: the server has other duties; the listener stays readable
     const int connection = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (connection < 0) {
-      // Out of descriptors: close a connection without a request. Otherwise the listener would stay
-      // readable for ever, and nothing would move.
-      if ((errno == EMFILE || errno == ENFILE) && !pending_.empty()) {
-        ++strangers_refused_;
-        drop(pending_.front());
-      }
-      return;
+    if (connection < 0 && (errno == EMFILE || errno == ENFILE)) {
+      pollfd waiting{listen_fd_, POLLIN, 0};
+      if (poll(&waiting, 1, 0) <= 0) return;  // the kernel says so before it looks at the queue
+      if (spare_fd_ < 0) return pause_listener();
+      close(std::exchange(spare_fd_, -1));
+      continue;
     }
+    if (connection < 0) return take_spare();
     ucred peer{};
     socklen_t length = sizeof peer;
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
@@ -139,10 +148,33 @@ void Broker::accept_all() {
   }
 }
 
+// A listener that nobody can accept from stays readable: the server's thread would never sleep.
+void Broker::pause_listener() {
+  (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, listen_fd_, nullptr);
+  const itimerspec after{{0, 0}, {0, listener_pause_ns}};
+  (void)timerfd_settime(timer_fd_, 0, &after, nullptr);
+}
+
+void Broker::resume_listener() {
+  uint64_t ticks = 0;
+  (void)!read(timer_fd_, &ticks, sizeof ticks);
+  if (spare_fd_ < 0 && !pending_.empty()) {  // it has had its time to say something
+    ++strangers_refused_;
+    drop(pending_.front());
+  }
+  take_spare();
+  watch_readable(epoll_fd_, listen_fd_);
+}
+
+void Broker::take_spare() {
+  if (spare_fd_ < 0) spare_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 void Broker::drop(int connection) {
   const auto found = std::find(pending_.begin(), pending_.end(), connection);
   if (found != pending_.end()) pending_.erase(found);
   close(connection);  // leaves the epoll set with it
+  take_spare();
 }
 
 void Broker::serve(int connection) {

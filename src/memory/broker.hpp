@@ -58,6 +58,9 @@ class Broker {
 
   Broker() = default;
   void accept_all();
+  void take_spare();
+  void pause_listener();
+  void resume_listener();
   void serve(int connection);
   void drop(int connection);
   Status attach(const Request& request, Segment** segment);
@@ -68,6 +71,8 @@ class Broker {
   std::function<void(SegmentId)> on_release_;  // null: no listener
   int listen_fd_ = -1;
   int epoll_fd_ = -1;
+  int spare_fd_ = -1;  // given up when descriptors run out, to serve one request; -1: given up
+  int timer_fd_ = -1;  // readable when the paused listener is to be looked at again
   uint32_t max_pending_ = 0;
   uint64_t strangers_refused_ = 0;
   std::list<int> pending_;                          // oldest first

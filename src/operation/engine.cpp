@@ -1,64 +1,149 @@
 #include "operation/engine.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
+#include "core/pure/rule.hpp"
 #include "core/futex.hpp"
-#include "memory/slots.hpp"
 
 namespace skerry::operation {
+
 Engine::Engine(EngineConfig config, std::unique_ptr<fabric::Fabric> fabric)
-    : config_(std::move(config)), fabric_(std::move(fabric)) {
-  const uint32_t slots = config_.control.layout().slots_per_member;
-  pending_.resize(slots);
-  free_slots_.reserve(slots);
-  for (uint32_t i = slots; i > 0; --i) free_slots_.push_back(i - 1);
-  implicit_.used = true;
-}
+    : context_{std::move(config), std::move(fabric), {}, {}, nullptr},
+      slots_(context_),
+      links_(context_, {slots_, sender_, batches_, rma_, resume_, progress_}),
+      sender_(context_, links_, batches_, slots_, progress_),
+      batches_(context_, links_, sender_, progress_),
+      rma_(context_, {links_, sender_, transfers_, operations_, progress_}),
+      resume_(context_, slots_, sender_, rma_),
+      transfers_(context_, {slots_, operations_, sender_, batches_, links_, progress_}),
+      progress_(context_, *this, {links_, sender_, batches_, slots_, operations_}) {}
 
 Engine::~Engine() { stop_helper(); }
 
-void Engine::stop_helper() {
-  {
-    const Lock lock(mutex_);
-    helper_stop_ = true;
-    helper_call_.notify_one();
-  }
-  if (!helper_.joinable()) return;
-  fabric_->wake();
-  helper_.join();
+Link& Engine::link_to(Rank target) {
+  const placement::NodeMap& map = *context_.config.map;
+  return links_.to(placement::route(map, context_.config.node, placement::server_of(map, target)));
 }
 
-Status Engine::abort_status() const {
-  const memory::ControlHeader& header = config_.control.header();
-  return Status(Code::peer_dead,
-                concat("the job is ending: ", static_cast<const char*>(header.abort_text)));
+// ---- issuing ----------------------------------------------------------------------------------
+
+Status Engine::issue(Lock& lock, Link& link, const Transfer& transfer, Handle* handle,
+                     bool as_rma) {
+  Op* op = transfer.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
+  if (Status status = as_rma ? rma_.issue(lock, link, transfer, op)
+                             : transfers_.request(lock, link, transfer, op);
+      !status.ok()) {
+    // Answers may still come for the parts that were sent: then its record stays taken for ever.
+    if (op->waiting_replies == 0 && !operations_.is_implicit(op)) operations_.free(op);
+    return status;
+  }
+  return transfers_.finish(lock, op, transfer.mode, transfer.local.bytes, handle);
+}
+
+Status Engine::put(const Target& target, const Side& to, const Side& from, const Notify* notify,
+                   Mode mode, Handle* handle) {
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  count(from.bytes);
+  const Transfer transfer{wire::Kind::put, target, to, from, nullptr, notify, mode};
+  if (rma_.takes(transfer)) return issue(lock, link, transfer, handle, true);
+  const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous &&
+                     from.form == Side::Form::contiguous;
+  const bool batches = context_.can().max_payload_bytes >= sizeof(Batch::payload);
+  // The first put after a pause goes at once; one that a get before it may still read goes the long
+  // way, too.
+  if (mode != Mode::blocking && notify == nullptr && small && batches &&
+      links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok()) {
+    if (handle != nullptr) *handle = 0;
+    return batches_.put(lock, link, target, to.offset, from.base, from.bytes);
+  }
+  return send_all(lock, link, transfer, handle);
+}
+
+// put and accumulate as messages. Short ones, and those that are packed on the way, are source done
+// when this returns: no operation outlives the call.
+Status Engine::send_all(Lock& lock, Link& link, const Transfer& transfer, Handle* handle) {
+  if (handle != nullptr) *handle = 0;
+  if (transfer.mode == Mode::implicit) return transfers_.send(lock, link, transfer, nullptr);
+  if (transfer.local.bytes <= fabric::inline_payload_bytes) {
+    Op by_value;
+    return transfers_.send(lock, link, transfer, &by_value);
+  }
+  Op* op = operations_.make();
+  if (Status status = transfers_.send(lock, link, transfer, op); !status.ok()) {
+    operations_.free(op);
+    return status;
+  }
+  return transfers_.finish(lock, op, transfer.mode, transfer.local.bytes, handle);
+}
+
+Status Engine::accumulate(const Target& target, const Side& to, const Side& from,
+                          const Accumulate& what, Mode mode, Handle* handle) {
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  count(from.bytes);
+  return send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
+                  handle);
+}
+
+Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode,
+                   Handle* handle) {
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  count(to.bytes);
+  const Transfer transfer{wire::Kind::get, target, from, to, nullptr, nullptr, mode};
+  return issue(lock, link, transfer, handle, rma_.takes(transfer));
+}
+
+Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op,
+                                 uint64_t operand, uint64_t expected, uint64_t* old) {
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  count(8);
+  return transfers_.ask(lock, link,
+                        {target,
+                         wire::Kind::read_modify_write,
+                         static_cast<uint8_t>(op),
+                         offset,
+                         {operand, expected},
+                         old},
+                        work_);
+}
+
+Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  return transfers_.ask(lock, link, {target, wire::Kind::lock, 0, index, {holder, 0}, nullptr},
+                        work_);
+}
+
+Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
+  Lock lock(context_.mutex);
+  return transfers_.unlock(lock, link_to(target.rank), target, index, holder);
 }
 
 // ---- completion -------------------------------------------------------------------------------
 
-Status Engine::op_status(Op& op) {
-  Status status = std::move(op.status);
-  op.status = {};
-  if (status.ok() && op.number != 0 && op.link->session.applied() < op.number)
-    status = op.link->failure;
-  return status;
+namespace {
+
+Status not_outstanding(Handle handle) {
+  return error(Code::invalid, "handle ", handle,
+               " is not outstanding: it was waited for already, or is not a handle");
 }
+
+}  // namespace
 
 Status Engine::wait(Handle* handle) {
   if (*handle == 0) return {};
-  Lock lock(mutex_);
-  Op* op = find_op(*handle);
-  if (op == nullptr)
-    return error(Code::invalid, "handle ", *handle,
-                 " is not outstanding: it was waited for already, or is not a handle");
-  if (op->link != nullptr && !op_done(*op)) SKERRY_TRY(wait_connected(lock, *op->link));
-  SKERRY_TRY(wait_until(lock, [&] { return op_done(*op); }));
+  Lock lock(context_.mutex);
+  Op* op = operations_.find(*handle);
+  if (op == nullptr) return not_outstanding(*handle);
+  if (op->link != nullptr && !Operations::is_done(*op))
+    SKERRY_TRY(sender_.wait_connected(lock, *op->link));
+  SKERRY_TRY(progress_.wait_until(lock, [&] { return Operations::is_done(*op); }));
   *handle = 0;
-  --open_handles_;
-  Status status = op_status(*op);
-  free_op(op);
-  return status;
+  return operations_.take_back(op);
 }
 
 Status Engine::test(Handle* handle, bool* done) {
@@ -66,72 +151,80 @@ Status Engine::test(Handle* handle, bool* done) {
     *done = true;
     return {};
   }
-  Lock lock(mutex_);
-  Op* op = find_op(*handle);
-  if (op == nullptr)
-    return error(Code::invalid, "handle ", *handle,
-                 " is not outstanding: it was waited for already, or is not a handle");
-  if (!op_done(*op)) {
-    if (op->link != nullptr && op->link->has_queued()) want(*op->link);
-    poke(lock);
+  Lock lock(context_.mutex);
+  Op* op = operations_.find(*handle);
+  if (op == nullptr) return not_outstanding(*handle);
+  if (!Operations::is_done(*op)) {
+    if (op->link != nullptr && op->link->has_queued()) links_.open(*op->link);
+    progress_.look(lock);
   }
-  if (is_ending()) return abort_status();
-  *done = op_done(*op);
+  if (context_.is_ending()) return context_.abort_status();
+  *done = Operations::is_done(*op);
   if (!*done) return {};
   *handle = 0;
-  --open_handles_;
-  Status status = op_status(*op);
-  free_op(op);
-  return status;
+  return operations_.take_back(op);
 }
 
 Status Engine::wait_implicit() {
-  Lock lock(mutex_);
-  for (Link* link : std::vector<Link*>(queued_))
-    if (link->has_queued() && (link->queued_replies > 0 || link->implicit_number > link->sent))
-      want(*link);
-  SKERRY_TRY(wait_until(lock, [&] { return implicit_.waiting_replies == 0; }));
-  for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
-    Link& l = *all_links_[i];
-    SKERRY_TRY(wait_until(
-        lock, [&] { return l.session.applied() >= l.implicit_number || !l.failure.ok(); }));
-    if (l.session.applied() < l.implicit_number) return l.failure;
-    l.implicit_number = 0;
+  Lock lock(context_.mutex);
+  // Links whose queue holds what this waits for.
+  for (Link* link : std::vector<Link*>(links_.listed()))
+    if (link->has_queued() &&
+        (link->backlog.replies > 0 || link->implicit_number > link->backlog.sent))
+      links_.open(*link);
+  Op& gets = operations_.implicit();
+  SKERRY_TRY(progress_.wait_until(lock, [&] { return gets.waiting_replies == 0; }));
+  for (;;) {  // the list changes while the mutex is given up
+    const auto& listed = links_.listed();
+    const auto next = std::find_if(listed.begin(), listed.end(),
+                                   [](const Link* link) { return link->implicit_number != 0; });
+    if (next == listed.end()) return Operations::take_status(gets);
+    Link& link = **next;
+    SKERRY_TRY(progress_.wait_until(lock, [&] {
+      return link.session.applied() >= link.implicit_number || !link.failure.ok();
+    }));
+    if (link.session.applied() < link.implicit_number) return link.failure;
+    link.implicit_number = 0;
   }
-  return op_status(implicit_);
 }
 
 Status Engine::fence(placement::ServerRef server) {
-  Lock lock(mutex_);
-  ++counters_.fences;
-  const auto found = links_.find(link_key(server));
-  if (found == links_.end()) return {};
-  Link& link = *found->second;
-  if (link.has_batch()) SKERRY_TRY(wait_sendable(lock, link, link.batch->bytes, true));
-  SKERRY_TRY(wait_connected(lock, link));
+  Lock lock(context_.mutex);
+  ++context_.counters.fences;
+  Link* const found = links_.find(server);
+  if (found == nullptr) return {};
+  Link& link = *found;
+  if (link.has_batch())
+    SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
+  SKERRY_TRY(sender_.wait_connected(lock, link));
   const uint64_t newest = link.session.issued();
   if (link.rma_outstanding > 0)
-    SKERRY_TRY(wait_until(lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
-  if (link.session.applied() < newest) {
-    const bool alone = config_.one_thread_at_a_time && slots_in_use_ == 0;
-    SKERRY_TRY(wait_until(
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return link.rma_outstanding == 0 || !link.failure.ok(); }));
+  if (SKERRY_RULE(fence_acknowledged) && link.session.applied() < newest) {
+    const bool alone = context_.config.one_thread_at_a_time && slots_.in_use() == 0;
+    SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },
         alone ? &link : nullptr));
     if (link.session.applied() < newest) return link.failure;
   }
-  if (!link.request_failure.ok()) return std::exchange(link.request_failure, Status());
-  return {};
+  // All is dealt with, but not all of it was applied: what was refused is told in a moment.
+  if (link.session.refusal_due()) {
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
+    if (link.session.refusal_due()) return link.failure;
+  }
+  return std::exchange(link.request_failure, Status());
 }
 
 Status Engine::fence_all() {
   std::vector<placement::ServerRef> servers;
   {
-    Lock lock(mutex_);
-    flush_corked();
-    open_queued();
-    for (const auto& [key, link] : links_)
-      if (unacknowledged(*link) || !link->request_failure.ok()) servers.push_back(link->server);
-    ++counters_.fences;
+    const Lock lock(context_.mutex);
+    batches_.flush();
+    sender_.open_queued();
+    for (const Link* link : links_.listed()) servers.push_back(link->server);
+    ++context_.counters.fences;
   }
   Status first;
   for (const placement::ServerRef server : servers) {
@@ -141,170 +234,126 @@ Status Engine::fence_all() {
   return first;
 }
 
+// ---- before sleeping elsewhere ----------------------------------------------------------------
+
+// Batches go out, or join the queue.
+Status Engine::push_batches(Lock& lock, Progress::Until until) {
+  batches_.flush();
+  for (const Link* link : std::vector<Link*>(links_.listed()))
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return !link->has_batch() || !link->failure.ok(); }, nullptr, until));
+  return {};
+}
+
+// Links that have something queued are opened, and take what they have now.
+Status Engine::push_queued(Lock& lock, Progress::Until until) {
+  struct Mark {
+    Link* link;
+    uint64_t newest;
+  };
+  sender_.open_queued();
+  std::vector<Mark> marks;
+  for (const session::Backlog::Part* part : sender_.backlog().parts())
+    marks.push_back({&links_.at(part->owner), part->issued});
+  for (const Mark& mark : marks)
+    SKERRY_TRY(progress_.wait_until(
+        lock, [&] { return mark.link->backlog.sent >= mark.newest; },  // also if it failed
+        nullptr, until));
+  return {};
+}
+
+// What the fabric has taken is in the network's hands.
+Status Engine::push_unsent(Lock& lock, Progress::Until until) {
+  auto is_unsent = [&](const Link& link) {
+    return link.endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(link.endpoint) > 0;
+  };
+  for (const Link* link : std::vector<Link*>(links_.listed()))
+    if (is_unsent(*link))
+      SKERRY_TRY(progress_.wait_until(lock, [&] { return !is_unsent(*link); }, nullptr, until));
+  return {};
+}
+
 // A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches
 // the server without us. Nor may replies be left to nobody: a server that cannot send them parks
 // our session, and with it what we sent behind them, which others may be waiting for. The helper
 // takes them in; without it, we do so here, and see that what we sent has arrived.
-Status Engine::push_out() {
-  Lock lock(mutex_);
-  flush_corked();
-  if (!queued_.empty()) {
-    open_queued();
-    for (size_t i = 0; i < all_links_.size(); ++i) {
-      Link& l = *all_links_[i];
-      const uint64_t newest = l.session.issued();
-      if (l.has_queued())
-        SKERRY_TRY(wait_until(lock, [&] { return l.sent >= newest; }));  // also if it failed
-    }
-  }
-  for (size_t i = 0; i < all_links_.size(); ++i) {  // it may grow: the mutex is given up in between
-    Link& l = *all_links_[i];
-    if (l.has_batch()) SKERRY_TRY(wait_sendable(lock, l, l.batch->bytes));
-    if (l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0) continue;
-    SKERRY_TRY(wait_until(lock, [&] {
-      return l.endpoint == fabric::no_endpoint || fabric_->unsent_bytes(l.endpoint) == 0;
-    }));
-  }
-  if (config_.helper) return {};
-  auto taken_in = [&] {
-    if (std::any_of(all_links_.begin(), all_links_.end(),
-                    [&](const Link* l) { return l->failure.ok() && unacknowledged(*l); }))
-      return false;
-    return implicit_.waiting_replies == 0 &&
-           std::none_of(ops_.begin(), ops_.end(), [](const auto& op) {
-             return op->used && op->open && op->waiting_replies > 0;
-           });
-  };
-  return wait_until(lock, taken_in);
+Status Engine::push_out(int64_t deadline_ns) {
+  Lock lock(context_.mutex);
+  const Progress::Until until{deadline_ns, wait_slice_ns};
+  if (batches_.any_corked()) SKERRY_TRY(push_batches(lock, until));
+  if (!sender_.backlog().empty()) SKERRY_TRY(push_queued(lock, until));
+  SKERRY_TRY(push_unsent(lock, until));
+  if (context_.config.helper) return {};
+  return progress_.wait_until(
+      lock, [&] { return !links_.any_unacknowledged() && operations_.all_named_answered(); },
+      nullptr, until);
 }
+
+Status Engine::borrow_slot(uint32_t* slot) {
+  Lock lock(context_.mutex);
+  for (bool taken = false; !taken;)
+    SKERRY_TRY(sender_.take_slot(lock, Slots::Wait::for_ever, slot, &taken));
+  return {};
+}
+
+void Engine::return_slot(uint32_t slot) {
+  const Lock lock(context_.mutex);
+  if (slots_.give_back(slot)) progress_.wake_waiters();
+}
+
+// ---- the end, and accounts --------------------------------------------------------------------
 
 // A request that failed is reported, but keeps no connection from being closed.
 Status Engine::close_all() {
   Status first = wait_implicit();
   if (Status fenced = fence_all(); first.ok()) first = std::move(fenced);
-  Lock lock(mutex_);
-  Status closed = wait_until(lock, [&] {
-    bool all = true;
-    for (Link* link : all_links_) {
-      unwant(*link);  // one that is being resumed has nothing outstanding any more
-      if (link->machine.state() == connection::State::open && link->replay_next == 0)
-        drive(*link, connection::Event::evict);
-      all = all && link->machine.state() == connection::State::idle;
-    }
-    return all;
-  });
+  Lock lock(context_.mutex);
+  Status closed = progress_.wait_until(lock, [&] { return links_.close_idle(); });
   return first.ok() ? closed : first;
 }
 
+Status Engine::limit_connections(uint32_t max_connections) {
+  const Lock lock(context_.mutex);
+  return links_.limit(max_connections);
+}
+
 EngineCounters Engine::counters() {
-  Lock lock(mutex_);
-  counters_.connections_now = occupied_ + leaving_;
-  counters_.links = all_links_.size();
+  const Lock lock(context_.mutex);
+  EngineCounters out = context_.counters;
+  links_.count(&out);
   const EngineMemory taken = account();
-  counters_.link_bytes = taken.connection_bytes + taken.known_bytes +
-                         (policy_ ? policy_->bytes() : 0);
-  return counters_;
+  out.link_bytes = taken.connection_bytes + taken.known_bytes + links_.policy_bytes();
+  return out;
 }
 
 Status Engine::trace_requests(const std::string& prefix) {
-  const Lock lock(mutex_);
-  return RequestTrace::open(prefix, config_.rank, config_.map->ranks(), config_.map->nodes(),
-                            &trace_);
+  const Lock lock(context_.mutex);
+  const placement::NodeMap& map = *context_.config.map;
+  return RequestTrace::open(prefix, context_.config.rank, map.ranks(), map.nodes(),
+                            &context_.trace);
 }
 
 fabric::Fabric::Traffic Engine::traffic() {
-  Lock lock(mutex_);
-  return fabric_->traffic();
+  const Lock lock(context_.mutex);
+  return context_.fabric->traffic();
 }
 
-// ---- operations and slots ---------------------------------------------------------------------
-
-Engine::Op* Engine::new_op() {
-  if (free_ops_.empty()) {
-    ops_.push_back(std::make_unique<Op>());
-    ops_.back()->index = static_cast<uint32_t>(ops_.size() - 1);
-    free_ops_.push_back(ops_.back()->index);
-  }
-  Op* op = ops_[free_ops_.back()].get();
-  free_ops_.pop_back();
-  op->used = true;
-  op->open = false;
-  op->waiting_replies = 0;
-  op->number = 0;
-  op->link = nullptr;
-  return op;
+EngineMemory Engine::memory() {
+  const Lock lock(context_.mutex);
+  return account();
 }
 
-void Engine::free_op(Op* op) {
-  op->used = false;
-  ++op->generation;
-  free_ops_.push_back(op->index);
-}
-
-Handle Engine::handle_of(const Op* op) const {
-  return Handle{op->generation} << 32 | (op->index + 1);
-}
-
-Engine::Op* Engine::find_op(Handle handle) {
-  const uint64_t index = (handle & 0xffffffff) - 1;
-  if (index >= ops_.size()) return nullptr;
-  Op* op = ops_[index].get();
-  return op->used && op->generation == handle >> 32 ? op : nullptr;
-}
-
-memory::CompletionSlot& Engine::slot(uint32_t index) const {
-  return config_.control.slot(config_.member_index * config_.control.layout().slots_per_member +
-                              index);
-}
-
-bool Engine::take_slot(uint32_t* index, Wait wait) {
-  if (!has_slot(wait)) return false;
-  *index = free_slots_.back();
-  free_slots_.pop_back();
-  ++slots_in_use_;
-  return true;
-}
-
-Status Engine::borrow_slot(uint32_t* slot) {
-  Lock lock(mutex_);
-  while (!take_slot(slot, Wait::for_ever)) SKERRY_TRY(wait_slot(lock, Wait::for_ever));
-  return {};
-}
-
-void Engine::return_slot(uint32_t slot) {
-  const Lock lock(mutex_);
-  free_slots_.push_back(slot);
-  --slots_in_use_;
-  if (free_slots_.size() > 1) return;
-  // There was none: another thread may be waiting for one, asleep or in the fabric.
-  if (sleepers_ > 0) changed_.notify_all();
-  if (role_taken_) fabric_->wake();
-}
-
-void Engine::arm(uint32_t index, Op* op, Link* link) {
-  pending_[index].op = op;
-  pending_[index].link = link;
-  if (op != &implicit_) op->link = link;
-  memory::arm_slot(slot(index));
-  ++op->waiting_replies;
-  ++link->waiting_replies;
-}
-
-void Engine::release(uint32_t index) {
-  Pending& p = pending_[index];
-  const bool was_lock = p.lock_request != nullptr;
-  if (p.number != 0 && p.link->log) p.link->log->answered(p.number);
-  --p.op->waiting_replies;
-  --p.link->waiting_replies;
-  Link* link = p.link;
-  if (p.from.end != p.from.begin) --link->gets_waiting;
-  if (was_lock) --link->lock_waits;
-  p = Pending{};
-  memory::free_slot(slot(index));
-  if (was_lock) futex_wake(&slot(index).word, 1, Sharing::node);  // finish_lock may sleep on it
-  free_slots_.push_back(index);
-  --slots_in_use_;
-  maybe_drained(*link);
+EngineMemory Engine::account() const {
+  context_.assert_held();
+  EngineMemory out;
+  const fabric::Fabric::Memory fabric = context_.fabric->memory();
+  out.connections = links_.connections();
+  out.connection_bytes = fabric.endpoint_bytes + links_.connection_bytes();
+  out.servers_known = links_.all().size();
+  out.known_bytes = links_.known_bytes();
+  out.fixed_bytes = fabric.fixed_bytes + sizeof *this + slots_.memory_bytes() +
+                    operations_.memory_bytes() + links_.policy_bytes();
+  return out;
 }
 
 }  // namespace skerry::operation

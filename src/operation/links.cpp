@@ -1,382 +1,434 @@
-// Links: connections that are opened on demand, make place for each other under the cap, and are
-// resumed when they break. ACTS: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant
-// Connection Management for PGAS Models on InfiniBand", section IV.
-//
-// Places. Opening and open links count towards the cap; besides, at most one link drains or closes.
-// Whoever wants a link queues it in wanted_; advance_links gives places in that order: a free one,
-// or that of a victim, whose leaving and the newcomer's opening overlap. A fresh link is nobody's
-// victim while a thread waits to send on it, nor is one that a transfer in parts is half sent on,
-// so everyone who gets a place gets something done: what was sent completes while the link drains.
-//
-// Breaks. The server says in its answer to the next opening how far it had come; what it has not
-// applied is sent again from the replay log, what it has applied but whose answer is not here is
-// asked for again (src/session). All upcalls and calls here run with the engine's mutex held.
+#include "operation/links.hpp"
+
 #include <algorithm>
 #include <utility>
 
-#include "memory/slots.hpp"
-#include "operation/engine.hpp"
+#include "core/pure/container_bytes.hpp"
+#include "operation/batches.hpp"
+#include "operation/progress.hpp"
+#include "operation/resume.hpp"
+#include "operation/rma.hpp"
+#include "operation/sender.hpp"
+#include "operation/slots.hpp"
 
 namespace skerry::operation {
+
+using connection::Action;
+using connection::Cap;
+using connection::Event;
+using connection::Retry;
+using connection::State;
+
+std::string_view to_string(Link::Trust trust) {
+  switch (trust) {
+    case Link::Trust::plain_hello: return "plain_hello";
+    case Link::Trust::early_requests: return "early_requests";
+    case Link::Trust::unproven: return "unproven";
+    case Link::Trust::proven: return "proven";
+    case Link::Trust::farewell: return "farewell";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Link::Room room) {
+  switch (room) {
+    case Link::Room::free: return "free";
+    case Link::Room::full: return "full";
+    case Link::Room::full_before_bye: return "full_before_bye";
+  }
+  return "unknown";
+}
+
+// ---- the table --------------------------------------------------------------------------------
+
 namespace {
 
-constexpr int64_t first_retry_ns = 1'000'000;
-constexpr int64_t longest_retry_ns = 1'000'000'000;
-
-bool occupies(connection::State state) {
-  return state == connection::State::opening || state == connection::State::open;
-}
-bool leaves(connection::State state) {
-  return state == connection::State::draining || state == connection::State::closing;
+uint64_t key_of(placement::ServerRef server) {
+  return uint64_t{static_cast<uint32_t>(server.node)} << 16 | server.index;
 }
 
 }  // namespace
 
-Engine::Link& Engine::link_to(placement::ServerRef server) {
-  if (last_link_ != nullptr && last_link_->server == server) return *last_link_;
-  auto& entry = links_[link_key(server)];
+Link& Links::to(placement::ServerRef server) {
+  context_.assert_held();
+  if (last_ != nullptr && last_->server == server) return *last_;
+  auto& entry = by_server_[key_of(server)];
   if (!entry) {
-    entry = std::make_unique<Link>(server, static_cast<uint32_t>(all_links_.size()),
-                                   config_.incarnation);
-    all_links_.push_back(entry.get());
+    entry = std::make_unique<Link>(server, static_cast<uint32_t>(all_.size()),
+                                   context_.config.incarnation);
+    all_.push_back(entry.get());
   }
-  last_link_ = entry.get();
+  last_ = entry.get();
   return *entry;
 }
 
-Engine::Link* Engine::link_of(fabric::EndpointId endpoint) {
-  if (last_link_ != nullptr && last_link_->endpoint == endpoint) return last_link_;
+Link* Links::find(placement::ServerRef server) {
+  const auto found = by_server_.find(key_of(server));
+  return found == by_server_.end() ? nullptr : found->second.get();
+}
+
+Link* Links::of(fabric::EndpointId endpoint) {
+  context_.assert_held();
+  if (last_ != nullptr && last_->endpoint == endpoint) return last_;
   const auto found = by_endpoint_.find(endpoint);
   return found == by_endpoint_.end() ? nullptr : found->second;
 }
 
-// Locks whose request the server has taken: they wait for somebody's unlock, not for the network.
-uint32_t Engine::parked_locks(const Link& link) const {
-  if (link.lock_waits == 0) [[likely]]
-    return 0;
-  return static_cast<uint32_t>(
-      std::count_if(pending_.begin(), pending_.end(), [&](const Pending& p) {
-        return p.op != nullptr && p.link == &link && p.lock_request && p.number != 0 &&
-               p.number <= link.session.applied();
-      }));
+const std::vector<Link*>& Links::listed() {
+  context_.assert_held();
+  std::erase_if(listed_, [&](Link* link) {
+    if (unacknowledged(*link) || link->lock_waits > 0 || link->implicit_number != 0 ||
+        !link->request_failure.ok())
+      return false;
+    link->is_listed = false;
+    return true;
+  });
+  return listed_;
 }
 
-// ---- places -----------------------------------------------------------------------------------
+bool Links::any_unacknowledged() {
+  return std::any_of(listed().begin(), listed().end(),
+                     [&](const Link* link) { return link->failure.ok() && unacknowledged(*link); });
+}
 
-Status Engine::limit_connections(uint32_t max_connections) {
-  Lock lock(mutex_);
-  // Until those beyond the new limit have left there are more.
-  auto policy = connection::VictimPolicy::make(config_.victim,
-                                               std::max({max_connections, occupied_, 1u}));
-  if (!policy) return connection::VictimPolicy::check_name(config_.victim);
-  for (const Link* link : all_links_)
-    if (occupies(link->machine.state())) policy->opened(link->index);
-  if (max_connections == 0) policy.reset();
-  max_connections_ = max_connections;
-  policy_ = std::move(policy);
-  open_queued();
+// ---- what is outstanding ----------------------------------------------------------------------
+
+connection::Outstanding Links::outstanding(const Link& link) const {
+  connection::Outstanding out;
+  const uint64_t applied = link.session.applied();
+  out.unapplied = link.backlog.sent > applied ? link.backlog.sent - applied : 0;
+  out.queued = link.backlog.issued - link.backlog.sent;
+  out.answers = link.waiting_replies;
+  out.queued_answers = link.backlog.replies;
+  out.parked_locks = parts_.slots.parked_locks(link);
+  out.locks = link.lock_waits;
+  out.rma = link.rma_outstanding;
+  out.refusals = link.session.refusal_due();
+  out.batch = link.has_batch();
+  out.batch_queues = parts_.sender.queues();
+  SKERRY_INVARIANT(out.answers >= out.queued_answers + out.parked_locks && out.locks <= out.answers,
+                   "queued requests and parked locks are among those that are waited for");
+  return out;
+}
+
+Status Links::acknowledge(Link& link, const wire::ReplyHeader& answer) {
+  // Refusals that a break swallowed come before all else: any other message says they are here.
+  if (static_cast<wire::Kind>(answer.kind) != wire::Kind::failure) link.session.refusal_told();
+  return acknowledge(link, answer.applied);
+}
+
+Status Links::acknowledge(Link& link, uint64_t applied) {
+  context_.assert_held();
+  const uint64_t before = link.session.applied();
+  SKERRY_TRY(link.session.acknowledge(applied));
+  if (link.session.applied() == before) return {};
+  if (link.trust == Link::Trust::unproven) link.trust = Link::Trust::proven;
+  link.retry.succeeded();
+  if (link.log) link.log->acknowledge(applied);
   return {};
 }
 
-// Feeds the machine and keeps count of places.
-connection::Action Engine::step(Link& link, connection::Event event) {
-  using connection::State;
+void Links::maybe_drained(Link& link) {
+  context_.assert_held();
+  if (link.machine.state() == State::draining && !link.replay.running() &&
+      !outstanding(link).keeps_connection())
+    drive(link, Event::drained);
+}
+
+// ---- slots ------------------------------------------------------------------------------------
+
+Status Links::limit(uint32_t connections) {
+  context_.assert_held();
+  uint32_t servers = 0;
+  for (NodeId node = 0; node < context_.config.map->nodes(); ++node)
+    servers += context_.config.map->servers(node);
+  SKERRY_TRY(cap_.set_limit(connections, context_.config.victim, std::max(servers, 1u)));
+  for (const Link* link : all_) cap_.readmit(link->claim);
+  parts_.sender.open_queued();
+  return {};
+}
+
+// Feeds the machine and keeps count of slots.
+Action Links::step(Link& link, Event event) {
+  context_.assert_held();
   const State before = link.machine.state();
-  // A break loses parked locks' grants as well; leaving in order does not. Nothing may follow a
-  // bye: who still has to send again drains first.
-  const bool outstanding = in_flight(link) || link.replay_next != 0 ||
-                           (event == connection::Event::closed && link.lock_waits > 0 &&
-                            !link.dropped);
-  const connection::Action action = link.machine.on(event, link.machine.generation(), outstanding);
+  const connection::Outstanding out = outstanding(link);
+  // Nothing may follow a bye: who still has to send again drains first.
+  const bool keeps = link.replay.running() ||
+                     (event == Event::closed
+                          ? out.is_lost_with_it(link.trust == Link::Trust::farewell)
+                          : out.keeps_connection());
+  const Action action = link.machine.on(event, link.machine.generation(), keeps);
   const State after = link.machine.state();
   if (before == after) return action;
-  if (occupies(after) && !occupies(before)) {
-    ++occupied_;
-    if (policy_) policy_->opened(link.index);
-  } else if (occupies(before) && !occupies(after)) {
-    --occupied_;
-    if (policy_) policy_->closed(link.index, event == connection::Event::evict);
-  }
   const int64_t now_ns = monotonic_ns();
-  if (leaves(after) && !leaves(before)) {
-    ++leaving_;
-    leave_waited_ = false;
-    link.since_ns = now_ns;
-  } else if (leaves(before) && !leaves(after)) {
-    --leaving_;
-    if (leaving_ == 0 && denied_since_ns_ != 0)
-      counters_.teardown_exposed_ns += static_cast<uint64_t>(now_ns -
-                                                             std::exchange(denied_since_ns_, 0));
-    if (after == State::idle) {
-      counters_.teardown_ns += static_cast<uint64_t>(now_ns - link.since_ns);
-      if (!leave_waited_) ++counters_.teardowns_hidden;
-    }
-  }
-  if (after == State::opening) link.since_ns = now_ns;
-  if (before == State::opening && after == State::open)
-    counters_.setup_ns += static_cast<uint64_t>(now_ns - link.since_ns);
-  counters_.connections_peak = std::max<uint64_t>(counters_.connections_peak, occupied_ + leaving_);
+  cap_.hold(link.claim, connection::hold_of(after), now_ns, event == Event::evict);
+  if (before == State::opening && after == State::open) cap_.connected(link.claim, now_ns);
   return action;
 }
 
-void Engine::want(Link& link) {
-  if (!link.wanted) {
-    link.wanted = true;
-    wanted_.push_back(&link);
-  }
-  advance_links();
+void Links::open(Link& link) {
+  cap_.open(link.claim);
+  advance();
 }
 
-void Engine::unwant(Link& link) {
-  if (!link.wanted) return;
-  link.wanted = false;
-  std::erase(wanted_, &link);
+void Links::advance() {
+  context_.assert_held();
+  if (context_.is_ending()) return;
+  next_due_ns_ = 0;
+  cap_.serve_queue([&](Cap::Claim& claim) { serve(*all_[claim.partner]); });
 }
 
-void Engine::advance_links() {
-  if (is_ending()) return;
-  const int64_t now_ns = monotonic_ns();
-  next_retry_ns_ = 0;
-  for (size_t i = 0; i < wanted_.size();) {
-    Link& link = *wanted_[i];
-    if (advance(link, now_ns)) unwant(link);  // if its failure has not
-    else ++i;
-  }
-}
-
-// True: it needs nothing more, being open, or failed.
-bool Engine::advance(Link& link, int64_t now_ns) {
-  using connection::State;
-  if (!link.failure.ok()) return true;
+// One that waits for a connection: it gets one if there is a slot and its time has come.
+void Links::serve(Link& link) {
+  if (!link.failure.ok()) return cap_.withdraw(link.claim);
   switch (link.machine.state()) {
-    case State::open: return true;
+    case State::open: return cap_.withdraw(link.claim);
     case State::opening:
-    case State::closing: return false;
+    case State::closing: return;
     case State::draining:
-      if (at_limit()) return false;  // it leaves, and comes back in its turn
-      drive(link, connection::Event::want);
-      return true;
+      if (cap_.at_limit()) return;  // it leaves, and comes back in its turn
+      cap_.withdraw(link.claim);
+      return drive(link, Event::want);
     case State::idle: break;
   }
-  if (link.retry_at_ns > now_ns) {
-    if (next_retry_ns_ == 0 || link.retry_at_ns < next_retry_ns_) next_retry_ns_ = link.retry_at_ns;
-    return false;
+  if (!link.retry.is_due(monotonic_ns())) {
+    if (next_due_ns_ == 0 || link.retry.due_ns() < next_due_ns_) next_due_ns_ = link.retry.due_ns();
+    return;
   }
-  const bool has_place = !at_limit() || make_place();
-  if (has_place) drive(link, connection::Event::want);
-  else if (leaving_ > 0 && denied_since_ns_ == 0)
-    denied_since_ns_ = now_ns;  // else it waits for its turn, not for somebody's end
-  if (held_bye_ != fabric::no_endpoint) {
-    (void)fabric_->flush(std::exchange(held_bye_, fabric::no_endpoint));
-    (void)leave_now();
+  if (take_slot(link)) drive(link, Event::want);
+  if (held_bye_ == fabric::no_endpoint) return;
+  (void)context_.fabric->flush(std::exchange(held_bye_, fabric::no_endpoint));
+  (void)close_leavers();
+}
+
+// False: nobody could make way yet; the next event changes that.
+bool Links::take_slot(Link& link) {
+  SKERRY_INVARIANT(link.claim.hold == Cap::Hold::none, "one connection has one slot");
+  for (;;) {
+    const int64_t now_ns = monotonic_ns();
+    connection::Partner victim = 0;
+    const auto of = [&](connection::Partner partner, int64_t* since_ns) {
+      *since_ns = all_[partner]->claim.since_ns;
+      return standing(*all_[partner]);
+    };
+    switch (cap_.ask(now_ns, of, &victim)) {
+      case Cap::Answer::granted: return true;
+      case Cap::Answer::wait: return false;
+      case Cap::Answer::hasten:
+        if (close_leavers()) break;
+        cap_.denied(now_ns);
+        return false;
+      case Cap::Answer::evict:
+        evict(*all_[victim]);
+        cap_.exposed(monotonic_ns() - now_ns);
+        if (!cap_.at_limit()) return true;
+        cap_.denied(now_ns);
+        return false;
+    }
   }
-  return has_place && !link.failure.ok();
+}
+
+// What a victim may be: not one that is half done with something, nor one that a thread opened and
+// has had nothing of yet.
+Cap::Standing Links::standing(const Link& link) const {
+  if (link.machine.state() != State::open || link.replay.running() || link.transfers > 0)
+    return Cap::Standing::busy;
+  return link.trust == Link::Trust::unproven && link.waiters > 0 ? Cap::Standing::unproven
+                                                                 : Cap::Standing::settled;
 }
 
 // Who is leaving has said bye and has nothing outstanding: what it still waits for is the server's
-// word that it agrees, and the server remembers the session either way. So when its place is wanted
+// word that it agrees, and the server remembers the session either way. So when its slot is wanted
 // it closes without that. False: it drains still, or another thread is in the fabric.
-bool Engine::leave_now() {
-  if (role_taken_) return false;
-  for (Link* link : all_links_)
-    if (link->machine.state() == connection::State::closing &&
-        link->lock_waits == 0) {  // a grant may be on its way to who waits for a mutex
-      disconnect(*link, true);
-      (void)step(*link, connection::Event::closed);
-    }
-  return leaving_ == 0;
-}
-
-// Evicts whoever is worth least. False: somebody is leaving already, or all are pinned; the next
-// acknowledgement changes that.
-bool Engine::make_place() {
-  const int64_t begin_ns = monotonic_ns();
-  if (leaving_ > 0 && !leave_now()) {
-    leave_waited_ = true;
-    return false;
+bool Links::close_leavers() {
+  if (!parts_.progress.role_is_free()) return false;
+  for (size_t i = cap_.leavers().size(); i > 0; --i) {  // it shrinks
+    Link& link = *all_[cap_.leavers()[i - 1]->partner];
+    if (link.machine.state() != State::closing || link.lock_waits > 0)
+      continue;  // a grant may be on its way to who waits for a mutex
+    disconnect(link, true);
+    (void)step(link, Event::closed);
   }
-  const auto victim = policy_->choose([&](connection::Partner partner) {
-    const Link& link = *all_links_[partner];
-    return link.machine.state() != connection::State::open || link.replay_next != 0 ||
-           link.transfers > 0 || (link.fresh && link.waiters > 0);
-  });
-  if (!victim) return false;
-  ++counters_.connections_evicted;
-  making_place_ = true;
-  Link& leaving = *all_links_[*victim];
-  if (leaving.has_batch() && leaving.may_send() && leaving.session.may_issue(leaving.batch->bytes))
-    (void)send_batch(leaving);  // while it is open
-  drive(leaving, connection::Event::evict);
-  making_place_ = false;
-  counters_.teardown_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
-  return !at_limit();
+  return cap_.leaving() == 0;
 }
 
-// How long to sleep at most.
-int64_t Engine::patience_ns() const {
-  if (next_retry_ns_ == 0 || wanted_.empty()) return wait_slice_ns;
-  return std::clamp<int64_t>(next_retry_ns_ - monotonic_ns(), 1000, wait_slice_ns);
+void Links::evict(Link& link) {
+  if (link.has_batch() && link.may_send_batch()) (void)parts_.batches.send(link);
+  evicting_ = true;
+  drive(link, Event::evict);
+  evicting_ = false;
+}
+
+int64_t Links::patience_ns() const {
+  if (next_due_ns_ == 0 || !cap_.anyone_waits()) return wait_slice_ns;
+  return std::clamp<int64_t>(next_due_ns_ - monotonic_ns(), 1000, wait_slice_ns);
 }
 
 // ---- opening and closing ----------------------------------------------------------------------
 
-void Engine::connect(Link& link) {
-  const connection::Peer peer{static_cast<uint32_t>(link.server.node), link.server.index,
-                              wire::version, connection::Role::server};
-  random_bytes(&link.nonce, sizeof link.nonce);
-  const auto hello = connection::make_hello(config_.key, peer, static_cast<uint32_t>(config_.rank),
-                                            link.machine.generation(), link.nonce);
-  link.blocked = false;
-  link.dropped = false;
-  link.early = false;
-  link.bye_waits = false;
-  link.replay_next = 0;
-  const Status status = fabric_->connect(config_.map->server_address(link.server), hello,
-                                         &link.endpoint);
-  if (status.ok()) {
-    by_endpoint_[link.endpoint] = &link;
-    // What is queued goes right behind the hello, unless the server must first say how far it came.
-    if (link.has_queued() && fabric_->capabilities().early_messages && !in_flight(link) &&
-        link.lock_waits == 0) {
-      link.early = true;
-      (void)send_queued(link);
-    }
-    (void)fabric_->flush(link.endpoint);
-    return;
-  }
-  link.endpoint = fabric::no_endpoint;
-  (void)step(link, connection::Event::closed);  // or it would be opening for ever
-  fail(link, Status(status.code(),
-                    concat("rank ", config_.rank, " cannot connect to the data server of node ",
-                           link.server.node, ": ", status.message())));
-}
-
-void Engine::disconnect(Link& link, bool drained) {
-  if (link.endpoint == fabric::no_endpoint) return;
-  by_endpoint_.erase(link.endpoint);
-  if (drained) fabric_->close_drained(link.endpoint);
-  else fabric_->close(link.endpoint);
-  link.endpoint = fabric::no_endpoint;
-  ++counters_.connections_closed;
-  tidy(link);
-}
-
 // Feeds the machine and performs what it answers.
-void Engine::drive(Link& link, connection::Event event) {
-  using connection::Action;
+void Links::drive(Link& link, Event event) {
   switch (step(link, event)) {
     case Action::send_queued:  // whoever waits for the link looks again
-      if (event == connection::Event::want && link.has_queued() && link.replay_next == 0)
-        resume(link, link.sent + 1);  // else it is on its way there
+      if (event == Event::want && link.has_queued() && !link.replay.running())
+        parts_.resume.queued(link);  // otherwise it is on its way there
       return;
     case Action::none:
     case Action::start_drain:  // maybe_drained reports the end of it
       return;
-    case Action::connect: connect(link); return;
-    case Action::close_endpoint: disconnect(link); return;
+    case Action::connect: return connect(link);
+    case Action::close_endpoint: return disconnect(link, false);
     case Action::send_bye:
-      // While making place it is held back until the newcomer's connect is on its way: who gets the
-      // bye may preempt us.
-      send_bye(link, making_place_);
-      if (making_place_) held_bye_ = link.endpoint;
+      // Of a victim it is held back until the newcomer's connect is on its way: who gets the bye
+      // may preempt us.
+      send_bye(link, evicting_);
+      if (evicting_) held_bye_ = link.endpoint;
       return;
     case Action::broken:
-      ++counters_.connections_broken;
-      trouble(link, "the connection was lost", link.retries == 0);
+      ++context_.counters.connections_broken;
+      attempt_failed(link, "the connection was lost",
+                     link.retry.failures() == 0 ? Retry::Pause::none : Retry::Pause::growing);
       return;
     case Action::refused:  // on_closed has seen to it
       return;
   }
 }
 
+namespace {
+
+connection::Peer peer_of(const Link& link) {
+  return {static_cast<uint32_t>(link.server.node), link.server.index, wire::version,
+          connection::Role::server};
+}
+
+}  // namespace
+
+void Links::connect(Link& link) {
+  random_bytes(&link.nonce, sizeof link.nonce);
+  const auto hello = connection::make_hello(context_.config.key, peer_of(link),
+                                            static_cast<uint32_t>(context_.config.rank),
+                                            link.machine.generation(), link.nonce);
+  link.room = Link::Room::free;
+  link.trust = Link::Trust::plain_hello;
+  link.replay.stop();
+  link.retry.attempt();
+  const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
+                                                 hello, &link.endpoint);
+  if (!status.ok()) {
+    // No descriptor is free, say. It may work in a moment, as any attempt that fails later.
+    link.endpoint = fabric::no_endpoint;
+    (void)step(link, Event::closed);
+    return attempt_failed(link, status.message(), Retry::Pause::growing);
+  }
+  by_endpoint_[link.endpoint] = &link;
+  // What is queued goes right behind the hello, unless the server must first say how far it came.
+  if (context_.can().early_messages && outstanding(link).may_go_early()) {
+    link.trust = Link::Trust::early_requests;
+    (void)parts_.sender.send_queued(link);
+  }
+  (void)context_.fabric->flush(link.endpoint);
+}
+
+void Links::disconnect(Link& link, bool drained) {
+  if (link.endpoint == fabric::no_endpoint) return;
+  by_endpoint_.erase(link.endpoint);
+  if (drained) context_.fabric->close_drained(link.endpoint);
+  else context_.fabric->close(link.endpoint);
+  link.endpoint = fabric::no_endpoint;
+  ++context_.counters.connections_closed;
+  release_unused(link);
+}
+
 // The link is drained, but the fabric may be full with what others send through it: then
 // on_writable comes back for this. If the endpoint died meanwhile, on_closed follows and ends it.
-void Engine::send_bye(Link& link, bool more) {
+void Links::send_bye(Link& link, bool more) {
   const wire::CloseHeader bye{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0,
-                              link.session.incarnation(), link.sent};
-  link.bye_waits = fabric_->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {}, more, 0) ==
-                   fabric::SendResult::would_block;
+                              link.session.incarnation(), link.backlog.sent};
+  SKERRY_INVARIANT(!outstanding(link).keeps_connection(), "a bye says that nothing is outstanding");
+  const bool refused = context_.fabric->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {},
+                                             more, 0) == fabric::SendResult::would_block;
+  if (refused) link.room = Link::Room::full_before_bye;
+}
+
+void Links::please_close(Link& link) {
+  // In the middle of a transfer it would wait for acknowledgements that come with its last part.
+  if (link.transfers == 0) drive(link, Event::please_close);
+}
+
+bool Links::close_idle() {
+  context_.assert_held();
+  bool all = true;
+  for (Link* link : all_) {
+    cap_.withdraw(link->claim);  // one that is being resumed has nothing outstanding any more
+    if (link->machine.state() == State::open && !link->replay.running()) drive(*link, Event::evict);
+    all = all && link->machine.state() == State::idle;
+  }
+  return all;
 }
 
 // Something failed that may work again later. Requests outstanding wait for it; what was given up
 // is opened when it is wanted next.
-void Engine::trouble(Link& link, std::string_view what, bool at_once) {
+void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause) {
+  context_.assert_held();
+  SKERRY_INVARIANT(link.endpoint == fabric::no_endpoint, "what failed is closed");
   const int64_t now_ns = monotonic_ns();
-  if (link.trouble_since_ns == 0) link.trouble_since_ns = now_ns;
-  if (now_ns - link.trouble_since_ns >= config_.reconnect_limit_ns) {
-    fail(link,
-         error(Code::peer_dead, "rank ", config_.rank, " cannot reach the data server of node ",
-               link.server.node, " for ", (now_ns - link.trouble_since_ns) / 1'000'000'000,
-               " s: ", what, ". A rank there has ended, or the network between the nodes failed"));
-    return;
+  uint32_t random = 0;
+  random_bytes(&random, sizeof random);
+  switch (link.retry.failed(now_ns, context_.config.reconnect_limit_ns, random, pause)) {
+    case Retry::Verdict::again: break;
+    case Retry::Verdict::give_up:
+      return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
+                              " cannot reach the data server of node ", link.server.node, " for ",
+                              link.retry.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
+                              ". A rank there has ended, or the network between the nodes failed"));
   }
-  const int64_t backoff_ns = std::min(first_retry_ns << std::min(link.retries, 10u),
-                                      longest_retry_ns);
-  // Spread by up to a half, so that origins that lost the same server do not come back all at once.
-  link.retry_at_ns = at_once ? 0
-                             : now_ns + backoff_ns / 2 +
-                                   static_cast<int64_t>(
-                                       random_below(static_cast<uint32_t>(backoff_ns / 2)));
-  ++link.retries;
-  if (!unacknowledged(link) && link.lock_waits == 0 &&
-      link.waiters == 0) {  // nobody needs it now: the next one starts afresh
-    link.trouble_since_ns = 0;
-    return;
-  }
-  want(link);
-  call_helper(false);  // should the program be computing
+  if (!unacknowledged(link) && link.lock_waits == 0 && link.waiters == 0)
+    return link.retry.nobody_waits();
+  open(link);
+  parts_.progress.call_helper(false);  // should the program be computing
 }
 
-void Engine::fail(Link& link, Status status) {
+void Links::fail(Link& link, Status why) {
+  context_.assert_held();
   if (!link.failure.ok()) return;
-  link.failure = std::move(status);
-  unwant(link);
-  forget_queued(link);
-  for (uint32_t i = 0; i < pending_.size(); ++i)
-    if (pending_[i].op != nullptr && pending_[i].link == &link) {
-      Op* op = pending_[i].op;
-      if (op->status.ok()) op->status = link.failure;
-      release(i);
-    }
-  std::erase_if(rma_, [&](const auto& entry) {
-    if (entry.second.link != &link) return false;
-    --entry.second.op->waiting_replies;
-    if (entry.second.op->status.ok()) entry.second.op->status = link.failure;
-    return true;
-  });
-  link.rma_outstanding = link.rma_gets_outstanding = 0;
+  link.failure = std::move(why);
+  cap_.withdraw(link.claim);
+  parts_.sender.drop_queued(link);
+  parts_.slots.abandon(link, link.failure);
+  parts_.rma.abandon(link, link.failure);
   link.log.reset();  // nothing is sent again
+  link.replay.stop();
 }
 
-void Engine::cut(Link& link, Status status) {
-  disconnect(link);
-  fail(link, std::move(status));
-  while (link.machine.state() != connection::State::idle)
-    (void)step(link, connection::Event::closed);
+void Links::fail_and_close(Link& link, Status why) {
+  disconnect(link, false);
+  fail(link, std::move(why));
+  while (link.machine.state() != State::idle) (void)step(link, Event::closed);
 }
 
-void Engine::maybe_drained(Link& link) {
-  if (link.machine.state() == connection::State::draining && link.replay_next == 0 &&
-      !in_flight(link))
-    drive(link, connection::Event::drained);
-}
-
-// What a link holds beyond its record goes when it has no connection.
-void Engine::tidy(Link& link) {
+void Links::release_unused(Link& link) {
   if (link.log && link.log->empty()) link.log.reset();
-  if (link.batch && !link.has_batch() && !link.corked) link.batch.reset();
+  Batches::release_unused(link);
   if (link.session.drained()) std::unordered_map<Rank, uint64_t>().swap(link.last_message);
+}
+
+void Links::release_unused() {
+  context_.assert_held();
+  for (const auto& [endpoint, link] : by_endpoint_)
+    if (link->log && link->log->empty()) link->log->trim();
 }
 
 // ---- waiting ----------------------------------------------------------------------------------
 
-Status Engine::wait_open(Lock& lock, Link& link) {
-  // A server that needs the place may have closed an idle connection: what is sent then is lost,
-  // and found out only later.
-  if (config_.servers_drop && link.is_ready() && !unacknowledged(link)) poke(lock);
+Status Links::wait_open(Lock& lock, Link& link) {
+  // A server that needs the slot may have closed an idle connection: what is sent then is lost, and
+  // found out only later.
+  if (context_.config.servers_drop && link.is_ready() && !unacknowledged(link))
+    parts_.progress.look(lock);
   if (link.is_ready()) [[likely]]
     return {};
-  const bool was_open = link.machine.state() == connection::State::open;
+  const bool was_open = link.machine.state() == State::open;
   const int64_t begin_ns = was_open ? 0 : monotonic_ns();
   ++link.waiters;
   Status status;
@@ -385,271 +437,139 @@ Status Engine::wait_open(Lock& lock, Link& link) {
       status = link.failure;
       break;
     }
-    if (link.machine.state() != connection::State::open) want(link);
-    status = wait_until(lock, [&] {
+    if (link.machine.state() != State::open) open(link);
+    status = parts_.progress.wait_until(lock, [&] {
       return link.is_ready() || !link.failure.ok() ||
-             (link.machine.state() != connection::State::open &&
-              link.machine.state() != connection::State::opening && !link.wanted);
+             (connection::hold_of(link.machine.state()) != Cap::Hold::occupied &&
+              !link.claim.waits);
     });
   }
   --link.waiters;
-  if (!was_open) counters_.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
+  if (!was_open)
+    context_.counters.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
   return status;
 }
 
-// Returns with the link open, credits for one more request and the fabric taking messages; the
-// mutex was held at that moment and still is. `may_wait`: the request may as well be queued, where
-// its link has no connection.
-Status Engine::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, bool may_wait) {
-  // A message may overtake a get of the fabric's own before it, and a put unless the fabric says
-  // otherwise.
-  const bool puts_first = fabric_->capabilities().rma &&
-                          !fabric_->capabilities().am_after_rma_ordered;
-  auto may_issue = [&] {
-    return link.session.may_issue(copied_bytes) && link.rma_gets_outstanding == 0 &&
-           (!puts_first || link.rma_outstanding == 0);
-  };
-  for (;;) {
-    if (may_wait && may_queue(link, copied_bytes)) {
-      if (!link.has_batch()) return {};
-      (void)send_batch(link);
-      continue;
-    }
-    SKERRY_TRY(wait_open(lock, link));
-    if (may_issue()) {
-      if (!link.has_batch()) return {};
-      (void)send_batch(link);  // what was issued before goes before
-      continue;
-    }
-    SKERRY_TRY(wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
-  }
-}
+// ---- the fabric's upcalls ---------------------------------------------------------------------
 
-// ---- the queue --------------------------------------------------------------------------------
-//
-// A request that nobody waits for yet, to a server without a connection, is numbered and put into
-// the replay log as if it had been sent and its connection lost: the next opening sends it
-// (docs/design/0018-lazy-opening.md). So one visit serves all that has come together. A free place
-// is taken at once. Else whoever waits for a queued request, or might make others wait, asks for
-// its link; the helper does in the end.
-
-bool Engine::may_queue(const Link& link, uint64_t copied_bytes) const {
-  return queues() && link.machine.state() != connection::State::open && link.failure.ok() &&
-         link.session.may_issue(copied_bytes) && queued_requests_ < max_queued_requests &&
-         queued_bytes_ + copied_bytes <= max_queued_bytes;
-}
-
-// The newest request of the session is in the log and not sent.
-void Engine::queue(Link& link, uint64_t copied_bytes, bool awaits_reply) {
-  if (queued_.empty()) queued_since_ns_ = monotonic_ns();
-  if (link.sent + 1 == link.session.issued()) queued_.push_back(&link);
-  ++queued_requests_;
-  link.queued_bytes += copied_bytes;
-  queued_bytes_ += copied_bytes;
-  link.queued_replies += awaits_reply;
-  queued_replies_ += awaits_reply;
-  watch_over();
-}
-
-// Opens what need not wait: there is a place, or the queue grows long and this link has more than
-// its share of it.
-void Engine::push(Link& link) {
-  if (!link.has_queued() || link.wanted) return;
-  const bool is_long = 2 * queued_bytes_ > max_queued_bytes &&
-                       link.queued_bytes * queued_.size() >= queued_bytes_;
-  if (is_long || (!at_limit() && link.machine.state() == connection::State::idle)) want(link);
-}
-
-void Engine::note_sent(Link& link, uint64_t number) {
-  if (link.log->awaits_reply(number)) {
-    --link.queued_replies;
-    --queued_replies_;
-  }
-  --queued_requests_;
-  link.sent = number;
-  if (link.has_queued()) return;
-  queued_bytes_ -= std::exchange(link.queued_bytes, 0);
-  std::erase(queued_, &link);
-  if (policy_) policy_->used(link.index);
-}
-
-void Engine::forget_queued(Link& link) {
-  if (!link.has_queued()) return;
-  queued_requests_ -= link.session.issued() - link.sent;
-  link.sent = link.session.issued();
-  queued_bytes_ -= std::exchange(link.queued_bytes, 0);
-  queued_replies_ -= std::exchange(link.queued_replies, 0);
-  std::erase(queued_, &link);
-}
-
-// Sends what is queued on a connection that takes it, in order. False: it took not all; on_writable
-// or the opening's end goes on.
-bool Engine::send_queued(Link& link) {
-  while (link.has_queued()) {
-    const session::ReplayLog::Request request = link.log->request(link.sent + 1);
-    if (fabric_->send(link.endpoint, request.header, request.payload, true, request.number) !=
-        fabric::SendResult::accepted)
-      return false;
-    note_sent(link, request.number);
-  }
-  return true;
-}
-
-void Engine::open_queued() {
-  for (Link* link : std::vector<Link*>(queued_))
-    if (link->has_queued()) want(*link);
-}
-
-// Before waiting for a request of this link: it is sent now, if it was queued.
-Status Engine::wait_connected(Lock& lock, Link& link) {
-  if (!link.has_queued() && link.machine.state() != connection::State::opening) [[likely]]
-    return {};
-  const int64_t begin_ns = monotonic_ns();
-  want(link);
-  Status status = wait_until(lock, [&] {
-    return !link.failure.ok() ||
-           (!link.has_queued() && link.machine.state() != connection::State::opening);
-  });
-  counters_.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
-  return status;
-}
-
-Status Engine::wait_slot(Lock& lock, Wait wait) {
-  open_queued();  // their answers may be what has them all
-  return wait_until(lock, [&] { return has_slot(wait); });
-}
-
-// ---- resuming ---------------------------------------------------------------------------------
-
-Status Engine::acknowledge(Link& link, uint64_t applied) {
-  const uint64_t before = link.session.applied();
-  SKERRY_TRY(link.session.acknowledge(applied));
-  if (link.session.applied() == before) return {};
-  link.fresh = false;
-  link.trouble_since_ns = 0;
-  link.retries = 0;
-  if (link.log) link.log->acknowledge(applied);
-  return {};
-}
-
-void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
-  Link* link = link_of(endpoint);
-  if (link == nullptr) return;  // late: closed meanwhile
-  const connection::Peer peer{static_cast<uint32_t>(link->server.node), link->server.index,
-                              wire::version, connection::Role::server};
+// What the server's answer says counts: who it is, and how far it has come.
+Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) {
+  bool refusals_follow = false;
   const connection::Hello hello{
-      static_cast<uint32_t>(config_.rank), link->machine.generation(), link->nonce, {}};
-  uint64_t applied = 0;
-  Status status = connection::check_answer(config_.key, peer, hello, reply, &applied);
-  const bool resumed = !link->early &&
-                       (link->sent > link->session.applied() ||
-                        link->waiting_replies > link->queued_replies || link->rma_outstanding > 0);
-  if (status.ok() && applied < link->session.applied()) status = link->session.resume(applied);
-  if (!status.ok()) {
-    cut(*link, std::move(status));
-    return;
-  }
+      static_cast<uint32_t>(context_.config.rank), link.machine.generation(), link.nonce, {}};
+  SKERRY_TRY(connection::check_answer(context_.config.key, peer_of(link), hello, answer, applied,
+                                      &refusals_follow));
   // Everything the server has applied counts from now on; what follows is sent again before
   // anything new.
-  if (Status known = acknowledge(*link, applied); !known.ok()) {
-    cut(*link, std::move(known));
-    return;
-  }
-  ++counters_.connections_opened;
-  if (resumed) ++counters_.connections_resumed;
-  if (!resumed || !in_flight(*link))
-    link->retries = 0,
-    link->trouble_since_ns = 0;  // nothing will be acknowledged that would say so
-  link->fresh = true;
-  unwant(*link);
-  drive(*link, connection::Event::connected);
+  if (*applied < link.session.applied()) return link.session.resume(*applied);  // an error
+  SKERRY_TRY(acknowledge(link, *applied));
+  return link.session.resume(*applied, refusals_follow);
+}
+
+// The server is there and this link waits for its turn. Only failures from now on count.
+void Links::on_held(fabric::EndpointId endpoint) {
+  if (Link* link = of(endpoint)) link->retry.nobody_waits();
+}
+
+void Links::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
+  Link* link = of(endpoint);
+  if (link == nullptr) return;  // late: closed meanwhile
+  const bool must_resume = link->trust != Link::Trust::early_requests &&
+                           outstanding(*link).must_resume();
+  uint64_t applied = 0;
+  Status status = check_answer(*link, answer, &applied);
+  if (!status.ok()) return fail_and_close(*link, std::move(status));
+  opened(*link, must_resume);
+  maybe_drained(*link);
+}
+
+void Links::opened(Link& link, bool must_resume) {
+  ++context_.counters.connections_opened;
+  if (must_resume) ++context_.counters.connections_resumed;
+  if (!must_resume || !outstanding(link).keeps_connection())
+    link.retry.succeeded();  // nothing will be acknowledged that would say so
+  link.trust = Link::Trust::unproven;
+  cap_.withdraw(link.claim);
+  drive(link, Event::connected);
+  SKERRY_INVARIANT(link.machine.state() == State::open, "it was opening");
   // All was applied: what was still missing was the server's word. Others may be waiting for the
-  // place.
-  if (resumed && config_.servers_drop && link->waiters == 0 && link->lock_waits == 0 &&
-      !unacknowledged(*link)) {
-    drive(*link, connection::Event::please_close);
-    maybe_drained(*link);
-    return;
-  }
-  if (resumed || link->has_queued()) resume(*link, resumed ? 1 : link->sent + 1);
+  // slot.
+  if (must_resume && context_.config.servers_drop && link.waiters == 0 && link.lock_waits == 0 &&
+      !unacknowledged(link))
+    return drive(link, Event::please_close);
+  if (must_resume) parts_.resume.all(link);
+  else if (link.has_queued()) parts_.resume.queued(link);
 }
 
-void Engine::resume(Link& link, uint64_t from) {
-  link.replay_next = from;
-  link.replay_slot = from <= link.sent ? 0 : static_cast<uint32_t>(pending_.size());
-  replay(link);
-}
-
-// Sends again what the server has not applied, and asks again for answers that are not here, oldest
-// first; then for mutexes that were waited for. Stops when the fabric is full: on_writable goes on.
-void Engine::replay(Link& link) {
-  if (link.replay_next == 0 || is_ending()) return;
-  auto send = [&](fabric::Bytes header, fabric::Bytes payload, uint64_t number) {
-    if (fabric_->send(link.endpoint, header, payload, true, number) !=
-        fabric::SendResult::accepted) {
-      link.blocked = true;  // on_writable or on_closed follows
-      return false;
-    }
-    if (number <= link.sent) ++counters_.requests_replayed;
-    else note_sent(link, number);
-    return true;
-  };
-  while (link.log && !link.log->empty() && link.replay_next <= link.log->last_number()) {
-    link.replay_next = std::max(link.replay_next, link.log->first_number());
-    if (!replay_rma(link, link.replay_next)) return;
-    if (link.log->is_wanted(link.replay_next)) {
-      const session::ReplayLog::Request request = link.log->request(link.replay_next);
-      if (!send(request.header, request.payload, request.number)) return;
-    }
-    ++link.replay_next;
-  }
-  if (!replay_rma(link, UINT64_MAX)) return;
-  for (; link.replay_slot < pending_.size(); ++link.replay_slot) {
-    const Pending& p = pending_[link.replay_slot];
-    if (p.op == nullptr || p.link != &link || !p.lock_request || p.number > link.session.applied())
-      continue;
-    if (!send(*p.lock_request, {}, 0)) return;
-  }
-  link.replay_next = 0;
-  (void)fabric_->flush(link.endpoint);
-  maybe_drained(link);
-}
-
-void Engine::on_writable(fabric::EndpointId endpoint) {
-  Link* link = link_of(endpoint);
+void Links::on_writable(fabric::EndpointId endpoint) {
+  Link* link = of(endpoint);
   if (link == nullptr) return;
-  link->blocked = false;
-  if (link->bye_waits) send_bye(*link, false);
-  replay(*link);
+  const bool bye_waits = link->room == Link::Room::full_before_bye;
+  link->room = Link::Room::free;
+  if (bye_waits) send_bye(*link, false);
+  parts_.resume.go_on(*link);
+  maybe_drained(*link);
 }
 
-void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
-                       std::string_view detail) {
-  Link* link = link_of(endpoint);
+void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
+                      std::string_view detail) {
+  Link* link = of(endpoint);
   if (link == nullptr) return;
   by_endpoint_.erase(endpoint);
   link->endpoint = fabric::no_endpoint;
-  link->blocked = false;
-  link->replay_next = 0;
-  if (link->machine.state() != connection::State::opening) {
-    ++counters_.connections_closed;
-    if (link->dropped) ++counters_.connections_dropped;
-    const bool was_closing = link->machine.state() == connection::State::closing;
-    drive(*link, connection::Event::closed);
-    if (link->machine.state() == connection::State::idle) tidy(*link);
-    // Lost before the server had our bye: it may have sent a mutex's grant into the void. Ask
-    // again. (If it closed in order, that is its answer.)
-    if (was_closing && link->lock_waits > 0 && reason != fabric::CloseReason::by_peer) want(*link);
-    if (link->has_queued() && !was_closing) want(*link);  // it broke with the queue half sent
-    return;
+  link->room = Link::Room::free;
+  const State before = link->machine.state();
+  if (before == State::opening) {
+    link->replay.stop();
+    (void)step(*link, Event::closed);
+    const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
+    if (reason != fabric::CloseReason::protocol_error)
+      return attempt_failed(*link, what, Retry::Pause::growing);
+    // No other attempt will fare better.
+    return fail(
+        *link, error(Code::network, "rank ", context_.config.rank,
+                     " cannot connect to the data server of node ", link->server.node, ": ", what));
   }
-  (void)step(*link, connection::Event::closed);
-  const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
-  if (reason == fabric::CloseReason::protocol_error)  // no other attempt will fare better
-    fail(*link,
-         error(Code::network, "rank ", config_.rank, " cannot connect to the data server of node ",
-               link->server.node, ": ", what));
-  else trouble(*link, what, false);
+  ++context_.counters.connections_closed;
+  if (link->trust == Link::Trust::farewell) ++context_.counters.connections_dropped;
+  link->replay.stop();
+  drive(*link, Event::closed);
+  if (link->machine.state() == State::idle) release_unused(*link);
+  // Lost before the server had our bye: it may have sent a mutex's grant into the void. Ask again.
+  // (If it closed in order, that is its answer.)
+  if (before == State::closing && link->lock_waits > 0 && reason != fabric::CloseReason::by_peer)
+    open(*link);
+  if (link->has_queued() && before != State::closing)
+    open(*link);  // it broke with the queue half sent
+}
+
+// ---- what it takes ----------------------------------------------------------------------------
+
+uint64_t Links::connection_bytes() const {
+  uint64_t bytes = table_bytes(by_endpoint_);
+  for (const Link* link : all_) {
+    if (link->log) bytes += sizeof *link->log + link->log->memory_bytes();
+    if (link->batch) bytes += sizeof *link->batch;
+    if (!link->last_message.empty()) bytes += table_bytes(link->last_message);
+  }
+  return bytes;
+}
+
+uint64_t Links::known_bytes() const {
+  return all_.size() * sizeof(Link) + table_bytes(by_server_) + vector_bytes(all_) +
+         vector_bytes(listed_);
+}
+
+void Links::count(EngineCounters* counters) const {
+  const Cap::Counters& cap = cap_.counters();
+  counters->connections_now = cap_.occupied() + cap_.leaving();
+  counters->connections_peak = cap.peak;
+  counters->connections_evicted = cap.evicted;
+  counters->setup_ns = cap.setup_ns;
+  counters->teardown_ns = cap.teardown_ns;
+  counters->teardown_exposed_ns = cap.teardown_exposed_ns;
+  counters->teardowns_hidden = cap.teardowns_hidden;
+  counters->links = all_.size();
 }
 
 }  // namespace skerry::operation

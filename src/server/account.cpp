@@ -6,7 +6,7 @@ namespace skerry::server {
 
 Server::Memory Server::memory() {
   Memory out;
-  if (!thread_.joinable()) return out;
+  if (stopping_.load(std::memory_order_acquire)) return out;
   call([&] {
     const fabric::Fabric::Memory fabric = fabric_->memory();
     out.connections = clients_.size();
@@ -25,7 +25,8 @@ Server::Memory Server::memory() {
     out.fixed_bytes = fabric.fixed_bytes + sizeof *this + table_bytes(registrations_) +
                       vector_bytes(acknowledge_) + vector_bytes(retry_) + vector_bytes(full_) +
                       table_bytes(watched_) + vector_bytes(pieces_) + vector_bytes(scratch_) +
-                      deque_bytes(waiting_) + table_bytes(neighbours_);
+                      table_bytes(held_) + table_bytes(neighbours_) + quota_.memory_bytes() +
+                      locks_.memory_bytes();
     for (const auto& [segment, ranks] : registrations_) out.fixed_bytes += table_bytes(ranks);
   });
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/pure/rule.hpp"
 #include "lock/mutex.hpp"
 #include "memory/bell.hpp"
 #include "server/server.hpp"
@@ -327,31 +328,49 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
+// A lock request never stops its session, whatever it has to wait for: what ends its waiting may be
+// next in line.
+Server::Outcome Server::apply_lock(Client& client, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  const SegmentId segment{h.segment_owner, h.segment_generation};
+  const Rank rank = static_cast<Rank>(h.target_rank);
+  // A grant goes where the holder's name says: nobody asks in another's name.
+  const lock::Holder holder = request_.operands.first;
+  if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
+    *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder,
+                     ", which is not one of its threads");
+    return Outcome::failed;
+  }
+  if (request_.kind() == wire::Kind::unlock) {
+    bool busy = false;
+    *failure = locks_.release(segment, rank, h.offset, holder, &busy);
+    if (!failure->ok()) return Outcome::failed;
+    return busy ? Outcome::park : Outcome::done;  // the guard is held for a few instructions
+  }
+  const Locks::Answer answer = locks_.request(
+      {segment, rank, h.offset, lock::make_waiter(holder, client.rank, h.reply_slot, h.reply_tag),
+       h.number},
+      failure);
+  switch (answer) {
+    case Locks::Answer::refused: return Outcome::failed;
+    case Locks::Answer::granted:
+      client.session->applied_next();
+      reply(client, 0, 0, {});
+      return Outcome::answered;
+    case Locks::Answer::waits:
+      client.session->applied_next();
+      mark_acknowledge(client);
+      return Outcome::answered;
+  }
+  return Outcome::failed;
+}
+
 Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   const SegmentId segment{h.segment_owner, h.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
-  if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock) {
-    // A grant goes where the holder's name says: nobody asks in another's name.
-    const lock::Holder holder = request_.operands.first;
-    if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
-      *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder,
-                       ", which is not one of its threads");
-      return Outcome::failed;
-    }
-    LockOutcome outcome = LockOutcome::granted;
-    if (request_.kind() == wire::Kind::lock)
-      *failure = directory_.lock(segment, rank, h.offset, client.rank, h.reply_slot, h.reply_tag,
-                                 holder, &outcome);
-    else *failure = directory_.unlock(segment, rank, h.offset, client.rank, holder, &outcome);
-    if (!failure->ok()) return Outcome::failed;
-    if (outcome == LockOutcome::busy) return Outcome::park;
-    if (request_.kind() == wire::Kind::unlock) return Outcome::done;
-    client.session->applied_next();
-    if (outcome == LockOutcome::granted) reply(client, 0, 0, {});
-    else mark_acknowledge(client);
-    return Outcome::answered;
-  }
+  if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock)
+    return apply_lock(client, failure);
   memory::Region region;
   if (*failure = directory_.find(segment, rank, &region); !failure->ok()) return Outcome::failed;
   switch (request_.kind()) {
@@ -380,7 +399,7 @@ Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* fai
 fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& failure) {
   switch (outcome) {
     case Outcome::park:
-      client.parked = true;
+      client.state = Client::State::parked;
       retry_.push_back(client.endpoint);
       return fabric::Verdict::park;
     case Outcome::answered: break;
@@ -393,7 +412,7 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
     case Outcome::failed: {
       const uint64_t number = request_.header.number;
       const int code = static_cast<int>(failure.code());
-      const std::string text = failure.message().substr(0, 1024);
+      const std::string text = failure.message().substr(0, longest_text);
       const bool one_way = request_.header.reply_slot == 0;
       client.session
           ->applied_next();  // it was dealt with: its origin is told, and what follows it goes on
@@ -434,7 +453,7 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     }
     case wire::Kind::lock: {  // it may be queued still: then its grant follows
       bool granted = false;
-      failure = directory_.holds(segment, rank, h.offset, request_.operands.first, &granted);
+      failure = locks_.holds(segment, rank, h.offset, request_.operands.first, &granted);
       if (granted) reply(client, 0, 0, {});
       break;
     }
@@ -456,62 +475,78 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     reply(client, static_cast<int>(failure.code()), 0, std::as_bytes(std::span(failure.message())));
 }
 
+// Nothing of the origin's is unacknowledged or unanswered, and it sends no more.
+void Server::on_bye(Client& client, fabric::Bytes header) {
+  wire::CloseHeader close;
+  wire::Kind kind;
+  if (!wire::peek(header, &kind).ok() || kind != wire::Kind::bye ||
+      !wire::decode(header, &close).ok() || close.last_number != client.session->applied()) {
+    protocol_error(client,
+                   error(Code::invalid, "a bye that does not agree on the last request applied, ",
+                         client.session->applied()));
+    return;
+  }
+  client.session->confirm_bye();
+  // The end of the connection says as much as an answer.
+  if (client.late.empty() && fabric_->unsent_bytes(client.endpoint) == 0) {
+    end(client);
+    return;
+  }
+  client.state = send_close(client, wire::Kind::bye_answer) == fabric::SendResult::would_block
+                     ? Client::State::owing
+                     : Client::State::leaving;
+  quota_.said_bye(client.quota, monotonic_ns());
+}
+
+// Is the decoded request one of this connection's origin, for this server?
+Status Server::check_addressee(const Client& client) const {
+  const wire::RequestHeader& h = request_.header;
+  if (h.origin_rank != static_cast<uint32_t>(client.rank) ||
+      h.incarnation != client.session->incarnation())
+    return error(Code::invalid, "a request of rank ", h.origin_rank, " and session ", h.incarnation,
+                 " on rank ", client.rank, "'s connection");
+  if (h.target_node != static_cast<uint32_t>(config_.self.node) ||
+      h.target_server != config_.self.index)
+    return error(Code::invalid, "a request for the server (", h.target_node, ", ", h.target_server,
+                 ") reached (", config_.self.node, ", ", config_.self.index, ")");
+  return {};
+}
+
 fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                                    fabric::Bytes payload) {
+  assert_server_thread();
   Client* client = client_of(endpoint);
   if (client == nullptr)
     return take_grant(endpoint, header) ? fabric::Verdict::taken : fabric::Verdict::park;
+  if (client->said_bye()) {
+    protocol_error(*client, error(Code::invalid, "a message behind a bye"));
+    return fabric::Verdict::taken;
+  }
   // Every message may need an answer, a bye too: it is not begun before there is room for one, and
   // before all earlier answers are on their way.
   if (!has_room(*client)) {
-    client->parked = true;
+    client->state = Client::State::parked;
     full_.push_back(endpoint);
     return fabric::Verdict::park;
   }
   used(*client);
   if (header.size() == sizeof(wire::CloseHeader)) {
-    wire::CloseHeader close;
-    wire::Kind kind;
-    if (!wire::peek(header, &kind).ok() || kind != wire::Kind::bye ||
-        !wire::decode(header, &close).ok() || close.last_number != client->session->applied()) {
-      protocol_error(*client,
-                     error(Code::invalid, "a bye that does not agree on the last request applied, ",
-                           client->session->applied()));
-      return fabric::Verdict::taken;
-    }
-    if (client->late.empty() && fabric_->unsent_bytes(endpoint) ==
-                                    0) {  // the end of the connection says as much as an answer
-      drop(*client);
-      fabric_->close(endpoint);
-      return fabric::Verdict::taken;
-    }
-    client->answer_waits = send_close(*client, wire::Kind::bye_answer) ==
-                           fabric::SendResult::would_block;
-    client->leaving = true;
+    on_bye(*client, header);
     return fabric::Verdict::taken;
   }
-  if (Status status = wire::decode(header, &request_); !status.ok()) {
+  Status status = wire::decode(header, &request_);
+  if (status.ok()) status = check_addressee(*client);
+  if (!status.ok()) {
     protocol_error(*client, status);
     return fabric::Verdict::taken;
   }
   const wire::RequestHeader& h = request_.header;
-  if (h.origin_rank != static_cast<uint32_t>(client->rank) ||
-      h.incarnation != client->session->incarnation()) {
-    protocol_error(*client,
-                   error(Code::invalid, "a request of rank ", h.origin_rank, " and session ",
-                         h.incarnation, " on rank ", client->rank, "'s connection"));
-    return fabric::Verdict::taken;
-  }
-  if (h.target_node != static_cast<uint32_t>(config_.self.node) ||
-      h.target_server != config_.self.index) {
-    protocol_error(*client, error(Code::invalid, "a request for the server (", h.target_node, ", ",
-                                  h.target_server, ") reached (", config_.self.node, ", ",
-                                  config_.self.index, ")"));
-    return fabric::Verdict::taken;
-  }
   switch (client->session->classify(h.number)) {
     case session::Order::apply: break;
-    case session::Order::duplicate: answer_again(*client, payload); return fabric::Verdict::taken;
+    case session::Order::duplicate:
+      if (!SKERRY_RULE(skip_duplicates)) break;
+      answer_again(*client, payload);
+      return fabric::Verdict::taken;
     case session::Order::gap:
       protocol_error(*client, error(Code::invalid, "request ", h.number, " follows request ",
                                     client->session->applied()));
@@ -543,7 +578,7 @@ std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
                              static_cast<Rank>(h.target_rank), &region);
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
   if (status.ok()) {
-    client->landing = true;
+    client->state = Client::State::landing;
     return region.base + h.offset;
   }
   std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n",
@@ -555,7 +590,7 @@ fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
                                   uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
-  client->landing = false;
+  client->state = Client::State::serving;
   used(*client);
   (void)wire::decode(header, &request_);  // on_landing accepted it
   request_.extent_bytes = payload_bytes;

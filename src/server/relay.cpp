@@ -6,12 +6,6 @@
 #include "wire/message.hpp"
 
 namespace skerry::server {
-namespace {
-
-constexpr int64_t first_retry_ns = 1'000'000;
-constexpr int64_t longest_retry_ns = 1'000'000'000;
-
-}  // namespace
 
 connection::Peer Relay::other(const Peer& peer) const {
   return {static_cast<uint32_t>(peer.node), 0, wire::version, connection::Role::server};
@@ -35,49 +29,54 @@ void Relay::send(Rank rank, uint32_t slot, uint32_t tag) {
     peer.grants.erase(same);
   }
   peer.grants.push_back({++peer.sequence, rank, slot, tag});
-  if (peer.is_open) send_more(peer);
-  else if (peer.endpoint == fabric::no_endpoint && peer.retry_at_ns == 0)
-    connect(peer, monotonic_ns());
+  switch (peer.state) {
+    case State::idle: return connect(peer, monotonic_ns());
+    case State::open: return send_more(peer);
+    case State::pausing:
+    case State::opening: return;  // it goes when that is over
+  }
 }
 
 int64_t Relay::advance(int64_t now_ns) {
-  if (waiting_ == 0) return -1;
+  if (pausing_ == 0) return -1;
   int64_t soonest_ns = -1;
   for (auto& [node, peer] : peers_) {
-    if (peer.retry_at_ns == 0) continue;
-    if (peer.retry_at_ns <= now_ns) {
-      --waiting_;
-      peer.retry_at_ns = 0;
+    if (peer.state == State::pausing && peer.retry.is_due(now_ns)) {
+      --pausing_;
       connect(peer, now_ns);
     }
-    if (peer.retry_at_ns == 0) continue;
-    const int64_t left_ns = std::max<int64_t>(peer.retry_at_ns - now_ns, 0);
+    if (peer.state != State::pausing) continue;
+    const int64_t left_ns = std::max<int64_t>(peer.retry.due_ns() - now_ns, 0);
     soonest_ns = soonest_ns < 0 ? left_ns : std::min(soonest_ns, left_ns);
   }
   return soonest_ns;
 }
 
 void Relay::connect(Peer& peer, int64_t now_ns) {
+  SKERRY_INVARIANT(peer.endpoint == fabric::no_endpoint, "one connection to a node");
   random_bytes(&peer.nonce, sizeof peer.nonce);
   const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_),
                                             ++peer.generation, peer.nonce, connection::Role::relay);
   peer.sent = 0;
+  peer.state = State::opening;
+  peer.retry.attempt();
   if (fabric_.connect(map_->server_address({peer.node, 0}), hello, &peer.endpoint).ok()) {
     by_endpoint_[peer.endpoint] = peer.node;
     return;
   }
   peer.endpoint = fabric::no_endpoint;
-  retry_later(peer, now_ns);
+  attempt_failed(peer, now_ns);
 }
 
-void Relay::retry_later(Peer& peer, int64_t now_ns) {
-  const int64_t backoff_ns = std::min(first_retry_ns << std::min(peer.retries, 10u),
-                                      longest_retry_ns);
-  ++peer.retries;
-  peer.retry_at_ns = now_ns + backoff_ns / 2 +
-                     static_cast<int64_t>(
-                         random_below(static_cast<uint32_t>(backoff_ns / 2)));
-  ++waiting_;
+// Tried for as long as the job lives: a rank there waits for its grant.
+void Relay::attempt_failed(Peer& peer, int64_t now_ns) {
+  SKERRY_INVARIANT(peer.state != State::pausing && peer.endpoint == fabric::no_endpoint,
+                   "what failed is closed");
+  uint32_t random = 0;
+  random_bytes(&random, sizeof random);
+  (void)peer.retry.failed(now_ns, connection::Retry::no_limit_ns, random);
+  peer.state = State::pausing;
+  ++pausing_;
 }
 
 void Relay::send_more(Peer& peer) {
@@ -100,7 +99,7 @@ void Relay::close(Peer& peer) {
   by_endpoint_.erase(peer.endpoint);
   fabric_.close(peer.endpoint);
   peer.endpoint = fabric::no_endpoint;
-  peer.is_open = false;
+  peer.state = State::idle;
 }
 
 void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
@@ -111,10 +110,10 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   if (!connection::check_answer(key_, other(*peer), hello, answer, &taken)
            .ok()) {  // somebody else has its port now
     close(*peer);
-    retry_later(*peer, monotonic_ns());
+    attempt_failed(*peer, monotonic_ns());
     return;
   }
-  peer->is_open = true;
+  peer->state = State::open;
   send_more(*peer);
 }
 
@@ -125,13 +124,13 @@ uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
   if (!wire::decode(header, &answer).ok() || answer.version != wire::version ||
       answer.kind != static_cast<uint8_t>(wire::Kind::grant_taken)) {
     close(*peer);
-    retry_later(*peer, monotonic_ns());
+    attempt_failed(*peer, monotonic_ns());
     return 0;
   }
   uint64_t taken = 0;
   for (; peer->sent > 0 && peer->grants.front().sequence <= answer.sequence; --peer->sent, ++taken)
     peer->grants.pop_front();
-  peer->retries = 0;
+  peer->retry.succeeded();
   if (peer->grants.empty()) {
     close(*peer);
     std::deque<Grant>().swap(peer->grants);
@@ -141,7 +140,7 @@ uint64_t Relay::on_message(fabric::EndpointId endpoint, fabric::Bytes header) {
 
 void Relay::on_writable(fabric::EndpointId endpoint) {
   Peer* peer = peer_of(endpoint);
-  if (peer != nullptr && peer->is_open) send_more(*peer);
+  if (peer != nullptr && peer->state == State::open) send_more(*peer);
 }
 
 void Relay::on_closed(fabric::EndpointId endpoint) {
@@ -149,8 +148,8 @@ void Relay::on_closed(fabric::EndpointId endpoint) {
   if (peer == nullptr) return;
   by_endpoint_.erase(endpoint);
   peer->endpoint = fabric::no_endpoint;
-  peer->is_open = false;
-  if (!peer->grants.empty()) retry_later(*peer, monotonic_ns());
+  peer->state = State::idle;
+  if (!peer->grants.empty()) attempt_failed(*peer, monotonic_ns());
 }
 
 }  // namespace skerry::server

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "connection/core/admission.hpp"
+#include "connection/core/retry.hpp"
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.h"
 #include "placement/node_map.hpp"
@@ -41,24 +42,29 @@ class Relay {
     uint32_t slot;
     uint32_t tag;
   };
+  enum class State : uint8_t {
+    idle,     // there is nothing to send
+    pausing,  // until the next attempt to connect is due
+    opening,
+    open,
+  };
   struct Peer {
     NodeId node = no_node;
+    State state = State::idle;
     uint32_t generation = 0;  // of its newest connection
-    uint32_t retries = 0;     // in a row
-    int64_t retry_at_ns = 0;  // when to connect again; 0: not waiting for that
+    connection::Retry retry;  // of connecting
     uint64_t sequence = 0;    // of the newest grant
     uint64_t nonce = 0;
-    fabric::EndpointId endpoint = fabric::no_endpoint;
-    bool is_open = false;
-    size_t sent = 0;           // of grants, on this connection
-    std::deque<Grant> grants;  // not answered yet, oldest first
+    fabric::EndpointId endpoint = fabric::no_endpoint;  // opening and open only
+    size_t sent = 0;                                    // of grants, on this connection
+    std::deque<Grant> grants;                           // not answered yet, oldest first
   };
 
   connection::Peer other(const Peer& peer) const;
   void connect(Peer& peer, int64_t now_ns);
   void send_more(Peer& peer);
   void close(Peer& peer);
-  void retry_later(Peer& peer, int64_t now_ns);
+  void attempt_failed(Peer& peer, int64_t now_ns);
   Peer* peer_of(fabric::EndpointId endpoint);
 
   const connection::JobKey key_;
@@ -68,7 +74,7 @@ class Relay {
   std::unordered_map<NodeId, Peer>
       peers_;  // a few dozen bytes for every node that ever needed one: generations only grow
   std::unordered_map<fabric::EndpointId, NodeId> by_endpoint_;
-  size_t waiting_ = 0;  // peers with a retry_at_ns
+  size_t pausing_ = 0;  // peers in that state
 };
 
 }  // namespace skerry::server

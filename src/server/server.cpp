@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/futex.hpp"
+#include "core/pure/rule.hpp"
 
 namespace skerry::server {
 namespace {
@@ -11,12 +12,10 @@ namespace {
 // While a stripe keeps a session parked the server looks again this often: stripes are held for at
 // most 4 KiB of work. Who has been kept for many rounds waits for something slower (a stopped
 // process, a free waiter's record): then ever more seldom, so that it does not burn the core.
+// Requests for locks that are kept beside their sessions are looked at in the same rhythm.
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
-// While somebody waits for a place the server looks this often whether one has become free that no
-// message tells of.
-constexpr int64_t waiting_retry_ns = 1'000'000;
 // Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
 constexpr uint64_t late_payload = 1;
 
@@ -26,14 +25,22 @@ Server::Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Dire
     : config_(std::move(config)),
       fabric_(std::move(fabric)),
       directory_(directory),
+      quota_([&] {
+        connection::Quota::Limits limits;
+        limits.connections = config_.max_connections;
+        return limits;
+      }()),
+      locks_(directory, *this),
       relay_(config_.key, config_.self.node, *fabric_) {
   scratch_.resize(fabric::inline_payload_bytes);
 }
 
 Server::~Server() { stop(); }
 
+Status Server::listen(std::vector<std::byte>* address) { return fabric_->listen(address); }
+
 Status Server::start(std::vector<std::byte>* address) {
-  SKERRY_TRY(fabric_->listen(address));
+  SKERRY_TRY(listen(address));
   thread_ = Thread("skerry-server", [this] { run(); });
   return {};
 }
@@ -43,18 +50,24 @@ void Server::stop() {
   stopping_.store(true, std::memory_order_release);
   fabric_->wake();
   thread_.join();
+#ifndef NDEBUG
+  owner_.store(nullptr, std::memory_order_relaxed);
+#endif
 }
 
 void Server::open(NodeView view) {
   call([&] {
     view_ = std::move(view);
     relay_.open(view_.map);
+    if (view_.map != nullptr)
+      locks_.open(view_.control, view_.member_index, *view_.map, config_.self.node);
     stripes_.emplace(view_.control.stripes(), view_.member_index, view_.control.watch(),
                      Sharing::node);
   });
 }
 
 void Server::call(const std::function<void()>& task) {
+  if (!thread_.joinable()) return task();  // a test takes the turns: it is the server's thread
   Mutex mutex;
   Condition changed;
   bool ran = false;
@@ -89,46 +102,52 @@ void Server::post(std::function<void()> task) {
 
 void Server::run() {
   run_anywhere();  // the host rank may be bound to one core; the server serves others
+  while (!stopping_.load(std::memory_order_acquire)) turn(-1);
+}
 
-  std::vector<std::function<void()>> tasks;
-  uint32_t parked_rounds = 0;  // in a row, without anything getting done
-  uint64_t requests_before = 0;
-  while (!stopping_.load(std::memory_order_acquire)) {
-    const uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
-    parked_rounds = retry_.empty() || requests != requests_before ? 0 : parked_rounds + 1;
-    requests_before = requests;
-    const int64_t retry_ns = parked_rounds <= quick_rounds
-                                 ? stripe_retry_ns
-                                 : std::min(stripe_retry_ns * (parked_rounds / quick_rounds),
-                                            longest_retry_ns);
-    int64_t sleep_ns = retry_.empty() ? -1 : retry_ns;
-    for (const int64_t other_ns :
-         {waiting_.empty() ? -1 : waiting_retry_ns, relay_.advance(monotonic_ns())})
-      if (other_ns >= 0) sleep_ns = sleep_ns < 0 ? other_ns : std::min(sleep_ns, other_ns);
-    fabric_->poll(sleep_ns, fabric::no_endpoint);
-    if (!retry_.empty()) {
-      for (const fabric::EndpointId endpoint : retry_)
-        if (Client* client = client_of(endpoint)) {
-          client->parked = false;
-          fabric_->unpark(endpoint);
-        }
-      retry_.clear();
+void Server::assert_server_thread() const {
+#ifndef NDEBUG
+  static thread_local const char mark = 0;
+  const void* owner = owner_.load(std::memory_order_relaxed);
+  SKERRY_ASSERT(owner == nullptr || owner == &mark, "called beside the server's thread");
+  if (owner == nullptr) owner_.store(&mark, std::memory_order_relaxed);
+#endif
+}
+
+void Server::turn(int64_t longest_ns) {
+  assert_server_thread();
+  const bool retries = !retry_.empty() || locks_.keeps_any();
+  const uint64_t requests = counters_.requests.load(std::memory_order_relaxed);
+  parked_rounds_ = !retries || requests != requests_before_ ? 0 : parked_rounds_ + 1;
+  requests_before_ = requests;
+  const int64_t retry_ns = parked_rounds_ <= quick_rounds
+                               ? stripe_retry_ns
+                               : std::min(stripe_retry_ns * (parked_rounds_ / quick_rounds),
+                                          longest_retry_ns);
+  int64_t sleep_ns = longest_ns;
+  for (const int64_t other_ns :
+       {retries ? retry_ns : -1, quota_.next_look_ns(), relay_.advance(monotonic_ns())})
+    if (other_ns >= 0) sleep_ns = sleep_ns < 0 ? other_ns : std::min(sleep_ns, other_ns);
+  fabric_->poll(sleep_ns, fabric::no_endpoint);
+  for (const fabric::EndpointId endpoint : retry_)
+    if (Client* client = client_of(endpoint)) {
+      SKERRY_ASSERT(client->state == Client::State::parked, "what is retried is parked");
+      client->state = Client::State::serving;
+      fabric_->unpark(endpoint);
     }
-    fabric_->dispatch(*this);
-    retry_waiting_for_room();
-    {
-      const Lock guard(posted_mutex_);
-      tasks.swap(posted_);
-    }
-    for (auto& task : tasks) task();
-    tasks.clear();
-    send_acknowledgements();
-    if (!waiting_.empty()) admit_waiting();
-    const fabric::Fabric::Traffic traffic = fabric_->traffic();
-    counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
-    counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
-    store_strangers(traffic.strangers);
+  retry_.clear();
+  fabric_->dispatch(*this);
+  retry_waiting_for_room();
+  {
+    const Lock guard(posted_mutex_);
+    tasks_.swap(posted_);
   }
+  for (auto& task : tasks_) task();
+  tasks_.clear();
+  if (locks_.keeps_any()) locks_.retry();
+  send_acknowledgements();
+  manage_slots();
+  store_traffic();
 }
 
 // ---- connections ------------------------------------------------------------------------------
@@ -141,31 +160,37 @@ Server::Client* Server::client_of(fabric::EndpointId endpoint) {
   return last_client_;
 }
 
+// Forgets a connection that has ended, or is ended by the caller.
 void Server::drop(Client& client) {
+  assert_server_thread();
+  quota_.closed(client.quota);
   const auto known = known_.find(client.rank);
   if (known != known_.end() && known->second.endpoint == client.endpoint)
     known->second.endpoint = fabric::no_endpoint;
+  client.session->tidy();
   if (last_client_ == &client) last_client_ = nullptr;
   clients_.erase(client.endpoint);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
 }
 
-void Server::store_strangers(const fabric::Fabric::Strangers& strangers) {
-  counters_.strangers.store(strangers.all(), std::memory_order_relaxed);
-  counters_.strangers_silent.store(strangers.silent, std::memory_order_relaxed);
-  counters_.strangers_left.store(strangers.left, std::memory_order_relaxed);
-  counters_.strangers_crowded_out.store(strangers.crowded_out, std::memory_order_relaxed);
-  counters_.strangers_garbage.store(strangers.garbage, std::memory_order_relaxed);
-  counters_.strangers_unproven.store(strangers_unproven_, std::memory_order_relaxed);
-  counters_.strangers_replayed.store(strangers_replayed_, std::memory_order_relaxed);
+void Server::store_traffic() {
+  const fabric::Fabric::Traffic traffic = fabric_->traffic();
+  counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
+  counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
+  const fabric::Fabric::Strangers& refused = traffic.strangers;
+  counters_.strangers.store(refused.all(), std::memory_order_relaxed);
+  counters_.strangers_silent.store(refused.silent, std::memory_order_relaxed);
+  counters_.strangers_left.store(refused.left, std::memory_order_relaxed);
+  counters_.strangers_crowded_out.store(refused.crowded_out, std::memory_order_relaxed);
+  counters_.strangers_garbage.store(refused.garbage, std::memory_order_relaxed);
+  counters_.strangers_unproven.store(unproven_, std::memory_order_relaxed);
+  counters_.strangers_replayed.store(replayed_, std::memory_order_relaxed);
 }
 
 void Server::protocol_error(Client& client, const Status& why) {
   std::fprintf(stderr, "skerry: data server of node %d closes its connection to rank %d: %s\n",
                config_.self.node, client.rank, why.message().c_str());
-  const fabric::EndpointId endpoint = client.endpoint;
-  drop(client);
-  fabric_->close(endpoint);
+  end(client);
 }
 
 void Server::on_watched(int fd, uint64_t) {
@@ -246,11 +271,16 @@ fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
   return fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0);
 }
 
-void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {
+// Answers a lock request that waited: over the origin's connection or, if it has none, through its
+// node's server.
+void Server::grant(const lock::Waiter& waiter) {
+  assert_server_thread();
+  const Rank origin = lock::rank_of(waiter.holder);
+  const uint32_t slot = lock::slot_of(waiter), tag = lock::tag_of(waiter);
   const auto known = known_.find(origin);
   Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
-  if (client == nullptr || client->leaving) {
-    relay_.send(origin, slot, tag);
+  if (client == nullptr || client->said_bye()) {
+    if (SKERRY_RULE(relay_grants)) relay_.send(origin, slot, tag);
     return;
   }
   wire::ReplyHeader header{};
@@ -263,7 +293,32 @@ void Server::grant(Rank origin, uint32_t slot, uint32_t tag) {
   send_reply(*client, header, {});
 }
 
+// A lock request that was kept for a while cannot be served. Whoever asks for it again is told,
+// too.
+void Server::refuse(const Locks::Request& request, const Status& why) {
+  assert_server_thread();
+  const auto known = known_.find(lock::rank_of(request.waiter.holder));
+  if (known == known_.end()) return;
+  const int code = static_cast<int>(why.code());
+  const std::string text = why.message().substr(0, longest_text);
+  session::TargetSession& session = known->second.session;
+  session.keep_failure(request.number, code, false, text);
+  Client* client = client_of(known->second.endpoint);
+  if (client == nullptr || client->said_bye()) return;
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::Kind::reply);
+  header.code = static_cast<int8_t>(code);
+  header.incarnation = session.incarnation();
+  header.applied = session.applied();
+  header.number = request.number;
+  header.slot = lock::slot_of(request.waiter);
+  header.tag = lock::tag_of(request.waiter);
+  send_reply(*client, header, std::as_bytes(std::span(text)));
+}
+
 void Server::forget(SegmentId segment) {
+  assert_server_thread();
   const auto found = registrations_.find(segment.packed());
   if (found == registrations_.end()) return;
   for (const auto& [rank, registration] : found->second)
@@ -278,17 +333,20 @@ void Server::mark_acknowledge(Client& client) {
   acknowledge_.push_back(client.endpoint);
 }
 
+void Server::send_acknowledgement(Client& client) {
+  client.acknowledge = false;
+  wire::ReplyHeader header{};
+  header.version = wire::version;
+  header.kind = static_cast<uint8_t>(wire::Kind::acknowledge);
+  header.incarnation = client.session->incarnation();
+  header.applied = client.session->applied();
+  send_reply(client, header, {});
+}
+
 void Server::send_acknowledgements() {
   for (const fabric::EndpointId endpoint : acknowledge_) {
     Client* client = client_of(endpoint);
-    if (client == nullptr || !client->acknowledge) continue;
-    client->acknowledge = false;
-    wire::ReplyHeader header{};
-    header.version = wire::version;
-    header.kind = static_cast<uint8_t>(wire::Kind::acknowledge);
-    header.incarnation = client->session->incarnation();
-    header.applied = client->session->applied();
-    send_reply(*client, header, {});
+    if (client != nullptr && client->acknowledge) send_acknowledgement(*client);
   }
   acknowledge_.clear();
 }
@@ -304,7 +362,8 @@ void Server::retry_waiting_for_room() {
         client->late.clear();  // what has ended takes no answers: it is unparked for its end to
                                // come through
     }
-    if (client != nullptr) client->parked = false;
+    if (client != nullptr && client->state == Client::State::parked)
+      client->state = Client::State::serving;
     fabric_->unpark(endpoint);
     return true;
   });
@@ -330,9 +389,9 @@ void Server::on_writable(fabric::EndpointId endpoint) {
   }
   client->late.erase(client->late.begin(),
                      client->late.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (client->answer_waits && client->late.empty())
-    client->answer_waits = send_close(*client, wire::Kind::bye_answer) ==
-                           fabric::SendResult::would_block;
+  if (client->state == Client::State::owing && client->late.empty() &&
+      send_close(*client, wire::Kind::bye_answer) != fabric::SendResult::would_block)
+    client->state = Client::State::leaving;
 }
 
 void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {

@@ -2,8 +2,9 @@
 // and sleeps when there are none.
 //
 // It runs no user code, never waits for a user's thread and never blocks on sending: what cannot go
-// on (a stripe is held, a peer takes no bytes, a mutex is taken) parks that session alone. Only its
-// thread touches anything declared here, but for start, watch and stop.
+// on (a stripe is held, a peer takes no bytes) parks that session alone; a request that must wait
+// for another one (a mutex is taken) is kept beside its session, which goes on. Only its thread
+// touches anything declared here, but for start, watch and stop.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "connection/core/admission.hpp"
+#include "connection/core/quota.hpp"
 #include "core/pure/ids.hpp"
 #include "core/thread.hpp"
 #include "fabric/fabric.h"
@@ -23,36 +25,19 @@
 #include "memory/control.hpp"
 #include "memory/stripes.hpp"
 #include "placement/node_map.hpp"
+#include "server/locks.hpp"
 #include "server/relay.hpp"
 #include "session/session.hpp"
 #include "wire/message.hpp"
 
 namespace skerry::server {
 
-enum class LockOutcome : uint8_t {
-  granted,
-  queued,
-  busy,  // the mutex's guard is held, or there is no record for one more waiter: try again soon
-};
-
 // What the server asks of the memory of its node. Called by the server's thread only.
-class Directory {
+class Directory : public LockMemory {
  public:
-  virtual ~Directory() = default;
   // Where `rank`'s slice of the segment is mapped here. Errors: freed (no such segment: never
   // allocated here, or freed).
   virtual Status find(SegmentId segment, Rank rank, memory::Region* region) = 0;
-  // A remote rank asks for mutex `index` of `rank`. Queued: whoever unlocks sees to its grant.
-  virtual Status lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot,
-                      uint32_t tag, uint64_t holder, LockOutcome* outcome) = 0;
-  // Has a lock request that was queued been granted meanwhile? (Its origin lost its connection, and
-  // with it perhaps the grant.)
-  virtual Status holds(SegmentId segment, Rank rank, uint64_t index, uint64_t holder,
-                       bool* granted) = 0;
-  // Hands the mutex to the next waiter, through its slot or Server::grant. Outcome: granted
-  // (released) or busy.
-  virtual Status unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder,
-                        LockOutcome* outcome) = 0;
 };
 
 struct ServerConfig {
@@ -70,7 +55,7 @@ struct NodeView {
   const placement::NodeMap* map = nullptr;  // outlives the server
 };
 
-class Server final : private fabric::Sink {
+class Server final : private fabric::Sink, private Locks::Outlet {
  public:
   Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Directory& directory);
   ~Server() override;
@@ -88,16 +73,18 @@ class Server final : private fabric::Sink {
   void post(std::function<void()> task);
   // The same, and returns when it has run. Not from the server's thread.
   void call(const std::function<void()>& task);
+  // For tests, in place of start: listens, and the calling thread is the server's whenever it takes
+  // a turn.
+  Status listen(std::vector<std::byte>* address);
+  // One round: sleeps until there is something to do, `longest_ns` at most (negative: no limit),
+  // and does it.
+  void turn(int64_t longest_ns);
   // Ends the thread. Connections are closed; nobody may need them any more.
   void stop();
 
   // Server's thread: the segment goes: what the fabric was told of it is taken back. Before it is
   // unmapped.
   void forget(SegmentId segment);
-  // Server's thread: answers a parked lock request: over the origin's connection or, if it has
-  // none, through its node's server.
-  void grant(Rank origin, uint32_t slot, uint32_t tag);
-
   struct Counters {
     std::atomic<uint64_t> requests{0};
     std::atomic<uint64_t> bytes_sent{0};
@@ -131,40 +118,43 @@ class Server final : private fabric::Sink {
   Memory memory();
 
  private:
-  // One open connection.
+  // One open connection of an origin.
   struct Client {
+    enum class State : uint8_t {
+      serving,
+      landing,  // a long payload of it is on its way
+      parked,   // its next message waits: the endpoint is in retry_ or in full_
+      owing,    // it said bye, and the fabric did not take our answer yet
+      leaving,  // its bye is answered: what is sent now may not be read any more
+    };
     Rank rank = no_rank;
     fabric::EndpointId endpoint = fabric::no_endpoint;
     session::TargetSession* session = nullptr;
+    State state = State::serving;
     bool acknowledge = false;  // requests were applied that no answer has told of yet; it is in
                                // acknowledge_
-    uint64_t quiet_bytes = 0;  // applied since the last acknowledgement
-    bool parked = false;       // its next message waits; it is in retry_ or in full_
-    bool served = false;   // got something done since it was admitted: before that it is nobody's
-                           // victim
-    bool asked = false;    // to drain and say bye
-    bool landing = false;  // a long payload of it is on its way
-    bool answer_waits = false;  // the fabric did not take the answer to its bye yet
-    bool leaving = false;       // its bye is answered: what is sent now may not be read any more
-    uint64_t last_use = 0;      // by the server's count of messages
-    int64_t since_ns = 0;  // with a limit only. When it was admitted or asked, or was last heard of
-    struct Late {          // answers that the fabric did not take; sent first when it is writable
+    connection::Quota::Id quota = 0;  // 0: without a limit
+    uint64_t quiet_bytes = 0;         // applied since the last acknowledgement
+    struct Late {  // answers that the fabric did not take; sent first when it is writable
       wire::ReplyHeader header;
       std::vector<std::byte> payload;
     };
     std::vector<Late> late;
     std::deque<std::vector<std::byte>>
         sending;  // payloads of late answers that the fabric still reads from; oldest first
+
+    bool said_bye() const { return state == State::owing || state == State::leaving; }
   };
   struct Known {  // what is kept of a rank between its connections
     explicit Known(uint32_t incarnation) : session(incarnation) {}
     session::TargetSession session;
-    uint32_t generation = 0;  // of its newest connection; only grows
+    uint32_t generation = 0;          // of its newest connection; only grows
+    connection::Quota::Id quota = 0;  // while it is connected or waits, under a limit; else stale
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
   static_assert(sizeof(Known) <= 48, "kept for every rank that ever connected");
 
-  struct Waiting {  // an origin whose hello is proven, for which there is no place
+  struct Held {  // request of an origin that is proven and waits for a connection slot
     fabric::RequestId request;
     connection::Hello hello;
   };
@@ -182,24 +172,24 @@ class Server final : private fabric::Sink {
   static constexpr size_t most_parts = 2048;
   // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.
   static constexpr uint64_t quiet_bytes_limit = 512 * 1024;
+  static constexpr size_t longest_text = 1024;  // of a refusal
   enum class Outcome : uint8_t { done, park, failed, answered };
 
   void run();
   Client* client_of(fabric::EndpointId endpoint);
   void drop(Client& client);
+  void assert_server_thread() const;
   void refuse_unproven(fabric::RequestId request);
   void refuse_replayed(fabric::RequestId request);
-  bool has_place() const {
-    return config_.max_connections == 0 || clients_.size() < config_.max_connections;
-  }
-  void admit(fabric::RequestId request, const connection::Hello& hello);
-  void admit_waiting();
-  bool make_place();
+  bool admit(fabric::RequestId request, const connection::Hello& hello);
+  void wait_for_slot(fabric::RequestId request, const connection::Hello& hello, Known& known);
+  void manage_slots();
+  void end(Client& client);
   void used(Client& client);
-  bool may_drop(const Client& client, int64_t now_ns) const;
+  connection::Quota::Busy busy_with(Rank rank);
   void admit_neighbour(fabric::RequestId request, const connection::Hello& hello);
   bool take_grant(fabric::EndpointId endpoint, fabric::Bytes header);
-  void store_strangers(const fabric::Fabric::Strangers& strangers);
+  void store_traffic();
   void protocol_error(Client& client, const Status& why);
 
   Outcome apply(Client& client, fabric::Bytes payload, Status* failure);
@@ -212,6 +202,7 @@ class Server final : private fabric::Sink {
                     Status* failure);
   Outcome apply_key(Client& client, const memory::Region& region, Status* failure);
   Outcome apply_rmw(Client& client, const memory::Region& region, Status* failure);
+  Outcome apply_lock(Client& client, Status* failure);
   Status read_shape(Shape* shape) const;
   Status read_pieces(const memory::Region& region, fabric::Bytes payload, fabric::Bytes* data);
   Status check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const;
@@ -227,9 +218,17 @@ class Server final : private fabric::Sink {
   fabric::SendResult send_close(const Client& client, wire::Kind kind);
   void answer_again(Client& client, fabric::Bytes payload);
   void mark_acknowledge(Client& client);
+  void send_acknowledgement(Client& client);
   void send_acknowledgements();
   bool has_room(const Client& client) const;
   void retry_waiting_for_room();
+
+  void on_bye(Client& client, fabric::Bytes header);
+  Status check_addressee(const Client& client) const;
+
+  // Locks::Outlet
+  void grant(const lock::Waiter& waiter) override;
+  void refuse(const Locks::Request& request, const Status& why) override;
 
   // fabric::Sink
   void on_connect_request(fabric::RequestId request, fabric::Bytes hello,
@@ -255,10 +254,11 @@ class Server final : private fabric::Sink {
   std::optional<memory::Stripes> stripes_;
   std::unordered_map<fabric::EndpointId, std::unique_ptr<Client>> clients_;
   std::unordered_map<Rank, Known> known_;
-  std::deque<Waiting> waiting_;  // longest waiting first; at most max_waiting, one for a rank
+  connection::Quota quota_;
+  std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
+  Locks locks_;
   std::unordered_map<NodeId, Neighbour> neighbours_;
   Relay relay_;
-  uint64_t messages_ = 0;  // counts uses, for the least recent one
   std::unordered_map<uint64_t, std::unordered_map<Rank, Registration>>
       registrations_;              // by packed segment id; fabrics with RMA only
   Client* last_client_ = nullptr;  // cache of the last look-up
@@ -272,9 +272,15 @@ class Server final : private fabric::Sink {
   std::vector<std::byte> scratch_;    // packs the reply to a non-contiguous get
   std::vector<fabric::Bytes> parts_;  // of the strided get being answered from where its bytes lie
   Counters counters_;
-  uint64_t strangers_unproven_ = 0;
-  uint64_t strangers_replayed_ = 0;
+  uint64_t unproven_ = 0;       // refused requests of peers that proved nothing
+  uint64_t replayed_ = 0;       // and of those whose hello was used before
+  uint32_t parked_rounds_ = 0;  // in a row, without anything getting done
+  uint64_t requests_before_ = 0;
+  std::vector<std::function<void()>> tasks_;  // being run
   Thread thread_;
+#ifndef NDEBUG
+  mutable std::atomic<const void*> owner_{nullptr};  // names the thread that took the last turn
+#endif
   std::atomic<bool> stopping_{false};
   Mutex posted_mutex_;  // guards posted_ alone
   std::vector<std::function<void()>> posted_;

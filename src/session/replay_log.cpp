@@ -16,7 +16,10 @@ std::byte* ReplayLog::reserve(uint64_t bytes) {
   // tail never catches up with the head from behind, so that equality means empty.
   if (tail_ >= head_) {
     if (capacity_ - tail_ >= bytes) return reserved_at_ = tail_, ring_.get() + tail_;
-    if (head_ > bytes) return reserved_at_ = 0, ring_.get();
+    if (head_ > bytes) {
+      wrapped_ = true;
+      return reserved_at_ = 0, ring_.get();
+    }
   } else if (head_ - tail_ > bytes) {
     return reserved_at_ = tail_, ring_.get() + tail_;
   }
@@ -52,6 +55,16 @@ void ReplayLog::grow_entries() {
   for (uint64_t i = 0; i < count_; ++i)
     larger[(first_number_ + i) & (larger.size() - 1)] = at(first_number_ + i);
   entries_ = std::move(larger);
+}
+
+// The last request left a large ring. Is it still needed?
+void ReplayLog::note_drained() {
+  SKERRY_INVARIANT(count_ == 0, "a ring that holds requests is in use");
+  busiest_bytes_ = std::max(busiest_bytes_, wrapped_ ? capacity_ : tail_);
+  if (++drains_ < drains_before_shrinking) return;
+  if (busiest_bytes_ <= capacity_ / 4) trim();
+  drains_ = 0;
+  busiest_bytes_ = 0;
 }
 
 void ReplayLog::trim() {

@@ -1,6 +1,7 @@
 // The replay log of an origin: every request of a session that may have to be sent again, because
 // nobody has said yet that it was applied or because its reply is not here. Pure. Bounded by the
-// session's credits; memory grows with what is really outstanding and goes with trim().
+// session's credits; memory grows with what is really outstanding, shrinks again after a burst, and
+// goes with trim().
 //
 // Bytes lie in one ring: of each request its payload (unless it is referenced: the caller's buffer
 // stays valid until then) and behind it its encoded header. Numbers are consecutive, so a request
@@ -67,8 +68,12 @@ class ReplayLog {
     const std::byte* header = ring_.get() + e.at + (e.reference != nullptr ? 0 : e.payload_bytes);
     return {number, {header, e.header_bytes}, {payload, e.payload_bytes}};
   }
-  // Gives memory back; only what is kept stays.
+  // Gives memory back if nothing is kept. Its owner calls it when the session has been idle; a ring
+  // that a burst made large gives it back by itself when it has drained `drains_before_shrinking`
+  // times without a quarter of it being used.
   void trim();
+  static constexpr uint64_t small_bytes = 64 * 1024;  // not worth shrinking
+  static constexpr uint32_t drains_before_shrinking = 32;
   uint64_t memory_bytes() const { return capacity_ + entries_.capacity() * sizeof(Entry); }
 
  private:
@@ -96,9 +101,15 @@ class ReplayLog {
       ++first_number_;
       --count_;
     }
-    if (count_ == 0) head_ = tail_ = 0;
-    else head_ = at(first_number_).at;
+    if (count_ > 0) {
+      head_ = at(first_number_).at;
+      return;
+    }
+    if (capacity_ > small_bytes && tail_ > 0) note_drained();
+    head_ = tail_ = 0;
+    wrapped_ = false;
   }
+  void note_drained();
   void grow_entries();
   void grow(uint64_t bytes);
 
@@ -107,6 +118,9 @@ class ReplayLog {
   uint64_t head_ = 0;  // start of the oldest kept request; equal to tail_ only when empty
   uint64_t tail_ = 0;  // where the next one may begin
   uint64_t reserved_at_ = 0;
+  uint64_t busiest_bytes_ = 0;  // most of the ring that was used between two drains, lately
+  uint32_t drains_ = 0;         // counted for that
+  bool wrapped_ = false;        // the tail went round since the last drain
   uint64_t applied_ = 0;
   uint64_t first_number_ = 1;
   uint64_t count_ = 0;

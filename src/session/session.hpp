@@ -7,6 +7,7 @@
 // cumulative acknowledgement that every fence waits for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/rule.hpp"
 #include "core/pure/status.hpp"
 
 namespace skerry::session {
@@ -71,12 +73,19 @@ class OriginSession {
   // A connection was replaced: the server says how far it had come. What lies beyond is to be sent
   // again. Errors: internal, if it knows less than it acknowledged before (it lost the session:
   // never "start from here") or more than was issued.
-  Status resume(uint64_t applied) {
+  // `refusals_follow`: it refused some of these, and says which before anything else that it sends
+  // on this connection. Until then nobody may take the number for good news (refusal_due).
+  Status resume(uint64_t applied, bool refusals_follow = false) {
     if (applied < applied_)
       return error(Code::internal, "the server has lost the session: it acknowledged request ",
                    applied_, " before and now knows ", applied);
+    refusal_due_ = refusals_follow;
     return acknowledge(applied);
   }
+  // A one-way request was refused, and which one is not here yet: a fence that looked at applied()
+  // alone would report success. The first message that is no refusal ends it.
+  bool refusal_due() const { return refusal_due_; }
+  void refusal_told() { refusal_due_ = false; }
   // The result of request `number` arrived. Results are confirmed cumulatively only when all
   // earlier requests are acknowledged, too.
   void result_received(uint64_t number) {
@@ -89,11 +98,12 @@ class OriginSession {
   uint64_t results_received() const {
     return results_received_ < applied_ ? results_received_ : applied_;
   }
-  bool drained() const { return issued_ == applied_; }
+  bool drained() const { return issued_ == applied_ && !refusal_due_; }
 
  private:
   Credits credits_;
   uint32_t incarnation_;
+  bool refusal_due_ = false;
   uint64_t issued_ = 0;            // number of the newest request
   uint64_t applied_ = 0;           // highest acknowledged number; <= issued_
   uint64_t results_received_ = 0;  // highest request whose result is here
@@ -170,6 +180,23 @@ class TargetSession {
     if (!kept_ || kept_->empty() || kept_->front().number > results_received) return;
     std::erase_if(*kept_, [=](const Kept& k) { return k.number <= results_received; });
   }
+  // The origin said bye: it has the answers to all it waits for, and was told of every one-way
+  // request that was refused. Kept are refused requests with an answer only: a mutex that is waited
+  // for does not keep its connection, so its refusal may have been lost.
+  void confirm_bye() {
+    if (!kept_) return;
+    std::erase_if(*kept_, [](const Kept& k) { return k.code == 0 || k.one_way; });
+    tidy();
+  }
+  // While there is no connection: what was kept once takes no memory for ever.
+  void tidy() {
+    if (kept_ && kept_->empty()) kept_.reset();
+  }
+  // The origin must be told once more that one-way requests were refused.
+  bool owes_refusals() const {
+    return kept_ &&
+           std::any_of(kept_->begin(), kept_->end(), [](const Kept& k) { return k.one_way; });
+  }
 
   uint32_t incarnation() const { return incarnation_; }
   uint64_t applied() const { return applied_; }
@@ -185,12 +212,13 @@ class TargetSession {
   static constexpr uint32_t notify_pending_bit = uint32_t{1} << 31;
 
   void keep(Kept kept) {
+    if (!SKERRY_RULE(keep_results)) return;
     if (!kept_) kept_ = std::make_unique<std::vector<Kept>>();
     kept_->push_back(std::move(kept));
   }
 
   uint64_t applied_ = 0;
-  std::unique_ptr<std::vector<Kept>> kept_;  // ascending numbers; null: none was ever kept
+  std::unique_ptr<std::vector<Kept>> kept_;  // ascending numbers; null: none is kept
   uint32_t incarnation_;
   uint32_t progress_ = 0;  // bytes, and notify_pending_bit
 };

@@ -1,4 +1,4 @@
-// What the messages of links and carriers begin with. The rest of the header and the payload are
+// What the messages of links and trunks begin with. The rest of the header and the payload are
 // the channel's own.
 #pragma once
 
@@ -15,28 +15,30 @@ namespace skerry::share {
 constexpr uint8_t version = 1;
 
 enum class Kind : uint8_t {
-  open = 1,  // who opened the carrier begins a channel. Header: the hello; payload: the address of
+  open = 1,  // who opened the trunk begins a channel. Header: the hello; payload: the address of
              // the data server
   accepted = 2,  // header: the answer
   closed = 3,    // last message of a channel, from either side. Header: reason 1, then text for
                  // people
   data = 4,
   taken = 5,  // nothing but what its prefix says
-  leave = 6,  // hub to rank: its carrier's place is needed: drain and close
+  leave = 6,  // proxy to rank: the slot of its trunk is needed: drain and close
+  held = 7,   // to the rank that opened the channel: the data server, or the proxy on the way, is
+              // there and has no slot yet. It will answer; it may take long
 };
 
 struct Prefix {
   uint8_t version;
   uint8_t kind;
   uint16_t reserved;  // 0
-  uint32_t channel;   // of this link or carrier: given out by who opened it, never used twice
+  uint32_t channel;   // of this link or trunk: given out by who opened it, never used twice
   uint64_t taken;  // data, taken: cost of what this end of the channel has taken from the other so
                    // far; else 0
 };
 static_assert(sizeof(Prefix) == 16);
 
-// How far one end of a channel may be ahead of the other. What cannot be passed on waits in hubs:
-// at most so much per channel and direction.
+// How far one end of a channel may be ahead of the other. What cannot be passed on waits in
+// proxies: at most so much per channel and direction.
 constexpr uint64_t window_bytes = 512 * 1024;
 inline uint64_t cost_of(uint64_t header_bytes, uint64_t payload_bytes) {
   return 64 + header_bytes + payload_bytes;
@@ -46,7 +48,7 @@ inline bool decode(fabric::Bytes header, Prefix* prefix) {
   if (header.size() < sizeof *prefix) return false;
   std::memcpy(prefix, header.data(), sizeof *prefix);
   return prefix->version == version && prefix->kind >= static_cast<uint8_t>(Kind::open) &&
-         prefix->kind <= static_cast<uint8_t>(Kind::leave);
+         prefix->kind <= static_cast<uint8_t>(Kind::held);
 }
 
 // A message's header on its way out.

@@ -19,9 +19,13 @@ using fabric::Verdict;
 Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
     : Forward(std::move(inner)),
       options_(std::move(options)),
-      capabilities_(inner_->capabilities()) {
+      capabilities_(inner_->capabilities()),
+      cap_(longest_unproven_ns),
+      openings_(options_.openings_before) {
+  const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
+  SKERRY_ASSERT(limited.ok(), "whoever makes one has checked the policy's name");
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
-  // Messages alone go through hubs, each small enough to be passed on as it came.
+  // Messages alone go through proxies, each small enough to be passed on as it came.
   capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local =
       capabilities_.early_messages = false;
   capabilities_.rma_from_bytes = 0;
@@ -42,53 +46,58 @@ Multiplex::End* Multiplex::end_of(EndpointId id) const {
   return found == ends_.end() ? nullptr : found->second.get();
 }
 
-Multiplex::End& Multiplex::new_end(Carrier& carrier, uint32_t channel, State state) {
+Multiplex::End& Multiplex::new_end(Trunk& trunk, uint32_t channel, State state) {
   ++last_end_;
   const EndpointId id = last_end_ >> 31 << 32 | channel_bit | (last_end_ & (channel_bit - 1));
   End& end = *(ends_[id] = std::make_unique<End>());
   end.id = id;
-  end.carrier = &carrier;
+  end.trunk = &trunk;
   end.channel = channel;
   end.state = state;
-  carrier.channels[channel].end = &end;
+  if (state == State::asking) ++asking_;
+  trunk.channels[channel].end = &end;
   return end;
 }
 
-void Multiplex::release(End& end) { ends_.erase(end.id); }
+void Multiplex::release(End& end) {
+  if (end.state == State::asking) --asking_;
+  ends_.erase(end.id);
+}
 
 Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   if (hello.size() > fabric::max_hello_bytes)
     return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ",
                  fabric::max_hello_bytes);
-  Carrier* carrier = nullptr;
-  SKERRY_TRY(carrier_to(text_of(is_hub() ? address : Bytes(options_.through)), &carrier));
-  End& end = new_end(*carrier, ++carrier->next_channel, State::opening);
+  Trunk* trunk = nullptr;
+  SKERRY_TRY(trunk_to(text_of(is_proxy() ? address : Bytes(options_.through)), &trunk));
+  End& end = new_end(*trunk, ++trunk->next_channel, State::opening);
   end.deadline_ns = monotonic_ns() + options_.connect_timeout_ns;
   note_deadline(end.deadline_ns);
   *endpoint = end.id;
-  control(*carrier, Kind::open, end.channel, hello, address);
+  control(*trunk, Kind::open, end.channel, hello, address);
   return {};
 }
 
 Status Multiplex::accept(fabric::RequestId request, Bytes reply, EndpointId* endpoint) {
   if (!is_channel(request)) return inner_->accept(request, reply, endpoint);
   End* const end = end_of(request);
-  if (end == nullptr || end->carrier == nullptr || end->state != State::asking)
+  if (end == nullptr || end->trunk == nullptr || end->state != State::asking)
     return error(Code::peer_dead, "the peer that asked to connect went away");
   end->state = State::open;
+  --asking_;
   *endpoint = request;
-  control(*end->carrier, Kind::accepted, end->channel, reply, {});
+  control(*end->trunk, Kind::accepted, end->channel, reply, {});
   return {};
 }
 
 void Multiplex::reject(fabric::RequestId request) {
   if (!is_channel(request)) return inner_->reject(request);
   End* const end = end_of(request);
-  if (end == nullptr || end->carrier == nullptr || end->state != State::asking) return;
-  control(*end->carrier, Kind::closed, end->channel,
+  if (end == nullptr || end->trunk == nullptr || end->state != State::asking) return;
+  control(*end->trunk, Kind::closed, end->channel,
           bytes_of(closed_text(CloseReason::refused, "the data server refused the connection")),
           {});
-  end->carrier->channels.erase(end->channel);
+  end->trunk->channels.erase(end->channel);
   release(*end);
 }
 
@@ -96,8 +105,8 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
                            uint64_t cookie) {
   if (!is_channel(endpoint)) return inner_->send(endpoint, header, payload, more, cookie);
   End* const end = end_of(endpoint);
-  if (end == nullptr || end->carrier == nullptr || end->state == State::asking)
-    return SendResult::closed;  // without a carrier: on_closed follows
+  if (end == nullptr || end->trunk == nullptr || end->state == State::asking)
+    return SendResult::closed;  // without a trunk: on_closed follows
   SKERRY_ASSERT(!header.empty() && header.size() <= capabilities_.header_bytes,
                 "header of a message in a channel");
   SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes,
@@ -107,10 +116,10 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
     end->writable_wanted = true;
     return SendResult::would_block;
   }
-  Carrier& carrier = *end->carrier;
+  Trunk& trunk = *end->trunk;
   const Prefix prefix{version, static_cast<uint8_t>(Kind::data), 0, end->channel, end->taken};
-  if (end->in_line || !try_send(carrier, Header(prefix, header).get(), payload, more)) {
-    if (!end->in_line) carrier.line.push_back({endpoint, nullptr, 0});
+  if (end->in_line || !try_send(trunk, Header(prefix, header).get(), payload, more)) {
+    if (!end->in_line) trunk.line.push_back({endpoint, nullptr, 0});
     end->in_line = true;
     return SendResult::would_block;
   }
@@ -122,16 +131,16 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
 SendResult Multiplex::flush(EndpointId endpoint) {
   if (!is_channel(endpoint)) return inner_->flush(endpoint);
   const End* const end = end_of(endpoint);
-  if (end == nullptr || end->carrier == nullptr) return SendResult::closed;
-  if (end->carrier->connected)
-    (void)inner_->flush(end->carrier->id);  // should it be broken, on_closed follows
+  if (end == nullptr || end->trunk == nullptr) return SendResult::closed;
+  if (end->trunk->is_connected())
+    (void)inner_->flush(end->trunk->id);  // should it be broken, on_closed follows
   return SendResult::accepted;
 }
 
 uint64_t Multiplex::unsent_bytes(EndpointId endpoint) const {
   if (!is_channel(endpoint)) return inner_->unsent_bytes(endpoint);
   const End* const end = end_of(endpoint);
-  return end == nullptr || end->carrier == nullptr ? 0 : inner_->unsent_bytes(end->carrier->id);
+  return end == nullptr || end->trunk == nullptr ? 0 : inner_->unsent_bytes(end->trunk->id);
 }
 
 void Multiplex::unpark(EndpointId endpoint) {
@@ -147,20 +156,19 @@ void Multiplex::close(EndpointId endpoint) {
   if (!is_channel(endpoint)) return inner_->close(endpoint);
   End* const end = end_of(endpoint);
   if (end == nullptr) return;
-  Carrier* const carrier = end->carrier;
-  if (carrier == nullptr) return release(*end);
-  if (end->in_line) leave_line(*carrier, {endpoint, nullptr, 0});
-  carrier->channels.erase(end->channel);
-  const bool last = carrier->use == Use::outgoing &&
-                    carrier->channels.empty();  // its end says it all
+  Trunk* const trunk = end->trunk;
+  if (trunk == nullptr) return release(*end);
+  if (end->in_line) leave_line(*trunk, {endpoint, nullptr, 0});
+  trunk->channels.erase(end->channel);
+  const bool last = trunk->use == Use::outgoing && trunk->channels.empty();  // its end says it all
   if (!last)
-    control(*carrier, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::by_peer, {})),
+    control(*trunk, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::by_peer, {})),
             {});
   release(*end);
-  remove_if_unused(*carrier);
+  remove_if_unused(*trunk);
 }
 
-// Channels and carriers, on top of what the fabric beneath takes for the connections that they are
+// Channels and trunks, on top of what the fabric beneath takes for the connections that they are
 // made of.
 fabric::Fabric::Memory Multiplex::memory() const {
   const auto of_messages = [](const std::deque<Message>& messages) {
@@ -177,22 +185,19 @@ fabric::Fabric::Memory Multiplex::memory() const {
   for (const Transit& transit : transits_)
     memory.endpoint_bytes += sizeof(Transit) + of_messages(transit.half[0].waiting) +
                              of_messages(transit.half[1].waiting);
-  for (const Carrier& carrier : carriers_)
-    memory.endpoint_bytes += sizeof(Carrier) + vector_bytes(carrier.address) +
-                             table_bytes(carrier.channels) + deque_bytes(carrier.line) +
-                             of_messages(carrier.control);
-  memory.fixed_bytes += sizeof *this + table_bytes(generations_) + table_bytes(partners_) +
-                        vector_bytes(partner_carrier_);
+  for (const Trunk& trunk : trunks_)
+    memory.endpoint_bytes += sizeof(Trunk) + vector_bytes(trunk.address) +
+                             table_bytes(trunk.channels) + deque_bytes(trunk.line) +
+                             of_messages(trunk.control);
+  memory.fixed_bytes += sizeof *this + table_bytes(newest_) + table_bytes(partners_) +
+                        vector_bytes(partner_trunk_);
   return memory;
 }
 
 fabric::Fabric::Traffic Multiplex::traffic() const {
   Traffic traffic = inner_->traffic();
-  const auto asking = std::count_if(ends_.begin(), ends_.end(), [](const auto& one) {
-    return one.second->state == State::asking;
-  });
-  traffic.endpoints_open = traffic.endpoints_open - by_id_.size() + ends_.size() -
-                           static_cast<uint64_t>(asking);
+  SKERRY_INVARIANT(asking_ <= ends_.size(), "who asks has an end");
+  traffic.endpoints_open = traffic.endpoints_open - by_id_.size() + ends_.size() - asking_;
   return traffic;
 }
 
@@ -231,12 +236,11 @@ int Multiplex::dispatch(fabric::Sink& sink) {
   upcalls_ += inner_->dispatch(*this);
   run_deferred();
   if (deadline_ns_.load(std::memory_order_relaxed) != INT64_MAX) run_deadlines();
-  if (!wanted_.empty())
-    advance_wanted();  // a carrier that connected, had its answers or lost a channel may be a
-                       // victim now
+  // A trunk that connected, had its answers or lost a channel may be a victim now.
+  if (cap_.anyone_waits()) give_slots();
   for (const EndpointId id : dirty_)
-    if (Carrier* carrier = carrier_of(id)) {
-      carrier->dirty = false;
+    if (Trunk* trunk = trunk_of(id)) {
+      trunk->dirty = false;
       (void)inner_->flush(id);
     }
   dirty_.clear();
@@ -278,15 +282,15 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       outer_->on_writable(id);
       return;
     case Kind::closed: {
-      end->carrier->channels.erase(end->channel);
-      if (end->in_line) leave_line(*end->carrier, {id, nullptr, 0});
-      Carrier* const carrier = std::exchange(end->carrier, nullptr);
+      end->trunk->channels.erase(end->channel);
+      if (end->in_line) leave_line(*end->trunk, {id, nullptr, 0});
+      Trunk* const trunk = std::exchange(end->trunk, nullptr);
       const CloseReason reason = rest.empty() || rest[0] > static_cast<std::byte>(
                                                                CloseReason::protocol_error)
                                      ? CloseReason::by_peer
                                      : static_cast<CloseReason>(rest[0]);
       const std::string detail = rest.empty() ? std::string() : text_of(rest.subspan(1));
-      remove_if_unused(*carrier);
+      remove_if_unused(*trunk);
       fail(id, reason, detail);
       return;
     }
@@ -303,6 +307,11 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
         return;
       end->writable_wanted = false;
       outer_->on_writable(id);
+      return;
+    case Kind::held:
+      if (end->state != State::opening) return;
+      end->deadline_ns = INT64_MAX;
+      outer_->on_held(id);
       return;
     case Kind::leave: {
       // As if the data server had asked for it.
@@ -331,9 +340,9 @@ void Multiplex::deliver(End& end, Bytes header, Bytes payload) {
 
 void Multiplex::took(End& end, uint64_t cost) {
   end.taken += cost;
-  if (end.carrier == nullptr || end.taken - end.told < window_bytes / 4) return;
+  if (end.trunk == nullptr || end.taken - end.told < window_bytes / 4) return;
   end.told = end.taken;
-  control(*end.carrier, Kind::taken, end.channel, {}, {}, end.taken);
+  control(*end.trunk, Kind::taken, end.channel, {}, {}, end.taken);
 }
 
 void Multiplex::resume(EndpointId id) {
@@ -357,7 +366,7 @@ void Multiplex::resume(EndpointId id) {
   if (end->state == State::lost) fail(id, end->reason, std::string(end->detail));
 }
 
-// The channel has no carrier any more. The caller is told when it has taken what came before.
+// The channel has no trunk any more. The caller is told when it has taken what came before.
 void Multiplex::fail(EndpointId id, CloseReason reason, std::string_view detail) {
   End* const end = end_of(id);
   if (end == nullptr) return;
@@ -375,28 +384,27 @@ void Multiplex::fail(EndpointId id, CloseReason reason, std::string_view detail)
 
 // ---- making -----------------------------------------------------------------------------------
 
-Status make_hub(std::unique_ptr<fabric::Fabric> inner, HubOptions options,
-                std::unique_ptr<fabric::Fabric>* hub) {
+Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
+                  std::unique_ptr<fabric::Fabric>* proxy) {
   Multiplex::Options made;
   made.key = options.key;
   made.name = options.node;
-  made.max_carriers = options.max_carriers;
+  made.max_trunks = options.max_trunks;
   made.connect_timeout_ns = options.connect_timeout_ns;
   made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();
-  if (options.max_carriers != 0) {
-    made.policy = connection::VictimPolicy::make(options.victim, options.max_carriers);
-    if (!made.policy) return connection::VictimPolicy::check_name(options.victim);
-  }
-  *hub = std::make_unique<Multiplex>(std::move(inner), std::move(made));
+  made.openings_before = options.openings_before;
+  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
+  made.victim = std::move(options.victim);
+  *proxy = std::make_unique<Multiplex>(std::move(inner), std::move(made));
   return {};
 }
 
-std::unique_ptr<fabric::Fabric> make_member(std::unique_ptr<fabric::Fabric> inner,
-                                            MemberOptions options) {
+std::unique_ptr<fabric::Fabric> make_proxy_client(std::unique_ptr<fabric::Fabric> inner,
+                                                  ProxyClientOptions options) {
   Multiplex::Options made;
   made.key = options.key;
   made.name = options.rank;
-  made.through = std::move(options.hub);
+  made.through = std::move(options.proxy);
   made.connect_timeout_ns = options.connect_timeout_ns;
   made.counters = std::make_shared<Counters>();
   return std::make_unique<Multiplex>(std::move(inner), std::move(made));

@@ -1,6 +1,6 @@
-// Multiplex: the fabric on both sides of sharing. A rank's has one carrier, its link, for whatever
-// it connects to; a hub's has a carrier per node it connects to, those of other hubs, and the links
-// of its ranks, and passes the channels of these on.
+// Multiplex: the fabric on both sides of sharing. A rank's has one trunk, its link, for whatever
+// it connects to; a proxy's has a trunk per node it connects to, those of other proxies, and the
+// links of its ranks, and passes the channels of these on.
 //
 // Threads: as fabric.h says. All state is touched by issue calls and dispatch alone; poll looks at
 // atomics.
@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "connection/core/victim.hpp"
+#include "connection/core/cap.hpp"
 #include "fabric/hooks/forward.hpp"
 #include "share/message.hpp"
 #include "share/share.hpp"
@@ -25,9 +25,10 @@ class Multiplex final : public fabric::Forward {
   struct Options {
     connection::JobKey key{};
     uint32_t name = 0;               // rank or node: what our hellos say
-    std::vector<std::byte> through;  // a rank's: address of its hub. Empty: this is a hub
-    uint32_t max_carriers = 0;
-    std::unique_ptr<connection::VictimPolicy> policy;  // null: no limit
+    std::vector<std::byte> through;  // a rank's: address of its proxy. Empty: this is a proxy
+    uint32_t max_trunks = 0;
+    std::string victim = "lru";  // policy
+    uint64_t openings_before = 0;
     int64_t connect_timeout_ns = 0;
     std::shared_ptr<Counters> counters;
   };
@@ -41,7 +42,10 @@ class Multiplex final : public fabric::Forward {
   void reject(fabric::RequestId request) override;
   void hold(fabric::RequestId request)
       override {  // a channel's request waits for its answer as long as its rank does
-    if (!is_channel(request)) inner_->hold(request);
+    if (!is_channel(request)) return inner_->hold(request);
+    End* const end = end_of(request);
+    if (end != nullptr && end->trunk != nullptr && end->state == State::asking)
+      control(*end->trunk, Kind::held, end->channel, {}, {});
   }
   fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
                           bool more, uint64_t cookie) override;
@@ -79,57 +83,61 @@ class Multiplex final : public fabric::Forward {
     Message(fabric::Bytes h, fabric::Bytes p)
         : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
   };
-  struct Route {  // where a channel of a carrier leads: one of the two
+  struct Route {  // where a channel of a trunk leads: one of the two
     End* end = nullptr;
     Transit* transit = nullptr;
-    int side = 0;  // of the transit: the half on this carrier
+    int side = 0;  // of the transit: the half on this trunk
   };
-  struct Waiter {  // for room on a carrier: one of the two
+  struct Waiter {  // for room on a trunk: one of the two
     fabric::EndpointId end = fabric::no_endpoint;
     Transit* transit = nullptr;
     int side = 0;
   };
   enum class Use : uint8_t {
-    outgoing,
-    link,
-    incoming,
-    member
-  };  // opened by us as a hub, as a rank; by another hub, by a rank of ours
+    outgoing,  // opened by us, as a proxy
+    link,      // opened by us, as a rank
+    incoming,  // by another proxy
+    client,    // by a rank of ours
+  };
+  enum class Phase : uint8_t {
+    waiting,  // for its slot: it has no endpoint
+    opening,  // it connects
+    open,
+    leaving,  // open still, but another takes its slot: no new channels
+  };
 
   // A connection of the fabric beneath.
-  struct Carrier {
-    fabric::EndpointId id = fabric::no_endpoint;  // none: it waits for its place
+  struct Trunk {
+    fabric::EndpointId id = fabric::no_endpoint;  // none: it waits for its slot
     Use use = Use::outgoing;
-    bool connected = false;           // messages may be sent
-    bool blocked = false;             // until on_writable
-    bool dirty = false;               // something is held back until the end of dispatch
-    bool leaving = false;             // another takes its place: no new channels
-    uint32_t unanswered = 0;          // outgoing: channels of ranks on which no data came back yet
-    uint32_t name = 0;                // incoming, member: whose
-    uint32_t generation = 0;          // opened by us: in our hello
-    uint64_t nonce = 0;               // likewise
-    uint32_t next_channel = 0;        // opened by us
-    connection::Partner partner = 0;  // outgoing: for the victim policy
-    int64_t since_ns = 0;             // connected, then leaving since
-    int64_t heard_ns = 0;             // leaving: when data came back last
-    std::string address;              // opened by us: whose
+    Phase phase = Phase::waiting;
+    bool blocked = false;          // until on_writable
+    bool dirty = false;            // something is held back until the end of dispatch
+    uint32_t unanswered = 0;       // outgoing: channels of ranks on which no data came back yet
+    uint32_t name = 0;             // incoming, client: whose
+    uint32_t next_channel = 0;     // opened by us
+    uint64_t nonce = 0;            // opened by us: in our hello; grows with each opening
+    connection::Cap::Claim claim;  // outgoing: to a slot
+    int64_t heard_ns = 0;          // leaving: when data came back last
+    std::string address;           // opened by us: whose
     std::unordered_map<uint32_t, Route> channels;
-    std::deque<Message> control;         // ours; they go before all else
-    std::deque<Waiter> line;             // for room
-    std::list<Carrier>::iterator place;  // in carriers_
+    std::deque<Message> control;      // ours; they go before all else
+    std::deque<Waiter> line;          // for room
+    std::list<Trunk>::iterator self;  // in trunks_
     bool is_ours() const { return use == Use::outgoing || use == Use::link; }
-    bool may_send() const { return connected && !blocked && control.empty(); }
+    bool is_connected() const { return phase == Phase::open || phase == Phase::leaving; }
+    bool may_send() const { return is_connected() && !blocked && control.empty(); }
   };
 
   enum class State : uint8_t { opening, asking, open, lost };
   // A channel that begins or ends here: what the caller takes for an endpoint.
   struct End {
     fabric::EndpointId id = fabric::no_endpoint;
-    Carrier* carrier = nullptr;  // null: lost
+    Trunk* trunk = nullptr;  // null: lost
     uint32_t channel = 0;
     State state = State::opening;
     bool parked = false;
-    bool in_line = false;              // for room on the carrier
+    bool in_line = false;              // for room on the trunk
     bool writable_wanted = false;      // when it is open, or the other end has taken more
     uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
     uint64_t taken = 0, told = 0;      // cost of what we took, and of that what the other end knows
@@ -141,15 +149,15 @@ class Multiplex final : public fabric::Forward {
   };
   // A channel of a rank of ours that leads to another node.
   struct Half {
-    Carrier* carrier = nullptr;  // null: closed on this side
+    Trunk* trunk = nullptr;  // null: closed on this side
     uint32_t channel = 0;
     bool in_line = false;
     std::deque<Message> waiting;  // to be sent on it
   };
   struct Transit {
-    Half half[2];           // the rank's link, the carrier
+    Half half[2];           // the rank's link, the trunk
     bool answered = false;  // data came back
-    std::list<Transit>::iterator place;
+    std::list<Transit>::iterator self;
   };
   struct Deferred {
     enum class What : uint8_t { resume, fail } what;
@@ -158,40 +166,45 @@ class Multiplex final : public fabric::Forward {
     std::string detail;
   };
 
+  // A trunk is no victim for this long while a channel on it has no answer. Otherwise, on a slow
+  // machine, nobody might ever get one.
+  static constexpr int64_t longest_unproven_ns = 100'000'000;
+  // Bounds the tables of the victim policy; no job has so many nodes.
+  static constexpr uint32_t most_partners = 1u << 16;
   static constexpr uint64_t channel_bit = 1ull
                                           << 31;  // no slot of the fabrics beneath is that high
   static bool is_channel(fabric::EndpointId id) { return (id & channel_bit) != 0; }
-  bool is_hub() const { return options_.through.empty(); }
+  bool is_proxy() const { return options_.through.empty(); }
   connection::Peer peer_of(std::string_view address) const;
 
-  // carriers
-  Carrier* carrier_of(fabric::EndpointId id);
-  Status carrier_to(std::string address, Carrier** carrier);
-  Status begin(Carrier& carrier);
+  // trunks
+  Trunk* trunk_of(fabric::EndpointId id);
+  Status trunk_to(std::string address, Trunk** trunk);
+  Status begin(Trunk& trunk);
   void admit(fabric::RequestId request, Use use, const connection::Hello& hello);
-  void lose(Carrier& carrier, fabric::CloseReason reason, std::string_view detail);
-  void remove(Carrier& carrier);
-  void remove_if_unused(Carrier& carrier);
-  void leave_line(Carrier& carrier, const Waiter& waiter);
-  bool try_send(Carrier& carrier, fabric::Bytes header, fabric::Bytes payload, bool more);
-  void control(Carrier& carrier, Kind kind, uint32_t channel, fabric::Bytes rest,
-               fabric::Bytes payload, uint64_t taken = 0);
+  void lose(Trunk& trunk, fabric::CloseReason reason, std::string_view detail);
+  void remove(Trunk& trunk);
+  void remove_if_unused(Trunk& trunk);
+  void leave_line(Trunk& trunk, const Waiter& waiter);
+  bool try_send(Trunk& trunk, fabric::Bytes header, fabric::Bytes payload, bool more);
+  void control(Trunk& trunk, Kind kind, uint32_t channel, fabric::Bytes rest, fabric::Bytes payload,
+               uint64_t taken = 0);
   void serve(fabric::EndpointId id);
-  void count_carriers();
+  void count_trunks();
 
-  // places
-  void advance_wanted();
-  bool make_place();
-  void evict(Carrier& carrier);
+  // slots
+  void give_slots();
+  bool take_slot();
+  void begin_failed(Trunk& trunk, Status status);
+  void evict(Trunk& trunk);
   void run_deadlines();
   void note_deadline(int64_t deadline_ns);
 
   // channels
   End* end_of(fabric::EndpointId id) const;
-  End& new_end(Carrier& carrier, uint32_t channel, State state);
+  End& new_end(Trunk& trunk, uint32_t channel, State state);
   void release(End& end);
-  void take_open(Carrier& carrier, const Prefix& prefix, fabric::Bytes hello,
-                 fabric::Bytes address);
+  void take_open(Trunk& trunk, const Prefix& prefix, fabric::Bytes hello, fabric::Bytes address);
   void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
   void deliver(End& end, fabric::Bytes header, fabric::Bytes payload);
   void took(End& end, uint64_t cost);
@@ -221,30 +234,29 @@ class Multiplex final : public fabric::Forward {
   Options options_;
   fabric::Capabilities capabilities_;
   std::string own_address_;  // empty: not listening
-  std::list<Carrier> carriers_;
-  std::unordered_map<fabric::EndpointId, Carrier*> by_id_;
-  std::unordered_map<std::string, Carrier*> by_address_;  // opened by us, and not leaving
-  std::unordered_map<uint64_t, uint32_t>
-      generations_;  // newest of who connected to us: by use << 32 | name
-  std::unordered_map<std::string, connection::Partner> partners_;  // by address; with a policy only
-  std::vector<Carrier*> partner_carrier_;                          // by partner; null: none
-  std::deque<Carrier*> wanted_;                                    // wait for a place
-  Status begin_failure_;   // of the last that could not even begin to connect
-  uint32_t occupied_ = 0;  // outgoing ones that have one
-  uint32_t leaving_ = 0;
-  uint32_t generation_ = 0;  // of the newest carrier we opened
+  std::list<Trunk> trunks_;
+  std::unordered_map<fabric::EndpointId, Trunk*> by_id_;
+  std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving
+  // Newest opening of who connected to us: by use << 32 | name.
+  std::unordered_map<uint64_t, uint64_t> newest_;
+  std::unordered_map<std::string, connection::Partner> partners_;  // by address; under a limit only
+  std::vector<Trunk*> partner_trunk_;  // by partner: the one that is not leaving; null: none
+  connection::Cap cap_;                // of outgoing ones
+  Status begin_failure_;               // of the last that could not even begin to connect
+  uint64_t openings_ = 0;              // trunks that we opened so far
   std::unordered_map<fabric::EndpointId, std::unique_ptr<End>> ends_;
   uint64_t last_end_ = 0;
+  uint64_t asking_ = 0;  // of ends_: those that nobody has accepted yet
   std::list<Transit> transits_;
   std::vector<Deferred> deferred_;
   std::vector<fabric::EndpointId> dirty_;
   bool dispatching_ = false;
   int upcalls_ = 0;  // in this dispatch
   std::atomic<bool> polling_{false};
-  // deferred_ is not empty, or a place may be free for who waits
+  // deferred_ is not empty, or a slot may be free for who waits
   std::atomic<bool> work_pending_{false};
   std::atomic<int64_t> deadline_ns_{INT64_MAX};  // the earliest; it may have become needless
-  std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint};  // a rank's: the carrier
+  std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint};  // a rank's: the trunk
 };
 
 }  // namespace skerry::share

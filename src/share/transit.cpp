@@ -1,5 +1,5 @@
 // Channels of the node's ranks on their way to other nodes, and messages as they arrive on
-// carriers.
+// trunks.
 #include <algorithm>
 
 #include "core/futex.hpp"
@@ -20,104 +20,104 @@ constexpr uint64_t hold_below_bytes = 8 * 1024;
 }  // namespace
 
 Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) {
-  Carrier* const carrier = carrier_of(endpoint);
-  if (carrier == nullptr) return Forward::on_message(endpoint, header, payload);
+  Trunk* const trunk = trunk_of(endpoint);
+  if (trunk == nullptr) return Forward::on_message(endpoint, header, payload);
   Prefix prefix;
   if (!decode(header, &prefix)) {
     inner_->close(endpoint);
-    lose(*carrier, CloseReason::protocol_error, "what came through it is no message of a channel");
+    lose(*trunk, CloseReason::protocol_error, "what came through it is no message of a channel");
     return Verdict::taken;
   }
   const Bytes rest = header.subspan(sizeof prefix);
   if (static_cast<Kind>(prefix.kind) == Kind::open) {
-    if (!carrier->is_ours()) take_open(*carrier, prefix, rest, payload);
+    if (!trunk->is_ours()) take_open(*trunk, prefix, rest, payload);
     return Verdict::taken;
   }
-  const auto found = carrier->channels.find(prefix.channel);
-  if (found == carrier->channels.end()) return Verdict::taken;  // it crossed our close
+  const auto found = trunk->channels.find(prefix.channel);
+  if (found == trunk->channels.end()) return Verdict::taken;  // it crossed our close
   const Route route = found->second;
   const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
   if (is_data && route.side == 1) {
-    if (carrier->leaving) carrier->heard_ns = monotonic_ns();
-    if (!std::exchange(route.transit->answered, true)) --carrier->unanswered;
+    if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+    if (!std::exchange(route.transit->answered, true)) --trunk->unanswered;
   }
   if (route.end != nullptr) {
     take(route.end->id, prefix, rest, payload);
     return Verdict::taken;
   }
   const int to = 1 - route.side;
-  const Carrier* const next = route.transit->half[to].carrier;
-  if (options_.policy && is_data && to == 1 && next != nullptr && !next->leaving)
-    options_.policy->used(next->partner);
+  const Trunk* const next = route.transit->half[to].trunk;
+  if (is_data && to == 1 && next != nullptr && next->phase != Phase::leaving)
+    cap_.used(next->claim);
   const bool is_last = static_cast<Kind>(prefix.kind) == Kind::closed;
   if (is_last) detach(*route.transit, route.side);
   const bool sent = pass(*route.transit, to, prefix, rest, payload);
   if (is_last) {
     if (sent) finish(*route.transit);
-    remove_if_unused(*carrier);
+    remove_if_unused(*trunk);
   }
   return Verdict::taken;
 }
 
 std::byte* Multiplex::on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  return carrier_of(endpoint) != nullptr ? nullptr
-                                         : Forward::on_landing(endpoint, header, payload_bytes);
+  return trunk_of(endpoint) != nullptr ? nullptr
+                                       : Forward::on_landing(endpoint, header, payload_bytes);
 }
 
 // A channel that ends here, or one of a rank of ours to another node.
-void Multiplex::take_open(Carrier& carrier, const Prefix& prefix, Bytes hello,
-                          Bytes address_bytes) {
-  if (carrier.channels.count(prefix.channel) != 0) return;
+void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes address_bytes) {
+  if (trunk.channels.count(prefix.channel) != 0) return;
   std::string address = text_of(address_bytes);
   if (address == own_address_) {
-    const End& end = new_end(carrier, prefix.channel, State::asking);
+    const End& end = new_end(trunk, prefix.channel, State::asking);
     const std::string name = concat(
-        carrier.use == Use::incoming ? "through the data server of node " : "rank ", carrier.name);
+        trunk.use == Use::incoming ? "through the data server of node " : "rank ", trunk.name);
     ++upcalls_;
     outer_->on_connect_request(end.id, hello, name);
     return;
   }
-  Carrier* out = nullptr;
-  Status status = carrier.use == Use::member
-                      ? carrier_to(std::move(address), &out)
+  Trunk* out = nullptr;
+  Status status = trunk.use == Use::client
+                      ? trunk_to(std::move(address), &out)
                       : error(Code::invalid, "that is the address of another data server");
   if (!status.ok()) {
-    control(carrier, Kind::closed, prefix.channel,
+    control(trunk, Kind::closed, prefix.channel,
             bytes_of(closed_text(CloseReason::unreachable, status.message())), {});
     return;
   }
   Transit& transit = transits_.emplace_back();
-  transit.place = std::prev(transits_.end());
-  transit.half[0].carrier = &carrier;
+  transit.self = std::prev(transits_.end());
+  transit.half[0].trunk = &trunk;
   transit.half[0].channel = prefix.channel;
-  transit.half[1].carrier = out;
+  transit.half[1].trunk = out;
   transit.half[1].channel = ++out->next_channel;
-  carrier.channels[prefix.channel] = {nullptr, &transit, 0};
+  trunk.channels[prefix.channel] = {nullptr, &transit, 0};
   out->channels[transit.half[1].channel] = {nullptr, &transit, 1};
   ++out->unanswered;
   options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
   (void)pass(transit, 1, prefix, hello, address_bytes);
+  if (out->phase == Phase::waiting) control(trunk, Kind::held, prefix.channel, {}, {});
 }
 
 // Sends it on, or keeps it until there is room. True: nothing waits.
 bool Multiplex::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes payload) {
   Half& half = transit.half[to];
-  if (half.carrier == nullptr) return true;  // nobody is there any more
-  Carrier& carrier = *half.carrier;
+  if (half.trunk == nullptr) return true;  // nobody is there any more
+  Trunk& trunk = *half.trunk;
   prefix.channel = half.channel;
   const Header header(prefix, rest);
   options_.counters->messages.fetch_add(1, std::memory_order_relaxed);
   options_.counters->bytes.fetch_add(header.size + payload.size(), std::memory_order_relaxed);
   const bool hold = dispatching_ && payload.size() < hold_below_bytes;
-  if (half.waiting.empty() && try_send(carrier, header.get(), payload, hold)) {
-    if (hold && !carrier.dirty) {
-      carrier.dirty = true;
-      dirty_.push_back(carrier.id);
+  if (half.waiting.empty() && try_send(trunk, header.get(), payload, hold)) {
+    if (hold && !trunk.dirty) {
+      trunk.dirty = true;
+      dirty_.push_back(trunk.id);
     }
     return true;
   }
   half.waiting.emplace_back(header.get(), payload);
-  if (!half.in_line) carrier.line.push_back({fabric::no_endpoint, &transit, to});
+  if (!half.in_line) trunk.line.push_back({fabric::no_endpoint, &transit, to});
   half.in_line = true;
   return false;
 }
@@ -125,16 +125,16 @@ bool Multiplex::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes 
 // The channel ended on this side.
 void Multiplex::detach(Transit& transit, int side) {
   Half& half = transit.half[side];
-  if (half.carrier == nullptr) return;
-  if (half.in_line) leave_line(*half.carrier, {fabric::no_endpoint, &transit, side});
+  if (half.trunk == nullptr) return;
+  if (half.in_line) leave_line(*half.trunk, {fabric::no_endpoint, &transit, side});
   half.in_line = false;
   half.waiting.clear();
-  half.carrier->channels.erase(half.channel);
-  if (side == 1 && !transit.answered) --half.carrier->unanswered;
-  half.carrier = nullptr;
+  half.trunk->channels.erase(half.channel);
+  if (side == 1 && !transit.answered) --half.trunk->unanswered;
+  half.trunk = nullptr;
 }
 
-// Its carrier on this side is gone: the other side is told, after what it has not got yet.
+// Its trunk on this side is gone: the other side is told, after what it has not got yet.
 void Multiplex::leave_transit(Transit& transit, int side, CloseReason reason,
                               std::string_view detail) {
   const std::string text = closed_text(reason, detail);
@@ -145,13 +145,13 @@ void Multiplex::leave_transit(Transit& transit, int side, CloseReason reason,
 
 // Nothing is left to pass.
 void Multiplex::finish(Transit& transit) {
-  Carrier* const carriers[2] = {transit.half[0].carrier, transit.half[1].carrier};
+  Trunk* const trunks[2] = {transit.half[0].trunk, transit.half[1].trunk};
   detach(transit, 0);
   detach(transit, 1);
-  transits_.erase(transit.place);
+  transits_.erase(transit.self);
   options_.counters->channels.fetch_sub(1, std::memory_order_relaxed);
-  for (Carrier* carrier : carriers)
-    if (carrier != nullptr) remove_if_unused(*carrier);
+  for (Trunk* trunk : trunks)
+    if (trunk != nullptr) remove_if_unused(*trunk);
 }
 
 }  // namespace skerry::share

@@ -6,6 +6,8 @@
 #include <message.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -148,6 +150,94 @@ static void strided(void) {
   CHECK(ARMCI_PutS(source, stride, p[next], stride, zero, 2, next) == 0, "nothing");
   ARMCI_Barrier();
   free(source);
+  release(p);
+}
+
+/* Accumulates to addresses that are no multiple of the element used to end the job. Everybody adds
+ * to the same elements at the same time, and no addition may be lost. */
+static void odd_strides(void) {
+  enum { blocks = 40, bytes = 4 * 1024 };
+  void** p = allocate(bytes);
+  const double sums = n * (n + 1) / 2.0;
+  double near[blocks], one = 1, two = 2;
+  int packed[2] = {8, 8 * 8}, odd[2] = {12, 12 * 8 + 1}, count[3] = {8, 8, 5};
+  for (int i = 0; i < blocks; ++i) near[i] = (me + 1) * (i + 1);
+  for (int proc = 0; proc < n; ++proc) {
+    CHECK(ARMCI_AccS(ARMCI_ACC_DBL, &two, near, packed, p[proc], odd, count, 2, proc) == 0,
+          "doubles 12 bytes apart");
+    armci_hdl_t handle;
+    ARMCI_INIT_HANDLE(&handle);
+    CHECK(
+        ARMCI_NbAccS(ARMCI_ACC_DBL, &one, near, packed, p[proc], odd, count, 2, proc, &handle) == 0,
+        "the same, later");
+    CHECK(ARMCI_Wait(&handle) == 0, "wait");
+  }
+  ARMCI_Barrier();
+  for (int i = 0; i < blocks; ++i) {
+    double got;
+    memcpy(&got, (char*)p[me] + 12 * (i % 8) + (12 * 8 + 1) * (i / 8), sizeof got);
+    CHECK(got == 3 * (i + 1) * sums, "double %d is %g", i, got);
+  }
+  ARMCI_Barrier();
+  release(p);
+}
+
+/* Contiguous and vectors, of every type, one byte from where they belong; a piece twice. */
+static void odd_addresses(void) {
+  void** p = allocate(4 * 1024);
+  const int next = (me + 1) % n;
+  double one = 1;
+  int i4[2] = {me + 1, -1}, one4 = 1;
+  long i8[2] = {me + 1, -1}, one8 = 1;
+  float f4[4] = {(float)me + 1, -1, 2, -2}, onef[2] = {1, 0};
+  double f8[4] = {me + 1, -1, 2, -2}, oned[2] = {0, 1};
+  char* there = (char*)p[next] + 1024;
+  ARMCI_Acc(ARMCI_ACC_INT, &one4, i4, there + 1, sizeof i4, next);
+  ARMCI_Acc(ARMCI_ACC_LNG, &one8, i8, there + 11, sizeof i8, next);
+  ARMCI_Acc(ARMCI_ACC_FLT, onef, f4, there + 101, sizeof f4, next);
+  ARMCI_Acc(ARMCI_ACC_CPL, onef, f4, there + 201, sizeof f4, next);
+  ARMCI_Acc(ARMCI_ACC_DCP, oned, f8, there + 301, sizeof f8, next); /* times i */
+  void *from[4] = {f8, f8 + 1, f8, f8},
+       *to[4] = {there + 404, there + 412, there + 404, there + 432};
+  armci_giov_t pieces = {from, to, 8, 4};
+  CHECK(ARMCI_AccV(ARMCI_ACC_DBL, &one, &pieces, 1, next) == 0, "pieces");
+  ARMCI_Barrier();
+  const int before = (me + n - 1) % n;
+  char* mine = (char*)p[me] + 1024;
+  double d[4];
+  memcpy(i4, mine + 1, sizeof i4), memcpy(i8, mine + 11, sizeof i8);
+  CHECK(i4[0] == before + 1 && i4[1] == -1 && i8[0] == before + 1 && i8[1] == -1, "integers");
+  memcpy(f4, mine + 101, sizeof f4);
+  CHECK(f4[0] == before + 1 && f4[3] == -2, "floats %g %g", f4[0], f4[3]);
+  memcpy(f4, mine + 201, sizeof f4);
+  CHECK(f4[0] == before + 1 && f4[3] == -2, "complex %g %g", f4[0], f4[3]);
+  memcpy(d, mine + 301, sizeof d);
+  CHECK(d[0] == 1 && d[1] == before + 1 && d[2] == 2 && d[3] == 2, "times i %g %g %g %g", d[0],
+        d[1], d[2], d[3]);
+  memcpy(d, mine + 404, sizeof d);
+  CHECK(d[0] == 2 * (before + 1) && d[1] == -1, "pieces %g %g", d[0], d[1]);
+  memcpy(d, mine + 432, sizeof d);
+  CHECK(d[0] == before + 1, "the piece of eight-byte words %g", d[0]);
+  ARMCI_Barrier();
+  release(p);
+}
+
+/* More than is fetched at a time. */
+static void odd_and_long(void) {
+  enum { many = 300000 };
+  void** p = allocate(8L * many + 8);
+  double *much = malloc(8L * many), one = 1;
+  for (int i = 0; i < many; ++i) much[i] = i + me;
+  ARMCI_Acc(ARMCI_ACC_DBL, &one, much, (char*)p[0] + 4, 8 * many, 0);
+  ARMCI_Barrier();
+  if (me == 0) {
+    memcpy(much, (char*)p[0] + 4, 8L * many);
+    int wrong = 0;
+    for (int i = 0; i < many; ++i) wrong += much[i] != (double)n * i + n * (n - 1) / 2;
+    CHECK(wrong == 0, "%d of many", wrong);
+  }
+  ARMCI_Barrier();
+  free(much);
   release(p);
 }
 
@@ -450,6 +540,73 @@ static void messages(void) {
   CHECK(seen == n, "%d processes on all nodes", seen);
 }
 
+/* Operators end where their name ends, with no terminator: Fortran has none, and C programs pass
+ * the address of one character. Behind the page's end nothing can be read; "behind" has more. */
+static void operators(void) {
+  const long page = sysconf(_SC_PAGESIZE);
+  char* pages = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                     -1, 0);
+  CHECK(pages != MAP_FAILED && mprotect(pages + page, (size_t)page, PROT_NONE) == 0, "two pages");
+  const struct {
+    const char* name;
+    long is; /* of 13 + rank */
+  } table[] = {{"max", 12 + n}, {"min", 13}, {"absmax", 12 + n}, {"absmin", 13},
+               {"&&", 1},       {"land", 1}, {"||", 1},          {"lor", 1}};
+  for (size_t k = 0; k < sizeof table / sizeof *table; ++k) {
+    const size_t length = strlen(table[k].name);
+    char* last = pages + page - length;
+    memcpy(last, table[k].name, length);
+    char behind[16];
+    snprintf(behind, sizeof behind, "%s%s", table[k].name, "garbage");
+    for (int form = 0; form < 2; ++form) {
+      char* op = form == 0 ? last : behind;
+      int a = 13 + me;
+      long b = 13 + me;
+      long long c = 13 + me;
+      armci_msg_igop(&a, 1, op);
+      armci_msg_lgop(&b, 1, op);
+      armci_msg_llgop(&c, 1, op);
+      CHECK(a == table[k].is && b == table[k].is && c == table[k].is, "%s: %d %ld %lld",
+            table[k].name, a, b, c);
+      if (k >= 4) continue; /* logical */
+      float f = (float)(13 + me);
+      double d = 13 + me;
+      armci_msg_fgop(&f, 1, op);
+      armci_msg_dgop(&d, 1, op);
+      CHECK(f == table[k].is && d == table[k].is, "%s: %g %g", table[k].name, f, d);
+    }
+  }
+  long sum = 0, product = 1, of_bits[2] = {~0L, 0};
+  for (int proc = 0; proc < n; ++proc) {
+    sum += 13 + proc;
+    product *= 13 + proc % 3;
+    of_bits[0] &= 13 + proc, of_bits[1] |= 13 + proc;
+  }
+  const struct {
+    const char* name;
+    long is;
+  } more[] = {{"+", sum},          {"*", product},    {"band", of_bits[0]}, {"&", of_bits[0]},
+              {"bor", of_bits[1]}, {"|", of_bits[1]}, {"or", of_bits[1]}};
+  for (size_t k = 0; k < sizeof more / sizeof *more; ++k) {
+    /* A bit operator of one character cannot be told from the logical one of two at a page's end.
+     */
+    const size_t length = strlen(more[k].name) + (*more[k].name == '&' || *more[k].name == '|');
+    char* op = pages + page - length;
+    memcpy(op, more[k].name, length);
+    long x = k == 1 ? 13 + me % 3 : 13 + me;
+    armci_msg_lgop(&x, 1, op);
+    CHECK(x == more[k].is, "%s: %ld instead of %ld", more[k].name, x, more[k].is);
+  }
+  struct {
+    double value;
+    long who;
+  } chosen = {1.0 + me, me};
+  memcpy(pages + page - 3, "max", 3);
+  armci_msg_sel_scope(SCOPE_ALL, &chosen, sizeof chosen, pages + page - 3, ARMCI_DOUBLE, 1);
+  CHECK(chosen.value == n && chosen.who == n - 1, "selected %g of %ld", chosen.value, chosen.who);
+  munmap(pages, 2 * (size_t)page);
+}
+
 /* Sends that are under way when their sender enters a barrier of ARMCI, as ScaLAPACK leaves them.
  * MPI moves them only in calls of MPI, so all ranks used to hang here. */
 static void beside_mpi(void) {
@@ -550,10 +707,22 @@ static void profiling(void) {
 static const struct {
   const char* name;
   void (*run)(void);
-} sections[] = {{"contiguous", contiguous},     {"strided", strided}, {"vectors", vectors},
-                {"non_blocking", non_blocking}, {"words", words},     {"mutexes", mutexes},
-                {"notification", notification}, {"groups", groups},   {"messages", messages},
-                {"beside_mpi", beside_mpi},     {"memory", memory},   {"profiling", profiling}};
+} sections[] = {{"contiguous", contiguous},
+                {"strided", strided},
+                {"vectors", vectors},
+                {"odd_strides", odd_strides},
+                {"odd_addresses", odd_addresses},
+                {"odd_and_long", odd_and_long},
+                {"non_blocking", non_blocking},
+                {"words", words},
+                {"mutexes", mutexes},
+                {"notification", notification},
+                {"groups", groups},
+                {"messages", messages},
+                {"operators", operators},
+                {"beside_mpi", beside_mpi},
+                {"memory", memory},
+                {"profiling", profiling}};
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

@@ -208,6 +208,8 @@ static int vector_on_busy_handle(void) {
 static int interrupted(void) { /* run.py sends the launcher SIGINT when it reads "waiting" */
   MPI_Init(NULL, NULL);
   start();
+  printf("armci_trouble: process %d\n", (int)getpid());
+  fflush(stdout);
   armci_msg_barrier();
   if (me == 0) {
     puts("armci_trouble: waiting");
@@ -242,23 +244,58 @@ static int never_finalised(void) { /* MPI is, ARMCI is left to the end of the pr
   return 0;
 }
 
-static int without_mpi(void) { /* ARMCI starts MPI, and ends it */
-  start();
-  int initialized = 0, finalized = 0;
-  MPI_Initialized(&initialized);
-  CHECK(initialized, "no MPI");
-  int one = 1;
-  armci_msg_igop(&one, 1, "+");
-  CHECK(one == n, "%d", one);
-  ARMCI_Finalize();
-  MPI_Finalized(&finalized);
-  CHECK(finalized, "MPI is left over");
+/* Called by MPI_Finalize. */
+static int mpi_ends(MPI_Comm comm, int key, void* value, void* extra) {
+  (void)comm, (void)key, (void)value, (void)extra;
   if (failures == 0 && me == 0) printf("armci_trouble: survived\n");
+  return MPI_SUCCESS;
+}
+
+/* ARMCI starts MPI and leaves it to the end of the process: Global Arrays frees a communicator
+ * after ARMCI_Finalize, which died when that had finalised MPI. */
+static int without_mpi(void) {
+  for (int round = 0; round < 2; ++round) {
+    start();
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    int one = 1, finalized = 0;
+    armci_msg_igop(&one, 1, "+");
+    CHECK(one == n, "%d", one);
+    ARMCI_Finalize();
+    MPI_Finalized(&finalized);
+    CHECK(!finalized, "MPI is gone");
+    MPI_Comm_free(&copy);
+  }
+  int key;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, mpi_ends, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
   return failures != 0;
 }
 
-static int part_of_world(
-    void) { /* over a communicator with another order, on half of the processes */
+static int without_mpi_but_its_end(void) { /* the program finalises what ARMCI started */
+  start();
+  return end();
+}
+
+static int too_many_nodes(
+    void) { /* Global Arrays went on without what ARMCI_Init had failed to make */
+  setenv("SKERRY_NODES", "9", 1);
+  MPI_Init(NULL, NULL);
+  ARMCI_Init();
+  puts("armci_trouble: goes on");
+  return end();
+}
+
+static int started_too_late(void) {
+  MPI_Init(NULL, NULL);
+  MPI_Finalize();
+  ARMCI_Init();
+  puts("armci_trouble: goes on");
+  return 0;
+}
+
+/* Over a communicator with another order, on half of the processes. */
+static int part_of_world(void) {
   MPI_Init(NULL, NULL);
   int world, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &world);
@@ -284,6 +321,13 @@ static int part_of_world(
   MPI_Finalize();
   if (all == 0 && world == 0) printf("armci_trouble: survived\n");
   return all != 0;
+}
+
+static int part_of_nodes(void) { /* half of the processes are fewer than SKERRY_NODES */
+  setenv("SKERRY_NODES", "3", 1);
+  const int status = part_of_world();
+  CHECK(strcmp(getenv("SKERRY_NODES"), "3") == 0, "it is %s", getenv("SKERRY_NODES"));
+  return status != 0 || failures != 0;
 }
 
 /* ---- threads ---- */
@@ -437,7 +481,11 @@ static const struct {
              {"mpi_first", mpi_first},
              {"never_finalised", never_finalised},
              {"without_mpi", without_mpi},
+             {"without_mpi_but_its_end", without_mpi_but_its_end},
+             {"too_many_nodes", too_many_nodes},
+             {"started_too_late", started_too_late},
              {"part_of_world", part_of_world},
+             {"part_of_nodes", part_of_nodes},
              {"threads", threads},
              {"threads_unknown_to_mpi", threads_unknown_to_mpi},
              {"serialized", serialized},

@@ -24,6 +24,9 @@ MPIS = ("openmpi", "mpich", "abi")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 abi_prefix = None  # where the MPI is installed that programs of `abi` run under now
 
+# Each runs on every layout. ga_fortran_O0 is ga_fortran without optimisation.
+CHECKS = ("armci_check", "ga_check", "ga_scf", "ga_fortran", "ga_fortran_O0")
+WANTED = {True: "0", False: "another than 0", None: "any"}  # status, by what `succeeds` says
 SURVIVES = r"^armci_trouble: survived$"
 # case: (processes, status 0 expected, what its output must hold)
 TROUBLE = {
@@ -45,11 +48,19 @@ TROUBLE = {
     "vector_on_busy_handle": (2, True, SURVIVES),
     "wait_all_beside": (2, True, SURVIVES),
     "error_call": (2, False, r"a program's own reason \(17\)"),
-    "interrupted": (2, False, r"armci_trouble: waiting"),
+    "interrupted": (2, False, r"^armci_trouble: process \d+$(?s:.*)^armci_trouble: waiting"),
     "mpi_first": (3, True, SURVIVES),
     "never_finalised": (3, True, SURVIVES),
     "without_mpi": (2, True, SURVIVES),
+    "without_mpi_but_its_end": (2, True, SURVIVES),
+    "too_many_nodes": (2, False, r"\A(?!(?s:.*)goes on)(?s:.*)ARMCI_Init: SKERRY_NODES=9"),
+    "started_too_late": (
+        2,
+        False,
+        r"\A(?!(?s:.*)goes on)(?s:.*)ARMCI_Init: MPI has been finalised",
+    ),
     "part_of_world": (4, True, SURVIVES),
+    "part_of_nodes": (4, True, SURVIVES),
     "threads": (2, True, SURVIVES),
     "threads_unknown_to_mpi": (2, True, SURVIVES),
     "serialized": (2, True, SURVIVES),
@@ -106,6 +117,17 @@ def run(command, limit_s, environment, interrupt_at=None, enough=None):
     status = process.wait()
     killer.cancel()
     return None if status == -signal.SIGKILL else status, output, time.monotonic() - started
+
+
+def left_over(output, limit_s=20):
+    """The processes that named themselves in the output and still run after limit_s seconds."""
+    pids = re.findall(r"^armci_trouble: process (\d+)$", output, re.M)
+    deadline = time.monotonic() + limit_s
+    while True:
+        alive = [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()]
+        if not alive or time.monotonic() > deadline:
+            return alive
+        time.sleep(0.01)
 
 
 def launcher(mpi, processes, environment):
@@ -211,11 +233,15 @@ def job(
     if status is None and finalize_may_hang and re.search(expected, output, re.M):
         count("passed", f"{name} ({seconds:.1f} s; its MPI_Finalize hung after ARMCI had ended)")
         return
-    good = status is not None and (status == 0) == succeeds and re.search(expected, output, re.M)
+    good = status is not None and (succeeds is None or (status == 0) == succeeds)
+    good = good and re.search(expected, output, re.M)
+    if good and interrupt_at and (alive := left_over(output)):
+        good = False
+        output += f"\nprocesses {' '.join(alive)} are left over"
     count("passed" if good else "failed", f"{name} ({seconds:.1f} s)")
     if not good:
         print(
-            f"        status {status}, wanted {'0' if succeeds else 'another than 0'} and /{expected}/ from {' '.join(command)}"
+            f"        status {status}, wanted {WANTED[succeeds]} and /{expected}/ from {' '.join(command)}"
         )
         print(
             "".join(f"        {line}\n" for line in output.splitlines()[-25:]), end="", flush=True
@@ -225,8 +251,7 @@ def job(
 def programs(options, mpi):
     directory = options.build / "bin/tests/armci"
     found = {
-        name: directory / f"{name}-{mpi}"
-        for name in ("armci_check", "armci_trouble", "ga_check", "ga_check_static", "ga_scf")
+        name: directory / f"{name}-{mpi}" for name in (*CHECKS, "armci_trouble", "ga_check_static")
     }
     return {name: str(path) for name, path in found.items() if path.exists()}
 
@@ -271,6 +296,7 @@ def check_symbols(options, mpi):
 
 
 def one_host(options, mpi, found):
+    checks = [name for name in CHECKS if not options.smoke or name != "ga_fortran"]
     layouts = (
         [(3, 1), (4, 2)]
         if options.smoke
@@ -293,7 +319,7 @@ def one_host(options, mpi, found):
     )
     for processes, nodes in layouts:
         environment = {"SKERRY_NODES": str(nodes)} if nodes > 1 else {}
-        for name in ("armci_check", "ga_check", "ga_scf"):
+        for name in checks:
             if name in found:
                 job(
                     options,
@@ -318,10 +344,10 @@ def one_host(options, mpi, found):
             launcher(mpi, 3, {}) + [found["ga_check_static"]],
         )
     # Without any launcher: a job of one.
-    for name in ("armci_check", "ga_check", "ga_scf"):
+    for name in checks:
         if name in found:
             job(options, f"{label(mpi)}: {name}, alone", [found[name]])
-    for name in ("armci_check", "ga_check", "ga_scf"):
+    for name in checks:
         if name in found:
             processes = 4 if options.smoke else 8
             environment = {"SKERRY_NODES": "4", "SKERRY_MAX_CONN": "1"}
@@ -332,8 +358,11 @@ def one_host(options, mpi, found):
                 environment=environment,
                 limit_s=300,
             )
-    if "armci_trouble" not in found:
-        return
+    if "armci_trouble" in found:
+        troubles(options, mpi, found)
+
+
+def troubles(options, mpi, found):
     for case, (processes, succeeds, expected) in TROUBLE.items():
         for nodes in (1, 2):
             if nodes == 2 and (case not in ON_NODES or options.quick or options.smoke):
@@ -341,6 +370,10 @@ def one_host(options, mpi, found):
             if options.smoke and case not in SMOKE:
                 continue
             environment = {"SKERRY_NODES": "2"} if nodes == 2 else {}
+            if case == "interrupted" and mpi != "openmpi":
+                # MPICH's hydra ends with status 0 about one time in three, also for a program
+                # of MPI alone. That all processes end is what counts.
+                succeeds = None
             job(
                 options,
                 f"{label(mpi)}: trouble, {case}{', 2 nodes' if nodes == 2 else ''}",
@@ -367,7 +400,7 @@ def several_hosts(options, mpi, found):
     for hosts, each in ((2, 1), (2, 2)) if options.quick else ((2, 1), (2, 2), (4, 1), (4, 4)):
         environments = [{}, {"SKERRY_MAX_CONN": "1"}]
         for environment in environments:
-            for name in ("armci_check", "ga_check", "ga_scf"):
+            for name in CHECKS:
                 if name in found:
                     job(
                         options,

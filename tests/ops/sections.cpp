@@ -16,6 +16,7 @@ const Section sections[] = {
     {"counters", run_counters, true},
     {"stream", run_stream, true},
     {"huge", run_huge, false},
+    {"crowd", run_crowd, false},
     {nullptr, nullptr, false},
 };
 

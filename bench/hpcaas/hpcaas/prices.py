@@ -60,6 +60,7 @@ class PriceRow(BaseModel):
     # only with unit month; providers use 720, 730 or 744
     hours_per_month: Optional[float] = Field(None, gt=600, le=744)
     processor: Optional[str] = None
+    operating_system: str = Field("linux", min_length=1)  # what the price includes
     granularity_s: float = Field(1.0, gt=0)  # billing step
     minimum_s: float = Field(0.0, ge=0)  # least billed
     note: Optional[str] = None

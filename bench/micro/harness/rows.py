@@ -306,6 +306,40 @@ def _memory(fabric: str) -> list[Row]:
     ]
 
 
+START_RANKS, START_NODES = 16, (32, 64, 128)
+
+
+def _start_and_end() -> list[Row]:
+    """From the launcher's start to its end, with a program that only joins and leaves."""
+    fewest, most = START_NODES[0], START_NODES[-1]
+    return [
+        Row(
+            f"job.start_and_end_{START_RANKS}_ranks",
+            ("start", f"ranks_{START_RANKS}"),
+            "ms",
+            1,
+            peers=f"ranks_{START_RANKS}",
+            peer_scenario="start",
+        ),
+        *(
+            Row(f"job.start_and_end_{nodes}_nodes", ("start", f"nodes_{nodes}"), "ms", 1)
+            for nodes in START_NODES[:-1]
+        ),
+        # linear would be the number of nodes; the rest is room for caches that no longer fit
+        Row(
+            f"job.start_and_end_{most}_nodes",
+            ("start", f"nodes_{most}"),
+            "ms",
+            1,
+            ("start", f"nodes_{fewest}"),
+            1,
+            f"the same with {fewest} nodes",
+            "<=",
+            1.5 * most / fewest,
+        ),
+    ]
+
+
 def all_rows() -> list[Row]:
     return (
         _same_node()
@@ -340,6 +374,7 @@ def all_rows() -> list[Row]:
             Row("array.get_10x10.python_out", ("python", "array_get_10x10_out"), "us", 1e-3),
             Row("limit.memcpy_1m", ("memcpy", "memcpy"), "GB/s", 1),
         ]
+        + _start_and_end()
         + [
             Row(f"limit.loopback_{what}.{cores}", (f"tcp_loopback.{cores}", raw), unit, 1)
             for cores in ("one_core", "two_cores")

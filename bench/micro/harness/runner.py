@@ -337,6 +337,34 @@ class Runner:
         if self.hosts:
             subprocess.run([str(self.testbed), "shape", rate], check=True)
 
+    def start_and_end(self, name: str, command: list, into: Samples, row: str) -> None:
+        """Wall time in ms of one job that only starts and ends, launcher included."""
+        before = time.perf_counter()
+        if self._collect(name, [str(part) for part in command], into, "start"):
+            into.setdefault(("start", row), []).append((time.perf_counter() - before) * 1e3)
+
+    def start_and_end_skerry(self, ranks: int, nodes: int, row: str) -> None:
+        if not (self.has("start_end") and self.launcher.exists()):
+            return
+        command = [self.launcher, "run", "-n", ranks, "--nodes", nodes, self.bench / "start_end"]
+        self.start_and_end("start_end", command, self.samples, row)
+
+    def start_and_end_peers(self, ranks: int, row: str) -> None:
+        for name, program, starter, more in (
+            (
+                "openmpi",
+                "peer_start_end_openmpi",
+                "mpirun.openmpi",
+                ["--bind-to", "none", "--oversubscribe"],
+            ),
+            ("mpich", "peer_start_end_mpich", "mpiexec.hydra", []),
+        ):
+            found = shutil.which(starter)
+            if found is None or not self.has(program):
+                continue
+            command = [found, "-n", ranks, *more, self.bench / program]
+            self.start_and_end(name, command, self.peers.setdefault(name, {}), row)
+
     # ---- peers -----------------------------------------------------------------------------------
 
     def peer(self, name: str, program: str, remote: bool) -> None:

@@ -44,8 +44,9 @@ typedef long armci_size_t;
  * -------------------------------------------------------------------------------------------------
  */
 
-/* Collective over MPI_COMM_WORLD. MPI is initialised first if the program has not done it, and then
- * finalised by ARMCI_Finalize. Calling it again counts: as many ARMCI_Finalize end it. */
+/* Collective over MPI_COMM_WORLD. MPI is initialised first if the program has not done it; then the
+ * end of the process finalises it, unless the program does. Calling it again counts: as many
+ * ARMCI_Finalize end it. What goes wrong ends the job, with one line. */
 ARMCI_CALL(int, Init, (void));
 ARMCI_CALL(int, Init_args, (int* argc, char*** argv));
 /* `required`: MPI_THREAD_SINGLE to MPI_THREAD_MULTIPLE. */
@@ -152,7 +153,8 @@ typedef struct {
 
 ARMCI_CALL(int, Put, (void* src, void* dst, int bytes, int proc));
 ARMCI_CALL(int, Get, (void* src, void* dst, int bytes, int proc));
-/* dst[i] += scale * src[i] on elements of `datatype` (ARMCI_Acc_e), each atomic with all others. */
+/* dst[i] += scale * src[i] on elements of `datatype` (ARMCI_Acc_e), each atomic with all others; at
+ * any address, but slow where that is no multiple of the element (of complex ones: of a part). */
 ARMCI_CALL(int, Acc, (int datatype, void* scale, void* src, void* dst, int bytes, int proc));
 /* Strided: count[0] bytes, repeated count[1] x ... x count[levels] times; stride[k] bytes lie
  * between repetitions of level k+1. */

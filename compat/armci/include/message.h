@@ -1,8 +1,12 @@
 /* message.h: ARMCI's collectives and messages, over the processes that ARMCI was started with.
  *
  * A scope is all processes, those of the caller's node, or the first process of every node (only
- * these call it then). Operators are "+", "*", "max", "min", "absmax", "absmin" (of absolute
- * values), and for integers "or" (of bits), "&&", "||". */
+ * these call it then).
+ *
+ * Operators are "+", "*", "max", "min", "absmax" and "absmin" (of absolute values); for integers
+ * also "&&" or "land", "||" or "lor" (the result is 0 or 1), and of bits "&" or "band", "|" or
+ * "bor" or "or". Only the characters of the name are read: what follows need not be a terminator.
+ */
 #ifndef ARMCI_MESSAGE_H
 #define ARMCI_MESSAGE_H
 

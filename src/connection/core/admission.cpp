@@ -78,21 +78,28 @@ Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byt
   return {};
 }
 
+// On the wire: the number, and in its top bit whether refusals follow.
+constexpr uint64_t refusals_bit = uint64_t{1} << 63;
+
 std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
-                                                const Hello& hello, uint64_t applied) {
-  const Hash proof = hash(key, peer, Role::server, hello, applied);
+                                                const Hello& hello, uint64_t applied,
+                                                bool refusals_follow) {
+  const uint64_t word = applied | (refusals_follow ? refusals_bit : 0);
+  const Hash proof = hash(key, peer, Role::server, hello, word);
   std::array<std::byte, answer_bytes> out;
   std::memcpy(out.data(), proof.data(), proof.size());
-  std::memcpy(out.data() + proof.size(), &applied, 8);
+  std::memcpy(out.data() + proof.size(), &word, 8);
   return out;
 }
 
 Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
-                    std::span<const std::byte> bytes, uint64_t* applied) {
-  *applied = 0;
-  if (bytes.size() == answer_bytes) std::memcpy(applied, bytes.data() + hash_bytes, 8);
+                    std::span<const std::byte> bytes, uint64_t* applied, bool* refusals_follow) {
+  uint64_t word = 0;
+  if (bytes.size() == answer_bytes) std::memcpy(&word, bytes.data() + hash_bytes, 8);
+  *applied = word & ~refusals_bit;
+  if (refusals_follow != nullptr) *refusals_follow = (word & refusals_bit) != 0;
   if (bytes.size() != answer_bytes ||
-      !equal(hash(key, peer, Role::server, hello, *applied), bytes.data()))
+      !equal(hash(key, peer, Role::server, hello, word), bytes.data()))
     return error(Code::config, "whoever answers for the server of node ", peer.server_node,
                  " does not know this job's key");
   return {};

@@ -17,8 +17,8 @@ using JobKey = std::array<std::byte, 32>;
 constexpr uint32_t hash_bytes = 20;
 
 // Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not
-// `server`: else that hello would be its own answer). Carriers and links: see src/share.
-enum class Role : uint8_t { origin = 1, server = 2, relay = 3, carrier = 4, member = 5 };
+// `server`: else that hello would be its own answer). Trunks and links: see src/share.
+enum class Role : uint8_t { origin = 1, server = 2, relay = 3, trunk = 4, proxy_client = 5 };
 
 struct Hello {
   uint32_t rank;        // of the origin process; Role::relay: the node of the server that connects
@@ -46,12 +46,16 @@ Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byt
                    Hello* hello, Role from = Role::origin);
 // The answer says how far the session had come, so that the origin knows what to send again.
 // Whatever an earlier connection still carries is discarded before: nothing of it is applied
-// afterwards.
+// afterwards. `refusals_follow`: some of these requests were refused, nobody waits for an answer to
+// them, and the origin has not confirmed that it was told. The next messages tell it again, before
+// any other.
 constexpr uint32_t answer_bytes = hash_bytes + 8;
 std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
-                                                const Hello& hello, uint64_t applied);
+                                                const Hello& hello, uint64_t applied,
+                                                bool refusals_follow = false);
 // Errors: config (whoever answers does not know the key).
 Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
-                    std::span<const std::byte> bytes, uint64_t* applied);
+                    std::span<const std::byte> bytes, uint64_t* applied,
+                    bool* refusals_follow = nullptr);
 
 }  // namespace skerry::connection

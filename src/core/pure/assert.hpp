@@ -13,3 +13,11 @@
       std::abort();                                                                          \
     }                                                                                        \
   } while (0)
+
+// SKERRY_INVARIANT: the same in debug and sanitizer builds alone, for what is checked where state
+// changes. In release builds it is compiled and never run.
+#ifdef NDEBUG
+#define SKERRY_INVARIANT(condition, why) static_cast<void>(sizeof(static_cast<bool>(condition)))
+#else
+#define SKERRY_INVARIANT(condition, why) SKERRY_ASSERT(condition, why)
+#endif

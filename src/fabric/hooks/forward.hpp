@@ -68,6 +68,7 @@ class Forward : public Fabric, protected Sink {
   void on_connected(EndpointId endpoint, Bytes reply) override {
     outer_->on_connected(endpoint, reply);
   }
+  void on_held(EndpointId endpoint) override { outer_->on_held(endpoint); }
   Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
     return outer_->on_message(endpoint, header, payload);
   }

@@ -256,6 +256,11 @@ void LoopFabric::reject(RequestId request) {
 void LoopFabric::hold(RequestId request) {
   std::lock_guard lock(network_->mutex);
   std::erase_if(deadlines_, [=](const auto& one) { return one.second == request; });
+  const Reference* reference = find(request);
+  if (reference != nullptr && reference->ours().state == End::State::asking &&
+      reference->theirs().fabric != nullptr)
+    reference->theirs().fabric->post(
+        {Event::Kind::held, reference->theirs().id, 0, true, CloseReason::by_peer, {}});
 }
 
 SendResult LoopFabric::send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
@@ -430,6 +435,7 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
   }
   switch (event.kind) {
     case Event::Kind::request: sink.on_connect_request(event.endpoint, event.data, "loop"); break;
+    case Event::Kind::held: sink.on_held(event.endpoint); break;
     case Event::Kind::connected:
       sink.on_connected(event.endpoint, event.data);
       if (writable) {  // a send came too early
@@ -445,6 +451,19 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
       break;
   }
   return 1;
+}
+
+// The peer has closed the connection. Returns the number of upcalls.
+int LoopFabric::deliver_end(EndpointId id, Sink& sink) {
+  std::map<uint64_t, uint64_t> outstanding;
+  {
+    std::lock_guard lock(network_->mutex);
+    outstanding.swap(find(id)->ours().outstanding);
+    disconnect(id);
+  }
+  for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
+  sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
+  return static_cast<int>(outstanding.size()) + 1;
 }
 
 int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
@@ -465,17 +484,7 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
         continue;
       }
     }
-    if (entry.kind == Entry::Kind::end) {
-      std::map<uint64_t, uint64_t> outstanding;
-      {
-        std::lock_guard lock(network_->mutex);
-        outstanding.swap(find(id)->ours().outstanding);
-        disconnect(id);
-      }
-      for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
-      sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
-      return upcalls + static_cast<int>(outstanding.size()) + 1;
-    }
+    if (entry.kind == Entry::Kind::end) return upcalls + deliver_end(id, sink);
     ++upcalls;
     Verdict verdict;
     if (entry.payload.size() <= inline_payload_bytes) {

@@ -70,7 +70,7 @@ struct Reference {
 };
 
 struct Event {
-  enum class Kind { request, connected, writable, sent, rma_done, closed } kind;
+  enum class Kind { request, held, connected, writable, sent, rma_done, closed } kind;
   EndpointId endpoint;
   uint64_t number = 0;  // cookie of sent; RMA number of rma_done
   bool ok = true;
@@ -160,6 +160,7 @@ class LoopFabric final : public Fabric {
   SendResult start_rma(EndpointId endpoint, loop::Rma rma);
   // Without it.
   int deliver_event(loop::Event& event, Sink& sink);
+  int deliver_end(EndpointId id, Sink& sink);
   int deliver_inbound(EndpointId endpoint, Sink& sink);
   int expire_requests(Sink& sink);
 

@@ -27,6 +27,11 @@ bool read_connect_data(Bytes data, Bytes* text) {
   return true;
 }
 
+// A provider answers a request once: a peer that is to wait is refused with this word when it has
+// waited for a while, and asks again (Fabric::hold).
+constexpr std::string_view come_back = "wait";
+constexpr int64_t longest_held_ns = 5'000'000'000;
+
 constexpr size_t event_bytes = sizeof(fi_eq_cm_entry) + 256;  // connect data follows the entry
 
 }  // namespace
@@ -146,8 +151,13 @@ Status OfiFabric::accept(RequestId request, Bytes reply, EndpointId* out) {
 void OfiFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking) return;
-  fi_reject(listener_.get(), endpoint->info->handle, nullptr, 0);
-  ++traffic_.strangers.rejected;
+  if (endpoint->held) {
+    const ConnectData data(std::as_bytes(std::span(come_back)));
+    fi_reject(listener_.get(), endpoint->info->handle, data.bytes, data.size);
+  } else {
+    fi_reject(listener_.get(), endpoint->info->handle, nullptr, 0);
+    ++traffic_.strangers.rejected;
+  }
   release(*endpoint);
 }
 
@@ -170,6 +180,7 @@ void OfiFabric::release(Endpoint& endpoint) {
   endpoint.ep = nullptr;
   endpoint.info.reset();
   endpoint.deadline_ns = 0;
+  endpoint.held = false;
   endpoint.operations.clear();
   endpoint.inbox.clear();
   endpoint.rma_waiting.clear();
@@ -196,7 +207,7 @@ int OfiFabric::read_events(Sink& sink) {
     uint32_t event = 0;
     const ssize_t n = fi_eq_read(eq_.get(), &event, buffer, sizeof buffer, 0);
     if (n == -FI_EAVAIL) {
-      if (!handle_event_error()) return upcalls;
+      if (!handle_event_error(sink)) return upcalls;
       continue;
     }
     if (n < static_cast<ssize_t>(sizeof(fi_eq_cm_entry))) return upcalls;
@@ -224,8 +235,7 @@ int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   const auto asking = static_cast<size_t>(
       std::count_if(opening_.begin(), opening_.end(), [&](EndpointId one) {
         const Endpoint* endpoint = endpoints_.find(one);
-        return endpoint != nullptr && endpoint->state == State::asking &&
-               endpoint->deadline_ns != INT64_MAX;
+        return endpoint != nullptr && endpoint->state == State::asking && !endpoint->held;
       }));
   if (!read_connect_data(data, &hello) || asking >= options_.max_strangers) {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
@@ -269,8 +279,11 @@ int OfiFabric::handle_connected(EndpointId id, Bytes data, Sink& sink) {
   return upcalls + deliver(id, sink);  // messages may have come before this event
 }
 
-bool OfiFabric::handle_event_error() {
+bool OfiFabric::handle_event_error(Sink& sink) {
   fi_eq_err_entry entry{};
+  std::byte refusal[64];
+  entry.err_data = refusal;
+  entry.err_data_size = sizeof refusal;
   if (fi_eq_readerr(eq_.get(), &entry, 0) < 0) return false;
   const auto found = by_fid_.find(entry.fid);
   if (found == by_fid_.end()) return true;  // closed here while the event was under way
@@ -286,6 +299,16 @@ bool OfiFabric::handle_event_error() {
     case State::asking:
     case State::accepting:
     case State::open: break;
+  }
+  Bytes word;
+  if (endpoint.state == State::connecting && entry.err_data != nullptr &&
+      read_connect_data({static_cast<const std::byte*>(entry.err_data),
+                         std::min(entry.err_data_size, sizeof refusal)},
+                        &word) &&
+      std::ranges::equal(word, std::as_bytes(std::span(come_back)))) {
+    const EndpointId id = found->second;
+    sink.on_held(id);
+    if (endpoints_.find(id) != &endpoint) return true;
   }
   end_soon(endpoint, reason, std::move(detail));
   return true;
@@ -326,7 +349,9 @@ int OfiFabric::run_endings(Sink& sink) {
 
 void OfiFabric::hold(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
-  if (endpoint != nullptr && endpoint->state == State::asking) endpoint->deadline_ns = INT64_MAX;
+  if (endpoint == nullptr || endpoint->state != State::asking || endpoint->held) return;
+  endpoint->held = true;
+  endpoint->deadline_ns = now_ns() + std::min(longest_held_ns, options_.connect_timeout_ns / 2);
 }
 
 int OfiFabric::run_deadlines(Sink& sink) {

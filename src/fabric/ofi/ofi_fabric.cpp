@@ -129,6 +129,12 @@ Status OfiFabric::open_domain(const std::string& provider) {
 Status OfiFabric::start(const std::string& provider) {
   name_ = "ofi:" + provider;
   SKERRY_TRY(open_domain(provider));
+  SKERRY_TRY(open_queues());
+  describe_capabilities();
+  return {};
+}
+
+Status OfiFabric::open_queues() {
   fid_fabric* fabric = nullptr;
   fid_domain* domain = nullptr;
   if (const int result = library_->fabric(info_->fabric_attr, &fabric, nullptr); result != 0)
@@ -175,7 +181,10 @@ Status OfiFabric::start(const std::string& provider) {
     }
   }
   events_.resize(16);
+  return {};
+}
 
+void OfiFabric::describe_capabilities() {
   const uint64_t mr_mode = static_cast<uint64_t>(info_->domain_attr->mr_mode);
   mr_local_ = (mr_mode & FI_MR_LOCAL) != 0;
   virtual_addresses_ = (mr_mode & FI_MR_VIRT_ADDR) != 0;
@@ -198,7 +207,6 @@ Status OfiFabric::start(const std::string& provider) {
   capabilities_.connect_data_bytes = max_hello_bytes;
   capabilities_.max_payload_bytes = parcel_payload_bytes;
   capabilities_.rma_from_bytes = parcel_payload_bytes + 1;
-  return {};
 }
 
 // --- progress ----------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ struct Endpoint {
   fid_ep* ep = nullptr;                       // null: asking
   Info info;                                  // asking only: the request
   int64_t deadline_ns = 0;                    // connecting and asking
+  bool held = false;                          // asking: it is told to come back if not accepted
   std::unordered_set<Operation*> operations;  // posted or waiting; owned
   std::deque<Operation*> inbox;               // received, not wholly delivered; owned
   Operation* filling = nullptr;               // a parcel being filled; owned; null: none
@@ -139,6 +140,8 @@ class OfiFabric final : public Fabric {
   };
 
   // ofi_fabric.cpp
+  Status open_queues();
+  void describe_capabilities();
   Status open_domain(const std::string& provider);
   Status try_address(const std::string& provider, int family, const uint8_t* address, bool* found);
   Status failed(const char* what, int64_t result) const;
@@ -150,7 +153,7 @@ class OfiFabric final : public Fabric {
   int read_events(Sink& sink);
   int handle_request(fi_info* info, Bytes data, Sink& sink);
   int handle_connected(EndpointId id, Bytes data, Sink& sink);
-  bool handle_event_error();
+  bool handle_event_error(Sink& sink);
   void end_soon(Endpoint& endpoint, CloseReason reason, std::string detail);
   int run_endings(Sink& sink);
   int run_deadlines(Sink& sink);

@@ -2,6 +2,7 @@
 // bytes, for a bounded time, in a bounded number.
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -119,7 +120,10 @@ int TcpFabric::accept_strangers(Sink& sink) {
     if (error_number != EMFILE && error_number != ENFILE && error_number != ENOBUFS &&
         error_number != ENOMEM)
       continue;  // that one is gone; the next
-    // Out of descriptors. Strangers go first: a peer may be waiting behind them.
+    // Out of descriptors. The kernel says so before it looks whether anybody waits.
+    pollfd waiting{listen_fd_, POLLIN, 0};
+    if (::poll(&waiting, 1, 0) <= 0) break;
+    // Strangers go first: a peer may be waiting behind them.
     if (close_oldest_stranger()) continue;
     // None left: accept and close one with the descriptor kept for this, so that it is refused
     // instead of waiting for nothing.
@@ -290,8 +294,14 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
 
 void TcpFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
-  if (endpoint != nullptr && endpoint->state == State::asking)
-    refuse(*endpoint, &Strangers::rejected);
+  if (endpoint == nullptr || endpoint->state != State::asking) return;
+  if (!endpoint->opening->held) return refuse(*endpoint, &Strangers::rejected);
+  // It is told to come back. What it has sent early is read: a socket that is closed with unread
+  // bytes resets the connection, and the word might be lost.
+  std::byte unread[4096];
+  for (int i = 0; i < 64; ++i)
+    if (recv(endpoint->fd, unread, sizeof unread, MSG_DONTWAIT) <= 0) break;
+  release(*endpoint);
 }
 
 void TcpFabric::hold(RequestId request) {
@@ -299,6 +309,11 @@ void TcpFabric::hold(RequestId request) {
   if (endpoint == nullptr || endpoint->state != State::asking || endpoint->opening->held) return;
   held_.splice(held_.end(), strangers_, endpoint->opening->place);
   endpoint->opening->held = true;
+  const Greeting wait{held_magic, greeting_version, 0};
+  // An empty socket takes these few bytes or is broken, which accept finds.
+  if (::send(endpoint->fd, &wait, sizeof wait, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+      static_cast<ssize_t>(sizeof wait))
+    bytes_sent_ += sizeof wait;
 }
 
 // --- the connecting side -----------------------------------------------------------------------
@@ -393,10 +408,39 @@ void TcpFabric::connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink) 
          why, sink);
 }
 
+// The peer has us wait: its answer comes when it comes. True: a whole such greeting was there.
+bool TcpFabric::take_held(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
+                          uint64_t* consumed, Sink& sink) {
+  uint32_t hello_bytes = 0;
+  if (inspect_greeting(data, bytes, held_magic, &hello_bytes) != GreetingState::complete)
+    return false;
+  *consumed = sizeof(Greeting) + hello_bytes;
+  if (!endpoint.opening->held) {
+    held_.splice(held_.end(), connecting_, endpoint.opening->place);
+    endpoint.opening->held = true;
+  }
+  ++upcalls_;
+  sink.on_held(id);
+  return true;
+}
+
 TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data,
                                         uint64_t bytes, uint64_t* consumed, Sink& sink) {
+  uint64_t skipped = 0;
+  if (take_held(endpoint, id, data, bytes, &skipped, sink)) {
+    if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+    *consumed = skipped;
+    if (skipped == bytes) return Parsed::all;
+    const Parsed parsed = take_reply(endpoint, id, data + skipped, bytes - skipped, consumed, sink);
+    *consumed += skipped;
+    return parsed;
+  }
   uint32_t hello_bytes = 0;
-  switch (inspect_greeting(data, bytes, accept_magic, &hello_bytes)) {
+  GreetingState seen = inspect_greeting(data, bytes, accept_magic, &hello_bytes);
+  if (seen == GreetingState::garbage &&
+      inspect_greeting(data, bytes, held_magic, &hello_bytes) == GreetingState::incomplete)
+    seen = GreetingState::incomplete;
+  switch (seen) {
     case GreetingState::incomplete:
       keep_partial(endpoint, data, bytes, true);
       *consumed = bytes;
@@ -413,7 +457,7 @@ TcpFabric::Parsed TcpFabric::take_reply(Endpoint& endpoint, EndpointId id, const
     case GreetingState::complete: break;
   }
   *consumed = sizeof(Greeting) + hello_bytes;
-  connecting_.erase(endpoint.opening->place);
+  (endpoint.opening->held ? held_ : connecting_).erase(endpoint.opening->place);
   endpoint.opening.reset();
   endpoint.state = State::open;
   ++upcalls_;

@@ -2,7 +2,8 @@
 //
 //   frame:    | prefix 8 | header 1..512 | payload 0..max |      prefix = header bytes (low 16
 //   bits), payload bytes (high 48 bits) greeting: | magic 4 | version 2 | hello bytes 2 | hello
-//   0..54 |   once from the connecting side, once back when accepted
+//   0..54 |   once from the connecting side, once back when accepted; before that once back if
+//   the answer will take its time
 //
 // All little endian. A peer of another byte order does not find its magic and is refused.
 #pragma once
@@ -53,6 +54,8 @@ static_assert(sizeof(Greeting) == 8 && offsetof(Greeting, version) == 4 &&
 
 constexpr uint32_t connect_magic = 0x59524b53;  // "SKRY"
 constexpr uint32_t accept_magic = 0x41524b53;   // "SKRA"
+constexpr uint32_t held_magic = 0x48524b53;     // "SKRH": wait your turn; its hello is empty, and
+                                                // the accepting greeting follows it in time
 constexpr uint16_t greeting_version = 1;
 constexpr uint32_t max_greeting_bytes = sizeof(Greeting) + max_hello_bytes;
 

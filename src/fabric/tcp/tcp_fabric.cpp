@@ -427,19 +427,6 @@ Fabric::Memory TcpFabric::memory() const {
 
 namespace skerry::fabric {
 
-std::string_view to_string(CloseReason reason) {
-  switch (reason) {
-    case CloseReason::by_us: return "closed by us";
-    case CloseReason::by_peer: return "closed by the peer";
-    case CloseReason::refused: return "refused";
-    case CloseReason::unreachable: return "unreachable";
-    case CloseReason::timed_out: return "timed out";
-    case CloseReason::reset: return "reset";
-    case CloseReason::protocol_error: return "protocol error";
-  }
-  return "unknown reason";
-}
-
 Status make_tcp_fabric(const Options& options, std::unique_ptr<Fabric>* fabric) {
   auto made = std::make_unique<tcp::TcpFabric>(options);
   SKERRY_TRY(made->start());

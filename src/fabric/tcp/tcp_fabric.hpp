@@ -121,6 +121,8 @@ class TcpFabric final : public Fabric {
   void connect_at_once(Endpoint& endpoint, EndpointId id);
   void connect_progress(Endpoint& endpoint, EndpointId id, Sink& sink);
   bool send_greeting(Endpoint& endpoint, EndpointId id);
+  bool take_held(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
+                 uint64_t* consumed, Sink& sink);
   Parsed take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
                     uint64_t* consumed, Sink& sink);
   int accept_strangers(Sink& sink);
@@ -143,8 +145,9 @@ class TcpFabric final : public Fabric {
                                   // tries again
 
   Slots<Endpoint> endpoints_;
-  std::list<EndpointId> strangers_;   // oldest first; all have the same time to live
-  std::list<EndpointId> held_;        // peers that wait for the caller's answer as long as it takes
+  std::list<EndpointId> strangers_;  // oldest first; all have the same time to live
+  std::list<EndpointId> held_;       // peers that wait for the caller's answer as long as it takes,
+                                     // and connects of ours that wait so
   std::list<EndpointId> connecting_;  // oldest first
   std::unordered_map<int, uint64_t> watched_;
   std::vector<Deferred> deferred_;

@@ -117,6 +117,55 @@ TEST_P(Conformance, AcceptMayComeLater) {
   EXPECT_EQ(client->replies.at(0), "yes");
 }
 
+// Guards against: a peer that waits for its turn took the server for unreachable.
+TEST_P(Conformance, AHeldRequestIsTold) {
+  Options options;
+  options.connect_timeout_ns = 200'000'000;
+  auto client = side(options);
+  auto target = server(options);
+  target->accept_requests = false;
+  EndpointId near, far = no_endpoint;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return target->requests.size() == 1; }));
+  target->fabric->hold(target->requests[0]);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->held.size() == 1; }));
+  EXPECT_EQ(client->held[0], near);
+  // A fabric that can tell only by refusing has done so: the peer comes again.
+  if (run_until(
+          {client.get(), target.get()},
+          [&] {
+            return !client->closed.empty() ||
+                   target->fabric->accept(target->requests[0], as_bytes("at last"), &far).ok();
+          }) &&
+      !client->closed.empty()) {
+    ASSERT_TRUE(client->fabric->connect(address, as_bytes("again"), &near).ok());
+    ASSERT_TRUE(
+        run_until({client.get(), target.get()}, [&] { return target->requests.size() == 2; }));
+    ASSERT_TRUE(target->fabric->accept(target->requests[1], as_bytes("at last"), &far).ok());
+  }
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  EXPECT_EQ(client->replies.back(), "at last");
+  EXPECT_EQ(target->fabric->traffic().strangers.all(), 0u);
+  ASSERT_EQ(send(*client, near, "message"), SendResult::accepted);
+  EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
+}
+
+// Late: it is told to come back after it was held.
+TEST_P(Conformance, AHeldRequestThatIsRejectedWasToldBefore) {
+  auto client = side();
+  auto target = server();
+  target->accept_requests = false;
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+  ASSERT_TRUE(
+      run_until({client.get(), target.get()}, [&] { return target->requests.size() == 1; }));
+  target->fabric->hold(target->requests[0]);
+  target->fabric->reject(target->requests[0]);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->closed.size() == 1; }));
+  EXPECT_EQ(client->held.size(), 1u);
+}
+
 TEST_P(Conformance, NobodyListens) {
   auto client = side();
   {

@@ -55,6 +55,7 @@ class Side : public Sink {
     connected.push_back(endpoint);
     replies.push_back(text_of(answer));
   }
+  void on_held(EndpointId endpoint) override { held.push_back(endpoint); }
   Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
     EXPECT_LE(payload.size(), inline_payload_bytes);
     if (hook && !hook(endpoint, header, payload)) return Verdict::park;
@@ -120,7 +121,7 @@ class Side : public Sink {
   // What happened.
   std::vector<RequestId> requests;
   std::vector<std::string> hellos, peer_names, replies, details;
-  std::vector<EndpointId> accepted, connected, closed;
+  std::vector<EndpointId> accepted, connected, held, closed;
   std::vector<CloseReason> reasons;
   std::vector<Message> messages;
   std::vector<uint64_t> sent, rma_done, rma_failed, watched;

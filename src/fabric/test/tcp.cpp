@@ -226,6 +226,7 @@ TEST_F(Tcp, ConnectToAServerThatNeverAnswersTimesOut) {
 TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   // The process may have 1,024 descriptors, as is common; both ends of each connection are in it,
   // so strangers run it dry.
+  constexpr uint64_t strangers = 1000;
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
   auto target = server();
@@ -233,7 +234,7 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   rlimit small = old;
   small.rlim_cur = 700;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
-  for (int i = 0; i < 1000; ++i) {
+  for (uint64_t i = 0; i < strangers; ++i) {
     if (fds.size() ==
         400) {  // ours are needed again: the server must have closed its end or do so now
       ::close(fds.front());
@@ -246,8 +247,42 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
   EXPECT_TRUE(
       run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
-  EXPECT_GE(target->fabric->traffic().strangers.crowded_out, 700u);
+  // How many are crowded out and how many leave by themselves depends on the machine's speed. The
+  // table's bound does not: all but so many are closed, and no more are kept.
+  const uint64_t kept = Options{}.max_strangers;
+  EXPECT_TRUE(run_until({target.get()}, [&] {
+    return target->fabric->traffic().strangers.all() >= strangers - kept;
+  }));
+  EXPECT_TRUE(run_until({target.get()}, [&] {
+    return fds.size() -
+               static_cast<uint64_t>(std::count_if(fds.begin(), fds.end(), closed_by_peer)) <=
+           kept;
+  }));
+  EXPECT_GT(target->fabric->traffic().strangers.crowded_out, 0u);
   setrlimit(RLIMIT_NOFILE, &old);
+}
+
+// The kernel reports a shortage of descriptors before it looks whether anybody waits: the server
+// took that for somebody to make room for, and closed the peer that had got the last descriptor.
+TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
+  auto target = server();
+  const int late = stranger();
+  std::vector<int> taken;
+  for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.push_back(fd);
+  ::close(taken.back());
+  taken.pop_back();
+  // Until the server has accepted with the one that is left.
+  ASSERT_TRUE(run_until({target.get()}, [&] {
+    const int probe = dup(STDERR_FILENO);
+    if (probe >= 0) ::close(probe);
+    return probe < 0;
+  }));
+  for (int i = 0; i < 20; ++i) target->step();
+  EXPECT_FALSE(closed_by_peer(late));
+  EXPECT_EQ(target->fabric->traffic().strangers.crowded_out, 0u);
+  for (const int fd : taken) ::close(fd);
+  write_all(late, greeting("peer"));
+  EXPECT_TRUE(run_until({target.get()}, [&] { return target->requests.size() == 1; }));
 }
 
 TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {

@@ -2,10 +2,30 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace skerry::job {
+
+Status Bootstrap::get_many(std::span<const int> ranks, std::string_view key,
+                           std::vector<std::vector<std::byte>>* values) {
+  values->clear();
+  for (const int rank : ranks) {
+    values->emplace_back();
+    SKERRY_TRY(get(rank, key, &values->back()));
+  }
+  return {};
+}
+
+Status Bootstrap::lowest_with(std::string_view key, std::span<const std::byte> value, int* lowest) {
+  std::vector<std::byte> theirs;
+  for (*lowest = 0; *lowest < rank(); ++*lowest) {
+    SKERRY_TRY(get(*lowest, key, &theirs));
+    if (std::ranges::equal(theirs, value)) break;
+  }
+  return {};
+}
 
 Status Bootstrap::report_failures() {
   return error(Code::unsupported, "the launcher (", name(),

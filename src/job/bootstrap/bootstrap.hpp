@@ -49,6 +49,13 @@ class Bootstrap {
   // Blocks at most until the launcher answers. Errors: invalid, network (unknown key, launcher
   // gone).
   virtual Status get(int rank, std::string_view key, std::vector<std::byte>* value) = 0;
+  // What each of `ranks` (ascending) has put under `key`, in that order: one request where the
+  // launcher has one for it. Blocks at most until the launcher answers. Errors: invalid, network.
+  virtual Status get_many(std::span<const int> ranks, std::string_view key,
+                          std::vector<std::vector<std::byte>>* values);
+  // The lowest rank up to this one that has put exactly `value` under `key`. This rank has put it.
+  // Blocks at most until the launcher answers. Errors: invalid, network.
+  virtual Status lowest_with(std::string_view key, std::span<const std::byte> value, int* lowest);
   // Collective over all ranks. Blocks (sleeping) until all have called it.
   virtual Status fence() = 0;
 

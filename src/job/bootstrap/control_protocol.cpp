@@ -11,11 +11,15 @@ const char* to_string(FrameType type) {
     case FrameType::finish: return "finish";
     case FrameType::abort: return "abort";
     case FrameType::report_failures: return "report_failures";
+    case FrameType::get_all: return "get_all";
+    case FrameType::lowest: return "lowest";
     case FrameType::welcome: return "welcome";
     case FrameType::value: return "value";
     case FrameType::fence_done: return "fence_done";
     case FrameType::finish_done: return "finish_done";
     case FrameType::rank_died: return "rank_died";
+    case FrameType::values: return "values";
+    case FrameType::lowest_is: return "lowest_is";
     case FrameType::plan: return "plan";
     case FrameType::signal_rank: return "signal_rank";
     case FrameType::input: return "input";

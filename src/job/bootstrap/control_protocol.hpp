@@ -17,7 +17,7 @@
 
 namespace skerry::job {
 
-inline constexpr uint16_t control_version = 1;
+inline constexpr uint16_t control_version = 2;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
@@ -25,6 +25,9 @@ inline constexpr size_t job_key_bytes = 32;
 // at 1 KiB; a link's frame may carry a program's whole environment.
 inline constexpr size_t max_control_payload = max_value_bytes + max_key_bytes + 64;
 inline constexpr size_t max_link_payload = size_t{16} << 20;
+// A `values` frame is closed once it holds this many bytes; one more value may still follow.
+inline constexpr size_t values_frame_bytes = size_t{64} << 10;
+inline constexpr size_t max_values_payload = values_frame_bytes + max_value_bytes + 64;
 
 enum class FrameType : uint16_t {
   // rank -> launcher
@@ -36,6 +39,8 @@ enum class FrameType : uint16_t {
   abort = 6,            // i32 exit status, string message
   report_failures = 7,  // -; dead ranks are reported to this rank; the job goes on only if every
                         // rank asks for it
+  get_all = 8,          // string key; answered by `values`
+  lowest = 9,           // string key, rest value; answered by `lowest_is`
 
   // launcher -> rank
   welcome = 16,      // u32 rank, u32 size, u32 node, u32 nodes, 32 bytes job key
@@ -43,6 +48,9 @@ enum class FrameType : uint16_t {
   fence_done = 18,   // -
   finish_done = 19,  // -
   rank_died = 20,    // u32 rank, string cause; may come at any time after report_failures
+  values = 21,     // u8 last, then per rank that put the key, in ascending order of rank: u32 rank,
+                   // u32 bytes, the value. Several frames, of which one is the last
+  lowest_is = 22,  // u32: the lowest rank that put this value under this key, or all_ranks: none
 
   // launcher -> agent
   plan = 32,         // see launcher/plan.hpp

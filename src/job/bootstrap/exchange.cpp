@@ -38,16 +38,13 @@ Status ExchangeBootstrap::get(int rank, std::string_view key, std::vector<std::b
 Status ExchangeBootstrap::fence() {
   if (is_over_) return meet();
   const bool first = !meeting_.ready() && size() > 1;
-  if (first && rank() == 0) {
-    std::vector<std::byte> invitation;
-    SKERRY_TRY(meeting_.open(size(), &invitation));
-    SKERRY_TRY(put(invitation_key, invitation));
-  }
+  std::vector<std::byte> invitation;
+  if (first) SKERRY_TRY(meeting_.open(rank(), size(), &invitation));
+  if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
   SKERRY_TRY(gather());
   if (!first || rank() == 0) return {};
-  std::vector<std::byte> invitation;
-  SKERRY_TRY(get(0, invitation_key, &invitation));
-  return meeting_.accept_invitation(rank(), invitation);
+  SKERRY_TRY(get(Meeting::parent_of(rank()), invitation_key, &invitation));
+  return meeting_.accept_invitation(invitation);
 }
 
 Status ExchangeBootstrap::gather() {

@@ -7,12 +7,15 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "job/bootstrap/control_protocol.hpp"
 
@@ -20,12 +23,13 @@ namespace skerry::job {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto meeting_limit = std::chrono::seconds(60);
 constexpr int connect_limit_ms = 3000;
-constexpr size_t max_strangers = 256;  // connected, not recognised; the oldest makes way
+constexpr size_t max_unauthenticated = 64;                  // then the oldest makes way
+constexpr std::chrono::milliseconds descriptor_pause{100};  // until a descriptor may be free again
+constexpr std::chrono::milliseconds first_retry_pause{10}, longest_retry_pause{1000};
 
-// What a visitor says; the host answers with its token at once, and with one byte when all have
-// come.
+// What a child says. Its parent answers with its token at once, and with one byte when all ranks
+// have come.
 struct Greeting {
   std::array<std::byte, 16> token;
   uint32_t number;
@@ -70,6 +74,19 @@ bool receive_all(int socket, void* data, size_t bytes, Clock::time_point deadlin
   return true;
 }
 
+// Errors of a process or system that has no room for another socket.
+bool is_shortage(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
+         error_number == ENOMEM;
+}
+
+std::string shortage_text(int error_number) {
+  rlimit limit{};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  return concat(std::strerror(error_number), "; this process may open ", limit.rlim_cur,
+                " files: raise `ulimit -n` or close some before the job ends");
+}
+
 template <size_t count>
 void copy(std::span<const std::byte> from, std::array<std::byte, count>* to) {
   if (from.size() == count) std::memcpy(to->data(), from.data(), count);
@@ -79,12 +96,19 @@ void copy(std::span<const std::byte> from, std::array<std::byte, count>* to) {
 
 Meeting::~Meeting() {
   if (listener_ >= 0) close(listener_);
-  for (const auto& [number, sockets] : waiting_) {
-    for (const int socket : sockets) close(socket);
-  }
+  drop_children();
 }
 
-Status Meeting::open(int size, std::vector<std::byte>* invitation) {
+int Meeting::children() const {
+  const int64_t first = int64_t{rank_} * fan_in + 1;
+  return static_cast<int>(std::clamp<int64_t>(size_ - first, 0, fan_in));
+}
+
+Status Meeting::open(int rank, int size, std::vector<std::byte>* invitation) {
+  rank_ = rank;
+  size_ = size;
+  invitation->clear();
+  if (children() == 0) return {};
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -93,15 +117,15 @@ Status Meeting::open(int size, std::vector<std::byte>* invitation) {
       bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener_, 4096) != 0 ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-      getrandom(visitor_token_.data(), visitor_token_.size(), 0) !=
-          static_cast<ssize_t>(visitor_token_.size()) ||
-      getrandom(host_token_.data(), host_token_.size(), 0) !=
-          static_cast<ssize_t>(host_token_.size())) {
-    return error(Code::network, "rank 0 cannot listen for the job's end: ", std::strerror(errno));
+      getrandom(child_token_.data(), child_token_.size(), 0) !=
+          static_cast<ssize_t>(child_token_.size()) ||
+      getrandom(parent_token_.data(), parent_token_.size(), 0) !=
+          static_cast<ssize_t>(parent_token_.size())) {
+    return error(Code::network, "rank ", rank_, " cannot listen for the job's end: ",
+                 is_shortage(errno) ? shortage_text(errno) : std::strerror(errno));
   }
-  size_ = size;
   FrameWriter writer(FrameType::invitation);
-  writer.bytes(visitor_token_).bytes(host_token_).u32(ntohs(address.sin_port));
+  writer.bytes(child_token_).bytes(parent_token_).u32(ntohs(address.sin_port));
   const auto addresses = own_addresses();
   writer.u32(static_cast<uint32_t>(addresses.size()));
   for (const auto& one : addresses) writer.string(one);
@@ -109,44 +133,152 @@ Status Meeting::open(int size, std::vector<std::byte>* invitation) {
   return {};
 }
 
-Status Meeting::accept_invitation(int rank, std::span<const std::byte> invitation) {
+Status Meeting::accept_invitation(std::span<const std::byte> invitation) {
+  const int parent = parent_of(rank_);
   FrameBuffer buffer(max_control_payload);
   buffer.append(invitation);
   std::optional<Frame> frame;
   SKERRY_TRY(buffer.next(&frame));
-  if (!frame) return error(Code::network, "rank 0's invitation is cut");
+  if (!frame) return error(Code::network, "rank ", parent, "'s invitation is cut");
   FrameReader reader(*frame);
-  copy(reader.bytes(visitor_token_.size()), &visitor_token_);
-  copy(reader.bytes(host_token_.size()), &host_token_);
+  copy(reader.bytes(token_to_show_.size()), &token_to_show_);
+  copy(reader.bytes(token_to_see_.size()), &token_to_see_);
   port_ = static_cast<uint16_t>(reader.u32());
   const uint32_t count = reader.u32();
   for (uint32_t i = 0; i < count && reader.ok(); ++i) addresses_.emplace_back(reader.string());
   if (!reader.done() || addresses_.empty())
-    return error(Code::network, "rank 0's invitation makes no sense");
-  rank_ = rank;
+    return error(Code::network, "rank ", parent, "'s invitation makes no sense");
   return {};
 }
 
 Status Meeting::meet() {
-  const uint32_t number = number_++;
-  if (listener_ >= 0) {
-    const Status status = host_meeting();
-    for (const int socket : waiting_[number]) close(socket);
-    waiting_.erase(number);
-    return status;
-  }
-  std::string tried;
-  for (const auto& address : addresses_) {
-    const Status status = visit(address);
-    if (status.ok() || status.code() != Code::unsupported) return status;
-    tried += concat(tried.empty() ? "" : "; ", status.message());
-  }
-  return error(Code::network, "cannot meet rank 0 at the end of the job (", tried, ")");
+  const uint32_t number = met_++;
+  const auto deadline = Clock::now() + limit_;
+  Status status = gather(number, deadline);
+  if (status.ok() && rank_ > 0) status = go_to_parent(number, deadline);
+  if (status.ok())
+    for (const int socket : present_)
+      if (socket >= 0) (void)send(socket, "!", 1, MSG_NOSIGNAL);
+  drop_children();  // after an error they find that this rank has left
+  return status;
 }
 
-// `unsupported`: not there, try the next address.
-Status Meeting::visit(const std::string& address) {
+void Meeting::drop_children() {
+  for (int& socket : present_)
+    if (socket >= 0) close(std::exchange(socket, -1));
+  for (const int socket : unauthenticated_) close(socket);
+  unauthenticated_.clear();
+}
+
+// --- as a parent -----------------------------------------------------------------------------
+
+Status Meeting::gather(uint32_t number, Clock::time_point deadline) {
+  const auto missing = [this] {
+    return children() -
+           static_cast<int>(std::ranges::count_if(present_, [](int s) { return s >= 0; }));
+  };
+  bool short_of_descriptors = false;
+  while (missing() > 0 && left_ms(deadline) > 0) {
+    std::vector<pollfd> ready;
+    for (const int socket : unauthenticated_) ready.push_back({socket, POLLIN, 0});
+    // A full listener stays readable: while there is no descriptor for what it holds, this sleeps
+    // instead of asking again at once.
+    if (!short_of_descriptors) ready.push_back({listener_, POLLIN, 0});
+    const int pause_ms = static_cast<int>(descriptor_pause.count());
+    const int wait_ms = short_of_descriptors ? std::min(pause_ms, left_ms(deadline))
+                                             : left_ms(deadline);
+    (void)poll(ready.data(), ready.size(), wait_ms);
+    for (const pollfd& one : ready) {
+      if (one.fd == listener_ || one.revents == 0) continue;
+      std::erase(unauthenticated_, one.fd);
+      if (!recognise(one.fd, number)) close(one.fd);
+    }
+    short_of_descriptors = !accept_all(number);
+  }
+  if (missing() == 0) return {};
+  if (short_of_descriptors)
+    return error(Code::network, "rank ", rank_, " cannot let the ranks below it come to the end ",
+                 "of the job: ", shortage_text(EMFILE));
+  return error(Code::network, missing(), " of the ", children(), " ranks from ", rank_ * fan_in + 1,
+               " on that come to rank ", rank_, " did not, at the end of the job, within ",
+               limit_.count() / 1000, " s");
+}
+
+// Takes what waits at the listener. False: no descriptor is left for it.
+bool Meeting::accept_all(uint32_t number) {
+  while (true) {
+    // The kernel reports a shortage before it looks whether anybody waits.
+    pollfd waiting{listener_, POLLIN, 0};
+    if (poll(&waiting, 1, 0) == 0) return true;
+    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int problem = socket < 0 ? errno : 0;
+    if (problem == EAGAIN) return true;
+    const bool full = unauthenticated_.size() >= max_unauthenticated;
+    if (full || is_shortage(problem)) {
+      if (unauthenticated_.empty()) return false;
+      close(unauthenticated_.front());
+      unauthenticated_.erase(unauthenticated_.begin());
+    }
+    if (socket < 0) continue;  // that one has gone, or there is room now
+    std::byte first;
+    const ssize_t seen = recv(socket, &first, 1, MSG_PEEK);
+    if (seen < 0 && errno == EAGAIN) {
+      unauthenticated_.push_back(socket);
+    } else if (!recognise(socket, number)) {
+      close(socket);
+    }
+  }
+}
+
+// False: not a child in this meeting. A greeting fits into one segment: what comes in pieces is not
+// ours.
+bool Meeting::recognise(int socket, uint32_t number) {
+  Greeting greeting{};
+  if (recv(socket, &greeting, sizeof greeting, MSG_DONTWAIT) !=
+          static_cast<ssize_t>(sizeof greeting) ||
+      greeting.token != child_token_ || greeting.number != number)
+    return false;
+  const int64_t child = int64_t{greeting.rank} - int64_t{rank_} * fan_in - 1;
+  if (child < 0 || child >= children()) return false;
+  if (send(socket, parent_token_.data(), parent_token_.size(), MSG_NOSIGNAL) <= 0) return false;
+  int& place = present_[static_cast<size_t>(child)];
+  if (place >= 0) close(place);  // it has come again: its first connection broke
+  place = socket;
+  return true;
+}
+
+// --- as a child ------------------------------------------------------------------------------
+
+Status Meeting::go_to_parent(uint32_t number, Clock::time_point deadline) {
+  for (auto pause = first_retry_pause; true; pause = std::min(2 * pause, longest_retry_pause)) {
+    std::string tried;
+    bool busy = false;
+    for (const auto& address : addresses_) {
+      std::string why;
+      switch (visit(address, number, deadline, &why)) {
+        case Visit::met: return {};
+        case Visit::left:
+          return error(Code::network, "rank ", parent_of(rank_),
+                       " left before all ranks had met at the end of the job");
+        case Visit::busy: busy = true; [[fallthrough]];
+        case Visit::not_there: tried += concat(tried.empty() ? "" : "; ", address, ": ", why);
+      }
+    }
+    if (!busy || Clock::now() + pause >= deadline)
+      return error(Code::network, "rank ", rank_, " cannot meet rank ", parent_of(rank_),
+                   " at the end of the job (", tried, ")");
+    (void)poll(nullptr, 0, static_cast<int>(pause.count()));
+  }
+}
+
+// `busy`: worth another try, as a descriptor was missing on this side or on the other.
+Meeting::Visit Meeting::visit(const std::string& address, uint32_t number,
+                              Clock::time_point deadline, std::string* why) const {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) {
+    *why = is_shortage(errno) ? shortage_text(errno) : std::strerror(errno);
+    return is_shortage(errno) ? Visit::busy : Visit::not_there;
+  }
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(port_);
@@ -159,67 +291,24 @@ Status Meeting::visit(const std::string& address) {
     if (poll(&ready, 1, connect_limit_ms) == 1)
       (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
   }
-  const Greeting greeting{visitor_token_, number_ - 1, static_cast<uint32_t>(rank_)};
+  const Greeting greeting{token_to_show_, number, static_cast<uint32_t>(rank_)};
   if (problem != 0 ||
       send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof greeting)) {
+    *why = std::strerror(problem != 0 ? problem : errno);
     close(fd);
-    return error(Code::unsupported, address, ": ", std::strerror(problem != 0 ? problem : errno));
+    return Visit::not_there;
   }
-  // Rank 0 may not be here yet: the connection waits in its queue. So the answer may take as long
-  // as the meeting.
-  const auto deadline = Clock::now() + meeting_limit;
+  // The parent may not be here yet: the connection waits in its queue. So the answer may take as
+  // long as the meeting.
   Token token{};
   std::byte done{};
-  const bool known = receive_all(fd, token.data(), token.size(), deadline) && token == host_token_;
+  const bool answered = receive_all(fd, token.data(), token.size(), deadline);
+  const bool known = answered && token == token_to_see_;
   const bool met = known && receive_all(fd, &done, 1, deadline);
   close(fd);
-  if (!known) return error(Code::unsupported, address, ": is not rank 0");
-  return met ? Status()
-             : error(Code::network, "rank 0 left before all had met at the end of the job");
-}
-
-Status Meeting::host_meeting() {
-  const uint32_t number = number_ - 1;
-  const auto deadline = Clock::now() + meeting_limit;
-  std::vector<int> strangers;
-  auto& present = waiting_[number];
-  while (present.size() + 1 < static_cast<size_t>(size_)) {
-    std::vector<pollfd> ready{{listener_, POLLIN, 0}};
-    for (const int stranger : strangers) ready.push_back({stranger, POLLIN, 0});
-    if (poll(ready.data(), ready.size(), left_ms(deadline)) == 0) break;
-    std::vector<int> still;
-    for (size_t i = 1; i < ready.size(); ++i) {
-      const int socket = ready[i].fd;
-      if (ready[i].revents == 0) {
-        still.push_back(socket);
-        continue;
-      }
-      Greeting greeting{};
-      // It fits into one segment: who sends it in pieces is not ours.
-      const bool ours = recv(socket, &greeting, sizeof greeting, MSG_DONTWAIT) ==
-                            static_cast<ssize_t>(sizeof greeting) &&
-                        greeting.token == visitor_token_ && greeting.number >= number;
-      if (ours && send(socket, host_token_.data(), host_token_.size(), MSG_NOSIGNAL) > 0) {
-        waiting_[greeting.number].push_back(socket);  // a fast rank may be one meeting ahead
-      } else {
-        close(socket);
-      }
-    }
-    strangers = std::move(still);
-    for (int socket; (socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;)
-      strangers.push_back(socket);
-    while (strangers.size() > max_strangers) {
-      close(strangers.front());
-      strangers.erase(strangers.begin());
-    }
-  }
-  for (const int stranger : strangers) close(stranger);
-  if (present.size() + 1 < static_cast<size_t>(size_)) {
-    return error(Code::network, "only ", present.size() + 1, " of ", size_,
-                 " ranks came to the end of the job within a minute");
-  }
-  for (const int socket : present) (void)send(socket, "!", 1, MSG_NOSIGNAL);
-  return {};
+  if (known) return met ? Visit::met : Visit::left;
+  *why = answered ? concat("is not rank ", parent_of(rank_)) : "closed the connection";
+  return answered ? Visit::not_there : Visit::busy;
 }
 
 }  // namespace skerry::job

@@ -1,11 +1,12 @@
 // A fence without a launcher: for the end of a job whose launcher's exchange may have ended before
-// Skerry (MPI was finalised). Rank 0 listens; the others come, and are let go when all have come.
-// No thread: rank 0 serves while it waits itself.
+// Skerry (MPI was finalised). The ranks form a tree: rank r comes to rank (r - 1) / fan_in and is
+// let go when all ranks have come. So no rank needs more than fan_in + 2 descriptors, however large
+// the job is. No thread: a rank serves its children while it waits itself.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,36 +17,61 @@ namespace skerry::job {
 
 class Meeting {
  public:
-  Meeting() = default;
+  static constexpr int fan_in = 4;
+  static constexpr std::chrono::milliseconds usual_limit{60'000};
+
+  // `limit`: how long one meeting may take.
+  explicit Meeting(std::chrono::milliseconds limit = usual_limit) : limit_(limit) {}
   ~Meeting();
   Meeting(const Meeting&) = delete;
 
-  // On rank 0: opens the port and makes the invitation that the others need. Errors: network.
-  Status open(int size, std::vector<std::byte>* invitation);
-  // On every other rank. Errors: network (an invitation that makes no sense).
-  Status accept_invitation(int rank, std::span<const std::byte> invitation);
-  bool ready() const { return size_ > 0 || rank_ > 0; }
+  // The rank that `rank` comes to. Rank 0 comes to none.
+  static int parent_of(int rank) { return (rank - 1) / fan_in; }
 
-  // Collective. Blocks until all have come. Errors: network (rank 0 has gone, or somebody did not
-  // come within a minute: a dead rank is the launcher's to end the job for).
+  // First on every rank. With children, opens the port to which they come and makes the invitation
+  // that they need; otherwise *invitation stays empty. Errors: network.
+  Status open(int rank, int size, std::vector<std::byte>* invitation);
+  // Then on every rank but 0: what its parent's open() made. Errors: network (an invitation that
+  // makes no sense).
+  Status accept_invitation(std::span<const std::byte> invitation);
+  bool ready() const { return size_ > 0; }
+
+  // Collective. Blocks (sleeping) until all ranks have come. Errors: network (the parent has gone,
+  // some rank did not come within the limit, or this process may open no further file; a dead rank
+  // is the launcher's to end the job for).
   Status meet();
 
  private:
-  struct Visitor;
-  Status host_meeting();
-  Status visit(const std::string& address);
-
+  using Clock = std::chrono::steady_clock;
   using Token = std::array<std::byte, 16>;
-  int size_ = 0;       // on rank 0; 0: not open
-  int rank_ = 0;       // on the others; 0: not invited
-  int listener_ = -1;  // on rank 0
+  enum class Visit { met, not_there, busy, left };
+
+  int children() const;
+  Status gather(uint32_t number, Clock::time_point deadline);
+  bool accept_all(uint32_t number);
+  bool recognise(int socket, uint32_t number);
+  void drop_children();
+  Status go_to_parent(uint32_t number, Clock::time_point deadline);
+  Visit visit(const std::string& address, uint32_t number, Clock::time_point deadline,
+              std::string* why) const;
+
+  const std::chrono::milliseconds limit_;
+  int rank_ = 0;
+  int size_ = 0;      // 0: not open
+  uint32_t met_ = 0;  // meetings so far
+
+  // This rank as a parent.
+  int listener_ = -1;     // -1: no children
+  Token child_token_{};   // known only to the job: proves that a child belongs to it...
+  Token parent_token_{};  // ...and that this rank does
+  std::array<int, fan_in> present_{-1, -1, -1, -1};  // sockets of the children that have come; -1
+  std::vector<int> unauthenticated_;                 // connected, token not seen yet; oldest first
+
+  // Its own parent.
   uint16_t port_ = 0;
-  Token visitor_token_{};  // known only to the job: proves that a visitor belongs to it...
-  Token host_token_{};     // ...and that the host does
+  Token token_to_show_{};
+  Token token_to_see_{};
   std::vector<std::string> addresses_;  // numeric, loopback last
-  uint32_t number_ = 0;                 // meetings so far
-  std::map<uint32_t, std::vector<int>>
-      waiting_;  // on rank 0: by meeting, the sockets of recognised visitors
 };
 
 }  // namespace skerry::job

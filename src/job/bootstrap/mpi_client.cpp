@@ -77,16 +77,13 @@ class MpiBootstrap final : public Bootstrap {
       return meet();
     }
     const bool first = !meeting_.ready() && size_ > 1;
-    if (first && rank_ == 0) {
-      std::vector<std::byte> invitation;
-      SKERRY_TRY(meeting_.open(size_, &invitation));
-      SKERRY_TRY(put(invitation_key, invitation));
-    }
+    std::vector<std::byte> invitation;
+    if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
+    if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
     SKERRY_TRY(gather());
     if (!first || rank_ == 0) return {};
-    std::vector<std::byte> invitation;
-    SKERRY_TRY(get(0, invitation_key, &invitation));
-    return meeting_.accept_invitation(rank_, invitation);
+    SKERRY_TRY(get(Meeting::parent_of(rank_), invitation_key, &invitation));
+    return meeting_.accept_invitation(invitation);
   }
 
   // Over our own connections: the program may have finalised its MPI, and a barrier could meet

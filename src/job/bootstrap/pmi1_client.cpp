@@ -184,15 +184,13 @@ class Pmi1Bootstrap final : public Bootstrap {
     if (mpi_was_finalized()) return meet();  // and so the launcher's conversation is over
     const bool first = !meeting_.ready() && size_ > 1;
     std::vector<std::byte> invitation;
-    if (first && rank_ == 0) {
-      SKERRY_TRY(meeting_.open(size_, &invitation));
-      SKERRY_TRY(put(invitation_key, invitation));
-    }
+    if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
+    if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
     std::string line;
     SKERRY_TRY(pmi_.ask("cmd=barrier_in", "barrier_out", &line));
     if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(0, invitation_key, &invitation));
-    return meeting_.accept_invitation(rank_, invitation);
+    SKERRY_TRY(get(Meeting::parent_of(rank_), invitation_key, &invitation));
+    return meeting_.accept_invitation(invitation);
   }
 
   Status finish() override {

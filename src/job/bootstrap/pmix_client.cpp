@@ -60,14 +60,12 @@ class PmixBootstrap : public Bootstrap {
     if (mpi_was_finalized()) return meet();  // for the launcher, this rank has ended then
     const bool first = !meeting_.ready() && size_ > 1;
     std::vector<std::byte> invitation;
-    if (first && rank_ == 0) {
-      SKERRY_TRY(meeting_.open(size_, &invitation));
-      SKERRY_TRY(put(invitation_key, invitation));
-    }
+    if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
+    if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
     SKERRY_TRY(do_fence());
     if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(0, invitation_key, &invitation));
-    return meeting_.accept_invitation(rank_, invitation);
+    SKERRY_TRY(get(Meeting::parent_of(rank_), invitation_key, &invitation));
+    return meeting_.accept_invitation(invitation);
   }
 
  protected:

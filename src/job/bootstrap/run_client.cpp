@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -63,7 +64,7 @@ Status RunBootstrap::send(std::vector<std::byte> frame) {
 }
 
 Status RunBootstrap::receive(bool wait) {
-  std::byte chunk[4096];
+  std::byte chunk[16 * 1024];
   while (true) {
     const ssize_t got = recv(fd_, chunk, sizeof chunk, wait ? 0 : MSG_DONTWAIT);
     if (got > 0) {
@@ -126,6 +127,48 @@ Status RunBootstrap::get(int rank, std::string_view key, std::vector<std::byte>*
     return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
   const auto bytes = reader.rest();
   value->assign(bytes.begin(), bytes.end());
+  return {};
+}
+
+Status RunBootstrap::get_many(std::span<const int> ranks, std::string_view key,
+                              std::vector<std::vector<std::byte>>* values) {
+  SKERRY_TRY(check_key(key));
+  SKERRY_TRY(send(FrameWriter(FrameType::get_all).string(key).finish()));
+  values->clear();
+  for (bool last = false; !last;) {
+    Frame frame;
+    SKERRY_TRY(expect(FrameType::values, &frame));
+    FrameReader reader(frame);
+    last = reader.u8() != 0;
+    while (reader.ok() && !reader.done()) {
+      const uint32_t rank = reader.u32();
+      const auto value = reader.bytes(reader.u32());
+      // Both lists ascend: the next one wanted is this rank's, or this rank is not wanted.
+      const size_t next = values->size();
+      if (reader.ok() && next < ranks.size() && static_cast<uint32_t>(ranks[next]) == rank)
+        values->emplace_back(value.begin(), value.end());
+    }
+    if (!reader.ok()) return error(Code::network, "the launcher's list of values is cut short");
+  }
+  if (values->size() < ranks.size())
+    return error(Code::network, "rank ", ranks[values->size()], " has put no bootstrap value \"",
+                 key, "\"");
+  return {};
+}
+
+Status RunBootstrap::lowest_with(std::string_view key, std::span<const std::byte> value,
+                                 int* lowest) {
+  SKERRY_TRY(check_key(key));
+  SKERRY_TRY(check_value(value));
+  SKERRY_TRY(send(FrameWriter(FrameType::lowest).string(key).bytes(value).finish()));
+  Frame frame;
+  SKERRY_TRY(expect(FrameType::lowest_is, &frame));
+  FrameReader reader(frame);
+  const uint32_t rank = reader.u32();
+  if (!reader.done() || rank > static_cast<uint32_t>(rank_))
+    return error(Code::network, "the launcher does not know what rank ", rank_, " put as \"", key,
+                 "\"");
+  *lowest = static_cast<int>(rank);
   return {};
 }
 

@@ -21,6 +21,9 @@ class RunBootstrap final : public Bootstrap {
 
   Status put(std::string_view key, std::span<const std::byte> value) override;
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override;
+  Status get_many(std::span<const int> ranks, std::string_view key,
+                  std::vector<std::vector<std::byte>>* values) override;
+  Status lowest_with(std::string_view key, std::span<const std::byte> value, int* lowest) override;
   Status fence() override;
   Status finish() override;
   [[noreturn]] void abort(int exit_status, std::string_view message) override;
@@ -29,7 +32,7 @@ class RunBootstrap final : public Bootstrap {
   Status take_events(std::vector<DeadRank>* dead) override;
 
  private:
-  explicit RunBootstrap(int fd) : fd_(fd), buffer_(max_control_payload) {}
+  explicit RunBootstrap(int fd) : fd_(fd), buffer_(max_values_payload) {}
   Status hello();
   Status send(std::vector<std::byte> frame);
   // Blocks until a frame of type `wanted` comes; deaths reported meanwhile are kept for

@@ -332,6 +332,41 @@ TEST(Processes, ShareMemoryThroughTheBroker) {
   EXPECT_EQ(served.broker->segments_owner(), 0u);
 }
 
+// Without a descriptor for the connection the broker left its listener readable: its thread never
+// slept again, and members waited without a word.
+TEST(Processes, ABrokerWithoutDescriptorsSaysSoAndGoesOnLater) {
+  ServedBroker served;
+  const uint64_t bytes[] = {4096};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  int go[2], told[2];
+  ASSERT_EQ(pipe(go), 0);
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t member = run_child([&]() -> int {
+    auto memory = make_node_memory(served.broker->address(), false);
+    std::byte* base = nullptr;
+    char byte = 0;
+    for (const bool enough : {false, true}) {
+      if (read(go[0], &byte, 1) != 1) return 1;
+      const Status status = memory->attach(request_of({0, 7}, plan, bytes, 0), patience_ns, &base);
+      if (status.ok() != enough) return enough ? 2 : 3;
+      if (!enough && status.message().find("Too many open files") == std::string::npos) return 4;
+      if (write(told[1], &byte, 1) != 1) return 5;
+    }
+    return memory->detach({0, 7}).ok() ? 0 : 6;
+  });
+  std::vector<int> taken;
+  for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.push_back(fd);
+  ASSERT_EQ(write(go[1], "1", 1), 1);
+  char byte = 0;
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  for (const int fd : taken) close(fd);
+  ASSERT_EQ(write(go[1], "2", 1), 1);
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  EXPECT_EQ(status_of(member), 0);
+  for (const int fd : {go[0], go[1], told[0], told[1]}) close(fd);
+}
+
 TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
   const ControlLayout layout = control_layout({.members = 2});
   void* shared = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE,

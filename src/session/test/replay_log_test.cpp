@@ -120,5 +120,30 @@ TEST(ReplayLog, AgreesWithAMapUnderRandomTraffic) {
   }
 }
 
+// A burst once left 8 MiB with every connection for as long as that lasted.
+TEST(ReplayLog, ARingThatABurstMadeLargeShrinksWhenItIsNotNeeded) {
+  ReplayLog log;
+  uint64_t number = 0;
+  const auto burst = [&](uint64_t requests, uint64_t bytes) {
+    for (uint64_t i = 0; i < requests; ++i) {
+      log.reserve(bytes);
+      log.commit(++number, bytes - 8, 8, false);
+    }
+    log.acknowledge(number);
+  };
+  burst(64, 64 * 1024);
+  EXPECT_GE(log.memory_bytes(), 4u << 20);
+  // Expect: it stays while bursts come, even if not every time.
+  for (uint32_t i = 0; i < 4 * ReplayLog::drains_before_shrinking; ++i)
+    burst(i % 8 == 0 ? 64 : 1, 64 * 1024);
+  EXPECT_GE(log.memory_bytes(), 4u << 20);
+  // Expect: it goes when they have stopped; and what is sent then is kept as ever.
+  for (uint32_t i = 0; i < 2 * ReplayLog::drains_before_shrinking; ++i) burst(1, 100);
+  EXPECT_LE(log.memory_bytes(), 8192u);
+  burst(3, 1000);
+  EXPECT_TRUE(log.empty());
+  EXPECT_EQ(log.first_number(), number + 1);
+}
+
 }  // namespace
 }  // namespace skerry::session

@@ -122,6 +122,58 @@ TEST(TargetSession, AFailureIsKeptUntilItsOriginHasHeardOfIt) {
   EXPECT_EQ(t.kept().size(), 1u);
 }
 
+// Guards against: a server kept the last result of a rank that did one fetch-and-add, for ever.
+TEST(TargetSession, AByeConfirmsWhatItsOriginWaitedFor) {
+  TargetSession t(7);
+  for (int i = 0; i < 3; ++i) t.applied_next();
+  t.keep_result(1, 42);
+  t.keep_failure(2, -3, true, "an unlock, of which it was told");
+  t.confirm_bye();
+  EXPECT_TRUE(t.kept().empty());
+  EXPECT_EQ(t.memory_bytes(), 0u);
+}
+
+// A lock request that waits does not keep its connection, so a bye says nothing about its answer.
+TEST(TargetSession, AByeKeepsTheRefusalOfALock) {
+  TargetSession t(7);
+  t.applied_next();
+  t.keep_failure(1, -3, false, "it holds it already");
+  t.confirm_bye();
+  ASSERT_NE(t.kept(1), nullptr);
+  EXPECT_FALSE(t.owes_refusals());
+}
+
+TEST(TargetSession, OwesRefusalsOfOneWayRequestsOnly) {
+  TargetSession t(7);
+  EXPECT_FALSE(t.owes_refusals());
+  t.keep_result(1, 42);
+  EXPECT_FALSE(t.owes_refusals());
+  t.keep_failure(2, -3, true, "not held");
+  EXPECT_TRUE(t.owes_refusals());
+  t.confirm(2);
+  EXPECT_FALSE(t.owes_refusals());
+}
+
+// Guards against: an unlock was refused, and its connection broke before the origin was told. The
+// answer to the next opening says "applied", a message behind it says "refused": a fence in between
+// reported success.
+TEST(OriginSession, IsNotDrainedBeforeItIsToldOfARefusal) {
+  OriginSession s(1, Credits{});
+  s.issue(8);
+  EXPECT_TRUE(s.resume(1, true).ok());
+  EXPECT_EQ(s.applied(), 1u);
+  EXPECT_TRUE(s.refusal_due());
+  EXPECT_FALSE(s.drained());
+  // Crossing: it breaks again before the message came. The next answer says the same.
+  EXPECT_TRUE(s.resume(1, true).ok());
+  EXPECT_FALSE(s.drained());
+  s.refusal_told();
+  EXPECT_TRUE(s.drained());
+  // Late: the server had our confirmation meanwhile, so nothing is due.
+  EXPECT_TRUE(s.resume(1, false).ok());
+  EXPECT_TRUE(s.drained());
+}
+
 TEST(TargetSession, ProgressBelongsToTheNextRequestAndOutlivesItsConnection) {
   TargetSession t(7);
   t.add_progress(4096);

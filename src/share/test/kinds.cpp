@@ -1,4 +1,5 @@
-// What fabric.h promises, for shared connections: from hub to hub, and from a rank through its hub.
+// What fabric.h promises, for shared connections: from proxy to proxy, and from a rank through its
+// proxy.
 #include <sodium.h>
 
 #include <atomic>
@@ -15,18 +16,18 @@ namespace {
 using Maker = std::function<Status(const Options&, std::unique_ptr<Fabric>*)>;
 
 std::unique_ptr<Fabric> hub_on(const Maker& beneath, Options options, uint32_t node,
-                               uint32_t max_carriers = 0) {
-  std::unique_ptr<Fabric> inner, hub;
+                               uint32_t max_trunks = 0) {
+  std::unique_ptr<Fabric> inner, proxy;
   options.loopback_only = true;
   EXPECT_TRUE(beneath(options, &inner).ok());
-  share::HubOptions made;
+  share::ProxyOptions made;
   made.node = node;
-  made.max_carriers = max_carriers;
-  EXPECT_TRUE(share::make_hub(std::move(inner), made, &hub).ok());
-  return hub;
+  made.max_trunks = max_trunks;
+  EXPECT_TRUE(share::make_proxy(std::move(inner), made, &proxy).ok());
+  return proxy;
 }
 
-// A node's hub with a thread of its own.
+// A node's proxy with a thread of its own.
 class Node {
  public:
   Node(const Maker& beneath, uint32_t node) : side_(hub_on(beneath, {}, node)) {
@@ -48,7 +49,7 @@ class Node {
   std::thread thread_;
 };
 
-// A rank of that node, or, if it is told to listen, another node's hub: tests say only then which
+// A rank of that node, or, if it is told to listen, another node's proxy: tests say only then which
 // they mean.
 class Lazy final : public Fabric {
  public:
@@ -117,10 +118,10 @@ class Lazy final : public Fabric {
     Options options = options_;
     options.loopback_only = true;
     ASSERT_TRUE(beneath_(options, &inner).ok());
-    share::MemberOptions made;
+    share::ProxyClientOptions made;
     made.rank = name_;
-    made.hub = node_->address;
-    member_ = share::make_member(std::move(inner), made);
+    made.proxy = node_->address;
+    member_ = share::make_proxy_client(std::move(inner), made);
     now_ = member_.get();
   }
   const Maker beneath_;
@@ -138,14 +139,13 @@ std::vector<Kind> kinds() {
   EXPECT_GE(sodium_init(), 0);
   std::vector<Kind> all;
   auto share = [&](const std::string& name, std::function<Maker()> beneath,
-                   uint32_t max_carriers = 0) {
+                   uint32_t max_trunks = 0) {
     all.push_back({name + "_hubs", [=] {
-                     return
-                         [maker = beneath(), max_carriers, count = std::make_shared<uint32_t>(0)](
-                             const Options& options, std::unique_ptr<Fabric>* fabric) {
-                           *fabric = hub_on(maker, options, ++*count, max_carriers);
-                           return Status();
-                         };
+                     return [maker = beneath(), max_trunks, count = std::make_shared<uint32_t>(0)](
+                                const Options& options, std::unique_ptr<Fabric>* fabric) {
+                       *fabric = hub_on(maker, options, ++*count, max_trunks);
+                       return Status();
+                     };
                    }});
     all.push_back({name + "_through", [=] {
                      const Maker maker = beneath();
@@ -174,14 +174,14 @@ std::vector<Kind> kinds() {
   for (uint64_t seed : {1, 2, 3})
     share(concat("loop_worst_", seed), loop(LoopCapabilities::worst(seed)));
   share(
-      "tcp_of_one_carrier",
+      "tcp_of_one_trunk",
       [] {
         return Maker([](const Options& options, std::unique_ptr<Fabric>* fabric) {
           return make_tcp_fabric(options, fabric);
         });
       },
       1);
-  all.pop_back();  // its limit is the hubs'
+  all.pop_back();  // its limit is the proxies'
   return all;
 }
 

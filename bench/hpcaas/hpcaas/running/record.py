@@ -1,8 +1,10 @@
-"""From what a run left behind to a Sample: what it printed, where its ranks were, what else the machine did."""
+"""From what a run left behind to a Sample: what it printed, where its ranks were, and what else the
+machine did."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from datetime import datetime, timezone
@@ -10,22 +12,19 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..apps import registry
-from ..apps.base import Unreadable
+from ..apps.base import App, Reading, Unreadable
 from ..machine import parse_cpu_list
-from ..model import Configuration, Energy, Load, RankPlace, Sample, Status
+from ..model import Configuration, Energy, Figure, Load, RankPlace, Sample, Status, sample_id
 from ..power import parse_ipmi, parse_sacct
 from ..toolchain import library_versions
 from . import crash
 from .jobs import Job, short_hash
-
-# A sample with more than this of the machine's time taken by others is flagged, not dropped.
-NOISY_FRACTION = 0.05
-# Waiting goes straight into the time of a run, so less of it is tolerated.
-NOISY_WAIT = 0.02
+from .noise import NOISY_FRACTION, NOISY_WAIT, waited_for_others
 
 
 def append(journal: Path, entry: dict[str, Any]) -> None:
-    """One line, on disk before the next run starts, so that a crash of anything loses at most the run in progress."""
+    """One line, on disk before the next run starts: a crash of anything loses at most the run in
+    progress."""
     with journal.open("a") as file:
         file.write(json.dumps(entry) + "\n")
         file.flush()
@@ -52,7 +51,8 @@ def _text(path: Path) -> str:
 
 
 def cpu_seconds(begin: str, end: str) -> Optional[float]:
-    """Difference of two outputs of bash's `times`: '0m0.010s 0m0.002s' for the shell, then for its children."""
+    """Difference of two outputs of bash's `times`: '0m0.010s 0m0.002s' for the shell, then for its
+    children."""
 
     def total(text: str) -> Optional[float]:
         lines = text.splitlines()
@@ -90,7 +90,8 @@ def rapl_energy(node: dict[str, Any]) -> Energy:
     begin, end = node.get("begin", {}).get("rapl") or {}, node.get("end", {}).get("rapl") or {}
     if not begin or not end:
         return Energy(
-            reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no permission, or another architecture"
+            reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no"
+            " permission, or another architecture"
         )
     joules = 0.0
     for domain, (first, wrap) in begin.items():
@@ -100,7 +101,8 @@ def rapl_energy(node: dict[str, Any]) -> Energy:
 
 
 def energy_of(node: dict[str, Any]) -> Energy:
-    """RAPL if readable, else the board's power over the time of the run, else what Slurm gathered, else why none."""
+    """RAPL if readable, otherwise the board's power over the time of the run, otherwise what Slurm
+    gathered, otherwise why there is none."""
     energy = rapl_energy(node)
     if energy.joules is not None:
         return energy
@@ -145,7 +147,8 @@ def watch_record(directory: Path) -> tuple[list[RankPlace], dict[str, str], set[
 
 
 def mpi_seen(libraries: list[str]) -> list[str]:
-    """MPI implementations and fabrics whose libraries were mapped: what was used, not what was asked for."""
+    """MPI implementations and fabrics whose libraries were mapped: what was used, not what was
+    asked for."""
     names = {"libmpich.so": "mpich", "libmpi.so": "openmpi", "libfabric": "ofi", "libucp": "ucx"}
     found = []
     for path in libraries:
@@ -162,34 +165,69 @@ def mpi_seen(libraries: list[str]) -> list[str]:
     return sorted(set(found))
 
 
-def waited_fraction(directory: Path) -> Optional[float]:
-    """Share of the time that the ranks wanted a CPU and had none; None where no look saw them run."""
-    ran = waited = 0
-    for path in directory.glob("watch.*.json"):
+def waited_by_host(directory: Path) -> dict[str, Optional[float]]:
+    """Host -> share of the time that its ranks wanted a CPU and had none; None where no look saw
+    them run."""
+    found: dict[str, Optional[float]] = {}
+    for path in sorted(directory.glob("watch.*.json")):
+        ran = waited = 0
         for rank in json.loads(_text(path) or "{}").get("ranks", []):
             ran, waited = ran + rank.get("ran_ns", 0), waited + rank.get("waited_ns", 0)
-    return waited / (ran + waited) if ran else None
+        host = path.name.removeprefix("watch.").removesuffix(".json")
+        found[host] = waited / (ran + waited) if ran + waited else None
+    return found
+
+
+def waited_fraction(directory: Path) -> Optional[float]:
+    """Of the host whose ranks waited most: the others wait for it. None where no look saw any."""
+    known = [w for w in waited_by_host(directory).values() if w is not None]
+    return max(known, default=None)
+
+
+def add_nodes(sample: Sample, directory: Path) -> None:
+    """Waiting of every node of a run; the sample's own load is that of the worst."""
+    by_host = waited_by_host(directory)
+    sample.load.waited_fraction = waited_fraction(directory)
+    if len(by_host) > 1:
+        for host, waited in by_host.items():
+            sample.nodes.setdefault(host, Load()).waited_fraction = waited
+    for load in sample.nodes.values():
+        steals = [f for f in (load.steal_fraction, sample.load.steal_fraction) if f is not None]
+        sample.load.steal_fraction = max(steals, default=None)
 
 
 def noise_flag(load: Load) -> Optional[str]:
-    """`noisy` where others took time from the run. Where they only used what it left free, `shared`: caches and memory were not its own."""
+    """`noisy` where others took time from the run. Where they only used what it left free,
+    `shared`: caches and memory were not its own."""
     seen = [
         f"{v:.0%} {n}"
         for n, v in (("stolen", load.steal_fraction), ("used by others", load.other_fraction))
         if (v or 0) > NOISY_FRACTION
     ]
-    if not seen:
+    waited = load.waited_fraction
+    # Where nobody else used the CPUs, threads waited for each other: the run's own doing. On
+    # several nodes nobody says what others used.
+    kept_waiting = waited_for_others(load, NOISY_WAIT)
+    if not seen and not kept_waiting:
         return None
-    if load.waited_fraction is None:
-        return "noisy: " + ", ".join(seen)
-    disturbed = (load.steal_fraction or 0) > NOISY_FRACTION or load.waited_fraction > NOISY_WAIT
-    return ("noisy: " if disturbed else "shared: ") + ", ".join(
-        [*seen, f"waited {load.waited_fraction:.1%} of the time for a CPU"]
-    )
+    if waited is not None:
+        seen.append(f"waited {waited:.1%} of the time for a CPU")
+    taken = waited is None or kept_waiting or (load.steal_fraction or 0) > NOISY_FRACTION
+    return ("noisy: " if taken else "shared: ") + ", ".join(seen)
+
+
+def noise_of(sample: Sample) -> Optional[str]:
+    """The flag of a run: its own, or that of the first of its nodes that has one."""
+    for host, load in sample.nodes.items():
+        flag = noise_flag(load)
+        if flag and flag.startswith("noisy"):
+            return f"{flag} on node {host}"
+    return noise_flag(sample.load)
 
 
 def _verify_threads(config: Configuration, sample: Sample) -> None:
-    """Where no MPI launcher binds ranks, the program binds its own threads: as many as there are workers, or none."""
+    """Where no MPI launcher binds ranks, the program binds its own threads: as many as there are
+    workers, or none."""
     place = sample.placement[0]
     workers = config.ranks * config.threads
     if len(place.cpus) < 2 or len(place.threads) < workers or len(sample.placement) > 1:
@@ -216,7 +254,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
         if differing:
             first = next(p for p in sample.placement if p.rank == differing[0])
             sample.flags.append(
-                f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for {job.expected[first.rank]}"
+                f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for"
+                f" {job.expected[first.rank]}"
             )
     elif job.configuration and sample.placement:
         _verify_threads(job.configuration, sample)
@@ -240,7 +279,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
 def _status_of(
     sample: Sample, job: Job, code: int, stdout: str, stderr: str, stage: Path, stack: str
 ) -> None:
-    """Fills status, seconds, figure and diagnosis from the application's output and the launcher's exit code."""
+    """Fills status, seconds, figure and diagnosis from the application's output and the launcher's
+    exit code."""
     app = registry({"plugins": job.plugins})[job.configuration.app]
     if "No space left on device" in stdout + stderr:
         sample.status, sample.diagnosis = (
@@ -268,15 +308,30 @@ def _status_of(
             f"exit code {code}; last words: {crash.last_words(stderr or stdout)}",
         )
         return
-    sample.seconds, sample.figure = reading.seconds, reading.figure
-    sample.status, sample.diagnosis = (
-        (Status.WRONG, reading.wrong) if reading.wrong else (Status.OK, None)
-    )
+    _take(sample, reading, app)
+
+
+def _take(sample: Sample, reading: Reading, app: App) -> None:
+    """Takes over what the output says, unless it cannot be true."""
+    sample.status = Status.WRONG
+    seconds = sample.wall_seconds if reading.seconds is None else reading.seconds
+    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+        sample.diagnosis = f"its clock says {seconds} s"
+        return
+    figure = reading.figure or Figure(name="time", value=seconds, unit="s", better="lower")
+    odd = [k for k in app.agreement if not math.isfinite(float(reading.extra.get(k) or 0.0))]
+    if not math.isfinite(figure.value) or odd:
+        sample.diagnosis = f"{odd[0] if odd else figure.name} is not finite"
+        return
+    sample.seconds, sample.figure = seconds, figure
+    sample.answers = app.answers(reading)
+    sample.diagnosis = reading.wrong or None
+    sample.status = Status.WRONG if reading.wrong else Status.OK
 
 
 def new_sample(job: Job, status: Status) -> Sample:
     return Sample(
-        id=f"{job.campaign}.{job.id}",
+        id=sample_id(job.machine, job.campaign, job.id),
         campaign=job.campaign,
         configuration=job.configuration,
         machine=job.machine,
@@ -294,7 +349,8 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     sample.started = datetime.fromtimestamp(float(begin.replace(",", ".")), timezone.utc).isoformat(
         timespec="milliseconds"
     )
-    sample.wall_seconds = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
+    wall = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
+    sample.wall_seconds = wall if wall > 0 else None  # the clock was set back, or never read
     # On several nodes the launcher's children here are not the whole run: no claim about others
     # then.
     sample.load = load_record(node, own if job.nodes == 1 else None)
@@ -303,14 +359,15 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
     _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))
     _verify(job, sample, list(hashes))
-    sample.load.waited_fraction = waited_fraction(directory / "watch")
-    flag = noise_flag(sample.load)
+    add_nodes(sample, directory / "watch")
+    flag = noise_of(sample)
     if flag:
         sample.flags.append(flag)
     # Relative to the campaign: results travel, directories do not.
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(
-        f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}"
+        f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n"
+        f"# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}"
     )
     cache = str(directory.parents[2])
     versions = library_versions(
@@ -339,7 +396,8 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
 def record_failure(
     journal: Path, job: Job, status: Status, diagnosis: str, log: Optional[str] = None
 ) -> Sample:
-    """A run that never got to its output: its build failed, its time was up, its launcher did not start."""
+    """A run that never got to its output: its build failed, its time was up, its launcher did not
+    start."""
     sample = new_sample(job, status)
     sample.diagnosis, sample.log = diagnosis, log
     sample.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -24,9 +24,27 @@ TEST(Admission, AMemberIsAdmittedAndAnswered) {
   auto answer = make_answer(key_of(1), server, hello, 1'000'000'007);
   EXPECT_TRUE(check_answer(key_of(1), server, hello, answer, &applied).ok());
   EXPECT_EQ(applied, 1'000'000'007u);
+  bool refusals = true;
+  EXPECT_TRUE(check_answer(key_of(1), server, hello, answer, &applied, &refusals).ok());
+  EXPECT_FALSE(refusals);
   answer.back() ^= std::byte{1};
   EXPECT_FALSE(check_answer(key_of(1), server, hello, answer, &applied).ok())
       << "nobody may change how far the session came";
+}
+
+TEST(Admission, TheAnswerSaysWhetherRefusalsFollow) {
+  Hello hello;
+  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
+  uint64_t applied = 0;
+  bool refusals = false;
+  auto answer = make_answer(key_of(1), server, hello, 5, true);
+  EXPECT_TRUE(check_answer(key_of(1), server, hello, answer, &applied, &refusals).ok());
+  EXPECT_EQ(applied, 5u);
+  EXPECT_TRUE(refusals);
+  answer.back() ^= std::byte{0x80};
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, answer, &applied, &refusals).ok())
+      << "nobody may hide them";
 }
 
 TEST(Admission, AnotherJobAnotherServerAnotherVersionAreRefused) {

@@ -1,0 +1,320 @@
+#include "sim/storm/cluster.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "memory/bell.hpp"
+#include "memory/slots.hpp"
+
+namespace skerry::sim {
+
+using operation::Side;
+
+// ---- node -------------------------------------------------------------------------------------
+
+void Node::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Node::Memory Node::allocate(uint64_t bytes) {
+  const uint64_t whole = memory::round_up(bytes, memory::page_bytes);
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(memory::page_bytes, whole));
+  std::memset(memory, 0, whole);
+  return Memory(memory);
+}
+
+Node::Node(NodeId id, const StormConfig& config, const Layout& layout)
+    : id_(id), config_(config), layout_(layout), members_(config.ranks_per_node) {
+  memory::ControlSizes sizes;
+  sizes.members = members_;
+  sizes.slots_per_member = config.slots;
+  sizes.waiters = config.waiters;
+  const memory::ControlLayout control = memory::control_layout(sizes);
+  control_memory_ = allocate(control.total_bytes);
+  control_ = memory::Control(control_memory_.get(), control);
+  control_.initialise();
+  for (uint32_t member = 0; member < members_; ++member) {
+    slices_.push_back(allocate(layout.total_bytes));
+    mutexes_.push_back(allocate(Layout::mutexes * sizeof(lock::Mutex)));
+    stripes_.emplace_back(control_.stripes(), member, control_.watch(), Sharing::node);
+    control_.member(member).state.store(static_cast<uint32_t>(memory::MemberState::joined));
+  }
+}
+
+Status Node::start(std::shared_ptr<SimulatedNetwork> network, const connection::JobKey& key) {
+  fabric::Options options;
+  options.connect_timeout_ns = config_.connect_timeout_ns;
+  auto made = std::make_unique<SimulatedFabric>(std::move(network), options);
+  fabric_ = made.get();
+  std::unique_ptr<fabric::Fabric> side = std::move(made);
+  if (config_.share != Share::none) {
+    share::ProxyOptions proxy;
+    proxy.key = key;
+    proxy.node = static_cast<uint32_t>(id_);
+    proxy.max_trunks = config_.share == Share::limited ? config_.cap : 0;
+    proxy.victim = config_.victim;
+    proxy.connect_timeout_ns = config_.connect_timeout_ns;
+    proxy.counters = proxy_ = std::make_shared<share::Counters>();
+    SKERRY_TRY(share::make_proxy(std::move(side), std::move(proxy), &side));
+  }
+  server_ = std::make_unique<server::Server>(
+      server::ServerConfig{
+          {id_, 0}, key, static_cast<int32_t>(config_.ranks()), config_.server_cap},
+      std::move(side), *this);
+  return server_->start(&address_);
+}
+
+void Node::open(std::span<const std::byte> map_block) {
+  SKERRY_ASSERT(placement::NodeMap::view(map_block, &map_).ok(), "the map is our own");
+  server_->open({control_, 0,
+                 [this](Rank rank) {
+                   return map_.node_of(rank) == id_ ? static_cast<int32_t>(member_of(rank)) : -1;
+                 },
+                 &map_});
+}
+
+void Node::die() {
+  if (fabric_ != nullptr) fabric_->die();
+  (void)server_.release();  // its fibers stand where they stood
+}
+
+memory::Region Node::region(Rank rank) const {
+  return {slices_[member_of(rank)].get(), layout_.total_bytes,
+          memory::stripe_seed(data_segment, rank), memory::Kind::node_shared};
+}
+
+lock::Mutex& Node::mutex(Rank rank, uint64_t index) const {
+  return reinterpret_cast<lock::Mutex*>(mutexes_[member_of(rank)].get())[index];
+}
+
+// ---- what the server asks of its node ---------------------------------------------------------
+
+Status Node::find(SegmentId segment, Rank rank, memory::Region* found) {
+  if (segment != data_segment || map_.node_of(rank) != id_)
+    return error(Code::freed, "rank ", rank, " has no such segment on node ", id_);
+  *found = region(rank);
+  return {};
+}
+
+Status Node::find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** found) {
+  if (segment != mutex_segment || map_.node_of(rank) != id_ || index >= Layout::mutexes)
+    return error(Code::invalid, "there is no mutex ", index, " of rank ", rank, " on node ", id_);
+  *found = &mutex(rank, index);
+  return {};
+}
+
+// ---- rank -------------------------------------------------------------------------------------
+
+RankProcess::RankProcess(Rank rank, const StormConfig& config, Node& node)
+    : rank_(rank), config_(config), node_(node), member_(node.member_of(rank)) {}
+
+void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connection::JobKey& key) {
+  operation::EngineConfig config;
+  config.rank = rank_;
+  config.node = node_.id();
+  config.key = key;
+  config.map = &node_.map();
+  config.control = node_.control();
+  config.member_index = member_;
+  config.one_thread_at_a_time = config_.threads == 1;
+  config.helper = config_.helper;
+  config.victim = config_.victim;
+  const bool node_limits = config_.share == Share::limited;
+  config.servers_drop = config_.server_cap != 0 || (node_limits && config_.cap != 0);
+  config.reconnect_limit_ns = config_.reconnect_limit_ns;
+  fabric::Options options;
+  options.connect_timeout_ns = config_.connect_timeout_ns;
+  auto made = std::make_unique<SimulatedFabric>(std::move(network), options);
+  fabric_ = made.get();
+  std::unique_ptr<fabric::Fabric> side = std::move(made);
+  if (config_.share != Share::none) {
+    share::ProxyClientOptions client;
+    client.key = key;
+    client.rank = static_cast<uint32_t>(rank_);
+    client.proxy = node_.address();
+    client.connect_timeout_ns = config_.connect_timeout_ns;
+    side = share::make_proxy_client(std::move(side), std::move(client));
+  }
+  engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(side));
+  (void)limit(node_limits ? 0 : config_.cap);
+}
+
+Status RankProcess::limit(uint32_t connections) {
+  SKERRY_TRY(engine_->limit_connections(connections));
+  // Those beyond a lower limit leave as their slots are needed.
+  const uint32_t open = fabric_->opened_now();
+  allowed_ = connections == 0 ? 0 : std::max(connections, open);
+  fabric_->forget_peak();
+  return {};
+}
+
+void RankProcess::check(Checker& checker) {
+  if (!config_.one_leaves || config_.share != Share::none) return;
+  if (allowed_ != 0 && fabric_->opened_peak() > allowed_ + 1)
+    checker.fail("rank ", rank_, " had ", fabric_->opened_peak(),
+                 " connections at a time; its limit is ", allowed_,
+                 ", and one that leaves besides");
+}
+
+Status RankProcess::finish() { return engine_->close_all(); }
+
+void RankProcess::stop() {
+  engine_->stop_helper();
+  engine_.reset();
+}
+
+void RankProcess::die() {
+  if (fabric_ != nullptr) fabric_->die();
+  (void)engine_.release();
+}
+
+Status RankProcess::ended() const {
+  return error(Code::peer_dead, "the job is ending: ",
+               static_cast<const char*>(node_.control().header().abort_text));
+}
+
+Status RankProcess::put(Rank target, const Side& to, const Side& from,
+                        const operation::Notify* notify, operation::Mode mode,
+                        operation::Handle* handle) {
+  if (!is_local(target))
+    return engine_->put({target, data_segment}, to, from, notify, mode, handle);
+  if (handle != nullptr) *handle = 0;
+  const memory::Region region = node_.region(target);
+  const std::vector<Piece> whole = {{0, from.bytes}}, there = {{to.offset, to.bytes}};
+  memory::Cursor source(from.form == Side::Form::pieces ? from.pieces : std::span(whole));
+  memory::Cursor destination = to.form == Side::Form::pieces ? memory::Cursor(to.pieces)
+                               : to.form == Side::Form::strided
+                                   ? memory::Cursor(*to.shape)
+                                   : memory::Cursor(std::span<const Piece>(there));
+  std::vector<std::byte> stream(from.bytes);
+  source.pack(stream, from.base);
+  destination.unpack(region.base + (to.form == Side::Form::strided ? to.offset : 0), stream);
+  if (notify == nullptr) return {};
+  uint64_t old = 0;
+  if (memory::rmw(region, notify->counter_offset,
+                  {memory::RmwOp::fetch_add, 8, notify->increment, 0}, stripes(),
+                  memory::Patience::wait, &old) != LockResult::locked)
+    return ended();
+  memory::ring(node_.control().member(node_.member_of(target)));
+  return {};
+}
+
+Status RankProcess::get(Rank target, const Side& from, const Side& to, operation::Mode mode,
+                        operation::Handle* handle) {
+  if (!is_local(target)) return engine_->get({target, data_segment}, from, to, mode, handle);
+  if (handle != nullptr) *handle = 0;
+  const memory::Region region = node_.region(target);
+  const std::vector<Piece> whole = {{0, to.bytes}}, there = {{from.offset, from.bytes}};
+  memory::Cursor destination(to.form == Side::Form::pieces ? to.pieces : std::span(whole));
+  memory::Cursor source = from.form == Side::Form::pieces ? memory::Cursor(from.pieces)
+                          : from.form == Side::Form::strided
+                              ? memory::Cursor(*from.shape)
+                              : memory::Cursor(std::span<const Piece>(there));
+  std::vector<std::byte> stream(to.bytes);
+  source.pack(stream, region.base + (from.form == Side::Form::strided ? from.offset : 0));
+  destination.unpack(to.base, stream);
+  return {};
+}
+
+Status RankProcess::accumulate(Rank target, const Side& to, const Side& from,
+                               const operation::Accumulate& what, operation::Mode mode,
+                               operation::Handle* handle) {
+  if (!is_local(target))
+    return engine_->accumulate({target, data_segment}, to, from, what, mode, handle);
+  if (handle != nullptr) *handle = 0;
+  const memory::Applied applied = memory::accumulate(node_.region(target), to.offset, from.base,
+                                                     from.bytes, what.type, what.scale, stripes(),
+                                                     memory::Patience::wait);
+  return applied.result == LockResult::locked ? Status() : ended();
+}
+
+Status RankProcess::read_modify_write(Rank target, uint64_t offset, wire::Rmw op, uint64_t operand,
+                                      uint64_t expected, uint64_t* old) {
+  if (!is_local(target))
+    return engine_->read_modify_write({target, data_segment}, offset, op, operand, expected, old);
+  const auto code = static_cast<uint8_t>(op);
+  const memory::Rmw what{static_cast<memory::RmwOp>(code / 2), 8, operand, expected};
+  return memory::rmw(node_.region(target), offset, what, stripes(), memory::Patience::wait, old) ==
+                 LockResult::locked
+             ? Status()
+             : ended();
+}
+
+Status RankProcess::wait_counter(uint64_t counter_offset, uint64_t count) {
+  SKERRY_TRY(engine_->push_out());
+  auto& counter = *reinterpret_cast<uint64_t*>(node_.region(rank_).base + counter_offset);
+  const WaitResult result = memory::wait_bell(
+      node_.control().member(member_), node_.control().abort_flag(), no_deadline,
+      [&] { return __atomic_load_n(&counter, __ATOMIC_ACQUIRE) >= count; });
+  return result == WaitResult::reached ? Status() : ended();
+}
+
+// ---- mutexes of the own node: as job::Mutexes does --------------------------------------------
+
+Status RankProcess::lock(Rank target, uint64_t index, uint64_t holder) {
+  if (!is_local(target)) return engine_->lock({target, mutex_segment}, index, holder);
+  lock::Mutex& mutex = node_.mutex(target, index);
+  if (lock::try_lock(mutex, holder) == lock::LockAnswer::granted) return {};
+  return lock_here(mutex, holder);
+}
+
+Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
+  SKERRY_TRY(engine_->push_out());
+  uint32_t slot = 0;
+  SKERRY_TRY(engine_->borrow_slot(&slot));
+  const memory::Control& control = node_.control();
+  memory::CompletionSlot& mine = control.slot(member_ * control.layout().slots_per_member + slot);
+  const uint32_t tag = memory::arm_slot(mine);
+  const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
+  lock::WaiterPool pool = server::waiter_pool(control);
+  server::LockCaller caller = node_.caller_of(member_);
+  const lock::Waiter waiter = lock::make_waiter(holder, rank_, slot + 1, tag);
+  Status status;
+  for (bool waiting = true; waiting;) {
+    const uint32_t given_back = pool.freed().load();
+    waiting = false;
+    switch (lock::fair_queue().request(mutex, waiter, pool, caller)) {
+      case lock::Request::granted: break;
+      case lock::Request::queued:
+        if (skerry::wait_until(
+                &mine.word, [&](uint32_t word) { return word == done; }, no_deadline,
+                control.abort_flag(), Sharing::node) == WaitResult::aborted)
+          status = ended();
+        break;
+      case lock::Request::no_record:
+        pool.starving().fetch_add(1);
+        if (pool.freed().load() == given_back)
+          (void)skerry::wait_until(
+              &pool.freed(), [&](uint32_t freed) { return freed != given_back; },
+              deadline_after(wait_slice_ns), control.abort_flag(), Sharing::node);
+        pool.starving().fetch_sub(1);
+        waiting = !control.is_aborted();
+        if (!waiting) status = ended();
+        break;
+      case lock::Request::recursive:
+      case lock::Request::no_guard: status = ended(); break;
+    }
+  }
+  memory::free_slot(mine);
+  engine_->return_slot(slot);
+  return status;
+}
+
+// A waiter on another node can be told by the node's data server only: it does the hand-over then.
+Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
+  if (!is_local(target)) return engine_->unlock({target, mutex_segment}, index, holder);
+  lock::Mutex& mutex = node_.mutex(target, index);
+  if (lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released) return {};
+  lock::WaiterPool pool = server::waiter_pool(node_.control());
+  server::LockCaller caller = node_.caller_of(member_);
+  switch (lock::fair_queue().release(mutex, holder, pool, caller)) {
+    case lock::Release::released: return {};
+    case lock::Release::not_holder:
+      return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");
+    case lock::Release::no_guard: return ended();
+    case lock::Release::out_of_reach: break;
+  }
+  SKERRY_TRY(engine_->unlock({target, mutex_segment}, index, holder));
+  return engine_->fence({node_.id(), 0});
+}
+
+}  // namespace skerry::sim

@@ -1,0 +1,403 @@
+#include "sim/storm/program.hpp"
+
+#include <cstring>
+
+namespace skerry::sim {
+
+using operation::Mode;
+using operation::Side;
+
+Program::Program(uint32_t thread, const StormConfig& config, RankProcess& process, Checker& checker,
+                 const bool& ending)
+    : thread_(thread),
+      config_(config),
+      process_(process),
+      checker_(checker),
+      ending_(ending),
+      holder_(lock::make_holder(process.rank(), 1 + thread % config.threads)),
+      random_(Random(config.seed * 1000 + thread).next()) {}
+
+std::string Program::describe() const {
+  std::string text = concat("thread ", thread_, " of rank ", process_.rank(), ": operation ",
+                            operations_, ", ", at_);
+  if (at_rank_ != no_rank) text += concat(" at rank ", at_rank_);
+  return text;
+}
+
+// A call failed: that ends the program. It may, when a rank has died.
+bool Program::failed(const Status& status, const char* what) {
+  if (status.ok()) return false;
+  if (!ending_) checker_.fail(describe(), ": ", what, " failed: ", status.message());
+  return true;
+}
+
+void Program::run() {
+  if (run_all()) at_ = "ended";
+  ended_ = true;
+}
+
+bool Program::run_all() {
+  for (uint32_t i = 0; i < config_.operations; ++i) {
+    ++operations_;
+    if (!step()) return false;
+    process_.check(checker_);
+  }
+  at_ = "the end";
+  if (!wait_all()) return false;
+  if (random_.below(2) == 0 && !fence_all()) return false;
+  for (NodeId node = 0; node < static_cast<NodeId>(config_.nodes); ++node)
+    if (!fence(node)) return false;
+  at_rank_ = no_rank;
+  return true;
+}
+
+bool Program::step() {
+  if (random_.below(100) < config_.lock_percent) return section();
+  if (random_.below(100) < config_.refused_percent) return refused_unlock();
+  const uint32_t dice = random_.below(100);
+  if (dice < 26) return transfer(false);
+  if (dice < 44) return transfer(true);
+  if (dice < 56) return accumulate();
+  if (dice < 66) return shared_word();
+  if (dice < 72) return notify();
+  if (dice < 76) return wait_notified();
+  if (dice < 82) return wait_some();
+  if (dice < 90) return fence(static_cast<NodeId>(random_.below(config_.nodes)));
+  if (dice < 92) return fence_all();
+  if (dice < 93) return change_limit();
+  return compute();
+}
+
+// ---- transfers --------------------------------------------------------------------------------
+
+Mode Program::any_mode() {
+  constexpr Mode modes[] = {Mode::blocking, Mode::handle, Mode::implicit};
+  return modes[random_.below(3)];
+}
+
+std::list<Program::Transfer>::iterator Program::draw_transfer() {
+  Transfer& t = under_way_.emplace_back();
+  t.target = at_rank_ = any_rank();
+  const uint64_t area = config_.area_bytes;
+  const uint64_t begin = random_.below(static_cast<uint32_t>(area));
+  const uint64_t left = area - begin;
+  const uint32_t form = random_.below(4);
+  if (form < 2) {
+    const auto most = static_cast<uint32_t>(random_.below(3) == 0 ? left
+                                                                  : std::min<uint64_t>(left, 64));
+    t.there.push_back({begin, 1 + random_.below(most)});
+  } else if (form == 2) {
+    t.strided = true;
+    t.shape.levels = 1;
+    t.shape.block_bytes = 1 + random_.below(static_cast<uint32_t>(std::min<uint64_t>(left, 2000)));
+    const uint64_t stride = t.shape.block_bytes + random_.below(32);
+    t.shape.stride[0] = static_cast<int64_t>(stride);
+    const uint64_t most = 1 + (left - t.shape.block_bytes) / stride;
+    t.shape.count[0] = 1 + random_.below(static_cast<uint32_t>(std::min<uint64_t>(most, 40)));
+    for (uint64_t i = 0; i < t.shape.count[0]; ++i)
+      t.there.push_back({begin + i * stride, t.shape.block_bytes});
+  } else {
+    for (uint64_t at = begin; at < area && t.there.size() < 12;) {
+      const uint64_t bytes = 1 + random_.below(static_cast<uint32_t>(
+                                     std::min<uint64_t>(area - at, area / 8)));
+      t.there.push_back({at, bytes});
+      at += bytes + random_.below(16);
+    }
+  }
+  const bool gaps = random_.below(4) == 0;
+  uint64_t at = 0;
+  for (const Piece& piece : t.there) {
+    t.offsets.push_back({checker_.layout().area(thread_) + piece.offset, piece.bytes});
+    t.here.push_back({at, piece.bytes});
+    at += piece.bytes + (gaps ? 8 : 0);
+    t.bytes += piece.bytes;
+  }
+  t.buffer.resize(at);
+  return std::prev(under_way_.end());
+}
+
+Side Program::there(const Transfer& t) const {
+  Side side;
+  side.bytes = t.bytes;
+  side.offset = t.offsets.front().offset;
+  if (t.strided) {
+    side.form = Side::Form::strided;
+    side.shape = &t.shape;
+  } else if (t.offsets.size() > 1) {
+    side.form = Side::Form::pieces;
+    side.offset = 0;
+    side.pieces = t.offsets;
+  }
+  return side;
+}
+
+Side Program::here(Transfer& t) const {
+  Side side;
+  side.bytes = t.bytes;
+  side.base = t.buffer.data();
+  if (t.buffer.size() != t.bytes) {
+    side.form = Side::Form::pieces;
+    side.pieces = t.here;
+  }
+  return side;
+}
+
+std::vector<std::byte> Program::stream_of(const Transfer& t) const {
+  std::vector<std::byte> stream;
+  for (const Piece& piece : t.here)
+    stream.insert(stream.end(), t.buffer.begin() + static_cast<std::ptrdiff_t>(piece.offset),
+                  t.buffer.begin() + static_cast<std::ptrdiff_t>(piece.offset + piece.bytes));
+  return stream;
+}
+
+// Its buffer is the program's again: checked if it was read into, and overwritten, so that nobody
+// reads it late unnoticed.
+void Program::completed(std::list<Transfer>::iterator t) {
+  if (t->is_get && stream_of(*t) != t->expected)
+    checker_.fail(describe(), ": a get of ", t->bytes, " bytes from rank ", t->target,
+                  " returned other bytes than this thread put there before it");
+  std::memset(t->buffer.data(), 0xee, t->buffer.size());
+  under_way_.erase(t);
+}
+
+bool Program::transfer(bool is_get) {
+  at_ = is_get ? "get" : "put";
+  const auto t = draw_transfer();
+  const Mode mode = any_mode();
+  t->is_get = is_get;
+  t->implicit = mode == Mode::implicit;
+  operation::Handle* const handle = mode == Mode::handle ? &t->handle : nullptr;
+  Status status;
+  if (is_get) {
+    t->expected = checker_.expected(thread_, t->target, t->there);
+    status = process_.get(t->target, there(*t), here(*t), mode, handle);
+  } else {
+    const auto fill = static_cast<uint8_t>(random_.next());
+    for (size_t i = 0; i < t->buffer.size(); ++i)
+      t->buffer[i] = static_cast<std::byte>(fill + 7 * i);
+    checker_.put(thread_, t->target, t->there, stream_of(*t));
+    status = process_.put(t->target, there(*t), here(*t), nullptr, mode, handle);
+  }
+  if (failed(status, is_get ? "get" : "put")) return false;
+  if (mode == Mode::blocking) completed(t);
+  return true;
+}
+
+bool Program::wait_some() {
+  at_ = "wait";
+  if (random_.below(3) == 0 || under_way_.empty()) {
+    if (failed(process_.engine().wait_implicit(), "wait_implicit")) return false;
+    for (auto t = under_way_.begin(); t != under_way_.end();) {
+      const auto next = std::next(t);
+      if (t->implicit) completed(t);
+      t = next;
+    }
+    added_.clear();
+    return true;
+  }
+  auto t = std::next(under_way_.begin(), random_.below(static_cast<uint32_t>(under_way_.size())));
+  if (t->implicit) return true;
+  at_rank_ = t->target;
+  if (random_.below(2) == 0) {
+    bool done = false;
+    if (failed(process_.engine().test(&t->handle, &done), "test")) return false;
+    if (done) completed(t);
+    return true;
+  }
+  if (failed(process_.engine().wait(&t->handle), "wait")) return false;
+  completed(t);
+  return true;
+}
+
+bool Program::wait_all() {
+  for (auto t = under_way_.begin(); t != under_way_.end();) {
+    const auto next = std::next(t);
+    if (!t->implicit) {
+      if (failed(process_.engine().wait(&t->handle), "wait")) return false;
+      completed(t);
+    }
+    t = next;
+  }
+  if (failed(process_.engine().wait_implicit(), "wait_implicit")) return false;
+  while (!under_way_.empty()) completed(under_way_.begin());
+  added_.clear();
+  return true;
+}
+
+// ---- numbers ----------------------------------------------------------------------------------
+
+bool Program::accumulate() {
+  at_ = "accumulate";
+  const Rank target = at_rank_ = any_rank();
+  const bool shared = random_.below(3) == 0;
+  const uint32_t first = shared ? 0 : random_.below(config_.sums);
+  const uint32_t count = shared ? 1
+                                : 1 + random_.below(random_.below(3) == 0
+                                                        ? config_.sums - first
+                                                        : std::min(config_.sums - first, 8u));
+  const int64_t scale = random_.below(2) == 0 ? 1 : 3;
+  std::vector<int64_t>& values = added_.emplace_back();
+  for (uint32_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<int64_t>(random_.below(1000)));
+    if (shared) checker_.add_shared(target, scale * values.back());
+    else checker_.add(thread_, target, first + i, scale * values.back());
+  }
+  Side to, from;
+  to.bytes = from.bytes = uint64_t{count} * 8;
+  to.offset = shared ? checker_.layout().shared_sum : checker_.layout().sum(thread_, first);
+  from.base = reinterpret_cast<std::byte*>(values.data());
+  const operation::Accumulate what{ElementType::int64,
+                                   memory::Scale::of(ElementType::int64, &scale)};
+  const bool implicit = random_.below(2) == 0;
+  if (failed(process_.accumulate(target, to, from, what, implicit ? Mode::implicit : Mode::blocking,
+                                 nullptr),
+             "accumulate"))
+    return false;
+  if (!implicit) added_.pop_back();
+  return true;
+}
+
+bool Program::shared_word() {
+  const Rank target = at_rank_ = any_rank();
+  uint64_t old = 0;
+  if (random_.below(2) == 0) {
+    at_ = "fetch-and-add";
+    const uint64_t increment = 1 + random_.below(5);
+    if (failed(process_.read_modify_write(target, checker_.layout().tickets,
+                                          wire::Rmw::fetch_add_64, increment, 0, &old),
+               "fetch-and-add"))
+      return false;
+    checker_.ticket(target, old, increment);
+    return true;
+  }
+  at_ = "swap";
+  const uint64_t value = uint64_t{thread_ + 1} << 32 | ++tickets_;
+  if (failed(process_.read_modify_write(target, checker_.layout().swapped, wire::Rmw::swap_64,
+                                        value, 0, &old),
+             "swap"))
+    return false;
+  checker_.swapped(target, old, value);
+  return true;
+}
+
+// ---- notifications ----------------------------------------------------------------------------
+
+bool Program::notify() {
+  at_ = "put with notification";
+  const Rank target = at_rank_ = any_rank();
+  const uint64_t number = checker_.notify(thread_, target);
+  uint64_t value = number;
+  Side to, from;
+  to.bytes = from.bytes = 8;
+  to.offset = checker_.layout().mailbox(thread_);
+  from.base = reinterpret_cast<std::byte*>(&value);
+  const operation::Notify notify{checker_.layout().counter(thread_), 1};
+  if (failed(process_.put(target, to, from, &notify, Mode::blocking, nullptr), "put")) return false;
+  checker_.notify_issued(thread_, target);
+  return true;
+}
+
+bool Program::wait_notified() {
+  const uint32_t from = random_.below(config_.all_threads());
+  const uint64_t count = checker_.waitable(from, process_.rank());
+  if (count == 0) return true;
+  at_ = "wait for a notification";
+  if (failed(process_.wait_counter(checker_.layout().counter(from), count), "wait")) return false;
+  uint64_t value = 0;
+  std::memcpy(&value,
+              process_.node().region(process_.rank()).base + checker_.layout().mailbox(from), 8);
+  if (value < count)
+    checker_.fail(describe(), ": notified ", count, " times by thread ", from,
+                  ", and what came before is ", value);
+  return true;
+}
+
+// ---- mutexes ----------------------------------------------------------------------------------
+
+bool Program::section() {
+  const Rank target = at_rank_ = any_rank();
+  const uint32_t mutex = random_.below(Layout::mutexes);
+  at_ = "lock";
+  if (failed(process_.lock(target, mutex, holder_), "lock")) return false;
+  checker_.granted(target, mutex, thread_);
+  uint64_t value = 0;
+  Side there, here;
+  there.bytes = here.bytes = 8;
+  there.offset = checker_.layout().guarded(mutex);
+  here.base = reinterpret_cast<std::byte*>(&value);
+  at_ = "get under a mutex";
+  if (failed(process_.get(target, there, here, Mode::blocking, nullptr), "get")) return false;
+  if (value != checker_.guarded(target, mutex))
+    checker_.fail(describe(), ": under mutex ", mutex, " of rank ", target, " it read ", value,
+                  ", not ", checker_.guarded(target, mutex));
+  ++value;
+  checker_.count_guarded(target, mutex);
+  at_ = "put under a mutex";
+  if (failed(process_.put(target, there, here, nullptr,
+                          random_.below(2) == 0 ? Mode::blocking : Mode::implicit, nullptr),
+             "put"))
+    return false;
+  // Something else meanwhile: never another mutex, never somebody else's notification.
+  if (random_.below(3) == 0 && !transfer(random_.below(2) == 0)) return false;
+  if (random_.below(4) == 0 && !accumulate()) return false;
+  if (random_.below(6) == 0 && !compute()) return false;
+  at_ = "unlock";
+  at_rank_ = target;
+  checker_.released(target, mutex, thread_);
+  return !failed(process_.unlock(target, mutex, holder_), "unlock");
+}
+
+// An unlock of what it does not hold. On other nodes the refusal comes later, by a fence.
+bool Program::refused_unlock() {
+  const Rank target = at_rank_ = any_rank();
+  if (process_.is_local(target)) return true;
+  at_ = "unlock of what it does not hold";
+  if (failed(process_.unlock(target, random_.below(Layout::mutexes), holder_), "unlock"))
+    return false;
+  checker_.refused_sent(process_.rank(), process_.node().map().node_of(target));
+  return true;
+}
+
+// ---- the rest ---------------------------------------------------------------------------------
+
+bool Program::fence(NodeId node) {
+  at_ = "fence";
+  at_rank_ = static_cast<Rank>(static_cast<uint32_t>(node) * config_.ranks_per_node);
+  const uint64_t began = checker_.fence_began(process_.rank(), node);
+  const Status status = process_.fence(node);
+  const bool told = status.code() == Code::invalid;
+  checker_.fence_ended(process_.rank(), node, began, told);
+  if (!told && failed(status, "fence")) return false;
+  for (Rank rank = 0; rank < static_cast<Rank>(config_.ranks()); ++rank)
+    if (process_.node().map().node_of(rank) == node) checker_.applied(thread_, rank);
+  return true;
+}
+
+bool Program::fence_all() {
+  at_ = "fence of all";
+  for (NodeId node = 0; node < static_cast<NodeId>(config_.nodes); ++node)
+    if (config_.refused_percent != 0 && !fence(node)) return false;
+  if (config_.refused_percent != 0) return true;  // its one answer would not say of whom it tells
+  if (failed(process_.engine().fence_all(), "fence of all")) return false;
+  for (Rank rank = 0; rank < static_cast<Rank>(config_.ranks()); ++rank)
+    checker_.applied(thread_, rank);
+  return true;
+}
+
+bool Program::change_limit() {
+  if (!config_.limits_change || thread_ % config_.threads != 0 || config_.share == Share::limited)
+    return true;
+  at_ = "limit_connections";
+  return !failed(process_.limit(random_.below(4)), "limit_connections");
+}
+
+bool Program::compute() {
+  at_ = "compute";
+  Scheduler& scheduler = Scheduler::current();
+  scheduler.sleep(random_.below(random_.below(8) == 0 ? 4'000'000 : 40'000));
+  if (random_.below(3) != 0) return true;
+  at_ = "push_out";
+  return !failed(process_.engine().push_out(), "push_out");
+}
+
+}  // namespace skerry::sim

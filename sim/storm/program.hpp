@@ -1,0 +1,82 @@
+// What a thread of a rank does: operations drawn from the seed, and what the checker is told.
+#pragma once
+
+#include <deque>
+#include <list>
+
+#include "sim/storm/cluster.hpp"
+
+namespace skerry::sim {
+
+class Program {
+ public:
+  // `thread`: of the job; `ending`: set once a rank has died, when every call may fail.
+  Program(uint32_t thread, const StormConfig& config, RankProcess& process, Checker& checker,
+          const bool& ending);
+  // On a fiber of its process. Afterwards everything is done and fenced, or the storm has failed.
+  void run();
+  uint64_t operations() const { return operations_; }
+  bool ended() const { return ended_; }
+  // What it is at, for who looks at a storm that hangs.
+  std::string describe() const;
+
+ private:
+  // One transfer between its area in a rank's memory and a buffer of its own.
+  struct Transfer {
+    Rank target = no_rank;
+    std::vector<Piece> there;  // in the area; in stream order
+    Shape shape;               // what `there` is, if it is strided
+    bool strided = false;
+    std::vector<Piece> offsets;  // `there`, in the slice
+    std::vector<Piece> here;     // in the buffer
+    std::vector<std::byte> buffer;
+    uint64_t bytes = 0;
+    std::vector<std::byte> expected;  // of a get
+    bool is_get = false;
+    operation::Handle handle = 0;
+    bool implicit = false;
+  };
+
+  Rank any_rank() { return static_cast<Rank>(random_.below(config_.ranks())); }
+  operation::Mode any_mode();
+  bool failed(const Status& status, const char* what);
+  std::list<Transfer>::iterator draw_transfer();
+  operation::Side there(const Transfer& transfer) const;
+  operation::Side here(Transfer& transfer) const;
+  std::vector<std::byte> stream_of(const Transfer& transfer) const;
+  void completed(std::list<Transfer>::iterator transfer);
+
+  bool run_all();
+  // Each false: it failed, the program ends.
+  bool step();
+  bool transfer(bool is_get);
+  bool wait_some();
+  bool wait_all();
+  bool accumulate();
+  bool shared_word();
+  bool notify();
+  bool wait_notified();
+  bool section();
+  bool refused_unlock();
+  bool fence(NodeId node);
+  bool fence_all();
+  bool change_limit();
+  bool compute();
+
+  const uint32_t thread_;
+  const StormConfig& config_;
+  RankProcess& process_;
+  Checker& checker_;
+  const bool& ending_;
+  const uint64_t holder_;
+  Random random_;
+  std::list<Transfer> under_way_;
+  std::list<std::vector<int64_t>> added_;  // buffers of accumulates that may be under way
+  uint64_t tickets_ = 0;
+  uint64_t operations_ = 0;
+  bool ended_ = false;
+  const char* at_ = "start";
+  Rank at_rank_ = no_rank;
+};
+
+}  // namespace skerry::sim

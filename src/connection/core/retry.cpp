@@ -1,0 +1,24 @@
+#include "connection/core/retry.hpp"
+
+#include <algorithm>
+
+#include "core/pure/assert.hpp"
+
+namespace skerry::connection {
+
+Retry::Verdict Retry::failed(int64_t now_ns, int64_t limit_ns, uint32_t random, Pause pause) {
+  SKERRY_INVARIANT(now_ns > 0, "0 says that nothing has failed");
+  if (failing_since_ns_ == 0) failing_since_ns_ = now_ns;
+  if (now_ns - failing_since_ns_ >= limit_ns) return Verdict::give_up;
+  const int64_t pause_ns = std::min(first_pause_ns << std::min(failures_, 10u), longest_pause_ns);
+  const auto half_ns = static_cast<uint64_t>(pause_ns / 2);
+  const auto spread_ns = static_cast<int64_t>(half_ns * random >> 32);
+  switch (pause) {
+    case Pause::growing: due_ns_ = now_ns + pause_ns / 2 + spread_ns; break;
+    case Pause::none: due_ns_ = 0; break;
+  }
+  if (failures_ < UINT32_MAX) ++failures_;
+  return Verdict::again;
+}
+
+}  // namespace skerry::connection

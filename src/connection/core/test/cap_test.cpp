@@ -1,0 +1,204 @@
+#include "connection/core/cap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace skerry::connection {
+namespace {
+
+using Answer = Cap::Answer;
+using Hold = Cap::Hold;
+using Standing = Cap::Standing;
+
+struct CapTest : testing::Test {
+  Cap cap;
+  Cap::Claim a{0}, b{1}, c{2}, d{3};
+  std::map<Partner, Standing> standing;  // settled unless it says otherwise
+  Partner victim = 99;
+
+  Answer ask(Cap& of, int64_t now_ns) {
+    Cap::Claim* const all[] = {&a, &b, &c, &d};
+    return of.ask(
+        now_ns,
+        [&](Partner p, int64_t* since_ns) {
+          *since_ns = all[p]->since_ns;
+          const auto found = standing.find(p);
+          return found == standing.end() ? Standing::settled : found->second;
+        },
+        &victim);
+  }
+  Answer ask(int64_t now_ns = 100) { return ask(cap, now_ns); }
+  void open(Cap::Claim& claim, int64_t now_ns) {
+    cap.hold(claim, Hold::occupied, now_ns);
+    cap.connected(claim, now_ns + 1);
+  }
+};
+
+TEST_F(CapTest, WithoutALimitEverybodyIsGranted) {
+  for (Cap::Claim* claim : {&a, &b, &c, &d}) {
+    EXPECT_EQ(ask(), Answer::granted);
+    open(*claim, 1);
+  }
+  EXPECT_EQ(cap.occupied(), 4u);
+  EXPECT_EQ(cap.counters().peak, 4u);
+  EXPECT_EQ(cap.counters().setup_ns, 4u);
+}
+
+TEST_F(CapTest, AtTheLimitTheLeastRecentlyUsedMakesWay) {
+  ASSERT_TRUE(cap.set_limit(2, "lru", 4).ok());
+  open(a, 1);
+  open(b, 2);
+  cap.used(a);
+  // Expect: b, which was used longest ago.
+  ASSERT_EQ(ask(), Answer::evict);
+  EXPECT_EQ(victim, 1u);
+  cap.hold(b, Hold::leaving, 10, true);
+  // Expect: its slot is free while it closes.
+  EXPECT_EQ(ask(), Answer::granted);
+  open(c, 11);
+  EXPECT_EQ(cap.occupied(), 2u);
+  EXPECT_EQ(cap.leaving(), 1u);
+  // Expect: while one leaves nobody else has to.
+  EXPECT_EQ(ask(), Answer::hasten);
+  cap.hold(b, Hold::none, 15);
+  EXPECT_EQ(ask(), Answer::evict);
+  EXPECT_EQ(cap.counters().evicted, 1u);
+  EXPECT_EQ(cap.counters().peak, 3u);
+}
+
+TEST_F(CapTest, AReportThatComesTwiceChangesNothing) {
+  ASSERT_TRUE(cap.set_limit(1, "lru", 4).ok());
+  open(a, 1);
+  cap.hold(a, Hold::occupied, 2);
+  EXPECT_EQ(cap.occupied(), 1u);
+  cap.hold(a, Hold::leaving, 3, true);
+  cap.hold(a, Hold::leaving, 4);
+  EXPECT_EQ(cap.leaving(), 1u);
+  cap.hold(a, Hold::none, 5);
+  cap.hold(a, Hold::none, 6);
+  EXPECT_EQ(cap.leaving(), 0u);
+  EXPECT_EQ(cap.occupied(), 0u);
+  EXPECT_EQ(cap.counters().evicted, 1u);
+  EXPECT_EQ(cap.counters().teardown_ns, 2u);
+}
+
+// Crossing: it is wanted again before it has drained, and takes its slot back.
+TEST_F(CapTest, OneThatLeavesMayComeBack) {
+  ASSERT_TRUE(cap.set_limit(1, "lru", 4).ok());
+  open(a, 1);
+  cap.hold(a, Hold::leaving, 3, true);
+  EXPECT_EQ(ask(), Answer::granted);
+  cap.hold(a, Hold::occupied, 4);
+  EXPECT_EQ(cap.leaving(), 0u);
+  EXPECT_EQ(cap.occupied(), 1u);
+  EXPECT_EQ(cap.counters().teardown_ns, 0u);  // no teardown came of it
+}
+
+TEST_F(CapTest, BusyAndUnprovenConnectionsArePinned) {
+  ASSERT_TRUE(cap.set_limit(2, "lru", 4).ok());
+  open(a, 1);
+  open(b, 2);
+  standing = {{0, Standing::busy}, {1, Standing::unproven}};
+  EXPECT_EQ(ask(), Answer::wait);
+  EXPECT_EQ(cap.look_again_ns(), INT64_MAX);  // only an answer helps
+  EXPECT_EQ(ask(cap, INT64_MAX), Answer::wait);
+  // Expect: an answer has come back to b.
+  standing.erase(1);
+  ASSERT_EQ(ask(), Answer::evict);
+  EXPECT_EQ(victim, 1u);
+}
+
+TEST_F(CapTest, WhereTheDriverSaysSoPatienceWithTheUnprovenEnds) {
+  Cap patient(50);
+  ASSERT_TRUE(patient.set_limit(1, "lru", 4).ok());
+  patient.hold(a, Hold::occupied, 100);
+  patient.connected(a, 110);
+  standing = {{0, Standing::unproven}};
+  EXPECT_EQ(ask(patient, 159), Answer::wait);
+  EXPECT_EQ(patient.look_again_ns(), 160);
+  EXPECT_EQ(ask(patient, 160), Answer::evict);
+}
+
+TEST_F(CapTest, ALowerLimitIsReachedStepByStep) {
+  open(a, 1);
+  open(b, 2);
+  open(c, 3);
+  ASSERT_TRUE(cap.set_limit(1, "lru_m", 4).ok());
+  for (Cap::Claim* claim : {&a, &b, &c}) cap.readmit(*claim);
+  ASSERT_EQ(ask(), Answer::evict);
+  EXPECT_EQ(victim, 0u);
+  cap.hold(a, Hold::leaving, 10, true);
+  EXPECT_TRUE(cap.at_limit());
+  cap.denied(11);
+  cap.hold(a, Hold::none, 15);
+  EXPECT_EQ(cap.counters().teardown_exposed_ns, 4u);
+  EXPECT_EQ(cap.counters().teardowns_hidden, 0u);
+}
+
+// A limit of more than 2^24 once ended the process; its tables are those of the partners there are.
+TEST_F(CapTest, AHugeLimitCostsNoMoreThanTheServersOfTheJob) {
+  ASSERT_TRUE(cap.set_limit(UINT32_MAX, "adaptive", 4).ok());
+  EXPECT_LT(cap.policy_bytes(), 100'000u);
+  for (Cap::Claim* claim : {&a, &b, &c, &d}) {
+    EXPECT_EQ(ask(), Answer::granted);
+    open(*claim, 1);
+  }
+  EXPECT_EQ(cap.set_limit(3, "none such", 4).code(), Code::config);
+  EXPECT_EQ(cap.limit(), UINT32_MAX);
+}
+
+TEST_F(CapTest, ExposedAndHiddenTeardownsAreToldApart) {
+  ASSERT_TRUE(cap.set_limit(1, "lru", 4).ok());
+  open(a, 1);
+  cap.hold(a, Hold::leaving, 10, true);
+  cap.hold(a, Hold::none, 30);
+  // Expect: nobody was denied: hidden.
+  EXPECT_EQ(cap.counters().teardowns_hidden, 1u);
+  EXPECT_EQ(cap.counters().teardown_exposed_ns, 0u);
+  cap.denied(31);  // late: nobody is leaving any more
+  open(b, 40);
+  cap.hold(b, Hold::leaving, 50, true);
+  cap.denied(60);
+  cap.denied(65);
+  cap.hold(b, Hold::none, 70);
+  EXPECT_EQ(cap.counters().teardowns_hidden, 1u);
+  EXPECT_EQ(cap.counters().teardown_exposed_ns, 10u);
+  EXPECT_EQ(cap.counters().teardown_ns, 40u);
+}
+
+TEST_F(CapTest, TheQueueIsServedInTheOrderOfAsking) {
+  for (Cap::Claim* claim : {&c, &a, &b, &a}) cap.open(*claim);
+  std::vector<Partner> seen;
+  cap.serve_queue([&](Cap::Claim& claim) {
+    seen.push_back(claim.partner);
+    if (&claim == &c) {  // it, and one that comes later, need nothing more
+      cap.withdraw(c);
+      cap.withdraw(b);
+    }
+  });
+  EXPECT_EQ(seen, (std::vector<Partner>{2, 0}));
+  EXPECT_TRUE(a.waits);
+  EXPECT_FALSE(b.waits);
+  cap.withdraw(b);  // a duplicate
+}
+
+// Serving one makes another ask, from within: it gets its turn in the next round, not in the
+// middle.
+TEST_F(CapTest, AskingWhileTheQueueIsServedIsHeard) {
+  cap.open(a);
+  std::vector<Partner> seen;
+  const auto serve = [&](auto&& self, Cap::Claim& claim) -> void {
+    seen.push_back(claim.partner);
+    cap.withdraw(claim);
+    if (&claim != &a) return;
+    cap.open(b);
+    cap.serve_queue([&](Cap::Claim& other) { self(self, other); });
+  };
+  cap.serve_queue([&](Cap::Claim& claim) { serve(serve, claim); });
+  EXPECT_EQ(seen, (std::vector<Partner>{0, 1}));
+  EXPECT_FALSE(cap.anyone_waits());
+}
+
+}  // namespace
+}  // namespace skerry::connection

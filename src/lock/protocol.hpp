@@ -1,0 +1,60 @@
+// Where a lock is granted: one interface for all protocols. A rank that asks for a lock of its own
+// node and the data server that asks for a rank of another node call the same functions; what
+// differs between them is the Caller that they bring.
+//
+// Pure: nothing here waits, wakes or sends by itself.
+#pragma once
+
+#include "lock/mutex.hpp"
+
+namespace skerry::lock {
+
+// What a protocol needs from whoever drives it.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  // Takes the guard in the caller's way: a rank sleeps for it, a data server tries once. False: not
+  // now (busy, its owner died, or the job is ending).
+  virtual bool acquire(OwnerWord& guard) = 0;
+  virtual void release(OwnerWord& guard) = 0;
+  // Can this caller tell `waiter` that the lock is its own now? A data server reaches everybody, a
+  // rank those of its own node.
+  virtual bool reaches(const Waiter& waiter) const = 0;
+  // Tells it. Called without the guard.
+  virtual void tell(const Waiter& waiter) = 0;
+  // A waiter's record was given back: whoever sleeps for one may look again. Without the guard.
+  virtual void record_freed() = 0;
+};
+
+enum class Request : uint8_t {
+  granted,
+  queued,     // Caller::tell will say when, whoever unlocks
+  recursive,  // error: this holder has it already
+  no_record,  // nothing was changed: there is no record for one more waiter. Ask again
+  no_guard,   // nothing was changed: Caller::acquire said no
+};
+std::string_view to_string(Request answer);
+
+enum class Release : uint8_t {
+  released,      // free, or handed to the next waiter, which was told
+  out_of_reach,  // nothing was changed: the next waiter is one that only the lock's data server can
+                 // tell. It must release the lock in this holder's name
+  not_holder,    // error: this holder does not have it
+  no_guard,      // nothing was changed: Caller::acquire said no
+};
+std::string_view to_string(Release answer);
+
+class Protocol {
+ public:
+  virtual ~Protocol() = default;
+  virtual Request request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool,
+                          Caller& caller) const = 0;
+  virtual Release release(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const = 0;
+  // Has a request that was queued been granted meanwhile?
+  virtual bool holds(const Mutex& mutex, Holder holder) const = 0;
+};
+
+// First come, first served, handed over directly (mutex.hpp).
+const Protocol& fair_queue();
+
+}  // namespace skerry::lock

@@ -1,0 +1,76 @@
+#include "operation/batches.hpp"
+
+#include <algorithm>
+
+#include "operation/links.hpp"
+#include "operation/progress.hpp"
+#include "operation/sender.hpp"
+
+namespace skerry::operation {
+
+Status Batches::put(Lock& lock, Link& link, const Target& target, uint64_t offset,
+                    const std::byte* from, uint64_t bytes) {
+  context_.assert_held();
+  for (;;) {  // whoever waits gives up the mutex: the batch may be sent, and put away, meanwhile
+    if (!link.batch) link.batch = std::make_unique<Batch>();
+    if (link.batch->pieces == 0 || link.batch->takes(target, bytes)) break;
+    SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
+  }
+  Batch& batch = *link.batch;
+  if (batch.pieces == 0) batch.target = target;
+  batch.add(offset, from, bytes);
+  open_ = &batch;
+  links_.list(link);
+  cork(link);
+  return {};
+}
+
+bool Batches::send(Link& link) {
+  context_.assert_held();
+  SKERRY_INVARIANT(link.has_batch(), "an empty batch is not sent");
+  Batch& batch = *link.batch;
+  wire::Request& r = sender_.begin(wire::Kind::put, batch.target, link);
+  r.header.flags |= wire::flag_vector;
+  r.header.piece_count = static_cast<uint32_t>(batch.pieces);
+  uint64_t number = 0;
+  if (!sender_.send(link, {batch.close(), Sender::Payload::copied, batch.bytes}, &number)) {
+    batch.reopen();
+    return false;
+  }
+  batch.clear();
+  if (open_ == &batch) open_ = nullptr;
+  return true;
+}
+
+bool Batches::send_now(Link& link) {
+  const bool sendable = sender_.may_queue(link, link.batch->bytes) || link.may_send_batch();
+  return sendable && send(link);
+}
+
+void Batches::cork(Link& link) {
+  if (link.corked) return;
+  link.corked = true;
+  corked_.push_back(&link);
+  progress_.call_helper(false);
+}
+
+void Batches::flush_corked() {
+  if (context_.is_ending()) return;
+  std::vector<Link*> lost;  // closed with a batch that nobody has sent: opened for it
+  std::erase_if(corked_, [&](Link* link) {
+    if (link->has_batch() && link->failure.ok()) {
+      if (!send_now(*link)) {
+        if (link->machine.state() == connection::State::idle && !link->claim.waits)
+          lost.push_back(link);
+        return false;
+      }
+    }
+    link->corked = false;
+    if (link->endpoint != fabric::no_endpoint) (void)context_.fabric->flush(link->endpoint);
+    return true;
+  });
+  for (Link* link : lost) links_.open(*link);
+  sender_.push_oldest();
+}
+
+}  // namespace skerry::operation

@@ -1,0 +1,61 @@
+// What is held back to be sent together: batches of small puts (batch.hpp), and messages that the
+// fabric keeps until flush (*corked* links). Nothing stays held back while anybody waits.
+#pragma once
+
+#include <vector>
+
+#include "operation/batch.hpp"
+#include "operation/context.hpp"
+#include "operation/link.hpp"
+
+namespace skerry::operation {
+
+class Links;
+class Progress;
+class Sender;
+
+class Batches {
+ public:
+  Batches(Context& context, Links& links, Sender& sender, Progress& progress)
+      : context_(context), links_(links), sender_(sender), progress_(progress) {}
+
+  // The fast path: true if it joined the batch that is being collected for this very target.
+  bool join(const Target& target, uint64_t offset, const void* from, uint64_t bytes) {
+    if (open_ == nullptr || !open_->takes(target, bytes) || bytes > Batch::longest_put_bytes)
+      return false;
+    open_->add(offset, static_cast<const std::byte*>(from), bytes);
+    return true;
+  }
+  // Adds to the link's batch; sends the one before if this does not fit it.
+  Status put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from,
+             uint64_t bytes);
+  // Sends the batch as one vector put. The link was found sendable, or its requests queue, and the
+  // mutex was held since. False: it would block.
+  bool send(Link& link);
+  // Sends or queues the batch if that can be done at once. False: it is still there.
+  bool send_now(Link& link);
+  // Messages of this link are held back by the fabric.
+  void cork(Link& link);
+  // Sends what is held back. Never waits: a batch for which there is no credit now stays.
+  void flush() {
+    context_.assert_held();
+    if (any_corked()) flush_corked();
+  }
+  bool any_corked() const { return !corked_.empty(); }
+  // This link's batch is put away if it is empty.
+  static void release_unused(Link& link) {
+    if (link.batch && !link.has_batch() && !link.corked) link.batch.reset();
+  }
+
+ private:
+  void flush_corked();
+
+  Context& context_;
+  Links& links_;
+  Sender& sender_;
+  Progress& progress_;
+  Batch* open_ = nullptr;  // a batch that still grows, of a corked link; null: none
+  std::vector<Link*> corked_;
+};
+
+}  // namespace skerry::operation

@@ -1,0 +1,84 @@
+// What every part of an engine sees: its configuration, its fabric, the one mutex, the counters.
+//
+// Threads. `mutex` guards all state of all parts. Public calls of the Engine take it; the parts'
+// functions need it held and assert so; a function that takes a Lock& may give it up in between.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "connection/core/admission.hpp"
+#include "core/pure/assert.hpp"
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+#include "core/thread.hpp"
+#include "fabric/fabric.h"
+#include "memory/control.hpp"
+#include "operation/trace.hpp"
+#include "placement/node_map.hpp"
+
+namespace skerry::operation {
+
+struct EngineConfig {
+  Rank rank = no_rank;
+  NodeId node = no_node;
+  uint32_t incarnation = 1;
+  connection::JobKey key{};
+  const placement::NodeMap* map = nullptr;
+  memory::Control control;
+  uint32_t member_index = 0;
+  bool one_thread_at_a_time = true;  // thread level below multiple
+  bool helper = true;          // a thread moves non-blocking transfers while the program computes
+  std::string victim = "lru";  // policy that chooses whose connection goes at the limit, see
+                               // limit_connections
+  bool servers_drop = false;   // data servers have a limit of their own, and close idle connections
+  int64_t
+      reconnect_limit_ns = 60'000'000'000;  // a server that cannot be reached for so long is lost
+};
+
+struct EngineCounters {
+  uint64_t remote_operations = 0;
+  uint64_t remote_bytes = 0;
+  uint64_t connections_opened = 0;
+  uint64_t connections_closed = 0;
+  uint64_t connections_evicted = 0;  // closed to make room for another
+  uint64_t connections_broken = 0;   // lost with requests outstanding ...
+  uint64_t connections_resumed = 0;  // ... and opened again
+  uint64_t connections_dropped = 0;  // closed by a server that needed the slot, with nothing
+                                     // outstanding
+  uint64_t connections_now = 0;
+  uint64_t connections_peak = 0;  // opening, open and leaving ones
+  uint64_t requests_replayed = 0;
+  uint64_t teardown_ns = 0;          // from each eviction to its end, summed
+  uint64_t teardown_exposed_ns = 0;  // of that, what somebody waited for: choosing, saying bye, and
+                                     // a slot that was not free yet
+  uint64_t teardowns_hidden = 0;     // evictions that kept nobody waiting
+  uint64_t setup_ns = 0;             // from each connect to its answer, summed
+  uint64_t setup_exposed_ns = 0;     // of that, what somebody waited for
+  uint64_t link_bytes = 0;           // what links take now, replay logs and batches included
+  uint64_t links = 0;                // servers this process has talked to
+  uint64_t fences = 0;
+};
+
+struct Context {
+  EngineConfig config;
+  std::unique_ptr<fabric::Fabric> fabric;
+  Mutex mutex;
+  EngineCounters counters;
+  std::unique_ptr<RequestTrace> trace;  // null: none is written
+
+  void assert_held() const { mutex.assert_held(); }
+  const fabric::Capabilities& can() const { return fabric->capabilities(); }
+  // The job is ending: waits are cut short and their callers take their buffers back, so that
+  // nothing may be placed there or be sent from there any more. Looked at with the mutex held
+  // before every dispatch and flush: who saw the end has the mutex before who would touch its
+  // buffer.
+  bool is_ending() const { return config.control && config.control.is_aborted(); }
+  Status abort_status() const {
+    const memory::ControlHeader& header = config.control.header();
+    return Status(Code::peer_dead,
+                  concat("the job is ending: ", static_cast<const char*>(header.abort_text)));
+  }
+};
+
+}  // namespace skerry::operation

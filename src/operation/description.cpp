@@ -1,0 +1,50 @@
+#include "operation/description.hpp"
+
+namespace skerry::operation {
+
+memory::Cursor cursor_of(const Side& side) {
+  return side.form == Side::Form::strided ? memory::Cursor(*side.shape)
+                                          : memory::Cursor(side.pieces);
+}
+
+bool is_contiguous(const Side& side) {
+  if (side.form != Side::Form::strided) return side.form == Side::Form::contiguous;
+  Shape shape = *side.shape;
+  coalesce(&shape);
+  return shape.levels == 0;
+}
+
+uint64_t run_bytes(const Side& side) {
+  if (side.form != Side::Form::strided) return 0;
+  Shape shape = *side.shape;
+  coalesce(&shape);
+  return shape.block_bytes;
+}
+
+Extent extent_of(const Target& target, const Side& side) {
+  Extent extent{target, side.offset, side.offset + side.bytes};
+  if (side.bytes == 0) return extent;
+  switch (side.form) {
+    case Side::Form::contiguous: break;
+    case Side::Form::strided:
+      extent.end = side.offset + side.shape->block_bytes;
+      for (int32_t k = 0; k < side.shape->levels; ++k) {
+        const int64_t reach = side.shape->stride[k] *
+                              static_cast<int64_t>(side.shape->count[k] - 1);
+        if (reach < 0) extent.begin -= static_cast<uint64_t>(-reach);
+        else extent.end += static_cast<uint64_t>(reach);
+      }
+      break;
+    case Side::Form::pieces:
+      extent.begin = UINT64_MAX;
+      extent.end = 0;
+      for (const Piece& piece : side.pieces) {
+        extent.begin = std::min(extent.begin, piece.offset);
+        extent.end = std::max(extent.end, piece.offset + piece.bytes);
+      }
+      break;
+  }
+  return extent;
+}
+
+}  // namespace skerry::operation

@@ -1,0 +1,140 @@
+// Connections to data servers: opened on demand, making way for each other under the cap, retried,
+// resumed when they break, closed. ACTS: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant
+// Connection Management for PGAS Models on InfiniBand", section IV.
+//
+// The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (who gets one,
+// whose goes), `Retry` (when again), `Outstanding` (when it may go). This performs them on the
+// fabric. Where a victim is chosen: Cap::ask, with what standing() says of each.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "connection/core/cap.hpp"
+#include "connection/core/drain.hpp"
+#include "operation/context.hpp"
+#include "operation/link.hpp"
+
+namespace skerry::operation {
+
+class Batches;
+class Progress;
+class Resume;
+class Rma;
+class Sender;
+class Slots;
+
+class Links {
+ public:
+  struct Parts {
+    Slots& slots;
+    Sender& sender;
+    Batches& batches;
+    Rma& rma;
+    Resume& resume;
+    Progress& progress;
+  };
+  Links(Context& context, Parts parts) : context_(context), parts_(parts) {}
+
+  // ---- the table -------------------------------------------------------------------------------
+  Link& to(placement::ServerRef server);
+  Link* find(placement::ServerRef server);  // null: never talked to
+  Link* of(fabric::EndpointId endpoint);    // null: late, it was closed meanwhile
+  Link& at(uint32_t index) { return *all_[index]; }
+  const std::vector<Link*>& all() const { return all_; }  // it only grows
+  // Something is, or may soon be, outstanding on it.
+  void list(Link& link) {
+    if (link.is_listed) return;
+    link.is_listed = true;
+    listed_.push_back(&link);
+  }
+  // Those that something is outstanding on, or whose refusals nobody has heard. Whoever gives up
+  // the mutex looks from the front again. Forgets those on which nothing is any more.
+  const std::vector<Link*>& listed();
+  bool any_unacknowledged();
+
+  // ---- what is outstanding ---------------------------------------------------------------------
+  connection::Outstanding outstanding(const Link& link) const;
+  // Anything that is not done, be it queued: a fence waits for it.
+  bool unacknowledged(const Link& link) const { return outstanding(link).keeps_fence(); }
+  // The server says that everything up to `applied` is remote done. Errors: internal (not so).
+  // What every answer says: how far the server has come. Errors: internal (it makes no sense).
+  Status acknowledge(Link& link, const wire::ReplyHeader& answer);
+  Status acknowledge(Link& link, uint64_t applied);
+  // If it drains and nothing keeps it any more: it says bye. To be called after whatever may have
+  // been the last thing outstanding.
+  void maybe_drained(Link& link);
+
+  // ---- opening and closing ---------------------------------------------------------------------
+  bool is_limited() const { return cap_.limit() != 0; }
+  bool at_limit() const { return cap_.at_limit(); }
+  Status limit(uint32_t connections);
+  // It is opened as soon as it gets a slot.
+  void open(Link& link);
+  // Gives slots to those that wait for one.
+  void advance();
+  bool anyone_waits() const { return cap_.anyone_waits(); }
+  // How long to sleep at most: until the next attempt is due.
+  int64_t patience_ns() const;
+  void used(const Link& link) { cap_.used(link.claim); }
+  // Returns with the link open and the fabric taking messages.
+  Status wait_open(Lock& lock, Link& link);
+  // The server asks us to leave.
+  void please_close(Link& link);
+  void bye_answered(Link& link) { drive(link, connection::Event::bye_answer); }
+  // The end of the job: everything that is open says bye. True: all have gone.
+  bool close_idle();
+  // Its server cannot be reached any more. Everything that waits for it fails with `why`.
+  void fail(Link& link, Status why);
+  // Likewise, and its endpoint is closed: whatever is under way on it is neither placed nor read
+  // from our buffers any more.
+  void fail_and_close(Link& link, Status why);
+  // What links without a connection, or idle ones, hold beyond their records goes.
+  void release_unused();
+
+  // ---- the fabric's upcalls --------------------------------------------------------------------
+  void on_held(fabric::EndpointId endpoint);
+  void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer);
+  void on_writable(fabric::EndpointId endpoint);
+  void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason, std::string_view detail);
+
+  // ---- what it takes ---------------------------------------------------------------------------
+  uint64_t connections() const { return by_endpoint_.size(); }
+  uint64_t connection_bytes() const;
+  uint64_t known_bytes() const;
+  uint64_t policy_bytes() const { return cap_.policy_bytes(); }
+  void count(EngineCounters* counters) const;
+
+ private:
+  connection::Action step(Link& link, connection::Event event);
+  void drive(Link& link, connection::Event event);
+  void serve(Link& link);
+  bool take_slot(Link& link);
+  connection::Cap::Standing standing(const Link& link) const;
+  bool close_leavers();
+  void evict(Link& link);
+  void connect(Link& link);
+  void send_bye(Link& link, bool more);
+  void disconnect(Link& link, bool drained);
+  void attempt_failed(Link& link, std::string_view what, connection::Retry::Pause pause);
+  void opened(Link& link, bool must_resume);
+  void release_unused(Link& link);
+  Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);
+
+  Context& context_;
+  const Parts parts_;
+  std::unordered_map<uint64_t, std::unique_ptr<Link>> by_server_;  // by node << 16 | index
+  std::vector<Link*> all_;                                         // by index
+  std::vector<Link*> listed_;
+  std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
+  Link* last_ = nullptr;  // cache of the last look-up
+  connection::Cap cap_;
+  int64_t next_due_ns_ = 0;  // earliest attempt of those that wait; 0: none waits for its time
+  fabric::EndpointId
+      held_bye_ = fabric::no_endpoint;  // a bye that goes out when the newcomer's connect has
+  bool evicting_ = false;               // its bye is to be held
+};
+
+}  // namespace skerry::operation

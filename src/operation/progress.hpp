@@ -1,0 +1,126 @@
+// Progress: what is held back goes out and what arrived is dispatched, by a thread of the program
+// that waits or by the helper thread.
+//
+// It is a *role* that at most one thread holds: the holder sleeps in Fabric::poll without the
+// mutex, then dispatches with it. A thread that waits takes the role if it is free, otherwise it
+// sleeps on `changed_`; whoever gives the role back wakes the sleepers, who look whether they are
+// done and, if not, one takes the role. No wake-up is lost: the predicate, the role and the
+// condition variable are all under the mutex.
+//
+// The helper moves non-blocking operations while the program computes. It sleeps unless there is
+// something to move, and never keeps the role from a thread that waits.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/futex.hpp"
+#include "operation/context.hpp"
+#include "operation/link.hpp"
+
+namespace skerry::operation {
+
+class Batches;
+class Links;
+class Operations;
+class Sender;
+class Slots;
+
+class Progress {
+ public:
+  // The parts whose work it does.
+  struct Parts {
+    Links& links;
+    Sender& sender;
+    Batches& batches;
+    Slots& slots;
+    Operations& operations;
+  };
+  Progress(Context& context, fabric::Sink& sink, Parts parts)
+      : context_(context), sink_(sink), parts_(parts) {}
+  ~Progress() { stop_helper(); }
+
+  // How long a wait goes on at most, and how often it asks.
+  struct Until {
+    int64_t deadline_ns = no_deadline;
+    int64_t slice_ns = wait_slice_ns;
+  };
+  // Makes progress until done(), the deadline or the end of the job. The mutex is given up in
+  // between. `only`: nothing but this link's endpoint can make it done (see Fabric::poll). Returns
+  // ok at the deadline, too: the caller looks. Errors: peer_dead (the job is ending).
+  template <class Done>
+  Status wait_until(Lock& lock, Done&& done, const Link* only, Until until);
+  template <class Done>
+  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr) {
+    return wait_until(lock, std::forward<Done>(done), only, Until());
+  }
+  // One look without sleeping.
+  void look(Lock& lock);
+
+  // Non-blocking operations leave something to do: requests held back to be sent together, answers
+  // to receive. `eager`: a long transfer was issued, the helper takes the role at once if it is
+  // free.
+  void call_helper(bool eager);
+  // The helper looks now and then whether anything is left unacknowledged.
+  void watch_over() {
+    if (helper_ == Helper::asleep) call_helper(false);
+  }
+  // Called without the mutex; the helper has ended when it returns. For good.
+  void stop_helper();
+
+  bool role_is_free() const { return role_ == Role::free; }
+  // What somebody waits for may have changed by another way than an upcall.
+  void wake_waiters();
+  // Do answers come that a program which computes leaves to the helper?
+  bool answers_come() const;
+
+ private:
+  enum class Role : uint8_t { free, program, helper };
+  enum class Helper : uint8_t {
+    asleep,    // until called; not started before the first call
+    watching,  // looks by itself now and then: nobody need wake it for requests that none waits for
+    awake,     // moves things
+    stopped,
+  };
+
+  // A thread that waits gives connections to those that want one, if it can. True: it tried, so
+  // that what it waits for may have failed.
+  bool advance_links();
+  // Takes the role for one look, or sleeps while another has it.
+  void rest(Lock& lock, const Link* only, Until until);
+  void take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only);
+  void help();
+  void help_once(Lock& lock, uint64_t* seen_rounds, int* idle);
+  void keep_watch(Lock& lock);
+  bool help_is_needed() const;
+  bool program_is_at_it(uint64_t seen_rounds) const {
+    return role_ != Role::free || sleepers_ > 0 || seen_rounds != user_rounds_;
+  }
+
+  Context& context_;
+  fabric::Sink& sink_;  // who dispatches
+  const Parts parts_;
+  Condition changed_;
+  Condition helper_call_;
+  Role role_ = Role::free;
+  Helper helper_ = Helper::asleep;
+  bool eager_ = false;        // a long transfer waits for the helper
+  uint32_t sleepers_ = 0;     // threads in changed_
+  uint64_t user_rounds_ = 0;  // times a thread of the program took the role
+  Thread helper_thread_;      // started with the first operation that leaves something to do
+};
+
+template <class Done>
+Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until until) {
+  context_.assert_held();
+  const Waiting waiting(context_.trace.get());
+  while (!done()) {
+    if (context_.is_ending()) return context_.abort_status();
+    if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
+    if (advance_links() && done()) break;
+    rest(lock, only, until);
+  }
+  return {};
+}
+
+}  // namespace skerry::operation

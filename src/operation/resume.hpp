@@ -1,0 +1,50 @@
+// How a broken connection is resumed. The server says in its answer to the next opening how far it
+// had come; then, oldest first and before anything new:
+//
+//   - requests that it has not applied are sent again from the replay log,
+//   - requests that it has applied but whose answer is not here are asked for again,
+//   - transfers of the fabric's own are issued again, between the messages where they belong,
+//   - mutexes that are waited for are asked for again.
+//
+// It stops where the fabric is full, and goes on when it is writable (session::ReplayCursor).
+#pragma once
+
+#include "operation/context.hpp"
+#include "operation/link.hpp"
+
+namespace skerry::operation {
+
+class Rma;
+class Sender;
+class Slots;
+
+class Resume {
+ public:
+  Resume(Context& context, Slots& slots, Sender& sender, Rma& rma)
+      : context_(context), slots_(slots), sender_(sender), rma_(rma) {}
+
+  // Everything that a break may have lost.
+  void all(Link& link) {
+    link.replay.start(1, session::ReplayCursor::Scope::all);
+    go_on(link);
+  }
+  // Nothing was lost: what was queued, or already sent along with the hello, continues.
+  void queued(Link& link) {
+    link.replay.start(link.backlog.sent + 1, session::ReplayCursor::Scope::queued);
+    go_on(link);
+  }
+  // The fabric takes messages again. Whoever calls looks afterwards whether the link is drained.
+  void go_on(Link& link);
+
+ private:
+  bool requests(Link& link);
+  bool locks(Link& link);
+  bool send(Link& link, fabric::Bytes header, fabric::Bytes payload, uint64_t number);
+
+  Context& context_;
+  Slots& slots_;
+  Sender& sender_;
+  Rma& rma_;
+};
+
+}  // namespace skerry::operation

@@ -1,0 +1,76 @@
+// Puts and gets of the fabric's own (docs/design/0003-rma-order.md), and the keys they need. They
+// have no numbers of their own: one takes its turn in the session by waiting for the messages
+// before it and by making those after it wait.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "operation/context.hpp"
+#include "operation/link.hpp"
+#include "operation/operations.hpp"
+#include "operation/slots.hpp"
+
+namespace skerry::operation {
+
+class Links;
+class Progress;
+class Sender;
+class Transfers;
+
+class Rma {
+ public:
+  struct Parts {
+    Links& links;
+    Sender& sender;
+    Transfers& transfers;
+    Operations& operations;
+    Progress& progress;
+  };
+  Rma(Context& context, Parts parts) : context_(context), parts_(parts) {}
+
+  // Is this transfer better as the fabric's own?
+  bool takes(const Transfer& transfer) const;
+  // Issues it, in parts. Waits for keys, messages before it and room; not for its end.
+  Status issue(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  // After a break: issues again, in the old order, those that were issued before request `up_to`
+  // and are not known to be done. False: the fabric is full.
+  bool issue_again(Link& link, uint64_t up_to);
+  // A put or get finished. Null: late, or it will be issued again; otherwise the link it was of.
+  Link* done(uint64_t cookie, bool ok);
+  // Its server is lost.
+  void abandon(Link& link, const Status& why);
+
+ private:
+  struct Running {
+    Op* op;
+    Link* link;
+    bool is_get;
+    std::byte* local;
+    fabric::RemoteKey key;
+    uint64_t at;  // offset in what the key names
+    uint64_t bytes;
+    uint64_t after_number;        // the newest request when it was issued
+    fabric::EndpointId endpoint;  // on which
+  };
+  struct SegmentKey {  // of a target's slice
+    fabric::RemoteKey key;
+    uint64_t offset = 0;
+  };
+  static constexpr size_t max_keys = 1024;
+
+  Status key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key);
+  Status wait_turn(Lock& lock, Link& link, Rank target);
+  bool hand_over(const Running& rma, uint64_t cookie);
+  void finish(const Running& rma, const Status& failure);
+
+  Context& context_;
+  const Parts parts_;
+  std::unordered_map<uint64_t, Running> running_;  // by cookie
+  uint64_t last_cookie_ = 0;
+  std::unordered_map<uint64_t, std::unordered_map<Rank, SegmentKey>>
+      keys_;  // by packed segment id; emptied when it grows beyond max_keys
+  size_t keys_count_ = 0;
+};
+
+}  // namespace skerry::operation

@@ -1,0 +1,201 @@
+#include "operation/sender.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "operation/batches.hpp"
+#include "operation/links.hpp"
+#include "operation/progress.hpp"
+
+namespace skerry::operation {
+
+wire::Request& Sender::begin(wire::Kind kind, const Target& target, Link& link) {
+  context_.assert_held();
+  wire::RequestHeader& h = request_.header;
+  h = {};
+  h.version = wire::version;
+  h.kind = static_cast<uint8_t>(kind);
+  h.origin_rank = static_cast<uint32_t>(context_.config.rank);
+  h.incarnation = link.session.incarnation();
+  h.target_rank = static_cast<uint32_t>(target.rank);
+  h.results_received = link.session.results_received();
+  h.acknowledged = link.session.applied();
+  h.target_node = static_cast<uint32_t>(link.server.node);
+  h.target_server = link.server.index;
+  h.segment_owner = target.segment.owner;
+  h.segment_generation = target.segment.generation;
+  h.reply_node = static_cast<uint32_t>(context_.config.node);
+  return request_;
+}
+
+Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room room) {
+  // A message may overtake a get of the fabric's own before it, and a put unless the fabric says
+  // otherwise.
+  const bool puts_first = context_.can().rma && !context_.can().am_after_rma_ordered;
+  auto may_issue = [&] {
+    return link.session.may_issue(copied_bytes) && link.rma_gets_outstanding == 0 &&
+           (!puts_first || link.rma_outstanding == 0);
+  };
+  for (;;) {
+    if (room == Room::or_queue && may_queue(link, copied_bytes)) {
+      if (!link.has_batch()) return {};
+      (void)batches_.send(link);
+      continue;
+    }
+    SKERRY_TRY(links_.wait_open(lock, link));
+    if (may_issue()) {
+      if (!link.has_batch()) return {};
+      (void)batches_.send(link);  // what was issued before goes before
+      continue;
+    }
+    SKERRY_TRY(progress_.wait_until(lock, [&] { return may_issue() || !link.failure.ok(); }));
+  }
+}
+
+// Room in the replay log for what has to be kept of it: the payload, if it is copied, and behind it
+// the header.
+std::byte* Sender::reserve(Link& link, const Message& message) {
+  switch (message.where) {
+    case Payload::copied:
+      return log_of(link).reserve(message.payload.size() + wire::max_request_bytes);
+    case Payload::packed: return const_cast<std::byte*>(message.payload.data());
+    case Payload::referenced: return log_of(link).reserve(wire::max_request_bytes);
+  }
+  return nullptr;
+}
+
+void Sender::note_in_log(Link& link, const Message& message, std::byte* room, uint32_t header_bytes,
+                         uint64_t number) {
+  const fabric::Bytes payload = message.payload;
+  switch (message.where) {
+    case Payload::copied:
+      if (payload.size() == 8) [[likely]]
+        std::memcpy(room, payload.data(), 8);
+      else if (!payload.empty()) std::memcpy(room, payload.data(), payload.size());
+      link.log->commit(number, payload.size(), header_bytes, message.awaits_reply);
+      break;
+    case Payload::packed:
+      link.log->commit(number, payload.size(), header_bytes, message.awaits_reply);
+      break;
+    case Payload::referenced:
+      link.log->commit_reference(number, payload, header_bytes, message.awaits_reply);
+      break;
+  }
+}
+
+void Sender::trace(const Link& link, const Message& message) {
+  const bool is_get = request_.kind() == wire::Kind::get;
+  context_.trace->request(link.server.node, is_get ? request_.extent_bytes : message.payload.size(),
+                          message.awaits_reply || request_.kind() == wire::Kind::lock);
+}
+
+bool Sender::send(Link& link, const Message& message, uint64_t* number) {
+  context_.assert_held();
+  request_.header.number = link.session.issued() + 1;
+  std::byte* const room = reserve(link, message);
+  std::byte* const header = room +
+                            (message.where == Payload::referenced ? 0 : message.payload.size());
+  const uint32_t length = wire::encode(
+      request_, std::span<std::byte, wire::max_request_bytes>(header, wire::max_request_bytes));
+  const bool queued = queues_now(link);
+  if (!queued)
+    switch (context_.fabric->send(link.endpoint, fabric::Bytes(header, length), message.payload,
+                                  message.more, request_.header.number)) {
+      case fabric::SendResult::accepted: break;
+      case fabric::SendResult::would_block:
+      case fabric::SendResult::closed:  // on_closed follows
+        link.room = Link::Room::full;
+        return false;
+    }
+  *number = link.session.issue(message.credit_bytes);
+  note_in_log(link, message, room, length, *number);
+  ++requests_sent_;
+  links_.list(link);
+  if (context_.trace) [[unlikely]]
+    trace(link, message);
+  if (queued) {
+    backlog_.add(link.backlog, message.where == Payload::referenced ? 0 : message.payload.size(),
+                 message.awaits_reply, monotonic_ns());
+    progress_.watch_over();
+  } else {
+    session::Backlog::passed(link.backlog, *number);
+    if (!message.awaits_reply) progress_.watch_over();
+    links_.used(link);
+    if (context_.can().rma)
+      link.last_message[static_cast<Rank>(request_.header.target_rank)] = *number;
+    if (message.more) batches_.cork(link);
+  }
+  SKERRY_INVARIANT(link.backlog.issued == link.session.issued() &&
+                       link.log->last_number() == link.session.issued(),
+                   "session, backlog and replay log know the same newest request");
+  return true;
+}
+
+// ---- the queue --------------------------------------------------------------------------------
+
+bool Sender::queues() const {
+  return links_.is_limited() && context_.config.helper && !context_.can().rma;
+}
+
+bool Sender::may_queue(const Link& link, uint64_t copied_bytes) const {
+  return queues() && link.machine.state() != connection::State::open && link.failure.ok() &&
+         link.session.may_issue(copied_bytes) && backlog_.takes(copied_bytes);
+}
+
+void Sender::push(Link& link) {
+  if (!link.has_queued() || link.claim.waits) return;
+  if (backlog_.is_urgent(link.backlog) ||
+      (!links_.at_limit() && link.machine.state() == connection::State::idle))
+    links_.open(link);
+}
+
+void Sender::push_oldest() {
+  if (!backlog_.empty() && !links_.at_limit()) push(links_.at(backlog_.parts().front()->owner));
+}
+
+void Sender::note_sent(Link& link, uint64_t number) {
+  if (backlog_.sent(link.backlog, number, link.log->awaits_reply(number))) links_.used(link);
+}
+
+bool Sender::send_queued(Link& link) {
+  context_.assert_held();
+  while (link.has_queued()) {
+    const session::ReplayLog::Request request = link.log->request(link.backlog.sent + 1);
+    if (context_.fabric->send(link.endpoint, request.header, request.payload, true,
+                              request.number) != fabric::SendResult::accepted)
+      return false;
+    note_sent(link, request.number);
+  }
+  return true;
+}
+
+void Sender::open_queued() {
+  context_.assert_held();
+  const auto parts = backlog_.parts();
+  // A copy: opening a link may send all that it has queued.
+  for (session::Backlog::Part* part :
+       std::vector<session::Backlog::Part*>(parts.begin(), parts.end()))
+    if (!part->empty()) links_.open(links_.at(part->owner));
+}
+
+Status Sender::wait_connected(Lock& lock, Link& link) {
+  if (!link.has_queued() && link.machine.state() != connection::State::opening) [[likely]]
+    return {};
+  const int64_t begin_ns = monotonic_ns();
+  links_.open(link);
+  Status status = progress_.wait_until(lock, [&] {
+    return !link.failure.ok() ||
+           (!link.has_queued() && link.machine.state() != connection::State::opening);
+  });
+  context_.counters.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
+  return status;
+}
+
+Status Sender::take_slot(Lock& lock, Slots::Wait wait, uint32_t* index, bool* taken) {
+  *taken = slots_.take(index, wait);
+  if (*taken) return {};
+  open_queued();  // their answers may be what has them all
+  return progress_.wait_until(lock, [&] { return slots_.has(wait); });
+}
+
+}  // namespace skerry::operation

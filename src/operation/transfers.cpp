@@ -1,0 +1,502 @@
+#include "operation/transfers.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "operation/batches.hpp"
+#include "operation/links.hpp"
+#include "operation/progress.hpp"
+
+namespace skerry::operation {
+namespace {
+
+constexpr uint64_t inline_bytes = fabric::inline_payload_bytes;
+
+// Below, a message may wait for others to travel with.
+constexpr uint64_t hold_below_bytes = 16 * 1024;
+// Below, waking the helper costs more than it hides.
+constexpr uint64_t eager_help_bytes = 32 * 1024;
+
+// A strided get whose bytes go to one place is sent from where they lie, if that is in runs of this
+// many: shorter ones are cheaper to pack. Its messages are so long at most; together that bounds
+// the runs in one.
+constexpr uint64_t gather_run_bytes = 1024;
+constexpr uint64_t gather_part_bytes = 1024 * 1024;
+
+// A blocking put looks at the acknowledgements when so many are missing.
+constexpr uint64_t look_after_requests = 512;
+
+// Pieces named in one message: at most a quarter of its payload is their table.
+uint64_t piece_limit(uint64_t payload_bytes) {
+  return std::clamp<uint64_t>(payload_bytes / 4 / sizeof(Piece), 1, 1024);
+}
+
+}  // namespace
+
+// One transfer on its way: what does not change, and how far it has come.
+class Transfers::Stream {
+ public:
+  Stream(Link& l, const Transfer& t, Op* o)
+      : link(l), transfer(t), op(o), total(t.local.bytes), touched(extent_of(t.target, t.remote)) {}
+
+  // The next part's bytes, `most` at most; of a target in pieces also its table, which takes room
+  // from the same payload if `table_in_payload`.
+  uint64_t cut(uint64_t most, bool table_in_payload) {
+    const uint64_t left = total - done;
+    if (transfer.remote.form != Side::Form::pieces) return part = std::min(left, most);
+    const uint64_t pieces = piece_limit(most);
+    return part = cut_pieces(
+               std::min(left, table_in_payload ? most - pieces * sizeof(Piece) : most), pieces);
+  }
+  bool is_last() const { return done + part == total; }
+
+  Link& link;
+  const Transfer& transfer;
+  Op* const op;  // null: the implicit set's
+  const uint64_t total;
+  const Extent touched;       // at the target
+  uint64_t part_limit = 0;    // bytes
+  bool by_reference = false;  // put: long parts, placed directly at the target
+  bool stays = false;   // put, accumulate: the caller's buffer is sent from if it comes to that
+  bool placed = false;  // get: the answer is placed directly at the origin
+  std::optional<memory::Cursor> pack;              // put, accumulate: the origin is not contiguous
+  std::shared_ptr<const std::vector<Piece>> kept;  // get: the origin's pieces
+  uint64_t done = 0;
+  uint64_t part = 0;         // of the present one
+  std::vector<Piece> table;  // of the present one: where it goes at the target
+
+ private:
+  // The next part of a target in pieces, as a list of its own.
+  uint64_t cut_pieces(uint64_t bytes, uint64_t most) {
+    const std::span<const Piece> pieces = transfer.remote.pieces;
+    uint64_t taken = 0;
+    table.clear();
+    while (taken < bytes && piece_ < pieces.size() && table.size() < most) {
+      const Piece& p = pieces[piece_];
+      const uint64_t bytes_of_it = std::min(p.bytes - within_, bytes - taken);
+      if (bytes_of_it > 0) table.push_back({p.offset + within_, bytes_of_it});
+      taken += bytes_of_it;
+      within_ += bytes_of_it;
+      if (within_ == p.bytes) {
+        ++piece_;
+        within_ = 0;
+      }
+    }
+    return taken;
+  }
+
+  size_t piece_ = 0;     // of the target's
+  uint64_t within_ = 0;  // bytes of it that are cut
+};
+
+// The target's side of the request: `done` bytes of the packed stream went before.
+void Transfers::describe_target(wire::Request& r, const Side& side, uint64_t done, size_t pieces) {
+  r.header.offset = side.offset;
+  switch (side.form) {
+    case Side::Form::contiguous: r.header.offset += done; break;
+    case Side::Form::strided:
+      r.header.flags |= wire::flag_strided;
+      r.shape = {side.shape->block_bytes, done, static_cast<uint32_t>(side.shape->levels), 0};
+      for (int32_t k = 0; k < side.shape->levels; ++k)
+        r.level[k] = {side.shape->count[k], side.shape->stride[k]};
+      break;
+    case Side::Form::pieces:
+      r.header.flags |= wire::flag_vector;
+      r.header.piece_count = static_cast<uint32_t>(pieces);
+      break;
+  }
+}
+
+// A get that was issued earlier must not see what is written now. *waited: the mutex was given up.
+Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b,
+                              bool* waited) {
+  auto is_read = [&] {
+    return parts_.slots.is_being_read(link, a) || parts_.slots.is_being_read(link, b);
+  };
+  *waited = is_read();
+  if (!*waited) [[likely]]
+    return {};
+  if (link.has_queued()) parts_.links.open(link);
+  return parts_.progress.wait_until(lock, [&] { return !is_read(); });
+}
+
+// ---- put and accumulate -----------------------------------------------------------------------
+
+Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+  context_.assert_held();
+  Stream stream(link, transfer, op);
+  const fabric::Capabilities& can = context_.can();
+  const bool contiguous = transfer.remote.form == Side::Form::contiguous &&
+                          transfer.local.form == Side::Form::contiguous;
+  // Long contiguous puts travel by reference and are placed directly. Everything else goes in
+  // messages whose payload the fabric copies.
+  stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.landing &&
+                        stream.total > inline_bytes;
+  // Longer contiguous ones of either kind are not copied for the case that they must be sent again:
+  // source done is then acknowledged.
+  stream.stays = contiguous && stream.total > inline_bytes;
+  // An accumulate is applied from the server's receive buffer: parts that are small against it are
+  // seldom cut in two there and copied once more.
+  const uint64_t message_bytes = transfer.kind == wire::Kind::accumulate ? inline_bytes / 2
+                                                                         : inline_bytes;
+  // Whole elements of every type in each part, whatever a fabric's limit is.
+  stream.part_limit = stream.by_reference ? long_part_bytes
+                                          : std::min(message_bytes, can.max_payload_bytes) /
+                                                max_element_bytes * max_element_bytes;
+  if (transfer.local.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(transfer.local));
+  const struct Underway {
+    explicit Underway(uint32_t& transfers) : count(transfers) { ++count; }
+    ~Underway() { --count; }
+    uint32_t& count;
+  } underway(link.transfers);
+  do {
+    (void)stream.cut(stream.part_limit, true);
+    SKERRY_TRY(send_part(lock, stream));
+    stream.done += stream.part;
+  } while (stream.done < stream.total);
+  // Blocking puts never wait for acknowledgements; look at those that piled up once in a while, so
+  // that they do not fill the socket.
+  if (transfer.mode == Mode::blocking &&
+      link.session.issued() - link.session.applied() > look_after_requests)
+    parts_.progress.look(lock);
+  return {};
+}
+
+Status Transfers::send_part(Lock& lock, Stream& s) {
+  Link& link = s.link;
+  const Transfer& t = s.transfer;
+  const Notify* const notify = t.notify;
+  const Extent counted = notify == nullptr
+                             ? Extent{}
+                             : Extent{t.target, notify->counter_offset, notify->counter_offset + 8};
+  // A notification is what somebody waits for: it does not queue.
+  const Sender::Room room = notify == nullptr ? Sender::Room::or_queue : Sender::Room::connected;
+  const bool last = s.is_last();
+  for (;;) {
+    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, s.by_reference ? 0 : s.part, room));
+    bool waited = false;
+    SKERRY_TRY(wait_unread(lock, link, s.touched, counted, &waited));
+    if (waited) continue;
+    // From here to the send the mutex stays with us.
+    wire::Request& r = parts_.sender.begin(t.kind, t.target, link);
+    describe_target(r, t.remote, s.done, s.table.size());
+    if (t.what != nullptr) {
+      r.header.type = static_cast<uint8_t>(t.what->type);
+      if (!t.what->scale.is_one) {
+        r.header.flags |= wire::flag_scaled;
+        std::memcpy(r.scale.value, t.what->scale.value, sizeof r.scale.value);
+      }
+    }
+    if (notify != nullptr && last) {
+      r.header.flags |= wire::flag_notify;
+      r.notify = {notify->counter_offset, notify->increment};
+    }
+    if (!last && link.session.at_ease()) r.header.flags |= wire::flag_more;
+    Sender::Message message;
+    message.credit_bytes = s.by_reference ? 0 : s.part;
+    // Small parts are held back and sent together; long ones go straight from the caller's buffer.
+    message.more = !s.by_reference && s.part < hold_below_bytes &&
+                   (!last || (t.mode != Mode::blocking && !link.session.drained()));
+    if (!s.pack && s.table.empty()) {
+      message.payload = {t.local.base + s.done, s.part};
+      message.where = s.stays ? Sender::Payload::referenced : Sender::Payload::copied;
+    } else {
+      const auto table = std::as_bytes(std::span(s.table));
+      std::byte* const packed = parts_.sender.log_of(link).reserve(table.size() + s.part +
+                                                                   wire::max_request_bytes);
+      std::copy(table.begin(), table.end(), packed);
+      const std::span<std::byte> data(packed + table.size(), s.part);
+      if (s.pack) {
+        s.pack->seek(s.done);
+        s.pack->pack(data, t.local.base);
+      } else {
+        std::memcpy(data.data(), t.local.base + s.done, s.part);
+      }
+      message.payload = {packed, table.size() + s.part};
+      message.where = Sender::Payload::packed;
+    }
+    uint64_t number = 0;
+    if (!parts_.sender.send(link, message, &number)) continue;
+    if (s.stays && t.mode == Mode::implicit)
+      link.implicit_number = number;  // wait_implicit looks at the links
+    if (s.stays && s.op != nullptr) {
+      s.op->link = &link;
+      s.op->number = number;
+    }
+    if (notify == nullptr) parts_.sender.push(link);
+    else if (link.has_queued()) return parts_.sender.wait_connected(lock, link);
+    return {};
+  }
+}
+
+// ---- get --------------------------------------------------------------------------------------
+
+Status Transfers::request(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+  context_.assert_held();
+  Stream stream(link, transfer, op);
+  const fabric::Capabilities& can = context_.can();
+  const Side& from = transfer.remote;
+  const Side& to = transfer.local;
+  stream.placed = can.landing && is_contiguous(to);
+  stream.part_limit = std::min<uint64_t>(inline_bytes, can.max_payload_bytes);
+  if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
+  else if (stream.placed && can.gather && run_bytes(from) >= gather_run_bytes)
+    stream.part_limit = gather_part_bytes;
+  if (to.form == Side::Form::pieces)
+    stream.kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
+  while (stream.done < stream.total) {
+    (void)stream.cut(stream.part_limit, false);
+    SKERRY_TRY(request_part(lock, stream));
+    stream.done += stream.part;
+  }
+  return {};
+}
+
+Status Transfers::request_part(Lock& lock, Stream& s) {
+  Link& link = s.link;
+  const Side& from = s.transfer.remote;
+  const Side& to = s.transfer.local;
+  for (;;) {
+    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0, Sender::Room::or_queue));
+    wire::Request* r = nullptr;
+    uint32_t index = 0;
+    SKERRY_TRY(arm(lock, link, wire::Kind::get, s.transfer.target, s.op, Slots::Wait::answered, &r,
+                   &index));
+    if (r == nullptr) continue;
+    r->extent_bytes = s.part;
+    describe_target(*r, from, s.done, s.table.size());
+    Pending& p = parts_.slots.pending(index);
+    p.bytes = s.part;
+    parts_.slots.is_get(
+        index, from.form == Side::Form::contiguous
+                   ? Extent{s.transfer.target, from.offset + s.done, from.offset + s.done + s.part}
+                   : s.touched);
+    if (s.placed || to.form == Side::Form::contiguous) {
+      p.direct = to.base + s.done;
+    } else {
+      p.base = to.base;
+      p.pieces = s.kept;
+      if (s.kept) p.cursor.emplace(std::span<const Piece>(*s.kept));
+      else p.cursor.emplace(*to.shape);
+      p.cursor->seek(s.done);
+    }
+    Sender::Message message;
+    message.payload = std::as_bytes(std::span(s.table));
+    message.awaits_reply = true;
+    uint64_t number = 0;
+    if (!parts_.sender.send(link, message, &number)) {
+      parts_.slots.disarm(index);
+      continue;
+    }
+    parts_.slots.sent(index, number);
+    parts_.sender.push(link);
+    return {};
+  }
+}
+
+Status Transfers::arm(Lock& lock, Link& link, wire::Kind kind, const Target& target, Op* op,
+                      Slots::Wait wait, wire::Request** request, uint32_t* index) {
+  *request = nullptr;
+  bool taken = false;
+  SKERRY_TRY(parts_.sender.take_slot(lock, wait, index, &taken));
+  if (!taken) return {};  // the link may have changed meanwhile
+  wire::Request& r = parts_.sender.begin(kind, target, link);
+  (void)parts_.slots.arm(*index, op, link, parts_.operations.is_implicit(op));
+  r.header.reply_slot = *index + 1;
+  r.header.reply_tag = memory::slot_generation(parts_.slots.shared(*index));
+  *request = &r;
+  return {};
+}
+
+// ---- the end of an operation ------------------------------------------------------------------
+
+// Nothing but this link's server matters to a thread that waits for it: all outstanding answers
+// come from there.
+bool Transfers::only_this_matters(const Link& link) const {
+  return context_.config.one_thread_at_a_time && link.waiting_replies == parts_.slots.in_use();
+}
+
+Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle) {
+  context_.assert_held();
+  if (mode == Mode::implicit) {
+    if (op->waiting_replies > 0 && parts_.progress.answers_come())
+      parts_.progress.call_helper(bytes >= eager_help_bytes);
+    return {};
+  }
+  if (mode == Mode::handle && !Operations::is_done(*op)) {
+    *handle = parts_.operations.name(op);
+    if (op->link == nullptr || !op->link->has_queued())  // what is queued brings no answers yet
+      parts_.progress.call_helper(bytes >= eager_help_bytes);
+    return {};
+  }
+  if (!Operations::is_done(*op)) {
+    if (op->link != nullptr) SKERRY_TRY(parts_.sender.wait_connected(lock, *op->link));
+    const Link* link = parts_.slots.link_of(op);
+    if (link == nullptr) link = op->link;
+    const bool alone = link != nullptr && only_this_matters(*link);
+    // Cut short (the job is ending), answers may still come for this operation: its record stays
+    // taken for ever.
+    SKERRY_TRY(parts_.progress.wait_until(
+        lock, [&] { return Operations::is_done(*op); }, alone ? link : nullptr));
+  }
+  if (mode == Mode::handle) *handle = 0;
+  return parts_.operations.take_back(op);
+}
+
+// ---- words ------------------------------------------------------------------------------------
+
+Status Transfers::ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work) {
+  context_.assert_held();
+  Op* op = parts_.operations.make();
+  uint32_t index = 0;
+  for (bool asked = false; !asked;)
+    if (Status status = ask_once(lock, link, word, op, &index, &asked); !status.ok()) {
+      parts_.operations.free(op);
+      return status;
+    }
+  if (word.kind == wire::Kind::lock) return wait_granted(lock, op, index, work);
+  return finish(lock, op, Mode::blocking, 0, nullptr);
+}
+
+// *asked: it went out, or is queued. Otherwise try again: the mutex was given up in between.
+Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index,
+                           bool* asked) {
+  // A lock may wait for ever: the log does not keep it once it is applied, Pending does.
+  const bool is_lock = word.kind == wire::Kind::lock;
+  const bool is_rmw = word.kind == wire::Kind::read_modify_write;
+  SKERRY_TRY(parts_.sender.wait_sendable(
+      lock, link, 0, is_rmw ? Sender::Room::or_queue : Sender::Room::connected));
+  if (is_rmw) {
+    bool waited = false;
+    SKERRY_TRY(wait_unread(lock, link, {word.target, word.offset, word.offset + 8}, {}, &waited));
+    if (waited) return {};
+  }
+  wire::Request* r = nullptr;
+  SKERRY_TRY(arm(lock, link, word.kind, word.target, op,
+                 is_lock ? Slots::Wait::for_ever : Slots::Wait::answered, &r, index));
+  if (r == nullptr) return {};
+  r->header.type = word.type;
+  r->header.offset = word.offset;
+  r->operands = word.operands;
+  Pending& p = parts_.slots.pending(*index);
+  p.result = word.result;
+  Sender::Message message;
+  message.awaits_reply = !is_lock;
+  uint64_t number = 0;
+  *asked = parts_.sender.send(link, message, &number);
+  if (!*asked) {
+    parts_.slots.disarm(*index);
+    return {};
+  }
+  parts_.slots.sent(*index, number);
+  if (is_lock) parts_.slots.is_lock(*index, link.log->request(number).header);
+  return {};
+}
+
+Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key) {
+  context_.assert_held();
+  Op* op = parts_.operations.make();
+  const auto ask_once = [&](bool* asked) -> Status {
+    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
+    wire::Request* r = nullptr;
+    uint32_t index = 0;
+    SKERRY_TRY(arm(lock, link, wire::Kind::key, target, op, Slots::Wait::answered, &r, &index));
+    if (r == nullptr) return {};
+    Pending& p = parts_.slots.pending(index);
+    p.direct = reinterpret_cast<std::byte*>(key);
+    p.bytes = sizeof *key;
+    Sender::Message message;
+    message.awaits_reply = true;
+    uint64_t number = 0;
+    *asked = parts_.sender.send(link, message, &number);
+    if (*asked) parts_.slots.sent(index, number);
+    else parts_.slots.disarm(index);
+    return {};
+  };
+  for (bool asked = false; !asked;)
+    if (Status status = ask_once(&asked); !status.ok()) {
+      parts_.operations.free(op);
+      return status;
+    }
+  return finish(lock, op, Mode::blocking, 0, nullptr);
+}
+
+// A mutex may be waited for as long as its holder likes. The connection need not stay for that: it
+// may be evicted, or its server may need the slot; the grant then comes through this node's own
+// data server, into the completion slot.
+Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const WaitingWork& work) {
+  Link& link = *parts_.slots.pending(index).link;
+  memory::CompletionSlot& mine = parts_.slots.shared(index);
+  const uint32_t tag = memory::slot_generation(mine);
+  const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
+  const uint32_t filled = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
+  auto granted_here = [&] { return mine.word.load(std::memory_order_acquire) == filled; };
+  // Nothing that others wait for is in our hands, and nothing can come from the network: sleep on
+  // the slot alone.
+  auto cut_off = [&] {
+    return link.machine.state() == connection::State::idle && !parts_.links.anyone_waits() &&
+           !parts_.batches.any_corked() &&
+           std::none_of(parts_.links.listed().begin(), parts_.links.listed().end(),
+                        [&](const Link* l) { return parts_.links.unacknowledged(*l); });
+  };
+  // An unlock that is still in our hands must go out while we wait: its next holder may be who
+  // makes us wait.
+  parts_.sender.open_queued();
+  const auto& listed = parts_.links.listed();
+  const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {
+    return other != &link &&
+           (other->corked || (other->endpoint != fabric::no_endpoint &&
+                              context_.fabric->unsent_bytes(other->endpoint) > 0));
+  });
+  const bool alone = only_this_matters(link) && !holds_back;
+  int64_t slice_ns = work.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
+  while (!Operations::is_done(*op)) {
+    const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;
+    SKERRY_TRY(parts_.progress.wait_until(
+        lock, [&] { return Operations::is_done(*op) || granted_here() || cut_off(); },
+        alone ? &link : nullptr, {work_at_ns, slice_ns}));
+    if (Operations::is_done(*op)) break;
+    if (granted_here()) {
+      parts_.slots.complete(index, 0, {}, true, 0);
+      parts_.links.maybe_drained(link);
+      break;
+    }
+    const bool sleeps = cut_off();
+    const Waiting waits(context_.trace.get());
+    lock.unlock();
+    // The grant comes into the slot, through the data server of this node. In slices: another
+    // thread may open the connection again, and the grant come over it while nobody looks.
+    if (sleeps)
+      (void)skerry::wait_until(
+          &mine.word, [&](uint32_t word) { return word != waiting; }, deadline_after(slice_ns),
+          context_.config.control.abort_flag(), Sharing::node);
+    if (work.call != nullptr) {
+      if (mine.word.load(std::memory_order_acquire) == waiting) work.call(work.context);
+      slice_ns = WaitingWork::next_pause_ns(slice_ns);
+    }
+    lock.lock();
+  }
+  return parts_.operations.take_back(op);
+}
+
+// Unlock carries no reply: it is acknowledged like a put, and being numbered it takes effect after
+// everything issued before it. Gets may be read from memory while they are sent, or anew after a
+// break: they must be here, or they might see what the next holder writes.
+Status Transfers::unlock(Lock& lock, Link& link, const Target& target, uint64_t index,
+                         uint64_t holder) {
+  for (;;) {
+    SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
+    if (link.gets_waiting > 0) {
+      if (link.has_queued()) parts_.links.open(link);
+      SKERRY_TRY(parts_.progress.wait_until(lock, [&] { return link.gets_waiting == 0; }));
+      continue;
+    }
+    wire::Request& r = parts_.sender.begin(wire::Kind::unlock, target, link);
+    r.header.offset = index;
+    r.operands = {holder, 0};
+    uint64_t number = 0;
+    if (parts_.sender.send(link, {}, &number)) return {};
+  }
+}
+
+}  // namespace skerry::operation

@@ -1,0 +1,79 @@
+// Transfers cut into requests: puts, accumulates, gets; and requests of one word:
+// read-modify-writes, locks, unlocks. Which way a transfer goes (batch, messages, the fabric's own)
+// is decided in Engine::put and Engine::get.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "operation/context.hpp"
+#include "operation/link.hpp"
+#include "operation/operations.hpp"
+#include "operation/sender.hpp"
+#include "operation/slots.hpp"
+
+namespace skerry::operation {
+
+class Batches;
+class Links;
+class Progress;
+
+class Transfers {
+ public:
+  struct Parts {
+    Slots& slots;
+    Operations& operations;
+    Sender& sender;
+    Batches& batches;
+    Links& links;
+    Progress& progress;
+  };
+  Transfers(Context& context, Parts parts) : context_(context), parts_(parts) {}
+
+  // Long transfers are cut, so that no message occupies a server for long.
+  static constexpr uint64_t long_part_bytes = 8u << 20;
+
+  // A put or accumulate as messages, sent or queued when this returns. `op`: done when those that
+  // are referenced are acknowledged; null: the implicit set's.
+  Status send(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  // A get: one answer a message.
+  Status request(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  // Hands the handle out, or waits, as the mode says. The operation's record is given back if it is
+  // over.
+  Status finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
+
+  struct Word {
+    Target target;
+    wire::Kind kind = wire::Kind::read_modify_write;  // or lock
+    uint8_t type = 0;
+    uint64_t offset = 0;
+    wire::Operands operands{};
+    uint64_t* result = nullptr;  // null: not wanted
+  };
+  // Blocks until it is answered: a read-modify-write, or a lock. `work`: what a thread that waits
+  // for a lock does meanwhile.
+  Status ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work);
+  // The fabric's key to a slice. Blocks until it is answered.
+  Status ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key);
+  // Sent when this returns; not answered.
+  Status unlock(Lock& lock, Link& link, const Target& target, uint64_t index, uint64_t holder);
+
+ private:
+  class Stream;
+  Status send_part(Lock& lock, Stream& stream);
+  Status request_part(Lock& lock, Stream& stream);
+  Status wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b, bool* waited);
+  void describe_target(wire::Request& request, const Side& side, uint64_t done, size_t pieces);
+  // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
+  // for one, look at the link again.
+  Status arm(Lock& lock, Link& link, wire::Kind kind, const Target& target, Op* op,
+             Slots::Wait wait, wire::Request** request, uint32_t* index);
+  Status ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index, bool* asked);
+  Status wait_granted(Lock& lock, Op* op, uint32_t index, const WaitingWork& work);
+  bool only_this_matters(const Link& link) const;
+
+  Context& context_;
+  const Parts parts_;
+};
+
+}  // namespace skerry::operation

@@ -1,0 +1,136 @@
+// What servers answer, and what the fabric tells: the engine's side of fabric::Sink. All upcalls
+// run with the mutex held.
+//
+// Whatever every message must do is done once, at the door (on_message, on_landed): what it
+// acknowledges counts before anything else looks at it, and when all is done the link is looked at,
+// whether that was the last thing that kept it. No branch in between returns past these.
+#include "operation/engine.hpp"
+
+namespace skerry::operation {
+
+fabric::Verdict Engine::on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                                   fabric::Bytes payload) {
+  Link* link = links_.of(endpoint);
+  if (link == nullptr) return fabric::Verdict::taken;  // late: closed meanwhile
+  done_at_the_door(*link, take(*link, header, payload));
+  return fabric::Verdict::taken;
+}
+
+void Engine::done_at_the_door(Link& link, Status status) {
+  if (!status.ok())
+    return links_.fail_and_close(link, error(Code::internal, "node ", link.server.node,
+                                             " does not speak our protocol: ", status.message()));
+  links_.maybe_drained(link);
+}
+
+Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
+  wire::Kind kind;
+  SKERRY_TRY(wire::peek(header, &kind));
+  switch (kind) {
+    case wire::Kind::acknowledge:
+    case wire::Kind::reply:
+    case wire::Kind::failure: {
+      wire::ReplyHeader answer;
+      SKERRY_TRY(wire::decode(header, &answer));
+      return take_answer(link, kind, answer, payload);
+    }
+    case wire::Kind::please_close: links_.please_close(link); return {};
+    case wire::Kind::farewell:  // the end of the connection follows; what crosses it is sent again
+      link.trust = Link::Trust::farewell;
+      return {};
+    case wire::Kind::bye_answer: links_.bye_answered(link); return {};
+    case wire::Kind::put:
+    case wire::Kind::get:
+    case wire::Kind::accumulate:
+    case wire::Kind::read_modify_write:
+    case wire::Kind::lock:
+    case wire::Kind::unlock:
+    case wire::Kind::key:
+    case wire::Kind::bye:
+    case wire::Kind::grant:
+    case wire::Kind::grant_taken: break;
+  }
+  return error(Code::internal, "an origin was sent a ", wire::to_string(kind));
+}
+
+Status Engine::take_answer(Link& link, wire::Kind kind, const wire::ReplyHeader& answer,
+                           fabric::Bytes payload) {
+  if (answer.incarnation != link.session.incarnation()) return {};  // late: of an earlier session
+  SKERRY_TRY(links_.acknowledge(link, answer));
+  if (kind == wire::Kind::failure) take_failure(link, answer, payload);
+  return kind == wire::Kind::reply ? take_reply(answer, payload) : Status();
+}
+
+Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload) {
+  Pending* pending = nullptr;
+  SKERRY_TRY(slots_.find(answer.slot, answer.tag, &pending));
+  // Late, or a duplicate: a mutex whose grant came into the slot by another way first.
+  if (pending == nullptr) return {};
+  if (answer.code == 0 && pending->result == nullptr && payload.size() != pending->bytes)
+    return error(Code::internal, "reply of ", payload.size(), " bytes to a get of ",
+                 pending->bytes);
+  slots_.complete(slots_.index_of(*pending), answer.code, payload, false, answer.result);
+  return {};
+}
+
+// A one-way request that the server refused. It is told again after a break: then we may have heard
+// of it already.
+void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text) {
+  if (answer.number <= link.failure_number) return;
+  link.failure_number = answer.number;
+  link.session.result_received(answer.number);
+  if (!link.request_failure.ok()) return;
+  link.request_failure = Status(
+      static_cast<Code>(answer.code),
+      std::string(reinterpret_cast<const char*>(text.data()), text.size()));
+  links_.list(link);  // until somebody has heard of it
+}
+
+std::byte* Engine::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
+                              uint64_t payload_bytes) {
+  const Link* link = links_.of(endpoint);
+  wire::Kind kind;
+  wire::ReplyHeader answer;
+  Pending* pending = nullptr;
+  const bool is_awaited = link != nullptr && wire::peek(header, &kind).ok() &&
+                          kind == wire::Kind::reply && wire::decode(header, &answer).ok() &&
+                          slots_.find(answer.slot, answer.tag, &pending).ok() &&
+                          pending != nullptr && pending->bytes == payload_bytes;
+  return is_awaited ? pending->direct : nullptr;
+}
+
+fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
+  Link* link = links_.of(endpoint);
+  if (link == nullptr) return fabric::Verdict::taken;
+  const auto take_placed = [&]() -> Status {
+    wire::ReplyHeader answer;
+    SKERRY_TRY(wire::decode(header, &answer));
+    SKERRY_TRY(links_.acknowledge(*link, answer));
+    Pending* pending = nullptr;
+    SKERRY_TRY(slots_.find(answer.slot, answer.tag, &pending));
+    if (pending != nullptr) slots_.complete(slots_.index_of(*pending), answer.code, {}, true, 0);
+    return {};
+  };
+  done_at_the_door(*link, take_placed());
+  return fabric::Verdict::taken;
+}
+
+// A put or get of the fabric's own finished.
+void Engine::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
+  if (Link* link = rma_.done(cookie, ok)) links_.maybe_drained(*link);
+}
+
+void Engine::on_held(fabric::EndpointId endpoint) { links_.on_held(endpoint); }
+
+void Engine::on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) {
+  links_.on_connected(endpoint, reply);
+}
+
+void Engine::on_writable(fabric::EndpointId endpoint) { links_.on_writable(endpoint); }
+
+void Engine::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
+                       std::string_view detail) {
+  links_.on_closed(endpoint, reason, detail);
+}
+
+}  // namespace skerry::operation

@@ -1,0 +1,261 @@
+// Who has a connection to the server: admission, connection slots under the limit (decided in
+// connection/core/quota.hpp), and the other servers that bring grants.
+#include <algorithm>
+#include <cstdio>
+
+#include "memory/slots.hpp"
+#include "server/server.hpp"
+
+namespace skerry::server {
+
+using connection::Quota;
+
+void Server::refuse_unproven(fabric::RequestId request) {
+  ++unproven_;
+  fabric_->reject(request);
+}
+
+void Server::refuse_replayed(fabric::RequestId request) {
+  ++replayed_;
+  fabric_->reject(request);
+}
+
+void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, std::string_view) {
+  assert_server_thread();
+  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
+                              wire::version, connection::Role::server};
+  connection::Hello hello;
+  // Unauthenticated, or a member of another job: closed without a word. Nothing is remembered of it
+  // but a count.
+  if (!connection::check_hello(config_.key, peer, bytes, &hello).ok()) {
+    if (connection::check_hello(config_.key, peer, bytes, &hello, connection::Role::relay).ok())
+      admit_neighbour(request, hello);
+    else refuse_unproven(request);
+    return;
+  }
+  if (hello.rank >= static_cast<uint32_t>(config_.ranks)) {
+    refuse_unproven(request);
+    return;
+  }
+  const Rank rank = static_cast<Rank>(hello.rank);
+  Known& known = known_.try_emplace(rank, uint32_t{1}).first->second;
+  const auto held = held_.find(rank);
+  // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was
+  // overtaken by its successor.
+  if (hello.generation <= known.generation ||
+      (held != held_.end() && hello.generation <= held->second.hello.generation)) {
+    refuse_replayed(request);
+    return;
+  }
+  // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after
+  // the new one is told how far we came. What it still holds unread is discarded, and its late
+  // writes cannot land.
+  if (known.endpoint != fabric::no_endpoint) {
+    const fabric::EndpointId old = known.endpoint;
+    if (Client* client = client_of(old)) drop(*client);
+    fabric_->close(old);
+  }
+  if (quota_.is_limited()) wait_for_slot(request, hello, known);
+  else (void)admit(request, hello);
+}
+
+// Takes a place in the line for a slot, and gets one at once if there is one.
+void Server::wait_for_slot(fabric::RequestId request, const connection::Hello& hello,
+                           Known& known) {
+  const Rank rank = static_cast<Rank>(hello.rank);
+  if (const auto held = held_.find(rank); held != held_.end()) {
+    fabric_->reject(held->second.request);  // it gave that attempt up: its turn is still its own
+    held_.erase(held);
+  }
+  switch (quota_.arrive(hello.rank, monotonic_ns(), &known.quota)) {
+    case Quota::Arrival::held: break;
+    case Quota::Arrival::come_back:  // it is told to wait, and that it must ask again
+      counters_.clients_waited.fetch_add(1, std::memory_order_relaxed);
+      fabric_->hold(request);
+      fabric_->reject(request);
+      return;
+  }
+  held_.insert_or_assign(rank, Held{request, hello});
+  manage_slots();
+  const auto waits = held_.find(rank);
+  if (waits == held_.end() || waits->second.request != request) return;
+  counters_.clients_waited.fetch_add(1, std::memory_order_relaxed);
+  fabric_->hold(request);
+}
+
+// False: it is gone meanwhile.
+bool Server::admit(fabric::RequestId request, const connection::Hello& hello) {
+  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
+                              wire::version, connection::Role::server};
+  Known& known = known_.find(static_cast<Rank>(hello.rank))->second;
+  const bool owes_refusals = known.session.owes_refusals();
+  fabric::EndpointId endpoint = fabric::no_endpoint;
+  if (!fabric_
+           ->accept(request,
+                    connection::make_answer(config_.key, peer, hello, known.session.applied(),
+                                            owes_refusals),
+                    &endpoint)
+           .ok())
+    return false;
+  known.generation = hello.generation;
+  known.endpoint = endpoint;
+  auto client = std::make_unique<Client>();
+  client->rank = static_cast<Rank>(hello.rank);
+  client->endpoint = endpoint;
+  client->session = &known.session;
+  client->quota = quota_.is_limited() ? known.quota : 0;
+  Client& admitted = *client;
+  clients_[endpoint] = std::move(client);
+  SKERRY_ASSERT(!quota_.is_limited() || clients_.size() == quota_.connected(),
+                "every client has a slot, and every slot a client");
+  counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+  counters_.clients_peak.store(
+      std::max<uint64_t>(counters_.clients_peak.load(std::memory_order_relaxed), clients_.size()),
+      std::memory_order_relaxed);
+  if (!owes_refusals) return true;
+  for (const session::Kept& kept : known.session.kept())
+    if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
+  send_acknowledgement(admitted);  // those were all
+  return true;
+}
+
+// Does what the quota decides, until it has nothing more to do now.
+void Server::manage_slots() {
+  assert_server_thread();
+  if (!quota_.is_limited()) return;
+  const int64_t now_ns = monotonic_ns();
+  for (;;) {
+    const Quota::Action action = quota_.next(
+        now_ns, [this](uint32_t rank, Quota::Id) { return busy_with(static_cast<Rank>(rank)); });
+    const Rank rank = static_cast<Rank>(action.name);
+    switch (action.kind) {
+      case Quota::Action::Kind::none: return;
+      case Quota::Action::Kind::admit: {
+        const auto held = held_.find(rank);
+        SKERRY_ASSERT(held != held_.end(), "whoever waits has a request here");
+        const Held next = held->second;
+        held_.erase(held);
+        if (!admit(next.request, next.hello)) quota_.request_ended(action.id, now_ns);
+        break;
+      }
+      case Quota::Action::Kind::ask:
+        // If the fabric does not take it, the client does not read: then it loses its slot soon.
+        (void)send_close(*client_of(known_.find(rank)->second.endpoint), wire::Kind::please_close);
+        break;
+      case Quota::Action::Kind::dismiss:
+      case Quota::Action::Kind::close: {
+        Client& client = *client_of(known_.find(rank)->second.endpoint);
+        client.quota = 0;  // the slot is free already
+        if (action.kind == Quota::Action::Kind::dismiss)
+          (void)send_close(client, wire::Kind::farewell);
+        if (!client.said_bye()) counters_.clients_dropped.fetch_add(1, std::memory_order_relaxed);
+        end(client);
+        break;
+      }
+    }
+  }
+}
+
+void Server::end(Client& client) {
+  const fabric::EndpointId endpoint = client.endpoint;
+  drop(client);
+  fabric_->close(endpoint);
+}
+
+void Server::used(Client& client) {
+  if (client.quota != 0) quota_.heard(client.quota, monotonic_ns());
+}
+
+// Nothing is owed to it but a mutex (a grant finds another way), and nothing of it is half here:
+// whatever crosses the end of the connection is sent again on its next one, which costs more than a
+// bye.
+Quota::Busy Server::busy_with(Rank rank) {
+  const Client* client = client_of(known_.find(rank)->second.endpoint);
+  SKERRY_ASSERT(client != nullptr, "a slot without a client");
+  if (client->state == Client::State::landing) return {Quota::Busy::With::receiving, 0};
+  const uint64_t unread_bytes = fabric_->unsent_bytes(client->endpoint) + client->late.size();
+  if (unread_bytes == 0 && client->sending.empty() && !client->acknowledge &&
+      client->state != Client::State::parked)
+    return {};
+  return {Quota::Busy::With::answers, unread_bytes};
+}
+
+void Server::on_closed(fabric::EndpointId endpoint, fabric::CloseReason, std::string_view) {
+  assert_server_thread();
+  if (Client* client = client_of(endpoint)) {
+    drop(*client);
+    return;
+  }
+  relay_.on_closed(endpoint);
+  for (auto& [node, neighbour] : neighbours_)
+    if (neighbour.endpoint == endpoint) neighbour.endpoint = fabric::no_endpoint;
+}
+
+// ---- other servers ----------------------------------------------------------------------------
+
+void Server::admit_neighbour(fabric::RequestId request, const connection::Hello& hello) {
+  const NodeId node = static_cast<NodeId>(hello.rank);
+  if (view_.map == nullptr || node < 0 || node >= view_.map->nodes() || node == config_.self.node) {
+    refuse_unproven(request);
+    return;
+  }
+  Neighbour& neighbour = neighbours_[node];
+  if (hello.generation <= neighbour.generation) {
+    refuse_replayed(request);
+    return;
+  }
+  if (neighbour.endpoint != fabric::no_endpoint) fabric_->close(neighbour.endpoint);
+  neighbour.endpoint = fabric::no_endpoint;
+  const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
+                              wire::version, connection::Role::server};
+  fabric::EndpointId endpoint = fabric::no_endpoint;
+  if (!fabric_->accept(request, connection::make_answer(config_.key, peer, hello, 0), &endpoint)
+           .ok())
+    return;  // gone meanwhile
+  neighbour = {hello.generation, endpoint};
+}
+
+void Server::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
+  relay_.on_connected(endpoint, answer);
+}
+
+// A message that no origin sent: a grant for a rank of this node, or the answer to one of ours.
+// False: not now, there is no room for the answer.
+bool Server::take_grant(fabric::EndpointId endpoint, fabric::Bytes header) {
+  if (relay_.owns(endpoint)) {
+    counters_.grants_relayed.fetch_add(relay_.on_message(endpoint, header),
+                                       std::memory_order_relaxed);
+    return true;
+  }
+  const auto from = std::find_if(neighbours_.begin(), neighbours_.end(),
+                                 [=](const auto& one) { return one.second.endpoint == endpoint; });
+  if (from == neighbours_.end()) return true;  // late, of a connection that was closed meanwhile
+  wire::GrantHeader grant{};
+  const Status status = wire::decode(header, &grant);
+  const uint32_t slots = view_.control.layout().slots_per_member;
+  const int32_t member = status.ok() ? view_.member_of(static_cast<Rank>(grant.rank)) : -1;
+  if (member < 0 || grant.version != wire::version ||
+      grant.kind != static_cast<uint8_t>(wire::Kind::grant) || grant.slot == 0 ||
+      grant.slot > slots) {
+    std::fprintf(stderr,
+                 "skerry: data server of node %d closes its connection to the server of node %d: "
+                 "not a grant for a rank of this node\n",
+                 config_.self.node, from->first);
+    from->second.endpoint = fabric::no_endpoint;
+    fabric_->close(endpoint);
+    return true;
+  }
+  const wire::GrantHeader answer{
+      wire::version, static_cast<uint8_t>(wire::Kind::grant_taken), 0, 0, 0, 0, grant.sequence};
+  // First the answer, which may not fit; the grant is repeated harmlessly if the connection breaks
+  // in between, but not forgotten.
+  memory::fill_slot(view_.control.slot(static_cast<uint32_t>(member) * slots + grant.slot - 1),
+                    grant.tag, 0, 0);
+  if (fabric_->send(endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0) !=
+      fabric::SendResult::would_block)
+    return true;
+  full_.push_back(endpoint);
+  return false;
+}
+
+}  // namespace skerry::server

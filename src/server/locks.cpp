@@ -1,0 +1,147 @@
+#include "server/locks.hpp"
+
+#include <algorithm>
+
+#include "core/futex.hpp"
+#include "core/owner_lock.hpp"
+#include "core/pure/assert.hpp"
+#include "memory/slots.hpp"
+
+namespace skerry::server {
+
+static_assert(memory::waiter_record_bytes == lock::waiter_record_bytes);
+
+lock::WaiterPool waiter_pool(const memory::Control& control) {
+  return lock::WaiterPool(control.waiters(), control.layout().waiters - 1);
+}
+
+// ---- the caller -------------------------------------------------------------------------------
+
+bool LockCaller::acquire(OwnerWord& guard) {
+  const OwnerWatch watch = control_.watch();
+  return (patience_ == Patience::sleeps
+              ? lock_word(guard, member_index_, watch, Sharing::node)
+              : try_lock_word(guard, member_index_, watch)) == LockResult::locked;
+}
+
+void LockCaller::release(OwnerWord& guard) { unlock_word(guard, Sharing::node); }
+
+bool LockCaller::reaches(const lock::Waiter& waiter) const {
+  return tell_others_ != nullptr || map_.node_of(lock::rank_of(waiter.holder)) == node_;
+}
+
+void LockCaller::tell(const lock::Waiter& waiter) {
+  const Rank rank = lock::rank_of(waiter.holder);
+  if (map_.node_of(rank) != node_) {
+    SKERRY_ASSERT(tell_others_ != nullptr, "the protocol asked whether this waiter is in reach");
+    (*tell_others_)(waiter);
+    return;
+  }
+  const uint32_t slots = control_.layout().slots_per_member;
+  const uint32_t slot = lock::slot_of(waiter) - 1;
+  if (slot >= slots) return;  // came over the wire from who does not keep to it: nobody to tell
+  const uint32_t member = static_cast<uint32_t>(map_.index_in_node(rank));
+  memory::fill_slot(control_.slot(member * slots + slot), lock::tag_of(waiter), 0, 0);
+}
+
+void LockCaller::record_freed() {
+  lock::WaiterPool pool = waiter_pool(control_);
+  if (pool.starving().load(std::memory_order_seq_cst) != 0)
+    futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
+}
+
+// ---- requests of other nodes ------------------------------------------------------------------
+
+Locks::Locks(LockMemory& memory, Outlet& outlet)
+    : memory_(memory),
+      tell_others_([&outlet](const lock::Waiter& waiter) { outlet.grant(waiter); }),
+      outlet_(outlet) {}
+
+void Locks::open(const memory::Control& control, uint32_t member_index,
+                 const placement::NodeMap& map, NodeId node) {
+  control_ = control;
+  member_index_ = member_index;
+  map_ = &map;
+  node_ = node;
+}
+
+LockCaller Locks::caller() const {
+  SKERRY_ASSERT(map_ != nullptr, "a lock request came before the node's memory was there");
+  return {control_, member_index_, *map_, node_, LockCaller::Patience::tries_once, &tell_others_};
+}
+
+Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failure) {
+  *again = false;
+  lock::Mutex* mutex = nullptr;
+  if (*failure = memory_.find_lock(request.segment, request.rank, request.index, &mutex);
+      !failure->ok())
+    return Answer::refused;
+  lock::WaiterPool pool = waiter_pool(control_);
+  LockCaller us = caller();
+  switch (lock::fair_queue().request(*mutex, request.waiter, pool, us)) {
+    case lock::Request::granted: return Answer::granted;
+    case lock::Request::queued: return Answer::waits;
+    case lock::Request::no_record:
+    case lock::Request::no_guard: *again = true; return Answer::waits;
+    case lock::Request::recursive: break;
+  }
+  *failure = error(Code::invalid, "rank ", lock::rank_of(request.waiter.holder), " locks mutex ",
+                   request.index, " of rank ", request.rank, " again, which it holds");
+  return Answer::refused;
+}
+
+Locks::Answer Locks::request(const Request& request, Status* failure) {
+  // An earlier use of the same slot is over, or its rank would not have asked again.
+  std::erase_if(kept_,
+                [&](const Request& r) { return r.waiter.reply[0] == request.waiter.reply[0]; });
+  // Nobody overtakes those that are kept for the same lock.
+  bool again = std::any_of(kept_.begin(), kept_.end(),
+                           [&](const Request& r) { return same_lock(r, request); });
+  const Answer answer = again ? Answer::waits : attempt(request, &again, failure);
+  if (again) kept_.push_back(request);
+  return answer;
+}
+
+void Locks::retry() {
+  std::vector<Request> still;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const Request& request = kept_[i];
+    bool again = std::any_of(still.begin(), still.end(),
+                             [&](const Request& r) { return same_lock(r, request); });
+    if (!again) {
+      Status failure;
+      const Answer answer = attempt(request, &again, &failure);
+      if (answer == Answer::granted) outlet_.grant(request.waiter);
+      if (answer == Answer::refused) outlet_.refuse(request, failure);
+    }
+    if (again) still.push_back(request);
+  }
+  kept_ = std::move(still);
+}
+
+Status Locks::release(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
+                      bool* busy) {
+  *busy = false;
+  lock::Mutex* mutex = nullptr;
+  SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
+  lock::WaiterPool pool = waiter_pool(control_);
+  LockCaller us = caller();
+  switch (lock::fair_queue().release(*mutex, holder, pool, us)) {
+    case lock::Release::released: return {};
+    case lock::Release::no_guard: *busy = true; return {};
+    case lock::Release::not_holder: break;
+    case lock::Release::out_of_reach: SKERRY_ASSERT(false, "a data server reaches everybody");
+  }
+  return error(Code::invalid, "rank ", lock::rank_of(holder), " unlocks mutex ", index, " of rank ",
+               rank, ", which it does not hold");
+}
+
+Status Locks::holds(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
+                    bool* granted) {
+  lock::Mutex* mutex = nullptr;
+  SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
+  *granted = lock::fair_queue().holds(*mutex, holder);
+  return {};
+}
+
+}  // namespace skerry::server

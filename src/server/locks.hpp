@@ -1,0 +1,121 @@
+// Locks hosted by this node, as its data server and its ranks ask for them. Who gets one is decided
+// in src/lock; here are the guard, the slots that grants fill, and the requests that wait.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+#include "lock/protocol.hpp"
+#include "memory/control.hpp"
+#include "placement/node_map.hpp"
+
+namespace skerry::server {
+
+// The records of waiters that all locks of a node share.
+lock::WaiterPool waiter_pool(const memory::Control& control);
+
+// What drives src/lock from a process of the node: a rank that may sleep for the guard, or its data
+// server, which tries once and tells ranks of other nodes as well. Copies nothing: lives on the
+// stack of one call.
+class LockCaller final : public lock::Caller {
+ public:
+  enum class Patience : uint8_t { sleeps, tries_once };
+  // `tell_others`: null if this process cannot tell ranks of other nodes.
+  LockCaller(const memory::Control& control, uint32_t member_index, const placement::NodeMap& map,
+             NodeId node, Patience patience,
+             const std::function<void(const lock::Waiter&)>* tell_others)
+      : control_(control),
+        member_index_(member_index),
+        map_(map),
+        node_(node),
+        patience_(patience),
+        tell_others_(tell_others) {}
+  bool acquire(OwnerWord& guard) override;
+  void release(OwnerWord& guard) override;
+  bool reaches(const lock::Waiter& waiter) const override;
+  void tell(const lock::Waiter& waiter) override;
+  void record_freed() override;
+
+ private:
+  const memory::Control& control_;
+  uint32_t member_index_;  // as which it signs guards
+  const placement::NodeMap& map_;
+  NodeId node_;
+  Patience patience_;
+  const std::function<void(const lock::Waiter&)>* tell_others_;
+};
+
+// Where the locks of this node lie. Implemented by the job room, which maps memory.
+class LockMemory {
+ public:
+  virtual ~LockMemory() = default;
+  // Errors: freed (no such segment), invalid (it holds no locks), range.
+  virtual Status find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** lock) = 0;
+};
+
+// Lock requests of other nodes. Server's thread only.
+//
+// A request that cannot be queued now (no record for one more waiter, or the guard is taken) is
+// kept here and tried again. It never stops its session: the unlock that would end its waiting may
+// be next in line.
+class Locks {
+ public:
+  struct Request {
+    SegmentId segment;
+    Rank rank = no_rank;  // whose lock: it hosts it
+    uint64_t index = 0;
+    lock::Waiter waiter;
+    uint64_t number = 0;  // of the request in its origin's session
+  };
+  enum class Answer : uint8_t {
+    granted,
+    waits,    // the grant follows, through Outlet::grant
+    refused,  // *failure says why
+  };
+  // What comes of it later.
+  class Outlet {
+   public:
+    virtual ~Outlet() = default;
+    virtual void grant(const lock::Waiter& waiter) = 0;
+    // A request that was kept cannot be served any more: its segment is gone, or its holder has the
+    // lock already.
+    virtual void refuse(const Request& request, const Status& why) = 0;
+  };
+
+  Locks(LockMemory& memory, Outlet& outlet);
+  // Before the first request.
+  void open(const memory::Control& control, uint32_t member_index, const placement::NodeMap& map,
+            NodeId node);
+
+  Answer request(const Request& request, Status* failure);
+  // Released and handed on; `busy`: not now, the guard is taken.
+  Status release(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder, bool* busy);
+  // Has a lock request been granted meanwhile? (Its origin lost its connection, and with it perhaps
+  // the grant.)
+  Status holds(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder, bool* granted);
+  // Tries those that are kept again, in their order.
+  void retry();
+  bool keeps_any() const { return !kept_.empty(); }
+  uint64_t memory_bytes() const { return kept_.capacity() * sizeof(Request); }
+
+ private:
+  Answer attempt(const Request& request, bool* again, Status* failure);
+  LockCaller caller() const;
+  static bool same_lock(const Request& a, const Request& b) {
+    return a.segment == b.segment && a.rank == b.rank && a.index == b.index;
+  }
+
+  LockMemory& memory_;
+  const std::function<void(const lock::Waiter&)> tell_others_;
+  Outlet& outlet_;
+  memory::Control control_;
+  uint32_t member_index_ = 0;
+  const placement::NodeMap* map_ = nullptr;
+  NodeId node_ = no_node;
+  std::vector<Request> kept_;  // longest kept first; at most one for a completion slot of the job
+};
+
+}  // namespace skerry::server

@@ -1,0 +1,336 @@
+// What the server does with messages in order, of the past, twice, of the future, and crossing.
+#include "server/test/world.hpp"
+
+namespace skerry::server::test {
+namespace {
+
+TEST(ServerProtocol, InOrder) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  EXPECT_EQ(a.applied, 0u);
+  a.put(1, 8, 42);
+  a.fetch_add(2, 8, 1);
+  a.run([&] { return a.answer_to(2) != nullptr; });
+  // Expect: applied in order, and the answer acknowledges both.
+  EXPECT_EQ(world.word(8), 43);
+  EXPECT_EQ(a.answer_to(2)->reply.result, 42u);
+  EXPECT_EQ(a.answer_to(2)->reply.applied, 2u);
+}
+
+TEST(ServerProtocol, ADuplicatePutIsAcknowledgedAndNotApplied) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.put(1, 8, 1);
+  a.put(2, 8, 2);
+  a.put(1, 8, 1);
+  a.settle();
+  // Expect: the past changes nothing.
+  EXPECT_EQ(world.word(8), 2);
+  EXPECT_TRUE(a.is_open);
+  EXPECT_EQ(a.heard.back().reply.applied, 2u);
+}
+
+TEST(ServerProtocol, ADuplicateFetchAddIsAnsweredFromWhatWasKept) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.fetch_add(1, 8, 5);
+  a.settle();
+  a.open();  // its connection broke before the answer came
+  EXPECT_EQ(a.applied, 1u);
+  a.heard.clear();
+  a.fetch_add(1, 8, 5);
+  a.run([&] { return a.answer_to(1) != nullptr; });
+  // Expect: the old result, and the sum once.
+  EXPECT_EQ(a.answer_to(1)->reply.result, 0u);
+  EXPECT_EQ(world.word(8), 5);
+}
+
+TEST(ServerProtocol, AFutureRequestEndsTheConnection) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.put(2, 8, 1);
+  a.run([&] { return a.is_closed; });
+  // Expect: nothing applied; the session goes on where it was.
+  EXPECT_EQ(world.word(8), 0);
+  a.open();
+  EXPECT_EQ(a.applied, 0u);
+  a.put(1, 8, 1);
+  a.settle();
+  EXPECT_EQ(world.word(8), 1);
+}
+
+TEST(ServerProtocol, AnOldGenerationIsRefused) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.open();
+  a.generation -= 2;
+  a.connect();  // a hello that was recorded
+  a.run([&] { return a.is_closed; });
+  EXPECT_FALSE(a.is_open);
+  EXPECT_EQ(world.server().counters().clients.load(), 1u);
+}
+
+// Crossing: the origin connects anew while the server still reads its old connection.
+TEST(ServerProtocol, NothingOfAnOldConnectionIsAppliedAfterTheNewOneIsAnswered) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.put(1, 8, 1);
+  a.connect();  // its hello and the put are both on their way
+  a.run([&] { return a.is_open; });
+  const int64_t told = static_cast<int64_t>(a.applied);
+  a.settle();
+  // Expect: either applied and told, or neither.
+  EXPECT_EQ(world.word(8), told);
+}
+
+TEST(ServerProtocol, RequestsInAnothersNameEndTheConnection) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  wire::Request r = a.request(wire::Kind::put, 1);
+  r.header.origin_rank = 2;
+  a.send(r, "12345678");
+  a.run([&] { return a.is_closed; });
+  EXPECT_EQ(world.word(0), 0);
+}
+
+// ---- byes -------------------------------------------------------------------------------------
+
+TEST(ServerProtocol, AByeThatAgreesEndsInOrder) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.put(1, 8, 1);
+  a.settle();
+  a.bye(1);
+  a.run([&] { return a.is_closed; });
+  EXPECT_EQ(world.server().counters().clients.load(), 0u);
+}
+
+TEST(ServerProtocol, AByeOfTheFutureIsAnError) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.bye(3);
+  a.run([&] { return a.is_closed; });
+  a.open();
+  EXPECT_EQ(a.applied, 0u);
+}
+
+// Guards against: the last result of a rank that did one fetch-and-add was kept for ever.
+TEST(ServerProtocol, AByeLeavesNothingBehind) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  world.server().turn(0);
+  a.fetch_add(1, 8, 5);
+  a.run([&] { return a.answer_to(1) != nullptr; });
+  const uint64_t before = world.server().memory().known_bytes;
+  a.bye(1);
+  a.run([&] { return a.is_closed; });
+  EXPECT_LT(world.server().memory().known_bytes, before);
+  // Expect: no more than an origin leaves that never had a result.
+  World quiet;
+  Origin b(quiet, 1);
+  b.open();
+  b.put(1, 8, 1);
+  b.settle();
+  b.bye(1);
+  b.run([&] { return b.is_closed; });
+  EXPECT_EQ(world.server().memory().known_bytes, quiet.server().memory().known_bytes);
+}
+
+// ---- refusals ---------------------------------------------------------------------------------
+
+TEST(ServerProtocol, ARefusedUnlockIsToldBeforeItIsAcknowledged) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.unlock(1, 0);
+  a.run([&] { return !a.heard.empty(); });
+  EXPECT_EQ(a.heard[0].kind, wire::Kind::failure);
+  EXPECT_EQ(a.heard[0].reply.number, 1u);
+}
+
+// Guards against: over libfabric the refusal of an unlock was never told when its connection broke.
+// The answer to the next hello said that the unlock was applied, and nothing else.
+TEST(ServerProtocol, ARefusalThatABreakSwallowedIsAnnouncedAndToldAgain) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  a.reads = false;
+  a.unlock(1, 0);
+  a.unlock(2, 1);
+  a.settle();
+  a.break_off();
+  a.reads = true;
+  a.open();
+  // Expect: "applied" comes with "but refusals follow", and they come before all else.
+  EXPECT_EQ(a.applied, 2u);
+  EXPECT_TRUE(a.refusals_follow);
+  a.run([&] { return a.count(wire::Kind::acknowledge) == 1; });
+  ASSERT_EQ(a.heard.size(), 3u);
+  EXPECT_EQ(a.heard[0].kind, wire::Kind::failure);
+  EXPECT_EQ(a.heard[0].reply.number, 1u);
+  EXPECT_EQ(a.heard[1].kind, wire::Kind::failure);
+  EXPECT_EQ(a.heard[1].reply.number, 2u);
+  EXPECT_NE(a.heard[0].text.find("does not hold"), std::string::npos);
+  // Duplicate: until it is confirmed, after every break.
+  a.open();
+  EXPECT_TRUE(a.refusals_follow);
+  a.results_received = 2;
+  a.put(3, 8, 1);
+  a.settle();
+  a.open();
+  EXPECT_FALSE(a.refusals_follow);
+}
+
+// ---- locks ------------------------------------------------------------------------------------
+
+TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
+  World world;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  a.lock(1, 0);
+  a.run([&] { return a.granted(1); });
+  b.lock(1, 0);
+  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  EXPECT_FALSE(b.granted(1));
+  a.unlock(2, 0);
+  b.run([&] { return b.granted(1); });
+}
+
+// Guards against: when no record for one more waiter was left, the server stopped the session of
+// the request, and behind it the holder's own unlock: 67 threads of one rank that waited for one
+// mutex waited for ever.
+TEST(ServerProtocol, WithoutAWaitersRecordTheSessionGoesOn) {
+  World world(0, 4);
+  const uint32_t records = world.control().layout().waiters - 1;
+  Origin a(world, 1);
+  a.open();
+  uint64_t number = 0;
+  a.lock(++number, 0, 1);
+  const uint32_t threads = records + 5;
+  for (uint32_t thread = 2; thread <= threads; ++thread) a.lock(++number, 0, thread);
+  a.settle();
+  EXPECT_TRUE(a.granted(1));
+  for (uint32_t thread = 1; thread <= threads; ++thread) {
+    a.run([&] { return a.granted(thread); });
+    // Expect: one holder, in the order of asking, also of those that had no record.
+    if (thread < threads) {
+      EXPECT_FALSE(a.granted(thread + 1));
+    }
+    a.unlock(++number, 0, thread);
+  }
+  a.run([&] { return world.mutex(0).word.load() == 0; });
+}
+
+TEST(ServerProtocol, ALockThatIsKeptIsRefusedWhenItsMemoryGoes) {
+  World world(0, 4);
+  const uint32_t records = world.control().layout().waiters - 1;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  for (uint32_t thread = 1; thread <= records + 1; ++thread) a.lock(thread, 0, thread);
+  a.settle();
+  b.lock(1, 0);
+  b.settle();
+  world.lose_mutexes();
+  b.run([&] { return b.answer_to(1) != nullptr; });
+  EXPECT_EQ(b.answer_to(1)->reply.code, static_cast<int>(Code::freed));
+}
+
+// Late: the connection broke while it waited, and the grant was sent into the void.
+TEST(ServerProtocol, AGrantThatWasLostIsToldWhenAskedAgain) {
+  World world;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  a.lock(1, 0);
+  a.settle();
+  b.lock(1, 0);
+  b.settle();
+  b.reads = false;
+  a.unlock(2, 0);
+  a.settle();
+  b.break_off();
+  b.reads = true;
+  b.heard.clear();
+  b.open();
+  b.lock(1, 0);
+  b.run([&] { return b.granted(1); });
+}
+
+// ---- connection slots -------------------------------------------------------------------------
+
+TEST(ServerSlots, ANewcomerIsToldToWaitAndGetsTheSlotOfAnIdleClient) {
+  World world(1);
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  a.put(1, 8, 1);
+  a.settle();
+  b.connect();
+  b.run([&] { return b.was_held || b.is_open; });
+  b.run([&] { return b.is_open; });
+  a.run([&] { return a.is_closed; });
+  EXPECT_EQ(world.server().counters().clients_peak.load(), 1u);
+}
+
+// Guards against: a stopped reader with unsent answers could be neither dropped nor drained. A
+// newcomer waited for half a minute.
+TEST(ServerSlots, AStoppedReaderLosesItsSlot) {
+  World world(1);
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  a.reads = false;
+  // Answers of 60,000 bytes each until neither the fabric nor the server takes more.
+  for (uint64_t number = 1; number <= 12; ++number) {
+    wire::Request r = a.request(wire::Kind::get, number);
+    r.extent_bytes = 60'000;
+    r.header.reply_slot = static_cast<uint32_t>(number);
+    a.send(r);
+    a.settle();
+  }
+  b.connect();
+  b.run([&] { return b.was_held; });
+  b.run([&] {
+    world.server().turn(1'000'000);
+    return b.is_open;
+  });
+  // Expect: nothing is lost; its session goes on when it reads again.
+  a.reads = true;
+  a.run([&] { return a.is_closed; });
+  const uint64_t applied = 12;
+  b.bye(0);
+  a.heard.clear();
+  a.open();
+  EXPECT_LE(a.applied, applied);
+  a.put(a.applied + 1, 8, 7);
+  a.run([&] { return world.word(8) == 7; });
+}
+
+TEST(ServerSlots, SlotsAndClientsAgreeHoweverConnectionsEnd) {
+  World world(2);
+  Origin a(world, 1), b(world, 2), c(world, 3);
+  a.open();
+  b.open();
+  a.break_off();
+  c.open();
+  c.break_off();
+  c.open();  // duplicate: its old connection is not known to have ended
+  b.bye(0);
+  b.run([&] { return b.is_closed; });
+  b.open();
+  a.open();
+  EXPECT_LE(world.server().counters().clients_peak.load(), 2u);
+}
+
+}  // namespace
+}  // namespace skerry::server::test

@@ -1,0 +1,294 @@
+// A data server over the loop fabric, driven by the test's own thread, and origins that say what
+// the test tells them to: past, duplicate, future and crossing messages reach the server's handlers
+// as they would from a peer that broke, lagged or lies.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sodium.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "connection/core/admission.hpp"
+#include "fabric/loop/loop.hpp"
+#include "placement/node_map.hpp"
+#include "server/server.hpp"
+#include "wire/message.hpp"
+
+namespace skerry::server::test {
+
+constexpr SegmentId segment{0, 1};
+constexpr SegmentId mutexes{0, 2};
+constexpr uint64_t slice_bytes = 1 << 20;
+
+// Rank 0 hosts the server on node 0; ranks 1, 2, 3 are each on a node of their own.
+constexpr int32_t ranks = 4;
+
+class World {
+ public:
+  explicit World(uint32_t max_connections = 0, uint32_t waiters = 0) {
+    EXPECT_GE(sodium_init(), 0);
+    const std::vector<NodeId> nodes = {0, 1, 2, 3};
+    const std::vector<std::vector<std::vector<std::byte>>> addresses = {
+        {bytes("a")}, {bytes("b")}, {bytes("c")}, {bytes("d")}};
+    map_bytes_ = placement::build_node_map(nodes, addresses);
+    EXPECT_TRUE(placement::NodeMap::view(map_bytes_, &map_).ok());
+    memory::ControlSizes sizes;
+    sizes.waiters = waiters;
+    const memory::ControlLayout layout = memory::control_layout(sizes);
+    control_bytes_.reset(
+        static_cast<std::byte*>(std::aligned_alloc(memory::page_bytes, layout.total_bytes)));
+    std::memset(control_bytes_.get(), 0, layout.total_bytes);
+    control_ = memory::Control(control_bytes_.get(), layout);
+    control_.initialise();
+    directory_.slice.reset(static_cast<std::byte*>(std::aligned_alloc(64, slice_bytes)));
+    std::memset(directory_.slice.get(), 0, slice_bytes);
+    server_ = std::make_unique<Server>(ServerConfig{{0, 0}, key_, ranks, max_connections},
+                                       make_fabric(), directory_);
+    EXPECT_TRUE(server_->listen(&address_).ok());
+    server_->open({control_, 0, [this](Rank r) { return map_.node_of(r) == 0 ? 0 : -1; }, &map_});
+  }
+
+  std::unique_ptr<fabric::Fabric> make_fabric() {
+    fabric::LoopCapabilities can;
+    can.rma = false;
+    fabric::Options options;
+    options.loopback_only = true;
+    std::unique_ptr<fabric::Fabric> made;
+    EXPECT_TRUE(fabric::make_loop_fabric(network_, options, &made).ok());
+    return made;
+  }
+  Server& server() { return *server_; }
+  const connection::JobKey& key() const { return key_; }
+  const std::vector<std::byte>& address() const { return address_; }
+  int64_t word(uint64_t at) const {
+    int64_t out;
+    std::memcpy(&out, directory_.slice.get() + at, sizeof out);
+    return out;
+  }
+  memory::Control& control() { return control_; }
+  lock::Mutex& mutex(uint64_t index) { return directory_.mutexes[index]; }
+  void lose_mutexes() { directory_.lost = true; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  struct Memory final : Directory {
+    Status find(SegmentId id, Rank rank, memory::Region* region) override {
+      if (id != segment || rank != 0) return error(Code::freed, "no such segment");
+      *region = {slice.get(), slice_bytes, 7, memory::Kind::node_shared};
+      return {};
+    }
+    Status find_lock(SegmentId id, Rank rank, uint64_t index, lock::Mutex** mutex) override {
+      if (id != server::test::mutexes || rank != 0 || lost)
+        return error(Code::freed, "no such mutexes");
+      if (index >= std::size(mutexes)) return error(Code::range, "no such mutex");
+      *mutex = &mutexes[index];
+      return {};
+    }
+    std::unique_ptr<std::byte, Free> slice;
+    lock::Mutex mutexes[4]{};
+    bool lost = false;
+  };
+  static std::vector<std::byte> bytes(std::string_view text) {
+    const auto all = std::as_bytes(std::span(text));
+    return {all.begin(), all.end()};
+  }
+
+  std::shared_ptr<fabric::LoopNetwork> network_ = fabric::make_loop_network([] {
+    fabric::LoopCapabilities can;
+    can.rma = false;
+    return can;
+  }());
+  connection::JobKey key_{};
+  std::vector<std::byte> map_bytes_;
+  placement::NodeMap map_;
+  std::unique_ptr<std::byte, Free> control_bytes_;
+  memory::Control control_;
+  Memory directory_;
+  std::unique_ptr<Server> server_;
+  std::vector<std::byte> address_;
+};
+
+struct Heard {
+  wire::Kind kind;
+  wire::ReplyHeader reply{};  // acknowledge, reply, failure
+  std::string text;           // payload
+};
+
+// One origin process. It numbers nothing by itself: every test says what it sends.
+class Origin final : public fabric::Sink {
+ public:
+  Origin(World& world, Rank rank) : world_(world), rank_(rank), fabric_(world.make_fabric()) {}
+
+  // Opens a connection with the next generation; the earlier one, if any, is left as it is: broken
+  // without the server's noticing.
+  void connect() {
+    hello_ = {static_cast<uint32_t>(rank_), ++generation, 99, {}};
+    is_open = is_closed = was_held = false;
+    const auto hello = connection::make_hello(world_.key(), peer(), hello_.rank, hello_.generation,
+                                              hello_.nonce);
+    ASSERT_TRUE(fabric_->connect(world_.address(), hello, &endpoint_).ok());
+  }
+  void open() {
+    connect();
+    run([&] { return is_open; });
+  }
+  void break_off() {
+    fabric_->close(endpoint_);
+    is_open = false;
+  }
+
+  wire::Request request(wire::Kind kind, uint64_t number) {
+    wire::Request r;
+    r.header.version = wire::version;
+    r.header.kind = static_cast<uint8_t>(kind);
+    r.header.origin_rank = static_cast<uint32_t>(rank_);
+    r.header.incarnation = 1;
+    r.header.target_rank = 0;
+    r.header.number = number;
+    r.header.results_received = results_received;
+    r.header.segment_owner = segment.owner;
+    r.header.segment_generation = segment.generation;
+    r.header.reply_node = static_cast<uint32_t>(rank_);
+    return r;
+  }
+  void send(const wire::Request& request, std::string_view payload = {}) {
+    std::byte header[wire::max_request_bytes];
+    const uint32_t bytes = wire::encode(request, header);
+    ASSERT_EQ(
+        fabric_->send(endpoint_, {header, bytes}, std::as_bytes(std::span(payload)), false, 0),
+        fabric::SendResult::accepted);
+  }
+  void put(uint64_t number, uint64_t offset, int64_t value) {
+    wire::Request r = request(wire::Kind::put, number);
+    r.header.offset = offset;
+    send(r, {reinterpret_cast<const char*>(&value), sizeof value});
+  }
+  void fetch_add(uint64_t number, uint64_t offset, uint64_t value, uint32_t slot = 1) {
+    wire::Request r = request(wire::Kind::read_modify_write, number);
+    r.header.offset = offset;
+    r.header.reply_slot = slot;
+    r.header.reply_tag = static_cast<uint32_t>(number);
+    r.operands = {value, 0};
+    send(r);
+  }
+  void lock(uint64_t number, uint64_t index, uint32_t thread = 1) {
+    wire::Request r = request(wire::Kind::lock, number);
+    to_mutex(r, index, thread);
+    r.header.reply_slot = thread;
+    r.header.reply_tag = 100 + thread;
+    send(r);
+  }
+  void unlock(uint64_t number, uint64_t index, uint32_t thread = 1) {
+    wire::Request r = request(wire::Kind::unlock, number);
+    to_mutex(r, index, thread);
+    send(r);
+  }
+  void bye(uint64_t last_number) {
+    const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, 1,
+                                  last_number};
+    ASSERT_EQ(fabric_->send(endpoint_, std::as_bytes(std::span(&close, 1)), {}, false, 0),
+              fabric::SendResult::accepted);
+  }
+
+  // Lets the server and this origin work until the condition holds.
+  template <class Condition>
+  void run(Condition condition) {
+    for (int i = 0; i < 100'000 && !condition(); ++i) {
+      world_.server().turn(0);
+      if (reads) step();
+    }
+    EXPECT_TRUE(condition());
+  }
+  // So that everything sent so far is dealt with, whatever comes of it.
+  void settle() {
+    for (int i = 0; i < 20; ++i) {
+      world_.server().turn(0);
+      if (reads) step();
+    }
+  }
+  void step() {
+    fabric_->poll(0, fabric::no_endpoint);
+    fabric_->dispatch(*this);
+  }
+  size_t count(wire::Kind kind) const {
+    return static_cast<size_t>(
+        std::count_if(heard.begin(), heard.end(), [=](const Heard& h) { return h.kind == kind; }));
+  }
+  const Heard* answer_to(uint64_t number) const {
+    for (const Heard& h : heard)
+      if (h.kind == wire::Kind::reply && h.reply.number == number) return &h;
+    return nullptr;
+  }
+  bool granted(uint32_t thread) const {
+    return std::any_of(heard.begin(), heard.end(), [=](const Heard& h) {
+      return h.kind == wire::Kind::reply && h.reply.slot == thread && h.reply.code == 0;
+    });
+  }
+
+  uint32_t generation = 0;
+  uint64_t results_received = 0;
+  bool reads = true;  // false: a stopped process
+  bool is_open = false, is_closed = false, was_held = false;
+  uint64_t applied = 0;  // as the answer to the newest hello said
+  bool refusals_follow = false;
+  std::vector<Heard> heard;
+
+ private:
+  connection::Peer peer() const { return {0, 0, wire::version, connection::Role::server}; }
+  void to_mutex(wire::Request& r, uint64_t index, uint32_t thread) {
+    r.header.segment_owner = mutexes.owner;
+    r.header.segment_generation = mutexes.generation;
+    r.header.offset = index;
+    r.operands = {lock::make_holder(rank_, thread), 0};
+  }
+  void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
+  void on_held(fabric::EndpointId id) override { was_held |= id == endpoint_; }
+  void on_connected(fabric::EndpointId id, fabric::Bytes answer) override {
+    if (id != endpoint_) return;
+    is_open = connection::check_answer(world_.key(), peer(), hello_, answer, &applied,
+                                       &refusals_follow)
+                  .ok();
+  }
+  fabric::Verdict on_message(fabric::EndpointId id, fabric::Bytes header,
+                             fabric::Bytes payload) override {
+    if (id != endpoint_) return fabric::Verdict::taken;
+    Heard one;
+    EXPECT_TRUE(wire::peek(header, &one.kind).ok());
+    (void)wire::decode(header, &one.reply);
+    one.text.assign(reinterpret_cast<const char*>(payload.data()), payload.size());
+    heard.push_back(std::move(one));
+    return fabric::Verdict::taken;
+  }
+  std::byte* on_landing(fabric::EndpointId, fabric::Bytes, uint64_t payload_bytes) override {
+    landing_.resize(payload_bytes);
+    return landing_.data();
+  }
+  fabric::Verdict on_landed(fabric::EndpointId id, fabric::Bytes header, uint64_t) override {
+    return on_message(id, header, {});
+  }
+  void on_writable(fabric::EndpointId) override {}
+  void on_sent(fabric::EndpointId, uint64_t) override {}
+  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
+  void on_closed(fabric::EndpointId id, fabric::CloseReason, std::string_view) override {
+    if (id != endpoint_) return;
+    is_open = false;
+    is_closed = true;
+  }
+  void on_watched(int, uint64_t) override {}
+
+  World& world_;
+  const Rank rank_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  fabric::EndpointId endpoint_ = fabric::no_endpoint;
+  connection::Hello hello_{};
+  std::vector<std::byte> landing_;
+};
+
+}  // namespace skerry::server::test

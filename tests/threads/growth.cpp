@@ -1,0 +1,196 @@
+// What comes and goes for ever: a job of one rank.
+//   growth grow   100,000 segments, mutex sets and groups allocated and freed do not grow the
+//                 process, and a handle of each that was freed stays recognised
+//   growth find   threads look addresses up while segments come and go
+//   growth split  two ranks of one node: a split that fails at one of them leaves nothing behind
+#include <skerry/skerry.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+#define CHECK(condition)                                                                    \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      std::fprintf(stderr, "%s:%d: %s does not hold; last error: %s\n", __FILE__, __LINE__, \
+                   #condition, skerry_last_error());                                        \
+      std::exit(1);                                                                         \
+    }                                                                                       \
+  } while (0)
+#define OK(call) CHECK((call) == SKERRY_OK)
+
+uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+struct Handles {
+  std::vector<skerry_segment*> segments;
+  std::vector<skerry_mutexes*> mutexes;
+  std::vector<skerry_group*> groups;
+};
+
+// Allocates and frees one of each; keeps the handles of some.
+void cycle(skerry_job* job, int number, Handles* freed) {
+  skerry_group* group = nullptr;
+  skerry_segment* segment = nullptr;
+  skerry_mutexes* mutexes = nullptr;
+  OK(skerry_segment_alloc(skerry_world(job), 8, &segment));
+  OK(skerry_segment_free(segment));
+  if (number % 5 == 0) {
+    OK(skerry_mutexes_create(skerry_world(job), 1, &mutexes));
+    OK(skerry_mutexes_free(mutexes));
+    OK(skerry_group_split(skerry_world(job), 0, 0, &group));
+    OK(skerry_group_free(group));
+  }
+  if (number % 100 != 0) return;
+  freed->segments.push_back(segment);
+  freed->mutexes.push_back(mutexes);
+  freed->groups.push_back(group);
+}
+
+// Each freed segment took 184 bytes for ever, each mutex set 224 more, each group some 510.
+void grow(skerry_job* job) {
+  constexpr int warm_up = 2000, cycles = 100'000;
+  constexpr uint64_t bound = uint64_t{2} << 20;
+  Handles freed;
+  for (int i = 0; i < warm_up; ++i) cycle(job, i, &freed);
+  const uint64_t before = resident_bytes();
+  for (int i = 0; i < cycles; ++i) cycle(job, i, &freed);
+  const uint64_t after = resident_bytes();
+  std::printf("%d cycles: %llu KiB, then %llu KiB\n", cycles,
+              static_cast<unsigned long long>(before >> 10),
+              static_cast<unsigned long long>(after >> 10));
+  CHECK(after < before + bound);
+
+  // In the places of the freed ones live others now.
+  skerry_segment* segment = nullptr;
+  skerry_group* group = nullptr;
+  skerry_mutexes* mutexes = nullptr;
+  OK(skerry_segment_alloc(skerry_world(job), 8, &segment));
+  OK(skerry_group_split(skerry_world(job), 0, 0, &group));
+  OK(skerry_mutexes_create(skerry_world(job), 1, &mutexes));
+  uint64_t word = 0;
+  for (skerry_segment* old : freed.segments) {
+    CHECK(old != segment);
+    CHECK(skerry_put(old, 0, 0, &word, 8) == SKERRY_ERR_FREED);
+    CHECK(skerry_segment_free(old) == SKERRY_ERR_FREED);
+    CHECK(skerry_segment_local(old) == nullptr && skerry_segment_bytes(old, 0) == 0);
+    CHECK(skerry_segment_group(old) == nullptr);
+  }
+  for (skerry_mutexes* old : freed.mutexes) {
+    CHECK(skerry_mutex_lock(old, 0, 0) == SKERRY_ERR_FREED);
+    CHECK(skerry_mutex_unlock(old, 0, 0) == SKERRY_ERR_FREED);
+    CHECK(skerry_mutexes_free(old) == SKERRY_ERR_FREED);
+  }
+  for (skerry_group* old : freed.groups) {
+    CHECK(skerry_barrier(old) == SKERRY_ERR_FREED);
+    CHECK(skerry_group_free(old) == SKERRY_ERR_FREED);
+  }
+  OK(skerry_put(segment, 0, 0, &word, 8));
+  OK(skerry_mutex_lock(mutexes, 0, 0));
+  OK(skerry_mutex_unlock(mutexes, 0, 0));
+  OK(skerry_barrier(group));
+
+  // A segment outlives its group as memory. Its place and the group's are used again after that.
+  skerry_segment* orphan = nullptr;
+  OK(skerry_segment_alloc(group, 8, &orphan));
+  OK(skerry_group_free(group));
+  CHECK(skerry_barrier(group) == SKERRY_ERR_FREED);
+  skerry_group* other = nullptr;
+  OK(skerry_group_split(skerry_world(job), 0, 0, &other));
+  OK(skerry_put(orphan, 0, 0, &word, 8));
+  OK(skerry_segment_free(orphan));
+  CHECK(skerry_barrier(group) == SKERRY_ERR_FREED);
+  OK(skerry_barrier(other));
+}
+
+void find(skerry_job* job) {
+  constexpr int lasting = 200, rounds = 300, threads = 3;
+  constexpr uint64_t bytes = 4096;
+  std::vector<skerry_segment*> segments(lasting);
+  std::vector<uint64_t> addresses;
+  for (auto& segment : segments) {
+    OK(skerry_segment_alloc(skerry_world(job), bytes, &segment));
+    addresses.push_back(skerry_segment_address(segment, 0));
+  }
+  std::atomic<bool> over{false};
+  std::vector<std::thread> seekers;
+  for (int t = 0; t < threads; ++t)
+    seekers.emplace_back([&, t] {
+      for (size_t i = static_cast<size_t>(t); !over.load(); ++i) {
+        const size_t at = i * 7 % segments.size();
+        skerry_segment* found = nullptr;
+        uint64_t offset = 0;
+        OK(skerry_segment_find(job, 0, addresses[at] + i % bytes, &found, &offset));
+        CHECK(found == segments[at] && offset == i % bytes);
+      }
+    });
+  for (int round = 0; round < rounds; ++round) {
+    skerry_segment* passing = nullptr;
+    OK(skerry_segment_alloc(skerry_world(job), bytes, &passing));
+    const uint64_t address = skerry_segment_address(passing, 0);
+    skerry_segment* found = nullptr;
+    uint64_t offset = 0;
+    OK(skerry_segment_find(job, 0, address + bytes - 1, &found, &offset));
+    CHECK(found == passing && offset == bytes - 1);
+    OK(skerry_segment_free(passing));
+    CHECK(skerry_segment_find(job, 0, address, &found, &offset) == SKERRY_ERR_RANGE);
+  }
+  over = true;
+  for (auto& seeker : seekers) seeker.join();
+}
+
+int shared_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:") != line.npos;
+  return count;
+}
+
+// The members that had opened the group's memory kept it for ever when another could not.
+void split(skerry_job* job) {
+  CHECK(skerry_size(job) == 2 && skerry_node_count(job) == 1);
+  skerry_group* group = nullptr;
+  OK(skerry_group_split(skerry_world(job), 0, 0, &group));
+  OK(skerry_group_free(group));
+  const int before = shared_mappings();
+  for (int round = 0; round < 20; ++round) {
+    rlimit usual{};
+    CHECK(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    const rlimit none{0, usual.rlim_max};
+    if (skerry_rank(job) == 1) CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    CHECK(skerry_group_split(skerry_world(job), 0, 0, &group) == SKERRY_ERR_NETWORK);
+    CHECK(std::strstr(skerry_last_error(), "ulimit -n") != nullptr);
+    if (skerry_rank(job) == 1) CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
+  }
+  CHECK(shared_mappings() == before);
+  OK(skerry_group_split(skerry_world(job), 0, 0, &group));
+  OK(skerry_group_free(group));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  CHECK(count == 2);
+  skerry_options options = SKERRY_OPTIONS_INIT;
+  options.thread_level = SKERRY_THREAD_MULTIPLE;
+  skerry_job* job = nullptr;
+  OK(skerry_init(&options, &job));
+  if (std::strcmp(arguments[1], "grow") == 0) grow(job);
+  else if (std::strcmp(arguments[1], "split") == 0) split(job);
+  else find(job);
+  OK(skerry_finalize(job));
+  return 0;
+}
