@@ -15,8 +15,9 @@
 #include <string>
 #include <thread>
 
-#include "core/futex.hpp"
 #include <vector>
+
+#include "core/futex.hpp"
 
 namespace {
 
