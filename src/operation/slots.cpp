@@ -138,12 +138,6 @@ bool Slots::is_being_read(const Link& link, const Extent& extent) const {
   });
 }
 
-const Link* Slots::link_of(const Op* op) const {
-  const auto found = std::find_if(pending_.begin(), pending_.end(),
-                                  [&](const Pending& p) { return p.op == op; });
-  return found == pending_.end() ? nullptr : found->link;
-}
-
 uint64_t Slots::memory_bytes() const { return vector_bytes(pending_) + vector_bytes(free_); }
 
 }  // namespace skerry::operation

@@ -80,8 +80,6 @@ class Slots {
   // A get that was issued earlier still reads these bytes: a write to them must not be sent yet, or
   // that get might see it.
   bool is_being_read(const Link& link, const Extent& extent) const;
-  // Where an operation waits for an answer from; null: nowhere.
-  const Link* link_of(const Op* op) const;
   uint64_t memory_bytes() const;
 
  private:

@@ -331,8 +331,7 @@ Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
   }
   if (!Operations::is_done(*op)) {
     if (op->link != nullptr) SKERRY_TRY(parts_.sender.wait_connected(lock, *op->link));
-    const Link* link = parts_.slots.link_of(op);
-    if (link == nullptr) link = op->link;
+    const Link* const link = op->link;
     const bool alone = link != nullptr && only_this_matters(*link);
     // Cut short (the job is ending), answers may still come for this operation: its record stays
     // taken for ever.
