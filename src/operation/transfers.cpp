@@ -458,6 +458,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
     if (granted_here()) {
       parts_.slots.complete(index, 0, {}, true, 0);
       parts_.links.maybe_drained(link);
+      if (parts_.slots.may_be_awaited()) parts_.progress.wake_waiters();
       break;
     }
     const bool sleeps = cut_off();

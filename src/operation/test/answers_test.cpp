@@ -142,5 +142,24 @@ TEST_F(EngineTest, ARefusalConfirmsNoAnswerThatIsMissing) {
   ASSERT_TRUE(until([&] { return watched_ == 0; }));
 }
 
+// Whoever waits for a mutex leaves the last slots to others, so it waits while some are free: it
+// was not woken when one more was given back, and slept out its time.
+TEST_F(EngineTest, ASlotThatSomebodyMayWaitForIsKnown) {
+  Context context;
+  context.config.control = control_;
+  const Lock lock(context.mutex);
+  Slots slots(context);
+  std::vector<uint32_t> taken;
+  for (uint32_t index = 0; slots.take(&index, Slots::Wait::for_ever);) taken.push_back(index);
+  ASSERT_TRUE(slots.has(Slots::Wait::answered));
+  slots.give_back(taken.back());
+  EXPECT_TRUE(slots.has(Slots::Wait::for_ever) && slots.may_be_awaited());
+  for (uint32_t index = 0; slots.take(&index);) taken.push_back(index);
+  slots.give_back(taken.back());
+  EXPECT_TRUE(slots.may_be_awaited());
+  slots.give_back(taken.front());
+  EXPECT_FALSE(slots.may_be_awaited());
+}
+
 }  // namespace
 }  // namespace skerry::operation::test
