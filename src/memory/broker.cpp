@@ -106,13 +106,15 @@ Broker::~Broker() {
 void Broker::on_readable_owner() {
   epoll_event events[32];
   const int count = epoll_wait(epoll_fd_, events, 32, 0);
+  bool is_time = false;
   for (int i = 0; i < count; ++i) {
     const int fd = events[i].data.fd;
-    if (fd == timer_fd_) resume_listener();
-    if (fd != listen_fd_ && fd != timer_fd_) serve(fd);
+    if (fd == timer_fd_) is_time = true;
+    else if (fd != listen_fd_) serve(fd);
   }
-  // After the served ones: accepting may close the oldest pending connection, whose number might be
+  // After the served ones: both may close the oldest pending connection, whose number might be
   // among the events above.
+  if (is_time) resume_listener();
   for (int i = 0; i < count; ++i) {
     if (events[i].data.fd == listen_fd_) accept_all();
   }

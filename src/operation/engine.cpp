@@ -298,7 +298,8 @@ Status Engine::borrow_slot(uint32_t* slot) {
 
 void Engine::return_slot(uint32_t slot) {
   const Lock lock(context_.mutex);
-  if (slots_.give_back(slot)) progress_.wake_waiters();
+  slots_.give_back(slot);
+  if (slots_.may_be_awaited()) progress_.wake_waiters();
 }
 
 // ---- the end, and accounts --------------------------------------------------------------------

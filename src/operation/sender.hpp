@@ -92,6 +92,7 @@ class Sender {
   bool queues_now(const Link& link) const {
     return link.has_queued() || (queues() && !link.is_ready());
   }
+  static uint64_t results_received(const Link& link);
   std::byte* reserve(Link& link, const Message& message);
   void note_in_log(Link& link, const Message& message, std::byte* room, uint32_t header_bytes,
                    uint64_t number);

@@ -331,8 +331,7 @@ Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
   }
   if (!Operations::is_done(*op)) {
     if (op->link != nullptr) SKERRY_TRY(parts_.sender.wait_connected(lock, *op->link));
-    const Link* link = parts_.slots.link_of(op);
-    if (link == nullptr) link = op->link;
+    const Link* const link = op->link;
     const bool alone = link != nullptr && only_this_matters(*link);
     // Cut short (the job is ending), answers may still come for this operation: its record stays
     // taken for ever.
@@ -459,6 +458,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
     if (granted_here()) {
       parts_.slots.complete(index, 0, {}, true, 0);
       parts_.links.maybe_drained(link);
+      if (parts_.slots.may_be_awaited()) parts_.progress.wake_waiters();
       break;
     }
     const bool sleeps = cut_off();

@@ -558,6 +558,17 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   return finish(*client, outcome, failure);
 }
 
+// Does the decoded header begin a payload that this connection may send now?
+Status Server::check_landing(const Client& client, uint64_t payload_bytes) const {
+  const wire::RequestHeader& h = request_.header;
+  if (request_.kind() != wire::Kind::put ||
+      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 || client.said_bye() ||
+      client.session->classify(h.number) != session::Order::apply)
+    return error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
+                 wire::to_string(request_.kind()), " that may not carry one");
+  return check_addressee(client);
+}
+
 // A long put: its header was checked like any other before its payload may land. Earlier requests
 // of the session are applied already.
 std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
@@ -565,25 +576,33 @@ std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
   Client* client = client_of(endpoint);
   if (client == nullptr) return nullptr;
   Status status = wire::decode(header, &request_);
+  if (status.ok()) status = check_landing(*client, payload_bytes);
+  if (!status.ok()) {  // not our protocol: the fabric closes the connection
+    std::fprintf(stderr, "skerry: data server of node %d refuses a payload of rank %d: %s\n",
+                 config_.self.node, client->rank, status.message().c_str());
+    return nullptr;
+  }
   const wire::RequestHeader& h = request_.header;
   memory::Region region;
-  if (status.ok() && (request_.kind() != wire::Kind::put ||
-                      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 ||
-                      h.origin_rank != static_cast<uint32_t>(client->rank) ||
-                      client->session->classify(h.number) != session::Order::apply))
-    status = error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
-                   wire::to_string(request_.kind()), " that may not carry one");
-  if (status.ok())
-    status = directory_.find({h.segment_owner, h.segment_generation},
-                             static_cast<Rank>(h.target_rank), &region);
+  status = directory_.find({h.segment_owner, h.segment_generation},
+                           static_cast<Rank>(h.target_rank), &region);
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
-  if (status.ok()) {
-    client->state = Client::State::landing;
-    return region.base + h.offset;
+  if (!status.ok()) return refuse_landing(*client, payload_bytes, std::move(status));
+  client->state = Client::State::landing;
+  return region.base + h.offset;
+}
+
+// The request is counted and its origin told, as for one whose payload came with it. Otherwise the
+// origin would send it again on every next connection.
+std::byte* Server::refuse_landing(Client& client, uint64_t payload_bytes, Status why) {
+  if (payload_bytes > longest_dropped_bytes) {
+    (void)finish(client, Outcome::failed, why);  // told on the next connection
+    return nullptr;
   }
-  std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n",
-               config_.self.node, client->rank, status.message().c_str());
-  return nullptr;
+  client.state = Client::State::landing;
+  client.refused = std::make_unique<Client::Refused>(
+      Client::Refused{std::move(why), std::vector<std::byte>(payload_bytes)});
+  return client.refused->payload.data();
 }
 
 fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
@@ -594,6 +613,10 @@ fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes hea
   used(*client);
   (void)wire::decode(header, &request_);  // on_landing accepted it
   request_.extent_bytes = payload_bytes;
+  if (client->refused) {
+    const std::unique_ptr<Client::Refused> refused = std::move(client->refused);
+    return finish(*client, Outcome::failed, refused->why);
+  }
   Status failure;
   Outcome outcome = Outcome::done;
   if (request_.has(wire::flag_notify)) {

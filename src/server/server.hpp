@@ -142,6 +142,11 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     std::vector<Late> late;
     std::deque<std::vector<std::byte>>
         sending;  // payloads of late answers that the fabric still reads from; oldest first
+    struct Refused {  // a long put, refused when its header came: where its payload goes
+      Status why;
+      std::vector<std::byte> payload;
+    };
+    std::unique_ptr<Refused> refused;  // null: none is landing
 
     bool said_bye() const { return state == State::owing || state == State::leaving; }
   };
@@ -173,6 +178,9 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.
   static constexpr uint64_t quiet_bytes_limit = 512 * 1024;
   static constexpr size_t longest_text = 1024;  // of a refusal
+  // The payload of a long put that is refused is read and dropped, if it is as long as origins cut
+  // them (Engine); a longer one costs its connection.
+  static constexpr uint64_t longest_dropped_bytes = 8u << 20;
   enum class Outcome : uint8_t { done, park, failed, answered };
 
   void run();
@@ -223,6 +231,8 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   bool has_room(const Client& client) const;
   void retry_waiting_for_room();
 
+  Status check_landing(const Client& client, uint64_t payload_bytes) const;
+  std::byte* refuse_landing(Client& client, uint64_t payload_bytes, Status why);
   void on_bye(Client& client, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
 

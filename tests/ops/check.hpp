@@ -26,6 +26,9 @@ struct Context {
   int threads = 1;          // user threads per rank; more than one only at thread level multiple
   bool as_threads = false;  // ranks are threads of one process
   bool thorough = false;    // also what takes long or much memory
+  // As skerry_put, to a segment that is freed at the target alone; null: the library hides what
+  // this takes. (Through the interface only a race of two threads of one program comes to it.)
+  int (*put_freed)(skerry_job* job, int target, const void* origin, uint64_t bytes) = nullptr;
 
   skerry_group* world() const { return skerry_world(job); }
   int node_of(int r) const { return skerry_node_of(job, r); }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 
 #include "core/futex.hpp"
 #include "memory/apply.hpp"
+#include "memory/broker_wire.hpp"
 #include "memory/control.hpp"
 
 namespace skerry::memory {
@@ -223,6 +225,49 @@ TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
   for (const int fd : silent) close(fd);
   served.stop();
   EXPECT_GE(served.broker->strangers_refused_owner(), 1u);
+}
+
+// A pause for want of descriptors ended in the moment in which a peer spoke: it was closed unheard,
+// and then another connection in its place.
+TEST(Broker, WhoSpeaksWhenAPauseEndsIsHeard) {
+  Broker::Options options;
+  options.job_tag = concat("pause-", getpid());
+  options.token = token_of(1);
+  std::unique_ptr<Broker> broker;
+  ASSERT_TRUE(Broker::create(options, &broker).ok());
+  const std::string& name = broker->address().name;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  int peers[3];
+  for (int& fd : peers) fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const auto come = [&](int fd) {
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+    broker->on_readable_owner();
+  };
+  come(peers[0]);
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  come(peers[1]);  // gets the descriptor that was kept
+  come(peers[2]);  // none is left: the listener rests
+  pollfd rests{broker->fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&rests, 1, -1), 1);  // no longer
+  broker_wire::Request request{};
+  request.magic_number = broker_wire::magic;
+  request.token = options.token;
+  request.op = static_cast<uint32_t>(broker_wire::Op::detach);
+  ASSERT_EQ(send(peers[0], &request, sizeof request, MSG_NOSIGNAL), 48);
+  broker->on_readable_owner();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  broker_wire::Reply reply{};
+  ASSERT_EQ(recv(peers[0], &reply, sizeof reply, 0), 256);
+  EXPECT_EQ(reply.status, static_cast<int32_t>(Code::freed));
+  for (const int fd : peers) close(fd);
 }
 
 TEST(Broker, AGoneOrSilentBrokerIsAnErrorNotAHang) {
