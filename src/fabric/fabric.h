@@ -15,7 +15,7 @@
 //
 // Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of
 // one endpoint arrive in order, once, or the endpoint closes. Payloads up to inline_payload_bytes
-// are delivered with their header; longer ones *land* where on_landing says.
+// are delivered with their header; longer ones are *placed directly* where place_directly says.
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,8 @@ enum class KeyKind { none, offset, virtual_address };
 
 struct Capabilities {
   bool rma = false;                   // put and get of registered memory work
-  bool landing = false;               // long payloads land in place without a copy
-  bool gather = false;                // send_gathered works; implies landing
+  bool direct_placement = false;      // long payloads are placed without a copy
+  bool gather = false;                // send_gathered works; implies direct_placement
   bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's
                                       // data is visible at the target
   bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that
@@ -64,7 +64,7 @@ struct Capabilities {
   bool rma_ordered = false;       // puts and gets of one endpoint take effect in issue order among
                                   // themselves (else overlapping ones must wait)
   bool close_fences_rma = false;  // after the passive side closed an endpoint no late write of it
-                                  // can land
+                                  // can be placed directly
   bool mr_local = false;          // origin buffers of put, get (and of send) must be registered
   bool early_messages = false;  // send is allowed while connecting: what it takes goes right behind
                                 // the hello, and is lost if the peer refuses
@@ -108,11 +108,11 @@ class Sink {
   // A whole message whose payload is at most inline_payload_bytes. The spans live until the call
   // returns. 8-byte aligned: no promise.
   virtual Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) = 0;
-  // A message with a longer payload began. Returns where the payload shall land (payload_bytes of
-  // room, valid until on_landed or on_closed), or null: the endpoint then closes with
+  // A message with a longer payload began. Returns where the payload is to go (payload_bytes of
+  // room, valid until on_placed or on_closed), or null: the endpoint then closes with
   // protocol_error.
-  virtual std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
-  virtual Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  virtual std::byte* place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  virtual Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
   // After send answered would_block: there is room again.
   virtual void on_writable(EndpointId endpoint) = 0;
   // A payload passed to send by reference may be reused.

@@ -113,9 +113,9 @@ class Engine final : private fabric::Sink {
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                        uint64_t payload_bytes) override;
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_sent(fabric::EndpointId, uint64_t) override {}

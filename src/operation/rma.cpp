@@ -11,8 +11,8 @@ namespace skerry::operation {
 
 bool Rma::takes(const Transfer& transfer) const {
   const fabric::Capabilities& can = context_.can();
-  // Without the second a late write of a broken connection might land after somebody else's: such a
-  // fabric gets messages only.
+  // Without the second a late write of a broken connection might be placed after somebody else's:
+  // such a fabric gets messages only.
   return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
          transfer.local.bytes >= can.rma_from_bytes && transfer.notify == nullptr &&
          transfer.kind != wire::Kind::accumulate &&
@@ -97,7 +97,7 @@ bool Rma::hand_over(const Running& rma, uint64_t cookie) {
                                   cookie)) == fabric::SendResult::accepted;
 }
 
-// A put that a later message of ours is known to have followed has landed, and is not written
+// A put that a later message of ours is known to have followed is in place, and is not written
 // again: somebody else may have written there since.
 bool Rma::issue_again(Link& link, uint64_t up_to) {
   context_.assert_held();

@@ -130,7 +130,7 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
                           transfer.local.form == Side::Form::contiguous;
   // Long contiguous puts travel by reference and are placed directly. Everything else goes in
   // messages whose payload the fabric copies.
-  stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.landing &&
+  stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.direct_placement &&
                         stream.total > inline_bytes;
   // Longer contiguous ones of either kind are not copied for the case that they must be sent again:
   // source done is then acknowledged.
@@ -237,7 +237,7 @@ Status Transfers::request(Lock& lock, Link& link, const Transfer& transfer, Op* 
   const fabric::Capabilities& can = context_.can();
   const Side& from = transfer.remote;
   const Side& to = transfer.local;
-  stream.placed = can.landing && is_contiguous(to);
+  stream.placed = can.direct_placement && is_contiguous(to);
   stream.part_limit = std::min<uint64_t>(inline_bytes, can.max_payload_bytes);
   if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
   else if (stream.placed && can.gather && run_bytes(from) >= gather_run_bytes)

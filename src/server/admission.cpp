@@ -49,7 +49,7 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   }
   // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after
   // the new one is told how far we came. What it still holds unread is discarded, and its late
-  // writes cannot land.
+  // writes have no effect.
   if (known.endpoint != fabric::no_endpoint) {
     const fabric::EndpointId old = known.endpoint;
     if (Client* client = client_of(old)) drop(*client);
@@ -172,7 +172,7 @@ void Server::used(Client& client) {
 Quota::Busy Server::busy_with(Rank rank) {
   const Client* client = client_of(known_.find(rank)->second.endpoint);
   SKERRY_ASSERT(client != nullptr, "a slot without a client");
-  if (client->state == Client::State::landing) return {Quota::Busy::With::receiving, 0};
+  if (client->state == Client::State::receiving) return {Quota::Busy::With::receiving, 0};
   const uint64_t unread_bytes = fabric_->unsent_bytes(client->endpoint) + client->late.size();
   if (unread_bytes == 0 && client->sending.empty() && !client->acknowledge &&
       client->state != Client::State::parked)

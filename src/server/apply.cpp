@@ -225,7 +225,7 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
   fabric::Bytes answer;
   if (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)) {
     const bool gathers = bytes > scratch_.size() && request_.has(wire::flag_strided) &&
-                         fabric_->capabilities().gather && fabric_->capabilities().landing;
+                         fabric_->capabilities().gather && fabric_->capabilities().direct_placement;
     if (bytes > scratch_.size() && !gathers) {
       *failure = error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ",
                        scratch_.size(), " in one request");
@@ -558,10 +558,10 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   return finish(*client, outcome, failure);
 }
 
-// A long put: its header was checked like any other before its payload may land. Earlier requests
-// of the session are applied already.
-std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                              uint64_t payload_bytes) {
+// A long put: its header was checked like any other before its payload may be placed. Earlier
+// requests of the session are applied already.
+std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return nullptr;
   Status status = wire::decode(header, &request_);
@@ -578,7 +578,7 @@ std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
                              static_cast<Rank>(h.target_rank), &region);
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
   if (status.ok()) {
-    client->state = Client::State::landing;
+    client->state = Client::State::receiving;
     return region.base + h.offset;
   }
   std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n",
@@ -586,13 +586,13 @@ std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
   return nullptr;
 }
 
-fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                                   uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
   client->state = Client::State::serving;
   used(*client);
-  (void)wire::decode(header, &request_);  // on_landing accepted it
+  (void)wire::decode(header, &request_);  // place_directly accepted it
   request_.extent_bytes = payload_bytes;
   Status failure;
   Outcome outcome = Outcome::done;

@@ -122,10 +122,10 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   struct Client {
     enum class State : uint8_t {
       serving,
-      landing,  // a long payload of it is on its way
-      parked,   // its next message waits: the endpoint is in retry_ or in full_
-      owing,    // it said bye, and the fabric did not take our answer yet
-      leaving,  // its bye is answered: what is sent now may not be read any more
+      receiving,  // a long payload of it is on its way
+      parked,     // its next message waits: the endpoint is in retry_ or in full_
+      owing,      // it said bye, and the fabric did not take our answer yet
+      leaving,    // its bye is answered: what is sent now may not be read any more
     };
     Rank rank = no_rank;
     fabric::EndpointId endpoint = fabric::no_endpoint;
@@ -236,9 +236,9 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                        uint64_t payload_bytes) override;
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_sent(fabric::EndpointId endpoint, uint64_t cookie) override;

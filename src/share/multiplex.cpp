@@ -26,8 +26,8 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
   SKERRY_ASSERT(limited.ok(), "whoever makes one has checked the policy's name");
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
   // Messages alone go through proxies, each small enough to be passed on as it came.
-  capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local =
-      capabilities_.early_messages = false;
+  capabilities_.rma = capabilities_.direct_placement = capabilities_.gather =
+      capabilities_.mr_local = capabilities_.early_messages = false;
   capabilities_.rma_from_bytes = 0;
   capabilities_.key_kind = fabric::KeyKind::none;
   capabilities_.header_bytes = fabric::max_header_bytes - sizeof(Prefix);

@@ -225,8 +225,8 @@ class Multiplex final : public fabric::Forward {
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                        uint64_t payload_bytes) override;
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                  std::string_view detail) override;

@@ -149,7 +149,7 @@ void LoopFabric::run_delayed(bool before_sleep) {
       continue;
     }
     const bool peer_open = it->from.theirs().fabric != nullptr;
-    // The passive side closed: a fabric that fences drops it, the other kind lets a put land all
+    // The passive side closed: a fabric that fences drops it, the other kind places it all
     // the same. Either way the origin cannot tell.
     bool ok = false;
     if (peer_open || (it->rma.is_put && !capabilities_.close_fences_rma))

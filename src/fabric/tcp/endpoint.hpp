@@ -36,18 +36,19 @@ struct Receive {
   uint32_t partial_need = 0;  // bytes until it can be delivered; 0: not known yet (fewer than 8
                               // bytes seen, or a greeting)
   // A long payload on its way into the caller's memory. null: none.
-  std::byte* landing = nullptr;
-  uint64_t landing_have = 0;
-  uint64_t landing_need = 0;      // whole payload bytes; kept while landed_parked
-  std::vector<std::byte> header;  // of the landing message
-  bool landed_parked = false;     // on_landed answered park: call it again after unpark
+  std::byte* destination = nullptr;
+  uint64_t placed_bytes = 0;
+  uint64_t payload_bytes = 0;     // whole payload bytes; kept while placed_parked
+  std::vector<std::byte> header;  // of the message that is placed directly
+  bool placed_parked = false;     // on_placed answered park: call it again after unpark
   bool parked = false;            // nothing may be delivered until unpark
   // Received, but behind the parked message: whole frames and perhaps a started one.
   std::vector<std::byte> backlog;
   uint64_t backlog_done = 0;  // bytes of backlog consumed
 
   bool idle() const {
-    return partial == nullptr && landing == nullptr && !landed_parked && !parked && backlog.empty();
+    return partial == nullptr && destination == nullptr && !placed_parked && !parked &&
+           backlog.empty();
   }
 };
 

@@ -50,7 +50,7 @@ CloseReason close_reason_of(int error_number) {
 }
 
 TcpFabric::TcpFabric(const Options& options) : options_(options) {
-  capabilities_.landing = true;
+  capabilities_.direct_placement = true;
   capabilities_.gather = true;
   capabilities_.early_messages = true;
   capabilities_.connect_data_bytes = max_hello_bytes;
@@ -372,7 +372,8 @@ void TcpFabric::unwatch(int fd) {
 }
 
 Status TcpFabric::register_memory(void*, uint64_t, RemoteKey*, uint64_t*) {
-  return error(Code::unsupported, "the tcp fabric has no RMA: long messages land in place instead");
+  return error(Code::unsupported,
+               "the tcp fabric has no RMA: it places long payloads directly instead");
 }
 void TcpFabric::deregister_memory(uint64_t) {}
 SendResult TcpFabric::put(EndpointId, const void*, RemoteKey, uint64_t, uint64_t, uint64_t) {

@@ -58,13 +58,13 @@ class TcpFabric final : public Fabric {
   Memory memory() const override;
 
  private:
-  // What a recv brought: bytes for a started frame or landing first, the rest in buffer_.
+  // What a recv brought: bytes for a started frame or payload first, the rest in buffer_.
   struct Received {
     EndpointId endpoint = no_endpoint;  // no_endpoint: none
     int64_t bytes = 0;  // recv's answer: < 0 with error_number, 0 at the end of the stream
     int error_number = 0;
     uint32_t carried = 0;  // bytes of an earlier recv put in front of buffer_
-    uint64_t direct = 0;   // of bytes, how many went straight to the partial frame or the landing
+    uint64_t direct = 0;   // of bytes, how many went straight to the partial frame or payload
 
     bool nothing_yet() const {
       return bytes < 0 && (error_number == EAGAIN || error_number == EINTR);
@@ -100,9 +100,9 @@ class TcpFabric final : public Fabric {
   int resume(EndpointId id, Sink& sink);
   Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
                uint64_t* consumed, Sink& sink);
-  Parsed begin_landing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
-                       uint64_t payload_bytes, Sink& sink);
-  Parsed finish_landing(Endpoint& endpoint, EndpointId id, Sink& sink);
+  Parsed begin_direct(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
+                      uint64_t payload_bytes, Sink& sink);
+  Parsed finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink);
   void keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting);
   static void keep_backlog(Endpoint& endpoint, Bytes first, Bytes second);
   static Receive& receive_state(Endpoint& endpoint);

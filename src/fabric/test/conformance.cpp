@@ -238,7 +238,7 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
   EndpointId near, far;
   join(*client, *target, &near, &far);
   const std::vector<std::byte> payload = payload_of(*client, 3'000'001, 2);
-  const bool lands = payload.size() > inline_payload_bytes;
+  const bool direct = payload.size() > inline_payload_bytes;
   int taken = 0;
   for (int i = 0; i < 6; ++i) {
     for (std::string_view header : {"short", "long"}) {
@@ -252,7 +252,7 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
     }
   }
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
-    return target->message_count == 12 && (!lands || client->sent.size() == 6);
+    return target->message_count == 12 && (!direct || client->sent.size() == 6);
   }));
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "short" : "long");
@@ -260,10 +260,10 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
       EXPECT_TRUE(target->messages[i].payload == payload) << i;
     }
   }
-  if (lands) {
+  if (direct) {
     EXPECT_EQ(client->sent, (std::vector<uint64_t>{100, 101, 102, 103, 104, 105}));
   }
-  EXPECT_EQ(target->landed, lands ? 6 : 0);
+  EXPECT_EQ(target->placed, direct ? 6 : 0);
 }
 
 TEST_P(Conformance, GatheredPayloadsLandAsOne) {
@@ -303,11 +303,11 @@ TEST_P(Conformance, GatheredPayloadsLandAsOne) {
   EXPECT_EQ(client->sent, (std::vector<uint64_t>{7, 8, 9, 10, 11}));
 }
 
-TEST_P(Conformance, RefusedLandingCloses) {
+TEST_P(Conformance, RefusedDirectPlacementCloses) {
   auto target = server();
   auto client = side();
   if (client->fabric->capabilities().max_payload_bytes <= inline_payload_bytes) return;
-  target->refuse_landing = true;
+  target->refuse_direct = true;
   EndpointId near, far;
   join(*client, *target, &near, &far);
   const std::vector<std::byte> payload = pattern(inline_payload_bytes + 1, 3);
@@ -333,7 +333,7 @@ TEST_P(Conformance, ParkedMessageComesAgainAndNothingOvertakesIt) {
     target->step();
   }
   EXPECT_EQ(target->message_count, 0u);
-  // From now on every message is parked once, the landed one as well.
+  // From now on every message is parked once, the one placed directly as well.
   target->park_alternately = true;
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
     target->fabric->unpark(far);

@@ -162,10 +162,10 @@ TEST_F(Tcp, HelloMayComeByteByByte) {
   EXPECT_EQ(target->hellos[0], "slow hello");
 }
 
-// A wait for one endpoint used to sleep in recv while a payload landed. With a low-water mark that
-// recv took the first part of the payload, slept, and was not woken for the rest, which was shorter
-// than the mark.
-TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
+// A wait for one endpoint used to sleep in recv while a payload was placed. With a low-water mark
+// that recv took the first part of the payload, slept, and was not woken for the rest, which was
+// shorter than the mark.
+TEST_F(Tcp, TheTailOfADirectPlacementWakesItsReader) {
   auto target = server();
   const int fd = stranger();
   write_all(fd, greeting("hello"));
@@ -174,12 +174,12 @@ TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
   const std::vector<std::byte> bytes = frame("long", payload);
   const size_t begin = bytes.size() - payload.size() + 100, middle = begin + inline_payload_bytes;
   write_all(fd, {bytes.data(), begin});
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->landings_begun == 1; }));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun == 1; }));
   write_all(fd, {bytes.data() + begin, middle - begin});
   std::atomic<int> reader_id{0};
   std::thread reader([&] {
     reader_id = gettid();
-    while (target->landed == 0 && target->closed.empty()) target->step(-1, target->accepted[0]);
+    while (target->placed == 0 && target->closed.empty()) target->step(-1, target->accepted[0]);
   });
   // Expect: whether the reader has taken the first part or not when it falls asleep, the second
   // wakes it.
@@ -193,7 +193,7 @@ TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
   }
   write_all(fd, {bytes.data() + middle, bytes.size() - middle});
   reader.join();
-  ASSERT_EQ(target->landed, 1);
+  ASSERT_EQ(target->placed, 1);
   EXPECT_EQ(target->messages.back().payload, payload);
 }
 

@@ -16,8 +16,8 @@ namespace skerry::job {
 struct Exchange {
   int position = 0;
   int count = 1;
-  // Collective over the participants: `in` of participant i lands at out + i x in.size(). Errors:
-  // network.
+  // Collective over the participants: `in` of participant i is stored at out + i x in.size().
+  // Errors: network.
   std::function<Status(std::span<const std::byte> in, std::byte* out)> allgather;
   // Ends all participants, or returns if it cannot. Null: nobody but the caller can be ended.
   std::function<void(int exit_status)> abort;
