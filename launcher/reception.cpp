@@ -21,7 +21,7 @@ using job::FrameType;
 using job::FrameWriter;
 
 constexpr size_t max_visitors = 256;  // the oldest makes way: an agent needs milliseconds, only
-                                      // strangers grow old
+                                      // unauthenticated peers grow old
 constexpr auto visitor_limit = std::chrono::seconds(10);
 // Until a descriptor may be free again.
 constexpr auto descriptor_pause = std::chrono::milliseconds(100);

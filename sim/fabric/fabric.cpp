@@ -180,7 +180,7 @@ Status SimulatedFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint
     End& asking = connection->ends[1];
     if (asking.fabric == nullptr || asking.state != End::State::asking || asking.held_request)
       return;
-    ++asking.fabric->traffic_.strangers.silent;
+    ++asking.fabric->traffic_.unauthenticated.silent;
     asking.fabric->disconnect(asking.id, CloseReason::refused);
   });
   scheduler_.at(scheduler_.now_ns() + options_.connect_timeout_ns, [connection] {
@@ -212,7 +212,7 @@ Status SimulatedFabric::accept(RequestId request, Bytes reply, EndpointId* endpo
 void SimulatedFabric::reject(RequestId request) {
   const Reference* const reference = find(request);
   if (reference == nullptr || reference->ours().state != End::State::asking) return;
-  ++traffic_.strangers.rejected;
+  ++traffic_.unauthenticated.rejected;
   disconnect(request, CloseReason::refused);
 }
 

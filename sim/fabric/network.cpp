@@ -54,7 +54,7 @@ void SimulatedNetwork::deliver(const Reference& to, Entry entry) {
     // A connect that comes to nothing, and a request whose peer leaves, end at once; else the end
     // is behind what came before it.
     if (ours.state == End::State::asking) {
-      ++ours.fabric->traffic_.strangers.left;
+      ++ours.fabric->traffic_.unauthenticated.left;
       ours.fabric->disconnect(ours.id, CloseReason::by_peer);
       return;
     }

@@ -128,7 +128,7 @@ class SimulatedNetwork : public std::enable_shared_from_this<SimulatedNetwork> {
   // Breaks one of the connections, both ways. False: there is none.
   bool cut_any();
   void cut(net::Connection& connection);
-  // A stranger says a hello that was said before, or a forged one.
+  // An unauthenticated peer says a hello that was said before, or a forged one.
   void replay_hello();
   void stop_faults() { options_.refused_per_1024 = 0; }
   uint64_t cuts() const { return cuts_; }

@@ -208,7 +208,7 @@ class Fabric {
   virtual void wake() = 0;
 
   // Connections that were closed before a peer was accepted, by reason.
-  struct Strangers {
+  struct Unauthenticated {
     uint64_t silent = 0;  // no whole hello, or no answer to it by the caller, before the deadline
     uint64_t left = 0;    // ended by themselves
     uint64_t crowded_out = 0;  // made way for newer ones, or no descriptor was left
@@ -220,7 +220,7 @@ class Fabric {
     uint64_t bytes_sent = 0;  // handed to the network, framing included
     uint64_t bytes_received = 0;
     uint64_t endpoints_open = 0;
-    Strangers strangers;
+    Unauthenticated unauthenticated;
   };
   virtual Traffic traffic() const = 0;  // by the holder of the issue lock
   // What it takes in this process, beyond the operating system's and the provider's own. By the
@@ -236,9 +236,10 @@ class Fabric {
 struct Options {
   std::string interface;       // name or address of the interface to listen on; empty: choose
   bool loopback_only = false;  // all peers are on this host (virtual nodes): listen on loopback
-  int64_t hello_deadline_ns = 5'000'000'000;  // a stranger that has not said a whole hello by then
-                                              // is closed
-  uint32_t max_strangers = 256;  // connections before accept; beyond that the oldest is closed
+  int64_t hello_deadline_ns = 5'000'000'000;  // an unauthenticated peer that has not said a whole
+                                              // hello by then is closed
+  uint32_t
+      max_unauthenticated = 256;  // connections before accept; beyond that the oldest is closed
   // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond
   // that the listener rests, and newcomers wait in the system's queue.
   uint32_t max_refusals_per_s = 4'000;

@@ -177,14 +177,14 @@ void Server::store_traffic() {
   const fabric::Fabric::Traffic traffic = fabric_->traffic();
   counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
   counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
-  const fabric::Fabric::Strangers& refused = traffic.strangers;
-  counters_.strangers.store(refused.all(), std::memory_order_relaxed);
-  counters_.strangers_silent.store(refused.silent, std::memory_order_relaxed);
-  counters_.strangers_left.store(refused.left, std::memory_order_relaxed);
-  counters_.strangers_crowded_out.store(refused.crowded_out, std::memory_order_relaxed);
-  counters_.strangers_garbage.store(refused.garbage, std::memory_order_relaxed);
-  counters_.strangers_unproven.store(unproven_, std::memory_order_relaxed);
-  counters_.strangers_replayed.store(replayed_, std::memory_order_relaxed);
+  const fabric::Fabric::Unauthenticated& refused = traffic.unauthenticated;
+  counters_.refused_connections.store(refused.all(), std::memory_order_relaxed);
+  counters_.refused_silent.store(refused.silent, std::memory_order_relaxed);
+  counters_.refused_left.store(refused.left, std::memory_order_relaxed);
+  counters_.refused_crowded_out.store(refused.crowded_out, std::memory_order_relaxed);
+  counters_.refused_malformed.store(refused.garbage, std::memory_order_relaxed);
+  counters_.refused_unproven.store(unproven_, std::memory_order_relaxed);
+  counters_.refused_replayed.store(replayed_, std::memory_order_relaxed);
 }
 
 void Server::protocol_error(Client& client, const Status& why) {

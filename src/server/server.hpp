@@ -89,13 +89,13 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     std::atomic<uint64_t> requests{0};
     std::atomic<uint64_t> bytes_sent{0};
     std::atomic<uint64_t> bytes_received{0};
-    // Connections refused, in all and by reason: see Fabric::Strangers, and what it counts as
+    // Connections refused, in all and by reason: see Fabric::Unauthenticated, and what it counts as
     // rejected:
-    std::atomic<uint64_t> strangers{0}, strangers_silent{0}, strangers_left{0},
-        strangers_crowded_out{0}, strangers_garbage{0};
+    std::atomic<uint64_t> refused_connections{0}, refused_silent{0}, refused_left{0},
+        refused_crowded_out{0}, refused_malformed{0};
     // no member of this job, or none that means this server in this role
-    std::atomic<uint64_t> strangers_unproven{0};
-    std::atomic<uint64_t> strangers_replayed{0};  // a hello of an older generation
+    std::atomic<uint64_t> refused_unproven{0};
+    std::atomic<uint64_t> refused_replayed{0};  // a hello of an older generation
     std::atomic<uint64_t> clients{0};
     std::atomic<uint64_t> clients_peak{0};  // most at one time
     // idle ones that made place for others under max_connections

@@ -1,6 +1,6 @@
 // Admission: who may connect to a data server. One flight of 36 bytes from the origin, 28 back,
-// both keyed hashes over everything that must not be forged. Strangers on the network are kept out;
-// data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of libsodium
+// both keyed hashes over everything that must not be forged. Unauthenticated peers on the network
+// are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of libsodium
 // (crypto_generichash), a function of its arguments.
 #pragma once
 

@@ -168,7 +168,7 @@ void LoopFabric::disconnect(EndpointId endpoint) {
   if (theirs.fabric == nullptr) return;
   if (state == End::State::asking) {
     theirs.fabric->post({Event::Kind::closed, theirs.id, 0, false, CloseReason::refused, {}});
-    ++traffic_.strangers.rejected;
+    ++traffic_.unauthenticated.rejected;
     return;
   }
   Entry end;

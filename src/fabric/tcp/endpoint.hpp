@@ -22,8 +22,8 @@ namespace skerry::fabric::tcp {
 enum class State : uint8_t {
   connecting,      // our connect is under way in the kernel
   awaiting_reply,  // our greeting is sent, the peer's accept is not here yet
-  greeting,        // a stranger: has not said its whole hello
-  asking,          // a stranger that said hello; the caller has not answered
+  greeting,        // an unauthenticated peer: has not said its whole hello
+  asking,          // an unauthenticated peer that said hello; the caller has not answered
   open,
 };
 std::string_view to_string(State state);
@@ -76,8 +76,8 @@ struct Output {
 struct Opening {
   int64_t deadline_ns = 0;
   std::list<EndpointId>::iterator
-      place;          // in the fabric's list of connects, of strangers or of held requests
-  bool held = false;  // in the last
+      place;  // in the fabric's list of connects, of unauthenticated peers or of held requests
+  bool held = false;                      // in the last
   std::vector<SocketAddress> candidates;  // connects only
   size_t next_candidate = 0;
   std::vector<std::byte> greeting;  // connects only: what to send once connected

@@ -125,12 +125,12 @@ class TcpFabric final : public Fabric {
                  uint64_t* consumed, Sink& sink);
   Parsed take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
                     uint64_t* consumed, Sink& sink);
-  int accept_strangers(Sink& sink);
-  bool take_stranger(int fd, Sink& sink);
-  int read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink);
-  bool close_oldest_stranger();
-  void refuse(Endpoint& endpoint, uint64_t Strangers::* reason);
-  void count_refusal(uint64_t Strangers::* reason);
+  int accept_unauthenticated(Sink& sink);
+  bool take_unauthenticated(int fd, Sink& sink);
+  int read_unauthenticated(Endpoint& endpoint, EndpointId id, Sink& sink);
+  bool close_oldest_unauthenticated();
+  void refuse(Endpoint& endpoint, uint64_t Unauthenticated::* reason);
+  void count_refusal(uint64_t Unauthenticated::* reason);
   void rest_listener(int64_t until_ns);
   void configure(int fd) const;
 
@@ -138,16 +138,16 @@ class TcpFabric final : public Fabric {
   const Options options_;
   int epoll_fd_ = -1;
   int wake_fd_ = -1;     // eventfd
-  int timer_fd_ = -1;    // fires at the earliest deadline of strangers and connects
+  int timer_fd_ = -1;    // fires at the earliest deadline of unauthenticated peers and connects
   int listen_fd_ = -1;   // -1: does not listen
   int reserve_fd_ = -1;  // given up to accept and close a connection when descriptors run out
   bool listener_paused_ = false;  // out of descriptors or memory, or refusing too many: the timer
                                   // tries again
 
   Slots<Endpoint> endpoints_;
-  std::list<EndpointId> strangers_;  // oldest first; all have the same time to live
-  std::list<EndpointId> held_;       // peers that wait for the caller's answer as long as it takes,
-                                     // and connects of ours that wait so
+  std::list<EndpointId> unauthenticated_;  // oldest first; all have the same time to live
+  std::list<EndpointId> held_;  // peers that wait for the caller's answer as long as it takes,
+                                // and connects of ours that wait so
   std::list<EndpointId> connecting_;  // oldest first
   std::unordered_map<int, uint64_t> watched_;
   std::vector<Deferred> deferred_;
@@ -163,7 +163,7 @@ class TcpFabric final : public Fabric {
   std::atomic<bool> woken_{false};    // wake_fd_ was written and not yet drained
   std::atomic<uint64_t> bytes_received_{0};
   uint64_t bytes_sent_ = 0;
-  Strangers strangers_refused_;
+  Unauthenticated unauthenticated_refused_;
   int64_t refusals_paid_ns_ = 0;  // each refusal moves it on by its share of a second; while it
                                   // lies ahead of the clock the listener rests
   int upcalls_ = 0;               // for what dispatch returns; wraps

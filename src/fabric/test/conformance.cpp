@@ -146,7 +146,7 @@ TEST_P(Conformance, AHeldRequestIsTold) {
   }
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
   EXPECT_EQ(client->replies.back(), "at last");
-  EXPECT_EQ(target->fabric->traffic().strangers.all(), 0u);
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.all(), 0u);
   ASSERT_EQ(send(*client, near, "message"), SendResult::accepted);
   EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
 }
