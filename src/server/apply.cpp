@@ -5,7 +5,7 @@
 
 #include "core/pure/rule.hpp"
 #include "lock/mutex.hpp"
-#include "memory/bell.hpp"
+#include "memory/doorbell.hpp"
 #include "server/server.hpp"
 
 namespace skerry::server {
@@ -136,7 +136,7 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
     return Outcome::failed;
   }
   const int32_t member = view_.member_of(static_cast<Rank>(request_.header.target_rank));
-  if (member >= 0) memory::ring(view_.control.member(static_cast<uint32_t>(member)));
+  if (member >= 0) memory::ring_doorbell(view_.control.member(static_cast<uint32_t>(member)));
   return Outcome::done;
 }
 
