@@ -275,8 +275,8 @@ Status report_to_launcher(const std::vector<std::string>& addresses, uint16_t po
   for (const auto& address : addresses) {
     UniqueFd candidate;
     Status status = connect_to(address, port, &candidate);
-    // Another host may have the same private address: who does not know the key is not the
-    // launcher.
+    // Another host may have the same private address. A peer that does not know the key is not
+    // the launcher.
     if (status.ok()) {
       if (const Status known = recognise(candidate.get(), agent, key); !known.ok()) {
         status = error(Code::network, address, ": ", known.message());

@@ -1,4 +1,4 @@
-// Who is let in by the port that agents of other hosts report to.
+// Which peers the port lets in that agents of other hosts report to.
 #include "launcher/reception.hpp"
 
 #include <arpa/inet.h>

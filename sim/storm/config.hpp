@@ -20,7 +20,8 @@ enum class Defect : uint8_t {
   waiting_is_unreachable,  // waiting for a slot at a live server counts as the server being dead
   refusal_lost,            // the refusal of a one-way request is lost in a break
   leaving_beyond_limit,    // connections that servers asked for leave beside the one that may
-  lock_outlives_job,       // who waits for a mutex without a connection does not see the job end
+  lock_outlives_job,  // a rank that waits for a mutex without a connection misses the end of the
+                      // job
 };
 constexpr uint8_t defects = 6;
 std::string_view to_string(Defect defect);

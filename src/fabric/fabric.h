@@ -6,12 +6,15 @@
 // server (it listens, and may connect).
 //
 // Threads. Two sets of calls:
-//   issue calls    connect, accept, reject, send, flush, put, get, register_memory, ...   by
-//   whoever holds the owner's issue lock progress calls poll (may block; takes no issue lock),
-//   dispatch (upcalls; caller holds the issue lock AND the progress role), close
+//   issue calls     connect, accept, reject, send, flush, put, get, register_memory, ...
+//                   The caller holds the owner's issue lock.
+//   progress calls  poll      may block; takes no issue lock
+//                   dispatch  makes the upcalls; the caller holds the issue lock AND the progress
+//                             role
+//                   close
 // poll may run at the same time as issue calls. dispatch and close may not run beside poll: they
 // belong to the holder of the progress role. wake may be called from any thread at any time.
-// Upcalls come from dispatch only; an upcall may make issue calls.
+// Upcalls come from dispatch only. An upcall may make issue calls.
 //
 // Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of
 // one endpoint arrive in order, once, or the endpoint closes. Payloads up to inline_payload_bytes
@@ -54,27 +57,29 @@ constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect da
 enum class KeyKind { none, offset, virtual_address };
 
 struct Capabilities {
-  bool rma = false;                   // put and get of registered memory work
-  bool direct_placement = false;      // long payloads are placed without a copy
-  bool gather = false;                // send_gathered works; implies direct_placement
-  bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's
-                                      // data is visible at the target
-  bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that
-                                      // message was delivered
-  bool rma_ordered = false;       // puts and gets of one endpoint take effect in issue order among
-                                  // themselves (else overlapping ones must wait)
-  bool close_fences_rma = false;  // after the passive side closed an endpoint no late write of it
-                                  // can be placed directly
-  bool mr_local = false;          // origin buffers of put, get (and of send) must be registered
-  bool early_messages = false;  // send is allowed while connecting: what it takes goes right behind
-                                // the hello, and is lost if the peer refuses
+  bool rma = false;               // put and get of registered memory work
+  bool direct_placement = false;  // long payloads are placed without a copy
+  bool gather = false;            // send_gathered works; implies direct_placement
+  // A message sent after a put is delivered after the put's data is visible at the target.
+  bool am_after_rma_ordered = false;
+  // A put or get issued after a message takes effect after that message was delivered.
+  bool rma_after_am_ordered = false;
+  // Puts and gets of one endpoint take effect in issue order among themselves. False: overlapping
+  // ones must wait for each other.
+  bool rma_ordered = false;
+  // After the passive side closed an endpoint no late RMA write of it can reach its memory.
+  bool close_fences_rma = false;
+  bool mr_local = false;  // origin buffers of put, get (and of send) must be registered
+  // send is allowed while connecting: its messages go right behind the hello, and are lost if the
+  // peer refuses.
+  bool early_messages = false;
   bool server_progress = false;  // RMA at the target needs a thread in poll there
   KeyKind key_kind = KeyKind::none;
   uint32_t connect_data_bytes = 0;           // hello bytes that connect carries
   uint32_t header_bytes = max_header_bytes;  // of one message, at most
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
-  uint64_t
-      rma_from_bytes = 0;  // contiguous transfers from this size on are better as RMA; 0: never
+  // Contiguous transfers from this size on are better as RMA; 0: never.
+  uint64_t rma_from_bytes = 0;
 };
 
 enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
@@ -90,14 +95,14 @@ enum class Verdict {
 struct RemoteKey {  // names registered memory of a peer; opaque to everyone but the fabric, 16
                     // bytes so that it travels in headers
   uint64_t key = 0;
-  uint64_t base = 0;  // virtual address for KeyKind::virtual_address, else 0
+  uint64_t base = 0;  // virtual address for KeyKind::virtual_address, otherwise 0
 };
 
 class Sink {
  public:
   virtual ~Sink() = default;
-  // A peer asks to connect; answer with accept or reject, now or later (there is a deadline after
-  // which the fabric rejects by itself).
+  // A peer asks to connect. Answer with accept or reject, now or later. After a deadline the fabric
+  // rejects by itself.
   virtual void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) = 0;
   // Our connect succeeded; `reply` is what the peer's accept carried.
   virtual void on_connected(EndpointId endpoint, Bytes reply) = 0;
@@ -238,8 +243,8 @@ struct Options {
   bool loopback_only = false;  // all peers are on this host (virtual nodes): listen on loopback
   int64_t hello_deadline_ns = 5'000'000'000;  // an unauthenticated peer that has not said a whole
                                               // hello by then is closed
-  uint32_t
-      max_unauthenticated = 256;  // connections before accept; beyond that the oldest is closed
+  // Connections before accept; beyond that the oldest is closed.
+  uint32_t max_unauthenticated = 256;
   // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond
   // that the listener rests, and newcomers wait in the system's queue.
   uint32_t max_refusals_per_s = 4'000;

@@ -96,8 +96,8 @@ class Group {
     // none (the subtree may still).
     std::function<bool(std::byte* chunk, uint64_t from, uint64_t bytes)> contribute;
     std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
-    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)>
-        deliver;        // null: the result is not wanted here
+    // null: the result is not wanted here.
+    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;
     uint64_t unit = 1;  // chunks hold whole elements of this many bytes
   };
   // ranks_ is set: the rest of who is a member.
@@ -131,8 +131,8 @@ class Group {
   std::vector<Rank> children_to_;  // the same in the order of sending: leaders_below_ first
   int32_t leaders_below_ = 0;      // children on other nodes
   uint64_t chunk_ = 0;  // number of the next chunk, over all sweeps; equal on all members
-  std::vector<std::byte>
-      buffer_;  // up to depth messages being combined; as many as were ever needed
+  // Up to depth messages being combined; as many as were ever needed.
+  std::vector<std::byte> buffer_;
   friend class Segment;
 };
 

@@ -96,7 +96,7 @@ class Job {
   // False in a forked child, where nothing of the job works.
   bool is_alive() const { return alive_->load(std::memory_order_relaxed) == 1; }
   const std::atomic<uint32_t>* alive_flag() const { return alive_; }
-  // The end of the job if it is ending, else ok.
+  // The reason of the end if the job is ending, otherwise ok.
   Status check_abort() const;
   // Marks the job as ending with this reason and tells the launcher. Does not return.
   [[noreturn]] void abort(int exit_status, std::string_view reason);

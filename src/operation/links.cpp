@@ -153,7 +153,7 @@ Action Links::step(Link& link, Event event) {
   context_.assert_held();
   const State before = link.machine.state();
   const connection::Outstanding out = outstanding(link);
-  // Nothing may follow a bye: who still has to send again drains first.
+  // Nothing may follow a bye: a link that still has to send again drains first.
   const bool keeps = link.replay.running() ||
                      (event == Event::closed
                           ? out.is_lost_with_it(link.trust == Link::Trust::farewell)
@@ -238,9 +238,9 @@ Cap::Standing Links::standing(const Link& link) const {
                                                                  : Cap::Standing::settled;
 }
 
-// Who is leaving has said bye and has nothing outstanding: what it still waits for is the server's
-// word that it agrees, and the server remembers the session either way. So when its slot is wanted
-// it closes without that. False: it drains still, or another thread is in the fabric.
+// Closes a link that said bye and has nothing outstanding. It waits only for the server's answer,
+// and the server remembers the session either way. So when its slot is wanted it closes without
+// the answer. Returns false if the link still drains or another thread is in the fabric.
 bool Links::close_leavers() {
   if (!parts_.progress.role_is_free()) return false;
   for (size_t i = cap_.leavers().size(); i > 0; --i) {  // it shrinks
@@ -270,7 +270,7 @@ int64_t Links::patience_ns() const {
 // Feeds the machine and performs what it answers.
 void Links::drive(Link& link, Event event) {
   switch (step(link, event)) {
-    case Action::send_queued:  // whoever waits for the link looks again
+    case Action::send_queued:  // threads that wait for the link look again
       if (event == Event::want && link.has_queued() && !link.replay.running())
         parts_.resume.queued(link);  // otherwise it is on its way there
       return;
@@ -280,8 +280,8 @@ void Links::drive(Link& link, Event event) {
     case Action::connect: return connect(link);
     case Action::close_endpoint: return disconnect(link, false);
     case Action::send_bye:
-      // Of a victim it is held back until the newcomer's connect is on its way: who gets the bye
-      // may preempt us.
+      // A victim's bye is held back until the newcomer's connect is on its way: the server that
+      // gets the bye may preempt us.
       send_bye(link, evicting_);
       if (evicting_) held_bye_ = link.endpoint;
       return;
@@ -452,7 +452,7 @@ Status Links::wait_open(Lock& lock, Link& link) {
 
 // ---- the fabric's upcalls ---------------------------------------------------------------------
 
-// What the server's answer says counts: who it is, and how far it has come.
+// The server's answer proves its identity and says how far the session has come.
 Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) {
   bool refusals_follow = false;
   const connection::Hello hello{

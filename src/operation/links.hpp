@@ -50,8 +50,8 @@ class Links {
     link.is_listed = true;
     listed_.push_back(&link);
   }
-  // Those that something is outstanding on, or whose refusals nobody has heard. Whoever gives up
-  // the mutex looks from the front again. Forgets those on which nothing is any more.
+  // Links on which something is outstanding, or whose refusals nobody has heard. A caller that
+  // gives up the mutex starts from the front again. Forgets links on which nothing is left.
   const std::vector<Link*>& listed();
   bool any_unacknowledged();
 

@@ -1,5 +1,5 @@
-// Who has a connection to the server: admission, connection slots under the limit (decided in
-// connection/core/quota.hpp), and the other servers that bring grants.
+// Which clients have a connection to the server: admission, connection slots under the limit
+// (decided in connection/core/quota.hpp), and the other servers that bring grants.
 #include <algorithm>
 #include <cstdio>
 
@@ -132,7 +132,7 @@ void Server::manage_slots() {
       case Quota::Action::Kind::none: return;
       case Quota::Action::Kind::admit: {
         const auto held = held_.find(rank);
-        SKERRY_ASSERT(held != held_.end(), "whoever waits has a request here");
+        SKERRY_ASSERT(held != held_.end(), "a client that waits has a request here");
         const Held next = held->second;
         held_.erase(held);
         if (!admit(next.request, next.hello)) quota_.request_ended(action.id, now_ns);

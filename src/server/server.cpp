@@ -10,8 +10,9 @@ namespace skerry::server {
 namespace {
 
 // While a stripe keeps a session parked the server looks again this often: stripes are held for at
-// most 4 KiB of work. Who has been kept for many rounds waits for something slower (a stopped
-// process, a free waiter's record): then ever more seldom, so that it does not burn the core.
+// most 4 KiB of work. A session that has been parked for many rounds waits for something slower (a
+// stopped process, a free waiter's record). The server then looks less and less often, so that it
+// does not burn the core.
 // Requests for locks that are kept beside their sessions are looked at in the same rhythm.
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
@@ -293,8 +294,8 @@ void Server::grant(const lock::Waiter& waiter) {
   send_reply(*client, header, {});
 }
 
-// A lock request that was kept for a while cannot be served. Whoever asks for it again is told,
-// too.
+// A lock request that was kept for a while cannot be served. A rank that asks for it again is told
+// as well.
 void Server::refuse(const Locks::Request& request, const Status& why) {
   assert_server_thread();
   const auto known = known_.find(lock::rank_of(request.waiter.holder));

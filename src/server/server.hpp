@@ -149,7 +149,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     explicit Known(uint32_t incarnation) : session(incarnation) {}
     session::TargetSession session;
     uint32_t generation = 0;          // of its newest connection; only grows
-    connection::Quota::Id quota = 0;  // while it is connected or waits, under a limit; else stale
+    connection::Quota::Id quota = 0;  // valid while it is connected or waits under a limit
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
   static_assert(sizeof(Known) <= 48, "kept for every rank that ever connected");

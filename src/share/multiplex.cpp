@@ -23,7 +23,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       cap_(longest_unproven_ns),
       openings_(options_.openings_before) {
   const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
-  SKERRY_ASSERT(limited.ok(), "whoever makes one has checked the policy's name");
+  SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
   // Messages alone go through proxies, each small enough to be passed on as it came.
   capabilities_.rma = capabilities_.direct_placement = capabilities_.gather =

@@ -162,8 +162,8 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
 void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) {
   Trunk* const trunk = trunk_of(endpoint);
   if (trunk == nullptr) return Forward::on_closed(endpoint, reason, detail);
-  // Whoever opened it ends it. Otherwise it is lost, and that is no answer to a bye of its
-  // channels.
+  // The end that opened a trunk ends it. A trunk that ends otherwise is lost, and that is no answer
+  // to a bye of its channels.
   lose(*trunk, trunk->is_ours() && reason == CloseReason::by_peer ? CloseReason::reset : reason,
        detail);
 }

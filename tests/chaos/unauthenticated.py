@@ -181,8 +181,7 @@ def main():
                 "ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}"
             )
         refused = {k: v for k, v in last[1].items() if k.startswith("refused_")}
-        # Of all that was done in the same time: single measurements spread too much on a machine
-        # that does other things.
+        # Sums over the same time: single measurements spread too much on a busy machine.
         quiet = round(statistics.median(rates["quiet"]))
         slower = {
             case: sum(rates["quiet"]) / max(sum(rates[case]), 1e-9) for case in ("dummy", "server")

@@ -1,7 +1,7 @@
-// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 28 back,
-// both keyed hashes over everything that must not be forged. Unauthenticated peers on the network
-// are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of libsodium
-// (crypto_generichash), a function of its arguments.
+// Admission: which peers may connect to a data server. One flight of 36 bytes from the origin, 28
+// back, both keyed hashes over everything that must not be forged. Unauthenticated peers on the
+// network are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of
+// libsodium (crypto_generichash), a function of its arguments.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ using JobKey = std::array<std::byte, 32>;
 constexpr uint32_t hash_bytes = 20;
 
 // Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not
-// `server`: else that hello would be its own answer). Trunks and links: see src/share.
+// `server`: that hello could then be sent back as its own answer). Trunks and links: see src/share.
 enum class Role : uint8_t { origin = 1, server = 2, relay = 3, trunk = 4, proxy_client = 5 };
 
 struct Hello {
@@ -53,7 +53,7 @@ constexpr uint32_t answer_bytes = hash_bytes + 8;
 std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
                                                 const Hello& hello, uint64_t applied,
                                                 bool refusals_follow = false);
-// Errors: config (whoever answers does not know the key).
+// Errors: config (the peer that answers does not know the key).
 Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
                     std::span<const std::byte> bytes, uint64_t* applied,
                     bool* refusals_follow = nullptr);

@@ -1,4 +1,4 @@
-// Who gets a connection, and who makes way for it, where there may be only so many. Pure: the
+// Which partner gets a connection under a cap, and which one makes way for it. Pure: the
 // driver tells what happened and performs what is answered; the time is an argument.
 //
 //   open(claim)   -> waits in the queue

@@ -63,7 +63,7 @@ class Faulty final : public Forward {
   void unpark(EndpointId endpoint) override {
     const auto found = state_.find(endpoint);
     if (found == state_.end() || found->second.delay_left == 0)
-      inner_->unpark(endpoint);  // else ours comes
+      inner_->unpark(endpoint);  // otherwise our own unpark comes
   }
   void close(EndpointId endpoint) override {
     state_.erase(endpoint);

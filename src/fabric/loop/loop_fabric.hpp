@@ -103,8 +103,8 @@ class LoopNetwork {
   std::mutex mutex;
   std::map<uint64_t, LoopFabric*> fabrics;  // by the number in their address
   std::map<uint64_t, loop::Registration> registrations;
-  std::list<loop::Rma>
-      strays;  // puts of closed endpoints that will still be placed: close_fences_rma is off
+  // Puts of closed endpoints that will still be placed: close_fences_rma is off.
+  std::list<loop::Rma> strays;
   uint64_t next_number = 1;  // fabrics, keys and RMA
   uint64_t random_state;
 };
@@ -178,8 +178,8 @@ class LoopFabric final : public Fabric {
   std::deque<loop::Event> inbox_;
   std::deque<EndpointId> ready_;  // with inbound entries, not parked
   std::list<loop::Delayed> delayed_;
-  std::deque<std::pair<int64_t, EndpointId>>
-      deadlines_;  // of requests and connects, in order of start
+  // Of requests and connects, in order of start.
+  std::deque<std::pair<int64_t, EndpointId>> deadlines_;
   Traffic traffic_;
   // Guarded by the issue lock.
   std::unordered_map<int, uint64_t> watched_;

@@ -19,12 +19,12 @@ namespace {
 constexpr int accepts_per_dispatch = 8;          // then it is the endpoints' turn
 constexpr int64_t listener_rest_ns = 1'000'000;  // when unauthenticated peers come too fast: not
                                                  // for each of them a timer
-constexpr int64_t
-    listener_pause_ns = 100'000'000;  // when the system has no descriptor or memory left for us
-constexpr int64_t
-    refusals_at_once_ns = 100'000'000;  // what may be refused in a burst, as time at the full rate
-constexpr int listen_backlog = 4096;    // a job's start: everyone connects at once. The kernel caps
-                                        // it at somaxconn
+// When the system has no descriptor or memory left for us.
+constexpr int64_t listener_pause_ns = 100'000'000;
+// What may be refused in a burst, as time at the full rate.
+constexpr int64_t refusals_at_once_ns = 100'000'000;
+constexpr int listen_backlog = 4096;  // a job's start: everyone connects at once. The kernel caps
+                                      // it at somaxconn
 
 std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
   const Greeting greeting{magic, greeting_version, static_cast<uint16_t>(hello.size())};

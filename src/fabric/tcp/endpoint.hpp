@@ -1,8 +1,8 @@
 // What a tcp fabric remembers of one connection. An idle one is the Endpoint alone: everything else
 // exists only while it is needed.
 //
-// Two owners: the issue side (whoever holds the issue lock) and the progress side (whoever holds
-// the progress role).
+// Two owners: the issue side (the thread that holds the issue lock) and the progress side (the
+// thread that holds the progress role).
 #pragma once
 
 #include <sys/epoll.h>

@@ -171,8 +171,8 @@ class TcpFabric final : public Fabric {
   // Progress side.
   static constexpr uint32_t buffer_bytes = 128 * 1024;
   static constexpr int max_events = 64;
-  std::unique_ptr<std::byte[]>
-      buffer_;  // one for all connections: what recv fills and parse empties before the next recv
+  // One for all connections: what recv fills and parse empties before the next recv.
+  std::unique_ptr<std::byte[]> buffer_;
   Received received_;                // by poll(only), for the next dispatch
   std::vector<epoll_event> events_;  // by poll, for the next dispatch
   int event_count_ = 0;
@@ -189,12 +189,12 @@ constexpr uint64_t tag_watch_base = 16;  // + descriptor
 // went idle takes 50 us and more.
 constexpr int64_t longest_spin_ns = 60'000;
 constexpr int looks_a_turn = 4;  // system calls
-constexpr uint64_t
-    output_limit_bytes = 256 * 1024;  // unsent output from which on send answers would_block
+// Unsent output from which on send answers would_block.
+constexpr uint64_t output_limit_bytes = 256 * 1024;
 constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes +
                                          inline_payload_bytes;  // of what is not sent yet
-constexpr uint64_t
-    batch_bytes = 64 * 1024;  // output held back by `more` is written out from this size on
+// Output held back by `more` is written out from this size on.
+constexpr uint64_t batch_bytes = 64 * 1024;
 
 int64_t now_ns();
 CloseReason close_reason_of(int error_number);

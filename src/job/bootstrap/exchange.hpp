@@ -12,7 +12,7 @@
 
 namespace skerry::job {
 
-// Pure data: who takes part, and how they reach each other.
+// Pure data: which participants there are, and how they reach each other.
 struct Exchange {
   int position = 0;
   int count = 1;
@@ -30,7 +30,7 @@ class ExchangeBootstrap final : public Bootstrap {
   std::string_view name() const override { return "exchange"; }
   int rank() const override { return exchange_.position; }
   int size() const override { return exchange_.count; }
-  // Who brought the exchange may have ended its part of it by the time that a rank dies.
+  // The program that provides the exchange may have left it by the time a rank dies.
   bool launcher_ends_job() const override { return false; }
 
   Status put(std::string_view key, std::span<const std::byte> value) override;
