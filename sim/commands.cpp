@@ -364,8 +364,8 @@ int paper_main(const std::vector<std::string>& words) {
     vary("sensitivity_tasks_double", [](TrafficConfig& t) { t.tasks = 1200, t.think_ns /= 2; });
     vary("sensitivity_near", [](TrafficConfig& t) { t.pattern = Pattern::steal; });
     vary("sensitivity_phases", [](TrafficConfig& t) { t.pattern = Pattern::collective; });
-    // How many of the partners of the moment must stay for the policy that spares whom it tore down
-    // most often to win.
+    // How many of the partners of the moment must stay for the policy that spares partners it tore
+    // down most often to win.
     for (const uint32_t percent : {25u, 50u, 75u, 100u})
       vary(concat("sensitivity_stable_", percent).c_str(),
            [&](TrafficConfig& t) { t.stable_percent = percent; });

@@ -1,7 +1,7 @@
-// The simulated network: what fabric.h allows a network to do, it does. Messages take their time
-// and stay in order; breaks lose a random rest of what is under way, each direction for itself;
-// each end hears of the other's end in its own time; long payloads are read late and placed in two
-// steps, or half; RMA takes effect in order or whenever it likes.
+// The simulated network does all that fabric.h allows a network to do. Messages are delayed and
+// stay in order. A break loses a random rest of what is on the wire, each direction for itself.
+// Each end hears of the other's end at its own time. Long payloads are read late and placed in two
+// steps, or only half. RMA takes effect in order or at random times.
 //
 // All of it happens between the steps of fibers, so that nothing here needs a lock.
 #pragma once

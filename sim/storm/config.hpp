@@ -47,7 +47,7 @@ struct StormConfig {
   bool helper = true;
   std::string victim = "lru";
   uint32_t slots = 64;
-  uint32_t waiters = 64;  // records for those who wait for a node's mutexes
+  uint32_t waiters = 64;  // records for requesters that wait for a node's mutexes
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t reconnect_limit_ns = 60'000'000'000;
   // The programs.

@@ -1,5 +1,5 @@
-// Job: the context that everything of one rank hangs off. No process globals: several ranks may
-// live as threads of one process.
+// Job: the context that owns everything of one rank. There are no process globals, so several ranks
+// may be threads of one process.
 //
 // Start order: bootstrap, host identity, node map; the leader starts the broker and the data
 // server; the control segment; the engine; the world group. Stop is the reverse, with a barrier

@@ -4,9 +4,9 @@
 //
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
 // contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
-// newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit. So
-// nobody overtakes the queue, and unlock hands the mutex to the first waiter without it ever being
-// free.
+// newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit. So no
+// requester overtakes the queue. Unlock hands the mutex to the first waiter, and it is never free
+// in between.
 //
 // The guard is held for a few dozen instructions; it names its owner, so that a death inside is
 // found (core/owner_lock.hpp).
@@ -94,7 +94,7 @@ class WaiterPool {
     // takers: records 1..ever_used were taken at least once; the rest is fresh.
     std::atomic<uint32_t> ever_used;
     std::atomic<uint32_t> freed;     // givers
-    std::atomic<uint32_t> starving;  // those who wait for a record
+    std::atomic<uint32_t> starving;  // requesters that wait for a record
   };
   static_assert(sizeof(Head) <= waiter_record_bytes);
 
@@ -109,8 +109,8 @@ enum class LockAnswer : uint8_t {
   recursive,     // error: this holder has it already
   no_record,     // the pool is exhausted: try again later
   contended,     // try_lock only: it is held; nothing was changed
-  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy for who must not
-                 // wait): nothing was changed
+  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy and the caller
+                 // must not wait): nothing was changed
 };
 std::string_view to_string(LockAnswer answer);
 

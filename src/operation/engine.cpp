@@ -273,10 +273,10 @@ Status Engine::push_unsent(Lock& lock, Progress::Until until) {
   return {};
 }
 
-// A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches
-// the server without us. Nor may replies be left to nobody: a server that cannot send them parks
-// our session, and with it what we sent behind them, which others may be waiting for. The helper
-// takes them in; without it, we do so here, and see that what we sent has arrived.
+// A thread that is about to sleep elsewhere leaves nothing unsent: what the kernel has reaches the
+// server without us. Some thread must also take the replies. A server that cannot send them parks
+// our session, and with it later requests that other ranks may be waiting for. The helper takes the
+// replies. Without a helper we take them here, until what we sent has arrived.
 Status Engine::push_out(int64_t deadline_ns) {
   Lock lock(context_.mutex);
   const Progress::Until until{deadline_ns, wait_slice_ns};

@@ -2,10 +2,10 @@
 // composed of parts, a class in a file of its own each:
 //
 //   Transfers    transfers, cut into requests        Slots        answers that are waited for
-//   Rma          the fabric's own puts and gets      Operations   what is under way, and handles
-//   Batches      what is held back                   Links        connections to data servers
+//   Rma          the fabric's own puts and gets      Operations   outstanding ones, and handles
+//   Batches      puts held back to be sent together  Links        connections to data servers
 //   Sender       requests on their way out           Resume       after a break
-//   Progress     who moves things along, the helper
+//   Progress     the thread that sends and receives: a waiting one, or the helper
 //
 // Threads. One mutex guards all state (context.hpp); public calls take it, from any thread. Upcalls
 // of the fabric come in dispatch, with it held.

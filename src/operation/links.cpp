@@ -246,7 +246,7 @@ bool Links::close_leavers() {
   for (size_t i = cap_.leavers().size(); i > 0; --i) {  // it shrinks
     Link& link = *all_[cap_.leavers()[i - 1]->partner];
     if (link.machine.state() != State::closing || link.lock_waits > 0)
-      continue;  // a grant may be on its way to who waits for a mutex
+      continue;  // a grant may be on its way to a thread that waits for a mutex
     disconnect(link, true);
     (void)step(link, Event::closed);
   }

@@ -2,9 +2,9 @@
 // resumed when they break, closed. ACTS: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant
 // Connection Management for PGAS Models on InfiniBand", section IV.
 //
-// The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (who gets one,
-// whose goes), `Retry` (when again), `Outstanding` (when it may go). This performs them on the
-// fabric. Where a victim is chosen: Cap::ask, with what standing() says of each.
+// The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (which link gets
+// a slot, which is evicted), `Retry` (when to try again), `Outstanding` (when it may close). This
+// performs them on the fabric. A victim is chosen in Cap::ask, with what standing() says of each.
 #pragma once
 
 #include <memory>

@@ -439,8 +439,8 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
            std::none_of(parts_.links.listed().begin(), parts_.links.listed().end(),
                         [&](const Link* l) { return parts_.links.unacknowledged(*l); });
   };
-  // An unlock that is still in our hands must go out while we wait: its next holder may be who
-  // makes us wait.
+  // An unlock of ours that is not sent yet must go out while we wait: we may be waiting for its
+  // next holder.
   parts_.sender.open_queued();
   const auto& listed = parts_.links.listed();
   const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {

@@ -303,7 +303,8 @@ void Multiplex::leave_line(Trunk& trunk, const Waiter& waiter) {
 
 // ---- slots ------------------------------------------------------------------------------------
 
-// Gives slots in the order of asking: to who asks, and to who waits at the end of each dispatch.
+// Gives slots in the order of asking: at once when one is asked for, and to waiters at the end of
+// each dispatch.
 // Not from within what happened there: a newcomer that fails at once takes its channels with it,
 // which may be just those that lose or on_message is about to tell.
 void Multiplex::give_slots() {

@@ -8,7 +8,7 @@
 //
 // Slots. A connection that opens or is open occupies one of `limit` slots. One that drains or
 // closes is leaving and occupies none, so that a newcomer opens while its victim closes. At most
-// one is evicted at a time: while one leaves nobody else has to.
+// one is evicted at a time: while one leaves, no other has to.
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
 // opening, sending again after a break, in the middle of a transfer), nor while it is *unproven*

@@ -27,7 +27,7 @@ std::string_view to_string(State state);
 
 enum class Event : uint8_t {
   want,          // a request is to be sent
-  connected,     // the fabric connected us and the server proved who it is
+  connected,     // the fabric connected us and the server proved its identity
   evict,         // we want to close it (cap, end of the job)
   please_close,  // the server asks us to
   drained,       // nothing is unacknowledged, unsent or waiting
