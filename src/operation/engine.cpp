@@ -51,8 +51,8 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
   const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous &&
                      from.form == Side::Form::contiguous;
   const bool batches = context_.can().max_payload_bytes >= sizeof(Batch::payload);
-  // The first put after a pause goes at once; one that a get before it may still read goes the long
-  // way, too.
+  // The first put after a pause travels alone, and so does one whose place an earlier get may still
+  // read.
   if (mode != Mode::blocking && notify == nullptr && small && batches &&
       links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok()) {
     if (handle != nullptr) *handle = 0;
@@ -208,7 +208,7 @@ Status Engine::fence(placement::ServerRef server) {
         alone ? &link : nullptr));
     if (link.session.applied() < newest) return link.failure;
   }
-  // All is dealt with, but not all of it was applied: what was refused is told in a moment.
+  // Every request was dealt with, but some were refused: the server tells which in a moment.
   if (link.session.refusal_due()) {
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
@@ -262,7 +262,7 @@ Status Engine::push_queued(Lock& lock, Progress::Until until) {
   return {};
 }
 
-// What the fabric has taken is in the network's hands.
+// Waits until the network has all that the fabric has taken.
 Status Engine::push_unsent(Lock& lock, Progress::Until until) {
   auto is_unsent = [&](const Link& link) {
     return link.endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(link.endpoint) > 0;

@@ -39,9 +39,9 @@ Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key
 }
 
 // Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last
-// message to the same target rank is acknowledged; a get also waits for our puts (they might be
-// read too early), a put for our gets and puts (it might be overtaken by, or overtake, one to the
-// same place). What follows an RMA waits in wait_sendable.
+// message to the same target rank is acknowledged. A get also waits for our puts, because it might
+// read their places too early. A put also waits for our gets and puts, because one to the same
+// place might overtake it or be overtaken. What follows an RMA waits in wait_sendable.
 Status Rma::wait_turn(Lock& lock, Link& link, Rank target) {
   auto clear = [&] {
     if (!link.failure.ok()) return true;

@@ -132,8 +132,8 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
   // messages whose payload the fabric copies.
   stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.direct_placement &&
                         stream.total > inline_bytes;
-  // Longer contiguous ones of either kind are not copied for the case that they must be sent again:
-  // source done is then acknowledged.
+  // Longer contiguous ones of either kind are not copied to the replay log, so they are source done
+  // only when acknowledged.
   stream.stays = contiguous && stream.total > inline_bytes;
   // An accumulate is applied from the server's receive buffer: parts that are small against it are
   // seldom cut in two there and copied once more.
@@ -431,8 +431,8 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
   const uint32_t filled = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
   auto granted_here = [&] { return mine.word.load(std::memory_order_acquire) == filled; };
-  // Nothing that others wait for is in our hands, and nothing can come from the network: sleep on
-  // the slot alone.
+  // We hold back nothing that other ranks wait for, and nothing can come from the network: sleep
+  // on the slot alone.
   auto cut_off = [&] {
     return link.machine.state() == connection::State::idle && !parts_.links.anyone_waits() &&
            !parts_.batches.any_corked() &&

@@ -328,13 +328,13 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
-// A lock request never stops its session, whatever it has to wait for: what ends its waiting may be
-// next in line.
+// A lock request never stops its session, whatever it has to wait for: the request that ends the
+// wait may be the next of the session.
 Server::Outcome Server::apply_lock(Client& client, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   const SegmentId segment{h.segment_owner, h.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
-  // A grant goes where the holder's name says: nobody asks in another's name.
+  // A grant goes to the rank that the holder names, so no rank may ask in the name of another.
   const lock::Holder holder = request_.operands.first;
   if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
     *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder,
@@ -427,8 +427,8 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
   return fabric::Verdict::taken;
 }
 
-// A request that was applied before comes once more: its connection broke before the origin had the
-// answer. The answer again, not the effect.
+// A request arrives again that was applied already: its connection broke before the origin had the
+// answer. The server repeats the answer, not the effect.
 void Server::answer_again(Client& client, fabric::Bytes payload) {
   const wire::RequestHeader& h = request_.header;
   if (const session::Kept* kept = client.session->kept(h.number)) {
@@ -522,8 +522,8 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     protocol_error(*client, error(Code::invalid, "a message behind a bye"));
     return fabric::Verdict::taken;
   }
-  // Every message may need an answer, a bye too: it is not begun before there is room for one, and
-  // before all earlier answers are on their way.
+  // Every message may need an answer, a bye too. So none is begun before there is room for an
+  // answer and all earlier answers are sent.
   if (!has_room(*client)) {
     client->state = Client::State::parked;
     full_.push_back(endpoint);

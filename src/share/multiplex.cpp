@@ -204,8 +204,8 @@ fabric::Fabric::Traffic Multiplex::traffic() const {
 // ---- progress ---------------------------------------------------------------------------------
 
 void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
-  // Dekker with want_dispatch: we say that we are about to sleep, then look; it adds work, then
-  // looks whether someone sleeps.
+  // As in Dekker's algorithm with want_dispatch: we say that we are about to sleep, then look for
+  // work; want_dispatch adds work, then looks whether a thread sleeps.
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
   if (const int64_t deadline_ns = deadline_ns_.load(std::memory_order_relaxed);

@@ -20,9 +20,9 @@ using fabric::Verdict;
 
 namespace {
 
-// A trunk that makes way has this long to be left in order. Then it is closed, and what was under
-// way is resumed on the next one. Sooner if nothing came back for a while: its ranks are deep in
-// computation.
+// The ranks have this long to close their channels on a trunk that makes way. Then the proxy closes
+// it, and what was outstanding is resumed on the next one. The proxy closes sooner if nothing came
+// back for a while, because then the ranks are computing.
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
 
@@ -168,7 +168,7 @@ void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_v
        detail);
 }
 
-// Its endpoint is closed: so are the channels on it.
+// Closes the channels on a trunk whose endpoint is closed.
 void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view detail) {
   const auto channels = std::move(trunk.channels);
   trunk.channels.clear();
@@ -192,7 +192,7 @@ void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view detail) 
   for (const EndpointId id : ends) fail(id, reason, detail);
 }
 
-// Forgets it. Its channels have gone.
+// Forgets a trunk whose channels have gone.
 void Multiplex::remove(Trunk& trunk) {
   if (const auto found = by_address_.find(trunk.address);
       found != by_address_.end() && found->second == &trunk)
@@ -316,8 +316,8 @@ void Multiplex::give_slots() {
   });
 }
 
-// It could not even begin to connect, for want of a descriptor, say. Its channels are told, and
-// their ranks try again.
+// A trunk could not begin to connect, for example because no descriptor is free. Its channels
+// close, and their ranks try again.
 void Multiplex::begin_failed(Trunk& trunk, Status status) {
   // Channels that end here are told in dispatch: we may be inside connect.
   for (const auto& [channel, route] : trunk.channels)
@@ -331,7 +331,7 @@ void Multiplex::begin_failed(Trunk& trunk, Status status) {
   lose(trunk, CloseReason::unreachable, begin_failure_.message());
 }
 
-// False: nobody could make way yet.
+// Returns false if no trunk could make way yet.
 bool Multiplex::take_slot() {
   using connection::Cap;
   const int64_t now_ns = monotonic_ns();

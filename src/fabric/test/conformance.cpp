@@ -232,7 +232,7 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
                         [&] { return client->fabric->unsent_bytes(near) == 0; }));
 }
 
-TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
+TEST_P(Conformance, LongPayloadsArePlacedBetweenShortOnes) {
   auto target = server();
   auto client = side();
   EndpointId near, far;
@@ -266,7 +266,7 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
   EXPECT_EQ(target->placed, direct ? 6 : 0);
 }
 
-TEST_P(Conformance, GatheredPayloadsLandAsOne) {
+TEST_P(Conformance, GatheredPayloadsArePlacedAsOne) {
   auto target = server();
   auto client = side();
   if (!client->fabric->capabilities().gather) return;

@@ -71,7 +71,7 @@ TEST(Loop, ASeedRepeatsARun) {
   EXPECT_EQ(surprises(LoopCapabilities::worst(7)), surprises(LoopCapabilities::worst(7)));
 }
 
-TEST(Loop, PutsLandAfterACloseThatDoesNotFence) {
+TEST(Loop, PutsTakeEffectAfterACloseThatDoesNotFence) {
   int placed_late = 0;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Pair pair(LoopCapabilities::worst(seed));

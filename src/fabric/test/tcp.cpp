@@ -356,7 +356,7 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
 
 // Guards against: the rest of a cut header arrives together with payload bytes, which were then
 // taken for the next frame.
-TEST_F(Tcp, LongPayloadsLandHoweverTheirHeaderIsCut) {
+TEST_F(Tcp, LongPayloadsArePlacedHoweverTheirHeaderIsCut) {
   auto target = server();
   const int fd = unauthenticated_peer();
   write_all(fd, greeting("x"));
