@@ -25,7 +25,7 @@ void draw_network(StormConfig& c, Random& random) {
     case 1: n.rma = n.rma_unordered = true; break;
     case 2:  // as bad as can be
       n.rma = n.rma_unordered = true;
-      n.close_fences_rma = n.landing = false;
+      n.close_fences_rma = n.direct_placement = false;
       n.max_payload_bytes = 8 * 1024;
       break;
     default: break;  // native tcp's
@@ -178,8 +178,8 @@ std::string StormConfig::describe() const {
   const NetworkOptions& n = network;
   std::string text = concat("seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ",
                             threads, " threads, cap ", cap, ", server cap ", server_cap, ", share ",
-                            to_string(share), helper ? ", helper" : ", no helper", ", ",
-                            victim, ", ", slots, " slots, ", waiters, " waiters, ", operations,
+                            to_string(share), helper ? ", helper" : ", no helper", ", ", victim,
+                            ", ", slots, " slots, ", waiters, " waiters, ", operations,
                             " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
                             lock_percent, " %, refused ", refused_percent, " %");
   if (limits_change) text += ", limits change";
@@ -188,7 +188,8 @@ std::string StormConfig::describe() const {
                  !n.rma            ? "no rma"
                  : n.rma_unordered ? "rma unordered"
                                    : "rma ordered",
-                 n.landing ? "" : ", no landing", n.early_messages ? ", early messages" : "",
+                 n.direct_placement ? "" : ", no direct placement",
+                 n.early_messages ? ", early messages" : "",
                  n.only_is_only ? ", blocks on one" : "", ", buffers ", n.kernel_bytes, " + ",
                  n.queue_bytes, " B, latency ", n.latency_ns, " + ", n.jitter_ns,
                  " ns, faults every ", fault_interval_ns, " ns");

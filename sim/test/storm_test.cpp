@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Defect::leaving_beyond_limit, 9}, Found{Defect::lock_outlives_job, 1}),
     [](const auto& one) { return std::string(to_string(one.param.defect)); });
 
-// Each rule that is left out must be found by some checker, else the checkers check nothing.
+// Some checker must notice each rule that is left out. Otherwise the checkers check nothing.
 class Rules : public testing::TestWithParam<uint8_t> {};
 
 TEST_P(Rules, AreMissedWhenLeftOut) {

@@ -136,12 +136,12 @@ void Broker::accept_all() {
     socklen_t length = sizeof peer;
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
         peer.uid != geteuid()) {
-      ++strangers_refused_;
+      ++unauthenticated_refused_;
       close(connection);
       continue;
     }
     if (pending_.size() >= max_pending_) {
-      ++strangers_refused_;
+      ++unauthenticated_refused_;
       drop(pending_.front());
     }
     pending_.push_back(connection);
@@ -161,7 +161,7 @@ void Broker::resume_listener() {
   uint64_t ticks = 0;
   (void)!read(timer_fd_, &ticks, sizeof ticks);
   if (spare_fd_ < 0 && !pending_.empty()) {  // it has had its time to say something
-    ++strangers_refused_;
+    ++unauthenticated_refused_;
     drop(pending_.front());
   }
   take_spare();
@@ -187,7 +187,7 @@ void Broker::serve(int connection) {
   if (received != static_cast<ssize_t>(sizeof(broker_wire::Request)) ||
       request.magic_number != broker_wire::magic ||
       !equal_in_constant_time(request.token, address_.token)) {
-    ++strangers_refused_;  // also: closed without a word
+    ++unauthenticated_refused_;  // also: closed without a word
     drop(connection);
     return;
   }

@@ -42,7 +42,7 @@ class Broker {
   // Called with each segment just before it is unmapped. Set before the server's thread runs.
   void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
   uint64_t segments_owner() const { return segments_.size(); }
-  uint64_t strangers_refused_owner() const { return strangers_refused_; }
+  uint64_t unauthenticated_refused_owner() const { return unauthenticated_refused_; }
 
  private:
   struct Segment {
@@ -74,7 +74,7 @@ class Broker {
   int spare_fd_ = -1;  // given up when descriptors run out, to serve one request; -1: given up
   int timer_fd_ = -1;  // readable when the paused listener is to be looked at again
   uint32_t max_pending_ = 0;
-  uint64_t strangers_refused_ = 0;
+  uint64_t unauthenticated_refused_ = 0;
   std::list<int> pending_;                          // oldest first
   std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed
 };

@@ -90,11 +90,11 @@ struct alignas(64) Member {
   uint64_t cgroup_hash;  // the member, before joined: of its memory cgroup (memory_limits.hpp);
                          // equal on members charged together
   uint64_t incarnation;  // the member, before joined: of its sessions; never 0
-  // A thread that waits for a counter in this rank's slices (notify) sleeps on `bell`. A thread
-  // that adds to a counter rings it if `bell_sleepers` is not 0.
-  alignas(64) std::atomic<uint32_t> bell;  // ringers: add 1, then wake
-  std::atomic<uint32_t> bell_sleepers;     // the member's threads: +1 before looking at the counter
-                                           // for the last time, -1 after
+  // A thread that waits for a counter in this rank's slices (notify) sleeps on `doorbell`. A thread
+  // that adds to a counter rings it if `doorbell_sleepers` is not 0.
+  alignas(64) std::atomic<uint32_t> doorbell;  // ringers: add 1, then wake
+  std::atomic<uint32_t> doorbell_sleepers;     // the member's threads: +1 before looking at the
+                                            // counter for the last time, -1 after
 };
 static_assert(sizeof(Member) == 128);
 

@@ -8,7 +8,8 @@
 //   knock replay HOST PORT SECONDS HEX     sends recorded bytes over and over, one connection each
 //   knock scan HOST SECONDS                connects to one port after another and goes
 //
-// Prints how many connections it made. tests/chaos/strangers.py uses it; by itself it is no test.
+// Prints how many connections it made. tests/chaos/unauthenticated.py uses it; by itself it is no
+// test.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -212,13 +212,13 @@ void run_groups(Context& c) {
     EXPECT_IS(static_cast<int64_t*>(skerry_segment_local(s))[r], r * 1000 + c.rank);
   }
   if (c.size > 1) {
-    const int stranger = c.rank == 0 ? 1 : c.rank - 1;
+    const int outsider = c.rank == 0 ? 1 : c.rank - 1;
     int64_t value = 0;
-    EXPECT_ERROR(skerry_put(s, stranger, 0, &value, 8), SKERRY_ERR_INVALID,
+    EXPECT_ERROR(skerry_put(s, outsider, 0, &value, 8), SKERRY_ERR_INVALID,
                  "is not a member of the segment's group");
-    EXPECT_ERROR(skerry_broadcast(half, &value, 8, stranger), SKERRY_ERR_INVALID,
+    EXPECT_ERROR(skerry_broadcast(half, &value, 8, outsider), SKERRY_ERR_INVALID,
                  "is not a member of the group");
-    EXPECT(skerry_segment_pointer(s, stranger) == nullptr);
+    EXPECT(skerry_segment_pointer(s, outsider) == nullptr);
   }
   OK(skerry_segment_free(s));
   if (few != nullptr) OK(skerry_group_free(few));

@@ -8,14 +8,14 @@
 namespace skerry::test {
 namespace {
 
-enum class Path { word, small, landing, strided, vector };
-constexpr Path all_paths[] = {Path::word, Path::small, Path::landing, Path::strided, Path::vector};
+enum class Path { word, small, direct, strided, vector };
+constexpr Path all_paths[] = {Path::word, Path::small, Path::direct, Path::strided, Path::vector};
 
 constexpr uint64_t words_of(Path path) {
   switch (path) {
     case Path::word: return 1;
     case Path::small: return 500;
-    case Path::landing: return 20'000;
+    case Path::direct: return 20'000;
     case Path::strided: return 64;
     case Path::vector: return 64;
   }

@@ -73,11 +73,11 @@ class Attacker final : private fabric::Sink {
     if (wire::decode(header, &reply).ok() && reply.applied > applied_) applied_ = reply.applied;
     return fabric::Verdict::taken;
   }
-  std::byte* on_landing(fabric::EndpointId, fabric::Bytes, uint64_t bytes) override {
-    landing_.resize(bytes);
-    return landing_.data();
+  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t bytes) override {
+    payload_.resize(bytes);
+    return payload_.data();
   }
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) override {
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) override {
     return on_message(endpoint, header, {});
   }
   void on_writable(fabric::EndpointId) override {}
@@ -98,7 +98,7 @@ class Attacker final : private fabric::Sink {
   State state_ = State::closed;
   uint64_t applied_ = 0;
   std::vector<std::vector<std::byte>> kept_;
-  std::vector<std::byte> landing_;
+  std::vector<std::byte> payload_;
 };
 
 // Numbers that find mistakes: small, near the slice's end, near the ends of the types.

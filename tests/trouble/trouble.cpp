@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
       OK(skerry_fence(job, victim));
       say("worked");
     }
-  } else if (kind == "strangers") {
+  } else if (kind == "unauthenticated") {
     if (rank == size - 1) say("server " + std::to_string(getpid()));
     if (rank == 0) {
       say("ready");

@@ -195,8 +195,8 @@ def listening_port(pid):
     raise Failure(f"process {pid} listens nowhere")
 
 
-def strangers(build, program):
-    job = Job(build, ["-n", 3, "--nodes", 2, program, "strangers"])
+def unauthenticated(build, program):
+    job = Job(build, ["-n", 3, "--nodes", 2, program, "unauthenticated"])
     pid, ready = None, False
     while pid is None or not ready:
         line = job.line("")
@@ -338,7 +338,7 @@ TROUBLES = [
     ("a rank ends with status 0 without finalizing", death("no-finalize", 1, r"without")),
     ("a rank is stopped: its memory is at work all the same", stopped(3, False)),
     ("the rank that hosts the data server is stopped: others wait, and go on", stopped(2, True)),
-    ("1000 strangers, idle and babbling, while a peer connects", strangers),
+    ("1000 unauthenticated peers, idle and babbling, while a peer connects", unauthenticated),
     ("two jobs at once", two_jobs),
     (
         "an unknown variable",

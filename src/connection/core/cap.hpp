@@ -1,4 +1,4 @@
-// Who gets a connection, and who makes way for it, where there may be only so many. Pure: the
+// Which partner gets a connection under a cap, and which one makes way for it. Pure: the
 // driver tells what happened and performs what is answered; the time is an argument.
 //
 //   open(claim)   -> waits in the queue
@@ -8,7 +8,7 @@
 //
 // Slots. A connection that opens or is open occupies one of `limit` slots. One that drains or
 // closes is leaving and occupies none, so that a newcomer opens while its victim closes. At most
-// one is evicted at a time: while one leaves nobody else has to.
+// one is evicted at a time: while one leaves, no other has to.
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
 // opening, sending again after a break, in the middle of a transfer), nor while it is *unproven*

@@ -194,7 +194,7 @@ TEST(Broker, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(b->detach({0, 1}).ok());
 }
 
-TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
+TEST(Broker, UnauthenticatedPeersAreRefusedAndKeepNobodyOut) {
   ServedBroker served(8);
   BrokerAddress wrong = served.broker->address();
   wrong.token = token_of(2);
@@ -224,7 +224,7 @@ TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
   EXPECT_TRUE(member->detach({0, 1}).ok());
   for (const int fd : silent) close(fd);
   served.stop();
-  EXPECT_GE(served.broker->strangers_refused_owner(), 1u);
+  EXPECT_GE(served.broker->unauthenticated_refused_owner(), 1u);
 }
 
 // A pause for want of descriptors ended in the moment in which a peer spoke: it was closed unheard,
