@@ -311,6 +311,7 @@ void Links::connect(Link& link) {
                                             link.machine.generation(), link.nonce);
   link.room = Link::Room::free;
   link.trust = Link::Trust::plain_hello;
+  link.leaves_later = false;
   link.replay.stop();
   link.retry.attempt();
   const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
@@ -353,7 +354,15 @@ void Links::send_bye(Link& link, bool more) {
 
 void Links::please_close(Link& link) {
   // In the middle of a transfer, draining would wait for acknowledgements of its last part.
-  if (link.transfers == 0) drive(link, Event::please_close);
+  if (link.transfers > 0) link.leaves_later = true;
+  else drive(link, Event::please_close);
+}
+
+void Links::transfer_ended(Link& link) {
+  context_.assert_held();
+  SKERRY_INVARIANT(link.transfers > 0, "transfers end as often as they begin");
+  if (--link.transfers == 0 && std::exchange(link.leaves_later, false))
+    drive(link, Event::please_close);
 }
 
 bool Links::close_idle() {

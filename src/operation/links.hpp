@@ -81,8 +81,9 @@ class Links {
   void used(const Link& link) { cap_.used(link.claim); }
   // Returns with the link open and the fabric taking messages.
   Status wait_open(Lock& lock, Link& link);
-  // The server asks us to leave.
+  // The server asks us to leave: now, or after the transfer that is under way.
   void please_close(Link& link);
+  void transfer_ended(Link& link);
   void bye_answered(Link& link) { drive(link, connection::Event::bye_answer); }
   // The end of the job: everything that is open says bye. True: all have gone.
   bool close_idle();

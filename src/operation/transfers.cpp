@@ -145,10 +145,11 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
                                                 max_element_bytes * max_element_bytes;
   if (transfer.local.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(transfer.local));
   const struct Underway {
-    explicit Underway(uint32_t& transfers) : count(transfers) { ++count; }
-    ~Underway() { --count; }
-    uint32_t& count;
-  } underway(link.transfers);
+    Underway(Links& l, Link& to) : links(l), link(to) { ++link.transfers; }
+    ~Underway() { links.transfer_ended(link); }
+    Links& links;
+    Link& link;
+  } underway(parts_.links, link);
   do {
     (void)stream.cut(stream.part_limit, true);
     SKERRY_TRY(send_part(lock, stream));
@@ -461,6 +462,8 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
       if (parts_.slots.may_be_awaited()) parts_.progress.wake_waiters();
       break;
     }
+    // Where nothing can come from the network the wait above does not look for the job's end.
+    if (context_.is_ending()) return context_.abort_status();
     const bool sleeps = cut_off();
     const Waiting waits(context_.trace.get());
     lock.unlock();

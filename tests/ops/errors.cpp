@@ -162,13 +162,9 @@ void check_freed(Context& c) {
   }
 }
 
-}  // namespace
-
-void run_errors(Context& c) {
-  skerry_segment* s = nullptr;
-  OK(skerry_segment_alloc(c.world(), 4096, &s));
+// Ranks, nodes and jobs that do not exist.
+void check_arguments(Context& c, skerry_segment* s) {
   int64_t word = 0;
-  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
   EXPECT_ERROR(skerry_put(s, c.size, 0, &word, 8), SKERRY_ERR_INVALID,
                "does not exist: this job has ranks 0 to");
   EXPECT_ERROR(skerry_put(s, -1, 0, &word, 8), SKERRY_ERR_INVALID, "rank -1 does not exist");
@@ -186,6 +182,15 @@ void run_errors(Context& c) {
   // More than this used to abort the process.
   EXPECT_ERROR(skerry_connections_limit(c.job, ~uint32_t{0}), SKERRY_ERR_INVALID,
                "max_connections is 4294967295");
+}
+
+}  // namespace
+
+void run_errors(Context& c) {
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 4096, &s));
+  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
+  check_arguments(c, s);
   // Handles.
   EXPECT_ERROR(skerry_wait(c.job, nullptr), SKERRY_ERR_INVALID, "handle is null");
   skerry_handle handle = 0;

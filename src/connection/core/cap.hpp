@@ -8,7 +8,9 @@
 //
 // Slots. A connection that opens or is open occupies one of `limit` slots. One that drains or
 // closes is leaving and occupies none, so that a newcomer opens while its victim closes. At most
-// one is evicted at a time: while one leaves, no other has to.
+// one is evicted at a time: while one leaves, no other has to. Several may still leave together,
+// because servers ask for connections when they like. A newcomer then waits until it makes those
+// that are there at most `limit` + 1.
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
 // opening, sending again after a break, in the middle of a transfer), nor while it is *unproven*
@@ -102,6 +104,10 @@ class Cap {
   bool at_limit() const {
     return SKERRY_RULE(connection_limit) && limit_ != 0 && occupied_ >= limit_;
   }
+  // Together with those that leave there are as many as there may be.
+  bool too_many_leave() const {
+    return SKERRY_RULE(connection_limit) && limit_ != 0 && occupied_ + leaving_.size() > limit_;
+  }
   // May one more connect? standing(partner, &since_ns) -> Standing; since_ns: of its claim.
   template <class StandingOf>
   Answer ask(int64_t now_ns, StandingOf&& standing, Partner* victim);
@@ -175,7 +181,7 @@ void Cap::serve_queue(Serve&& serve) {
 
 template <class StandingOf>
 Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Partner* victim) {
-  if (!at_limit()) return Answer::granted;
+  if (!at_limit() && !too_many_leave()) return Answer::granted;
   if (!leaving_.empty()) return Answer::hasten;
   look_again_ns_ = INT64_MAX;
   const auto chosen = policy_->choose([&](Partner partner) {

@@ -1,4 +1,6 @@
 // Connections that break, cannot be opened, or have to wait.
+#include <atomic>
+
 #include "operation/test/hand_server.hpp"
 
 namespace skerry::operation::test {
@@ -94,6 +96,70 @@ TEST_F(EngineTest, ALimitOfAnySizeIsTaken) {
   EXPECT_TRUE(engine_->limit_connections((1u << 24) + 1).ok());
   EXPECT_LT(engine_->memory().fixed_bytes, 1u << 20);
   EXPECT_TRUE(engine_->limit_connections(0).ok());
+}
+
+// Whoever waited for a mutex without a connection never saw the job end, and span for ever.
+TEST_F(EngineTest, WaitingForAMutexWithoutAConnectionEndsWithTheJob) {
+  start(1);
+  Status status;
+  std::atomic<bool> ended{false};
+  std::thread locker([&] {
+    status = engine_->lock({1, segment}, 0, 1);
+    ended = true;
+  });
+  ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
+  const HandServer::Got lock = one().got[0];
+  one().acknowledge(1);  // it is in the queue of the mutex
+  // Another server needs the slot: the connection goes, and nothing is outstanding any more.
+  uint64_t value = 0;
+  watch(get(2, &value));
+  ASSERT_TRUE(until([&] { return one().byes.size() == 1 && two().got.size() == 1; }));
+  one().say(wire::Kind::bye_answer, 1);
+  two().reply(two().got[0], 1, bytes(5));
+  ASSERT_TRUE(until([&] { return watched_ == 0 && engine_->counters().connections_now == 1; }));
+  // Expect: the job's end ends the wait.
+  control_.set_abort(0, -5, "a rank died");
+  EXPECT_TRUE(until([&] { return ended.load(); }));
+  if (!ended)
+    memory::fill_slot(control_.slot(lock.request.header.reply_slot - 1),
+                      lock.request.header.reply_tag, 0, 0);
+  locker.join();
+  EXPECT_EQ(status.code(), Code::peer_dead);
+}
+
+// A server asked for its connection in the middle of a transfer, was not heard, and had to ask
+// again.
+TEST_F(EngineTest, AskedInTheMiddleOfATransferItLeavesAfterIt) {
+  start(2);
+  uint64_t value = 0;
+  Handle handle = get(1, &value);
+  ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
+  const uint64_t before = engine_->traffic().bytes_sent;
+  std::vector<std::byte> data(3 * 8u << 20);
+  std::thread program([&] {
+    Side from, there;
+    from.bytes = there.bytes = data.size();
+    from.base = data.data();
+    there.offset = 64;  // not what the get reads
+    EXPECT_TRUE(
+        engine_->put({1, segment}, there, from, nullptr, Mode::blocking, nullptr).ok());
+  });
+  // The server reads nothing, so that the fabric is full with the first part.
+  while (engine_->traffic().bytes_sent == before) std::this_thread::yield();
+  one().say(wire::Kind::please_close);
+  one().reply(one().got[0], 1, bytes(7));
+  for (bool done = false; !done;) ASSERT_TRUE(engine_->test(&handle, &done).ok());
+  EXPECT_TRUE(one().byes.empty());
+  uint64_t taken = 0;
+  while (taken < data.size()) {
+    ASSERT_TRUE(until([&] { return one().got.size() > 1; }));
+    taken += one().got.back().payload.size();
+    one().acknowledge(one().got.back().number());
+    one().got.pop_back();
+  }
+  program.join();
+  // Expect: it has not forgotten.
+  EXPECT_TRUE(until([&] { return one().byes.size() == 1; }));
 }
 
 // Crossing: the server says farewell, and a request is issued before we hear of it.

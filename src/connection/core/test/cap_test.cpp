@@ -136,6 +136,30 @@ TEST_F(CapTest, ALowerLimitIsReachedStepByStep) {
   EXPECT_EQ(cap.counters().teardowns_hidden, 0u);
 }
 
+// Servers ask for connections when they like, so that several leave at once. Each left its slot to
+// a newcomer, and there were up to twice as many connections as the limit allows.
+TEST_F(CapTest, BesideSeveralThatLeaveThereAreNoMoreThanOneBeyondTheLimit) {
+  ASSERT_TRUE(cap.set_limit(2, "lru", 4).ok());
+  open(a, 1);
+  open(b, 2);
+  cap.hold(a, Hold::leaving, 3);
+  cap.hold(b, Hold::leaving, 4);
+  ASSERT_EQ(ask(), Answer::granted);
+  open(c, 5);
+  // Expect: a slot is free, but there are three already.
+  EXPECT_FALSE(cap.at_limit());
+  EXPECT_EQ(ask(), Answer::hasten);
+  cap.denied(10);
+  cap.hold(a, Hold::none, 12);
+  EXPECT_EQ(ask(), Answer::granted);
+  open(d, 13);
+  EXPECT_EQ(cap.counters().peak, 3u);
+  // Expect: with no limit nobody waits for those that leave.
+  ASSERT_TRUE(cap.set_limit(0, "lru", 4).ok());
+  cap.hold(c, Hold::leaving, 14);
+  EXPECT_EQ(ask(), Answer::granted);
+}
+
 // A limit of more than 2^24 once ended the process; its tables are those of the partners there are.
 TEST_F(CapTest, AHugeLimitCostsNoMoreThanTheServersOfTheJob) {
   ASSERT_TRUE(cap.set_limit(UINT32_MAX, "adaptive", 4).ok());
