@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -70,6 +71,7 @@ void work(const Options& options, Board& board, std::atomic<uint64_t>& at) {
     StormResult::Counts counts{};
     for (uint64_t seed = begin; seed < end; ++seed) {
       at.store(seed);
+      alarm(longest_seed_s);  // a loop in which no fiber gives way ends its worker, and is found
       const StormResult result = run_storm(config_of(options, seed));
       if (result.failure.empty()) {
         counts += result.counts;
@@ -133,6 +135,13 @@ int report_failure(const Options& options, uint64_t seed) {
   return 1;
 }
 
+void print_progress(const Options& options, const Board& board, double seconds) {
+  const uint64_t next = std::min(board.next.load(), options.last + 1);
+  const uint64_t done = next - options.first, all = options.last + 1 - options.first;
+  std::fprintf(stderr, "%llu of %llu seeds, %.0f a second\n", static_cast<unsigned long long>(done),
+               static_cast<unsigned long long>(all), static_cast<double>(done) / seconds);
+}
+
 // Workers are processes: a storm that crashes takes its worker along and is found by it.
 int run_many(const Options& options) {
   const size_t at_bytes = options.jobs * sizeof(std::atomic<uint64_t>);
@@ -152,16 +161,17 @@ int run_many(const Options& options) {
     }
     workers.push_back(worker);
   }
-  uint64_t told = options.first;
+  const auto began = std::chrono::steady_clock::now();
+  auto told = began;
   for (size_t left = workers.size(); left > 0;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, options.quiet ? 0 : WNOHANG);
     if (ended <= 0) {
       usleep(100'000);
-      const uint64_t next = std::min(board->next.load(), options.last + 1);
-      if (next - told < 10'000) continue;
-      told = next;
-      std::fprintf(stderr, "%llu seeds\n", static_cast<unsigned long long>(next - options.first));
+      const auto now = std::chrono::steady_clock::now();
+      if (now - told < std::chrono::seconds(10)) continue;
+      told = now;
+      print_progress(options, *board, std::chrono::duration<double>(now - began).count());
       continue;
     }
     --left;

@@ -143,6 +143,9 @@ Status SimulatedFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint
   if (hello.size() > fabric::max_hello_bytes)
     return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ",
                  fabric::max_hello_bytes);
+  if (const uint32_t often = network_->options().no_descriptor_per_1024;
+      often != 0 && network_->random().below(1024) < often)
+    return error(Code::network, "no descriptor is left");
   const auto connection = std::make_shared<Connection>();
   const EndpointId id = next_endpoint_++;
   const Reference reference{connection, 0};
@@ -178,14 +181,14 @@ Status SimulatedFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint
   network_->send(reference, std::move(first));
   scheduler_.at(ours.last_arrival_ns + target.options_.hello_deadline_ns, [connection] {
     End& asking = connection->ends[1];
-    if (asking.fabric == nullptr || asking.state != End::State::asking || asking.held_request)
-      return;
+    if (asking.fabric == nullptr || asking.state != End::State::asking || asking.is_held) return;
     ++asking.fabric->traffic_.unauthenticated.silent;
     asking.fabric->disconnect(asking.id, CloseReason::refused);
   });
   scheduler_.at(scheduler_.now_ns() + options_.connect_timeout_ns, [connection] {
     const End& connecting = connection->ends[0];
-    if (connecting.fabric != nullptr && connecting.state == End::State::connecting)
+    if (connecting.fabric != nullptr && connecting.state == End::State::connecting &&
+        !connecting.is_held)
       connecting.fabric->post(
           {Event::Kind::closed, connecting.id, 0, false, CloseReason::timed_out, {}});
   });
@@ -217,8 +220,13 @@ void SimulatedFabric::reject(RequestId request) {
 }
 
 void SimulatedFabric::hold(RequestId request) {
-  const Reference* const reference = find(request);
-  if (reference != nullptr) reference->ours().held_request = true;
+  const Reference* const found = find(request);
+  if (found == nullptr || found->ours().state != End::State::asking) return;
+  const Reference reference = *found;
+  if (std::exchange(reference.ours().is_held, true) || reference.connection->cut) return;
+  Entry entry;
+  entry.kind = Entry::Kind::held;
+  network_->send(reference, std::move(entry));
 }
 
 void SimulatedFabric::close(EndpointId endpoint) { disconnect(endpoint, CloseReason::by_peer); }
@@ -492,6 +500,10 @@ int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
     Placing result = Placing::taken;
     switch (entry.kind) {
       case Entry::Kind::hello: break;
+      case Entry::Kind::held:
+        ours.is_held = true;  // it takes as long as it takes
+        sink.on_held(id);
+        continue;
       case Entry::Kind::rma:
         network_->apply_ordered({reference.connection, 1 - reference.side}, entry);
         continue;

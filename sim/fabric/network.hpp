@@ -32,9 +32,10 @@ struct NetworkOptions {
   // Of one direction of a connection: what the system holds, and what the fabric holds beyond it.
   uint64_t kernel_bytes = 64 * 1024;
   uint64_t queue_bytes = 256 * 1024;
-  uint32_t most_endpoints = 1u << 30;  // of a fabric: descriptors
-  uint32_t refused_per_1024 = 0;       // connects that fail, while faults last
-  bool only_is_only = true;            // poll(only) notices nothing else
+  uint32_t most_endpoints = 1u << 30;   // of a fabric: descriptors
+  uint32_t refused_per_1024 = 0;        // connects that fail, while faults last
+  uint32_t no_descriptor_per_1024 = 0;  // connects that fail at once, while faults last
+  bool only_is_only = true;             // poll(only) notices nothing else
 };
 
 class SimulatedFabric;
@@ -44,7 +45,7 @@ namespace net {
 struct Rma;
 
 struct Entry {
-  enum class Kind : uint8_t { hello, accepted, message, rma, end } kind = Kind::message;
+  enum class Kind : uint8_t { hello, held, accepted, message, rma, end } kind = Kind::message;
   int64_t at_ns = 0;  // when it arrives
   std::vector<std::byte> header;
   std::vector<std::byte> payload;
@@ -75,7 +76,7 @@ struct End {
   bool ready = false;     // listed in its fabric's ready_
   bool swallows = false;  // the connection is cut: what this end sends is lost
   bool end_seen = false;  // the other's end has arrived
-  bool held_request = false;
+  bool is_held = false;   // asking: the caller has promised an answer; connecting: so we were told
   std::map<uint64_t, uint64_t> rma;  // number -> cookie: issued here, not done
 };
 
@@ -130,7 +131,7 @@ class SimulatedNetwork : public std::enable_shared_from_this<SimulatedNetwork> {
   void cut(net::Connection& connection);
   // An unauthenticated peer says a hello that was said before, or a forged one.
   void replay_hello();
-  void stop_faults() { options_.refused_per_1024 = 0; }
+  void stop_faults() { options_.refused_per_1024 = options_.no_descriptor_per_1024 = 0; }
   uint64_t cuts() const { return cuts_; }
   uint64_t open_ends() const;
   // Every connection that has an open end, a line each.

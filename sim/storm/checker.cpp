@@ -14,7 +14,8 @@ Layout::Layout(const StormConfig& config) : area_bytes(config.area_bytes), sums(
   shared_sum = guarded_at + mutexes * 8;
   tickets = shared_sum + 8;
   swapped = tickets + 8;
-  total_bytes = swapped + 8;
+  compared = swapped + 8;
+  total_bytes = compared + 8;
 }
 
 Checker::Checker(const StormConfig& config) : config_(config), layout_(config) {
@@ -25,6 +26,7 @@ Checker::Checker(const StormConfig& config) : config_(config), layout_(config) {
   shared_.resize(ranks);
   tickets_.resize(ranks);
   swaps_.resize(ranks);
+  compares_.resize(ranks);
 }
 
 uint64_t Checker::word(Rank target, uint64_t offset) const {
@@ -99,17 +101,20 @@ void Checker::finish_shared(Rank target) {
   }
   if (const uint64_t last = word(target, layout_.tickets); last != next)
     fail("the counter in rank ", target, " is ", last, ", not ", next);
-  // Every value but the last was taken out once: a chain from 0 to what is there now.
+  finish_chain(target, "swap", swaps_[t], word(target, layout_.swapped));
+  finish_chain(target, "compare-and-swap", compares_[t], word(target, layout_.compared));
+}
+
+// Every value but the last was taken out once: a chain from 0 to what is there now.
+void Checker::finish_chain(Rank target, const char* what, Chain& chain, uint64_t last) {
   uint64_t at = 0;
-  auto& swaps = swaps_[t];
-  while (!swaps.empty()) {
-    const auto found = swaps.find(at);
-    if (found == swaps.end()) return fail("swaps at rank ", target, ": nobody was given ", at);
+  while (!chain.empty()) {
+    const auto found = chain.find(at);
+    if (found == chain.end()) return fail("no ", what, " at rank ", target, " was given ", at);
     at = found->second;
-    swaps.erase(found);
+    chain.erase(found);
   }
-  if (const uint64_t last = word(target, layout_.swapped); last != at)
-    fail("the swapped word in rank ", target, " is ", last, ", not ", at);
+  if (last != at) fail("the ", what, " word in rank ", target, " is ", last, ", not ", at);
 }
 
 // ---- mutexes ----------------------------------------------------------------------------------
@@ -130,10 +135,16 @@ void Checker::released(Rank target, uint32_t mutex, uint32_t thread) {
 
 // ---- refusals ---------------------------------------------------------------------------------
 
-void Checker::refused_sent(Rank rank, NodeId node) {
+uint64_t Checker::refused_begins(Rank rank, NodeId node) {
   Refusals& r = refusals_[{rank, node}];
   ++r.all;
-  r.sent.push_back(++clock_);
+  r.calls.push_back(++clock_);
+  return clock_;
+}
+
+void Checker::refused_sent(Rank rank, NodeId node, uint64_t call) {
+  Refusals& r = refusals_[{rank, node}];
+  if (std::erase(r.calls, call) != 0) r.sent.push_back(++clock_);
 }
 
 uint64_t Checker::fence_began(Rank rank, NodeId node) {
@@ -151,6 +162,7 @@ void Checker::fence_ended(Rank rank, NodeId node, uint64_t began, bool told) {
     if (++r.told > r.all)
       fail("a fence of rank ", rank, " told of a refusal that node ", node, " never made");
     r.sent.clear();
+    r.calls.clear();
     return;
   }
   if (r.fences > 0) return;

@@ -33,7 +33,7 @@ struct Layout {
   static constexpr uint32_t mutexes = 2;  // of each rank
   uint64_t area_bytes, sums;
   uint64_t sums_at, mailboxes_at, counters_at, guarded_at;
-  uint64_t shared_sum, tickets, swapped;
+  uint64_t shared_sum, tickets, swapped, compared;
   uint64_t total_bytes;
 };
 
@@ -67,6 +67,10 @@ class Checker {
   void add_shared(Rank target, int64_t value) { shared_[static_cast<size_t>(target)] += value; }
   void ticket(Rank target, uint64_t old, uint64_t increment);
   void swapped(Rank target, uint64_t old, uint64_t value);
+  // A compare-and-swap that returned `old`: it took effect if that is what it expected.
+  void compared(Rank target, uint64_t old, uint64_t expected, uint64_t value) {
+    if (old == expected) compares_[static_cast<size_t>(target)].emplace(old, value);
+  }
 
   // --- notifications ---
   uint64_t notify(uint32_t thread, Rank target) { return ++notified_[key(thread, target)]; }
@@ -88,10 +92,15 @@ class Checker {
   void count_guarded(Rank target, uint32_t mutex) { ++guarded_[lock_key(target, mutex)]; }
 
   // --- refusals of one-way requests: told by a fence that begins after them ---
-  void refused_sent(Rank rank, NodeId node);
+  // The call begins; answers its name for refused_sent, when it has returned. Another thread's
+  // fence may tell of it in between.
+  uint64_t refused_begins(Rank rank, NodeId node);
+  void refused_sent(Rank rank, NodeId node, uint64_t call);
   // Answers when it began, for fence_ended.
   uint64_t fence_began(Rank rank, NodeId node);
   void fence_ended(Rank rank, NodeId node, uint64_t began, bool told);
+  // It failed, as everything does when a rank has died: it says nothing of refusals.
+  void fence_failed(Rank rank, NodeId node) { --refusals_[{rank, node}].fences; }
 
   // All programs have ended.
   void finish();
@@ -106,9 +115,12 @@ class Checker {
   }
   uint64_t word(Rank target, uint64_t offset) const;
   void finish_shared(Rank target);
+  using Chain = std::multimap<uint64_t, uint64_t>;  // old -> new
+  void finish_chain(Rank target, const char* what, Chain& chain, uint64_t last);
 
   struct Refusals {
-    std::vector<uint64_t> sent;  // when; those not told of
+    std::vector<uint64_t> calls;  // under way; those not told of
+    std::vector<uint64_t> sent;   // when; those not told of
     uint64_t all = 0, told = 0;
     uint32_t fences = 0;  // under way
   };
@@ -120,8 +132,8 @@ class Checker {
   std::vector<std::vector<std::byte>> areas_;  // of each target, the reference's
   std::vector<std::vector<int64_t>> sums_;
   std::vector<int64_t> shared_;
-  std::vector<std::map<uint64_t, uint64_t>> tickets_;     // old -> increment
-  std::vector<std::multimap<uint64_t, uint64_t>> swaps_;  // old -> new
+  std::vector<std::map<uint64_t, uint64_t>> tickets_;  // old -> increment
+  std::vector<Chain> swaps_, compares_;
   std::map<uint64_t, uint64_t> notified_, waitable_;
   std::map<uint64_t, uint32_t> holders_;
   std::map<uint64_t, uint64_t> guarded_;

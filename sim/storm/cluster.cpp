@@ -148,7 +148,7 @@ Status RankProcess::limit(uint32_t connections) {
 }
 
 void RankProcess::check(Checker& checker) {
-  if (!config_.one_leaves || config_.share != Share::none) return;
+  if (config_.share != Share::none) return;
   if (allowed_ != 0 && fabric_->opened_peak() > allowed_ + 1)
     checker.fail("rank ", rank_, " had ", fabric_->opened_peak(),
                  " connections at a time; its limit is ", allowed_,

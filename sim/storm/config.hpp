@@ -20,10 +20,11 @@ enum class Defect : uint8_t {
   waiting_is_unreachable,  // waiting for a slot at a live server counts as the server being dead
   refusal_lost,            // the refusal of a one-way request is lost in a break
   leaving_beyond_limit,    // connections that servers asked for leave beside the one that may
+  refusal_overtakes,       // a refusal told again confirms results that are not here yet
   lock_outlives_job,  // a rank that waits for a mutex without a connection misses the end of the
                       // job
 };
-constexpr uint8_t defects = 6;
+constexpr uint8_t defects = 7;
 std::string_view to_string(Defect defect);
 bool is_known(Defect defect);
 
@@ -57,17 +58,19 @@ struct StormConfig {
   uint32_t lock_percent = 15;    // of the operations
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;
-  bool one_leaves = true;  // beside those within the limit, also where servers ask for connections
   bool stripes_held = false;
   // The network, and what goes wrong.
   NetworkOptions network;
   int64_t fault_interval_ns = 0;  // mean time between faults while they last; 0: none
   int64_t faults_last_ns = 3'000'000;
-  bool pauses = false;  // processes stop for a while
-  bool death = false;   // a process dies
+  bool pauses = false;      // processes stop for a while
+  bool hosts_pause = true;  // also those in which a data server runs
+  bool death = false;       // a process dies
   // The schedule.
   uint32_t give_way = 64;
   int64_t step_ns = 300;
+
+  bool compare_swaps = false;  // among the operations of the programs
 
   Rule left_out = Rule::none;
 

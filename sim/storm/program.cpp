@@ -260,6 +260,7 @@ bool Program::accumulate() {
 bool Program::shared_word() {
   const Rank target = at_rank_ = any_rank();
   uint64_t old = 0;
+  if (config_.compare_swaps && random_.below(3) == 0) return compare_swap(target);
   if (random_.below(2) == 0) {
     at_ = "fetch-and-add";
     const uint64_t increment = 1 + random_.below(5);
@@ -277,6 +278,20 @@ bool Program::shared_word() {
              "swap"))
     return false;
   checker_.swapped(target, old, value);
+  return true;
+}
+
+bool Program::compare_swap(Rank target) {
+  at_ = "compare-and-swap";
+  uint64_t& seen = seen_[target];
+  const uint64_t value = uint64_t{thread_ + 1} << 32 | ++tickets_;
+  uint64_t old = 0;
+  if (failed(process_.read_modify_write(target, checker_.layout().compared,
+                                        wire::Rmw::compare_swap_64, value, seen, &old),
+             "compare-and-swap"))
+    return false;
+  checker_.compared(target, old, seen, value);
+  seen = old == seen ? value : old;
   return true;
 }
 
@@ -352,9 +367,11 @@ bool Program::refused_unlock() {
   const Rank target = at_rank_ = any_rank();
   if (process_.is_local(target)) return true;
   at_ = "unlock of what it does not hold";
+  const NodeId node = process_.node().map().node_of(target);
+  const uint64_t call = checker_.refused_begins(process_.rank(), node);
   if (failed(process_.unlock(target, random_.below(Layout::mutexes), holder_), "unlock"))
     return false;
-  checker_.refused_sent(process_.rank(), process_.node().map().node_of(target));
+  checker_.refused_sent(process_.rank(), node, call);
   return true;
 }
 
@@ -366,8 +383,11 @@ bool Program::fence(NodeId node) {
   const uint64_t began = checker_.fence_began(process_.rank(), node);
   const Status status = process_.fence(node);
   const bool told = status.code() == Code::invalid;
+  if (!told && failed(status, "fence")) {
+    checker_.fence_failed(process_.rank(), node);
+    return false;
+  }
   checker_.fence_ended(process_.rank(), node, began, told);
-  if (!told && failed(status, "fence")) return false;
   for (Rank rank = 0; rank < static_cast<Rank>(config_.ranks()); ++rank)
     if (process_.node().map().node_of(rank) == node) checker_.applied(thread_, rank);
   return true;

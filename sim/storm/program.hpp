@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <list>
+#include <map>
 
 #include "sim/storm/cluster.hpp"
 
@@ -54,6 +55,7 @@ class Program {
   bool wait_all();
   bool accumulate();
   bool shared_word();
+  bool compare_swap(Rank target);
   bool notify();
   bool wait_notified();
   bool section();
@@ -73,6 +75,7 @@ class Program {
   std::list<Transfer> under_way_;
   std::list<std::vector<int64_t>> added_;  // buffers of accumulates that may be under way
   uint64_t tickets_ = 0;
+  std::map<Rank, uint64_t> seen_;  // what each rank's word for compare-and-swap last was
   uint64_t operations_ = 0;
   bool ended_ = false;
   const char* at_ = "start";

@@ -203,8 +203,10 @@ class Storm {
       network_->replay_hello();
     } else {
       const int64_t longest_ns_here = random.below(4) == 0 ? 300'000'000 : 2'000'000;
-      scheduler_.pause(process_of(static_cast<Rank>(random.below(config_.ranks()))),
-                       scheduler_.now_ns() + random.between(0, longest_ns_here));
+      const auto rank = static_cast<Rank>(random.below(config_.ranks()));
+      const int64_t until_ns = scheduler_.now_ns() + random.between(0, longest_ns_here);
+      const bool is_host = host_of(ranks_[static_cast<size_t>(rank)]->node()) == process_of(rank);
+      if (config_.hosts_pause || !is_host) scheduler_.pause(process_of(rank), until_ns);
     }
   }
 
@@ -298,7 +300,7 @@ std::string run_storm_apart(const StormConfig& config) {
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    alarm(100);  // for loops in which no fiber gives way
+    alarm(longest_seed_s);  // for loops in which no fiber gives way
     const std::string failure = run_storm(config).failure;
     [[maybe_unused]] const ssize_t n = write(ends[1], failure.data(), failure.size());
     _exit(0);

@@ -20,9 +20,9 @@ struct StormResult {
     uint64_t resumed = 0;     // connections that had something to send again
     uint64_t replayed = 0;    // requests sent again
     uint64_t evictions = 0;
-    uint64_t dropped = 0;   // connections that servers closed to make room
-    uint64_t relayed = 0;   // grants through other servers
-    uint64_t trunks = 0;  // connections of shared connections
+    uint64_t dropped = 0;  // connections that servers closed to make room
+    uint64_t relayed = 0;  // grants through other servers
+    uint64_t trunks = 0;   // connections of shared connections
     uint64_t deaths = 0;
     Counts& operator+=(const Counts& more);
   } counts;
@@ -31,6 +31,9 @@ struct StormResult {
 // The same configuration gives the same result, step by step. A storm that failed leaves what it
 // had behind: its fibers stand where they stood.
 StormResult run_storm(const StormConfig& config);
+
+// A seed takes milliseconds. One that takes so long is in a loop in which no fiber gives way.
+constexpr unsigned longest_seed_s = 100;
 
 // The same in a child process, so that a crash or a failed assertion is a result, too.
 std::string run_storm_apart(const StormConfig& config);
