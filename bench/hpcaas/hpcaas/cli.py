@@ -16,6 +16,7 @@ from rich.table import Table
 from . import __version__
 from .apps import registry
 from .axes import AXES
+from .axis_options import AxisValues, axis_options
 from .errors import HpcaasError, Noisy
 from .machine import describe, read_topology
 from .model import ResultSet, Status, merge
@@ -164,16 +165,8 @@ def show_plan(plan: Plan, verbose: bool = True) -> None:
     )
 
 
-_AXIS = {
-    name: typer.Option(
-        None, f"--{name.replace('_', '-')}", help=f"{AXES[name].meaning}; comma-separated"
-    )
-    for name in AXES
-    if name not in ("processor",)
-}
-
-
 @app.command()
+@axis_options
 def plan(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
     size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
@@ -181,45 +174,11 @@ def plan(
     repeats: str = typer.Option("3-10", help="MIN-MAX"),
     site: Optional[Path] = SITE,
     earlier: Optional[Path] = typer.Option(None, help="results to take run times from"),
-    installation: Optional[str] = _AXIS["installation"],
-    compiler: Optional[str] = _AXIS["compiler"],
-    optimisation: Optional[str] = _AXIS["optimisation"],
-    target: Optional[str] = _AXIS["target"],
-    variant: Optional[str] = _AXIS["variant"],
-    library: Optional[str] = _AXIS["library"],
-    mpi: Optional[str] = _AXIS["mpi"],
-    framework: Optional[str] = _AXIS["framework"],
-    interconnect: Optional[str] = _AXIS["interconnect"],
-    filesystem: Optional[str] = _AXIS["filesystem"],
-    launcher: Optional[str] = _AXIS["launcher"],
-    binding: Optional[str] = _AXIS["binding"],
-    distribution: Optional[str] = _AXIS["distribution"],
-    split: Optional[str] = _AXIS["split"],
-    smt: Optional[str] = _AXIS["smt"],
-    ranks_per_node: Optional[str] = _AXIS["ranks_per_node"],
-    nodes: Optional[str] = _AXIS["nodes"],
+    *,
+    values: AxisValues,
 ) -> None:
     """The runs, their estimated time, and what is left out; starts nothing."""
     tools = _tools(site)
-    values = dict(
-        installation=installation,
-        compiler=compiler,
-        optimisation=optimisation,
-        target=target,
-        variant=variant,
-        library=library,
-        mpi=mpi,
-        framework=framework,
-        interconnect=interconnect,
-        filesystem=filesystem,
-        launcher=launcher,
-        binding=binding,
-        distribution=distribution,
-        split=split,
-        smt=smt,
-        ranks_per_node=ranks_per_node,
-        nodes=nodes,
-    )
     show_plan(
         make_plan(
             _choice(names, tools, size, mode, repeats, values),
@@ -232,6 +191,7 @@ def plan(
 
 
 @app.command()
+@axis_options
 def measure(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
     size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
@@ -254,23 +214,8 @@ def measure(
         "--retry",
         help="measure again what did not end well in an earlier start of this campaign",
     ),
-    installation: Optional[str] = _AXIS["installation"],
-    compiler: Optional[str] = _AXIS["compiler"],
-    optimisation: Optional[str] = _AXIS["optimisation"],
-    target: Optional[str] = _AXIS["target"],
-    variant: Optional[str] = _AXIS["variant"],
-    library: Optional[str] = _AXIS["library"],
-    mpi: Optional[str] = _AXIS["mpi"],
-    framework: Optional[str] = _AXIS["framework"],
-    interconnect: Optional[str] = _AXIS["interconnect"],
-    filesystem: Optional[str] = _AXIS["filesystem"],
-    launcher: Optional[str] = _AXIS["launcher"],
-    binding: Optional[str] = _AXIS["binding"],
-    distribution: Optional[str] = _AXIS["distribution"],
-    split: Optional[str] = _AXIS["split"],
-    smt: Optional[str] = _AXIS["smt"],
-    ranks_per_node: Optional[str] = _AXIS["ranks_per_node"],
-    nodes: Optional[str] = _AXIS["nodes"],
+    *,
+    values: AxisValues,
 ) -> None:
     """Measures a plan: serially, with repeats, load and provenance. Ctrl-C keeps what was measured; the same command goes on."""
     from .running import noise as noise_check
@@ -280,25 +225,6 @@ def measure(
     from .search import Searcher
 
     tools = _tools(site)
-    values = dict(
-        installation=installation,
-        compiler=compiler,
-        optimisation=optimisation,
-        target=target,
-        variant=variant,
-        library=library,
-        mpi=mpi,
-        framework=framework,
-        interconnect=interconnect,
-        filesystem=filesystem,
-        launcher=launcher,
-        binding=binding,
-        distribution=distribution,
-        split=split,
-        smt=smt,
-        ranks_per_node=ranks_per_node,
-        nodes=nodes,
-    )
     profile, topology = _machine(tools, machine), read_topology()
     planned = make_plan(
         _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values),

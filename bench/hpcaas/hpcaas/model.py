@@ -53,6 +53,11 @@ class Configuration(BaseModel):
     interconnect: Optional[str] = None
     filesystem: Optional[str] = None
     launcher: Optional[str] = None
+    # srun's --mpi: how ranks that srun starts find each other; None: what the cluster is set to
+    pmi: Optional[str] = None
+    # name of an image of the site file; None: no container
+    container: Optional[str] = None
+    gpu: Optional[Literal["on", "off"]] = None  # None: the application has no such choice
     binding: Optional[str] = None
     distribution: Optional[str] = None
 
@@ -140,6 +145,8 @@ class Sample(BaseModel):
     wall_seconds: Optional[float] = None  # of the launcher, start-up included
     figure: Optional[Figure] = None
     load: Load = Field(default_factory=Load)
+    # host -> its own part of `load`; empty for runs on one node
+    nodes: dict[str, Load] = Field(default_factory=dict)
     energy: Energy = Field(default_factory=Energy)
     placement: list[RankPlace] = Field(default_factory=list)
     provenance: Optional[str] = None  # key into ResultSet.provenance
