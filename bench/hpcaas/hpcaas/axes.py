@@ -100,7 +100,9 @@ AXES: dict[str, Axis] = {
         Axis("filesystem", "where inputs and results live", _filesystem),
         Axis("launcher", "srun or mpirun", _always),
         Axis("pmi", "srun's --mpi: how its ranks find each other (pmix, pmi2, none)", _always),
-        Axis("container", "image of the site file, by Apptainer or Podman; none: native", _container),
+        Axis(
+            "container", "image of the site file, by Apptainer or Podman; none: native", _container
+        ),
         Axis("gpu", "on: what the application can, runs on the GPU; off: on the CPU only", _gpu),
         Axis("binding", "none, threads, cores, sockets, auto", _always),
         Axis("distribution", "ranks over nodes : over sockets, block or cyclic", _distribution),

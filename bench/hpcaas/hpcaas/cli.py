@@ -18,10 +18,12 @@ from .apps import registry
 from .axes import AXES
 from .axis_options import AxisValues, axis_options
 from .errors import HpcaasError, Noisy
-from .machine import describe, read_topology
 from .model import ResultSet, Status, merge
 from .plan import Choice, Plan, make_plan
+from .running import nodes as nodes_module
 from .running.jobs import Tools
+from .running.nodes import Nodes
+from .running.reframe import is_remote
 from .site import load_site
 from .toolchain import find_compilers, find_mpis
 
@@ -44,9 +46,11 @@ def _tools(site_path: Optional[Path]) -> Tools:
     return Tools(site, registry(site), find_compilers(site), find_mpis(site))
 
 
-def _machine(tools: Tools, name: Optional[str] = None) -> dict[str, Any]:
-    profile = describe(name or tools.site.get("machine"))
+def _machine(tools: Tools, found: Nodes) -> dict[str, Any]:
+    """Profile of the machine to be measured, with what only the site file can say of it."""
+    profile = found.machine
     profile["nodes_available"] = int(tools.site.get("nodes_available", 1))
+    profile["containers"] = list(tools.site.get("containers", {}))
     profile["filesystems"] = list(tools.site.get("filesystems", []))
     profile["interconnects"] = sorted(
         {*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})}
@@ -54,6 +58,26 @@ def _machine(tools: Tools, name: Optional[str] = None) -> dict[str, Any]:
     if "price" in tools.site:
         profile["price"] = tools.site["price"]
     return profile
+
+
+def _known(tools: Tools, out: Path) -> Nodes:
+    return nodes_module.known(tools.site, out, tools.site.get("machine"))
+
+
+def _look(tools: Tools, out: Path, name: Optional[str], count: int) -> Nodes:
+    """This machine, or the compute nodes asked anew: noise is of today."""
+    name = name or tools.site.get("machine")
+    if not is_remote(tools.site):
+        return nodes_module.here(name)
+    console.print(f"asking {count} nodes what they are")
+    return nodes_module.look(tools.site, out.resolve(), count, name)
+
+
+def _most_nodes(values: AxisValues) -> int:
+    try:
+        return max(map(int, _split(values.get("nodes")) or ["1"]))
+    except ValueError:
+        raise HpcaasError(f"--nodes {values['nodes']} is not numbers", "write for instance 1,2,4")
 
 
 def _split(text: Optional[str]) -> Optional[list[str]]:
@@ -103,10 +127,10 @@ def apps(
 
 
 @app.command()
-def axes(site: Optional[Path] = SITE) -> None:
+def axes(site: Optional[Path] = SITE, out: Path = OUT) -> None:
     """Which axis applies to which application, and what this machine can compare."""
     tools = _tools(site)
-    machine = _machine(tools)
+    machine = _machine(tools, _known(tools, out))
     table = Table("axis", *tools.apps, "on this machine")
     reasons = []
     for axis in AXES.values():
@@ -137,9 +161,10 @@ def _choice(
     values: dict[str, list[Any]] = {
         name: v for name, text in axis_values.items() if (v := _split(text))
     }
-    # `none` is a value of the mpi axis: run without one.
-    if "mpi" in values:
-        values["mpi"] = [None if v == "none" else v for v in values["mpi"]]
+    # `none` is a value: run without one.
+    for axis in ("mpi", "container"):
+        if axis in values:
+            values[axis] = [None if v == "none" else v for v in values[axis]]
     return Choice(
         _split(names) or [n for n in tools.apps], sizes, values, mode, (int(low), int(high or low))
     )
@@ -174,17 +199,19 @@ def plan(
     repeats: str = typer.Option("3-10", help="MIN-MAX"),
     site: Optional[Path] = SITE,
     earlier: Optional[Path] = typer.Option(None, help="results to take run times from"),
+    out: Path = OUT,
     *,
     values: AxisValues,
 ) -> None:
     """The runs, their estimated time, and what is left out; starts nothing."""
     tools = _tools(site)
+    found = _known(tools, out)
     show_plan(
         make_plan(
             _choice(names, tools, size, mode, repeats, values),
             tools,
-            _machine(tools),
-            read_topology(),
+            _machine(tools, found),
+            found.topology,
             ResultSet.load(earlier) if earlier else None,
         )
     )
@@ -225,7 +252,8 @@ def measure(
     from .search import Searcher
 
     tools = _tools(site)
-    profile, topology = _machine(tools, machine), read_topology()
+    found = _look(tools, out, machine, _most_nodes(values))
+    profile, topology = _machine(tools, found), found.topology
     planned = make_plan(
         _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values),
         tools,
@@ -241,7 +269,7 @@ def measure(
         )
     directory = (out / campaign).resolve()
     with (
-        MachineLock(),
+        MachineLock(*([directory / "lock"] if is_remote(tools.site) else [])),
         Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -274,17 +302,13 @@ def measure(
             show,
         )
         if noise != "ignore":
-            found = noise_check.check()
-            append(run.journal, {"noise": found.as_dict()})
-            if found.verdict != "quiet":
-                console.print(
-                    f"this machine is {found.verdict}: {'; '.join(found.reasons)}", markup=False
-                )
+            heard = nodes_module.worst(found.noise) if found.noise else noise_check.check()
+            append(run.journal, {"noise": heard.as_dict()})
+            if heard.verdict != "quiet":
+                words = f"this machine is {heard.verdict}: {'; '.join(heard.reasons)}"
+                console.print(words, markup=False)
                 if noise == "refuse":
-                    raise Noisy(
-                        f"this machine is {found.verdict} ({'; '.join(found.reasons)})",
-                        "wait until it is quiet, or --noise flag",
-                    )
+                    raise Noisy(words, "wait until it is quiet, or --noise flag")
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
@@ -565,14 +589,20 @@ def tour(
 
 @app.command()
 def machine(
-    site: Optional[Path] = SITE, noise: bool = typer.Option(False, help="check the noise too")
+    site: Optional[Path] = SITE,
+    noise: bool = typer.Option(False, help="check the noise too"),
+    out: Path = OUT,
+    nodes: Optional[int] = typer.Option(None, help="compute nodes to ask; 2 at most by default"),
 ) -> None:
-    """What this machine is, as results will say it."""
-    console.print_json(json.dumps(_machine(_tools(site))))
+    """What this machine is, as results will say it; behind a scheduler its compute nodes say it, in a job."""
+    tools = _tools(site)
+    found = _look(tools, out, None, nodes or min(2, int(tools.site.get("nodes_available", 1))))
+    console.print_json(json.dumps(_machine(tools, found)))
     if noise:
         from .running.noise import check
 
-        console.print_json(json.dumps(check().as_dict()))
+        heard = nodes_module.worst(found.noise) if found.noise else check()
+        console.print_json(json.dumps(heard.as_dict()))
 
 
 @app.command()

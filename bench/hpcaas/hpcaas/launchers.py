@@ -10,6 +10,16 @@ from .placement import DEFAULT_DISTRIBUTION, thread_environment
 from .toolchain import Mpi
 
 
+# What rank.sh reads on every node.
+WATCH_VARIABLES = (
+    "HPCAAS_WATCH",
+    "HPCAAS_WATCH_EARLY",
+    "HPCAAS_PYTHON",
+    "HPCAAS_WATCHER",
+    "HPCAAS_STACK",
+)
+
+
 @dataclass
 class Launch:
     """A command prefix and its environment; `remarks` say what could not be expressed exactly."""
@@ -64,6 +74,8 @@ def _srun(config: Configuration, binding: str, wide_cores: bool) -> Launch:
         f"--ntasks-per-node={config.per_node}",
         f"--cpus-per-task={config.threads}",
     ]
+    if config.pmi:
+        argv.append(f"--mpi={config.pmi}")
     # The paper's `auto`: Slurm picks a policy by itself as soon as it is asked to be verbose.
     argv.append("--cpu-bind=verbose" if binding == "auto" else f"--cpu-bind={binding}")
     argv.append(f"--distribution={config.distribution or DEFAULT_DISTRIBUTION}")
@@ -132,9 +144,10 @@ def _openmpi(config: Configuration, mpi: Mpi, binding: str, wide_cores: bool) ->
                 f"use one of {', '.join(framework)}",
             )
         argv += framework[config.framework]
-    # mpirun exports nothing to other nodes unless told.
-    for name in ("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES"):
-        argv += ["-x", name] if config.nodes > 1 else []
+    # mpirun exports nothing to other nodes unless told, and warns of a variable that is not set.
+    exported = ["OMP_NUM_THREADS", *thread_environment(binding), *WATCH_VARIABLES]
+    for name in exported if config.nodes > 1 else []:
+        argv += ["-x", name]
     return Launch(argv, env, remarks)
 
 

@@ -7,13 +7,16 @@ import shutil
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
+import archspec.cpu
+
+from . import slurm
 from .apps.base import App, Installation
 from .axes import AXES
 from .errors import BadInput, Missing
 from .machine import Topology
 from .model import Configuration, ResultSet
 from .placement import DEFAULT_DISTRIBUTION, place
-from .running.jobs import Tools
+from .running.jobs import Tools, container_of
 from .stats import summarise
 from .toolchain import TARGET_NEEDS
 
@@ -187,6 +190,8 @@ def _make(app: App, size: str, point: dict[str, Any]) -> Configuration:
     rest = {name: point[name] for name in FIELDS if name != "nodes" and point.get(name) is not None}
     if "ranks_per_node" in rest:
         rest["ranks_per_node"] = int(rest["ranks_per_node"])
+    if rest.get("launcher") != "srun":
+        rest.pop("pmi", None)  # srun's word; without it the same run
     # Splits are per node, so that adding nodes adds workers; the configuration counts ranks of the
     # job.
     if "ranks_per_node" in rest:
@@ -207,8 +212,9 @@ def _impossible(
     why = app.impossible(config)
     if why:
         return why
-    if config.launcher == "srun" and not shutil.which("srun"):
-        return "launcher 'srun' is not here (no Slurm)"
+    why = _impossible_on_site(config, tools, machine)
+    if why:
+        return why
     if config.launcher not in (None, "srun", "mpirun"):
         return f"launcher '{config.launcher}' is not known: srun or mpirun"
     if (
@@ -235,6 +241,37 @@ def _impossible(
     memory = machine.get("memory_gib")
     if memory and app.size(config).memory_mib / 1024.0 > memory * config.nodes:
         return f"size '{config.size}' needs {app.size(config).memory_mib / 1024.0:.0f} GiB, this machine has {memory}"
+    return None
+
+
+def _impossible_on_site(
+    config: Configuration, tools: Tools, machine: dict[str, Any]
+) -> Optional[str]:
+    """What the site lacks for this configuration: Slurm, a way to start ranks, an image, a GPU, the right processor to build on."""
+    if config.launcher == "srun" and not shutil.which("srun"):
+        return "launcher 'srun' is not here (no Slurm)"
+    if config.pmi and config.pmi not in slurm.mpi_types():
+        return f"srun has no --mpi={config.pmi}; it has {', '.join(slurm.mpi_types()) or 'none'}"
+    if config.gpu == "on" and not machine.get("gpus"):
+        return "no GPU with a driver in this machine"
+    if config.nodes > machine.get("nodes_available", 1):
+        return (
+            f"{config.nodes} nodes, and this site has {machine.get('nodes_available', 1)}: "
+            "`nodes_available:` in the site file says more"
+        )
+    if config.target == "native" and tools.site.get("build_on") == "login":
+        built, runs = archspec.cpu.host().name, machine.get("microarchitecture")
+        if built != runs:
+            return (
+                f"target 'native' built on this node is for {built}, the compute nodes are {runs}: "
+                "build on them (`build_on: compute` in the site file), or name the target"
+            )
+    try:
+        container_of(tools.site, config.container)
+        if config.gpu == "on":
+            tools.apps[config.app].run(config, tools.context(config))
+    except (Missing, BadInput) as error:
+        return str(error)
     return None
 
 

@@ -162,13 +162,51 @@ def mpi_seen(libraries: list[str]) -> list[str]:
     return sorted(set(found))
 
 
-def waited_fraction(directory: Path) -> Optional[float]:
-    """Share of the time that the ranks wanted a CPU and had none; None where no look saw them run."""
-    ran = waited = 0
-    for path in directory.glob("watch.*.json"):
-        for rank in json.loads(_text(path) or "{}").get("ranks", []):
-            ran, waited = ran + rank.get("ran_ns", 0), waited + rank.get("waited_ns", 0)
-    return waited / (ran + waited) if ran else None
+def node_loads(directory: Path) -> dict[str, Load]:
+    """Host -> what its watcher saw between the start of its ranks and the last look at them. Fields stay empty where no look saw a
+    rank run."""
+    loads: dict[str, Load] = {}
+    for path in sorted(directory.glob("watch.*.json")):
+        seen = json.loads(_text(path) or "{}")
+        ran = sum(rank.get("ran_ns", 0) for rank in seen.get("ranks", []))
+        waited = sum(rank.get("waited_ns", 0) for rank in seen.get("ranks", []))
+        load = loads.setdefault(seen.get("host", path.name), Load(load_after=seen.get("load1")))
+        stat = seen.get("stat", {})
+        if not ran or "last" not in stat:
+            continue
+        load.waited_fraction = waited / (ran + waited)
+        load.cpu_seconds = ran / 1e9
+        delta = [b - a for a, b in zip(stat["begin"], stat["last"])]
+        total = sum(delta)
+        if total > 0:
+            busy_s = (total - delta[3] - delta[4] - delta[7]) / seen["clock_tick"]
+            load.steal_fraction = delta[7] / total
+            others_s = max(0.0, busy_s - load.cpu_seconds)
+            load.other_fraction = others_s / (total / seen["clock_tick"])
+    return loads
+
+
+def spread_over_nodes(sample: Sample, loads: dict[str, Load]) -> None:
+    """A job is as slow as its slowest node: its load is the worst of its nodes', and every noisy node is named."""
+    for name in ("steal_fraction", "other_fraction", "waited_fraction"):
+        values = [v for load in loads.values() if (v := getattr(load, name)) is not None]
+        setattr(sample.load, name, max(values, default=None))
+    sample.nodes = loads
+    for host, load in loads.items():
+        flag = noise_flag(load)
+        if flag:
+            kind, _, words = flag.partition(": ")
+            sample.flags.append(f"{kind}: {host}: {words}")
+
+
+def other_processors(directory: Path, cpu_model: str) -> dict[str, str]:
+    """Hosts of a run whose processor is not the machine's: a partition may hold several kinds of node."""
+    seen = [json.loads(_text(path) or "{}") for path in sorted(directory.glob("watch.*.json"))]
+    return {
+        s["host"]: s["cpu_model"]
+        for s in seen
+        if cpu_model not in ("", "unknown") and s.get("cpu_model", cpu_model) != cpu_model
+    }
 
 
 def noise_flag(load: Load) -> Optional[str]:
@@ -233,6 +271,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
         )
     framework = job.configuration.framework if job.configuration else None
     # A framework only shows itself between nodes; inside one, shared memory may do everything.
+    if job.container:
+        return  # libraries are mapped behind the container's own process
     if framework in ("ofi", "ucx") and libraries and framework not in seen:
         sample.flags.append(f"framework differs: asked for {framework}, its library was not mapped")
 
@@ -285,6 +325,29 @@ def new_sample(job: Job, status: Status) -> Sample:
     )
 
 
+def _judge_nodes(job: Job, sample: Sample, watch: Path) -> None:
+    """Load and noise of the run, of every node where there are several; a run on another processor is no sample of this machine."""
+    loads = node_loads(watch)
+    if job.nodes > 1:
+        spread_over_nodes(sample, loads)
+        silent = job.nodes - len(loads)
+        if silent:
+            sample.flags.append(f"noise unknown: {silent} of {job.nodes} nodes said nothing")
+    else:
+        sample.load.waited_fraction = next((v.waited_fraction for v in loads.values()), None)
+        flag = noise_flag(sample.load)
+        if flag:
+            sample.flags.append(flag)
+    others = other_processors(watch, job.cpu_model)
+    if others:
+        host, model = next(iter(others.items()))
+        sample.status, sample.seconds, sample.figure = Status.FAILED, None, None
+        sample.diagnosis = (
+            f"host {host} has processor '{model}', this campaign measures '{job.cpu_model}': "
+            "choose one kind of node with `access:` in the site file"
+        )
+
+
 def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_name: str) -> Sample:
     directory = Path(job.destination)
     node = json.loads(_text(directory / "node.json") or "{}")
@@ -303,10 +366,7 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
     _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))
     _verify(job, sample, list(hashes))
-    sample.load.waited_fraction = waited_fraction(directory / "watch")
-    flag = noise_flag(sample.load)
-    if flag:
-        sample.flags.append(flag)
+    _judge_nodes(job, sample, directory / "watch")
     # Relative to the campaign: results travel, directories do not.
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(

@@ -11,18 +11,33 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+from .. import slurm
 from ..errors import HpcaasError, Missing
 from .jobs import Job
 
 _CHECKS = Path(__file__).parent / "checks.py"
 
 
+# ReFrame's launcher that starts one process per task of a job, for what every node is asked.
+_NODE_LAUNCHER = {"local": "local", "slurm": "srun", "squeue": "srun"}
+
+
+def is_remote(site: dict[str, Any]) -> bool:
+    """Whether runs happen on other machines than this one."""
+    return site.get("scheduler", "local") != "local"
+
+
 def settings(site: dict[str, Any], campaign: Path, module_system: Optional[str]) -> dict[str, Any]:
     """ReFrame's configuration. Scheduler and access options are the site's; everything else is ours."""
+    scheduler = site.get("scheduler", "local")
     partition: dict[str, Any] = {
         "name": "default",
-        "scheduler": site.get("scheduler", "local"),
-        "launcher": "local",  # replaced per job
+        "scheduler": slurm.backend(scheduler),
+        # replaced for builds and measured runs
+        "launcher": site.get("node_launcher", _NODE_LAUNCHER.get(scheduler, "mpiexec")),
+        # without it a job that leaves cores idle may get fewer nodes than it asks for
+        "sched_options": {"use_nodes_option": True},
+        "resources": [{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}],
         "access": site.get("access", []),
         "environs": ["builtin"],
         "max_jobs": 1,
@@ -101,6 +116,8 @@ def _session(
         json.dumps(
             {
                 "journal": str(campaign / "journal.jsonl"),
+                "remote": is_remote(site),
+                "build_here": not is_remote(site) or site.get("build_on") == "login",
                 "jobs": [json.loads(j.model_dump_json()) for j in jobs],
             }
         )
