@@ -17,6 +17,7 @@ from . import __version__
 from .apps import registry
 from .axes import AXES
 from .axis_options import AxisValues, axis_options
+from .cloud.command import add_to as add_cloud
 from .errors import HpcaasError, Noisy
 from .model import ResultSet, Status, merge
 from .plan import Choice, Plan, make_plan
@@ -516,7 +517,7 @@ def prices(
     """Shows and checks a catalogue, or imports a provider's public list that you have fetched."""
     import yaml
 
-    from .prices import Defaults, import_prices, load_catalogue, to_yaml
+    from .prices import Defaults, age_warning, import_prices, load_catalogue, to_yaml
 
     if import_kind:
         if not file or not date or not source:
@@ -539,6 +540,9 @@ def prices(
             print(text)
         return
     for row in load_catalogue(catalogue):
+        warning = age_warning(row)
+        if warning:
+            console.print(f"warning: {warning}", markup=False, highlight=False)
         console.print(
             f"{row.name} in {row.region}: {row.cores} cores, {row.vcpus} vCPUs, {row.memory_gib:g} GiB, {row.per_hour:.4g} {row.currency} an hour "
             f"({row.per_hour / row.cores:.4g} a core-hour), {row.term.value}, {row.date}; {row.source}",
@@ -603,6 +607,9 @@ def machine(
 
         heard = nodes_module.worst(found.noise) if found.noise else check()
         console.print_json(json.dumps(heard.as_dict()))
+
+
+add_cloud(app, _tools, _choice)
 
 
 @app.command()

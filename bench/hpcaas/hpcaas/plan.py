@@ -248,9 +248,10 @@ def _impossible_on_site(
     config: Configuration, tools: Tools, machine: dict[str, Any]
 ) -> Optional[str]:
     """What the site lacks for this configuration: Slurm, a way to start ranks, an image, a GPU, the right processor to build on."""
-    if config.launcher == "srun" and not shutil.which("srun"):
+    elsewhere = machine.get("planned")  # what a rented cluster has is not known here
+    if config.launcher == "srun" and not elsewhere and not shutil.which("srun"):
         return "launcher 'srun' is not here (no Slurm)"
-    if config.pmi and config.pmi not in slurm.mpi_types():
+    if config.pmi and not elsewhere and config.pmi not in slurm.mpi_types():
         return f"srun has no --mpi={config.pmi}; it has {', '.join(slurm.mpi_types()) or 'none'}"
     if config.gpu == "on" and not machine.get("gpus"):
         return "no GPU with a driver in this machine"

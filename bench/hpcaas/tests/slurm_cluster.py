@@ -71,7 +71,6 @@ class Cluster:
         self.dir = Path(tempfile.mkdtemp(prefix="hpcaas-slurm-"))
         self.env = {**os.environ, "SLURM_CONF": str(self.dir / "slurm.conf")}
         self._started: list[tuple[str, subprocess.Popen[bytes]]] = []
-        self._files: list[object] = []
 
     def __enter__(self) -> "Cluster":
         try:
@@ -92,7 +91,9 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Ends what was started, last first, and removes its files."""
+        """Ends what was started, last first, and removes its files. A second call does nothing."""
+        if not self.dir.exists():
+            return
         self.login("scancel", "--full", "--user=root", check=False)
         for _, process in reversed(self._started):
             process.terminate()

@@ -175,7 +175,7 @@ def test_the_report_of_the_campaign_names_every_node(cluster, out):
 
 @pytest.mark.skipif(missing(True) is not None, reason=str(missing(True)))
 def test_with_accounting_sacct_is_asked(cluster, tmp_path):
-    """The other cluster runs beside the first on the same hosts' names: it is a cluster of its own, with slurmdbd and a database."""
+    """A second cluster, with slurmdbd and a database, takes the place of the first on the same hosts."""
     cluster.close()
     site = tmp_path / "site.yaml"
     site.write_text(yaml.safe_dump({"scheduler": "slurm", "nodes_available": 2}))
