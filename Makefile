@@ -30,7 +30,7 @@ test-hosts: build ## separate hosts (network namespaces; root), started by skerr
 	@tools/test_hosts.sh
 
 .PHONY: test-slurm
-test-slurm:      ## HPCaaS-Bench on a Slurm cluster of two hosts (network namespaces; root; installs Debian's Slurm)
+test-slurm:      ## HPCaaS-Bench on a Slurm cluster of two hosts (network namespaces; root)
 	@$(MAKE) -C bench/hpcaas test-slurm
 
 test-launchers: build ## the same binary under mpirun, prterun and hydra on this host

@@ -598,7 +598,7 @@ def machine(
     out: Path = OUT,
     nodes: Optional[int] = typer.Option(None, help="compute nodes to ask; 2 at most by default"),
 ) -> None:
-    """What this machine is, as results will say it; behind a scheduler its compute nodes say it, in a job."""
+    """What this machine is, as results will say it; behind a scheduler a job asks its nodes."""
     tools = _tools(site)
     found = _look(tools, out, None, nodes or min(2, int(tools.site.get("nodes_available", 1))))
     console.print_json(json.dumps(_machine(tools, found)))

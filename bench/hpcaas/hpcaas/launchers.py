@@ -1,4 +1,5 @@
-"""The words of each launcher for the same policy: srun, OpenMPI 4 and 5, MPICH's hydra, Intel MPI, and none at all."""
+"""The words of each launcher for the same policy: srun, OpenMPI 4 and 5, MPICH's hydra, Intel MPI,
+and none at all."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class Topology:
 
     @staticmethod
     def regular(sockets: int, cores_per_socket: int, threads_per_core: int = 1) -> "Topology":
-        """A made-up machine numbered as Linux does: second hardware threads come after all cores."""
+        """A made-up machine numbered as Linux does: second hardware threads come after all
+        cores."""
         total = sockets * cores_per_socket
         return Topology(
             tuple(
@@ -115,7 +116,8 @@ def cpu_info() -> dict[str, str]:
 
 
 def frequency_mhz() -> Optional[float]:
-    """Mean over CPUs of what the kernel reports now; None where it reports nothing (most ARM servers without cpufreq)."""
+    """Mean over CPUs of what the kernel reports now; None where it reports nothing (most ARM
+    servers without cpufreq)."""
     values = [
         float(v) / 1000.0
         for v in (
@@ -147,7 +149,8 @@ def interconnects() -> list[str]:
 
 
 def gpus() -> list[str]:
-    """GPUs with a driver, as the kernel names them; what an application can use of them is its affair."""
+    """GPUs with a driver, as the kernel names them; what an application can use of them is its
+    affair."""
     nvidia = [
         re.sub(r"^Model:\s*", "", line)
         for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
@@ -187,7 +190,8 @@ def isa_flags(info: dict[str, str]) -> list[str]:
 
 
 def describe(name: Optional[str] = None) -> dict[str, Any]:
-    """Profile of this machine; `id` is stable across runs and differs between machines that would perform differently."""
+    """Profile of this machine; `id` is stable across runs and differs between machines that would
+    perform differently."""
     info = cpu_info()
     topology = read_topology()
     os_release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', _read("/etc/os-release"), re.M))

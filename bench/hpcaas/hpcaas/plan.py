@@ -247,7 +247,8 @@ def _impossible(
 def _impossible_on_site(
     config: Configuration, tools: Tools, machine: dict[str, Any]
 ) -> Optional[str]:
-    """What the site lacks for this configuration: Slurm, a way to start ranks, an image, a GPU, the right processor to build on."""
+    """What the site lacks for this configuration: Slurm, a way to start ranks, an image, a GPU, the
+    right processor to build on."""
     elsewhere = machine.get("planned")  # what a rented cluster has is not known here
     if config.launcher == "srun" and not elsewhere and not shutil.which("srun"):
         return "launcher 'srun' is not here (no Slurm)"

@@ -1,6 +1,8 @@
-"""Price catalogue: YAML, every row dated with its source, an undated row is refused. Importers for the public lists' formats.
+"""Price catalogue: YAML, every row dated with its source, an undated row is refused. Importers for
+the public lists' formats.
 
-Nothing here downloads: the importers read files that the user has fetched, and say where those come from.
+Nothing here downloads: the importers read files that the user has fetched, and say where those come
+from.
 """
 
 from __future__ import annotations
@@ -200,7 +202,8 @@ OLD_DAYS_OTHERS = 90
 
 
 def age_warning(row: PriceRow, today: Optional[date] = None) -> Optional[str]:
-    """Words for a price that may no longer be true; None for a fresh one. What a site sets itself does not age."""
+    """Words for a price that may no longer be true; None for a fresh one. What a site sets itself
+    does not age."""
     if row.term is Term.INTERNAL:
         return None
     days = ((today or date.today()) - row.date).days
@@ -214,7 +217,8 @@ def age_warning(row: PriceRow, today: Optional[date] = None) -> Optional[str]:
 
 
 def mismatch(row: PriceRow, machine: dict[str, Any]) -> Optional[str]:
-    """Why a price row is not the price of this machine; None if it may be. Memory is given some slack: kernels keep a part."""
+    """Why a price row is not the price of this machine; None if it may be. Memory is given some
+    slack: kernels keep a part."""
     threads = machine.get("cores", 0) * machine.get("threads_per_core", 1)
     if row.vcpus != threads and row.cores != machine.get("cores"):
         return f"{row.name} has {row.cores} cores ({row.vcpus} vCPUs), machine '{machine.get('id')}' has {machine.get('cores')} ({threads})"
@@ -286,7 +290,8 @@ def from_aws(text: str, given: Defaults) -> Iterable[dict[str, Any]]:
 
 
 def _aws_terms(offer: dict[str, Any], sku: str) -> Iterable[tuple[str, float]]:
-    """Terms that are a price per hour: on demand, and standard reservations without a payment in advance."""
+    """Terms that are a price per hour: on demand, and standard reservations without a payment in
+    advance."""
     reserved = {"1yr": "reserved-1y", "3yr": "reserved-3y"}
     for kind in ("OnDemand", "Reserved"):
         for offered in offer.get("terms", {}).get(kind, {}).get(sku, {}).values():
@@ -308,7 +313,8 @@ _AZURE_RESERVED = {"1 Year": ("reserved-1y", 8760.0), "3 Years": ("reserved-3y",
 def from_azure(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
-    """Azure retail prices API (JSON, `Items`). It carries no sizes: `shapes` gives (cores, vCPUs, GiB) per armSkuName."""
+    """Azure retail prices API (JSON, `Items`). It carries no sizes: `shapes` gives (cores, vCPUs,
+    GiB) per armSkuName."""
     for item in json.loads(text).get("Items", []):
         if (
             item.get("serviceName") != "Virtual Machines"
@@ -351,7 +357,8 @@ def from_azure(
 def from_oci(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
-    """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives (cores, vCPUs, GiB) per shape family,
+    """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives
+    (cores, vCPUs, GiB) per shape family,
     the part of displayName between dashes, e.g. 'Standard - E4'."""
     per: dict[str, dict[str, float]] = {}
     for item in json.loads(text).get("items", []):
@@ -401,7 +408,8 @@ def from_oci(
 def from_gcp(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
-    """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes` gives (cores, vCPUs, GiB) of
+    """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes`
+    gives (cores, vCPUs, GiB) of
     'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g. 'C2D AMD=c2d-standard-112'."""
     for shape, (cores, vcpus, memory) in (shapes or {}).items():
         family, _, label = shape.partition("=")
@@ -440,7 +448,8 @@ def from_gcp(
 
 
 def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[dict[str, Any]]:
-    """A SkyPilot catalogue (CSV): one list of CPU instances for all four providers. Accelerator rows are left out."""
+    """A SkyPilot catalogue (CSV): one list of CPU instances for all four providers. Accelerator
+    rows are left out."""
     for row in csv.DictReader(io.StringIO(text)):
         if row.get("AcceleratorName") or not row.get("InstanceType"):
             continue

@@ -1,4 +1,5 @@
-"""The site file: what a user says about a machine that cannot be found out (YAML, optional). See docs/site.md."""
+"""The site file: what a user says about a machine that cannot be found out (YAML, optional). See
+docs/site.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What Slurm says of itself. ReFrame submits and polls; this only asks which of its ways fit this cluster."""
+"""What Slurm says of itself. ReFrame submits and polls; this only asks which of its ways fit this
+cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def mpi_types() -> list[str]:
 
 
 def parse_accounting(text: str) -> bool:
-    """Whether `scontrol show config` names a place where jobs are accounted, so that sacct answers."""
+    """Whether `scontrol show config` names a place where jobs are accounted, so that sacct
+    answers."""
     found = re.search(r"^AccountingStorageType\s*=\s*(\S+)", text, re.M)
     return bool(found) and not found.group(1).endswith("none") and found.group(1) != "(null)"
 
@@ -39,5 +41,6 @@ def has_accounting() -> bool:
 
 
 def backend(scheduler: str) -> str:
-    """ReFrame's name for a site's scheduler. Its `slurm` asks sacct, which needs accounting; without it `squeue` does."""
+    """ReFrame's name for a site's scheduler. Its `slurm` asks sacct, which needs accounting;
+    without it `squeue` does."""
     return "squeue" if scheduler == "slurm" and not has_accounting() else scheduler

@@ -1,4 +1,5 @@
-"""Renting a cluster for a campaign: prices, budget, files, and a rehearsal of create - run - collect - delete with stand-ins."""
+"""Renting a cluster for a campaign: prices, budget, files, and a rehearsal of create - run -
+collect - delete with stand-ins."""
 
 import json
 import os
@@ -202,12 +203,14 @@ case $1 in
 create-cluster) echo ready > "$REHEARSAL/state"; exit "${CREATE_CODE:-0}" ;;
 delete-cluster) rm -f "$REHEARSAL/state" ;;
 describe-cluster)
-  if [ -e "$REHEARSAL/state" ]; then cat "$RECORDED/aws_ready.json"; else cat "$RECORDED/aws_gone.json"; fi ;;
+  if [ -e "$REHEARSAL/state" ]; then cat "$RECORDED/aws_ready.json"; else cat
+  "$RECORDED/aws_gone.json"; fi ;;
 esac
 """
 _SSH = """#!/bin/bash
 echo "$(basename "$0") ${@: -1}" >> "$REHEARSAL/calls"
-case "${@: -1}" in *remote.sh*) [ "$(basename "$0")" = scp ] || exit "${REMOTE_CODE:-0}" ;; results/) touch results/collected ;; esac
+case "${@: -1}" in *remote.sh*) [ "$(basename "$0")" = scp ] || exit "${REMOTE_CODE:-0}" ;;
+results/) touch results/collected ;; esac
 """
 
 

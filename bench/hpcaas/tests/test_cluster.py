@@ -1,8 +1,10 @@
-"""Clusters without one: what nodes say is joined, native builds are kept apart, PBS and containers by stand-ins for their commands."""
+"""Clusters without one: what nodes say is joined, native builds are kept apart, PBS and containers
+by stand-ins for their commands."""
 
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -83,7 +85,8 @@ def test_topologies_travel_as_numbers():
 
 
 def test_slurm_says_how_ranks_find_each_other():
-    v22 = "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix plugin versions available: pmix_v4\n"
+    v22 = "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\n"
+    v22 += "specific pmix plugin versions available: pmix_v4\n"
     v20 = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
     assert slurm.parse_mpi_types(v22) == ["pmix", "none", "cray_shasta", "pmi2", "pmix_v4"]
     assert slurm.parse_mpi_types(v20) == ["none", "pmi2"]
@@ -100,7 +103,8 @@ def test_slurm_says_how_ranks_find_each_other():
     ],
 )
 def test_without_accounting_squeue_is_asked(line, accounted, monkeypatch):
-    """ReFrame's `slurm` polls sacct, which answers nothing without accounting: every job seemed to fail."""
+    """ReFrame's `slurm` polls sacct, which answers nothing without accounting: every job seemed to
+    fail."""
     assert slurm.parse_accounting(f"Configuration data\n{line}\n") is accounted
     monkeypatch.setattr(slurm, "has_accounting", lambda: accounted)
     made = settings({"scheduler": "slurm"}, Path("/c"), None)
@@ -314,13 +318,11 @@ def test_a_gpu_is_an_axis_where_the_machine_and_the_program_have_one(profile, to
 def test_a_run_that_was_to_use_a_gpu_and_did_not_is_wrong(tmp_path):
     log = Path(__file__).with_name("recorded") / "gromacs_run.log"
     shutil.copy(log, tmp_path / "run.log")
-    config = Configuration(app="gromacs", size="tiny", ranks=1, threads=1, gpu="on")
-    assert "no GPU" in Gromacs().read("", tmp_path, config).wrong or "mdrun used" in (
-        Gromacs().read("", tmp_path, config).wrong
-    )
-    text = log.read_text() + "\n1 GPU selected for this run.\n"
-    (tmp_path / "run.log").write_text(text)
-    assert "no GPU" not in Gromacs().read("", tmp_path, config).wrong
+    config = Configuration(app="gromacs", size="tiny", ranks=1, threads=2, gpu="on")
+    assert Gromacs().read("", tmp_path, config).wrong == "mdrun selected no GPU"
+    (tmp_path / "run.log").write_text(log.read_text() + "\n1 GPU selected for this run.\n")
+    seen = Gromacs().read("", tmp_path, config)
+    assert not seen.wrong and seen.extra["gpus"] == 1
 
 
 def test_gpus_are_asked_of_the_scheduler(tmp_path, assumed):
@@ -337,8 +339,6 @@ def test_gpus_are_asked_of_the_scheduler(tmp_path, assumed):
 
 def test_this_python_can_describe_its_node(tmp_path):
     """What a look at a node runs there."""
-    import subprocess
-
     subprocess.run([sys.executable, "-m", "hpcaas.running.node_profile", tmp_path], check=True)
     (path,) = tmp_path.glob("*.json")
     found = nodes_module.from_reports([json.loads(path.read_text())])

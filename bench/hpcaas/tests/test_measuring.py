@@ -152,7 +152,8 @@ def run_on(directory, nodes, cpu_model="cpu"):
 
 
 def test_every_noisy_node_of_a_run_is_named_and_the_worst_one_counts(tmp_path):
-    """The flag came from the first node only: a job beside a busy neighbour on its second node looked clean."""
+    """The flag came from the first node only: a job beside a busy neighbour on its second node
+    looked clean."""
     watched(tmp_path, "n1", [(1.0, 0.0)], busy=100)
     watched(tmp_path, "n2", [(1.0, 0.5)], busy=150, idle=50)
     sample = run_on(tmp_path, 2)

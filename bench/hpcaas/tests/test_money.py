@@ -206,6 +206,52 @@ def test_aws(tmp_path):
     )
 
 
+def test_reservations_are_terms_of_their_own(tmp_path):
+    """A reserved price must never pass for one on demand; Azure's is of the whole term."""
+
+    def hourly(value):
+        return {"d": {"unit": "Hrs", "pricePerUnit": {"USD": str(value)}}}
+
+    def how(length, option, kind="standard"):
+        return dict(LeaseContractLength=length, PurchaseOption=option, OfferingClass=kind)
+
+    attributes = dict(
+        **dict(instanceType="c7a.large", vcpu="2", memory="4 GiB", operatingSystem="Linux"),
+        **dict(tenancy="Shared", preInstalledSw="NA", capacitystatus="Used", regionCode="r"),
+    )
+    offer = {
+        "products": {"A": {"productFamily": "Compute Instance", "attributes": attributes}},
+        "terms": {
+            "OnDemand": {"A": {"1": {"priceDimensions": hourly(1.0), "termAttributes": {}}}},
+            "Reserved": {
+                "A": {
+                    "2": {
+                        "priceDimensions": hourly(0.6),
+                        "termAttributes": how("1yr", "No Upfront"),
+                    },
+                    "3": {
+                        "priceDimensions": hourly(0.3),
+                        "termAttributes": how("1yr", "Partial Upfront"),
+                    },
+                    "4": {
+                        "priceDimensions": hourly(0.5),
+                        "termAttributes": how("3yr", "No Upfront", "convertible"),
+                    },
+                }
+            },
+        },
+    }
+    rows = imported(tmp_path, "aws", offer)
+    assert [(r.term.value, r.per_hour) for r in rows] == [("on-demand", 1.0), ("reserved-1y", 0.6)]
+    item = {
+        **dict(serviceName="Virtual Machines", type="Reservation", productName="HBv3"),
+        **dict(skuName="HB120rs v3", armSkuName="S", armRegionName="eastus", currencyCode="USD"),
+        **dict(unitOfMeasure="1 Hour", retailPrice=17520.0, reservationTerm="1 Year"),
+    }
+    (found,) = imported(tmp_path, "azure", {"Items": [item]}, shapes={"S": (120, 120, 448.0)})
+    assert (found.term.value, found.per_hour) == ("reserved-1y", pytest.approx(2.0))
+
+
 def test_azure(tmp_path):
     item = {
         "serviceName": "Virtual Machines",

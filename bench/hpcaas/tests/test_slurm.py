@@ -1,4 +1,5 @@
-"""Campaigns on a real Slurm cluster of two nodes (`make test-slurm`; root). Times mean nothing here: both nodes are this machine."""
+"""Campaigns on a real Slurm cluster of two nodes (`make test-slurm`; root). Times mean nothing
+here: both nodes are this machine."""
 
 import json
 import os
@@ -20,7 +21,8 @@ PMI = {"openmpi": "pmix", "mpich": "pmi2"}
 
 
 def mpas_installs():
-    """HPCAAS_MPAS='openmpi=DIR,mpich=DIR': the user's own builds. No script here fetches or builds MPAS-A."""
+    """HPCAAS_MPAS='openmpi=DIR,mpich=DIR': the user's own builds. No script here fetches or builds
+    MPAS-A."""
     pairs = [part.partition("=") for part in os.environ.get("HPCAAS_MPAS", "").split(",") if part]
     return {mpi: Path(directory) for mpi, _, directory in pairs}
 
@@ -146,7 +148,8 @@ def test_one_and_two_nodes_by_srun_and_by_mpirun(cluster, site, out, app, mpi):
 
 
 def test_a_way_to_start_ranks_that_does_not_fit_is_a_result_with_its_reason(cluster, site, out):
-    """Under --mpi=none every rank believes to be alone; a benchmark that does not notice counts it twice."""
+    """Under --mpi=none every rank believes to be alone; a benchmark that does not notice counts it
+    twice."""
     done, results = measure(
         cluster,
         site,
@@ -175,7 +178,8 @@ def test_the_report_of_the_campaign_names_every_node(cluster, out):
 
 @pytest.mark.skipif(missing(True) is not None, reason=str(missing(True)))
 def test_with_accounting_sacct_is_asked(cluster, tmp_path):
-    """A second cluster, with slurmdbd and a database, takes the place of the first on the same hosts."""
+    """A second cluster, with slurmdbd and a database, takes the place of the first on the same
+    hosts."""
     cluster.close()
     site = tmp_path / "site.yaml"
     site.write_text(yaml.safe_dump({"scheduler": "slurm", "nodes_available": 2}))

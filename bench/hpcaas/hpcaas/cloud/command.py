@@ -25,7 +25,8 @@ console = Console(soft_wrap=True)
 
 
 def planned_machine(row: PriceRow, nodes: int) -> tuple[dict[str, Any], Topology]:
-    """The machine that a price row promises. One socket: rows do not say how many, and the plan only counts cores."""
+    """The machine that a price row promises. One socket: rows do not say how many, and the plan
+    only counts cores."""
     threads = max(1, row.vcpus // row.cores)
     machine = {
         "id": row.name,
@@ -41,7 +42,8 @@ def planned_machine(row: PriceRow, nodes: int) -> tuple[dict[str, Any], Topology
 
 
 def assumed(tools: Tools) -> Tools:
-    """The providers' images bring GCC, OpenMPI and Intel MPI: a plan may name them though they are not here."""
+    """The providers' images bring GCC, OpenMPI and Intel MPI: a plan may name them though they are
+    not here."""
     compilers = {"gcc": Compiler("gcc", "g++", "gcc", "gfortran", "assumed")} | tools.compilers
     mpis = {
         kind: Mpi(kind, kind, "assumed", "mpirun", "mpicxx", frameworks)
@@ -70,6 +72,20 @@ def _head(rows: list[PriceRow], name: str, region: str) -> Optional[PriceRow]:
         return _row(rows, name, region, "on-demand")
     except BadInput:
         return None
+
+
+@cloud.command("state")
+def state(
+    provider: str = typer.Argument(..., help="aws, azure, gcp or oci"),
+    file: Path = typer.Argument(..., help="what the provider's tool said"),
+) -> None:
+    """creating, ready ADDRESS, failed, deleting or gone: for run.sh."""
+    try:
+        text = file.read_text(errors="replace")
+    except OSError as error:
+        raise BadInput(f"'{file}' cannot be read ({error.strerror})", "name a file")
+    seen = read_state(provider, text)
+    print(f"{seen.state.value} {seen.address or ''}".strip())
 
 
 def add_to(
@@ -102,7 +118,8 @@ def add_to(
         *,
         values: AxisValues,
     ) -> None:
-        """Writes what create - run - collect - delete would do, with its price and a hard budget. Rents nothing."""
+        """Writes what create - run - collect - delete would do, with its price and a hard budget.
+        Rents nothing."""
         rented = find_provider(provider)
         rows = load_catalogue(catalogue)
         row = _row(rows, f"{provider}/{shape}", region, term)
@@ -130,19 +147,6 @@ def add_to(
             markup=False,
         )
         console.print(f"written: {', '.join(map(str, files))}", markup=False)
-
-    @cloud.command("state")
-    def state(
-        provider: str = typer.Argument(..., help="aws, azure, gcp or oci"),
-        file: Path = typer.Argument(..., help="what the provider's tool said"),
-    ) -> None:
-        """creating, ready ADDRESS, failed, deleting or gone: for run.sh."""
-        try:
-            text = file.read_text(errors="replace")
-        except OSError as error:
-            raise BadInput(f"'{file}' cannot be read ({error.strerror})", "name a file")
-        seen = read_state(provider, text)
-        print(f"{seen.state.value} {seen.address or ''}".strip())
 
     app.add_typer(cloud, name="cloud")
 

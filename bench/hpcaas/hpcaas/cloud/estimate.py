@@ -1,4 +1,5 @@
-"""What a campaign would cost, before anything is rented. The estimate is the most that it should take; the budget is a wall."""
+"""What a campaign would cost, before anything is rented. The estimate is the most that it should
+take; the budget is a wall."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Estimate:
 
     @property
     def measure_min(self) -> float:
-        """Minutes that measuring may take so that collecting and deleting stay inside the budget."""
+        """Minutes that measuring may take so that collecting and deleting stay inside the
+        budget."""
         return max(0.0, self.window_s - self.setup_s - self.teardown_s) / 60.0
 
 

@@ -1,4 +1,5 @@
-"""The four providers: which of their tools makes a Slurm cluster, what it reads, and what only the user knows."""
+"""The four providers: which of their tools makes a Slurm cluster, what it reads, and what only the
+user knows."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class Provider:
     user: str  # who logs in on the head node
     shared: str  # directory that head and compute nodes share
     partition: str
-    # Minutes from the create command to the first job, and to delete. Providers promise nothing: these are round, on the long side,
+    # Minutes from the create command to the first job, and to delete. Providers promise nothing:
+    # these are round, on the long side,
     # and the measured campaign replaces them.
     setup_min: float
     teardown_min: float

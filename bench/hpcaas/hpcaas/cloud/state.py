@@ -86,7 +86,8 @@ def from_azure(text: str) -> Seen:
 
 
 def from_gcp(text: str) -> Seen:
-    """`gcloud compute instances list --format=json` of one deployment: gone when nothing is listed."""
+    """`gcloud compute instances list --format=json` of one deployment: gone when nothing is
+    listed."""
     instances: list[dict[str, Any]] = json.loads(text)
     if not isinstance(instances, list):
         raise TypeError("not a list of instances")
@@ -111,7 +112,8 @@ def from_gcp(text: str) -> Seen:
 
 
 def from_oci(text: str) -> Seen:
-    """`oci resource-manager job get` of the newest job of the stack, with the stack's outputs where it has some."""
+    """`oci resource-manager job get` of the newest job of the stack, with the stack's outputs where
+    it has some."""
     raw: dict[str, Any] = json.loads(text)["data"]
     operation, words = raw["operation"], raw["lifecycle-state"]
     table = {
@@ -141,6 +143,7 @@ def read_state(provider: str, text: str) -> Seen:
         return PARSERS[provider](text)
     except (json.JSONDecodeError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise BadInput(
-            f"this is not what {provider}'s tool says of a cluster ({type(error).__name__}: {error})",
+            f"this is not what {provider}'s tool says of a cluster "
+            f"({type(error).__name__}: {error})",
             "give the output that `hpcaas cloud plan` writes into run.sh as describe()",
         )

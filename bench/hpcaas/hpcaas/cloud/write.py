@@ -1,4 +1,5 @@
-"""Writes the directory of one rented campaign: the provider's files, the site file, and run.sh that creates, runs, collects, deletes."""
+"""Writes the directory of one rented campaign: the provider's files, the site file, and run.sh that
+creates, runs, collects, deletes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Campaign:
 
 
 def account_values(provider: Provider, given: dict[str, str]) -> dict[str, str]:
-    """What only the user knows; what was not given is marked, and run.sh refuses to start while a mark is left."""
+    """What only the user knows; what was not given is marked, and run.sh refuses to start while a
+    mark is left."""
     unknown = sorted(set(given) - set(provider.account))
     if unknown:
         raise BadInput(
@@ -75,7 +77,7 @@ def write(
     written = []
     for name, template in texts.items():
         written.append(directory / name)
-        written[-1].write_text(_TEMPLATES.get_template(template).render(values))
+        written[-1].write_text(_TEMPLATES.get_template(f"{template}.j2").render(values))
     (directory / "run.sh").chmod(0o755)
     site = {
         "scheduler": "slurm",

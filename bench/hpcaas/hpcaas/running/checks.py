@@ -1,6 +1,8 @@
-"""The ReFrame tests. One class per kind of job; a job is a test parameter and carries everything that is needed.
+"""The ReFrame tests. One class per kind of job; a job is a test parameter and carries everything
+that is needed.
 
-ReFrame gives the pipeline, the schedulers, modules, time limits, stage directories and its own session database. The launcher
+ReFrame gives the pipeline, the schedulers, modules, time limits, stage directories and its own
+session database. The launcher
 and what is recorded beside a run are ours: its built-in launchers call a bare `mpirun`.
 """
 
@@ -45,7 +47,8 @@ class InstalledLauncher(JobLauncher):
 
 
 class Podman(Docker):
-    """Podman takes Docker's words. ReFrame has no platform of that name. Nothing is pulled: what runs is what is there."""
+    """Podman takes Docker's words. ReFrame has no platform of that name. Nothing is pulled: what
+    runs is what is there."""
 
     def emit_prepare_commands(self, stagedir):
         return []
@@ -62,7 +65,8 @@ _OPTIONS = {"Podman": [*_OPEN, "--env-host"], "Docker": _OPEN}
 
 
 def container(job: Job, command: str, stage: str):
-    """ReFrame's platform for a job's image. Paths are the same inside and outside, so that a build or an input is found."""
+    """ReFrame's platform for a job's image. Paths are the same inside and outside, so that a build
+    or an input is found."""
     wanted = job.container
     platform = (
         Podman() if wanted.platform == "Podman" else ContainerPlatform.create(wanted.platform)
@@ -90,7 +94,8 @@ class _Common:
 
 @rfm.simple_test
 class BuildJob(rfm.RunOnlyRegressionTest, _Common):
-    """A build, with its log kept. It is a run-only test so that a scheduler may place it and a time limit holds."""
+    """A build, with its log kept. It is a run-only test so that a scheduler may place it and a time
+    limit holds."""
 
     which = parameter(_named("build") + _named("prepare"))
     valid_systems = ["*"]
@@ -133,7 +138,8 @@ class BuildJob(rfm.RunOnlyRegressionTest, _Common):
 
     @run_after("sanity")
     def publish(self):
-        """Moves the result to the cache in one step: a cache entry is whole or absent, also after Ctrl-C."""
+        """Moves the result to the cache in one step: a cache entry is whole or absent, also after
+        Ctrl-C."""
         job = _job(self.which)
         final = Path(job.destination)
         final.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""Jobs: fully resolved recipes that the ReFrame tests execute. Nothing is decided after this point."""
+"""Jobs: fully resolved recipes that the ReFrame tests execute. Nothing is decided after this
+point."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ def container_of(site: dict[str, Any], name: Optional[str]) -> Optional[Containe
 
 
 def build_key(build: Build, context: Context, container: Optional[Container], native: str) -> str:
-    """Names a build in the cache. `native` is the microarchitecture, empty where the flags do not depend on it: machines that
+    """Names a build in the cache. `native` is the microarchitecture, empty where the flags do not
+    depend on it: machines that
     share a cache directory must not run each other's native builds."""
     tools = [
         context.compiler.version if context.compiler else "",
@@ -195,7 +197,8 @@ def _build_job(config: Configuration, app: App, context: Context, order: Order) 
 def _input_jobs(
     config: Configuration, app: App, context: Context, cache: Path, env: dict[str, str]
 ) -> list[Job]:
-    """One job per step of an input, parents first; the parent's identity is part of the child's, so that a changed mesh makes its
+    """One job per step of an input, parents first; the parent's identity is part of the child's, so
+    that a changed mesh makes its
     decompositions new."""
     chain: list[Prepare] = []
     step = app.prepare(config, context)
@@ -220,7 +223,8 @@ def _input_jobs(
 
 
 def _site_environment(config: Configuration, site: dict[str, Any]) -> dict[str, str]:
-    """What only the site knows: which variables choose a fabric, which library path a scientific library."""
+    """What only the site knows: which variables choose a fabric, which library path a scientific
+    library."""
     env: dict[str, str] = {}
     for axis, by_value in site.get("axis_environment", {}).items():
         env.update({k: str(v) for k, v in by_value.get(getattr(config, axis, None), {}).items()})
@@ -278,7 +282,8 @@ def _provenance(
 
 
 def resolve(config: Configuration, tools: Tools, order: Order) -> tuple[list[Job], Job]:
-    """The builds and inputs that a configuration needs (in order, possibly done already) and the run itself."""
+    """The builds and inputs that a configuration needs (in order, possibly done already) and the
+    run itself."""
     app, context = tools.apps[config.app], tools.context(config)
     installed = context.installation
     common: dict[str, Any] = {

@@ -1,4 +1,5 @@
-"""`python -m hpcaas.running.node_profile DIRECTORY` on every compute node: what it is and how quiet, in one file per node."""
+"""`python -m hpcaas.running.node_profile DIRECTORY` on every compute node: what it is and how
+quiet, in one file per node."""
 
 from __future__ import annotations
 

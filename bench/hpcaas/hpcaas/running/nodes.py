@@ -1,8 +1,12 @@
-"""The machine that a campaign measures: this one, or, behind a scheduler, the nodes that its jobs get.
+"""The machine that a campaign measures: this one, or, behind a scheduler, the nodes that its jobs
+get.
 
-A login node is often another processor with more memory and a crowd of users. So processor, topology, memory, instruction set
-and noise are taken by a job, on as many nodes as the campaign uses. ReFrame runs that job with its scheduler back-ends. (Its own
-remote detection sees one node, neither memory nor noise, and installs itself there from the network unless told otherwise.)
+A login node is often another processor with more memory and a crowd of users. So processor,
+topology, memory, instruction set
+and noise are taken by a job, on as many nodes as the campaign uses. ReFrame runs that job with its
+scheduler back-ends. (Its own
+remote detection sees one node, neither memory nor noise, and installs itself there from the network
+unless told otherwise.)
 """
 
 from __future__ import annotations
@@ -85,7 +89,8 @@ def _file(out: Path, site: dict[str, Any]) -> Path:
 
 
 def known(site: dict[str, Any], out: Path, name: Optional[str] = None) -> Nodes:
-    """What is known without starting anything: this machine, or what an earlier look at the compute nodes found."""
+    """What is known without starting anything: this machine, or what an earlier look at the compute
+    nodes found."""
     if not is_remote(site):
         return here(name)
     path = _file(out, site)
@@ -105,7 +110,8 @@ def look(
     tick: Callable[[], None] = lambda: None,
     time_limit_s: int = 600,
 ) -> Nodes:
-    """Runs a job on `count` nodes that says what they are; remembered for commands that start nothing."""
+    """Runs a job on `count` nodes that says what they are; remembered for commands that start
+    nothing."""
     directory = (out / "cache" / "look").resolve()
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)

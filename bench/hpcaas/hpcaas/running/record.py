@@ -163,8 +163,8 @@ def mpi_seen(libraries: list[str]) -> list[str]:
 
 
 def node_loads(directory: Path) -> dict[str, Load]:
-    """Host -> what its watcher saw between the start of its ranks and the last look at them. Fields stay empty where no look saw a
-    rank run."""
+    """Host -> what its watcher saw between the start of its ranks and the last look at them. Fields
+    stay empty where no look saw a rank run."""
     loads: dict[str, Load] = {}
     for path in sorted(directory.glob("watch.*.json")):
         seen = json.loads(_text(path) or "{}")
@@ -187,7 +187,8 @@ def node_loads(directory: Path) -> dict[str, Load]:
 
 
 def spread_over_nodes(sample: Sample, loads: dict[str, Load]) -> None:
-    """A job is as slow as its slowest node: its load is the worst of its nodes', and every noisy node is named."""
+    """A job is as slow as its slowest node: its load is the worst of its nodes', and every noisy
+    node is named."""
     for name in ("steal_fraction", "other_fraction", "waited_fraction"):
         values = [v for load in loads.values() if (v := getattr(load, name)) is not None]
         setattr(sample.load, name, max(values, default=None))
@@ -200,7 +201,8 @@ def spread_over_nodes(sample: Sample, loads: dict[str, Load]) -> None:
 
 
 def other_processors(directory: Path, cpu_model: str) -> dict[str, str]:
-    """Hosts of a run whose processor is not the machine's: a partition may hold several kinds of node."""
+    """Hosts of a run whose processor is not the machine's: a partition may hold several kinds of
+    node."""
     seen = [json.loads(_text(path) or "{}") for path in sorted(directory.glob("watch.*.json"))]
     return {
         s["host"]: s["cpu_model"]
@@ -326,7 +328,8 @@ def new_sample(job: Job, status: Status) -> Sample:
 
 
 def _judge_nodes(job: Job, sample: Sample, watch: Path) -> None:
-    """Load and noise of the run, of every node where there are several; a run on another processor is no sample of this machine."""
+    """Load and noise of the run, of every node where there are several; a run on another processor
+    is no sample of this machine."""
     loads = node_loads(watch)
     if job.nodes > 1:
         spread_over_nodes(sample, loads)

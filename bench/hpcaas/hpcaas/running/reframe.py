@@ -1,4 +1,5 @@
-"""Calls ReFrame: settings from the site file, one session per batch of jobs, always the serial policy. Its default policy runs
+"""Calls ReFrame: settings from the site file, one session per batch of jobs, always the serial
+policy. Its default policy runs
 cases side by side, and then they measure each other."""
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def is_remote(site: dict[str, Any]) -> bool:
 
 
 def settings(site: dict[str, Any], campaign: Path, module_system: Optional[str]) -> dict[str, Any]:
-    """ReFrame's configuration. Scheduler and access options are the site's; everything else is ours."""
+    """ReFrame's configuration. Scheduler and access options are the site's; everything else is
+    ours."""
     scheduler = site.get("scheduler", "local")
     partition: dict[str, Any] = {
         "name": "default",
@@ -75,8 +77,10 @@ def settings(site: dict[str, Any], campaign: Path, module_system: Optional[str])
 def run_batch(
     jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Callable[[], None]
 ) -> dict[str, str]:
-    """Executes jobs one after the other; returns, for jobs that failed, ReFrame's words for why. `tick` is called about twice
-    a second. KeyboardInterrupt is passed on to ReFrame, which ends the job in progress, and raised again."""
+    """Executes jobs one after the other; returns, for jobs that failed, ReFrame's words for why.
+    `tick` is called about twice
+    a second. KeyboardInterrupt is passed on to ReFrame, which ends the job in progress, and raised
+    again."""
     if not jobs:
         return {}
     program = Path(sys.executable).parent / "reframe"
@@ -98,6 +102,17 @@ def run_batch(
     return failures
 
 
+def _write_batch(path: Path, jobs: list[Job], campaign: Path, site: dict[str, Any]) -> None:
+    """What checks.py reads: the jobs, and where they run."""
+    content = {
+        "journal": str(campaign / "journal.jsonl"),
+        "remote": is_remote(site),
+        "build_here": not is_remote(site) or site.get("build_on") == "login",
+        "jobs": [json.loads(j.model_dump_json()) for j in jobs],
+    }
+    path.write_text(json.dumps(content))
+
+
 def _session(
     jobs: list[Job],
     module_system: Optional[str],
@@ -112,16 +127,7 @@ def _session(
         campaign / "report.json",
     )
     config.write_text(json.dumps(settings(site, campaign, module_system), indent=1))
-    batch.write_text(
-        json.dumps(
-            {
-                "journal": str(campaign / "journal.jsonl"),
-                "remote": is_remote(site),
-                "build_here": not is_remote(site) or site.get("build_on") == "login",
-                "jobs": [json.loads(j.model_dump_json()) for j in jobs],
-            }
-        )
-    )
+    _write_batch(batch, jobs, campaign, site)
     report.unlink(missing_ok=True)
     argv = [
         str(program),

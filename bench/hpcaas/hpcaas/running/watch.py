@@ -1,5 +1,7 @@
-"""Runs beside the ranks of one host (standard library only): reads back, while they run, which CPUs each thread may use and
-which libraries are mapped. Sleeps until a rank ends or a look is due, and ends with the last rank."""
+"""Runs beside the ranks of one host (standard library only): reads back, while they run, which CPUs
+each thread may use and
+which libraries are mapped. Sleeps until a rank ends or a look is due, and ends with the last
+rank."""
 
 import functools
 import hashlib
@@ -12,7 +14,8 @@ import time
 # Looks at growing distance: early enough for runs of a second, rare enough not to disturb. Threads
 # of OpenMP start late.
 LOOKS_S = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
-# A batch system ends everything of a job step with its last rank: what is not written by then is lost.
+# A batch system ends everything of a job step with its last rank: what is not written by then is
+# lost.
 EARLY = os.environ.get("HPCAAS_WATCH_EARLY") == "yes"
 INTERESTING = (
     "libmpi",
@@ -51,7 +54,8 @@ def threads_of(pid):
 
 
 def scheduling_of(pid, known):
-    """Adds to `known`, per thread, the nanoseconds it ran and those it was ready but waited for a CPU; threads that ended stay."""
+    """Adds to `known`, per thread, the nanoseconds it ran and those it was ready but waited for a
+    CPU; threads that ended stay."""
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/schedstat") as stat:
             ran, waited = stat.read().split()[:2]
