@@ -1,17 +1,13 @@
 """Binding and distribution, expressed once.
 
 `place` says which CPUs every rank and thread may use for a policy on a topology. The plan uses it
-to leave out what a machine
-cannot tell apart, the launchers translate the same words into flags, and the measurement compares
-it with what the kernel says
-was really in force.
+to leave out what a machine cannot tell apart, the launchers translate the same words into flags,
+and the measurement compares it with what the kernel says was really in force.
 
 Policies (section 6 of the paper): none (any CPU of the node), threads (one hardware thread each, so
-that neighbours share a
-core), cores (one core each), sockets (any CPU of one socket), auto (what the launcher does when it
-is asked for nothing).
-Distributions `A:B`: A deals ranks to nodes, B deals the ranks of a node to sockets, each `block` or
-`cyclic`.
+that neighbours share a core), cores (one core each), sockets (any CPU of one socket), auto (what
+the launcher does when it is asked for nothing). Distributions `A:B`: A deals ranks to nodes, B
+deals the ranks of a node to sockets, each `block` or `cyclic`.
 """
 
 from __future__ import annotations
@@ -109,9 +105,8 @@ def place(
     mpi: Optional[str] = None,
 ) -> Optional[list[Place]]:
     """smt: off leaves second hardware threads unused, on deals threads to them, None (nothing
-    asked) deals threads to cores and
-    lets them float between the core's hardware threads. Places of all ranks; None when only the
-    launcher knows (auto on a launcher whose default is not known)."""
+    asked) deals threads to cores and lets them float between the core's hardware threads. Places of
+    all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
     if binding not in BINDINGS:
         raise BadInput(f"binding '{binding}' is not known", f"use one of {', '.join(BINDINGS)}")
     if distribution not in DISTRIBUTIONS:
@@ -180,8 +175,8 @@ def _launcher_default(
     mpi: Optional[str],
 ) -> Optional[list[Place]]:
     """What `auto` does where documentation says it: hydra binds nothing; OpenMPI binds a rank to
-    one core when there are at most
-    two ranks, however many threads it has, and to a socket or NUMA domain beyond."""
+    one core when there are at most two ranks, however many threads it has, and to a socket or NUMA
+    domain beyond."""
     node_of = nodes_of_ranks(ranks, nodes, per_node, over_nodes)
     every = frozenset(c.id for c in topology.cpus)
     kind = (mpi or "").split("-")[0].rstrip("0123456789.")

@@ -358,8 +358,8 @@ def from_oci(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
     """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives
-    (cores, vCPUs, GiB) per shape family,
-    the part of displayName between dashes, e.g. 'Standard - E4'."""
+    (cores, vCPUs, GiB) per shape family, the part of displayName between dashes, e.g. 'Standard -
+    E4'."""
     per: dict[str, dict[str, float]] = {}
     for item in json.loads(text).get("items", []):
         name = item.get("displayName", "")
@@ -409,8 +409,8 @@ def from_gcp(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
     """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes`
-    gives (cores, vCPUs, GiB) of
-    'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g. 'C2D AMD=c2d-standard-112'."""
+    gives (cores, vCPUs, GiB) of 'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g.
+    'C2D AMD=c2d-standard-112'."""
     for shape, (cores, vcpus, memory) in (shapes or {}).items():
         family, _, label = shape.partition("=")
         core_price = memory_price = None

@@ -2,9 +2,8 @@
 testbed/hosts.sh (network namespaces).
 
 sk0 is the login and control node, sk1 and up compute. All share the file system, as a cluster's
-home does. Every daemon runs in the
-foreground as a child of this process, dies with it, and is ended by `close`; what runs on sk1 and
-up dies with its host.
+home does. Every daemon runs in the foreground as a child of this process, dies with it, and is
+ended by `close`; what runs on sk1 and up dies with its host.
 """
 
 from __future__ import annotations

@@ -203,14 +203,17 @@ case $1 in
 create-cluster) echo ready > "$REHEARSAL/state"; exit "${CREATE_CODE:-0}" ;;
 delete-cluster) rm -f "$REHEARSAL/state" ;;
 describe-cluster)
-  if [ -e "$REHEARSAL/state" ]; then cat "$RECORDED/aws_ready.json"; else cat
-  "$RECORDED/aws_gone.json"; fi ;;
+  SEEN=aws_gone.json; [ ! -e "$REHEARSAL/state" ] || SEEN=aws_ready.json
+  cat "$RECORDED/$SEEN" ;;
 esac
 """
 _SSH = """#!/bin/bash
-echo "$(basename "$0") ${@: -1}" >> "$REHEARSAL/calls"
-case "${@: -1}" in *remote.sh*) [ "$(basename "$0")" = scp ] || exit "${REMOTE_CODE:-0}" ;;
-results/) touch results/collected ;; esac
+LAST=${@: -1} WHO=$(basename "$0")
+echo "$WHO $LAST" >> "$REHEARSAL/calls"
+case $WHO:$LAST in
+ssh:*remote.sh*) exit "${REMOTE_CODE:-0}" ;;
+scp:results/) touch results/collected ;;
+esac
 """
 
 

@@ -2,8 +2,8 @@
 that is needed.
 
 ReFrame gives the pipeline, the schedulers, modules, time limits, stage directories and its own
-session database. The launcher
-and what is recorded beside a run are ours: its built-in launchers call a bare `mpirun`.
+session database. The launcher and what is recorded beside a run are ours: its built-in launchers
+call a bare `mpirun`.
 """
 
 import json

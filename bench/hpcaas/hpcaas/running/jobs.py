@@ -143,8 +143,7 @@ def container_of(site: dict[str, Any], name: Optional[str]) -> Optional[Containe
 
 def build_key(build: Build, context: Context, container: Optional[Container], native: str) -> str:
     """Names a build in the cache. `native` is the microarchitecture, empty where the flags do not
-    depend on it: machines that
-    share a cache directory must not run each other's native builds."""
+    depend on it: machines that share a cache directory must not run each other's native builds."""
     tools = [
         context.compiler.version if context.compiler else "",
         context.mpi.version if context.mpi else "",
@@ -198,8 +197,7 @@ def _input_jobs(
     config: Configuration, app: App, context: Context, cache: Path, env: dict[str, str]
 ) -> list[Job]:
     """One job per step of an input, parents first; the parent's identity is part of the child's, so
-    that a changed mesh makes its
-    decompositions new."""
+    that a changed mesh makes its decompositions new."""
     chain: list[Prepare] = []
     step = app.prepare(config, context)
     while step is not None:

@@ -2,11 +2,9 @@
 get.
 
 A login node is often another processor with more memory and a crowd of users. So processor,
-topology, memory, instruction set
-and noise are taken by a job, on as many nodes as the campaign uses. ReFrame runs that job with its
-scheduler back-ends. (Its own
-remote detection sees one node, neither memory nor noise, and installs itself there from the network
-unless told otherwise.)
+topology, memory, instruction set and noise are taken by a job, on as many nodes as the campaign
+uses. ReFrame runs that job with its scheduler back-ends. (Its own remote detection sees one node,
+neither memory nor noise, and installs itself there from the network unless told otherwise.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Calls ReFrame: settings from the site file, one session per batch of jobs, always the serial
-policy. Its default policy runs
-cases side by side, and then they measure each other."""
+policy. Its default policy runs cases side by side, and then they measure each other."""
 
 from __future__ import annotations
 
@@ -78,9 +77,8 @@ def run_batch(
     jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Callable[[], None]
 ) -> dict[str, str]:
     """Executes jobs one after the other; returns, for jobs that failed, ReFrame's words for why.
-    `tick` is called about twice
-    a second. KeyboardInterrupt is passed on to ReFrame, which ends the job in progress, and raised
-    again."""
+    `tick` is called about twice a second. KeyboardInterrupt is passed on to ReFrame, which ends the
+    job in progress, and raised again."""
     if not jobs:
         return {}
     program = Path(sys.executable).parent / "reframe"

@@ -1,7 +1,6 @@
 """Runs beside the ranks of one host (standard library only): reads back, while they run, which CPUs
-each thread may use and
-which libraries are mapped. Sleeps until a rank ends or a look is due, and ends with the last
-rank."""
+each thread may use and which libraries are mapped. Sleeps until a rank ends or a look is due, and
+ends with the last rank."""
 
 import functools
 import hashlib
