@@ -189,8 +189,8 @@ def test_with_accounting_sacct_is_asked(cluster, tmp_path):
             site,
             tmp_path,
             "c",
-            *("--apps", "montecarlo", "--size", "tiny", "--mpi", "mpich", "--launcher", "srun"),
-            *("--pmi", "pmi2", "--nodes", "2", "--split", "1x1", "--binding", "none"),
+            *("--apps", "montecarlo", "--size", "tiny", "--mpi", "openmpi", "--launcher", "srun"),
+            *("--pmi", "pmix", "--nodes", "2", "--split", "1x1", "--binding", "none"),
         )
         assert [s.status for s in results.samples] == [Status.OK], explain(results.samples)
         settings = json.loads((tmp_path / "c/settings.json").read_text())
