@@ -2,7 +2,6 @@
 each thread may use and which libraries are mapped. Sleeps until a rank ends or a look is due, and
 ends with the last rank."""
 
-import functools
 import hashlib
 import json
 import os
@@ -75,13 +74,15 @@ def program_of(pid):
     return os.readlink(f"/proc/{pid}/exe")
 
 
-@functools.lru_cache(maxsize=None)
-def digest(path):
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:16]
-    except OSError:
-        return "unreadable"
+def digest(path, known={}):
+    """Of a file's content, read once: `known` keeps it from look to look."""
+    if path not in known:
+        try:
+            with open(path, "rb") as file:
+                known[path] = hashlib.sha256(file.read()).hexdigest()[:16]
+        except OSError:
+            known[path] = "unreadable"
+    return known[path]
 
 
 def counters():
