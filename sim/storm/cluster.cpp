@@ -11,12 +11,6 @@ namespace skerry::sim {
 
 using operation::Side;
 
-bool Guard::acquire(OwnerWord& word) const {
-  const OwnerWatch watch = control_.watch();
-  return (wait_ ? lock_word(word, member_, watch, Sharing::node)
-                : try_lock_word(word, member_, watch)) == LockResult::locked;
-}
-
 // ---- node -------------------------------------------------------------------------------------
 
 void Node::Free::operator()(std::byte* memory) const { std::free(memory); }
@@ -53,14 +47,14 @@ Status Node::start(std::shared_ptr<SimulatedNetwork> network, const connection::
   fabric_ = made.get();
   std::unique_ptr<fabric::Fabric> side = std::move(made);
   if (config_.share != Share::none) {
-    share::HubOptions hub;
-    hub.key = key;
-    hub.node = static_cast<uint32_t>(id_);
-    hub.max_carriers = config_.share == Share::server ? config_.cap : 0;
-    hub.victim = config_.victim;
-    hub.connect_timeout_ns = config_.connect_timeout_ns;
-    hub.counters = hub_ = std::make_shared<share::Counters>();
-    SKERRY_TRY(share::make_hub(std::move(side), std::move(hub), &side));
+    share::ProxyOptions proxy;
+    proxy.key = key;
+    proxy.node = static_cast<uint32_t>(id_);
+    proxy.max_trunks = config_.share == Share::limited ? config_.cap : 0;
+    proxy.victim = config_.victim;
+    proxy.connect_timeout_ns = config_.connect_timeout_ns;
+    proxy.counters = proxy_ = std::make_shared<share::Counters>();
+    SKERRY_TRY(share::make_proxy(std::move(side), std::move(proxy), &side));
   }
   server_ = std::make_unique<server::Server>(
       server::ServerConfig{
@@ -92,26 +86,7 @@ lock::Mutex& Node::mutex(Rank rank, uint64_t index) const {
   return reinterpret_cast<lock::Mutex*>(mutexes_[member_of(rank)].get())[index];
 }
 
-lock::WaiterPool Node::waiters() const {
-  return lock::WaiterPool(control_.waiters(), control_.layout().waiters);
-}
-
-bool Node::grant_local(const lock::Waiter& next) const {
-  const Rank rank = lock::rank_of(next.holder);
-  if (map_.node_of(rank) != id_) return false;
-  const uint32_t slots = control_.layout().slots_per_member;
-  memory::fill_slot(
-      control_.slot(member_of(rank) * slots + static_cast<uint32_t>(next.reply[0]) - 1),
-      static_cast<uint32_t>(next.reply[1]), 0, 0);
-  return true;
-}
-
 // ---- what the server asks of its node ---------------------------------------------------------
-
-Status Node::check(SegmentId segment, Rank rank, uint64_t index) const {
-  if (segment == mutex_segment && map_.node_of(rank) == id_ && index < Layout::mutexes) return {};
-  return error(Code::invalid, "there is no mutex ", index, " of rank ", rank, " on node ", id_);
-}
 
 Status Node::find(SegmentId segment, Rank rank, memory::Region* found) {
   if (segment != data_segment || map_.node_of(rank) != id_)
@@ -120,51 +95,10 @@ Status Node::find(SegmentId segment, Rank rank, memory::Region* found) {
   return {};
 }
 
-Status Node::lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot,
-                  uint32_t tag, uint64_t holder, server::LockOutcome* outcome) {
-  SKERRY_TRY(check(segment, rank, index));
-  lock::WaiterPool pool = waiters();
-  const lock::Waiter waiter{
-      holder, {static_cast<uint64_t>(static_cast<uint32_t>(origin)) << 32 | slot, tag}};
-  switch (lock::lock_request(mutex(rank, index), waiter, pool, Guard(control_, 0, false))) {
-    case lock::LockAnswer::granted: *outcome = server::LockOutcome::granted; return {};
-    case lock::LockAnswer::queued: *outcome = server::LockOutcome::queued; return {};
-    case lock::LockAnswer::recursive:
-      return error(Code::invalid, "rank ", origin, " locks mutex ", index, " of rank ", rank,
-                   " again, which it holds");
-    case lock::LockAnswer::no_record:
-    case lock::LockAnswer::contended:
-    case lock::LockAnswer::guard_failed: *outcome = server::LockOutcome::busy; return {};
-  }
-  return {};
-}
-
-Status Node::holds(SegmentId segment, Rank rank, uint64_t index, uint64_t holder, bool* granted) {
-  SKERRY_TRY(check(segment, rank, index));
-  *granted = (mutex(rank, index).word.load() & ~lock::queued_bit) == holder;
-  return {};
-}
-
-Status Node::unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder,
-                    server::LockOutcome* outcome) {
-  SKERRY_TRY(check(segment, rank, index));
-  lock::WaiterPool pool = waiters();
-  lock::Waiter next;
-  *outcome = server::LockOutcome::granted;
-  switch (lock::unlock(mutex(rank, index), holder, pool, &next, Guard(control_, 0, false))) {
-    case lock::UnlockAnswer::released: return {};
-    case lock::UnlockAnswer::handed_over:
-      if (!grant_local(next))
-        server_->grant(lock::rank_of(next.holder), static_cast<uint32_t>(next.reply[0]),
-                       static_cast<uint32_t>(next.reply[1]));
-      if (pool.starving().load() != 0) futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
-      return {};
-    case lock::UnlockAnswer::not_holder:
-      return error(Code::invalid, "rank ", origin, " unlocks mutex ", index, " of rank ", rank,
-                   ", which it does not hold");
-    case lock::UnlockAnswer::contended:
-    case lock::UnlockAnswer::guard_failed: *outcome = server::LockOutcome::busy; return {};
-  }
+Status Node::find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** found) {
+  if (segment != mutex_segment || map_.node_of(rank) != id_ || index >= Layout::mutexes)
+    return error(Code::invalid, "there is no mutex ", index, " of rank ", rank, " on node ", id_);
+  *found = &mutex(rank, index);
   return {};
 }
 
@@ -184,8 +118,8 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
   config.one_thread_at_a_time = config_.threads == 1;
   config.helper = config_.helper;
   config.victim = config_.victim;
-  const bool hub_limits = config_.share == Share::server;
-  config.servers_drop = config_.server_cap != 0 || (hub_limits && config_.cap != 0);
+  const bool node_limits = config_.share == Share::limited;
+  config.servers_drop = config_.server_cap != 0 || (node_limits && config_.cap != 0);
   config.reconnect_limit_ns = config_.reconnect_limit_ns;
   fabric::Options options;
   options.connect_timeout_ns = config_.connect_timeout_ns;
@@ -193,15 +127,15 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
   fabric_ = made.get();
   std::unique_ptr<fabric::Fabric> side = std::move(made);
   if (config_.share != Share::none) {
-    share::MemberOptions member;
-    member.key = key;
-    member.rank = static_cast<uint32_t>(rank_);
-    member.hub = node_.address();
-    member.connect_timeout_ns = config_.connect_timeout_ns;
-    side = share::make_member(std::move(side), std::move(member));
+    share::ProxyClientOptions client;
+    client.key = key;
+    client.rank = static_cast<uint32_t>(rank_);
+    client.proxy = node_.address();
+    client.connect_timeout_ns = config_.connect_timeout_ns;
+    side = share::make_proxy_client(std::move(side), std::move(client));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(side));
-  (void)limit(hub_limits ? 0 : config_.cap);
+  (void)limit(node_limits ? 0 : config_.cap);
 }
 
 Status RankProcess::limit(uint32_t connections) {
@@ -331,22 +265,22 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   memory::CompletionSlot& mine = control.slot(member_ * control.layout().slots_per_member + slot);
   const uint32_t tag = memory::arm_slot(mine);
   const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
-  lock::WaiterPool pool = node_.waiters();
-  const lock::Waiter waiter{
-      holder, {static_cast<uint64_t>(static_cast<uint32_t>(rank_)) << 32 | (slot + 1), tag}};
+  lock::WaiterPool pool = server::waiter_pool(control);
+  server::LockCaller caller = node_.caller_of(member_);
+  const lock::Waiter waiter = lock::make_waiter(holder, rank_, slot + 1, tag);
   Status status;
   for (bool waiting = true; waiting;) {
     const uint32_t given_back = pool.freed().load();
     waiting = false;
-    switch (lock::lock_request(mutex, waiter, pool, Guard(control, member_, true))) {
-      case lock::LockAnswer::granted: break;
-      case lock::LockAnswer::queued:
+    switch (lock::fair_queue().request(mutex, waiter, pool, caller)) {
+      case lock::Request::granted: break;
+      case lock::Request::queued:
         if (skerry::wait_until(
                 &mine.word, [&](uint32_t word) { return word == done; }, no_deadline,
                 control.abort_flag(), Sharing::node) == WaitResult::aborted)
           status = ended();
         break;
-      case lock::LockAnswer::no_record:
+      case lock::Request::no_record:
         pool.starving().fetch_add(1);
         if (pool.freed().load() == given_back)
           (void)skerry::wait_until(
@@ -356,9 +290,8 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
         waiting = !control.is_aborted();
         if (!waiting) status = ended();
         break;
-      case lock::LockAnswer::recursive:
-      case lock::LockAnswer::contended:
-      case lock::LockAnswer::guard_failed: status = ended(); break;
+      case lock::Request::recursive:
+      case lock::Request::no_guard: status = ended(); break;
     }
   }
   memory::free_slot(mine);
@@ -366,36 +299,19 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   return status;
 }
 
+// A waiter on another node can be told by the node's data server only: it does the hand-over then.
 Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->unlock({target, mutex_segment}, index, holder);
-  switch (lock::try_unlock(node_.mutex(target, index), holder)) {
-    case lock::UnlockAnswer::released: return {};
-    case lock::UnlockAnswer::not_holder:
-      return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");
-    case lock::UnlockAnswer::contended:
-    case lock::UnlockAnswer::handed_over:
-    case lock::UnlockAnswer::guard_failed: break;
-  }
-  return unlock_here(target, index, holder);
-}
-
-// A waiter on another node can be told by the node's data server only: it does the hand-over then.
-Status RankProcess::unlock_here(Rank target, uint64_t index, uint64_t holder) {
   lock::Mutex& mutex = node_.mutex(target, index);
-  lock::WaiterPool pool = node_.waiters();
-  const Guard guard(node_.control(), member_, true);
-  if (!guard.acquire(mutex.guard)) return ended();
-  const Rank next_rank = mutex.first == 0 ? no_rank
-                                          : lock::rank_of(pool.at(mutex.first).waiter.holder);
-  lock::Waiter next;
-  lock::UnlockAnswer answer = lock::UnlockAnswer::contended;
-  if (next_rank != no_rank && is_local(next_rank))
-    answer = lock::unlock_guarded(mutex, holder, pool, &next);
-  guard.release(mutex.guard);
-  if (answer == lock::UnlockAnswer::handed_over) {
-    (void)node_.grant_local(next);
-    if (pool.starving().load() != 0) futex_wake(&pool.freed(), INT32_MAX, Sharing::node);
-    return {};
+  if (lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released) return {};
+  lock::WaiterPool pool = server::waiter_pool(node_.control());
+  server::LockCaller caller = node_.caller_of(member_);
+  switch (lock::fair_queue().release(mutex, holder, pool, caller)) {
+    case lock::Release::released: return {};
+    case lock::Release::not_holder:
+      return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");
+    case lock::Release::no_guard: return ended();
+    case lock::Release::out_of_reach: break;
   }
   SKERRY_TRY(engine_->unlock({target, mutex_segment}, index, holder));
   return engine_->fence({node_.id(), 0});

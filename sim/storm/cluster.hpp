@@ -6,11 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "lock/mutex.hpp"
+#include "lock/protocol.hpp"
 #include "memory/control.hpp"
 #include "memory/stripes.hpp"
 #include "operation/engine.hpp"
 #include "placement/node_map.hpp"
+#include "server/locks.hpp"
 #include "server/server.hpp"
 #include "share/share.hpp"
 #include "sim/storm/checker.hpp"
@@ -19,20 +20,6 @@ namespace skerry::sim {
 
 constexpr SegmentId data_segment{0, 2};
 constexpr SegmentId mutex_segment{0, 3};
-
-// How a process takes a mutex's guard.
-class Guard {
- public:
-  Guard(const memory::Control& control, uint32_t member, bool wait)
-      : control_(control), member_(member), wait_(wait) {}
-  bool acquire(OwnerWord& word) const;
-  void release(OwnerWord& word) const { unlock_word(word, Sharing::node); }
-
- private:
-  const memory::Control& control_;
-  uint32_t member_;
-  bool wait_;
-};
 
 class Node final : public server::Directory {
  public:
@@ -51,21 +38,18 @@ class Node final : public server::Directory {
   const memory::Control& control() const { return control_; }
   const memory::Stripes& stripes(uint32_t member) const { return stripes_[member]; }
   server::Server* server() { return server_.get(); }
-  const share::Counters* hub() const { return hub_.get(); }
+  const share::Counters* proxy() const { return proxy_.get(); }
   memory::Region region(Rank rank) const;
   lock::Mutex& mutex(Rank rank, uint64_t index) const;
-  lock::WaiterPool waiters() const;
   uint32_t member_of(Rank rank) const { return static_cast<uint32_t>(rank) % members_; }
-  bool grant_local(const lock::Waiter& next) const;
+  // As a rank of this node asks for locks.
+  server::LockCaller caller_of(uint32_t member) const {
+    return {control_, member, map_, id_, server::LockCaller::Patience::sleeps, nullptr};
+  }
 
   // server::Directory
   Status find(SegmentId segment, Rank rank, memory::Region* region) override;
-  Status lock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint32_t slot,
-              uint32_t tag, uint64_t holder, server::LockOutcome* outcome) override;
-  Status holds(SegmentId segment, Rank rank, uint64_t index, uint64_t holder,
-               bool* granted) override;
-  Status unlock(SegmentId segment, Rank rank, uint64_t index, Rank origin, uint64_t holder,
-                server::LockOutcome* outcome) override;
+  Status find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** mutex) override;
 
  private:
   struct Free {
@@ -73,7 +57,6 @@ class Node final : public server::Directory {
   };
   using Memory = std::unique_ptr<std::byte, Free>;
   static Memory allocate(uint64_t bytes);
-  Status check(SegmentId segment, Rank rank, uint64_t index) const;
 
   const NodeId id_;
   const StormConfig& config_;
@@ -85,7 +68,7 @@ class Node final : public server::Directory {
   std::vector<memory::Stripes> stripes_;
   placement::NodeMap map_;
   SimulatedFabric* fabric_ = nullptr;
-  std::shared_ptr<share::Counters> hub_;
+  std::shared_ptr<share::Counters> proxy_;
   std::unique_ptr<server::Server> server_;
   std::vector<std::byte> address_;
 };
@@ -126,7 +109,6 @@ class RankProcess {
 
  private:
   Status lock_here(lock::Mutex& mutex, uint64_t holder);
-  Status unlock_here(Rank target, uint64_t index, uint64_t holder);
   Status ended() const;
 
   const Rank rank_;

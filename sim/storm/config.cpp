@@ -61,6 +61,15 @@ bool is_known(Defect defect) {
          std::end(known_defects);
 }
 
+std::string_view to_string(Share share) {
+  switch (share) {
+    case Share::none: return "none";
+    case Share::unlimited: return "unlimited";
+    case Share::limited: return "limited";
+  }
+  return "?";
+}
+
 StormConfig StormConfig::of_seed(uint64_t seed) {
   Random random(Random(seed).next());  // of neighbouring seeds nothing is alike
   StormConfig c;
@@ -169,7 +178,7 @@ std::string StormConfig::describe() const {
   const NetworkOptions& n = network;
   std::string text = concat("seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ",
                             threads, " threads, cap ", cap, ", server cap ", server_cap, ", share ",
-                            skerry::to_string(share), helper ? ", helper" : ", no helper", ", ",
+                            to_string(share), helper ? ", helper" : ", no helper", ", ",
                             victim, ", ", slots, " slots, ", waiters, " waiters, ", operations,
                             " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
                             lock_percent, " %, refused ", refused_percent, " %");

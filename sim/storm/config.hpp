@@ -26,6 +26,14 @@ constexpr uint8_t defects = 6;
 std::string_view to_string(Defect defect);
 bool is_known(Defect defect);
 
+// Do the ranks of a node share connections?
+enum class Share : uint8_t {
+  none,
+  unlimited,  // as many trunks as their channels need
+  limited,    // at most StormConfig::cap of them
+};
+std::string_view to_string(Share share);
+
 struct StormConfig {
   uint64_t seed = 0;
   // The job.

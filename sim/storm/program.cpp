@@ -385,7 +385,7 @@ bool Program::fence_all() {
 }
 
 bool Program::change_limit() {
-  if (!config_.limits_change || thread_ % config_.threads != 0 || config_.share == Share::server)
+  if (!config_.limits_change || thread_ % config_.threads != 0 || config_.share == Share::limited)
     return true;
   at_ = "limit_connections";
   return !failed(process_.limit(random_.below(4)), "limit_connections");

@@ -173,11 +173,11 @@ class Storm {
     if (config_.server_cap != 0 && counters.clients_peak.load() > config_.server_cap)
       checker_.fail("the server of node ", node.id(), " had ", counters.clients_peak.load(),
                     " connections; its limit is ", config_.server_cap);
-    if (node.hub() == nullptr) return;
-    result_.counts.carriers += node.hub()->carriers_opened.load();
-    if (config_.share == Share::server && config_.cap != 0 &&
-        node.hub()->carriers_peak.load() > config_.cap + 1)
-      checker_.fail("the hub of node ", node.id(), " had ", node.hub()->carriers_peak.load(),
+    if (node.proxy() == nullptr) return;
+    result_.counts.trunks += node.proxy()->trunks_opened.load();
+    if (config_.share == Share::limited && config_.cap != 0 &&
+        node.proxy()->trunks_peak.load() > config_.cap + 1)
+      checker_.fail("the proxy of node ", node.id(), " had ", node.proxy()->trunks_peak.load(),
                     " connections; its limit is ", config_.cap, ", and one that leaves besides");
   }
 
@@ -328,7 +328,7 @@ StormResult::Counts& StormResult::Counts::operator+=(const Counts& more) {
   evictions += more.evictions;
   dropped += more.dropped;
   relayed += more.relayed;
-  carriers += more.carriers;
+  trunks += more.trunks;
   deaths += more.deaths;
   return *this;
 }

@@ -22,7 +22,7 @@ struct StormResult {
     uint64_t evictions = 0;
     uint64_t dropped = 0;   // connections that servers closed to make room
     uint64_t relayed = 0;   // grants through other servers
-    uint64_t carriers = 0;  // connections of shared connections
+    uint64_t trunks = 0;  // connections of shared connections
     uint64_t deaths = 0;
     Counts& operator+=(const Counts& more);
   } counts;

@@ -33,7 +33,7 @@ TEST(Storm, HoldsEveryRuleForManySeeds) {
   EXPECT_GT(all.evictions, seeds());
   EXPECT_GT(all.relayed, 0u);
   EXPECT_GT(all.dropped, 0u);
-  EXPECT_GT(all.carriers, 0u);
+  EXPECT_GT(all.trunks, 0u);
   if (seeds() >= 1000) {
     EXPECT_GT(all.deaths, 0u);
   }

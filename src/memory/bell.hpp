@@ -1,6 +1,6 @@
-// Bells: how a rank that sleeps until one of its counters grows is woken. The counter itself is
-// user memory; the sleep is on the rank's bell in the control segment, so that adding to a counter
-// nobody waits for costs no system call.
+// Doorbells wake a rank that sleeps until one of its counters grows. The counter itself is user
+// memory. The rank sleeps on its doorbell (`bell`) in the control segment. So adding to a counter
+// without a waiter costs no system call.
 //
 // Ringer: counter += n; fence; look at bell_sleepers; if any: bell += 1, wake.
 // Sleeper: bell_sleepers += 1; fence; remember bell; look at the counter; sleep while bell is

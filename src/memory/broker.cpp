@@ -40,8 +40,8 @@ void watch_readable(int epoll_fd, int fd) {
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits; a peer
-// that is gone is no concern of ours.
+// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits. A peer
+// that has gone is ignored.
 void send_reply(int connection, const broker_wire::Reply& reply, int fd) {
   iovec part{const_cast<broker_wire::Reply*>(&reply), sizeof reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

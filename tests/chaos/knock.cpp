@@ -65,7 +65,7 @@ int listen_and_close() {
   }
 }
 
-// Keeps `width` connections in hand. Each says `words`, all at once or byte by byte, and comes
+// Keeps `width` connections open. Each sends `words`, all at once or byte by byte, and connects
 // again when the server has closed.
 uint64_t knock(const sockaddr_in& address, size_t width, const std::string& words, bool slowly,
                double seconds, uint64_t at_least) {

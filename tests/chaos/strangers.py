@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Strangers attack a data server while a storm goes on between hosts (root): port scans, slow hellos, recorded hellos, garbage by the hundred thousand.
+"""Unauthenticated peers attack a data server while a storm runs between hosts (root).
+
+Port scans, slow hellos, recorded hellos, garbage by the hundred thousand.
 All are refused, the server's memory stays flat, every sum is exact, and the job is slowed no more than if the same attack met a dummy on that
 host that merely accepts and closes.
 
@@ -31,7 +33,7 @@ def enter(namespace):
 
 
 class Ear(threading.Thread):
-    """Listens on the wire for a hello to the victim, as who can read the network could."""
+    """Listens on the wire for a hello to the victim, as an attacker that can read the network could."""
 
     def __init__(self):
         super().__init__(daemon=True)

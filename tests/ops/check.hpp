@@ -1,4 +1,4 @@
-// What the sections of the operation tests share. They use the public interface only, so that the
+// Shared by the sections of the operation tests. They use the public interface only, so that the
 // same code runs as processes under `skerry run` (ops/main.cpp) and as threads of one process under
 // ThreadSanitizer (threads/main.cpp). No globals: several ranks may be running in one process.
 #pragma once
@@ -53,7 +53,7 @@ void run_litmus(Context&);
 void run_huge(Context&);
 void run_crowd(Context&);
 
-// What this process has counted so far, by the counters' names.
+// This process's counters so far, by name.
 class Counted {
  public:
   explicit Counted(const skerry_job* job) : values_(size_t(skerry_counter_count())) {

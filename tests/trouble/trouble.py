@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs in trouble: a death, a stopped rank, strangers at the door, too little memory, wrong variables. None may hang, and nothing may be
+"""Jobs in which something goes wrong: a death, a stopped rank, unauthenticated peers, too little memory, wrong variables. None may hang, and nothing may be
 left behind: no process, no socket, no file. Standard library only.
 
     tests/trouble/trouble.py [--build DIR] [--only WORD]
@@ -36,7 +36,7 @@ def expect(condition, what):
 
 
 class Job:
-    """A job with a mark in its environment, by which whatever it leaves behind is found."""
+    """A job with a mark in its environment, which finds the processes that it leaves behind."""
 
     def __init__(self, build, words, environment=None, wrapper=()):
         self.mark = f"SKERRY_USER_TROUBLE={uuid.uuid4().hex}"

@@ -1,7 +1,8 @@
-"""Our Monte-Carlo against QuantLib's low-discrepancy engine: same option, same steps, Brownian bridge on in both, one core, in one run.
+"""Our Monte-Carlo against QuantLib's low-discrepancy engine: same option, same steps, Brownian
+bridge on in both, one core, in one run.
 
-Rounds alternate between the two, and CPU time is compared beside wall time: other users of a machine take wall time from either at
-random, CPU time much less.
+Rounds alternate between the two, and CPU time is compared beside wall time: other users of a
+machine take wall time from either at random, CPU time much less.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _quantlib(paths: int, steps: int) -> tuple[float, float, float]:
 
 
 def compare(rounds: int = 5, steps: int = 250, paths: int = 32768) -> dict[str, Any]:
-    """Rates in paths per second, median over rounds. QuantLib gets fewer paths, so that both take seconds; rates do not depend on it."""
+    """Rates in paths per second, median over rounds. QuantLib gets fewer paths, so that both take
+    seconds; rates do not depend on it."""
     try:
         import QuantLib as ql
     except ImportError:

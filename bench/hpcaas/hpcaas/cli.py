@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import sys
 from pathlib import Path
@@ -13,13 +14,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import __version__
+from . import __version__, cli_answers
 from .apps import registry
+from .apps.configured import from_yaml
 from .axes import AXES
 from .axis_options import AxisValues, axis_options
+from .axis_values import check_positive, check_value, parse_repeats
+from .cli_answers import CATALOGUE
 from .cloud.command import add_to as add_cloud
-from .errors import HpcaasError, Noisy
-from .model import ResultSet, Status, merge
+from .errors import BadInput, HpcaasError, Noisy
+from .model import ResultSet
 from .plan import Choice, Plan, make_plan
 from .running import nodes as nodes_module
 from .running.jobs import Tools
@@ -42,12 +46,16 @@ SITE = typer.Option(
 OUT = typer.Option(Path("out"), "--out", help="directory of results and caches")
 
 
-def _tools(site_path: Optional[Path]) -> Tools:
+def _tools(site_path: Optional[Path], names: Optional[str] = None) -> Tools:
+    """What is installed. An application may be named by the YAML file that describes it."""
     site = load_site(site_path)
+    described = [n for n in _split(names) or [] if n.endswith((".yaml", ".yml"))]
+    if described:
+        site["plugins"] = [*site.get("plugins", []), *described]
     return Tools(site, registry(site), find_compilers(site), find_mpis(site))
 
 
-def _machine(tools: Tools, found: Nodes) -> dict[str, Any]:
+def _machine(tools: Tools, found: Nodes, name: Optional[str] = None) -> dict[str, Any]:
     """Profile of the machine to be measured, with what only the site file can say of it."""
     profile = found.machine
     profile["nodes_available"] = int(tools.site.get("nodes_available", 1))
@@ -56,6 +64,9 @@ def _machine(tools: Tools, found: Nodes) -> dict[str, Any]:
     profile["interconnects"] = sorted(
         {*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})}
     )
+    if name is None and "machine" not in tools.site and not is_remote(tools.site):
+        # A name that the user gave says which machine it is; otherwise the host does.
+        profile["host"] = platform.node()
     if "price" in tools.site:
         profile["price"] = tools.site["price"]
     return profile
@@ -72,13 +83,6 @@ def _look(tools: Tools, out: Path, name: Optional[str], count: int) -> Nodes:
         return nodes_module.here(name)
     console.print(f"asking {count} nodes what they are")
     return nodes_module.look(tools.site, out.resolve(), count, name)
-
-
-def _most_nodes(values: AxisValues) -> int:
-    try:
-        return max(map(int, _split(values.get("nodes")) or ["1"]))
-    except ValueError:
-        raise HpcaasError(f"--nodes {values['nodes']} is not numbers", "write for instance 1,2,4")
 
 
 def _split(text: Optional[str]) -> Optional[list[str]]:
@@ -158,7 +162,8 @@ def _choice(
     for text in size or []:
         left, eq, right = text.partition("=")
         sizes[left if eq else ""] = right if eq else left
-    low, _, high = repeats.partition("-")
+    if mode not in ("full", "oat", "search"):
+        raise BadInput(f"mode '{mode}' is not known", "use full, oat or search")
     values: dict[str, list[Any]] = {
         name: v for name, text in axis_values.items() if (v := _split(text))
     }
@@ -166,9 +171,14 @@ def _choice(
     for axis in ("mpi", "container"):
         if axis in values:
             values[axis] = [None if v == "none" else v for v in values[axis]]
-    return Choice(
-        _split(names) or [n for n in tools.apps], sizes, values, mode, (int(low), int(high or low))
-    )
+    for axis, asked in values.items():
+        for value in asked:
+            check_value(axis, value)
+    chosen = [
+        from_yaml(Path(name)).name if name.endswith((".yaml", ".yml")) else name
+        for name in _split(names) or list(tools.apps)
+    ]
+    return Choice(chosen, sizes, values, mode, parse_repeats(repeats))
 
 
 def show_plan(plan: Plan, verbose: bool = True) -> None:
@@ -205,17 +215,29 @@ def plan(
     values: AxisValues,
 ) -> None:
     """The runs, their estimated time, and what is left out; starts nothing."""
-    tools = _tools(site)
+    tools = _tools(site, names)
+    choice = _choice(names, tools, size, mode, repeats, values)
     found = _known(tools, out)
     show_plan(
         make_plan(
-            _choice(names, tools, size, mode, repeats, values),
+            choice,
             tools,
             _machine(tools, found),
             found.topology,
             ResultSet.load(earlier) if earlier else None,
         )
     )
+
+
+def _check_limits(
+    budget_min: Optional[float], precision: float, time_limit_s: Optional[int], noise: str
+) -> None:
+    """Refuses what cannot be meant."""
+    check_positive("--budget-min", budget_min)
+    check_positive("--precision", precision)
+    check_positive("--time-limit-s", time_limit_s)
+    if noise not in ("flag", "refuse", "ignore"):
+        raise BadInput(f"--noise '{noise}' is not known", "use flag, refuse or ignore")
 
 
 @app.command()
@@ -252,15 +274,14 @@ def measure(
     from .running.record import append
     from .search import Searcher
 
-    tools = _tools(site)
-    found = _look(tools, out, machine, _most_nodes(values))
-    profile, topology = _machine(tools, found), found.topology
-    planned = make_plan(
-        _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values),
-        tools,
-        profile,
-        topology,
-    )
+    tools = _tools(site, names)
+    _check_limits(budget_min, precision, time_limit_s, noise)
+    choice = _choice(names, tools, size, mode, repeats, values)
+    if mode == "search":  # it chooses from all
+        choice.mode = "full"
+    found = _look(tools, out, machine, choice.most_nodes)
+    profile, topology = _machine(tools, found, machine), found.topology
+    planned = make_plan(choice, tools, profile, topology)
     show_plan(planned, verbose=False)
     if not planned.runs:
         raise HpcaasError("nothing is left to run", "see the reasons above")
@@ -313,9 +334,8 @@ def measure(
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
-        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. SIGINT is ignored in what a
-        # script starts in the background, and
-        # ReFrame, which we end by it, would inherit that.
+        # SIGTERM (a batch system's end of time) is treated like Ctrl-C. What a script starts in the
+        # background ignores SIGINT, and ReFrame, which we end by it, would inherit that.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
         try:
@@ -339,165 +359,7 @@ def measure(
             )
 
 
-RESULTS = typer.Argument(
-    ..., help="results.json files; several are merged; `paper` is the paper's own data"
-)
-PRICE = typer.Option(
-    [], "--price", help="MACHINE=PROVIDER/SHAPE, or MACHINE~PROVIDER/SHAPE for an estimate per core"
-)
-CATALOGUE = typer.Option(
-    None,
-    "--catalogue",
-    help="price catalogue (YAML); the sample that comes with the suite by default",
-)
-
-
-BY = typer.Option(
-    "time",
-    "--by",
-    help="time, or cpu: CPU seconds, which other users of a machine disturb less (for compute-bound runs)",
-)
-
-
-def _by_cpu(results: ResultSet) -> None:
-    """CPU seconds in place of time. Waiting vanishes and spinning counts: a remark says what the numbers are."""
-    for sample in results.samples:
-        sample.seconds = sample.load.cpu_seconds if sample.ok else None
-    results.samples = [
-        s for s in results.samples if s.seconds is not None or s.status is not Status.OK
-    ]
-    results.notes.insert(
-        0,
-        "ALL TIMES HERE ARE CPU SECONDS of launcher and ranks together, not time to solution; costs computed from them mean nothing",
-    )
-
-
-def _load(names: list[str], by: str = "time") -> ResultSet:
-    from .dataset import paper
-    from .running.campaign import flag_outliers
-
-    results = merge([paper() if name == "paper" else ResultSet.load(Path(name)) for name in names])
-    if by not in ("time", "cpu"):
-        raise HpcaasError(f"--by '{by}' is not known", "use time or cpu")
-    if by == "cpu":
-        _by_cpu(results)
-    flag_outliers(results)
-    if not results.samples:
-        raise HpcaasError("these results hold no sample", "measure first")
-    return results
-
-
-def _pricing(results: ResultSet, price: list[str], catalogue: Optional[Path]) -> Any:
-    from .answers.costs import paper_pricing, price_machines
-    from .prices import load_catalogue
-
-    rows = load_catalogue(catalogue)
-    named = list(price)
-    # The paper's machines come with the paper's own prices, as the estimates they are.
-    named += [
-        p
-        for p in paper_pricing(results, rows)
-        if catalogue is None
-        and p.split("~")[0] not in {n.replace("=", "~").split("~")[0] for n in named}
-        and any(s.campaign == "paper" and s.machine == p.split("~")[0] for s in results.samples)
-    ]
-    return price_machines(results, rows, named)
-
-
-@app.command()
-def report(
-    files: list[str] = RESULTS,
-    html: Path = typer.Option(Path("report.html"), help="the page"),
-    as_json: Optional[Path] = typer.Option(None, "--json"),
-    as_csv: Optional[Path] = typer.Option(None, "--csv"),
-    price: list[str] = PRICE,
-    catalogue: Optional[Path] = CATALOGUE,
-    title: str = typer.Option("HPCaaS-Bench report"),
-    deadline_s: Optional[float] = typer.Option(None, help="also recommend for this deadline"),
-    by: str = BY,
-) -> None:
-    """One self-contained page, and JSON and CSV of the same data."""
-    from .report.export import to_csv, to_json
-    from .report.page import page
-
-    results = _load(files, by)
-    pricing = _pricing(results, price, catalogue)
-    html.write_text(page(results, pricing, title, deadline_s))
-    console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
-    if as_json:
-        as_json.write_text(to_json(results, pricing))
-    if as_csv:
-        as_csv.write_text(to_csv(results))
-
-
-@app.command()
-def advise(
-    files: list[str] = RESULTS,
-    price: list[str] = PRICE,
-    catalogue: Optional[Path] = CATALOGUE,
-    deadline_s: Optional[float] = typer.Option(None),
-    as_json: bool = typer.Option(False, "--json"),
-    by: str = BY,
-) -> None:
-    """The recommended configuration for time, cost and a deadline, with evidence, and the paper's eight lessons in this data."""
-    from .answers import advise as answers
-
-    results = _load(files, by)
-    advice = answers.advise(results, _pricing(results, price, catalogue), deadline_s)
-    print(json.dumps(answers.as_dict(advice), indent=1) if as_json else answers.as_text(advice))
-
-
-@app.command()
-def compare(
-    a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MACHINE"),
-    b: str = typer.Argument(..., help="the same"),
-    any_target: bool = typer.Option(
-        False, help="treat builds for each machine's own target as the same choice"
-    ),
-    as_json: bool = typer.Option(False, "--json"),
-) -> None:
-    """Two machines, or one before and after, with what is significant."""
-    from .answers import compare as answers
-
-    def one(text: str) -> ResultSet:
-        name, colon, machine_name = text.rpartition(":")
-        results = _load([name if colon and not Path(text).exists() else text])
-        if colon and not Path(text).exists():
-            part = answers.split_by_machine(results, machine_name)
-            if part is None:
-                raise HpcaasError(
-                    f"'{name}' holds no machine '{machine_name}'",
-                    f"it holds {', '.join(results.machines)}",
-                )
-            return part
-        return results
-
-    result = answers.compare(one(a), one(b), (a, b), any_target)
-    if as_json:
-        print(
-            json.dumps(
-                {
-                    "differences": [
-                        {**d.__dict__, "ratio": d.ratio.__dict__} for d in result.differences
-                    ],
-                    "summary": result.summary,
-                    "refused": result.refused,
-                },
-                indent=1,
-            )
-        )
-    else:
-        print(answers.as_text(result))
-
-
-@app.command("merge")
-def merge_files(
-    files: list[str] = RESULTS, to: Path = typer.Option(Path("merged.json"), help="where to write")
-) -> None:
-    """Results of several machines and providers in one file."""
-    results = _load(files)
-    results.save(to)
-    console.print(f"{len(results.samples)} samples of {len(results.machines)} machines in '{to}'")
+cli_answers.register(app)
 
 
 @app.command()
@@ -552,25 +414,6 @@ def prices(
 
 
 @app.command()
-def paper(
-    table3: bool = typer.Option(False, help="the steps of Table 3, printed and corrected"),
-    to: Optional[Path] = typer.Option(None, help="write it as results.json"),
-) -> None:
-    """The paper's tables as a data set."""
-    from .dataset import paper as dataset, table_3
-
-    if to:
-        dataset().save(to)
-        console.print(f"the paper's data in '{to}'")
-    if table3 or not to:
-        for name, step in table_3().items():
-            console.print(
-                f"{name}: best {step['best_seconds']:.3g} s, relative performance {step['relative_performance']:.3f}, price (estimate per core) {step['month_usd']:.0f} USD a month, "
-                f"performance per dollar {step['performance_per_dollar']:.2f} (printed: {step['printed']})"
-            )
-
-
-@app.command()
 def quantlib(rounds: int = typer.Option(5)) -> None:
     """Our Monte-Carlo against QuantLib's low-discrepancy engine, per core, in one run."""
     from .against_quantlib import compare as against
@@ -622,8 +465,15 @@ def main() -> None:
     try:
         app()
     except HpcaasError as error:
-        print(f"hpcaas: {error}", file=sys.stderr)
-        sys.exit(2)
+        message = str(error)
+    except OSError as error:
+        # Unwritable and full disks, wherever a command writes.
+        what = f"'{error.filename}': {error.strerror}" if error.filename else str(error)
+        message = f"{what}. Remedy: free space, or name a place that can be written to"
+    else:
+        return
+    print(f"hpcaas: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

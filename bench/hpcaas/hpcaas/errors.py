@@ -11,7 +11,8 @@ class HpcaasError(Exception):
 
 
 class Missing(HpcaasError):
-    """Something that is not installed; the remedy is the one command or page that would bring it."""
+    """Something that is not installed; the remedy is the one command or page that would bring
+    it."""
 
 
 class BadInput(HpcaasError):

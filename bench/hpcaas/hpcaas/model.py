@@ -1,4 +1,7 @@
-"""What a run is, what was measured, and how both are kept. Every other module speaks in these words."""
+"""What a run is, what was measured, and how both are kept.
+
+Every other module speaks in these words.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import hashlib
 import json
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from . import RESULT_SCHEMA, __version__
 from .errors import BadInput
+
+
+# Finite and above zero: a clock that says anything else did not measure.
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Status(str, Enum):
@@ -25,11 +32,16 @@ class Status(str, Enum):
     BUILD_FAILED = "build failed"
     PREPARE_FAILED = "input preparation failed"
     DISK_FULL = "disk full"
+    # Where the batch system put a run says nothing about the configuration.
+    OTHER_PROCESSOR = "on another processor"
     MISSING = "missing"
 
 
 class Configuration(BaseModel):
-    """One point in the space of choices. None means that the axis does not apply to the application or was left alone."""
+    """One point in the space of choices.
+
+    None means that the axis does not apply to the application or was left alone.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,16 +100,23 @@ class Configuration(BaseModel):
 
 
 class Figure(BaseModel):
-    """Figure of merit with its direction: whether less or more is better is never left to the reader."""
+    """Figure of merit with its direction: which is better is never left to the reader."""
 
     name: str
-    value: float
+    value: float = Field(allow_inf_nan=False)
     unit: str
     better: Literal["lower", "higher"]
 
 
+class Answer(BaseModel):
+    """A number that every run of equal input must reproduce."""
+
+    value: float = Field(allow_inf_nan=False)
+    tolerance: float = Field(ge=0, allow_inf_nan=False)  # relative, as the application states it
+
+
 class Load(BaseModel):
-    """What else the machine did during a sample; all from the kernel, None where it does not say."""
+    """What else the machine did during a sample, from the kernel; None where it does not say."""
 
     load_before: Optional[float] = None
     load_after: Optional[float] = None
@@ -130,10 +149,15 @@ class RankPlace(BaseModel):
     threads: list[list[int]] = Field(default_factory=list)
 
 
+def sample_id(machine: str, campaign: str, run: str) -> str:
+    """A sample belongs to a machine: the same command elsewhere makes another sample."""
+    return f"{machine}.{campaign}.{run}"
+
+
 class Sample(BaseModel):
     """One execution."""
 
-    id: str
+    id: str  # unique on its machine
     campaign: str
     configuration: Configuration
     machine: str  # key into ResultSet.machines
@@ -141,8 +165,8 @@ class Sample(BaseModel):
     status: Status
     started: Optional[str] = None  # ISO 8601, UTC
     # time to solution by the application's own clock; None unless ok
-    seconds: Optional[float] = None
-    wall_seconds: Optional[float] = None  # of the launcher, start-up included
+    seconds: Optional[Seconds] = None
+    wall_seconds: Optional[Seconds] = None  # of the launcher, start-up included
     figure: Optional[Figure] = None
     load: Load = Field(default_factory=Load)
     # host -> its own part of `load`; empty for runs on one node
@@ -155,11 +179,17 @@ class Sample(BaseModel):
     log: Optional[str] = None
     flags: list[str] = Field(default_factory=list)  # outlier, noisy, shared, binding differs, ...
     extra: dict[str, Any] = Field(default_factory=dict)
+    answers: dict[str, Answer] = Field(default_factory=dict)  # compared between configurations
     source: Optional[str] = None  # table and section of a publication; None: measured by this suite
 
     @property
     def ok(self) -> bool:
         return self.status is Status.OK and self.seconds is not None
+
+    @property
+    def wall(self) -> Optional[float]:
+        """Seconds of the whole run; published runs say only their application's own."""
+        return self.wall_seconds or self.seconds if self.ok else None
 
 
 class ResultSet(BaseModel):
@@ -175,7 +205,7 @@ class ResultSet(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     def save(self, path: Path) -> None:
-        """One machine, provenance set or sample per line: small, and a difference of two files shows what changed."""
+        """One machine, provenance set or sample per line: a difference of two files is readable."""
         parts = []
         for key, value in self.model_dump(mode="json", by_alias=True, exclude_none=True).items():
             if isinstance(value, dict):
@@ -212,33 +242,100 @@ class ResultSet(BaseModel):
             results = ResultSet.model_validate(raw)
         except ValidationError as error:
             raise BadInput(
-                f"'{path}' does not follow {RESULT_SCHEMA}: {error.errors()[0]['loc']} {error.errors()[0]['msg']}",
+                f"'{path}' does not follow {RESULT_SCHEMA}: {_first(error)}",
                 "the file was edited or cut; export it again",
             )
         if results.suite_version != __version__:
             results.notes.append(
-                f"'{path.name}' was written by suite version {results.suite_version}, this is {__version__}: "
-                "runs are compared only where their input hashes agree"
+                f"'{path.name}' was written by suite version {results.suite_version}, this is"
+                f" {__version__}: runs are compared only where their input hashes agree"
             )
         return results
+
+
+def _first(error: ValidationError) -> str:
+    """The first complaint with its place and value."""
+    one = error.errors()[0]
+    at = ".".join(map(str, one["loc"])) or "the file"
+    return f"{at} is {one.get('input')!r}: {one['msg']}"
+
+
+# What makes a machine another one. Kernel, frequency and load change on the same machine.
+HARDWARE = (
+    "cpu_model",
+    "cpu_family_model_stepping",
+    "architecture",
+    "sockets",
+    "cores",
+    "threads_per_core",
+    "host",
+)
+# Kernels keep a part of the memory, and another kernel keeps another part.
+MEMORY_SLACK = 0.02
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """In what two descriptions of a machine differ, in words; empty for the same machine. What one
+    of them does not say is not compared."""
+    found = [
+        f"{name} {one[name]} and {other[name]}"
+        for name in HARDWARE
+        if one.get(name) is not None and other.get(name) is not None and one[name] != other[name]
+    ]
+    memory, others = one.get("memory_gib"), other.get("memory_gib")
+    if memory and others and abs(memory / others - 1.0) > MEMORY_SLACK:
+        found.append(f"memory {memory} and {others} GiB")
+    return found
+
+
+def renamed(results: ResultSet, machine: str) -> ResultSet:
+    """The results of one machine under another name."""
+    if len(results.machines) != 1:
+        raise BadInput(
+            f"'{machine}=' names {len(results.machines)} machines at once"
+            f" ({', '.join(results.machines)})",
+            "give a name only to a file with the results of one machine",
+        )
+    (description,) = results.machines.values()
+    samples = [s.model_copy(update={"machine": machine}) for s in results.samples]
+    machines = {machine: {**description, "id": machine}}
+    return results.model_copy(update={"machines": machines, "samples": samples})
+
+
+def _measured(sample: Sample) -> Sample:
+    """Without what is found out later: a file written earlier may not have it yet."""
+    return sample.model_copy(update={"flags": [], "diagnosis": None})
+
+
+def _add_machines(merged: ResultSet, one: ResultSet) -> None:
+    for machine, description in one.machines.items():
+        known = merged.machines.setdefault(machine, description)
+        other = differing(known, description)
+        if other:
+            raise BadInput(
+                f"two different machines are both called '{machine}' ({'; '.join(other)})",
+                "give one of them another name where you name its file: NAME=FILE",
+            )
 
 
 def merge(sets: list[ResultSet]) -> ResultSet:
     """Union of several result sets; a sample that is in two of them counts once."""
     merged = ResultSet()
-    seen: set[str] = set()
+    seen: dict[tuple[str, str], Sample] = {}
     for one in sets:
-        for machine, description in one.machines.items():
-            known = merged.machines.setdefault(machine, description)
-            if known.get("cpu_model") != description.get("cpu_model"):
-                raise BadInput(
-                    f"two different machines are both called '{machine}' ({known.get('cpu_model')} and {description.get('cpu_model')})",
-                    "rename one with `hpcaas measure --machine NAME`",
-                )
+        _add_machines(merged, one)
         merged.provenance.update(one.provenance)
         merged.notes += [note for note in one.notes if note not in merged.notes]
         for sample in one.samples:
-            if sample.id not in seen:
-                seen.add(sample.id)
+            key = (sample.machine, sample.id)
+            twin = seen.setdefault(key, sample)
+            if twin is sample:
                 merged.samples.append(sample)
+            elif _measured(twin) != _measured(sample):
+                raise BadInput(
+                    f"two different samples of machine '{sample.machine}' have the id '{sample.id}'"
+                    f" (started {twin.started} and {sample.started})",
+                    "one file was edited, or two machines have one name: give one of them another"
+                    " where you name its file, NAME=FILE",
+                )
     return merged

@@ -53,6 +53,10 @@ class Choice:
     mode: str = "full"  # full, oat (one at a time), search
     repeats: tuple[int, int] = (3, 10)
 
+    @property
+    def most_nodes(self) -> int:
+        return max(int(n) for n in self.values.get("nodes", [1]))
+
 
 @dataclass
 class Planned:

@@ -59,7 +59,8 @@ def parse_ipmi(text: str) -> Optional[float]:
 
 
 def parse_sacct(text: str) -> Energy:
-    """Energy of `sacct -n -P -o ConsumedEnergyRaw`: joules of the job; 0 or empty means that nothing was gathered."""
+    """Energy of `sacct -n -P -o ConsumedEnergyRaw`: joules of the job; 0 or empty means that
+    nothing was gathered."""
     values = [float(v) for v in text.split() if re.fullmatch(r"\d+(\.\d+)?", v)]
     joules = max(values, default=0.0)
     # Slurm writes 2^64 - 2 where a counter failed.

@@ -62,6 +62,7 @@ class PriceRow(BaseModel):
     # only with unit month; providers use 720, 730 or 744
     hours_per_month: Optional[float] = Field(None, gt=600, le=744)
     processor: Optional[str] = None
+    operating_system: str = Field("linux", min_length=1)  # what the price includes
     granularity_s: float = Field(1.0, gt=0)  # billing step
     minimum_s: float = Field(0.0, ge=0)  # least billed
     note: Optional[str] = None
@@ -284,6 +285,7 @@ def from_aws(text: str, given: Defaults) -> Iterable[dict[str, Any]]:
                 "term": term,
                 "date": published,
                 "source": given.source,
+                "operating_system": "linux",
                 "processor": a.get("physicalProcessor"),
                 "minimum_s": 60.0,
             }
@@ -348,6 +350,7 @@ def from_azure(
             "unit": "hour",
             "currency": item.get("currencyCode", "USD"),
             "term": term,
+            "operating_system": "linux",
             "date": given.date,
             "source": given.source,
             "minimum_s": 60.0,
@@ -399,6 +402,7 @@ def from_oci(
                 "unit": "hour",
                 "currency": "USD",
                 "term": "on-demand",
+                "operating_system": "linux",
                 "date": given.date,
                 "source": given.source,
                 "minimum_s": 60.0,
@@ -441,6 +445,7 @@ def from_gcp(
                 "unit": "hour",
                 "currency": "USD",
                 "term": "on-demand",
+                "operating_system": "linux",
                 "date": given.date,
                 "source": given.source,
                 "minimum_s": 60.0,
@@ -472,6 +477,7 @@ def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[di
                     "unit": "hour",
                     "currency": "USD",
                     "term": term,
+                    "operating_system": "linux",
                     "date": given.date,
                     "source": given.source,
                 }
@@ -513,8 +519,7 @@ def to_yaml(rows: list[PriceRow]) -> str:
     return yaml.safe_dump(
         {
             "prices": [
-                json.loads(r.model_dump_json(exclude_none=True, exclude_defaults=True))
-                for r in rows
+                json.loads(r.model_dump_json(exclude_none=True, exclude_unset=True)) for r in rows
             ]
         },
         sort_keys=False,

@@ -1,8 +1,9 @@
 """Budgeted search: spends a given time where it matters.
 
-Logarithms of times are modelled as a sum of effects, one per value of each axis (what the paper's tables look like). The model is
-a Bayesian ridge regression; each step draws one set of effects from its posterior and runs the configuration that looks best
-under it (Thompson sampling), so that likely winners are measured often and hopeless ones once or never.
+Logarithms of times are modelled as a sum of effects, one per value of each axis (what the paper's
+tables look like). The model is a Bayesian ridge regression; each step draws one set of effects from
+its posterior and runs the configuration that looks best under it (Thompson sampling), so that
+likely winners are measured often and hopeless ones once or never.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Searcher:
         self.turn = 0
 
     def _posterior(self, rows: list[int], logs: list[float]) -> np.ndarray:
-        """One draw of all effects. Intercepts get a wide prior: they carry the size of the problem."""
+        """One draw of all effects. Intercepts get a wide prior: they carry the size of the
+        problem."""
         k = self.matrix.shape[1]
         wide = np.full(k, 1.0 / self.prior**2)
         wide[len(self.columns) :] = 1e-4
@@ -53,7 +55,8 @@ class Searcher:
         return mean + np.linalg.solve(lower.T, self.random.standard_normal(k))
 
     def next(self, samples: dict[str, list[Sample]], left_s: float) -> Optional[Planned]:
-        """The configuration to run next; None when nothing that fits into the time left is worth it."""
+        """The configuration to run next; None when nothing that fits into the time left is worth
+        it."""
         rows, logs = [], []
         for row, planned in enumerate(self.runs):
             for sample in samples.get(planned.config.key(), []):

@@ -1,13 +1,25 @@
-"""Statistics of repeated timings. Times are positive and their errors multiply, so means and intervals are taken of logarithms."""
+"""Statistics of repeated timings.
+
+Times are positive and their errors multiply, so means and intervals are taken of logarithms.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import Hashable, Optional, Sequence
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
+
+
+# Relative standard deviation below which no timing is believed: equal readings of a coarse clock
+# are no proof, and no interval has zero width.
+RESOLUTION = 1e-3
+
+
+def _deviation(logs: np.ndarray) -> float:
+    return max(float(logs.std(ddof=1)), RESOLUTION)
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,9 @@ def summarise(values: Sequence[float]) -> Summary:
     low = high = stdev = None
     if data.size > 1:
         logs = np.log(data)
-        half = float(stats.t.ppf(0.975, data.size - 1) * logs.std(ddof=1) / math.sqrt(data.size))
+        half = (
+            float(special.stdtrit(data.size - 1, 0.975)) * _deviation(logs) / math.sqrt(data.size)
+        )
         centre = float(logs.mean())
         low, high, stdev = math.exp(centre - half), math.exp(centre + half), float(data.std(ddof=1))
     return Summary(
@@ -55,7 +69,10 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def outliers(values: Sequence[float], threshold: float = 3.5) -> list[bool]:
-    """Modified z-score (Iglewicz and Hoaglin) on logarithms. Four samples at least; flagged ones are kept in every statistic."""
+    """Modified z-score (Iglewicz and Hoaglin) on logarithms.
+
+    Needs four samples at least; flagged ones are kept in every statistic.
+    """
     data = np.log(np.asarray(values, dtype=float))
     if data.size < 4:
         return [False] * int(data.size)
@@ -68,18 +85,47 @@ def outliers(values: Sequence[float], threshold: float = 3.5) -> list[bool]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """time(b) / time(a) with its 95 % interval; above 1 means a is faster. p: chance of so large a difference if there is none."""
+    """time(b) / time(a) with its 95 % interval; above 1 means a is faster."""
 
     value: float
     low: Optional[float]
     high: Optional[float]
+    # chance of so large a difference if there is none, taken alone; None: too few samples
     p: Optional[float]
     n: int  # pairs of configurations or of samples behind it
+    error: Optional[float] = None  # standard error of the logarithm
+    freedom: float = 0.0  # its degrees of freedom
 
     @property
     def significant(self) -> Optional[bool]:
-        """None: nothing can be said (too few samples)."""
+        """Taken alone. Verdicts are given by a `Family`, which counts all questions of a report.
+
+        None: nothing can be said (too few samples).
+        """
         return None if self.low is None or self.high is None else not (self.low <= 1.0 <= self.high)
+
+
+def ratio_of(difference: float, error: float, freedom: float, n: int) -> Ratio:
+    """From a difference of logarithms with its standard error (Student's t)."""
+    half = float(special.stdtrit(freedom, 0.975)) * error
+    p = 2.0 * float(special.stdtr(freedom, -abs(difference) / error))
+    return Ratio(
+        math.exp(difference),
+        math.exp(difference - half),
+        math.exp(difference + half),
+        p,
+        n,
+        error,
+        freedom,
+    )
+
+
+def freedom_of(parts: Sequence[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of variances (Welch and Satterthwaite).
+
+    parts: (variance, degrees of freedom) of each term.
+    """
+    return sum(v for v, _ in parts) ** 2 / sum(v**2 / f for v, f in parts)
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
@@ -87,54 +133,49 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
     la, lb = np.log(np.asarray(a, dtype=float)), np.log(np.asarray(b, dtype=float))
     difference = float(lb.mean() - la.mean())
     n = int(min(la.size, lb.size))
-    if n < 2:
+    parts = [v for v in (log_variance(a), log_variance(b)) if v]
+    if len(parts) < 2:
         return Ratio(math.exp(difference), None, None, None, n)
-    va, vb = float(la.var(ddof=1)) / la.size, float(lb.var(ddof=1)) / lb.size
-    error = math.sqrt(va + vb)
-    if error == 0:
-        same = difference == 0
-        return Ratio(
-            math.exp(difference),
-            math.exp(difference),
-            math.exp(difference),
-            1.0 if same else 0.0,
-            n,
-        )
-    freedom = (va + vb) ** 2 / (va**2 / (la.size - 1) + vb**2 / (lb.size - 1))
-    half = float(stats.t.ppf(0.975, freedom)) * error
-    p = 2.0 * float(stats.t.sf(abs(difference) / error, freedom))
-    return Ratio(
-        math.exp(difference), math.exp(difference - half), math.exp(difference + half), p, n
-    )
+    return ratio_of(difference, math.sqrt(sum(v for v, _ in parts)), freedom_of(parts), n)
+
+
+def log_variance(values: Sequence[float]) -> Optional[tuple[float, float]]:
+    """Variance of the mean logarithm and its degrees of freedom; None with one value."""
+    logs = np.log(np.asarray(values, dtype=float))
+    return None if logs.size < 2 else (_deviation(logs) ** 2 / logs.size, logs.size - 1.0)
+
+
+# From this many pairs on, the pairs themselves are the sample.
+PAIRS_AS_SAMPLE = 4
 
 
 def combine(ratios: Sequence[Ratio]) -> Ratio:
-    """Mean effect over matched pairs of configurations. With one pair its own interval; with several the pairs are the sample,
-    so that an effect that differs between situations gets a wide interval."""
+    """Mean effect over matched pairs of configurations.
+
+    With four pairs or more the pairs are the sample, so that an effect that differs between
+    situations gets a wide interval. With fewer, the errors of the pairs are added: then the
+    interval speaks of these situations only.
+    """
     if not ratios:
         raise ValueError("no pairs")
     if len(ratios) == 1:
         return ratios[0]
     logs = np.log([r.value for r in ratios])
-    # Published values have no spread of their own. Two or three of them are no sample either: no
-    # interval is claimed.
-    if len(ratios) < 4 and all(r.low is None for r in ratios):
-        return Ratio(math.exp(float(logs.mean())), None, None, None, len(ratios))
-    mean, error = float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(len(logs))
-    if error == 0:
-        return Ratio(math.exp(mean), math.exp(mean), math.exp(mean), None, len(ratios))
-    half = float(stats.t.ppf(0.975, len(logs) - 1)) * error
-    return Ratio(
-        math.exp(mean),
-        math.exp(mean - half),
-        math.exp(mean + half),
-        2.0 * float(stats.t.sf(abs(mean) / error, len(logs) - 1)),
-        len(ratios),
-    )
+    mean, n = float(logs.mean()), len(ratios)
+    if n >= PAIRS_AS_SAMPLE:
+        return ratio_of(mean, _deviation(logs) / math.sqrt(n), n - 1.0, n)
+    # Published values have no spread of their own, and two or three are no sample.
+    if any(r.error is None for r in ratios):
+        return Ratio(math.exp(mean), None, None, None, n)
+    parts = [((r.error or 0.0) ** 2 / n**2, r.freedom) for r in ratios]
+    return ratio_of(mean, math.sqrt(sum(v for v, _ in parts)), freedom_of(parts), n)
 
 
-def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
-    """Which of several differences stay significant when all are judged together (Holm-Bonferroni)."""
+LEVEL = 0.05
+
+
+def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
+    """Which of several differences stay significant when judged together (Holm-Bonferroni)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     keep = [False] * len(p_values)
     for rank, index in enumerate(order):
@@ -144,9 +185,38 @@ def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
     return keep
 
 
+def chosen_p(p: float, among: float) -> float:
+    """p of a comparison that was picked, after looking, out of `among` possible ones."""
+    return min(1.0, p * max(1.0, among))
+
+
+class Family:
+    """All questions of one report. An answer counts only after Holm's correction for all of them:
+    where nothing has any effect, at most one report in twenty claims anything."""
+
+    def __init__(self) -> None:
+        self._p: dict[Hashable, float] = {}
+        self._holds: Optional[dict[Hashable, bool]] = None
+
+    def ask(self, key: Hashable, p: Optional[float]) -> None:
+        """A question under its own key; p None (too few samples) is never answered with yes."""
+        assert self._holds is None, "a question after the first answer would change that answer"
+        if p is not None:
+            self._p[key] = p
+
+    def holds(self, key: Hashable) -> bool:
+        """Whether a difference is more than chance. The first call ends the asking."""
+        if self._holds is None:
+            self._holds = dict(zip(self._p, holm(list(self._p.values()))))
+        return self._holds.get(key, False)
+
+
 @dataclass(frozen=True)
 class Scaling:
-    """Fit of T(p) = serial + work / p + overhead * log2(p), all terms non-negative. An estimate beyond the measured range."""
+    """Fit of T(p) = serial + work / p + overhead * log2(p), all terms non-negative.
+
+    Beyond the measured range it is an estimate.
+    """
 
     serial: float
     work: float
@@ -163,7 +233,8 @@ def fit_scaling(workers: Sequence[float], seconds: Sequence[float]) -> Optional[
     p, t = np.asarray(workers, dtype=float), np.asarray(seconds, dtype=float)
     if len(set(p.tolist())) < 3:
         return None
-    # Rows are divided by the time: relative errors count, else the slowest point decides alone.
+    # Rows are divided by the time, so that relative errors count: the slowest point must not
+    # decide alone.
     matrix = np.column_stack([np.ones_like(p), 1.0 / p, np.log2(p)]) / t[:, None]
     terms, _ = optimize.nnls(matrix, np.ones_like(t))
     residual = float(np.sqrt(np.mean((matrix @ terms - 1.0) ** 2)))
@@ -171,7 +242,10 @@ def fit_scaling(workers: Sequence[float], seconds: Sequence[float]) -> Optional[
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Indices of points that no other point beats in both coordinates (less is better), by the first coordinate."""
+    """Indices of points that no other point beats in both coordinates, by the first coordinate.
+
+    Less is better in both.
+    """
     front: list[int] = []
     best = math.inf
     for index in sorted(range(len(points)), key=lambda i: points[i]):

@@ -12,76 +12,48 @@ from rich.console import Console
 
 from .model import ResultSet
 
+# Campaign -> what it measures.
+CAMPAIGNS = {
+    "tour-montecarlo": "--apps montecarlo --size small --mpi openmpi,mpich --binding none,cores"
+    " --split 1x2,2x1 --optimisation O2,O3 --repeats 3-5",
+    "tour-openfoam": "--apps openfoam --size tiny --mpi openmpi --binding none,cores"
+    " --split 1x1,2x1 --repeats 3-4",
+}
+# Nobody sells this very machine: its price is an estimate per core, and the page says so.
+SHAPE = "oci/VM.Standard.E4.Flex-128-512"
+INTERRUPTED = 130
+
 
 def _command(console: Console, *args: str) -> int:
     console.print(f"\n[bold]$ hpcaas {' '.join(args)}[/bold]", highlight=False)
     return subprocess.run([sys.executable, "-m", "hpcaas.cli", *args]).returncode
 
 
+def _measure(console: Console, out: Path) -> list[int]:
+    codes = []
+    for name, words in CAMPAIGNS.items():
+        args = words.split()
+        _command(console, "plan", *args)
+        place = ["--out", str(out), "--campaign", name, "--budget-min", "5"]
+        codes.append(_command(console, "measure", *args, *place))
+        if codes[-1] == INTERRUPTED:
+            sys.exit(INTERRUPTED)
+    return codes
+
+
 def run_tour(out: Path, open_page: bool, console: Console) -> None:
     start = time.monotonic()
     out = out.resolve()
-    monte = [
-        "--apps",
-        "montecarlo",
-        "--size",
-        "small",
-        "--mpi",
-        "openmpi,mpich",
-        "--binding",
-        "none,cores",
-        "--split",
-        "1x2,2x1",
-        "--optimisation",
-        "O2,O3",
-        "--repeats",
-        "3-5",
-    ]
-    foam = [
-        "--apps",
-        "openfoam",
-        "--size",
-        "tiny",
-        "--mpi",
-        "openmpi",
-        "--binding",
-        "none,cores",
-        "--split",
-        "1x1,2x1",
-        "--repeats",
-        "3-4",
-    ]
     _command(console, "apps")
-    codes = []
-    for name, args in (("tour-montecarlo", monte), ("tour-openfoam", foam)):
-        _command(console, "plan", *args)
-        codes.append(
-            _command(
-                console,
-                "measure",
-                *args,
-                "--out",
-                str(out),
-                "--campaign",
-                name,
-                "--budget-min",
-                "5",
-            )
-        )
-        if codes[-1] == 130:
-            sys.exit(130)
-    files = [
-        str(f)
-        for f in (out / "tour-montecarlo/results.json", out / "tour-openfoam/results.json")
-        if f.exists()
-    ]
+    codes = _measure(console, out)
+    files = [str(f) for name in CAMPAIGNS if (f := out / name / "results.json").exists()]
     if not files:
         console.print("nothing could be measured: see the messages above")
         sys.exit(1)
     machine = next(iter(ResultSet.load(Path(files[0])).machines))
-    # Nobody sells this very machine: its price is an estimate per core, and the page says so.
-    price = ["--price", f"{machine}~oci/VM.Standard.E4.Flex-128-512"]
+    price = ["--price", f"{machine}~{SHAPE}"]
     page = out / "tour.html"
+    title = ["--title", "HPCaaS-Bench tour"]
     _command(
         console,
         "report",
@@ -90,8 +62,7 @@ def run_tour(out: Path, open_page: bool, console: Console) -> None:
         str(page),
         "--csv",
         str(out / "tour.csv"),
-        "--title",
-        "HPCaaS-Bench tour",
+        *title,
         *price,
     )
     _command(console, "advise", *files, *price)

@@ -6,8 +6,9 @@ import pytest
 from hpcaas import __version__
 from hpcaas.answers.advise import advise
 from hpcaas.answers.compare import as_text, compare, split_by_machine
-from hpcaas.answers.costs import Pricing, price_machines
+from hpcaas.answers.costs import Pricing, Terms, price_machines
 from hpcaas.answers.groups import effects, groups
+from hpcaas.answers.evidence import Evidence
 from hpcaas.answers.lessons import judge_lessons
 from hpcaas.errors import BadInput
 from hpcaas.model import Configuration, Figure, ResultSet, Sample, Status, merge
@@ -44,6 +45,12 @@ def made(times, machine="m", spread=0.01, repeats=5, seed=1, app="toy", input_ha
     return results
 
 
+def lessons(results):
+    """Lessons by number."""
+    pricing = Pricing({}, {}, results.machines)
+    return {v.number: v for v in judge_lessons(Evidence(groups(results), pricing, []))}
+
+
 def c(**axes):
     return tuple(sorted(axes.items()))
 
@@ -66,12 +73,11 @@ def test_an_effect_is_measured_over_pairs_that_differ_in_nothing_else():
 def test_noise_is_not_called_a_difference():
     results = made({c(mpi="a"): 10, c(mpi="b"): 10.05}, spread=0.05)
     assert effects(groups(results), "mpi")[0].ratio.significant is False
-    text = [v for v in judge_lessons(groups(results), NONE) if v.number == 5][0]
-    assert text.verdict == "contradicted"
+    assert lessons(results)[5].verdict == "not shown"
 
 
 def test_lessons_without_data_are_untested():
-    verdicts = judge_lessons(groups(made({c(): 1.0})), NONE)
+    verdicts = lessons(made({c(): 1.0})).values()
     assert (
         len(verdicts) == 8
         and {v.verdict for v in verdicts} == {"untested"}
@@ -80,20 +86,40 @@ def test_lessons_without_data_are_untested():
 
 
 def test_a_lesson_can_be_contradicted():
-    results = made({c(target="rome"): 10, c(target="genoa"): 8, c(ranks=4): 5, c(threads=4): 9})
-    verdicts = {v.number: v.verdict for v in judge_lessons(groups(results), NONE)}
-    assert verdicts[3] == "contradicted" and verdicts[4] == "contradicted"
+    results = made(
+        {
+            c(target="rome"): 10,
+            c(target="genoa"): 8,
+            c(ranks=4): 5,
+            c(threads=4): 9,
+            c(ranks=2, threads=2): 7,
+        }
+    )
+    found = lessons(results)
+    assert found[3].verdict == "contradicted" and found[4].verdict == "contradicted"
+    assert "ranks alone win here" in found[4].evidence
+
+
+def test_a_lesson_that_this_machine_cannot_try_says_so():
+    """Bug guarded against: two cores have no hybrid split, and yet "ranks alone win"
+    contradicted."""
+    results = made({c(ranks=2): 5, c(threads=2): 9})
+    results.machines["m"]["cores"] = 2
+    found = lessons(results)[4]
+    assert found.verdict == "untested" and "cannot be tried here" in found.evidence
 
 
 def test_one_noisy_sample_each_is_no_evidence():
-    """Bug guarded against: two single samples on a busy machine, 6 x apart, "confirmed" a lesson."""
+    """Bug guarded against: two single samples on a busy machine, 6 x apart, "confirmed" a
+    lesson."""
     results = made({c(binding="none"): 1.0, c(binding="cores"): 6.0}, repeats=1)
-    lesson = [v for v in judge_lessons(groups(results), NONE) if v.number == 7][0]
+    lesson = lessons(results)[7]
     assert lesson.verdict == "untested" and "one sample each" in lesson.evidence
 
 
 def test_the_lesson_on_binding_is_about_the_default():
-    """Bug guarded against: one application whose default is worse was called untested because another's is not."""
+    """Bug guarded against: one application whose default is worse was called untested because
+    another's is not."""
     worse = made({c(binding="none"): 1.2, c(binding="cores"): 1.0})
     equal = made(
         {c(binding="none"): 1.001, c(binding="cores"): 1.0}, app="indifferent", machine="n"
@@ -101,7 +127,7 @@ def test_the_lesson_on_binding_is_about_the_default():
     better = made({c(binding="none"): 1.0, c(binding="cores"): 1.5}, machine="o")
 
     def seven(*sets):
-        return next(v for v in judge_lessons(groups(merge(list(sets))), NONE) if v.number == 7)
+        return lessons(merge(list(sets)))[7]
 
     mixed = seven(worse, equal)
     assert (
@@ -110,8 +136,7 @@ def test_the_lesson_on_binding_is_about_the_default():
         and "not measurably worse for indifferent" in mixed.evidence
     )
     assert (
-        seven(equal).verdict == "contradicted"
-        and "not measurably worse here" in seven(equal).evidence
+        seven(equal).verdict == "not shown" and "not measurably worse here" in seven(equal).evidence
     )
     assert (
         seven(better).verdict == "contradicted"
@@ -153,7 +178,7 @@ def test_advice_for_cost_and_a_deadline():
         },
         "t",
     )
-    pricing = price_machines(results, catalogue, ["m=p/s"])
+    pricing = price_machines(results, catalogue, ["m=p/s"], Terms(runs_per_rental=1))
     by_goal = {r.goal: r for r in advise(results, pricing, 70).recommendations}
     assert "16x1" in by_goal["time"].config or "4 nodes" in by_goal["time"].config
     assert by_goal["cost"].cost == pytest.approx(100 / 3600 * 3.6, rel=0.02)
@@ -203,8 +228,8 @@ def test_results_of_several_machines_merge_and_split():
     assert len(both.samples) == 10 and set(both.machines) == {"one", "two"}
     assert len(split_by_machine(both, "two").samples) == 5
     assert split_by_machine(both, "three") is None
-    text = "\n".join(advise(both, NONE).overall)
-    assert "overall, for time: one" in text
+    (decision,) = advise(both, Pricing({}, {}, both.machines)).decisions
+    assert decision.first.machine == "one" and decision.second.machine == "two"
 
 
 def test_two_machines_of_one_name_are_refused():

@@ -101,13 +101,32 @@ def test_a_ratio_that_does_not_recompute_is_remarked():
 
 def test_table_3_is_corrected():
     steps = table_3()
-    assert steps["spr"]["performance_per_dollar"] == pytest.approx(0.65, abs=0.005)
-    assert steps["genoa"]["performance_per_dollar"] == 1.0
-    assert steps["spr"]["month_usd_per_core"] / 744 == pytest.approx(0.0640, abs=1e-4)
-    assert steps["spr"]["printed"] == 0.78
+    assert steps["spr"].performance_per_dollar == pytest.approx(0.65, abs=0.005)
+    assert steps["genoa"].performance_per_dollar == 1.0
+    assert steps["spr"].month_usd_per_core / 744 == pytest.approx(0.0640, abs=1e-4)
+    assert steps["spr"].printed == 0.78
     # With the paper's own two errors its own numbers come out again.
     wrong = (162 / 327) * 7000 / (3047.42 / 76 * 112)
     assert wrong == pytest.approx(0.78, abs=0.01)
+
+
+def test_both_errors_of_table_3_stand_where_the_quotients_are_printed():
+    """Bug guarded against: they stood in the remarks at the end of the page, far from the table."""
+    by_name = {
+        what: (printed, right, error)
+        for what, printed, right, error in (table_3()["spr"].quotients())
+    }
+    assert by_name["USD a month (estimate)"] == (
+        "3047.42 / 76 x 112 = 4491",
+        "3047.42 / 64 x 112 = 5333",
+        "BM.Standard3.64 has 64 cores, not 76",
+    )
+    printed, right, error = by_name["relative performance"]
+    assert printed == "162/327 = 0.50" and right == "172/346 = 0.497"
+    assert error == "162/327 is not in Table 2, which has 172/346"
+    printed, right, error = by_name["performance per dollar"]
+    assert (printed, right) == ("0.78", "0.65") and "64 cores" in error and "172/346" in error
+    assert all(not error for *_, error in table_3()["genoa"].quotients())
 
 
 @pytest.fixture(scope="module")

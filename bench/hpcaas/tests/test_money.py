@@ -1,12 +1,15 @@
 """Prices and costs: the formula, the schema, the importers, and everything that is refused."""
 
 import json
+import math
 from datetime import date, timedelta
 
 import pytest
+import yaml
 from hypothesis import given, strategies as st
 
 from hpcaas import money
+from hpcaas.answers.costs import Pricing
 from hpcaas.errors import BadInput
 from hpcaas.prices import (
     Defaults,
@@ -41,8 +44,23 @@ def row(**changes):
 
 @given(st.floats(0.001, 1e6), st.integers(1, 64))
 def test_cost_is_time_times_nodes_times_price(seconds, nodes):
-    c = money.cost(seconds, nodes, row(), exact=True)
-    assert c.amount == pytest.approx(seconds / 3600 * nodes * 3.2)
+    c = money.cost(seconds, nodes, row(granularity_s=1e-6))
+    assert c.amount == pytest.approx(seconds / 3600 * nodes * 3.2, rel=1e-3)
+
+
+@given(st.floats(0.001, 1e4), st.integers(1, 2000))
+def test_the_least_time_of_a_rental_is_billed_once_for_all_its_runs(seconds, runs):
+    c = money.cost(seconds, 1, row(minimum_s=60.0), runs)
+    assert c.billed_s * runs == pytest.approx(max(60.0, math.ceil(runs * seconds)), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text", ["EUR=1.08", "EUR=0@2026-01-01", "eur=1@2026-01-01", "EUR=1@2999-01-01"]
+)
+def test_a_rate_needs_a_value_and_a_day(text):
+    with pytest.raises(BadInput, match="EUR=1.08@"):
+        money.parse_rate(text)
+    assert str(money.parse_rate("EUR=1.08@2026-01-01")) == "1 EUR = 1.08, 2026-01-01"
 
 
 @given(st.floats(0.001, 1e6), st.sampled_from([1.0, 60.0, 3600.0]), st.sampled_from([0.0, 60.0]))
@@ -66,20 +84,8 @@ def test_performance_per_dollar_is_one_for_the_cheapest_and_falls_with_cost(cost
     assert all(v * c == pytest.approx(min(costs)) for v, c in zip(values, costs))
 
 
-@given(
-    st.lists(st.tuples(st.floats(1, 1e4), st.floats(0.01, 1e3)), min_size=1, max_size=20),
-    st.floats(1, 1e4),
-)
-def test_the_cheapest_by_a_deadline_meets_it_and_nothing_cheaper_does(points, deadline):
-    found = money.cheapest_by(deadline, points)
-    fast = [p for p in points if p[0] <= deadline]
-    assert (found is None) == (not fast)
-    if found:
-        assert found.seconds <= deadline and found.amount == min(p[1] for p in fast)
-
-
 def test_per_core_scaling_is_labelled():
-    c = money.estimated_cost(3600, 2, row(), 96)
+    c = money.cost(3600, 2, row(), cores=96)
     assert (
         c.amount == pytest.approx(2 * 3.2 / 64 * 96)
         and "estimate" in c.estimate
@@ -346,3 +352,17 @@ def test_lists_of_the_wrong_kind_are_refused(tmp_path):
             imported(tmp_path, kind, "not json at all")
     with pytest.raises(BadInput, match="no importer"):
         imported(tmp_path, "ibm", "{}")
+
+
+def test_an_imported_price_says_which_system_it_includes(tmp_path):
+    csv = "InstanceType,vCPUs,MemoryGiB,Price,SpotPrice,Region,AcceleratorName\ns,8,16,0.4,,r,\n"
+    rows = imported(tmp_path, "skypilot", csv, provider="oci")
+    assert "operating_system: linux" in to_yaml(rows)
+    assert rows_from(yaml.safe_load(to_yaml(rows)), "again") == rows
+
+
+def test_an_old_price_is_named_beside_the_answer():
+    pricing = Pricing({"m": row(date="2024-05-01")}, {}, {"m": {}})
+    assert any(r.startswith("OLD PRICE: ") and "2024-05-01" in r for r in pricing.remarks())
+    fresh = Pricing({"m": row(date=str(date.today()))}, {}, {"m": {}})
+    assert not any(r.startswith("OLD PRICE") for r in fresh.remarks())

@@ -21,6 +21,30 @@ def config(app, **more):
     return Configuration(app=app, size="tiny", **more)
 
 
+def damaged_openfoam(old, new, count=1):
+    """What the check says of the recorded output with its last occurrence(s) changed."""
+    text = (RECORDED / "openfoam/stdout").read_text()
+    parts = text.rsplit(old, count)
+    assert len(parts) == count + 1
+    app = APPS["openfoam"]
+    return app.read(new.join(parts), RECORDED / "openfoam", config("openfoam")).wrong
+
+
+def test_openfoam_is_checked_by_more_than_a_residual_that_fell():
+    """Bug guarded against: a run that skipped an equation or lost mass passed, as the pressure
+    residual alone was looked at."""
+    assert damaged_openfoam("Solving for k,", "Skipping k,").startswith("'k' was solved for 19")
+    assert "no equation for 'Uy'" in damaged_openfoam("Solving for Uy,", "Skipping Uy,", 20)
+    worse = damaged_openfoam("Final residual = 0.0226661", "Final residual = 0.9")
+    assert "a linear solve for 'Ux' made its residual larger" in worse
+    lost = damaged_openfoam("sum local = 0.0576474", "sum local = 0.8")
+    assert "mass is not conserved" in lost
+    drift = damaged_openfoam("cumulative = -0.0375693", "cumulative = -400")
+    assert "mass is not conserved" in drift
+    growing = damaged_openfoam("sum local = 0.0576474", "sum local = 0.48")
+    assert "continuity error grows" in growing
+
+
 def test_openfoam(tmp_path):
     app, text = APPS["openfoam"], (RECORDED / "openfoam/stdout").read_text()
     reading = app.read(text, RECORDED / "openfoam", config("openfoam", ranks=2))

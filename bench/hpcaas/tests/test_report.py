@@ -20,6 +20,8 @@ from hpcaas.report.export import to_csv, to_json
 from hpcaas.report.page import page
 from hpcaas.report.pivot import pivots
 
+NONE = Pricing({}, {}, {})
+
 
 @pytest.fixture(scope="module")
 def paper_page():
@@ -131,7 +133,7 @@ def test_failures_alone_make_a_page_too():
 
 def test_csv_and_json_hold_every_sample():
     results = paper()
-    rows = list(csv.DictReader(io.StringIO(to_csv(results))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(results, NONE))))
     assert len(rows) == len(results.samples) and rows[0]["source"] == "Table 2, section 3"
     content = json.loads(to_json(results, Pricing({}, {}, results.machines)))
     assert (

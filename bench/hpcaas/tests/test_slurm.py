@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ def measure(cluster, site, out, campaign, *argv, check=True):
     return done, ResultSet.load(path) if path.exists() else ResultSet()
 
 
+def once_more_where_it_hung(cluster, site, out, mpi, argv, results):
+    """MPICH's ranks under `srun --mpi=pmi2` sometimes do not end after their last line
+    (docs/clusters.md). Such a run is a sample that timed out; it is measured once more, with a
+    warning in the output of the tests. Every other trouble fails."""
+    hung = [s for s in results.samples if s.status is Status.TIMEOUT]
+    ways = {(s.configuration.mpi, s.configuration.pmi, s.configuration.nodes) for s in hung}
+    if not hung or mpi != "mpich" or ways != {("mpich", "pmi2", 2)}:
+        return results, []
+    warnings.warn(f"measured once more, the first run did not end: {explain(hung)}", stacklevel=2)
+    _, results = measure(cluster, site, out, "slurm", *argv, "--retry")
+    return results, [s.id for s in hung]
+
+
 def explain(samples):
     return [(s.configuration.label(), s.status.value, s.diagnosis, s.flags) for s in samples]
 
@@ -115,16 +129,18 @@ def test_the_compute_nodes_say_what_they_are(cluster, site, out):
 def test_one_and_two_nodes_by_srun_and_by_mpirun(cluster, site, out, app, mpi):
     if app == "mpas" and mpi not in mpas_installs():
         pytest.skip(f"no MPAS-A built with {mpi}: set HPCAAS_MPAS={mpi}=DIRECTORY (the user's own)")
-    _, results = measure(
-        cluster,
-        site,
-        out,
-        "slurm",
+    argv = (
         *("--apps", app, "--size", "small" if app == "montecarlo" else "tiny"),
         *("--mpi", mpi, "--launcher", "srun,mpirun", "--pmi", PMI[mpi]),
         *("--nodes", "1,2", "--split", "1x1", "--binding", "none", "--time-limit-s", "120"),
     )
-    mine = [s for s in results.samples if (s.configuration.app, s.configuration.mpi) == (app, mpi)]
+    _, results = measure(cluster, site, out, "slurm", *argv)
+    results, hung = once_more_where_it_hung(cluster, site, out, mpi, argv, results)
+    mine = [
+        s
+        for s in results.samples
+        if (s.configuration.app, s.configuration.mpi) == (app, mpi) and s.id not in hung
+    ]
     assert {
         (s.configuration.launcher, s.configuration.pmi, s.configuration.nodes) for s in mine
     } == {

@@ -13,7 +13,6 @@ from hpcaas.apps.base import (
     State,
     Unreadable,
 )
-from hpcaas.model import Figure
 
 # Recurses through more stack than 8 MiB and less than 64: what gfortran's -fstack-arrays does to
 # large automatic arrays.
@@ -44,8 +43,13 @@ class Toy(App):
             "badbuild",
             "badinput",
             "input",
+            "flaky",
+            "odd",
+            "nan",
+            "negative",
         )
     }
+    agreement = {"sum": 1e-6}
     axes = {"mpi": True, "binding": True, "split": True, "variant": True, "filesystem": True}
 
     def find(self, site):
@@ -81,6 +85,13 @@ class Toy(App):
             "hang": "read -r x < $HPCAAS_WATCH/../fifo",
             "segv": "kill -SEGV $$",
             "full": "echo 'write: No space left on device' >&2; exit 1",
+            # goes wrong the second time; counts in the directory of the campaign
+            "flaky": 'n=$(ls -d "$HPCAAS_WATCH"/../../*/ | wc -l); '
+            '[ $n -eq 2 ] && echo time 0.05 2 || echo time 0.05 1',
+            # as fast as it is wrong: another sum under one of its variants
+            "odd": f"echo time {'0.05 1 sum 2.5' if config.variant == 'c' else '0.25 1 sum 2.0'}",
+            "nan": "echo time nan 1",
+            "negative": "echo time -3 1",
             "input": 'echo time 0.$(cat "$HPCAAS_INPUT"/copy) 1',
         }.get(config.size, "true")
         if config.size == "stack":
@@ -92,13 +103,14 @@ class Toy(App):
         )
 
     def read(self, stdout, directory, config):
-        found = re.search(r"time ([\d.]+) (\d)", stdout)
+        found = re.search(r"time (nan|-?[\d.]+) (\d)(?: sum (\S+))?", stdout)
         if not found:
             raise Unreadable("no time")
         return Reading(
             float(found.group(1)),
-            Figure(name="time", value=float(found.group(1)), unit="s", better="lower"),
+            None,
             "" if found.group(2) == "1" else "answer 2 is not 1",
+            {"sum": float(found.group(3))} if found.group(3) else {},
         )
 
 

@@ -90,8 +90,8 @@ int count_open_files() {
   return count;
 }
 
-// The broker answers first and closes its end after, on its own thread: whoever has the answer may
-// be a moment ahead of that.
+// The broker answers first and closes its end after that, on its own thread. A member that has the
+// answer may be a moment ahead.
 bool comes_down_to_open_files(int wanted) {
   const int64_t deadline_ns = deadline_after(patience_ns);
   while (count_open_files() != wanted) {
@@ -232,7 +232,7 @@ TEST(Broker, AGoneOrSilentBrokerIsAnErrorNotAHang) {
   options.job_tag = concat("silent-", getpid());
   ASSERT_TRUE(Broker::create(options, &broker).ok());
   auto member = make_node_memory(broker->address(), false);
-  // Nobody serves it: the time given passes; the job ends; then it goes away for good.
+  // No thread serves it: the time limit passes; the job ends; then it goes away for good.
   EXPECT_EQ(member->attach({{0, 1}, 4096, 1, 0, 0}, 5'000'000, &base).code(), Code::timeout);
   std::atomic<uint32_t> abort{1};
   member->watch_abort(&abort);
@@ -385,8 +385,8 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
     return 0;
   });
   EXPECT_TRUE(WIFSIGNALED(status_of(victim)));
-  // Expect: while nobody has noticed the death, the server sees a busy stripe and the patient keep
-  // waiting, ...
+  // Expect: while no process has noticed the death, the server sees a busy stripe and the patient
+  // keep waiting, ...
   const OwnerWatch watch = control.watch();
   const Stripes stripes(control.stripes(), 0, watch, Sharing::node);
   EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::busy);
@@ -427,7 +427,7 @@ TEST(Control, KeepsTheFirstReasonToEnd) {
 }
 
 TEST(Control, CostsWhatTheDesignAllows) {
-  // What one more rank on the node costs the node: pinned, so that nobody makes it grow without
+  // What one more rank on the node costs the node. Pinned, so that no change makes it grow without
   // noticing.
   const uint64_t few = control_layout({.members = 64}).total_bytes;
   const uint64_t many = control_layout({.members = 128}).total_bytes;

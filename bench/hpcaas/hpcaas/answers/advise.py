@@ -1,4 +1,5 @@
-"""What to choose: per application and overall, for time, for cost, for a deadline, each with its evidence."""
+"""What to choose: first the answer (what to rent), then per application for time, for cost and for
+a deadline, each with its evidence, then the lessons."""
 
 from __future__ import annotations
 
@@ -6,10 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ..model import ResultSet
-from ..money import cheapest_by
-from ..stats import fit_scaling, geometric_mean
+from ..stats import fit_scaling
 from .costs import Pricing
-from .groups import Group, apps_of, best_of, effects, groups, indistinct_from_best, of_app, varying
+from .decide import (
+    MIX,
+    SHOWN,
+    AnyOffer,
+    Decision,
+    MixOffer,
+    Offer,
+    decide,
+    gap,
+    in_time,
+    pick,
+    value,
+)
+from .evidence import Evidence
+from .groups import Group, Trust, groups, per_app, twins
 from .lessons import Lesson, judge_lessons
 
 
@@ -20,8 +34,8 @@ class Recommendation:
     size: str
     machine: str
     config: str
-    seconds: float
-    cost: Optional[float]
+    seconds: float  # of a whole run, start-up included: what is billed
+    cost: Optional[float]  # of one run
     currency: Optional[str]
     evidence: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)  # e.g. estimate, one sample only
@@ -29,49 +43,56 @@ class Recommendation:
 
 @dataclass
 class Advice:
+    decisions: list[Decision]
+    mix_offers: list[MixOffer]
+    sure: dict[str, str]  # application or mix -> how sure the first is
     recommendations: list[Recommendation]
-    overall: list[str]
     per_choice: list[str]  # best value of every axis per application
     lessons: list[Lesson]
     warnings: list[str]
+    evidence: Evidence
+    pricing: Pricing
 
 
 def _labels(group: Group, pricing: Pricing) -> list[str]:
     labels = []
-    if len(group.times) == 1:
+    if len(group.walls) == 1:
         labels.append("one sample: no spread known")
-    if any("noisy" in f for s in group.samples for f in s.flags):
+    if not group.known and not group.published:
+        labels.append("not known on this machine: all samples disturbed")
+    elif any("noisy" in f for s in group.good for f in s.flags):
         labels.append("measured on a noisy machine")
     if group.machine in pricing.estimates:
         labels.append("price is an estimate per core")
+    if group.doubt:
+        labels.append(f"accepted although: {group.doubt}")
     return labels
 
 
-def _recommend(
-    goal: str, group: Group, some: list[Group], pricing: Pricing, evidence: list[str]
-) -> Recommendation:
-    spent = pricing.cost(group)
-    summary = group.summary
-    assert summary
-    text = [
-        f"median {summary.median:.4g} s of {summary.n}"
-        + (
-            f", 95 % interval {summary.low:.4g} to {summary.high:.4g}"
-            if summary.low is not None and summary.high is not None
-            else ""
-        )
-        + (f" [{group.sources}]" if group.sources else "")
+def _twins(first: Offer, others: list[Offer], pricing: Pricing, by: str) -> list[str]:
+    found = {id(o.group): gap(first.group, o.group, pricing, by) for o in others}
+    alike = twins(first.group, [o.group for o in others], found)
+    if not alike:
+        return []
+    some = "; ".join(f"{g.machine} {g.label}" for g in alike[:3])
+    return [
+        f"{len(alike)} other configuration{'s are' if len(alike) > 1 else ' is'} not significantly"
+        f" {'dearer' if by == 'cost' else 'slower'}: {some}{'; ...' if len(alike) > 3 else ''}"
     ]
-    twins = (
-        [g for g in indistinct_from_best(some) if g.machine == group.machine]
-        if goal == "time"
-        else []
-    )
-    if twins:
-        text.append(
-            f"{len(twins)} other configuration{'s are' if len(twins) > 1 else ' is'} not significantly slower: {'; '.join(g.label for g in twins[:3])}"
-            + ("; ..." if len(twins) > 3 else "")
-        )
+
+
+def _recommend(
+    goal: str, offers: list[Offer], pricing: Pricing, by: str, evidence: list[str]
+) -> Recommendation:
+    """The first of these offers, with those that may be as good."""
+    first = offers[0]
+    group, summary = first.group, first.group.wall_summary
+    assert summary
+    text = f"median {summary.median:.4g} s of {summary.n} whole runs"
+    if summary.low is not None and summary.high is not None:
+        text += f", 95 % interval {summary.low:.4g} to {summary.high:.4g}"
+    text += f" [{group.sources}]" if group.sources else ""
+    spent = pricing.cost(group)
     return Recommendation(
         goal,
         group.config.app,
@@ -81,179 +102,213 @@ def _recommend(
         summary.median,
         spent.amount if spent else None,
         spent.currency if spent else None,
-        text + evidence,
+        [text, *_twins(first, offers[1:], pricing, by), *evidence],
         _labels(group, pricing),
     )
 
 
-def _choices(some: list[Group]) -> list[str]:
-    lines = []
-    for axis in varying(some):
-        if axis in ("nodes", "processor"):
-            continue
-        found = effects(some, axis)
-        if found:
-            others = ", ".join(
-                f"{e.value} {e.ratio.value:.3g}x"
-                + (
-                    ""
-                    if e.ratio.significant is None
-                    else ""
-                    if e.ratio.significant
-                    else " (not significant)"
-                )
-                for e in found
-            )
-            single = max(e.pairs for e in found) == 1 and all(
-                e.ratio.significant is None for e in found
-            )
-            lines.append(
-                f"{found[0].app} {found[0].size}: best {axis} is '{found[0].best}' (time of the others: {others})"
-                + (" [one value each]" if single else "")
-            )
-    return lines
-
-
-def _deadline(
-    some: list[Group], pricing: Pricing, deadline_s: float
-) -> tuple[Optional[Recommendation], list[str]]:
-    """Cheapest measured configuration within the deadline; beyond what was measured only a labelled estimate from the scaling fit."""
-    priced = [(g, c) for g in some if g.seconds and (c := pricing.cost(g, exact=False))]
-    found = cheapest_by(deadline_s, [(g.seconds or 0, c.amount) for g, c in priced])
-    if found:
-        group = priced[found.index][0]
-        return _recommend(
-            "deadline",
-            group,
-            some,
-            pricing,
-            [
-                f"cheapest of {len(priced)} that could be priced, within {deadline_s:g} s, billing steps included"
-            ],
-        ), []
+def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
+    """Beyond what was measured only labelled estimates from the scaling fit."""
     notes = []
     for machine in dict.fromkeys(g.machine for g in some):
-        mine = [g for g in some if g.machine == machine and g.seconds]
-        fit = fit_scaling([g.workers for g in mine], [g.seconds or 0 for g in mine])
-        if fit:
-            p = max(g.workers for g in mine)
-            while p < 1e6 and fit.at(p) > deadline_s:
-                p *= 2
-            if fit.at(p) <= deadline_s:
-                notes.append(
-                    f"{mine[0].config.app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would reach {deadline_s:g} s at about {p} workers; not measured"
-                )
-                continue
-            notes.append(
-                f"{mine[0].config.app}: the scaling fit never reaches {deadline_s:g} s on {machine}"
-            )
-    return None, notes or [
+        mine = [g for g in some if g.machine == machine and g.wall]
+        fit = fit_scaling([g.workers for g in mine], [g.wall or 0 for g in mine])
+        if not fit:
+            continue
+        p = max(g.workers for g in mine)
+        while p < 1e6 and fit.at(p) > deadline_s:
+            p *= 2
+        app = mine[0].config.app
+        notes.append(
+            f"{app}: ESTIMATE from the scaling fit (residual {fit.residual:.0%}): {machine} would"
+            f" reach {deadline_s:g} s at about {p} workers; not measured"
+            if fit.at(p) <= deadline_s
+            else f"{app}: the scaling fit never reaches {deadline_s:g} s on {machine}"
+        )
+    return notes or [
         f"{some[0].config.app}: nothing measured is within {deadline_s:g} s"
         + ("" if priced else ", and no price is known")
     ]
 
 
-def advise(results: ResultSet, pricing: Pricing, deadline_s: Optional[float] = None) -> Advice:
-    all_groups = groups(results)
+def _recommendations(
+    some: list[Group], pricing: Pricing, deadline_s: Optional[float], warnings: list[str]
+) -> list[Recommendation]:
+    """The same offers and the same formula as the first screen's."""
+    fast = pick(some, pricing, None, "time")
+    if not fast:
+        return []
+    found = [_recommend("time", fast, pricing, "time", [])]
+    cheap = pick(some, pricing, None, "cost")
+    if cheap:
+        words = []
+        if cheap[0].group is not fast[0].group and fast[0].amount and cheap[0].amount:
+            share = cheap[0].amount / fast[0].amount
+            words = [f"performance per dollar of the fastest is {share:.2f} of this one's"]
+        found.append(_recommend("cost", cheap, pricing, "cost", words))
+    if deadline_s is None:
+        return found
+    due = pick(some, pricing, deadline_s, "cost")
+    if due:
+        words = [f"cheapest of {len(due)} that are done within {deadline_s:g} s and have a price"]
+        found.append(_recommend("deadline", due, pricing, "cost", words))
+    elif not any(g.wall and in_time(g, deadline_s) for g in some):
+        warnings += _estimates(some, deadline_s, bool(cheap))
+    return found
+
+
+def _trouble(some: list[Group]) -> list[str]:
+    return [
+        f"{g.name} {g.label} on {g.machine}: {g.doubt or g.failure.status.value}:"
+        f" {next((s.diagnosis for s in g.samples if s.diagnosis), '')}"
+        for g in some
+        if g.doubt or g.failure
+    ]
+
+
+def advise(
+    results: ResultSet,
+    pricing: Pricing,
+    deadline_s: Optional[float] = None,
+    mix: Optional[str] = None,
+    trust: Trust = Trust(),
+) -> Advice:
+    all_groups = groups(results, trust)
+    decisions, mix_offers = decide(all_groups, pricing, deadline_s, mix)
+    evidence = Evidence(all_groups, pricing, decisions)
     recommendations: list[Recommendation] = []
-    per_choice: list[str] = []
     warnings: list[str] = []
-    scores: dict[str, list[float]] = {}
-    spent: dict[str, list[float]] = {}
-    for app, size in apps_of(all_groups):
-        some = of_app(all_groups, app, size)
-        best = best_of(some)
-        for group in some:
-            if group.failure:
-                warnings.append(
-                    f"{app} {size} {group.label} on {group.machine}: {group.failure.status.value}: {group.failure.diagnosis}"
-                )
-        if best is None:
-            continue
-        best_seconds = best.seconds or 0.0
-        recommendations.append(_recommend("time", best, some, pricing, []))
-        priced = [(g, c.amount) for g in some if g.seconds and (c := pricing.cost(g))]
-        if priced:
-            cheapest, amount = min(priced, key=lambda p: p[1])
-            recommendations.append(
-                _recommend(
-                    "cost",
-                    cheapest,
-                    some,
-                    pricing,
-                    [
-                        f"performance per dollar of the fastest is {amount / a:.2f} of this one's"
-                        for g, a in priced
-                        if g is best and g is not cheapest
-                    ],
-                )
-            )
-        if deadline_s is not None:
-            found, notes = _deadline(some, pricing, deadline_s)
-            recommendations += [found] if found else []
-            warnings += notes
-        per_choice += _choices(some)
-        for machine in dict.fromkeys(g.machine for g in some):
-            mine = best_of([g for g in some if g.machine == machine])
-            if mine and mine.seconds:
-                scores.setdefault(machine, []).append(mine.seconds / best_seconds)
-                if priced and (c := pricing.cost(mine)):
-                    spent.setdefault(machine, []).append(c.amount / min(a for _, a in priced))
-    count = len({(g.config.app, g.config.size) for g in all_groups if g.times})
-    overall = []
-    for words, table in (("time", scores), ("cost", spent)):
-        complete = {m: geometric_mean(v) for m, v in table.items() if len(v) == count}
-        if len(complete) > 1:
-            ranked = sorted(complete.items(), key=lambda p: p[1])
-            overall.append(
-                f"overall, for {words}: {ranked[0][0]} (geometric mean over {count} applications; the others: {', '.join(f'{m} {v / ranked[0][1]:.3g}x' for m, v in ranked[1:])})"
-            )
-        elif table and not complete:
-            overall.append(
-                f"overall, for {words}: no machine ran all {count} applications; no overall winner is named"
-            )
-        elif complete:
-            overall.append(
-                f"overall, for {words}: one machine only ({next(iter(complete))}); merge results of others to compare"
-            )
+    for some in per_app(all_groups):
+        warnings += _trouble(some)
+        recommendations += _recommendations(some, pricing, deadline_s, warnings)
     return Advice(
+        decisions,
+        mix_offers,
+        {d.app: d.sure(evidence.family.holds(d.key)) for d in decisions},
         recommendations,
-        overall,
-        per_choice,
-        judge_lessons(all_groups, pricing),
+        evidence.best_values(),
+        judge_lessons(evidence),
         warnings + results.notes,
+        evidence,
+        pricing,
+    )
+
+
+# The first screen, as words. The page and the terminal show the same.
+
+
+def amount(one: AnyOffer) -> str:
+    """Cost of 1,000 runs with its interval."""
+    if one.amount is None:
+        return "no price"
+    text = f"{one.amount:,.4g} {one.currency}"
+    if one.interval:
+        text += f" ({one.interval[0]:,.4g} to {one.interval[1]:,.4g})"
+    return text + (", estimate per core" if one.estimate else "")
+
+
+def place(one: AnyOffer) -> str:
+    """What would be rented: shape, provider, region, system and term."""
+    if one.row is None:
+        return one.machine
+    r = one.row
+    name = f"{r.shape} of {r.provider}, {r.region}, {r.operating_system}, {r.term.value}"
+    return f"{one.machine} (priced like {name})" if one.estimate else f"{name} ({one.machine})"
+
+
+def settings(one: AnyOffer) -> list[tuple[str, str]]:
+    """How to run it there; of a mix, each application in a few words."""
+    if isinstance(one, MixOffer):
+        return [(o.group.config.app, o.group.label) for o, _ in one.parts]
+    found = [(name, str(read(one.group) or "")) for name, read in SHOWN]
+    return [(name, text) for name, text in found if text]
+
+
+def behind(decision: Decision) -> str:
+    """The second, and by how much."""
+    if decision.second is None or decision.first is None:
+        return "-"
+    by = decision.by
+    more = value(decision.second, by) / value(decision.first, by) - 1.0
+    return f"{decision.second.label}: {more:.1%} {'dearer' if by == 'cost' else 'slower'}"
+
+
+def answer_rows(advice: Advice) -> list[dict[str, Any]]:
+    """One row per decision: what stands on the first screen."""
+    rows = []
+    for d in advice.decisions:
+        row: dict[str, Any] = {
+            "for": d.app,
+            "rent": "no answer",
+            "run": "",
+            "cost": "",
+            "hours": "",
+        }
+        if d.first:
+            run = ", ".join(f"{name} {text}" for name, text in settings(d.first))
+            row.update(rent=place(d.first), run=run, cost=amount(d.first))
+            row["hours"] = f"{d.first.hours:.3g}"
+        row.update(second=behind(d), sure=advice.sure[d.app], notes=d.notes)
+        rows.append(row)
+    return rows
+
+
+def headline(advice: Advice) -> str:
+    """The whole answer in one sentence: for the mix where there are several applications."""
+    last = advice.decisions[-1] if advice.decisions else None
+    if last is None and any(g.trust.by_cpu for g in advice.evidence.groups):
+        return "No answer what to rent: these are CPU seconds, which nobody waits or pays for."
+    if last is None or last.first is None:
+        if last and last.app == MIX:
+            return "No one machine has an offer for all applications: each has its own answer."
+        return f"No answer: {'; '.join(last.notes) if last else 'no runs'}."
+    what = "the mix" if last.app == MIX else last.app
+    cost = f"{amount(last.first)} and " if last.first.amount is not None else ""
+    return (
+        f"For {what}: {place(last.first)}, {cost}{last.first.hours:.3g} hours for 1,000 runs;"
+        f" {advice.sure[last.app]}."
     )
 
 
 def as_dict(advice: Advice) -> dict[str, Any]:
     return {
+        "answer": answer_rows(advice),
         "recommendations": [dict(r.__dict__) for r in advice.recommendations],
-        "overall": advice.overall,
         "per_choice": advice.per_choice,
         "lessons": [dict(v.__dict__) for v in advice.lessons],
+        "prices": advice.pricing.remarks(),
         "warnings": advice.warnings,
     }
 
 
+def _answer_text(advice: Advice) -> list[str]:
+    lines = ["ANSWER (costs and hours of 1,000 runs)", f"  {headline(advice)}"]
+    for row in answer_rows(advice):
+        lines.append(f"  {row['for']}: {row['rent']}")
+        if row["run"]:
+            lines.append(f"      run it with: {row['run']}")
+            lines.append(f"      {row['cost']}, {row['hours']} hours")
+            lines.append(f"      second: {row['second']}; {row['sure']}")
+        lines += [f"      {note}" for note in row["notes"]]
+    lines += [f"  {r}" for r in advice.pricing.remarks()]
+    if not advice.pricing.any:
+        lines.append("  no prices: --price MACHINE=PROVIDER/SHAPE turns hours into money")
+    return lines
+
+
 def as_text(advice: Advice) -> str:
-    lines = ["RECOMMENDATIONS"]
+    lines = [*_answer_text(advice), "", "EVIDENCE"]
     for r in advice.recommendations:
         money = f", {r.cost:.4g} {r.currency} a run" if r.cost is not None else ""
         lines.append(
-            f"  {r.app} {r.size}, for {r.goal}: {r.machine} {r.config}: {r.seconds:.4g} s{money}"
-            + (f"  [{'; '.join(r.labels)}]" if r.labels else "")
+            f"  {r.app} {r.size}, for {r.goal}: {r.machine} {r.config}:"
+            f" {r.seconds:.4g} s{money}" + (f"  [{'; '.join(r.labels)}]" if r.labels else "")
         )
         lines += [f"      {e}" for e in r.evidence]
-    lines += (
-        [f"  {o}" for o in advice.overall]
-        + ["", "CHOICES"]
-        + [f"  {c}" for c in advice.per_choice]
-        + ["", "THE PAPER'S EIGHT LESSONS"]
-    )
+    lines += ["", "CHOICES", *(f"  {c}" for c in advice.per_choice)]
+    lines += ["", "THE PAPER'S EIGHT LESSONS"]
     for lesson in advice.lessons:
-        lines += [
-            f"  {lesson.number}. {lesson.text}: {lesson.verdict.upper()}",
-            f"      {lesson.evidence}",
-        ]
-    lines += ["", "TO KNOW"] + [f"  {w}" for w in advice.warnings]
+        lines.append(f"  {lesson.number}. {lesson.text}: {lesson.verdict.upper()}")
+        lines.append(f"      {lesson.evidence}")
+    lines += ["", "TO KNOW", *(f"  {w}" for w in advice.warnings)]
     return "\n".join(lines)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Optional
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
 from ..model import ResultSet
-from ..stats import Ratio, geometric_mean, holm, ratio
-from .groups import Group, best_of, groups
+from ..stats import Family, Ratio, chosen_p, combine, ratio
+from .groups import Group, Trust, best_of, groups
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Difference:
     a_seconds: float
     b_seconds: float
     ratio: Ratio  # time(B) / time(A): above 1, A is faster
-    verdict: str  # A faster, B faster, cannot tell, one value each
+    verdict: str  # A faster, B faster, cannot tell, one value each, not known
 
 
 @dataclass
@@ -33,7 +33,8 @@ SMALLEST = 0.01
 
 
 def _comparable_key(group: Group, ignore_target: bool) -> str:
-    """Configuration without what belongs to the machine: a native build and a build for the machine's own target mean the same choice."""
+    """Configuration without what belongs to the machine: a native build and a build for the
+    machine's own target mean the same choice."""
     config = group.config
     return config.model_copy(update={"target": None}).key() if ignore_target else config.key()
 
@@ -46,103 +47,177 @@ def _input_hashes(group: Group, results: ResultSet) -> set[str]:
     }
 
 
-def compare(
-    a: ResultSet, b: ResultSet, names: tuple[str, str] = ("A", "B"), ignore_target: bool = False
-) -> Comparison:
-    first = {_comparable_key(g, ignore_target): g for g in groups(a) if g.times}
-    second = {_comparable_key(g, ignore_target): g for g in groups(b) if g.times}
-    refused: list[str] = []
-    rows: list[tuple[Group, Group, Ratio]] = []
+@dataclass
+class _Pair:
+    one: Group
+    two: Group
+    ratio: Ratio
+
+    @property
+    def known(self) -> bool:
+        return all(g.known or g.published for g in (self.one, self.two))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.one.config.key(), self.two.config.key())
+
+
+def _pairs(
+    first: dict[str, Group],
+    second: dict[str, Group],
+    sets: tuple[ResultSet, ResultSet],
+    refused: list[str],
+) -> list[_Pair]:
+    """What may be compared: the same configuration on the same input."""
+    pairs = []
     for key in first:
         if key not in second:
             continue
         one, two = first[key], second[key]
-        ha, hb = _input_hashes(one, a), _input_hashes(two, b)
+        ha, hb = _input_hashes(one, sets[0]), _input_hashes(two, sets[1])
         if ha and hb and ha.isdisjoint(hb):
             refused.append(
-                f"{one.config.app} {one.label}: the inputs differ ({', '.join(sorted(ha))} and {', '.join(sorted(hb))}); not compared"
+                f"{one.config.app} {one.label}: the inputs differ ({', '.join(sorted(ha))} and"
+                f" {', '.join(sorted(hb))}); not compared"
             )
             continue
-        rows.append((one, two, ratio(one.times, two.times)))
+        pairs.append(_Pair(one, two, ratio(one.times, two.times)))
+    return pairs
+
+
+def _verdict(pair: _Pair, family: Family, names: tuple[str, str]) -> str:
+    if not pair.known:
+        return "not known"
+    if pair.ratio.p is None:
+        return "one value each"
+    if not family.holds(pair.key) or abs(pair.ratio.value - 1) < SMALLEST:
+        return "cannot tell"
+    return f"{names[0] if pair.ratio.value > 1 else names[1]} faster"
+
+
+def _usable(results: ResultSet, trust: Trust, ignore_target: bool, refused: list[str], name: str):
+    """Groups by what they have in common with those of the other side."""
+    found: dict[str, Group] = {}
+    for g in groups(results, trust):
+        if g.out:
+            refused.append(f"{name}: {g.config.app} {g.label} left out: {g.doubt}")
+        elif g.times:
+            found[_comparable_key(g, ignore_target)] = g
+    return found
+
+
+def compare(
+    a: ResultSet,
+    b: ResultSet,
+    names: tuple[str, str] = ("A", "B"),
+    ignore_target: bool = False,
+    trust: Trust = Trust(),
+) -> Comparison:
+    """All verdicts of one comparison are corrected together."""
+    refused: list[str] = []
+    first = _usable(a, trust, ignore_target, refused, names[0])
+    second = _usable(b, trust, ignore_target, refused, names[1])
+    pairs = _pairs(first, second, (a, b), refused)
     for where, here, there in ((names[0], first, second), (names[1], second, first)):
         only = [k for k in here if k not in there]
         if only:
-            refused.append(
-                f"{len(only)} configuration{'s' if len(only) > 1 else ''} only in {where}"
-            )
-    judged = [i for i, (_, _, r) in enumerate(rows) if r.p is not None]
-    kept = holm([rows[i][2].p or 0.0 for i in judged])
-    significant = {i: k for i, k in zip(judged, kept)}
-    differences = []
-    for i, (one, two, r) in enumerate(rows):
-        verdict = (
-            "one value each"
-            if i not in significant
-            else "cannot tell"
-            if not significant[i] or abs(r.value - 1) < SMALLEST
-            else f"{names[0]} faster"
-            if r.value > 1
-            else f"{names[1]} faster"
+            plural = "s" if len(only) > 1 else ""
+            refused.append(f"{len(only)} configuration{plural} only in {where}")
+    family = Family()
+    for pair in pairs:
+        family.ask(pair.key, pair.ratio.p if pair.known else None)
+    means = _means(pairs)
+    bests = _best_against_best(list(first.values()), list(second.values()))
+    for kind, table in (("mean", means), ("best", bests)):
+        for app, one in table.items():
+            family.ask((kind, app), one.p)
+    differences = [
+        Difference(
+            p.one.config.app,
+            p.one.config.size,
+            p.one.label,
+            p.one.seconds or 0,
+            p.two.seconds or 0,
+            p.ratio,
+            _verdict(p, family, names),
         )
-        differences.append(
-            Difference(
-                one.config.app,
-                one.config.size,
-                one.label,
-                one.seconds or 0,
-                two.seconds or 0,
-                r,
-                verdict,
-            )
-        )
-    return Comparison(
-        differences,
-        refused,
-        _summary(differences, names)
-        + _best_against_best(list(first.values()), list(second.values()), names),
-    )
+        for p in pairs
+    ]
+    return Comparison(differences, refused, _summary(differences, means, bests, family, names))
 
 
-def _best_against_best(
-    first: list[Group], second: list[Group], names: tuple[str, str]
-) -> list[str]:
-    """The fastest configuration of each side: what a user would run on either machine, whatever its number of cores."""
-    lines = []
-    for app, size in dict.fromkeys((g.config.app, g.config.size) for g in first):
-        one, two = (
-            best_of([g for g in first if (g.config.app, g.config.size) == (app, size)]),
-            best_of([g for g in second if (g.config.app, g.config.size) == (app, size)]),
-        )
+def _means(pairs: list[_Pair]) -> dict[str, Ratio]:
+    """Mean ratio of each application over the configurations that both sides have."""
+    by_app: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        by_app.setdefault(pair.one.config.app, []).append(pair)
+    means = {}
+    for app, mine in by_app.items():
+        mean = combine([p.ratio for p in mine])
+        known = any(p.known for p in mine)
+        means[app] = mean if known else replace(mean, p=None)
+    return means
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The fastest configuration of each side: what a user would run there."""
+
+    one: Group
+    two: Group
+    ratio: Ratio
+    p: Optional[float]
+
+
+def _best_against_best(first: list[Group], second: list[Group]) -> dict[str, _Best]:
+    found = {}
+    for name in dict.fromkeys(g.name for g in first):
+        ones, twos = ([g for g in side if g.name == name] for side in (first, second))
+        one, two = best_of(ones), best_of(twos)
         if one and two:
             r = ratio(one.times, two.times)
-            faster, factor = (names[0], r.value) if r.value >= 1 else (names[1], 1 / r.value)
-            sure = {True: "significant", False: "may be chance", None: "one value each"}[
-                r.significant
-            ]
-            lines.append(
-                f"{app} {size}, best against best: {names[0]} {one.label} {one.seconds:.4g} s, {names[1]} {two.label} {two.seconds:.4g} s: {faster} is {factor:.3g}x faster ({sure})"
-            )
-    return lines
+            known = all(g.known or g.published for g in (one, two))
+            p = chosen_p(r.p, len(ones) * len(twos)) if r.p is not None and known else None
+            found[name] = _Best(one, two, r, p)
+    return found
 
 
-def _summary(differences: list[Difference], names: tuple[str, str]) -> list[str]:
+def _sure(family: Family, key: tuple[str, str], p: Optional[float]) -> str:
+    if p is None:
+        return "no verdict: one value each, or not known on this machine"
+    return "significant" if family.holds(key) else "may be chance"
+
+
+def _summary(
+    differences: list[Difference],
+    means: dict[str, Ratio],
+    bests: dict[str, _Best],
+    family: Family,
+    names: tuple[str, str],
+) -> list[str]:
     lines = []
-    for app in dict.fromkeys(d.app for d in differences):
-        mine = [d for d in differences if d.app == app]
-        mean = geometric_mean([d.ratio.value for d in mine])
-        counts = {
-            v: sum(1 for d in mine if d.verdict == v)
-            for v in (f"{names[0]} faster", f"{names[1]} faster", "cannot tell", "one value each")
-        }
-        faster, factor = (names[0], mean) if mean >= 1 else (names[1], 1 / mean)
+    for app, mean in means.items():
+        mine = [d.verdict for d in differences if d.app == app]
+        counts = ", ".join(f"{mine.count(v)} {v}" for v in dict.fromkeys(mine))
+        faster, factor = _faster(mean, names)
         lines.append(
-            f"{app}: {faster} is {factor:.3g}x faster on average over {len(mine)} configurations ("
-            + ", ".join(f"{n} {v}" for v, n in counts.items() if n)
-            + ")"
+            f"{app}: {faster} is {factor:.3g}x faster on average over {len(mine)} configurations"
+            f" ({_sure(family, ('mean', app), mean.p)}; {counts})"
+        )
+    for name, best in bests.items():
+        faster, factor = _faster(best.ratio, names)
+        lines.append(
+            f"{name}, best against best: {names[0]} {best.one.label} {best.one.seconds:.4g} s,"
+            f" {names[1]} {best.two.label} {best.two.seconds:.4g} s: {faster} is {factor:.3g}x"
+            f" faster ({_sure(family, ('best', name), best.p)})"
         )
     if not differences:
         lines.append("no configuration is in both: nothing can be compared")
     return lines
+
+
+def _faster(r: Ratio, names: tuple[str, str]) -> tuple[str, float]:
+    return (names[0], r.value) if r.value >= 1 else (names[1], 1 / r.value)
 
 
 def split_by_machine(results: ResultSet, machine: str) -> Optional[ResultSet]:
@@ -154,6 +229,14 @@ def split_by_machine(results: ResultSet, machine: str) -> Optional[ResultSet]:
     )
 
 
+def as_dict(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "differences": [{**d.__dict__, "ratio": d.ratio.__dict__} for d in comparison.differences],
+        "summary": comparison.summary,
+        "refused": comparison.refused,
+    }
+
+
 def as_text(comparison: Comparison) -> str:
     lines = []
     for d in comparison.differences:
@@ -163,6 +246,7 @@ def as_text(comparison: Comparison) -> str:
             else ""
         )
         lines.append(
-            f"{d.app} {d.size} {d.config}: {d.a_seconds:.4g} s and {d.b_seconds:.4g} s, ratio {d.ratio.value:.3g}{interval}: {d.verdict}"
+            f"{d.app} {d.size} {d.config}: {d.a_seconds:.4g} s and {d.b_seconds:.4g} s,"
+            f" ratio {d.ratio.value:.3g}{interval}: {d.verdict}"
         )
     return "\n".join(lines + ["", *comparison.summary, *comparison.refused])

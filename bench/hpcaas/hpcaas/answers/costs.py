@@ -1,15 +1,30 @@
-"""Prices for groups: a machine's own row where one is named, otherwise a per-core estimate that is labelled, otherwise none."""
+"""Prices for groups: a machine's own row where one is named, otherwise a per-core estimate that is
+labelled, otherwise none."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from ..errors import BadInput
 from ..model import ResultSet
-from ..money import Cost, cost, estimated_cost
-from ..prices import PriceRow, find_row, mismatch
+from ..money import RUNS_PER_RENTAL, Cost, Rate, cost, parse_rate
+from ..prices import PriceRow, Term, age_warning, find_row, mismatch
 from .groups import Group
+
+Machines = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the user chooses of a price, for all machines; None: not chosen."""
+
+    region: Optional[str] = None
+    operating_system: Optional[str] = None
+    term: Optional[str] = None
+    currency: Optional[str] = None  # of the answer; None: the one that all rows have
+    rates: tuple[str, ...] = ()
+    runs_per_rental: int = RUNS_PER_RENTAL
 
 
 @dataclass
@@ -18,70 +33,189 @@ class Pricing:
 
     rows: dict[str, PriceRow]
     estimates: dict[str, PriceRow]
-    machines: dict[str, dict[str, Any]]
+    machines: Machines
+    runs: int = RUNS_PER_RENTAL
+    currency: Optional[str] = None
+    rates: dict[str, Rate] = field(default_factory=dict)
 
-    def cost(self, group: Group, exact: bool = True) -> Optional[Cost]:
-        if group.seconds is None:
+    def row(self, machine: str) -> Optional[PriceRow]:
+        return self.rows.get(machine) or self.estimates.get(machine)
+
+    def of(self, machine: str, wall_s: float, nodes: int) -> Optional[Cost]:
+        """Cost of one run of this length; None where the machine has no price."""
+        row = self.row(machine)
+        if row is None:
             return None
-        if group.machine in self.rows:
-            return cost(group.seconds, group.config.nodes, self.rows[group.machine], exact)
-        if group.machine in self.estimates:
-            return estimated_cost(
-                group.seconds,
-                group.config.nodes,
-                self.estimates[group.machine],
-                int(self.machines[group.machine]["cores"]),
-            )
-        return None
+        own = machine in self.rows
+        cores = None if own else int(self.machines[machine]["cores"])
+        found = cost(wall_s, nodes, row, self.runs, cores)
+        if self.currency in (None, found.currency):
+            return found
+        factor = self.rates[found.currency].value
+        return replace(found, amount=found.amount * factor, currency=str(self.currency))
+
+    def cost(self, group: Group) -> Optional[Cost]:
+        """Cost of one run of a group, by the median wall-clock of its runs."""
+        wall = group.wall
+        return None if wall is None else self.of(group.machine, wall, group.config.nodes)
+
+    def amounts(self, group: Group) -> list[float]:
+        """What each of its samples would cost, for tests between groups; empty without a price."""
+        found = (self.of(group.machine, wall, group.config.nodes) for wall in group.walls)
+        return [c.amount for c in found if c]
+
+    def interval(self, group: Group) -> Optional[tuple[float, float]]:
+        """95 % interval of the cost of a run; None without a spread or a price."""
+        summary = group.wall_summary
+        if summary is None or summary.low is None or summary.high is None:
+            return None
+        ends = (self.of(group.machine, w, group.config.nodes) for w in (summary.low, summary.high))
+        low, high = ends
+        return (low.amount, high.amount) if low and high else None
 
     @property
     def any(self) -> bool:
         return bool(self.rows or self.estimates)
 
+    @property
+    def rule(self) -> str:
+        """How runs are billed, in words for every output that shows a cost."""
+        lot = "every run in a rental of its own" if self.runs == 1 else f"{self.runs:,} in a rental"
+        return f"billed by the wall-clock of whole runs, {lot}, steps and least time included"
+
     def remarks(self) -> list[str]:
-        texts = [
-            f"{m}: {r.name}, {r.price} {r.currency} per {r.unit.value}, {r.term.value}, {r.date} ({r.source})"
-            for m, r in self.rows.items()
-        ]
+        texts = [f"{m}: {describe(r)}" for m, r in self.rows.items()]
         texts += [
-            f"{m}: ESTIMATE, nobody sells this machine: {r.name} ({r.price} {r.currency} per {r.unit.value}, {r.date}) scaled per core from {r.cores} to "
-            f"{self.machines[m]['cores']} cores ({r.source})"
+            f"{m}: ESTIMATE, nobody sells this machine: {describe(r)}, scaled per core from"
+            f" {r.cores} to {self.machines[m]['cores']} cores"
             for m, r in self.estimates.items()
         ]
-        return texts
+        rows = {r.name: r for r in (*self.rows.values(), *self.estimates.values())}
+        texts += [f"OLD PRICE: {w}" for r in rows.values() if (w := age_warning(r))]
+        texts += [f"rate: {r} {self.currency}" for r in self.rates.values()]
+        return texts + ([self.rule] if self.any else [])
 
 
-def price_machines(results: ResultSet, catalogue: list[PriceRow], named: list[str]) -> Pricing:
-    """`named`: MACHINE=PROVIDER/SHAPE for a machine's own price, MACHINE~PROVIDER/SHAPE for a per-core estimate. Machines whose site
-    file names a price are priced by it. A row that does not fit its machine is refused."""
-    pricing = Pricing({}, {}, results.machines)
-    wanted = {m: (str(d["price"]), False) for m, d in results.machines.items() if d.get("price")}
+def describe(row: PriceRow) -> str:
+    """All that a price depends on."""
+    return (
+        f"{row.name} in {row.region}, {row.operating_system}, {row.term.value},"
+        f" {row.price} {row.currency} per {row.unit.value}, {row.date} ({row.source})"
+    )
+
+
+def choose_row(rows: list[PriceRow], name: str, terms: Terms) -> PriceRow:
+    """The newest row of PROVIDER/SHAPE under these terms: on demand if no term is chosen. Refused
+    where rows of several regions or systems have several prices and none is chosen."""
+    known_terms = [t.value for t in Term]
+    if terms.term is not None and terms.term not in known_terms:
+        raise BadInput(f"term '{terms.term}' is not known", f"use {', '.join(known_terms)}")
+    newest = find_row(rows, name, terms.region, terms.term)
+    same = [
+        r
+        for r in rows
+        if r.name == name
+        and r.term is newest.term
+        and terms.region in (None, r.region)
+        and terms.operating_system in (None, r.operating_system)
+    ]
+    if not same:
+        known = sorted({r.operating_system for r in rows if r.name == name})
+        raise BadInput(
+            f"the catalogue has no '{name}' for '{terms.operating_system}'",
+            f"it has {', '.join(known)}",
+        )
+    for field_name, option in (("region", "--region"), ("operating_system", "--os")):
+        by_value: dict[str, PriceRow] = {}
+        for row in sorted(same, key=lambda r: r.date):
+            by_value[getattr(row, field_name)] = row
+        if len({r.per_hour for r in by_value.values()}) > 1:
+            raise BadInput(
+                f"'{name}' has different prices in {', '.join(sorted(by_value))}",
+                f"choose one with {option}",
+            )
+    return max(same, key=lambda r: r.date)
+
+
+def _wanted(
+    results: ResultSet, named: list[str], terms: Terms
+) -> dict[str, tuple[str, bool, Terms]]:
+    """Machine -> shape, whether it is an estimate, its terms."""
+    wanted = {
+        m: (str(d["price"]), False, terms) for m, d in results.machines.items() if d.get("price")
+    }
     for text in named:
-        sign = "~" if "~" in text else "="
-        machine, _, shape = text.partition(sign)
+        price, *given = text.split(",")
+        sign = "~" if "~" in price else "="
+        machine, _, shape = price.partition(sign)
+        own = terms
+        for one in given:
+            key, _, value = one.partition("=")
+            key = "operating_system" if key == "os" else key
+            if key not in ("region", "operating_system", "term") or not value:
+                raise BadInput(f"price '{text}' says '{one}'", "use region=, os= or term=")
+            own = replace(own, **{key: value})
         if machine not in results.machines or not shape:
             raise BadInput(
                 f"price '{text}' names no machine of these results",
-                f"write MACHINE=PROVIDER/SHAPE or MACHINE~PROVIDER/SHAPE; machines: {', '.join(results.machines)}",
+                "write MACHINE=PROVIDER/SHAPE or MACHINE~PROVIDER/SHAPE;"
+                f" machines: {', '.join(results.machines)}",
             )
-        wanted[machine] = (shape, sign == "~")
-    for machine, (shape, estimate) in wanted.items():
-        row = find_row(catalogue, shape)
+        wanted[machine] = (shape, sign == "~", own)
+    return wanted
+
+
+def _currencies(pricing: Pricing, terms: Terms) -> None:
+    """Amounts of several currencies are no numbers to compare: rates are given, or it is
+    refused."""
+    rates = [parse_rate(text) for text in terms.rates]
+    found = {r.currency for r in (*pricing.rows.values(), *pricing.estimates.values())}
+    if terms.currency is None and len(found) > 1:
+        left = found - {r.currency for r in rates}
+        pricing.currency = left.pop() if len(left) == 1 else None
+    else:
+        pricing.currency = terms.currency or next(iter(found), None)
+    pricing.rates = {r.currency: r for r in rates if r.currency in found - {pricing.currency}}
+    lacking = sorted(found - {pricing.currency} - set(pricing.rates))
+    if found and (pricing.currency is None or lacking):
+        raise BadInput(
+            f"prices are in {', '.join(sorted(found))}"
+            + (f" and the answer in {terms.currency}" if terms.currency else ""),
+            "give a dated rate for all but one, for instance --rate EUR=1.08@2026-11-01",
+        )
+
+
+def price_machines(
+    results: ResultSet, catalogue: list[PriceRow], named: list[str], terms: Terms = Terms()
+) -> Pricing:
+    """`named`: MACHINE=PROVIDER/SHAPE for a machine's own price, MACHINE~PROVIDER/SHAPE for a
+    per-core estimate, each with ,region= ,os= and ,term= where they differ from `terms`. Machines
+    whose site file names a price are priced by it. A row that does not fit is refused."""
+    if terms.runs_per_rental < 1:
+        raise BadInput(f"--runs-per-rental is {terms.runs_per_rental}", "use 1 or more")
+    pricing = Pricing({}, {}, results.machines, terms.runs_per_rental)
+    for machine, (shape, estimate, own) in _wanted(results, named, terms).items():
+        row = choose_row(catalogue, shape, own)
         if estimate:
+            if not results.machines[machine].get("cores"):
+                raise BadInput(f"machine '{machine}' says no cores", "name its own price instead")
             pricing.estimates[machine] = row
             continue
         why = mismatch(row, {"id": machine, **results.machines[machine]})
         if why:
             raise BadInput(
                 f"catalogue and machine do not match: {why}",
-                f"name the right shape, or write {machine}~{shape} for a labelled estimate per core",
+                "name the right shape, or write"
+                f" {machine}~{shape} for a labelled estimate per core",
             )
         pricing.rows[machine] = row
+    _currencies(pricing, terms)
     return pricing
 
 
 def paper_pricing(results: ResultSet, catalogue: list[PriceRow]) -> list[str]:
-    """The paper's own way of pricing its machines, as estimates; Milan is what the E4 shape is made of."""
+    """The paper's own way of pricing its machines, as estimates; Milan is what the E4 shape is
+    made of."""
     del catalogue
     shapes = {
         "genoa": "oci/BM.Standard.E4.128",

@@ -1,34 +1,32 @@
-"""Samples of one configuration on one machine, and comparisons between configurations that differ in one choice only."""
+"""Samples of one configuration on one machine, and what of them may be believed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Iterable, Optional
 
+from ..axes import AXES
 from ..model import Configuration, ResultSet, Sample, Status
-from ..stats import Ratio, Summary, combine, ratio, summarise
+from ..running.noise import WAITING_LIMIT, disturbed
+from ..stats import Ratio, Summary, chosen_p, combine, holm, ratio, summarise
+from .agreement import disagreements
 
 # Axes in the order in which tables and effects show them.
-ORDER = (
-    "processor",
-    "compiler",
-    "optimisation",
-    "target",
-    "variant",
-    "installation",
-    "library",
-    "mpi",
-    "framework",
-    "interconnect",
-    "filesystem",
-    "launcher",
-    "binding",
-    "distribution",
-    "split",
-    "smt",
-    "ranks_per_node",
-    "nodes",
-)
+ORDER = tuple(AXES)
+
+# What speaks against a configuration. Builds and inputs that failed, a full disk, and runs that the
+# batch system put on another processor say nothing about the runs that there were.
+BAD = (Status.WRONG, Status.CRASHED, Status.FAILED, Status.TIMEOUT)
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Which samples count. `accept_flaky` lets configurations in that sometimes went wrong."""
+
+    accept_flaky: bool = False
+    waiting_limit: float = WAITING_LIMIT  # share of its time that a run may have waited for a CPU
+    by_cpu: bool = False  # times are CPU seconds: they say nothing about what to rent
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,57 @@ class Group:
     machine: str
     config: Configuration
     samples: tuple[Sample, ...]
+    trust: Trust = Trust()
+    disagreement: str = ""  # its answer is not that of the others on the same input
+
+    @cached_property
+    def bad(self) -> list[Sample]:
+        return [s for s in self.samples if s.status in BAD]
+
+    @cached_property
+    def doubt(self) -> str:
+        """Why this configuration is not to be recommended; empty if nothing speaks against it."""
+        counts: dict[str, int] = {}
+        for sample in self.bad:
+            counts[sample.status.value] = counts.get(sample.status.value, 0) + 1
+        said = [f"{n} of {len(self.samples)} runs: {words}" for words, n in counts.items()]
+        return "; ".join(said + ([self.disagreement] if self.disagreement else []))
 
     @property
+    def out(self) -> bool:
+        return bool(self.doubt) and not self.trust.accept_flaky
+
+    @cached_property
+    def good(self) -> list[Sample]:
+        """Samples that count: of a trusted configuration, undisturbed ones where there are any."""
+        if self.out:
+            return []
+        right = [s for s in self.samples if s.ok]
+        quiet = [s for s in right if not disturbed(s.load, self.trust.waiting_limit)]
+        return quiet or right
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether verdicts may be drawn: some sample was not disturbed."""
+        return any(not disturbed(s.load, self.trust.waiting_limit) for s in self.good)
+
+    @cached_property
     def times(self) -> list[float]:
-        return [s.seconds for s in self.samples if s.ok and s.seconds is not None]
+        """By the application's own clock: what choices are compared with."""
+        return [s.seconds for s in self.good if s.seconds is not None]
 
-    @property
+    @cached_property
+    def walls(self) -> list[float]:
+        """Of the whole run, start-up included: what is billed and what a deadline is about."""
+        return [s.wall for s in self.good if s.wall is not None]
+
+    @cached_property
     def summary(self) -> Optional[Summary]:
         return summarise(self.times) if self.times else None
+
+    @cached_property
+    def wall_summary(self) -> Optional[Summary]:
+        return summarise(self.walls) if self.walls else None
 
     @property
     def seconds(self) -> Optional[float]:
@@ -51,9 +92,25 @@ class Group:
         return summary.median if summary else None
 
     @property
+    def wall(self) -> Optional[float]:
+        summary = self.wall_summary
+        return summary.median if summary else None
+
+    @property
     def failure(self) -> Optional[Sample]:
-        """A sample that did not end well, if none did."""
-        return None if self.times else next(iter(self.samples), None)
+        """A sample that did not end well, where no sample counts."""
+        return None if self.times else next(iter(self.bad or self.samples), None)
+
+    @property
+    def trouble(self) -> str:
+        """In a word or two why no sample counts; empty if some do."""
+        if self.failure is None:
+            return ""
+        return "answer differs" if self.failure.ok else self.failure.status.value
+
+    @cached_property
+    def published(self) -> bool:
+        return all(s.source for s in self.samples)
 
     @property
     def workers(self) -> int:
@@ -65,6 +122,10 @@ class Group:
     @property
     def label(self) -> str:
         return self.config.label()
+
+    @property
+    def name(self) -> str:
+        return f"{self.config.app} {self.config.size}"
 
     @property
     def sources(self) -> str:
@@ -79,14 +140,16 @@ def axis_value(machine: str, config: Configuration, name: str) -> Any:
     return getattr(config, name)
 
 
-def groups(results: ResultSet) -> list[Group]:
+def groups(results: ResultSet, trust: Trust = Trust()) -> list[Group]:
     collected: dict[tuple[str, str], list[Sample]] = {}
     for sample in results.samples:
         if sample.status is not Status.MISSING:
-            collected.setdefault((sample.machine, sample.configuration.key()), []).append(sample)
+            key = (sample.machine, sample.configuration.key())
+            collected.setdefault(key, []).append(sample)
+    odd = disagreements(collected, results.provenance)
     return [
-        Group(machine, samples[0].configuration, tuple(samples))
-        for (machine, _), samples in collected.items()
+        Group(key[0], samples[0].configuration, tuple(samples), trust, odd.get(key, ""))
+        for key, samples in collected.items()
     ]
 
 
@@ -97,6 +160,10 @@ def apps_of(all_groups: Iterable[Group]) -> list[tuple[str, str]]:
 
 def of_app(all_groups: Iterable[Group], app: str, size: str) -> list[Group]:
     return [g for g in all_groups if g.config.app == app and g.config.size == size]
+
+
+def per_app(all_groups: list[Group]) -> list[list[Group]]:
+    return [of_app(all_groups, app, size) for app, size in apps_of(all_groups)]
 
 
 def varying(some: list[Group]) -> list[str]:
@@ -126,54 +193,86 @@ class Effect:
     pairs: int
     largest: float  # of the single pairs: what it can cost
     published: bool = False  # all values come from a publication, which gives no spread
+    known: bool = True  # False: only disturbed samples speak of it
+    # of the difference, counting that the best value was picked after looking; None: untestable
+    p: Optional[float] = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return ("effect", self.app, self.size, self.axis, self.value)
 
 
-def effects(some: list[Group], axis: str) -> list[Effect]:
-    """Effect of each value of one axis, over pairs that differ in nothing else. The reference is the value that wins on average."""
-    usable = [g for g in some if g.times]
-    cells: dict[tuple[str, ...], dict[str, Group]] = {}
-    for group in usable:
+Cells = dict[tuple[str, ...], dict[str, Group]]
+
+
+def _cells(some: list[Group], axis: str) -> Cells:
+    cells: Cells = {}
+    for group in some:
         cells.setdefault(rest(group, axis), {})[str(group.axis(axis))] = group
-    cells = {key: by_value for key, by_value in cells.items() if len(by_value) > 1}
-    values = list(dict.fromkeys(v for by_value in cells.values() for v in by_value))
-    if len(values) < 2:
-        return []
+    return {key: by_value for key, by_value in cells.items() if len(by_value) > 1}
 
-    def against(value: str, reference: str) -> list[Ratio]:
-        return [
-            ratio(by_value[reference].times, by_value[value].times)
-            for by_value in cells.values()
-            if value in by_value and reference in by_value
-        ]
+
+def _against(cells: Cells, value: str, reference: str) -> list[Ratio]:
+    return [
+        ratio(by_value[reference].times, by_value[value].times)
+        for by_value in cells.values()
+        if value in by_value and reference in by_value
+    ]
+
+
+def _best_value(cells: Cells, values: list[str]) -> str:
+    """The value that wins on average."""
 
     def losses(reference: str) -> float:
         """Mean advantage of the others over a reference; the best reference has the least."""
-        parts = [
-            combine(r).value for v in values if v != reference and (r := against(v, reference))
-        ]
+        compared = [_against(cells, v, reference) for v in values if v != reference]
+        parts = [combine(r).value for r in compared if r]
         return sum(1.0 / p for p in parts) / len(parts) if parts else float("inf")
 
-    best = min(values, key=losses)
+    return min(values, key=losses)
+
+
+def effects(some: list[Group], axis: str) -> list[Effect]:
+    """Effect of each value of one axis, over pairs that differ in nothing else.
+
+    The reference is the value that wins on average. Disturbed samples speak only where no others
+    do, and then no verdict is drawn.
+    """
+    usable = [g for g in some if g.times]
+    cells, known = _cells([g for g in usable if g.known], axis), True
+    if not cells:
+        cells, known = _cells(usable, axis), False
+    values = list(dict.fromkeys(v for by_value in cells.values() for v in by_value))
+    if len(values) < 2:
+        return []
+    best = _best_value(cells, values)
+    published = all(g.published for by_value in cells.values() for g in by_value.values())
+    app, size = usable[0].config.app, usable[0].config.size
     found = []
-    published = all(
-        s.source for by_value in cells.values() for g in by_value.values() for s in g.samples
-    )
     for value in values:
-        pairs = against(value, best) if value != best else []
-        if pairs:
-            found.append(
-                Effect(
-                    usable[0].config.app,
-                    usable[0].config.size,
-                    axis,
-                    value,
-                    best,
-                    combine(pairs),
-                    len(pairs),
-                    max(p.value for p in pairs),
-                    published,
-                )
+        pairs = _against(cells, value, best) if value != best else []
+        if not pairs:
+            continue
+        mean = combine(pairs)
+        # Of k values any two could have come out as best and other: k (k - 1) / 2 questions, of
+        # which k - 1 are shown.
+        p = None if mean.p is None or published else chosen_p(mean.p, len(values) / 2)
+        largest = max(r.value for r in pairs)
+        found.append(
+            Effect(
+                app,
+                size,
+                axis,
+                value,
+                best,
+                mean,
+                len(pairs),
+                largest,
+                published,
+                known,
+                p if known else None,
             )
+        )
     return sorted(found, key=lambda e: e.ratio.value)
 
 
@@ -182,15 +281,21 @@ def best_of(some: list[Group]) -> Optional[Group]:
     return min(usable, key=lambda g: g.seconds or 0.0) if usable else None
 
 
-def indistinct_from_best(some: list[Group]) -> list[Group]:
-    """Configurations whose time is not significantly longer than the best one's: any of them may be the best."""
-    best = best_of(some)
-    if best is None:
-        return []
-    result = []
-    for group in some:
-        if group is not best and group.times:
-            r = ratio(best.times, group.times)
-            if r.significant is False or (r.significant is None and r.value <= 1.01):
-                result.append(group)
-    return result
+def twins(
+    best: Group, others: list[Group], against: dict[int, Ratio], close: float = 1.01
+) -> list[Group]:
+    """Of `others`, those that may be as good as the best: with it, a set that holds the truly best
+    one in 95 of 100 cases. `against`: id(group) -> its ratio to the best.
+
+    Without a spread, what is within a per cent counts as a twin.
+    """
+    tested = [g for g in others if against[id(g)].p is not None and g.known and best.known]
+    # Any two of all could have been picked as the best and the other.
+    size = (len(others) + 1) / 2
+    worse = holm([chosen_p(against[id(g)].p or 0.0, size) for g in tested])
+    excluded = {id(g) for g, is_worse in zip(tested, worse) if is_worse}
+    return [
+        g
+        for g in others
+        if id(g) not in excluded and (against[id(g)].p is not None or against[id(g)].value <= close)
+    ]

@@ -1,14 +1,17 @@
-"""Adapters. `registry` finds the built-in ones, those of installed packages, and files named in the site file."""
+"""Adapters. `registry` finds the built-in ones, those of installed packages, and files named in the
+site file."""
 
 from __future__ import annotations
 
 import importlib.util
+import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
-from ..errors import BadInput
+from ..errors import BadInput, HpcaasError
 from .base import App
+from .configured import from_yaml
 
 
 def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
@@ -29,30 +32,49 @@ def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
         Gromacs(),
         SkerryDft(),
     ]
-    apps += [point.load()() for point in entry_points(group="hpcaas.apps")]
+    for point in entry_points(group="hpcaas.apps"):
+        apps.append(_load(f"plug-in '{point.name}'", lambda: point.load()()))
     for path in (site or {}).get("plugins", []):
         apps += _from_file(Path(path))
     return {app.name: app for app in apps}
 
 
+def _load(what: str, load: Callable[[], Any]) -> Any:
+    """Runs code of the user's own; whatever it raises is a message with the place."""
+    try:
+        return load()
+    except HpcaasError:
+        raise
+    except Exception as error:  # a plug-in may fail in any way
+        frames = traceback.extract_tb(error.__traceback__)
+        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        raise BadInput(
+            f"{what} cannot be loaded: {type(error).__name__}: {error}{at}", "correct or remove it"
+        )
+
+
 def _from_file(path: Path) -> list[App]:
-    """Every App subclass that a plug-in file defines."""
+    """Every App subclass that a plug-in file defines, or the application that a YAML describes."""
     if not path.is_file():
         raise BadInput(
             f"plug-in file '{path}' does not exist", "correct `plugins:` in the site file"
         )
+    if path.suffix in (".yaml", ".yml"):
+        return [from_yaml(path)]
     spec = importlib.util.spec_from_file_location(f"hpcaas_plugin_{path.stem}", path)
-    assert spec and spec.loader
+    if spec is None or spec.loader is None:
+        raise BadInput(f"plug-in '{path}' is neither Python nor YAML", "name it .py or .yaml")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = [
-        v()
+    execute = spec.loader.exec_module
+    _load(f"plug-in '{path}'", lambda: execute(module))
+    kinds = [
+        v
         for v in vars(module).values()
         if isinstance(v, type) and issubclass(v, App) and v.__module__ == module.__name__
     ]
-    if not found:
+    if not kinds:
         raise BadInput(
             f"plug-in file '{path}' defines no subclass of hpcaas.apps.base.App",
             "see docs/adapters.md",
         )
-    return found
+    return [_load(f"'{kind.__name__}' of plug-in '{path}'", kind) for kind in kinds]

@@ -1,7 +1,9 @@
-"""What an adapter is. To add an application, subclass App and name the file under `plugins:` in the site file.
+"""What an adapter is. To add an application, subclass App and name the file under `plugins:`.
 
-An adapter never runs anything itself: it answers with recipes (commands, environment, inputs) that the runner hands to ReFrame,
-and reads the output back. All its functions are called on the machine that plans, except `read`, which sees only files.
+An adapter never runs anything itself: it answers with recipes (commands, environment, inputs) that
+the runner hands to ReFrame, and reads the output back. All its functions are called on the machine
+that plans, except `read`, which sees only files. An application that is one command needs no class:
+see `configured.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..errors import BadInput
-from ..model import Configuration, Figure
+from ..model import Answer, Configuration, Figure
 from ..toolchain import Compiler, Mpi
 
 
 @dataclass(frozen=True)
 class Size:
-    """One input. `omits` says what of the paper's case it leaves out; empty only for the paper's own."""
+    """One input. `omits` says what of the paper's case it leaves out; empty only for the paper's
+    own."""
 
     name: str
     what: str
@@ -33,7 +36,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Installation:
-    """One way in which the application is there. `axes` are the values of the axes that this installation stands for."""
+    """One way in which the application is there.
+
+    `axes` are the values of the axes that this installation stands for.
+    """
 
     name: str
     path: Optional[Path] = None  # directory or program
@@ -55,7 +61,8 @@ class State:
 
 @dataclass
 class Build:
-    """Commands that produce `products` in the current directory; `sources` are hashed into the build's key."""
+    """Commands that produce `products` in the current directory; `sources` are hashed into the
+    build's key."""
 
     commands: list[str]
     products: list[str]
@@ -77,7 +84,8 @@ class Prepare:
 
 @dataclass
 class Run:
-    """The measured part. The working directory is fresh; inputs lie at $HPCAAS_INPUT and are read-only by convention."""
+    """The measured part. The working directory is fresh; inputs lie at $HPCAAS_INPUT and are
+    read-only by convention."""
 
     executable: str
     args: list[str] = field(default_factory=list)
@@ -92,8 +100,8 @@ class Run:
 class Reading:
     """What the output says. `wrong` is empty if the correctness check passed."""
 
-    seconds: float
-    figure: Figure
+    seconds: Optional[float]  # None: the application has no clock; the whole run's time is taken
+    figure: Optional[Figure]  # None: the time is the figure of merit
     wrong: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -123,6 +131,17 @@ class App(abc.ABC):
     sizes: dict[str, Size]
     # Axis name -> True, or why it does not apply. Axes that are not named do not apply.
     axes: dict[str, bool | str]
+    # Names in `Reading.extra` that must be the same for equal input under every MPI, split,
+    # compiler and flag -> relative tolerance.
+    agreement: dict[str, float] = {}
+
+    def answers(self, reading: Reading) -> dict[str, Answer]:
+        """What of a reading is compared between configurations."""
+        return {
+            name: Answer(value=float(reading.extra[name]), tolerance=tolerance)
+            for name, tolerance in self.agreement.items()
+            if reading.extra.get(name) is not None
+        }
 
     @abc.abstractmethod
     def find(self, site: dict[str, Any]) -> State:
@@ -157,7 +176,8 @@ class App(abc.ABC):
         )
 
     def impossible(self, config: Configuration) -> Optional[str]:
-        """Why this application cannot run a configuration (no threads, powers of two only, ...); None if it can."""
+        """Why this application cannot run a configuration (no threads, powers of two only, ...);
+        None if it can."""
         return None
 
     def applies(self, axis: str) -> Optional[str]:
@@ -182,9 +202,11 @@ def hash_files(paths: list[Path]) -> str:
 
 
 def installations_from_site(site: dict[str, Any], app: str) -> list[Installation]:
-    """Installations that the site file describes: a path, environment modules, or the name of a Spack or EasyBuild package.
+    """Installations that the site file describes: a path, environment modules, or the name of a
+    Spack or EasyBuild package.
 
-    Spack packages are loaded through ReFrame's `spack` module system; EasyBuild's are environment modules by another name.
+    Spack packages are loaded through ReFrame's `spack` module system; EasyBuild's are environment
+    modules by another name.
     """
     found = []
     for entry in site.get("installations", {}).get(app, []):

@@ -63,6 +63,8 @@ class Gromacs(App):
     origin = "Debian package gromacs (2022.5), or the site's own"
     licence = "LGPL-2.1, used as installed, nothing shipped"
     check = "temperature 300 K within 15 K, conserved energy and pressure finite, all steps done"
+    # Trajectories are chaotic: only averages can agree, and a short run's are rough.
+    agreement = {"temperature_k": 0.05, "atoms": 0.0}
     figure = "nanoseconds per day (more is better)"
     sizes = {
         s.name: s

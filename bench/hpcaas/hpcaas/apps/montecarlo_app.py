@@ -1,4 +1,5 @@
-"""Monte-Carlo option pricing: our own code, Sobol points with a Brownian bridge, checked against Black-Scholes."""
+"""Monte-Carlo option pricing: our own code, Sobol points with a Brownian bridge, checked against
+Black-Scholes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,12 @@ class MonteCarlo(App):
     vertical = "Financial services"
     origin = "hpcaas/apps/montecarlo, part of this suite"
     licence = "BSD-3-Clause; Joe-Kuo direction numbers under their BSD-style licence"
-    check = "price within 3 standard errors of Black-Scholes, geometric Asian put within 3 of its closed form"
+    check = (
+        "price within 3 standard errors of Black-Scholes, geometric Asian put within 3 of its"
+        " closed form"
+    )
+    # The points do not depend on the split; sums in another order differ in the last digits.
+    agreement = {"price": 1e-9, "asian": 1e-9}
     figure = "paths per second (more is better)"
     sizes = {
         s.name: s
@@ -65,7 +71,8 @@ class MonteCarlo(App):
                 50,
                 100,
                 1,
-                "nothing of the size; the paper draws pseudo-random numbers with rand_r(), this draws Sobol points",
+                "nothing of the size; the paper draws pseudo-random numbers with rand_r(), this"
+                " draws Sobol points",
             ),
         )
     }
@@ -140,7 +147,8 @@ class MonteCarlo(App):
             # Happens when a launcher of one MPI starts a program of another: every rank believes to
             # be alone.
             raise Unreadable(
-                f"{len(lines)} result lines: the ranks did not find each other (launcher and library of different MPIs?)"
+                f"{len(lines)} result lines: the ranks did not find each other (launcher and"
+                f" library of different MPIs?)"
             )
         out = json.loads(lines[0])
         wrong = ""
@@ -151,12 +159,14 @@ class MonteCarlo(App):
             if not math.isfinite(price) or abs(price - exact) > 3 * error + 1e-12:
                 wrong = (
                     wrong
-                    or f"{what} {price:.6f} is {abs(price - exact) / max(error, 1e-300):.1f} standard errors from {exact:.6f}"
+                    or f"{what} {price:.6f} is {abs(price - exact) / max(error, 1e-300):.1f}"
+                    f" standard errors from {exact:.6f}"
                 )
         if out["ranks"] != config.ranks or out["threads"] != config.threads:
             wrong = (
                 wrong
-                or f"ran {out['ranks']} ranks x {out['threads']} threads, not {config.ranks} x {config.threads}"
+                or f"ran {out['ranks']} ranks x {out['threads']} threads, not {config.ranks} x"
+                f" {config.threads}"
             )
         return Reading(
             out["seconds"],

@@ -136,7 +136,8 @@ class Mesh:
 
 
 def lloyd(points: Array, faces: Index, steps: int) -> Array:
-    """Moves every cell centre to the centre of mass of its Voronoi cell; the neighbours stay the same."""
+    """Moves every cell centre to the centre of mass of its Voronoi cell; the neighbours stay the
+    same."""
     for _ in range(steps):
         centres = circumcentres(points, faces)
         moved = np.zeros_like(points)
@@ -280,7 +281,8 @@ def _weights(
     dc: Array,
     dv: Array,
 ) -> tuple[Index, Index, Array]:
-    """Tangential velocity from normal ones: around each cell of an edge, counter-clockwise, 1/2 minus the part of the cell passed."""
+    """Tangential velocity from normal ones: around each cell of an edge, counter-clockwise, 1/2
+    minus the part of the cell passed."""
     m = len(cells_on_edge)
     share = np.zeros((n, 6))  # of a cell's area at vertex i of the cell
     for k in range(3):

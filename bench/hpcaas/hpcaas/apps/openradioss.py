@@ -1,4 +1,5 @@
-"""OpenRadioss, used as the user's site installed it: the starter splits the model, the engine is what is measured."""
+"""OpenRadioss, used as the user's site installed it: the starter splits the model, the engine is
+what is measured."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _CYCLE = re.compile(r"^ *\d+ +([\d.E+-]+) +[\d.E+-]+ +\S+ +\d+ +(-?[\d.]+)%", re
 
 
 def _reached(cycle_lines: list[tuple[float, float]]) -> float:
-    """Time that the run got to: every so many cycles are printed, so it may have ended up to one such distance after the last line."""
+    """Time that the run got to: every so many cycles are printed, so it may have ended up to one
+    such distance after the last line."""
     last = cycle_lines[-1][0]
     return last + (last - cycle_lines[-2][0] if len(cycle_lines) > 1 else 0.0)
 
@@ -43,6 +45,8 @@ class OpenRadioss(App):
     origin = "the site's own install (starter and engine); the crush model is made here, Neon 1M11 comes from the OpenRadioss site by the user's hand"
     licence = "AGPL-3, used as installed, nothing shipped; its QA decks (CC BY-NC) are not used"
     check = "NORMAL TERMINATION, energy error within 15 %, end time reached"
+    # The time step follows from the smallest element: the split must not change it much.
+    agreement = {"cycles": 0.01}
     figure = "elapsed seconds of the engine (less is better)"
     sizes = {
         s.name: s
@@ -124,7 +128,8 @@ class OpenRadioss(App):
             "" if found else "OpenRadioss is not installed",
             ""
             if found
-            else "https://www.openradioss.org, then name its exec directory under `installations: openradioss:` in the site file",
+            else "https://www.openradioss.org, then name its exec directory under `installations:"
+            " openradioss:` in the site file",
         )
 
     @staticmethod
@@ -152,7 +157,8 @@ class OpenRadioss(App):
             if not folder:
                 raise Missing(
                     "the Neon 1M11 model is not named",
-                    "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with the installation in the site file",
+                    "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with"
+                    " the installation in the site file",
                 )
             # The run's end time is the line after /RUN in the engine file.
             make = [
@@ -161,7 +167,8 @@ class OpenRadioss(App):
             ]
         else:
             make = [
-                f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck {options['across']} {options['end']}"
+                f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck"
+                f" {options['across']} {options['end']}"
             ]
         return Prepare(
             f"{self._root(config)} {config.size} {config.ranks}x{config.threads}",

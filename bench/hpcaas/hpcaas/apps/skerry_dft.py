@@ -1,4 +1,5 @@
-"""Skerry's own DFT job, if Skerry is installed: quantum chemistry over one-sided communication. Nothing here needs it."""
+"""Skerry's own DFT job, if Skerry is installed: quantum chemistry over one-sided communication.
+Nothing here needs it."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ class SkerryDft(App):
     origin = "Skerry's example job dft.py, if Skerry is installed; `skerry: {command: ...}` in the site file"
     licence = "BSD-3-Clause"
     check = "186 electrons of Si8O7H18 on the grid within 0.05, energy finite"
+    agreement = {"energy_hartree": 1e-8}
     figure = "seconds of the self-consistent field (less is better)"
     sizes = {
         s.name: s

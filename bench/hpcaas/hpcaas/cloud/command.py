@@ -89,7 +89,7 @@ def state(
 
 
 def add_to(
-    app: typer.Typer, tools_of: Callable[[Optional[Path]], Tools], choice_of: Callable[..., Choice]
+    app: typer.Typer, tools_of: Callable[..., Tools], choice_of: Callable[..., Choice]
 ) -> None:
     """Hangs `hpcaas cloud` below the command; how options become a choice is the command's own."""
 
@@ -124,9 +124,9 @@ def add_to(
         rows = load_catalogue(catalogue)
         row = _row(rows, f"{provider}/{shape}", region, term)
         head = _head(rows, f"{provider}/{rented.head_shape}", region)
-        tools = assumed(tools_of(site))
+        tools = assumed(tools_of(site, names))
         choice = choice_of(names, tools, size, mode, repeats, values)
-        nodes = max(int(n) for n in choice.values.get("nodes", [1]))
+        nodes = choice.most_nodes
         machine, topology = planned_machine(row, nodes)
         made = make_plan(choice, tools, machine, topology)
         for left in made.left_out:

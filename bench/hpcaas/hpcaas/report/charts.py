@@ -57,14 +57,16 @@ def _svg(figure: "plt.Figure", description: str) -> str:
 
 
 def bars_of_effects(
-    rows: Sequence[tuple[str, float, Optional[float], Optional[float]]], title: str
+    rows: Sequence[tuple[str, float, Optional[float], Optional[float], bool]],
+    title: str,
+    label: str = "time relative to the best value of the axis (1 is best)",
 ) -> str:
-    """rows: (label, ratio, low, high); the best value of each axis is 1 by definition and not drawn."""
+    """rows: (label, ratio, low, high, more than chance); the best value of each axis is 1 by
+    definition and not drawn."""
     figure, axes = plt.subplots(figsize=(7.2, 0.6 + 0.32 * len(rows)))
     positions = np.arange(len(rows))[::-1]
-    for y, (_, value, low, high) in zip(positions, rows):
+    for y, (_, value, low, high, clear) in zip(positions, rows):
         known = low is not None and high is not None
-        clear = known and not (low <= 1 <= high)
         axes.plot([1, value], [y, y], color="#bbbbbb", linewidth=1)
         if known:
             axes.plot(
@@ -88,13 +90,14 @@ def bars_of_effects(
     axes.set_xlim(
         min(0.95, min((max(r[2], 0.5) for r in rows if r[2]), default=0.95)), max(values) * 1.05
     )
-    axes.set_xlabel("time relative to the best value of the axis (1 is best)")
+    axes.set_xlabel(label)
     axes.grid(axis="y", visible=False)
     return _svg(figure, title)
 
 
 def _log_ticks(axis: Axis, values: Sequence[float]) -> None:
-    """Ticks of a logarithmic axis as plain numbers. Within one decade the usual ones are one or none: there they stand evenly."""
+    """Ticks of a logarithmic axis as plain numbers. Within one decade the usual ones are one or
+    none: there they stand evenly."""
     if max(values) < 10.0 * min(values):
         axis.set_major_locator(MaxNLocator(5))
         axis.set_minor_locator(NullLocator())
@@ -168,7 +171,7 @@ def time_and_cost(
     )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("seconds of one run")
+    axes.set_xlabel("seconds of one whole run")
     axes.set_ylabel(f"{currency} of one run")
     _log_ticks(axes.xaxis, [p[0] for p in points])
     _log_ticks(axes.yaxis, [p[1] for p in points])

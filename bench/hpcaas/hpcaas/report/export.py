@@ -1,15 +1,17 @@
-"""The same data for other programs: CSV, one line per sample; JSON is the result set itself plus the advice."""
+"""The same data for other programs: CSV, one line per sample, with its cost; JSON is the result set
+itself plus the advice."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from typing import Any, Optional
 
 from ..answers.advise import advise, as_dict
 from ..answers.costs import Pricing
-from ..answers.groups import ORDER, axis_value
-from ..model import ResultSet
+from ..answers.groups import ORDER, Trust, axis_value
+from ..model import ResultSet, Sample
 
 _COLUMNS = (
     "id",
@@ -29,13 +31,46 @@ _COLUMNS = (
     "waited_fraction",
     "frequency_mhz",
     "joules",
+    "billed_seconds",
+    "cost",
+    "currency",
+    "runs_per_rental",
+    "provider",
+    "shape",
+    "region",
+    "operating_system",
+    "term",
+    "price_date",
+    "price_is_estimate",
     "flags",
     "diagnosis",
     "source",
 )
 
 
-def to_csv(results: ResultSet) -> str:
+def _money(sample: Sample, pricing: Pricing) -> list[Any]:
+    """What this very run would have cost; empty cells without a price or a good end."""
+    nodes = sample.configuration.nodes
+    spent = pricing.of(sample.machine, sample.wall, nodes) if sample.wall else None
+    if spent is None:
+        return [None] * 11
+    r = spent.row
+    return [
+        spent.billed_s,
+        spent.amount,
+        spent.currency,
+        pricing.runs,
+        r.provider,
+        r.shape,
+        r.region,
+        r.operating_system,
+        r.term.value,
+        r.date,
+        "yes" if spent.estimate else "no",
+    ]
+
+
+def to_csv(results: ResultSet, pricing: Pricing) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -59,6 +94,7 @@ def to_csv(results: ResultSet) -> str:
             s.load.waited_fraction,
             s.load.frequency_mhz_after,
             s.energy.joules,
+            *_money(s, pricing),
             "; ".join(s.flags),
             s.diagnosis,
             s.source,
@@ -67,11 +103,18 @@ def to_csv(results: ResultSet) -> str:
     return out.getvalue()
 
 
-def to_json(results: ResultSet, pricing: Pricing) -> str:
+def to_json(
+    results: ResultSet,
+    pricing: Pricing,
+    deadline_s: Optional[float] = None,
+    mix: Optional[str] = None,
+    trust: Trust = Trust(),
+) -> str:
+    advice = advise(results, pricing, deadline_s, mix, trust)
     return json.dumps(
         {
             "results": json.loads(results.model_dump_json(by_alias=True, exclude_none=True)),
-            "advice": as_dict(advise(results, pricing)),
+            "advice": as_dict(advice),
         },
         indent=1,
     )

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 from typing import Optional
 
 from .. import __version__
 from ..answers.advise import Advice, advise
-from ..answers.costs import Pricing
-from ..answers.groups import Group, apps_of, best_of, effects, groups, of_app, varying
+from ..answers.costs import Pricing, describe
+from ..answers.evidence import Evidence
+from ..answers.groups import Group, Trust, apps_of, of_app, varying
 from ..model import ResultSet
 from ..money import performance_per_dollar
 from ..stats import fit_scaling, pareto
 from . import charts
+from .first import first_screen
+from .html import document, figure, table
 from .pivot import Pivot, pivots
-
-_HERE = Path(__file__).parent
-
-
-def _table(head: list[str], rows: list[list[str]], caption: str = "", classes: str = "") -> str:
-    """Cells are HTML already. The wrapper scrolls sideways on a narrow window; the page does not."""
-    top = "".join(f"<th scope='col'>{h}</th>" for h in head)
-    body = "".join(
-        "<tr>"
-        + "".join(c if c.startswith("<td") or c.startswith("<th") else f"<td>{c}</td>" for c in row)
-        + "</tr>"
-        for row in rows
-    )
-    name = f"<p class='caption'>{caption}</p>" if caption else ""
-    return f"{name}<div class='wide'><table class='{classes}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
+from .published import table_3_html
 
 
 def _pivot(pivot: Pivot) -> str:
@@ -46,21 +30,18 @@ def _pivot(pivot: Pivot) -> str:
         for cell in line:
             kind = "best" if cell.best else "bad" if cell.group and cell.group.failure else ""
             cells.append(
-                f"<td class='{kind}' title='{escape(cell.title, quote=True)}'>{escape(cell.text)}</td>"
+                f"<td class='{kind}' title='{escape(cell.title, quote=True)}'>"
+                f"{escape(cell.text)}</td>"
             )
         rows.append(cells)
     note = f" Best over: {', '.join(pivot.folded)}." if pivot.folded else ""
     columns = f" Columns: {', '.join(pivot.column_axes)}." if pivot.column_axes else ""
-    return _table(head, rows, escape(f"{pivot.title[0].upper()}{pivot.title[1:]}.{columns}{note}"))
+    return table(head, rows, escape(f"{pivot.title[0].upper()}{pivot.title[1:]}.{columns}{note}"))
 
 
-def _effects(some: list[Group]) -> str:
-    found = [
-        e
-        for axis in varying(some)
-        if axis not in ("processor", "nodes")
-        for e in effects(some, axis)
-    ]
+def _effects(some: list[Group], evidence: Evidence) -> str:
+    own = evidence.of_app(some[0].config.app, some[0].config.size)
+    found = [e for e in own if e.axis not in ("processor", "nodes")]
     if not found:
         return "<p>No two runs differ in exactly one choice.</p>"
     rows, drawn = [], []
@@ -70,9 +51,6 @@ def _effects(some: list[Group]) -> str:
             if e.ratio.low is not None and e.ratio.high is not None
             else "no spread known"
         )
-        verdict = {True: "significant", False: "may be chance", None: "cannot be tested"}[
-            e.ratio.significant
-        ]
         rows.append(
             [
                 escape(e.axis),
@@ -80,29 +58,22 @@ def _effects(some: list[Group]) -> str:
                 escape(e.best),
                 f"{e.ratio.value:.3g}",
                 interval,
-                verdict,
+                evidence.words(e),
                 str(e.pairs),
                 f"{e.largest:.3g}",
             ]
         )
-        drawn.append((f"{e.axis}: {e.value} / {e.best}", e.ratio.value, e.ratio.low, e.ratio.high))
-    chart = _figure(
+        clear = evidence.significant(e) is True
+        name = f"{e.axis}: {e.value} / {e.best}"
+        drawn.append((name, e.ratio.value, e.ratio.low, e.ratio.high, clear))
+    chart = figure(
         charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
-        "Time with a value relative to the best value of the same axis, over pairs that differ in nothing else. Bars: 95 % confidence interval; grey: may be chance; diamonds: one value each.",
+        "Time with a value relative to the best value of the same axis, over pairs that differ in"
+        " nothing else. Bars: 95 % confidence interval of each alone; blue: more than chance with"
+        " all claims of this page counted; grey: not; diamonds: one value each.",
     )
-    return chart + _table(
-        [
-            "choice",
-            "value",
-            "against",
-            "time, ratio",
-            "95 % interval",
-            "verdict",
-            "pairs",
-            "largest",
-        ],
-        rows,
-    )
+    head = ["choice", "value", "against", "time, ratio", "95 % interval", "verdict", "pairs"]
+    return chart + table([*head, "largest"], rows)
 
 
 def _scaling(some: list[Group]) -> str:
@@ -137,12 +108,13 @@ def _scaling(some: list[Group]) -> str:
         for name, points in series.items()
     }
     words = "; ".join(
-        f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual {f.residual:.0%}"
+        f"{escape(n)}: T = {f.serial:.3g} + {f.work:.4g}/p + {f.overhead:.2g} log2 p, residual"
+        f" {f.residual:.0%}"
         for n, f in fits.items()
         if f
     )
     shown = dict(list(series.items())[:8])
-    return "<h4>Scaling</h4>" + _figure(
+    return "<h4>Scaling</h4>" + figure(
         charts.scaling(shown, fits, f"Scaling of {some[0].config.app}"),
         "Dotted: fit. " + (words or "Fewer than three sizes: no fit."),
     )
@@ -187,18 +159,18 @@ def _heat(some: list[Group]) -> str:
         ]
         for r in rows
     ]
-    return "<h4>Heat map</h4>" + _figure(
+    return "<h4>Heat map</h4>" + figure(
         charts.heat_map(rows, cols, values, f"Heat map of {some[0].config.app}"),
         f"Seconds; rows: {rows_axis}, columns: {' x '.join(columns)}; best over the rest.",
     )
 
 
 def _money(some: list[Group], pricing: Pricing) -> str:
-    priced = [(g, c) for g in some if g.seconds and (c := pricing.cost(g))]
+    priced = [(g, c) for g in some if g.wall and (c := pricing.cost(g))]
     if not priced:
         return ""
     per_dollar = performance_per_dollar([c.amount for _, c in priced])
-    front = set(pareto([(g.seconds or 0, c.amount) for g, c in priced]))
+    front = set(pareto([(g.wall or 0, c.amount) for g, c in priced]))
     order = sorted(range(len(priced)), key=lambda i: priced[i][1].amount)
     rows = []
     for i in order[:12]:
@@ -207,11 +179,12 @@ def _money(some: list[Group], pricing: Pricing) -> str:
             [
                 escape(g.machine),
                 escape(g.label),
-                f"{g.seconds:.4g}",
+                f"{g.wall:.4g}",
+                f"{c.billed_s:.4g}",
                 f"{c.amount:.4g}",
                 f"<td class='{'best' if per_dollar[i] == 1 else ''}'>{per_dollar[i]:.2f}</td>",
                 "yes" if i in front else "",
-                escape(c.estimate or f"{c.row.name}, {c.row.date}"),
+                escape(f"{c.estimate}; {describe(c.row)}" if c.estimate else describe(c.row)),
             ]
         )
     best = {
@@ -219,52 +192,34 @@ def _money(some: list[Group], pricing: Pricing) -> str:
         for m in dict.fromkeys(g.machine for g, _ in priced)
     }
     words = ", ".join(f"{escape(m)} {v / max(best.values()):.2f}" for m, v in best.items())
-    chart = _figure(
-        charts.time_and_cost(
-            [(g.seconds or 0, c.amount, g.machine, i in front) for i, (g, c) in enumerate(priced)],
-            priced[0][1].currency,
-            f"Time against cost of {some[0].config.app}",
-        ),
-        "Time against cost of one run; outlined: nothing is both faster and cheaper.",
-    )
+    paper = any(s.campaign == "paper" for g in some for s in g.samples)
+    head = ["machine", "configuration", "seconds of a whole run", "billed seconds"]
+    head += [f"{priced[0][1].currency} a run", "performance per dollar", "Pareto", "price"]
     return (
-        "<h4>Cost</h4>"
-        + chart
-        + f"<p>Performance per dollar, best configuration of each machine: {words}.</p>"
-        + _table(
-            [
-                "machine",
-                "configuration",
-                "seconds",
-                f"{priced[0][1].currency} a run",
-                "performance per dollar",
-                "Pareto",
-                "price",
-            ],
-            rows,
-            f"The cheapest {min(12, len(priced))} of {len(priced)}",
-        )
+        f"<h4>Cost</h4><p>Performance per dollar, best configuration of each machine: {words}."
+        f" {escape(pricing.rule[0].upper() + pricing.rule[1:])}.</p>"
+        + (table_3_html() if paper and some[0].config.app == "montecarlo" else "")
+        + table(head, rows, f"The cheapest {min(12, len(priced))} of {len(priced)}")
     )
 
 
 def _trouble(some: list[Group]) -> str:
     rows = []
     for g in some:
-        for s in g.samples:
-            if not s.ok:
-                rows.append(
-                    [
-                        escape(g.machine),
-                        escape(g.label),
-                        f"<td class='bad'>{escape(s.status.value)}</td>",
-                        escape(s.diagnosis or ""),
-                    ]
-                )
-    return (
-        ("<h4>Failed runs</h4>" + _table(["machine", "configuration", "status", "diagnosis"], rows))
-        if rows
-        else ""
-    )
+        said = [(s.status.value, s.diagnosis or "") for s in g.samples if not s.ok]
+        said += [("disagrees", g.disagreement)] if g.disagreement else []
+        for status, diagnosis in dict.fromkeys(said):
+            rows.append(
+                [
+                    escape(g.machine),
+                    escape(g.label),
+                    f"<td class='bad'>{escape(status)}</td>",
+                    f"{said.count((status, diagnosis))} of {len(g.samples)}",
+                    escape(diagnosis),
+                ]
+            )
+    head = ["machine", "configuration", "what", "runs", "diagnosis"]
+    return ("<h4>What went wrong</h4>" + table(head, rows)) if rows else ""
 
 
 def _spread(some: list[Group]) -> str:
@@ -275,14 +230,14 @@ def _spread(some: list[Group]) -> str:
         flags = sorted({f.split(":")[0] for x in g.samples for f in x.flags})
         noisy = sum(1 for x in g.samples if any(f.startswith("noisy") for f in x.flags))
         text = ", ".join(f for f in flags if f != "noisy") + (
-            f" noisy {noisy} of {s.n}" if noisy else ""
+            f" noisy {noisy} of {len(g.samples)}" if noisy else ""
         )
         figure = g.samples[0].figure
-        merit = (
-            f"{sorted(x.figure.value for x in g.samples if x.figure)[len([x for x in g.samples if x.figure]) // 2]:.4g} {figure.unit} ({figure.better} is better)"
-            if figure
-            else ""
-        )
+        values = sorted(x.figure.value for x in g.samples if x.figure)
+        merit = ""
+        if figure and values:
+            middle = values[len(values) // 2]
+            merit = f"{middle:.4g} {figure.unit} ({figure.better} is better)"
         cpu = sorted(
             x.load.cpu_seconds for x in g.samples if x.ok and x.load.cpu_seconds is not None
         )
@@ -303,7 +258,7 @@ def _spread(some: list[Group]) -> str:
         )
     return (
         "<details><summary>All configurations with all statistics</summary>"
-        + _table(
+        + table(
             [
                 "machine",
                 "configuration",
@@ -327,7 +282,7 @@ def _energy(some: list[Group]) -> str:
     known = [(g, s.energy.joules) for g in some for s in g.samples if s.energy.joules]
     if known:
         rows = [[escape(g.label), f"{j:.4g}", f"{3.6e6 / j:.4g}"] for g, j in known[:12]]
-        return "<h4>Energy</h4>" + _table(["configuration", "joules", "runs per kWh"], rows)
+        return "<h4>Energy</h4>" + table(["configuration", "joules", "runs per kWh"], rows)
     reasons = sorted({s.energy.reason for g in some for s in g.samples if s.energy.reason})
     return (
         f"<p>Energy and performance per watt: not available ({escape('; '.join(reasons))}).</p>"
@@ -336,16 +291,14 @@ def _energy(some: list[Group]) -> str:
     )
 
 
-def _app(some: list[Group], pricing: Pricing, number: int) -> str:
-    best = best_of(some)
-    head = f"<section id='app{number}'><h3>{escape(some[0].config.app)}, size {escape(some[0].config.size)}</h3>"
-    if best:
-        head += f"<p>Fastest: <b>{escape(best.machine)} {escape(best.label)}</b>, {best.seconds:.4g} s.</p>"
+def _app(some: list[Group], pricing: Pricing, evidence: Evidence, number: int) -> str:
+    config = some[0].config
+    head = f"<section id='app{number}'><h3>{escape(config.app)}, size {escape(config.size)}</h3>"
     return (
         head
         + "".join(_pivot(p) for p in pivots(some))
         + "<h4>Effect of each choice</h4>"
-        + _effects(some)
+        + _effects(some, evidence)
         + _scaling(some)
         + _heat(some)
         + _money(some, pricing)
@@ -359,7 +312,6 @@ def _app(some: list[Group], pricing: Pricing, number: int) -> str:
 def _advice(advice: Advice) -> str:
     rows = []
     for r in advice.recommendations:
-        money = f"{r.cost:.4g} {r.currency}" if r.cost is not None else "-"
         rows.append(
             [
                 escape(f"{r.app} {r.size}"),
@@ -367,29 +319,27 @@ def _advice(advice: Advice) -> str:
                 escape(r.machine),
                 escape(r.config),
                 f"{r.seconds:.4g} s",
-                money,
+                f"{r.cost:.4g} {r.currency}" if r.cost is not None else "-",
                 escape("; ".join(r.evidence + r.labels)),
             ]
         )
+    head = ["application", "for", "machine", "configuration", "time of a whole run", "cost of it"]
     lessons = [
         [
             str(v.number),
             escape(v.text),
-            f"<td class='{v.verdict}'>{v.verdict}</td>",
+            f"<td class='{v.verdict.replace(' ', '-')}'>{v.verdict}</td>",
             escape(v.evidence),
         ]
         for v in advice.lessons
     ]
+    choices = "".join(f"<li>{escape(c)}</li>" for c in advice.per_choice)
     return (
-        "<section id='advice'><h2>What to choose</h2>"
-        + _table(
-            ["application", "for", "machine", "configuration", "time", "cost", "evidence"], rows
-        )
-        + "".join(f"<p>{escape(o)}</p>" for o in advice.overall)
-        + "<details open><summary>Best value of every choice</summary><ul>"
-        + "".join(f"<li>{escape(c)}</li>" for c in advice.per_choice)
-        + "</ul></details></section><section id='lessons'><h2>The paper's eight lessons in this data</h2>"
-        + _table(["", "lesson", "verdict", "evidence"], lessons)
+        "<section id='advice'><h2>What to choose, with evidence</h2>"
+        + table([*head, "evidence"], rows)
+        + f"<details open><summary>Best value of every choice</summary><ul>{choices}</ul></details>"
+        + "</section><section id='lessons'><h2>The paper's eight lessons in this data</h2>"
+        + table(["", "lesson", "verdict", "evidence"], lessons)
         + "</section>"
     )
 
@@ -397,7 +347,7 @@ def _advice(advice: Advice) -> str:
 def _provenance(results: ResultSet, pricing: Pricing) -> str:
     text = "<section id='provenance'><h2>Provenance</h2>"
     for name, machine in results.machines.items():
-        text += _table(
+        text += table(
             ["", escape(name)],
             [
                 [escape(str(k)), escape(", ".join(map(str, v)) if isinstance(v, list) else str(v))]
@@ -421,14 +371,17 @@ def _provenance(results: ResultSet, pricing: Pricing) -> str:
             + "</ul>"
         )
     items = "".join(
-        f"<details><summary><code>{escape(key)}</code> {escape(str(p.get('mpi', p.get('source', ''))))} {escape(str(p.get('flags', '')))}</summary><pre>"
+        f"<details><summary><code>{escape(key)}</code>"
+        f" {escape(str(p.get('mpi', p.get('source', ''))))}"
+        f" {escape(str(p.get('flags', '')))}</summary><pre>"
         + escape("\n".join(f"{k}: {v}" for k, v in p.items()))
         + "</pre></details>"
         for key, p in results.provenance.items()
     )
     return (
         text
-        + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped ({len(results.provenance)} sets)</summary>{items}</details></section>"
+        + f"<details><summary>Builds, flags, libraries with hashes, MPI and fabric actually mapped"
+        f" ({len(results.provenance)} sets)</summary>{items}</details></section>"
     )
 
 
@@ -437,9 +390,48 @@ def _waiting(results: ResultSet) -> str:
         s.load.waited_fraction for s in results.samples if s.load.waited_fraction is not None
     )
     return (
-        f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU, nine of ten at most {waited[int(0.9 * len(waited))]:.1%}."
+        f" Half of the runs waited at most {waited[len(waited) // 2]:.1%} of the time for a CPU,"
+        f" nine of ten at most {waited[int(0.9 * len(waited))]:.1%}."
         if waited
         else ""
+    )
+
+
+def _warnings(results: ResultSet) -> str:
+    total = len(results.samples)
+    noisy = sum(1 for s in results.samples if any(f.startswith("noisy") for f in s.flags))
+    shared = sum(1 for s in results.samples if any(f.startswith("shared") for f in s.flags))
+    text = ""
+    if noisy:
+        text += (
+            f"<p class='warn'>{noisy} of {total} samples were taken while others used the machine:"
+            f" differences of a few per cent mean nothing.{_waiting(results)}</p>"
+        )
+    if shared:
+        text += (
+            f"<p class='warn'>In {shared} of {total} samples others used only what the run left"
+            " free (it hardly waited for a CPU), but caches and memory were not its own.</p>"
+        )
+    return text
+
+
+def _header(
+    results: ResultSet, title: str, pairs: list[tuple[str, str]], configurations: int
+) -> str:
+    bad = sum(1 for s in results.samples if not s.ok)
+    several = {a for a, s in pairs for b, t in pairs if a == b and s != t}
+    links = "".join(
+        f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> "
+        for i, (a, s) in enumerate(pairs)
+    )
+    plural = "s" if len(results.machines) != 1 else ""
+    return (
+        f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good,"
+        f" {configurations} configurations, {len(pairs)} applications,"
+        f" {len(results.machines)} machine{plural}. Suite {__version__}.</p>"
+        "<nav><a href='#answer'>Answer</a> <a href='#advice'>What to choose</a>"
+        f" <a href='#lessons'>Lessons</a> {links}<a"
+        f" href='#provenance'>Provenance</a></nav></header>"
     )
 
 
@@ -448,36 +440,23 @@ def page(
     pricing: Pricing,
     title: str = "HPCaaS-Bench report",
     deadline_s: Optional[float] = None,
+    mix: Optional[str] = None,
+    trust: Trust = Trust(),
 ) -> str:
-    all_groups = groups(results)
-    advice = advise(results, pricing, deadline_s)
+    """The answer first, then the picture, then the evidence."""
+    advice = advise(results, pricing, deadline_s, mix, trust)
+    all_groups = advice.evidence.groups
     pairs = apps_of(all_groups)
-    bad = sum(1 for s in results.samples if not s.ok)
-    noisy = sum(1 for s in results.samples if any(f.startswith("noisy") for f in s.flags))
-    shared = sum(1 for s in results.samples if any(f.startswith("shared") for f in s.flags))
-    warn = (
-        f"<p class='warn'>{noisy} of {len(results.samples)} samples were taken while others used the machine: differences of a few per cent mean nothing.{_waiting(results)}</p>"
-        if noisy
-        else ""
-    )
-    if shared:
-        warn += f"<p class='warn'>In {shared} of {len(results.samples)} samples others used only what the run left free (it hardly waited for a CPU), but caches and memory were not its own.</p>"
-    several = {a for a, s in pairs for b, t in pairs if a == b and s != t}
-    links = "".join(
-        f"<a href='#app{i}'>{escape(f'{a} {s}' if a in several else a)}</a> "
-        for i, (a, s) in enumerate(pairs)
-    )
     body = (
-        f"<header><h1>{escape(title)}</h1><p>{len(results.samples)} samples, {bad} not good, {len(all_groups)} configurations, {len(pairs)} applications, "
-        f"{len(results.machines)} machine{'s' if len(results.machines) != 1 else ''}. Suite {__version__}.</p>{warn}"
-        f"<nav><a href='#advice'>What to choose</a> <a href='#lessons'>Lessons</a> {links}<a href='#provenance'>Provenance</a></nav></header>"
+        _header(results, title, pairs, len(all_groups))
+        + first_screen(advice, all_groups)
+        + _warnings(results)
         + _advice(advice)
         + "<h2>Applications</h2>"
-        + "".join(_app(of_app(all_groups, a, s), pricing, i) for i, (a, s) in enumerate(pairs))
+        + "".join(
+            _app(of_app(all_groups, a, s), pricing, advice.evidence, i)
+            for i, (a, s) in enumerate(pairs)
+        )
         + _provenance(results, pricing)
     )
-    style = (_HERE / "page.css").read_text()
-    return (
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'><title>{escape(title)}</title>"
-        f"<style>{style}</style></head><body><main>{body}</main></body></html>\n"
-    )
+    return document(title, body)

@@ -1,4 +1,5 @@
-"""Tables like the paper's 2 to 8, from any data: rows and columns are axes, a cell is the best median over the axes left out."""
+"""Tables like the paper's 2 to 8, from any data: rows and columns are axes, a cell is the best
+median over the axes left out."""
 
 from __future__ import annotations
 
@@ -81,6 +82,29 @@ def _sorted(keys: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return sorted(order, key=rank)  # type: ignore[arg-type]
 
 
+def _cell(here: list[Group], least: float) -> Cell:
+    """The best of the groups that fall into one cell, or why there is none."""
+    good = [g for g in here if g.seconds]
+    if not good:
+        if not here or not here[0].trouble:
+            return Cell(None, "")
+        first = here[0]
+        said = first.doubt or next((s.diagnosis or "" for s in first.samples), "")
+        return Cell(first, first.trouble, False, said)
+    group = min(good, key=lambda g: g.seconds or 0)
+    summary = group.summary
+    width = summary.half_width if summary else None
+    spread = ""
+    if width is not None:
+        spread = f" ±{width:.0%}" if width < 1 else " ± more than itself"
+    return Cell(
+        group,
+        f"{group.seconds:.4g} s{spread}",
+        group.seconds == least,
+        f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}",
+    )
+
+
 def make(
     some: list[Group],
     title: str,
@@ -123,37 +147,7 @@ def make(
             here = [
                 g for g in some if _key(g, rows_used) == row and _key(g, columns_used) == column
             ]
-            good = [g for g in here if g.seconds]
-            if good:
-                group = min(good, key=lambda g: g.seconds or 0)
-                summary = group.summary
-                width = summary.half_width if summary else None
-                spread = (
-                    ""
-                    if width is None
-                    else f" ±{width:.0%}"
-                    if width < 1
-                    else " ± more than itself"
-                )
-                line.append(
-                    Cell(
-                        group,
-                        f"{group.seconds:.4g} s{spread}",
-                        group.seconds == min(times),
-                        f"{group.machine} {group.label}; {summary.n if summary else 0} samples {group.sources}",
-                    )
-                )
-            elif here and here[0].failure:
-                line.append(
-                    Cell(
-                        here[0],
-                        here[0].failure.status.value,
-                        False,
-                        here[0].failure.diagnosis or "",
-                    )
-                )
-            else:
-                line.append(Cell(None, ""))
+            line.append(_cell(here, min(times, default=0.0)))
         table.append(line)
     return Pivot(title, rows_used, columns_used, rows, columns, table, folded)
 

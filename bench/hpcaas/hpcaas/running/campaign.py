@@ -1,5 +1,9 @@
-"""A campaign: builds and inputs once, then rounds of runs until the spread is small or the budget is spent. Everything is in a
-journal that survives any interruption; the same command continues where it stopped."""
+"""A campaign: builds and inputs once, then rounds of runs until the spread is small or the budget
+is spent.
+
+Everything is in a journal that survives any interruption; the same command continues where it
+stopped. A journal belongs to one machine.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from ..errors import NoSpace
+from ..errors import BadInput, NoSpace
 from ..machine import Topology
-from ..model import ResultSet, Sample, Status
+from ..model import ResultSet, Sample, Status, differing, sample_id
 from ..placement import DEFAULT_DISTRIBUTION, place
 from ..plan import OVERHEAD_S, Plan, Planned
 from ..stats import outliers, summarise
@@ -20,6 +24,16 @@ from . import crash
 from .jobs import Job, Order, Tools, resolve
 from .record import append, read_journal, record_failure
 from .reframe import run_batch
+
+# Nothing ran: when what was missing has been brought, the failure says nothing any more.
+NOT_RUN = (Status.BUILD_FAILED.value, Status.PREPARE_FAILED.value, Status.DISK_FULL.value)
+# In the id of a run that only tries the cause of a crash.
+TRIAL = "-stack"
+
+
+def _trial(entry: dict[str, Any]) -> bool:
+    return TRIAL in entry["sample"]["id"].rsplit(".", 1)[-1]
+
 
 # A session holds about this much work: long enough to make ReFrame's start-up small, short enough
 # for the budget to be kept.
@@ -78,15 +92,32 @@ class Campaign:
         self._started = time.monotonic()
         self._measuring_s = 0.0
         directory.mkdir(parents=True, exist_ok=True)
+        self._refuse_another_machine()
 
     # What was done before
+
+    def _refuse_another_machine(self) -> None:
+        """A home directory may be shared: samples of another machine are not samples of this."""
+        for entry in read_journal(self.journal):
+            before = entry.get("machine")
+            if before is None:
+                continue
+            other = differing(before, self.machine)
+            if before["id"] != self.machine["id"] or other:
+                raise BadInput(
+                    f"'{self.directory}' holds samples of machine '{before['id']}', this is"
+                    f" '{self.machine['id']}'" + (f" ({'; '.join(other)})" if other else ""),
+                    "give every machine an --out or --campaign of its own, then merge the results",
+                )
 
     def resume(self) -> int:
         """Reads the journal; returns how many samples of an interrupted campaign are kept."""
         self.state.samples.clear()
         self.state.given_up.clear()
         for entry in self._entries():
-            if "sample" in entry and not entry["sample"]["id"].endswith("-stack"):
+            if "retry" in entry:
+                self.state.given_up.clear()
+            elif "sample" in entry and not _trial(entry):
                 sample = Sample.model_validate(entry["sample"])
                 self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
                 # One failure is a result. Repeating it would cost the time of the others; --retry
@@ -96,15 +127,13 @@ class Campaign:
         return sum(len(s) for s in self.state.samples.values())
 
     def _entries(self) -> list[dict[str, Any]]:
-        """The journal without the failures that a later `--retry` replaces; they stay in the file."""
+        """The journal without builds and inputs that failed before a `--retry`. A run that went
+        wrong stays a sample: doing it again must not make it forgotten."""
         kept: list[dict[str, Any]] = []
         for entry in read_journal(self.journal):
             if "retry" in entry:
                 kept = [
-                    e
-                    for e in kept
-                    if "diagnosed" not in e
-                    and ("sample" not in e or e["sample"]["status"] == Status.OK.value)
+                    e for e in kept if "sample" not in e or e["sample"]["status"] not in NOT_RUN
                 ]
             kept.append(entry)
         return kept
@@ -172,7 +201,8 @@ class Campaign:
         plan: Plan,
         chooser: Optional[Callable[[dict[str, list[Sample]], float], Optional[Planned]]] = None,
     ) -> ResultSet:
-        """Measures a plan. `chooser` is the budgeted search: it is asked for the next configuration until it answers None."""
+        """Measures a plan. `chooser` is the budgeted search: it is asked for the next configuration
+        until it answers None."""
         self._check_disk(plan)
         try:
             append(self.journal, {"machine": self.machine})
@@ -188,14 +218,16 @@ class Campaign:
         except OSError as error:
             if error.errno == 28:
                 raise NoSpace(
-                    f"the disk of '{self.directory}' is full; all samples up to now are in the journal",
+                    f"the disk of '{self.directory}' is full; all samples up to now are in the"
+                    " journal",
                     "free space and run the same command again",
                 )
             raise
         return self.results()
 
     def _provide(self, plan: Plan) -> list[Planned]:
-        """Builds and inputs. A failure is recorded with its log for every configuration that needs it, and the others go on."""
+        """Builds and inputs. A failure is recorded with its log for every configuration that needs
+        it, and the others go on."""
         self.progress.phase = "building and preparing inputs"
         needed: dict[str, list[Job]] = {}
         first: dict[str, Job] = {}
@@ -270,12 +302,13 @@ class Campaign:
         samples = self.state.samples.get(planned.config.key(), [])
         if planned.config.key() in self.state.given_up:
             return False
-        n = len(samples)
+        times = [s.seconds for s in samples if s.ok and s.seconds]
+        n = len(times)
         if n < plan.repeats[0]:
             return True
         if n >= plan.repeats[1]:
             return False
-        width = summarise([s.seconds for s in samples if s.ok]).half_width
+        width = summarise(times).half_width
         return width is None or width > self.options.precision
 
     def _estimate(self, planned: Planned) -> float:
@@ -294,8 +327,8 @@ class Campaign:
         )
 
     def _rounds(self, runnable: list[Planned], plan: Plan) -> None:
-        """Every round runs each unfinished configuration once, in random order, so that a drift of the machine (temperature,
-        neighbours) falls on all alike."""
+        """Every round runs each unfinished configuration once, in random order, so that a drift of
+        the machine (temperature, neighbours) falls on all alike."""
         order = random.Random(self.options.seed)
         while True:
             todo = [p for p in runnable if self._wanted(p, plan)]
@@ -351,7 +384,7 @@ class Campaign:
         failed = run_batch(runs, self.directory, self.tools.site, self._tick)
         recorded = {e["sample"]["id"] for e in self._entries() if "sample" in e}
         for job in runs:
-            if f"{job.campaign}.{job.id}" not in recorded:
+            if sample_id(job.machine, job.campaign, job.id) not in recorded:
                 why = failed.get(job.id, "ReFrame says nothing")
                 timed_out = "time" in why.lower() and (
                     "limit" in why.lower() or "timed out" in why.lower() or "timeout" in why.lower()
@@ -375,7 +408,8 @@ class Campaign:
         self._tick()
 
     def _diagnose(self, planned: Planned) -> None:
-        """A segmentation fault under a finite stack limit is repeated once without the limit; the answer goes into the sample."""
+        """Tries whether a segmentation fault comes from a finite stack limit: as many more runs
+        with and without it as it takes to tell that from chance."""
         samples = self.state.samples.get(planned.config.key(), [])
         if not samples or samples[-1].status is not Status.CRASHED:
             return
@@ -394,22 +428,31 @@ class Campaign:
             e.get("diagnosed") == sample.id for e in entries
         ):
             return
-        _, job = self._jobs(planned, sample.repeat, stack="unlimited")
-        Path(job.destination).mkdir(parents=True, exist_ok=True)
+        limited, unlimited = [True], [self._crashes(planned, sample.repeat, "unlimited", 0)]
+        # One crash without the limit settles it: more runs could only say the same.
+        while not unlimited[-1] and limited[-1] and len(unlimited) < crash.TRIES:
+            limited.append(self._crashes(planned, sample.repeat, "", len(limited)))
+            unlimited.append(self._crashes(planned, sample.repeat, "unlimited", len(unlimited)))
+        words = crash.verdict(
+            sample.diagnosis or "", str(provenance.get("flags", "")), limited, unlimited
+        )
+        append(self.journal, {"diagnosed": sample.id, "diagnosis": words})
+
+    def _crashes(self, planned: Planned, repeat: int, stack: str, number: int) -> bool:
+        """One more run of a crashed configuration, outside the samples; whether it crashed too."""
+        _, job = self._jobs(planned, repeat, stack=stack)
+        name = f"{planned.config.key()}-{repeat}{TRIAL}-{stack or 'limited'}-{number}"
+        place = Path(job.destination).with_name(name)
+        job = job.model_copy(update={"id": name, "destination": str(place)})
+        place.mkdir(parents=True, exist_ok=True)
         run_batch([job], self.directory, self.tools.site, self._tick)
-        again = next(
-            (
-                e["sample"]
-                for e in reversed(read_journal(self.journal))
-                if e.get("sample", {}).get("id") == f"{job.campaign}.{job.id}"
-            ),
-            None,
-        )
-        ran = again is not None and again["status"] == Status.OK.value
-        append(
-            self.journal,
-            {"diagnosed": sample.id, "diagnosis": crash.confirmed(ran, sample.diagnosis or "")},
-        )
+        wanted = sample_id(job.machine, job.campaign, job.id)
+        found = [
+            e["sample"]["status"]
+            for e in read_journal(self.journal)
+            if e.get("sample", {}).get("id") == wanted
+        ]
+        return not found or found[-1] != Status.OK.value
 
     # What came out
 
@@ -429,7 +472,7 @@ class Campaign:
                     results.notes.append(note)
             elif "diagnosed" in entry:
                 diagnoses[entry["diagnosed"]] = entry["diagnosis"]
-            elif "sample" in entry and not entry["sample"]["id"].endswith("-stack"):
+            elif "sample" in entry and not _trial(entry):
                 results.samples.append(Sample.model_validate(entry["sample"]))
                 results.provenance.update(entry["provenance"])
         for sample in results.samples:

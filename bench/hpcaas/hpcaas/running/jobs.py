@@ -63,7 +63,7 @@ class Job(BaseModel):
     static: dict[str, Any] = Field(default_factory=dict)  # provenance known before the run
     container: Optional[Container] = None
     gpus_per_node: int = 0  # asked of the scheduler
-    # -march=native is in a build's flags: it may run on this microarchitecture only
+    # a build's flags or commands say -march=native: it may run on this microarchitecture only
     native_of: str = ""
     cpu_model: str = ""  # of the machine that the campaign measures
 
@@ -141,15 +141,18 @@ def container_of(site: dict[str, Any], name: Optional[str]) -> Optional[Containe
         raise BadInput(f"container '{name}': {at}: {first['msg']}", "see docs/site.md")
 
 
-def build_key(build: Build, context: Context, container: Optional[Container], native: str) -> str:
-    """Names a build in the cache. `native` is the microarchitecture, empty where the flags do not
-    depend on it: machines that share a cache directory must not run each other's native builds."""
+def build_key(
+    build: Build, context: Context, container: Optional[Container], processor: str
+) -> str:
+    """Names a build in the cache. `processor` is the microarchitecture it is to run on: machines
+    that share a cache directory must not run each other's builds. Flags do not tell whether a build
+    depends on it, for a makefile may say -march=native too."""
     tools = [
         context.compiler.version if context.compiler else "",
         context.mpi.version if context.mpi else "",
         context.mpi.mpirun if context.mpi else "",
         container.image if container else "",
-        native,
+        processor,
     ]
     return short_hash([build.commands, build.env, tools, hash_files(build.sources)])
 
@@ -173,8 +176,10 @@ def _build_job(config: Configuration, app: App, context: Context, order: Order) 
     build = app.build(config, context)
     if build is None:
         return None
-    native = order.machine.get("microarchitecture", "") if "native" in build.flags else ""
-    key = build_key(build, context, container_of(context.site, config.container), native)
+    processor = order.machine.get("microarchitecture", "")
+    said = " ".join([build.flags, *build.commands, *build.env.values()])
+    native = processor if "native" in said else ""
+    key = build_key(build, context, container_of(context.site, config.container), processor)
     return Job(
         id=f"build-{key}",
         kind="build",

@@ -14,7 +14,8 @@ DEFAULT = Path(tempfile.gettempdir()) / "hpcaas-measuring.lock"
 
 
 class MachineLock:
-    """Held for the length of a measurement. The kernel releases it with the process, however that ends."""
+    """Held for the length of a measurement. The kernel releases it with the process, however that
+    ends."""
 
     def __init__(self, path: Path = DEFAULT):
         self.path = path

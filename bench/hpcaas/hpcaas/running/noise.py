@@ -9,6 +9,30 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..model import Load
+
+# A sample with more than this of the machine's time taken by others is flagged, not dropped.
+NOISY_FRACTION = 0.05
+# Waiting goes straight into the time of a run, so less of it is tolerated before it is flagged.
+NOISY_WAIT = 0.02
+# No verdict is drawn from a sample that waited longer than this share of its time for a CPU, or
+# that lost this share of the CPUs to the hypervisor.
+WAITING_LIMIT = 0.05
+
+
+def waited_for_others(load: Load, limit: float) -> bool:
+    """Whether a run waited longer than this for CPUs that others used; more threads than CPUs wait
+    for each other. Where nobody says what others used, all waiting counts."""
+    others = load.other_fraction
+    return (load.waited_fraction or 0.0) > limit and (others is None or others > NOISY_FRACTION)
+
+
+def disturbed(load: Load, limit: float = WAITING_LIMIT) -> bool:
+    """Whether a sample is too disturbed to judge by. Where the kernel keeps no account of waiting,
+    CPUs that others used count."""
+    unknown = load.waited_fraction is None and (load.other_fraction or 0.0) > limit
+    return waited_for_others(load, limit) or (load.steal_fraction or 0.0) > limit or unknown
+
 
 @dataclass
 class Noise:
@@ -26,7 +50,8 @@ class Noise:
 
 
 def judge(busy: float, steal: float, load1: float, spread: float) -> Noise:
-    """Thresholds: a few per cent change which of two choices looks better, a third makes any ranking worthless."""
+    """Thresholds: a few per cent change which of two choices looks better, a third makes any
+    ranking worthless."""
     noise = Noise(busy, steal, load1, spread, "quiet")
     for value, some, much, words in (
         (busy, 0.03, 0.30, "of the CPUs are used by others"),
@@ -46,7 +71,8 @@ def _stat() -> list[int]:
 
 
 def check(listen_s: float = 1.0, pieces: int = 120) -> Noise:
-    """Listens, then works: `listen_s` asleep to see what others use, then equal pieces of work on every CPU in turn."""
+    """Listens, then works: `listen_s` asleep to see what others use, then equal pieces of work on
+    every CPU in turn."""
     before = _stat()
     time.sleep(listen_s)
     delta = [b - a for a, b in zip(before, _stat())]

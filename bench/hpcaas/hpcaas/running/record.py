@@ -1,8 +1,10 @@
-"""From what a run left behind to a Sample: what it printed, where its ranks were, what else the machine did."""
+"""From what a run left behind to a Sample: what it printed, where its ranks were, and what else the
+machine did."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from datetime import datetime, timezone
@@ -10,22 +12,19 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..apps import registry
-from ..apps.base import Unreadable
+from ..apps.base import App, Reading, Unreadable
 from ..machine import parse_cpu_list
-from ..model import Configuration, Energy, Load, RankPlace, Sample, Status
+from ..model import Configuration, Energy, Figure, Load, RankPlace, Sample, Status, sample_id
 from ..power import parse_ipmi, parse_sacct
 from ..toolchain import library_versions
 from . import crash
 from .jobs import Job, short_hash
-
-# A sample with more than this of the machine's time taken by others is flagged, not dropped.
-NOISY_FRACTION = 0.05
-# Waiting goes straight into the time of a run, so less of it is tolerated.
-NOISY_WAIT = 0.02
+from .noise import NOISY_FRACTION, NOISY_WAIT, waited_for_others
 
 
 def append(journal: Path, entry: dict[str, Any]) -> None:
-    """One line, on disk before the next run starts, so that a crash of anything loses at most the run in progress."""
+    """One line, on disk before the next run starts: a crash of anything loses at most the run in
+    progress."""
     with journal.open("a") as file:
         file.write(json.dumps(entry) + "\n")
         file.flush()
@@ -52,7 +51,8 @@ def _text(path: Path) -> str:
 
 
 def cpu_seconds(begin: str, end: str) -> Optional[float]:
-    """Difference of two outputs of bash's `times`: '0m0.010s 0m0.002s' for the shell, then for its children."""
+    """Difference of two outputs of bash's `times`: '0m0.010s 0m0.002s' for the shell, then for its
+    children."""
 
     def total(text: str) -> Optional[float]:
         lines = text.splitlines()
@@ -90,7 +90,8 @@ def rapl_energy(node: dict[str, Any]) -> Energy:
     begin, end = node.get("begin", {}).get("rapl") or {}, node.get("end", {}).get("rapl") or {}
     if not begin or not end:
         return Energy(
-            reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no permission, or another architecture"
+            reason="no readable RAPL counter (/sys/class/powercap): a virtual machine, no"
+            " permission, or another architecture"
         )
     joules = 0.0
     for domain, (first, wrap) in begin.items():
@@ -100,7 +101,8 @@ def rapl_energy(node: dict[str, Any]) -> Energy:
 
 
 def energy_of(node: dict[str, Any]) -> Energy:
-    """RAPL if readable, else the board's power over the time of the run, else what Slurm gathered, else why none."""
+    """RAPL if readable, otherwise the board's power over the time of the run, otherwise what Slurm
+    gathered, otherwise why there is none."""
     energy = rapl_energy(node)
     if energy.joules is not None:
         return energy
@@ -145,7 +147,8 @@ def watch_record(directory: Path) -> tuple[list[RankPlace], dict[str, str], set[
 
 
 def mpi_seen(libraries: list[str]) -> list[str]:
-    """MPI implementations and fabrics whose libraries were mapped: what was used, not what was asked for."""
+    """MPI implementations and fabrics whose libraries were mapped: what was used, not what was
+    asked for."""
     names = {"libmpich.so": "mpich", "libmpi.so": "openmpi", "libfabric": "ofi", "libucp": "ucx"}
     found = []
     for path in libraries:
@@ -212,24 +215,27 @@ def other_processors(directory: Path, cpu_model: str) -> dict[str, str]:
 
 
 def noise_flag(load: Load) -> Optional[str]:
-    """`noisy` where others took time from the run. Where they only used what it left free, `shared`: caches and memory were not its own."""
+    """`noisy` where others took time from the run. Where they only used what it left free,
+    `shared`: caches and memory were not its own."""
     seen = [
         f"{v:.0%} {n}"
         for n, v in (("stolen", load.steal_fraction), ("used by others", load.other_fraction))
         if (v or 0) > NOISY_FRACTION
     ]
-    if not seen:
+    waited = load.waited_fraction
+    # Where nobody else used the CPUs, threads waited for each other: the run's own doing.
+    kept_waiting = waited_for_others(load, NOISY_WAIT)
+    if not seen and not kept_waiting:
         return None
-    if load.waited_fraction is None:
-        return "noisy: " + ", ".join(seen)
-    disturbed = (load.steal_fraction or 0) > NOISY_FRACTION or load.waited_fraction > NOISY_WAIT
-    return ("noisy: " if disturbed else "shared: ") + ", ".join(
-        [*seen, f"waited {load.waited_fraction:.1%} of the time for a CPU"]
-    )
+    if waited is not None:
+        seen.append(f"waited {waited:.1%} of the time for a CPU")
+    taken = waited is None or kept_waiting or (load.steal_fraction or 0) > NOISY_FRACTION
+    return ("noisy: " if taken else "shared: ") + ", ".join(seen)
 
 
 def _verify_threads(config: Configuration, sample: Sample) -> None:
-    """Where no MPI launcher binds ranks, the program binds its own threads: as many as there are workers, or none."""
+    """Where no MPI launcher binds ranks, the program binds its own threads: as many as there are
+    workers, or none."""
     place = sample.placement[0]
     workers = config.ranks * config.threads
     if len(place.cpus) < 2 or len(place.threads) < workers or len(sample.placement) > 1:
@@ -256,7 +262,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
         if differing:
             first = next(p for p in sample.placement if p.rank == differing[0])
             sample.flags.append(
-                f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for {job.expected[first.rank]}"
+                f"binding differs: rank {first.rank} may use CPUs {first.cpus}, asked for"
+                f" {job.expected[first.rank]}"
             )
     elif job.configuration and sample.placement:
         _verify_threads(job.configuration, sample)
@@ -282,7 +289,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
 def _status_of(
     sample: Sample, job: Job, code: int, stdout: str, stderr: str, stage: Path, stack: str
 ) -> None:
-    """Fills status, seconds, figure and diagnosis from the application's output and the launcher's exit code."""
+    """Fills status, seconds, figure and diagnosis from the application's output and the launcher's
+    exit code."""
     app = registry({"plugins": job.plugins})[job.configuration.app]
     if "No space left on device" in stdout + stderr:
         sample.status, sample.diagnosis = (
@@ -310,15 +318,30 @@ def _status_of(
             f"exit code {code}; last words: {crash.last_words(stderr or stdout)}",
         )
         return
-    sample.seconds, sample.figure = reading.seconds, reading.figure
-    sample.status, sample.diagnosis = (
-        (Status.WRONG, reading.wrong) if reading.wrong else (Status.OK, None)
-    )
+    _take(sample, reading, app)
+
+
+def _take(sample: Sample, reading: Reading, app: App) -> None:
+    """Takes over what the output says, unless it cannot be true."""
+    sample.status = Status.WRONG
+    seconds = sample.wall_seconds if reading.seconds is None else reading.seconds
+    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+        sample.diagnosis = f"its clock says {seconds} s"
+        return
+    figure = reading.figure or Figure(name="time", value=seconds, unit="s", better="lower")
+    odd = [k for k in app.agreement if not math.isfinite(float(reading.extra.get(k) or 0.0))]
+    if not math.isfinite(figure.value) or odd:
+        sample.diagnosis = f"{odd[0] if odd else figure.name} is not finite"
+        return
+    sample.seconds, sample.figure = seconds, figure
+    sample.answers = app.answers(reading)
+    sample.diagnosis = reading.wrong or None
+    sample.status = Status.WRONG if reading.wrong else Status.OK
 
 
 def new_sample(job: Job, status: Status) -> Sample:
     return Sample(
-        id=f"{job.campaign}.{job.id}",
+        id=sample_id(job.machine, job.campaign, job.id),
         campaign=job.campaign,
         configuration=job.configuration,
         machine=job.machine,
@@ -344,7 +367,8 @@ def _judge_nodes(job: Job, sample: Sample, watch: Path) -> None:
     others = other_processors(watch, job.cpu_model)
     if others:
         host, model = next(iter(others.items()))
-        sample.status, sample.seconds, sample.figure = Status.FAILED, None, None
+        sample.status, sample.seconds, sample.figure = Status.OTHER_PROCESSOR, None, None
+        sample.answers = {}
         sample.diagnosis = (
             f"host {host} has processor '{model}', this campaign measures '{job.cpu_model}': "
             "choose one kind of node with `access:` in the site file"
@@ -360,7 +384,8 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     sample.started = datetime.fromtimestamp(float(begin.replace(",", ".")), timezone.utc).isoformat(
         timespec="milliseconds"
     )
-    sample.wall_seconds = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
+    wall = round(float(end.replace(",", ".")) - float(begin.replace(",", ".")), 4)
+    sample.wall_seconds = wall if wall > 0 else None  # the clock was set back, or never read
     # On several nodes the launcher's children here are not the whole run: no claim about others
     # then.
     sample.load = load_record(node, own if job.nodes == 1 else None)
@@ -373,7 +398,8 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     # Relative to the campaign: results travel, directories do not.
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(
-        f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}"
+        f"# command\n{' '.join(job.launcher)} {job.executable} {' '.join(job.args)}\n"
+        f"# stdout\n{stdout[-200000:]}\n# stderr\n{stderr[-50000:]}"
     )
     cache = str(directory.parents[2])
     versions = library_versions(
@@ -402,7 +428,8 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
 def record_failure(
     journal: Path, job: Job, status: Status, diagnosis: str, log: Optional[str] = None
 ) -> Sample:
-    """A run that never got to its output: its build failed, its time was up, its launcher did not start."""
+    """A run that never got to its output: its build failed, its time was up, its launcher did not
+    start."""
     sample = new_sample(job, status)
     sample.diagnosis, sample.log = diagnosis, log
     sample.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -9,9 +9,26 @@ import select
 import sys
 import time
 
-# Looks at growing distance: early enough for runs of a second, rare enough not to disturb. Threads
-# of OpenMP start late.
-LOOKS_S = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
+# Looks at growing distance: early enough for runs of a tenth of a second, rare enough not to
+# disturb. Threads of OpenMP start late.
+LOOKS_S = (
+    0.03,
+    0.08,
+    0.15,
+    0.3,
+    0.6,
+    1.2,
+    2.5,
+    5.0,
+    10.0,
+    20.0,
+    40.0,
+    80.0,
+    160.0,
+    320.0,
+    640.0,
+    1280.0,
+)
 # A batch system ends everything of a job step with its last rank: what is not written by then is
 # lost.
 EARLY = os.environ.get("HPCAAS_WATCH_EARLY") == "yes"

@@ -1,0 +1,340 @@
+"""The buyer's question: what to rent for each application and for the mix of them, what comes
+second, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Callable, Optional, Sequence, Union
+
+from ..errors import BadInput
+from ..prices import PriceRow
+from ..stats import Ratio, chosen_p, freedom_of, log_variance, ratio, ratio_of
+from .costs import Pricing
+from .groups import Group, per_app
+
+LOT = 1000  # runs that the answers speak of
+UNKNOWN = "not known on this machine"
+MIX = "the mix"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One configuration on one machine, as it would be rented. Amounts are of 1,000 runs."""
+
+    group: Group
+    hours: float
+    amount: Optional[float]
+    interval: Optional[tuple[float, float]]
+    currency: Optional[str]
+    row: Optional[PriceRow]
+    estimate: bool  # the price is scaled per core
+
+    @property
+    def machine(self) -> str:
+        return self.group.machine
+
+    @property
+    def label(self) -> str:
+        return f"{self.machine} {self.group.label}"
+
+
+@dataclass(frozen=True)
+class MixOffer:
+    """One machine for all applications of a mix. Amounts are of 1,000 runs of the mix."""
+
+    machine: str
+    parts: tuple[tuple[Offer, float], ...]  # offer, its share of the runs
+    hours: float
+    amount: Optional[float]
+    interval: Optional[tuple[float, float]]
+    currency: Optional[str]
+    row: Optional[PriceRow]
+    estimate: bool
+
+    @property
+    def label(self) -> str:
+        return self.machine
+
+
+AnyOffer = Union[Offer, MixOffer]
+
+
+@dataclass
+class Decision:
+    """The answer for one application, or for the mix."""
+
+    app: str
+    by: str  # cost or time
+    first: Optional[AnyOffer]
+    second: Optional[AnyOffer]
+    gap: Optional[Ratio]  # second / first, in what decides
+    p: Optional[float]  # of that gap, counting that both were picked after looking
+    unknown: str = ""  # why no verdict can be drawn, whatever the numbers
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return ("decision", self.app)
+
+    def sure(self, holds: bool) -> str:
+        """How sure it is that the first is better than the second."""
+        if self.first is None:
+            return ""
+        if self.unknown:
+            return self.unknown
+        if self.second is None:
+            return "nothing to compare with"
+        if self.p is None:
+            return "one value each: no spread known"
+        if holds:
+            return "sure: more than chance"
+        return "not sure: may be chance"
+
+
+def offer(group: Group, pricing: Pricing) -> Offer:
+    wall = group.wall or math.nan
+    cost, interval = pricing.cost(group), pricing.interval(group)
+    return Offer(
+        group,
+        wall * LOT / 3600.0,
+        cost.amount * LOT if cost else None,
+        (interval[0] * LOT, interval[1] * LOT) if interval else None,
+        cost.currency if cost else None,
+        pricing.row(group.machine),
+        group.machine in pricing.estimates,
+    )
+
+
+def in_time(group: Group, deadline_s: Optional[float]) -> bool:
+    return deadline_s is None or (group.wall or math.inf) <= deadline_s
+
+
+def value(one: AnyOffer, by: str) -> float:
+    """What decides: cost or time of 1,000 runs."""
+    return (one.amount if by == "cost" else one.hours) or math.inf
+
+
+def pick(some: list[Group], pricing: Pricing, deadline_s: Optional[float], by: str) -> list[Offer]:
+    """Offers that may be chosen, the best first."""
+    offers = [offer(g, pricing) for g in some if g.wall and in_time(g, deadline_s)]
+    if by == "cost":
+        offers = [o for o in offers if o.amount is not None]
+    return sorted(offers, key=lambda o: value(o, by))
+
+
+def gap(first: Group, second: Group, pricing: Pricing, by: str) -> Ratio:
+    if by == "cost":
+        return ratio(pricing.amounts(first), pricing.amounts(second))
+    return ratio(first.walls, second.walls)
+
+
+def _unknown(group: Group) -> str:
+    if group.known or group.published:
+        return ""
+    limit = f"{group.trust.waiting_limit:.0%}"
+    return (
+        f"{UNKNOWN}: others disturbed all its runs (limit: {limit} of the time waiting for a CPU)"
+    )
+
+
+def _late(group: Group, deadline_s: Optional[float]) -> list[str]:
+    if deadline_s is None:
+        return []
+    late = sum(w > deadline_s for w in group.walls)
+    text = f"{late} of {len(group.walls)} measured runs took longer than the deadline"
+    return [text] if late else []
+
+
+def excluded(some: list[Group]) -> list[str]:
+    """Configurations that are not recommended, with the reason."""
+    out = [g for g in some if g.out]
+    lines = [f"left out: {g.machine} {g.label} ({g.doubt})" for g in out[:5]]
+    if len(out) > 5:
+        lines.append(f"left out: {len(out) - 5} more")
+    return lines + (["--accept-flaky lets them in"] if out else [])
+
+
+def for_app(some: list[Group], pricing: Pricing, deadline_s: Optional[float], by: str) -> Decision:
+    offers = pick(some, pricing, deadline_s, by)
+    name, notes = some[0].name, excluded(some)
+    flaky = [g for g in some if g.doubt and not g.out]
+    if not offers:
+        return Decision(name, by, None, None, None, None, "", notes + missing(some, deadline_s))
+    first = offers[0]
+    if first.group in flaky:
+        notes.append(f"accepted although: {first.group.doubt}")
+    notes += _late(first.group, deadline_s)
+    elsewhere = [o for o in offers if o.machine != first.machine]
+    second = next(iter(elsewhere or offers[1:]), None)
+    if second is None:
+        return Decision(name, by, first, None, None, None, _unknown(first.group), notes)
+    here = len(offers) - len(elsewhere)
+    among = here * len(elsewhere) if elsewhere else here * (here - 1) / 2
+    found = gap(first.group, second.group, pricing, by)
+    unknown = _unknown(first.group) or _unknown(second.group)
+    p = None if unknown or found.p is None else chosen_p(found.p, among)
+    return Decision(name, by, first, second, found, p, unknown, notes)
+
+
+def missing(some: list[Group], deadline_s: Optional[float]) -> list[str]:
+    """Why there is no answer."""
+    if not any(g.wall for g in some):
+        return ["no configuration is left that ran well every time"]
+    if deadline_s is not None and not any(g.wall and in_time(g, deadline_s) for g in some):
+        best = min(g.wall for g in some if g.wall)
+        return [f"nothing measured is done within {deadline_s:g} s: the fastest takes {best:.4g} s"]
+    return ["no machine that is fast enough has a price: --price MACHINE=PROVIDER/SHAPE"]
+
+
+def parse_mix(text: Optional[str], names: Sequence[str]) -> dict[str, float]:
+    """Application (or 'application size') -> share of the runs. Without a mix all count alike."""
+    if text is None:
+        return {name: 1.0 / len(names) for name in names}
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, runs = part.strip().partition("=")
+        matching = [n for n in names if n == name or n.split(" ")[0] == name]
+        try:
+            count = float(runs)
+        except ValueError:
+            count = math.nan
+        if not 0 < count < math.inf:
+            raise BadInput(f"mix '{part}' is not APP=RUNS with a number above 0", "see --help")
+        if len(matching) != 1:
+            raise BadInput(
+                f"mix '{part}' names {len(matching)} of the applications measured",
+                f"name one of {', '.join(names)}",
+            )
+        shares[matching[0]] = shares.get(matching[0], 0.0) + count
+    total = sum(shares.values())
+    return {name: count / total for name, count in shares.items()}
+
+
+def _mix_offer(machine: str, parts: list[tuple[Offer, float]]) -> MixOffer:
+    amounts = [o.amount for o, _ in parts]
+    priced = all(a is not None for a in amounts)
+    total = sum((o.amount or 0.0) * share for o, share in parts) if priced else None
+    spread = _variance(parts, "cost") if total else None
+    interval = None
+    if total and spread:
+        one = ratio_of(math.log(total), math.sqrt(spread[0]), spread[1], len(parts))
+        interval = (one.low or total, one.high or total)
+    first = parts[0][0]
+    hours = sum(o.hours * share for o, share in parts)
+    return MixOffer(
+        machine, tuple(parts), hours, total, interval, first.currency, first.row, first.estimate
+    )
+
+
+def _variance(parts: Sequence[tuple[Offer, float]], by: str) -> Optional[tuple[float, float]]:
+    """Variance of the logarithm of a sum, and its degrees of freedom: every part counts with the
+    square of its share of the sum. None where a part has one sample."""
+    total = sum(value(o, by) * share for o, share in parts)
+    terms = []
+    for one, share in parts:
+        own = log_variance(one.group.walls)
+        if own is None:
+            return None
+        terms.append(((value(one, by) * share / total) ** 2 * own[0], own[1]))
+    return sum(v for v, _ in terms), freedom_of(terms)
+
+
+def _mix_gap(first: MixOffer, second: MixOffer, by: str) -> Ratio:
+    difference = math.log(value(second, by) / value(first, by))
+    spreads = [_variance(first.parts, by), _variance(second.parts, by)]
+    known = [s for s in spreads if s]
+    if len(known) < 2:
+        return Ratio(math.exp(difference), None, None, None, 1)
+    return ratio_of(difference, math.sqrt(sum(v for v, _ in known)), freedom_of(known), 2)
+
+
+def for_mix(
+    all_groups: list[Group],
+    pricing: Pricing,
+    deadline_s: Optional[float],
+    by: str,
+    mix: Optional[str],
+) -> tuple[Decision, list[MixOffer]]:
+    """The machine for all applications together, each with its own best configuration there."""
+    by_name = {some[0].name: some for some in per_app(all_groups)}
+    shares = parse_mix(mix, list(by_name))
+    offers, notes, tried = [], [], 1
+    for machine in dict.fromkeys(g.machine for g in all_groups):
+        parts: list[tuple[Offer, float]] = []
+        lacking = []
+        for name, share in shares.items():
+            found = pick(
+                [g for g in by_name[name] if g.machine == machine], pricing, deadline_s, by
+            )
+            if found:
+                parts.append((found[0], share))
+            else:
+                lacking.append(name)
+            tried *= max(1, len(found))
+        if lacking:
+            notes.append(f"{machine} is no answer: nothing to offer for {', '.join(lacking)}")
+        else:
+            offers.append(_mix_offer(machine, parts))
+    offers.sort(key=lambda o: value(o, by))
+    words = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
+    notes.insert(0, f"{words}{'' if mix else ' (equal shares; --mix APP=RUNS,... sets others)'}")
+    if len(offers) < 2:
+        first = offers[0] if offers else None
+        return Decision(MIX, by, first, None, None, None, _mix_unknown(first), notes), offers
+    found_gap = _mix_gap(offers[0], offers[1], by)
+    unknown = _mix_unknown(offers[0]) or _mix_unknown(offers[1])
+    # Machines and, on each, configurations were picked after looking.
+    p = None if unknown or found_gap.p is None else chosen_p(found_gap.p, tried)
+    return Decision(MIX, by, offers[0], offers[1], found_gap, p, unknown, notes), offers
+
+
+def _mix_unknown(one: Optional[MixOffer]) -> str:
+    found = (_unknown(o.group) for o, _ in one.parts) if one else iter(())
+    return next(filter(None, found), "")
+
+
+def decides_by(pricing: Pricing, all_groups: list[Group]) -> str:
+    """Cost where a machine has a price, otherwise time."""
+    return "cost" if any(pricing.row(g.machine) for g in all_groups) else "time"
+
+
+def decide(
+    all_groups: list[Group], pricing: Pricing, deadline_s: Optional[float], mix: Optional[str]
+) -> tuple[list[Decision], list[MixOffer]]:
+    """One decision per application, and one for the mix where there are several."""
+    if deadline_s is not None and not 0 < deadline_s < math.inf:
+        raise BadInput(f"the deadline is {deadline_s} s", "give seconds above 0")
+    if any(g.trust.by_cpu for g in all_groups):
+        return [], []
+    by = decides_by(pricing, all_groups)
+    decisions = [for_app(some, pricing, deadline_s, by) for some in per_app(all_groups)]
+    for one, some in zip(decisions, per_app(all_groups)):
+        unpriced = sorted({g.machine for g in some if by == "cost"} - _priced(pricing))
+        if unpriced:
+            one.notes.append(f"without a price, so not considered: {', '.join(unpriced)}")
+    if len(decisions) < 2 and mix is None:
+        return decisions, []
+    combined, offers = for_mix(all_groups, pricing, deadline_s, by, mix)
+    return [*decisions, combined], offers
+
+
+def _priced(pricing: Pricing) -> set[str]:
+    return {*pricing.rows, *pricing.estimates}
+
+
+def _build(group: Group) -> str:
+    config = group.config
+    parts = (config.installation, config.compiler, config.optimisation, config.target)
+    return " ".join(filter(None, (*parts, config.variant)))
+
+
+# What the first screen shows of a configuration, in this order; a dash where nothing was chosen.
+SHOWN: tuple[tuple[str, Callable[[Group], object]], ...] = (
+    ("nodes", lambda g: g.config.nodes),
+    ("MPI", lambda g: g.config.mpi),
+    ("fabric", lambda g: " ".join(filter(None, (g.config.framework, g.config.interconnect)))),
+    ("binding", lambda g: g.config.binding),
+    ("split", lambda g: g.axis("split")),
+    ("build", _build),
+)

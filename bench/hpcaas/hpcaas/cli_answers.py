@@ -1,0 +1,345 @@
+"""The commands that answer from results: report, advise, compare, merge, paper."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+import typer
+from rich.console import Console
+
+from .answers.costs import Pricing, Terms, paper_pricing, price_machines
+from .answers.groups import Trust
+from .errors import BadInput, HpcaasError
+from .model import ResultSet, Status, merge, renamed
+from .money import RUNS_PER_RENTAL
+from .running.noise import WAITING_LIMIT
+
+console = Console(soft_wrap=True)
+
+RESULTS = typer.Argument(
+    ...,
+    help="results.json files, several are merged; NAME=FILE gives the machine of a file another "
+    "name; `paper` is the paper's own data",
+)
+CATALOGUE = typer.Option(
+    None,
+    "--catalogue",
+    help="price catalogue (YAML); the sample that comes with the suite by default",
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user asks of results: prices, mix, deadline, and what samples count."""
+
+    price: list[str]
+    catalogue: Optional[Path]
+    region: Optional[str]
+    operating_system: Optional[str]
+    term: Optional[str]
+    currency: Optional[str]
+    rate: list[str]
+    runs_per_rental: int
+    mix: Optional[str]
+    deadline_s: Optional[float]
+    accept_flaky: bool
+    waiting_limit: float
+    by: str
+
+    @property
+    def trust(self) -> Trust:
+        if not 0 <= self.waiting_limit <= 1:
+            raise BadInput(f"--waiting-limit is {self.waiting_limit}", "use a share from 0 to 1")
+        # CPU seconds do not grow while a run waits.
+        by_cpu = self.by == "cpu"
+        return Trust(self.accept_flaky, 1.0 if by_cpu else self.waiting_limit, by_cpu)
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(
+            self.region,
+            self.operating_system,
+            self.term,
+            self.currency,
+            tuple(self.rate),
+            self.runs_per_rental,
+        )
+
+
+# Written once for all commands that answer: name, type, option.
+_OPTIONS: tuple[tuple[str, Any, Any], ...] = (
+    (
+        "price",
+        list[str],
+        typer.Option(
+            [],
+            "--price",
+            help="MACHINE=PROVIDER/SHAPE, or MACHINE~PROVIDER/SHAPE for an estimate per core; "
+            "add ,region=R ,os=O ,term=T where machines differ",
+        ),
+    ),
+    ("catalogue", Optional[Path], CATALOGUE),
+    ("region", Optional[str], typer.Option(None, "--region", help="region of the prices")),
+    (
+        "operating_system",
+        Optional[str],
+        typer.Option(None, "--os", help="operating system that the prices include"),
+    ),
+    (
+        "term",
+        Optional[str],
+        typer.Option(
+            None, "--term", help="on-demand (default), spot, reserved-1y, reserved-3y, internal"
+        ),
+    ),
+    ("currency", Optional[str], typer.Option(None, "--currency", help="of the answer")),
+    (
+        "rate",
+        list[str],
+        typer.Option([], "--rate", help="CURRENCY=VALUE@YYYY-MM-DD, for instance EUR=1.08@..."),
+    ),
+    (
+        "runs_per_rental",
+        int,
+        typer.Option(
+            RUNS_PER_RENTAL,
+            "--runs-per-rental",
+            help="runs one after the other in one rental: its least time and steps are billed once",
+        ),
+    ),
+    (
+        "mix",
+        Optional[str],
+        typer.Option(None, "--mix", help="APP=RUNS,... ; equal numbers of all by default"),
+    ),
+    (
+        "deadline_s",
+        Optional[float],
+        typer.Option(None, "--deadline-s", help="seconds in which a run must be done"),
+    ),
+    (
+        "accept_flaky",
+        bool,
+        typer.Option(
+            False,
+            "--accept-flaky",
+            help="also recommend what sometimes crashed, hung or gave a wrong answer",
+        ),
+    ),
+    (
+        "waiting_limit",
+        float,
+        typer.Option(
+            WAITING_LIMIT,
+            "--waiting-limit",
+            help="no verdict from runs that waited longer than this share for a CPU",
+        ),
+    ),
+    (
+        "by",
+        str,
+        typer.Option(
+            "time",
+            "--by",
+            help="time, or cpu: CPU seconds, which other users of a machine disturb less (for "
+            "compute-bound runs; no costs then)",
+        ),
+    ),
+)
+
+
+def asks(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of a question to a command; it gets them as one argument, `question`."""
+
+    @functools.wraps(command)
+    def wrapper(**given: Any) -> None:
+        question = Question(**{name: given.pop(name) for name, _, _ in _OPTIONS})
+        command(question=question, **given)
+
+    signature = inspect.signature(command, eval_str=True)
+    kept = [p for p in signature.parameters.values() if p.name != "question"]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=option, annotation=kind)
+        for name, kind, option in _OPTIONS
+    ]
+    wrapper.__signature__ = signature.replace(parameters=[*kept, *added])  # type: ignore
+    wrapper.__annotations__ = {p.name: p.annotation for p in (*kept, *added)}
+    del wrapper.__wrapped__  # typer would read the command's own signature
+    return wrapper
+
+
+def _by_cpu(results: ResultSet) -> None:
+    """CPU seconds in place of time. Waiting vanishes and spinning counts: a remark says so."""
+    for sample in results.samples:
+        sample.seconds = (sample.load.cpu_seconds or None) if sample.ok else None
+        sample.wall_seconds = None
+    results.samples = [
+        s for s in results.samples if s.seconds is not None or s.status is not Status.OK
+    ]
+    results.notes.insert(
+        0,
+        "ALL TIMES HERE ARE CPU SECONDS of launcher and ranks together, not time to solution; no"
+        " costs are computed from them",
+    )
+
+
+def _read(name: str) -> ResultSet:
+    from .dataset import paper
+
+    if name == "paper":
+        return paper()
+    label, equals, file = name.partition("=")
+    if equals and not Path(name).exists():
+        return renamed(_read(file), label)
+    return ResultSet.load(Path(name))
+
+
+def load(names: list[str], by: str = "time") -> ResultSet:
+    from .running.campaign import flag_outliers
+
+    results = merge([_read(name) for name in names])
+    if by not in ("time", "cpu"):
+        raise HpcaasError(f"--by '{by}' is not known", "use time or cpu")
+    if by == "cpu":
+        _by_cpu(results)
+    flag_outliers(results)
+    if not results.samples:
+        raise HpcaasError("these results hold no sample", "measure first")
+    return results
+
+
+def price(results: ResultSet, question: Question) -> Pricing:
+    from .prices import load_catalogue
+
+    if question.by == "cpu":
+        if question.price:
+            raise BadInput("--by cpu with --price", "CPU seconds are not billed: leave one out")
+        return Pricing({}, {}, results.machines)
+    rows = load_catalogue(question.catalogue)
+    named = list(question.price)
+    # The paper's machines come with the paper's own prices, as the estimates they are.
+    own = {n.replace("=", "~").split("~")[0] for n in named}
+    published = {s.machine for s in results.samples if s.campaign == "paper"}
+    named += [
+        p
+        for p in paper_pricing(results, rows)
+        if question.catalogue is None and p.split("~")[0] in published - own
+    ]
+    return price_machines(results, rows, named, question.terms)
+
+
+def register(app: typer.Typer) -> None:
+    for command in (report, advise, compare, paper):
+        app.command()(command)
+    app.command("merge")(merge_files)
+
+
+@asks
+def report(
+    files: list[str] = RESULTS,
+    html: Path = typer.Option(Path("report.html"), help="the page"),
+    as_json: Optional[Path] = typer.Option(None, "--json"),
+    as_csv: Optional[Path] = typer.Option(None, "--csv", help="one line per run, with its cost"),
+    title: str = typer.Option("HPCaaS-Bench report"),
+    *,
+    question: Question,
+) -> None:
+    """One self-contained page that begins with the answer, and JSON and CSV of the same data."""
+    from .report.export import to_csv, to_json
+    from .report.page import page
+
+    results = load(files, question.by)
+    pricing = price(results, question)
+    asked = (question.deadline_s, question.mix, question.trust)
+    html.write_text(page(results, pricing, title, *asked))
+    console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
+    if as_json:
+        as_json.write_text(to_json(results, pricing, *asked))
+    if as_csv:
+        as_csv.write_text(to_csv(results, pricing))
+
+
+@asks
+def advise(
+    files: list[str] = RESULTS, as_json: bool = typer.Option(False, "--json"), *, question: Question
+) -> None:
+    """What to rent and how to run it, for each application and for the mix: cost, hours, what comes
+    second and how sure that is; then the evidence and the paper's eight lessons in this data."""
+    from .answers import advise as answers
+
+    results = load(files, question.by)
+    pricing = price(results, question)
+    advice = answers.advise(results, pricing, question.deadline_s, question.mix, question.trust)
+    print(json.dumps(answers.as_dict(advice), indent=1) if as_json else answers.as_text(advice))
+
+
+def _side(text: str) -> ResultSet:
+    """A file, `paper`, or FILE:MACHINE."""
+    from .answers import compare as answers
+
+    name, colon, machine = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return load([text])
+    results = load([name])
+    part = answers.split_by_machine(results, machine)
+    if part is None:
+        raise HpcaasError(
+            f"'{name}' holds no machine '{machine}'", f"it holds {', '.join(results.machines)}"
+        )
+    return part
+
+
+def compare(
+    a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MACHINE"),
+    b: str = typer.Argument(..., help="the same"),
+    any_target: bool = typer.Option(
+        False, help="treat builds for each machine's own target as the same choice"
+    ),
+    accept_flaky: bool = typer.Option(
+        False, "--accept-flaky", help="also compare what sometimes went wrong"
+    ),
+    as_json: bool = typer.Option(False, "--json"),
+    html: Optional[Path] = typer.Option(None, help="a page of its own, to share"),
+) -> None:
+    """Two machines, or one before and after, with what is significant."""
+    from .answers import compare as answers
+    from .report.compared import page
+
+    result = answers.compare(_side(a), _side(b), (a, b), any_target, Trust(accept_flaky))
+    if html:
+        html.write_text(page(result, a, b))
+        console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
+    print(json.dumps(answers.as_dict(result), indent=1) if as_json else answers.as_text(result))
+
+
+def merge_files(
+    files: list[str] = RESULTS, to: Path = typer.Option(Path("merged.json"), help="where to write")
+) -> None:
+    """Results of several machines and providers in one file."""
+    results = load(files)
+    results.save(to)
+    console.print(f"{len(results.samples)} samples of {len(results.machines)} machines in '{to}'")
+
+
+def paper(
+    table3: bool = typer.Option(False, help="the steps of Table 3, printed and corrected"),
+    to: Optional[Path] = typer.Option(None, help="write it as results.json"),
+) -> None:
+    """The paper's tables as a data set."""
+    from .dataset import paper as dataset, table_3
+
+    if to:
+        dataset().save(to)
+        console.print(f"the paper's data in '{to}'")
+    if table3 or not to:
+        for name, step in table_3().items():
+            console.print(f"{name}: best of Table 2 {step.best_seconds:.3g} s")
+            for what, printed, correct, error in step.quotients():
+                flag = f"  <- ERROR in the paper: {error}" if error else ""
+                console.print(f"  {what}: printed {printed}; correct {correct}{flag}", markup=False)
