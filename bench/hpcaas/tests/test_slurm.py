@@ -75,13 +75,18 @@ def measure(cluster, site, out, campaign, *argv, check=True):
     return done, ResultSet.load(path) if path.exists() else ResultSet()
 
 
-def once_more_where_it_hung(cluster, site, out, mpi, argv, results):
+def once_more_where_it_hung(cluster, site, out, app, argv, results):
     """MPICH's ranks under `srun --mpi=pmi2` sometimes do not end after their last line
     (docs/clusters.md). Such a run is a sample that timed out; it is measured once more, with a
     warning in the output of the tests. Every other trouble fails."""
-    hung = [s for s in results.samples if s.status is Status.TIMEOUT]
-    ways = {(s.configuration.mpi, s.configuration.pmi, s.configuration.nodes) for s in hung}
-    if not hung or mpi != "mpich" or ways != {("mpich", "pmi2", 2)}:
+    hung = [
+        s
+        for s in results.samples
+        if s.status is Status.TIMEOUT
+        and (s.configuration.app, s.configuration.mpi) == (app, "mpich")
+        and (s.configuration.pmi, s.configuration.nodes) == ("pmi2", 2)
+    ]
+    if not hung:
         return results, []
     warnings.warn(f"measured once more, the first run did not end: {explain(hung)}", stacklevel=2)
     _, results = measure(cluster, site, out, "slurm", *argv, "--retry")
@@ -135,7 +140,7 @@ def test_one_and_two_nodes_by_srun_and_by_mpirun(cluster, site, out, app, mpi):
         *("--nodes", "1,2", "--split", "1x1", "--binding", "none", "--time-limit-s", "120"),
     )
     _, results = measure(cluster, site, out, "slurm", *argv)
-    results, hung = once_more_where_it_hung(cluster, site, out, mpi, argv, results)
+    results, hung = once_more_where_it_hung(cluster, site, out, app, argv, results)
     mine = [
         s
         for s in results.samples
