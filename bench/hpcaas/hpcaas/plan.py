@@ -169,8 +169,11 @@ def _installations(
                 )
             )
         chosen = [i for i in chosen if i.axes.get(axis) in asked]
-    if named is None and not selecting:
-        chosen = chosen[:1]
+    if named is None and not selecting and chosen:
+        # The first that fits each MPI that is asked for; one that says no MPI fits all.
+        mpis = choice.values.get("mpi") or [app.defaults().get("mpi")]
+        fit = [next((i for i in chosen if i.axes.get("mpi") in (None, m)), None) for m in mpis]
+        chosen = list({i.name: i for i in fit if i}.values()) or chosen[:1]
     # With one installation that says nothing of itself the axis says nothing either.
     return [i.name if len(installed) > 1 or i.axes else None for i in chosen]
 
