@@ -29,6 +29,10 @@ test-hosts: build ## separate hosts (network namespaces; root), started by skerr
 	@tools/setup.sh --with-peers
 	@tools/test_hosts.sh
 
+.PHONY: test-slurm
+test-slurm:      ## HPCaaS-Bench on a Slurm cluster of two hosts (network namespaces; root)
+	@$(MAKE) -C bench/hpcaas test-slurm
+
 test-launchers: build ## the same binary under mpirun, prterun and hydra on this host
 	@tools/setup.sh --with-peers
 	@ctest --test-dir build -L launchers --output-on-failure

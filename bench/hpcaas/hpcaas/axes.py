@@ -64,6 +64,18 @@ def _filesystem(machine: Machine) -> Optional[str]:
     )
 
 
+def _container(machine: Machine) -> Optional[str]:
+    return (
+        None
+        if machine.get("containers")
+        else "not measurable here: name an image under `containers:` in the site file"
+    )
+
+
+def _gpu(machine: Machine) -> Optional[str]:
+    return None if machine.get("gpus") else "not measurable here: no GPU in this machine"
+
+
 AXES: dict[str, Axis] = {
     a.name: a
     for a in (
@@ -87,6 +99,11 @@ AXES: dict[str, Axis] = {
         Axis("interconnect", "fabric between nodes", _fabric),
         Axis("filesystem", "where inputs and results live", _filesystem),
         Axis("launcher", "srun or mpirun", _always),
+        Axis("pmi", "srun's --mpi: how its ranks find each other (pmix, pmi2, none)", _always),
+        Axis(
+            "container", "image of the site file, by Apptainer or Podman; none: native", _container
+        ),
+        Axis("gpu", "on: what the application can, runs on the GPU; off: on the CPU only", _gpu),
         Axis("binding", "none, threads, cores, sockets, auto", _always),
         Axis("distribution", "ranks over nodes : over sockets, block or cyclic", _distribution),
         Axis("split", "ranks x threads", _always),

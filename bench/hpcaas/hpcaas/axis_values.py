@@ -15,8 +15,11 @@ CLOSED: dict[str, tuple[str, ...]] = {
     "distribution": DISTRIBUTIONS,
     "smt": ("on", "off"),
     "launcher": ("srun", "mpirun"),
+    "gpu": ("on", "off"),
 }
 COUNTS = ("nodes", "ranks_per_node")
+# srun's own names (`pmix_v4`): which there are, srun says when the campaign is planned.
+_PMI = re.compile(r"[a-z][a-z0-9_]*")
 # Everything else becomes a word of a command.
 _WORD = re.compile(r"[A-Za-z0-9][\w.+:@/%=-]*")
 
@@ -32,6 +35,8 @@ def check_value(axis: str, value: Any) -> None:
         from .plan import parse_split
 
         parse_split(text)
+    elif axis == "pmi" and not _PMI.fullmatch(text):
+        raise BadInput(f"pmi '{text}' is not a word of srun's --mpi", "write pmix, pmi2 or none")
     elif value is not None and not _WORD.fullmatch(text):
         raise BadInput(f"{axis} '{text}' is not a name", "use letters, digits and . _ + - : = /")
 

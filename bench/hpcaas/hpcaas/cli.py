@@ -18,13 +18,17 @@ from . import __version__, cli_answers
 from .apps import registry
 from .apps.configured import from_yaml
 from .axes import AXES
+from .axis_options import AxisValues, axis_options
 from .axis_values import check_positive, check_value, parse_repeats
-from .errors import BadInput, HpcaasError, Noisy
-from .machine import describe, read_topology
 from .cli_answers import CATALOGUE
+from .cloud.command import add_to as add_cloud
+from .errors import BadInput, HpcaasError, Noisy
 from .model import ResultSet
 from .plan import Choice, Plan, make_plan
+from .running import nodes as nodes_module
 from .running.jobs import Tools
+from .running.nodes import Nodes
+from .running.reframe import is_remote
 from .site import load_site
 from .toolchain import find_compilers, find_mpis
 
@@ -51,19 +55,34 @@ def _tools(site_path: Optional[Path], names: Optional[str] = None) -> Tools:
     return Tools(site, registry(site), find_compilers(site), find_mpis(site))
 
 
-def _machine(tools: Tools, name: Optional[str] = None) -> dict[str, Any]:
-    profile = describe(name or tools.site.get("machine"))
+def _machine(tools: Tools, found: Nodes, name: Optional[str] = None) -> dict[str, Any]:
+    """Profile of the machine to be measured, with what only the site file can say of it."""
+    profile = found.machine
     profile["nodes_available"] = int(tools.site.get("nodes_available", 1))
+    profile["containers"] = list(tools.site.get("containers", {}))
     profile["filesystems"] = list(tools.site.get("filesystems", []))
     profile["interconnects"] = sorted(
         {*profile["interconnects"], *tools.site.get("axis_environment", {}).get("interconnect", {})}
     )
-    if name is None and "machine" not in tools.site and tools.site.get("scheduler") is None:
+    if name is None and "machine" not in tools.site and not is_remote(tools.site):
         # A name that the user gave says which machine it is; otherwise the host does.
         profile["host"] = platform.node()
     if "price" in tools.site:
         profile["price"] = tools.site["price"]
     return profile
+
+
+def _known(tools: Tools, out: Path) -> Nodes:
+    return nodes_module.known(tools.site, out, tools.site.get("machine"))
+
+
+def _look(tools: Tools, out: Path, name: Optional[str], count: int) -> Nodes:
+    """This machine, or the compute nodes asked anew: noise is of today."""
+    name = name or tools.site.get("machine")
+    if not is_remote(tools.site):
+        return nodes_module.here(name)
+    console.print(f"asking {count} nodes what they are")
+    return nodes_module.look(tools.site, out.resolve(), count, name)
 
 
 def _split(text: Optional[str]) -> Optional[list[str]]:
@@ -113,10 +132,10 @@ def apps(
 
 
 @app.command()
-def axes(site: Optional[Path] = SITE) -> None:
+def axes(site: Optional[Path] = SITE, out: Path = OUT) -> None:
     """Which axis applies to which application, and what this machine can compare."""
     tools = _tools(site)
-    machine = _machine(tools)
+    machine = _machine(tools, _known(tools, out))
     table = Table("axis", *tools.apps, "on this machine")
     reasons = []
     for axis in AXES.values():
@@ -148,9 +167,10 @@ def _choice(
     values: dict[str, list[Any]] = {
         name: v for name, text in axis_values.items() if (v := _split(text))
     }
-    # `none` is a value of the mpi axis: run without one.
-    if "mpi" in values:
-        values["mpi"] = [None if v == "none" else v for v in values["mpi"]]
+    # `none` is a value: run without one.
+    for axis in ("mpi", "container"):
+        if axis in values:
+            values[axis] = [None if v == "none" else v for v in values[axis]]
     for axis, asked in values.items():
         for value in asked:
             check_value(axis, value)
@@ -181,16 +201,8 @@ def show_plan(plan: Plan, verbose: bool = True) -> None:
     )
 
 
-_AXIS = {
-    name: typer.Option(
-        None, f"--{name.replace('_', '-')}", help=f"{AXES[name].meaning}; comma-separated"
-    )
-    for name in AXES
-    if name not in ("processor",)
-}
-
-
 @app.command()
+@axis_options
 def plan(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
     size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
@@ -198,51 +210,20 @@ def plan(
     repeats: str = typer.Option("3-10", help="MIN-MAX"),
     site: Optional[Path] = SITE,
     earlier: Optional[Path] = typer.Option(None, help="results to take run times from"),
-    installation: Optional[str] = _AXIS["installation"],
-    compiler: Optional[str] = _AXIS["compiler"],
-    optimisation: Optional[str] = _AXIS["optimisation"],
-    target: Optional[str] = _AXIS["target"],
-    variant: Optional[str] = _AXIS["variant"],
-    library: Optional[str] = _AXIS["library"],
-    mpi: Optional[str] = _AXIS["mpi"],
-    framework: Optional[str] = _AXIS["framework"],
-    interconnect: Optional[str] = _AXIS["interconnect"],
-    filesystem: Optional[str] = _AXIS["filesystem"],
-    launcher: Optional[str] = _AXIS["launcher"],
-    binding: Optional[str] = _AXIS["binding"],
-    distribution: Optional[str] = _AXIS["distribution"],
-    split: Optional[str] = _AXIS["split"],
-    smt: Optional[str] = _AXIS["smt"],
-    ranks_per_node: Optional[str] = _AXIS["ranks_per_node"],
-    nodes: Optional[str] = _AXIS["nodes"],
+    out: Path = OUT,
+    *,
+    values: AxisValues,
 ) -> None:
     """The runs, their estimated time, and what is left out; starts nothing."""
     tools = _tools(site, names)
-    values = dict(
-        installation=installation,
-        compiler=compiler,
-        optimisation=optimisation,
-        target=target,
-        variant=variant,
-        library=library,
-        mpi=mpi,
-        framework=framework,
-        interconnect=interconnect,
-        filesystem=filesystem,
-        launcher=launcher,
-        binding=binding,
-        distribution=distribution,
-        split=split,
-        smt=smt,
-        ranks_per_node=ranks_per_node,
-        nodes=nodes,
-    )
+    choice = _choice(names, tools, size, mode, repeats, values)
+    found = _known(tools, out)
     show_plan(
         make_plan(
-            _choice(names, tools, size, mode, repeats, values),
+            choice,
             tools,
-            _machine(tools),
-            read_topology(),
+            _machine(tools, found),
+            found.topology,
             ResultSet.load(earlier) if earlier else None,
         )
     )
@@ -260,6 +241,7 @@ def _check_limits(
 
 
 @app.command()
+@axis_options
 def measure(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
     size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
@@ -282,23 +264,8 @@ def measure(
         "--retry",
         help="measure again what did not end well in an earlier start of this campaign",
     ),
-    installation: Optional[str] = _AXIS["installation"],
-    compiler: Optional[str] = _AXIS["compiler"],
-    optimisation: Optional[str] = _AXIS["optimisation"],
-    target: Optional[str] = _AXIS["target"],
-    variant: Optional[str] = _AXIS["variant"],
-    library: Optional[str] = _AXIS["library"],
-    mpi: Optional[str] = _AXIS["mpi"],
-    framework: Optional[str] = _AXIS["framework"],
-    interconnect: Optional[str] = _AXIS["interconnect"],
-    filesystem: Optional[str] = _AXIS["filesystem"],
-    launcher: Optional[str] = _AXIS["launcher"],
-    binding: Optional[str] = _AXIS["binding"],
-    distribution: Optional[str] = _AXIS["distribution"],
-    split: Optional[str] = _AXIS["split"],
-    smt: Optional[str] = _AXIS["smt"],
-    ranks_per_node: Optional[str] = _AXIS["ranks_per_node"],
-    nodes: Optional[str] = _AXIS["nodes"],
+    *,
+    values: AxisValues,
 ) -> None:
     """Measures a plan: serially, with repeats, load and provenance. Ctrl-C keeps what was measured; the same command goes on."""
     from .running import noise as noise_check
@@ -309,32 +276,12 @@ def measure(
 
     tools = _tools(site, names)
     _check_limits(budget_min, precision, time_limit_s, noise)
-    values = dict(
-        installation=installation,
-        compiler=compiler,
-        optimisation=optimisation,
-        target=target,
-        variant=variant,
-        library=library,
-        mpi=mpi,
-        framework=framework,
-        interconnect=interconnect,
-        filesystem=filesystem,
-        launcher=launcher,
-        binding=binding,
-        distribution=distribution,
-        split=split,
-        smt=smt,
-        ranks_per_node=ranks_per_node,
-        nodes=nodes,
-    )
-    profile, topology = _machine(tools, machine), read_topology()
-    planned = make_plan(
-        _choice(names, tools, size, "full" if mode == "search" else mode, repeats, values),
-        tools,
-        profile,
-        topology,
-    )
+    choice = _choice(names, tools, size, mode, repeats, values)
+    if mode == "search":  # it chooses from all
+        choice.mode = "full"
+    found = _look(tools, out, machine, choice.most_nodes)
+    profile, topology = _machine(tools, found, machine), found.topology
+    planned = make_plan(choice, tools, profile, topology)
     show_plan(planned, verbose=False)
     if not planned.runs:
         raise HpcaasError("nothing is left to run", "see the reasons above")
@@ -344,7 +291,7 @@ def measure(
         )
     directory = (out / campaign).resolve()
     with (
-        MachineLock(),
+        MachineLock(*([directory / "lock"] if is_remote(tools.site) else [])),
         Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -377,17 +324,13 @@ def measure(
             show,
         )
         if noise != "ignore":
-            found = noise_check.check()
-            append(run.journal, {"noise": found.as_dict()})
-            if found.verdict != "quiet":
-                console.print(
-                    f"this machine is {found.verdict}: {'; '.join(found.reasons)}", markup=False
-                )
+            heard = nodes_module.worst(found.noise) if found.noise else noise_check.check()
+            append(run.journal, {"noise": heard.as_dict()})
+            if heard.verdict != "quiet":
+                words = f"this machine is {heard.verdict}: {'; '.join(heard.reasons)}"
+                console.print(words, markup=False)
                 if noise == "refuse":
-                    raise Noisy(
-                        f"this machine is {found.verdict} ({'; '.join(found.reasons)})",
-                        "wait until it is quiet, or --noise flag",
-                    )
+                    raise Noisy(words, "wait until it is quiet, or --noise flag")
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
@@ -436,7 +379,7 @@ def prices(
     """Shows and checks a catalogue, or imports a provider's public list that you have fetched."""
     import yaml
 
-    from .prices import Defaults, import_prices, load_catalogue, to_yaml
+    from .prices import Defaults, age_warning, import_prices, load_catalogue, to_yaml
 
     if import_kind:
         if not file or not date or not source:
@@ -459,6 +402,9 @@ def prices(
             print(text)
         return
     for row in load_catalogue(catalogue):
+        warning = age_warning(row)
+        if warning:
+            console.print(f"warning: {warning}", markup=False, highlight=False)
         console.print(
             f"{row.name} in {row.region}: {row.cores} cores, {row.vcpus} vCPUs, {row.memory_gib:g} GiB, {row.per_hour:.4g} {row.currency} an hour "
             f"({row.per_hour / row.cores:.4g} a core-hour), {row.term.value}, {row.date}; {row.source}",
@@ -490,14 +436,23 @@ def tour(
 
 @app.command()
 def machine(
-    site: Optional[Path] = SITE, noise: bool = typer.Option(False, help="check the noise too")
+    site: Optional[Path] = SITE,
+    noise: bool = typer.Option(False, help="check the noise too"),
+    out: Path = OUT,
+    nodes: Optional[int] = typer.Option(None, help="compute nodes to ask; 2 at most by default"),
 ) -> None:
-    """What this machine is, as results will say it."""
-    console.print_json(json.dumps(_machine(_tools(site))))
+    """What this machine is, as results will say it; behind a scheduler a job asks its nodes."""
+    tools = _tools(site)
+    found = _look(tools, out, None, nodes or min(2, int(tools.site.get("nodes_available", 1))))
+    console.print_json(json.dumps(_machine(tools, found)))
     if noise:
         from .running.noise import check
 
-        console.print_json(json.dumps(check().as_dict()))
+        heard = nodes_module.worst(found.noise) if found.noise else check()
+        console.print_json(json.dumps(heard.as_dict()))
+
+
+add_cloud(app, _tools, _choice)
 
 
 @app.command()

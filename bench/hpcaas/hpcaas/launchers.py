@@ -1,4 +1,5 @@
-"""The words of each launcher for the same policy: srun, OpenMPI 4 and 5, MPICH's hydra, Intel MPI, and none at all."""
+"""The words of each launcher for the same policy: srun, OpenMPI 4 and 5, MPICH's hydra, Intel MPI,
+and none at all."""
 
 from __future__ import annotations
 
@@ -8,6 +9,16 @@ from .errors import BadInput
 from .model import Configuration
 from .placement import DEFAULT_DISTRIBUTION, thread_environment
 from .toolchain import Mpi
+
+
+# What rank.sh reads on every node.
+WATCH_VARIABLES = (
+    "HPCAAS_WATCH",
+    "HPCAAS_WATCH_EARLY",
+    "HPCAAS_PYTHON",
+    "HPCAAS_WATCHER",
+    "HPCAAS_STACK",
+)
 
 
 @dataclass
@@ -64,6 +75,8 @@ def _srun(config: Configuration, binding: str, wide_cores: bool) -> Launch:
         f"--ntasks-per-node={config.per_node}",
         f"--cpus-per-task={config.threads}",
     ]
+    if config.pmi:
+        argv.append(f"--mpi={config.pmi}")
     # The paper's `auto`: Slurm picks a policy by itself as soon as it is asked to be verbose.
     argv.append("--cpu-bind=verbose" if binding == "auto" else f"--cpu-bind={binding}")
     argv.append(f"--distribution={config.distribution or DEFAULT_DISTRIBUTION}")
@@ -132,9 +145,10 @@ def _openmpi(config: Configuration, mpi: Mpi, binding: str, wide_cores: bool) ->
                 f"use one of {', '.join(framework)}",
             )
         argv += framework[config.framework]
-    # mpirun exports nothing to other nodes unless told.
-    for name in ("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES"):
-        argv += ["-x", name] if config.nodes > 1 else []
+    # mpirun exports nothing to other nodes unless told, and warns of a variable that is not set.
+    exported = ["OMP_NUM_THREADS", *thread_environment(binding), *WATCH_VARIABLES]
+    for name in exported if config.nodes > 1 else []:
+        argv += ["-x", name]
     return Launch(argv, env, remarks)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+import archspec.cpu
+
 
 @dataclass(frozen=True)
 class Cpu:
@@ -49,9 +51,18 @@ class Topology:
     def of_socket(self, socket: int) -> list[int]:
         return [c.id for c in self.cpus if c.socket == socket]
 
+    def as_list(self) -> list[list[int]]:
+        """For JSON: [id, core, socket, NUMA node] of every hardware thread."""
+        return [[c.id, c.core, c.socket, c.numa] for c in self.cpus]
+
+    @staticmethod
+    def from_list(cpus: list[list[int]]) -> "Topology":
+        return Topology(tuple(Cpu(*values) for values in cpus))
+
     @staticmethod
     def regular(sockets: int, cores_per_socket: int, threads_per_core: int = 1) -> "Topology":
-        """A made-up machine numbered as Linux does: second hardware threads come after all cores."""
+        """A made-up machine numbered as Linux does: second hardware threads come after all
+        cores."""
         total = sockets * cores_per_socket
         return Topology(
             tuple(
@@ -105,7 +116,8 @@ def cpu_info() -> dict[str, str]:
 
 
 def frequency_mhz() -> Optional[float]:
-    """Mean over CPUs of what the kernel reports now; None where it reports nothing (most ARM servers without cpufreq)."""
+    """Mean over CPUs of what the kernel reports now; None where it reports nothing (most ARM
+    servers without cpufreq)."""
     values = [
         float(v) / 1000.0
         for v in (
@@ -136,6 +148,24 @@ def interconnects() -> list[str]:
     return sorted(set(found))
 
 
+def gpus() -> list[str]:
+    """GPUs with a driver, as the kernel names them; what an application can use of them is its
+    affair."""
+    nvidia = [
+        re.sub(r"^Model:\s*", "", line)
+        for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+        for line in _read(str(path)).splitlines()
+        if line.startswith("Model:")
+    ]
+    # ROCm lists CPUs too; only GPUs have SIMD units.
+    amd = [
+        _read(str(path.with_name("name"))) or "AMD GPU"
+        for path in sorted(Path("/sys/class/kfd/kfd/topology/nodes").glob("*/properties"))
+        if re.search(r"^simd_count [1-9]", _read(str(path)), re.M)
+    ]
+    return nvidia + amd
+
+
 def stack_limit() -> str:
     soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
     return "unlimited" if soft == resource.RLIM_INFINITY else f"{soft // 1024} KiB"
@@ -160,7 +190,8 @@ def isa_flags(info: dict[str, str]) -> list[str]:
 
 
 def describe(name: Optional[str] = None) -> dict[str, Any]:
-    """Profile of this machine; `id` is stable across runs and differs between machines that would perform differently."""
+    """Profile of this machine; `id` is stable across runs and differs between machines that would
+    perform differently."""
     info = cpu_info()
     topology = read_topology()
     os_release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', _read("/etc/os-release"), re.M))
@@ -176,6 +207,8 @@ def describe(name: Optional[str] = None) -> dict[str, Any]:
         ),
         "microcode": info.get("microcode", ""),
         "architecture": platform.machine(),
+        # what -march=native stands for here, in archspec's words (ReFrame and Spack use the same)
+        "microarchitecture": archspec.cpu.host().name,
         "isa": isa_flags(info),
         "sockets": len(topology.sockets),
         "cores": len(topology.cores),
@@ -194,6 +227,7 @@ def describe(name: Optional[str] = None) -> dict[str, Any]:
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
         or "not reported",
         "interconnects": interconnects(),
+        "gpus": gpus(),
         "stack_limit": stack_limit(),
     }
     identity = "|".join(

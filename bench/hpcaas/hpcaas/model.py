@@ -32,6 +32,8 @@ class Status(str, Enum):
     BUILD_FAILED = "build failed"
     PREPARE_FAILED = "input preparation failed"
     DISK_FULL = "disk full"
+    # Where the batch system put a run says nothing about the configuration.
+    OTHER_PROCESSOR = "on another processor"
     MISSING = "missing"
 
 
@@ -63,6 +65,11 @@ class Configuration(BaseModel):
     interconnect: Optional[str] = None
     filesystem: Optional[str] = None
     launcher: Optional[str] = None
+    # srun's --mpi: how ranks that srun starts find each other; None: what the cluster is set to
+    pmi: Optional[str] = None
+    # name of an image of the site file; None: no container
+    container: Optional[str] = None
+    gpu: Optional[Literal["on", "off"]] = None  # None: the application has no such choice
     binding: Optional[str] = None
     distribution: Optional[str] = None
 

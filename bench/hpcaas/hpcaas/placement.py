@@ -1,12 +1,13 @@
 """Binding and distribution, expressed once.
 
-`place` says which CPUs every rank and thread may use for a policy on a topology. The plan uses it to leave out what a machine
-cannot tell apart, the launchers translate the same words into flags, and the measurement compares it with what the kernel says
-was really in force.
+`place` says which CPUs every rank and thread may use for a policy on a topology. The plan uses it
+to leave out what a machine cannot tell apart, the launchers translate the same words into flags,
+and the measurement compares it with what the kernel says was really in force.
 
-Policies (section 6 of the paper): none (any CPU of the node), threads (one hardware thread each, so that neighbours share a
-core), cores (one core each), sockets (any CPU of one socket), auto (what the launcher does when it is asked for nothing).
-Distributions `A:B`: A deals ranks to nodes, B deals the ranks of a node to sockets, each `block` or `cyclic`.
+Policies (section 6 of the paper): none (any CPU of the node), threads (one hardware thread each, so
+that neighbours share a core), cores (one core each), sockets (any CPU of one socket), auto (what
+the launcher does when it is asked for nothing). Distributions `A:B`: A deals ranks to nodes, B
+deals the ranks of a node to sockets, each `block` or `cyclic`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def nodes_of_ranks(ranks: int, nodes: int, per_node: int, policy: str) -> list[i
 
 
 def _units(topology: Topology, binding: str, smt: Optional[str]) -> dict[int, list[list[int]]]:
-    """Per socket, the units that threads are dealt to: cores (as lists of their hardware threads) or single hardware threads."""
+    """Per socket, the units that threads are dealt to: cores (as lists of their hardware threads)
+    or single hardware threads."""
     units: dict[int, list[list[int]]] = {}
     for socket in topology.sockets:
         cores = [
@@ -102,8 +104,9 @@ def place(
     smt: Optional[str] = None,
     mpi: Optional[str] = None,
 ) -> Optional[list[Place]]:
-    """smt: off leaves second hardware threads unused, on deals threads to them, None (nothing asked) deals threads to cores and
-    lets them float between the core's hardware threads. Places of all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
+    """smt: off leaves second hardware threads unused, on deals threads to them, None (nothing
+    asked) deals threads to cores and lets them float between the core's hardware threads. Places of
+    all ranks; None when only the launcher knows (auto on a launcher whose default is not known)."""
     if binding not in BINDINGS:
         raise BadInput(f"binding '{binding}' is not known", f"use one of {', '.join(BINDINGS)}")
     if distribution not in DISTRIBUTIONS:
@@ -171,8 +174,9 @@ def _launcher_default(
     over_nodes: str,
     mpi: Optional[str],
 ) -> Optional[list[Place]]:
-    """What `auto` does where documentation says it: hydra binds nothing; OpenMPI binds a rank to one core when there are at most
-    two ranks, however many threads it has, and to a socket or NUMA domain beyond."""
+    """What `auto` does where documentation says it: hydra binds nothing; OpenMPI binds a rank to
+    one core when there are at most two ranks, however many threads it has, and to a socket or NUMA
+    domain beyond."""
     node_of = nodes_of_ranks(ranks, nodes, per_node, over_nodes)
     every = frozenset(c.id for c in topology.cpus)
     kind = (mpi or "").split("-")[0].rstrip("0123456789.")
@@ -194,7 +198,8 @@ def _launcher_default(
 
 
 def thread_environment(binding: str) -> dict[str, str]:
-    """OpenMP's half of a binding policy. The launcher binds ranks; without this, threads roam inside their rank's set."""
+    """OpenMP's half of a binding policy. The launcher binds ranks; without this, threads roam
+    inside their rank's set."""
     if binding == "none":
         return {"OMP_PROC_BIND": "false"}
     if binding in ("threads", "cores", "sockets"):

@@ -7,13 +7,16 @@ import shutil
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional
 
+import archspec.cpu
+
+from . import slurm
 from .apps.base import App, Installation
 from .axes import AXES
 from .errors import BadInput, Missing
 from .machine import Topology
 from .model import Configuration, ResultSet
 from .placement import DEFAULT_DISTRIBUTION, place
-from .running.jobs import Tools
+from .running.jobs import Tools, container_of
 from .stats import summarise
 from .toolchain import TARGET_NEEDS
 
@@ -29,6 +32,9 @@ FIELDS = (
     "interconnect",
     "filesystem",
     "launcher",
+    "pmi",
+    "container",
+    "gpu",
     "binding",
     "distribution",
     "smt",
@@ -46,6 +52,10 @@ class Choice:
     values: dict[str, list[Any]] = field(default_factory=dict)  # axis -> values; split as "RxT"
     mode: str = "full"  # full, oat (one at a time), search
     repeats: tuple[int, int] = (3, 10)
+
+    @property
+    def most_nodes(self) -> int:
+        return max(int(n) for n in self.values.get("nodes", [1]))
 
 
 @dataclass
@@ -159,8 +169,11 @@ def _installations(
                 )
             )
         chosen = [i for i in chosen if i.axes.get(axis) in asked]
-    if named is None and not selecting:
-        chosen = chosen[:1]
+    if named is None and not selecting and chosen:
+        # The first that fits each MPI that is asked for; one that says no MPI fits all.
+        mpis = choice.values.get("mpi") or [app.defaults().get("mpi")]
+        fit = [next((i for i in chosen if i.axes.get("mpi") in (None, m)), None) for m in mpis]
+        chosen = list({i.name: i for i in fit if i}.values()) or chosen[:1]
     # With one installation that says nothing of itself the axis says nothing either.
     return [i.name if len(installed) > 1 or i.axes else None for i in chosen]
 
@@ -184,6 +197,8 @@ def _make(app: App, size: str, point: dict[str, Any]) -> Configuration:
     rest = {name: point[name] for name in FIELDS if name != "nodes" and point.get(name) is not None}
     if "ranks_per_node" in rest:
         rest["ranks_per_node"] = int(rest["ranks_per_node"])
+    if rest.get("launcher") != "srun":
+        rest.pop("pmi", None)  # srun's word; without it the same run
     # Splits are per node, so that adding nodes adds workers; the configuration counts ranks of the
     # job.
     if "ranks_per_node" in rest:
@@ -204,8 +219,9 @@ def _impossible(
     why = app.impossible(config)
     if why:
         return why
-    if config.launcher == "srun" and not shutil.which("srun"):
-        return "launcher 'srun' is not here (no Slurm)"
+    why = _impossible_on_site(config, tools, machine)
+    if why:
+        return why
     if config.launcher not in (None, "srun", "mpirun"):
         return f"launcher '{config.launcher}' is not known: srun or mpirun"
     if (
@@ -232,6 +248,39 @@ def _impossible(
     memory = machine.get("memory_gib")
     if memory and app.size(config).memory_mib / 1024.0 > memory * config.nodes:
         return f"size '{config.size}' needs {app.size(config).memory_mib / 1024.0:.0f} GiB, this machine has {memory}"
+    return None
+
+
+def _impossible_on_site(
+    config: Configuration, tools: Tools, machine: dict[str, Any]
+) -> Optional[str]:
+    """What the site lacks for this configuration: Slurm, a way to start ranks, an image, a GPU, the
+    right processor to build on."""
+    elsewhere = machine.get("planned")  # what a rented cluster has is not known here
+    if config.launcher == "srun" and not elsewhere and not shutil.which("srun"):
+        return "launcher 'srun' is not here (no Slurm)"
+    if config.pmi and not elsewhere and config.pmi not in slurm.mpi_types():
+        return f"srun has no --mpi={config.pmi}; it has {', '.join(slurm.mpi_types()) or 'none'}"
+    if config.gpu == "on" and not machine.get("gpus"):
+        return "no GPU with a driver in this machine"
+    if config.nodes > machine.get("nodes_available", 1):
+        return (
+            f"{config.nodes} nodes, and this site has {machine.get('nodes_available', 1)}: "
+            "`nodes_available:` in the site file says more"
+        )
+    if config.target == "native" and tools.site.get("build_on") == "login":
+        built, runs = archspec.cpu.host().name, machine.get("microarchitecture")
+        if built != runs:
+            return (
+                f"target 'native' built on this node is for {built}, the compute nodes are {runs}: "
+                "build on them (`build_on: compute` in the site file), or name the target"
+            )
+    try:
+        container_of(tools.site, config.container)
+        if config.gpu == "on":
+            tools.apps[config.app].run(config, tools.context(config))
+    except (Missing, BadInput) as error:
+        return str(error)
     return None
 
 

@@ -1,6 +1,8 @@
-"""Price catalogue: YAML, every row dated with its source, an undated row is refused. Importers for the public lists' formats.
+"""Price catalogue: YAML, every row dated with its source, an undated row is refused. Importers for
+the public lists' formats.
 
-Nothing here downloads: the importers read files that the user has fetched, and say where those come from.
+Nothing here downloads: the importers read files that the user has fetched, and say where those come
+from.
 """
 
 from __future__ import annotations
@@ -195,8 +197,29 @@ def find_row(
     return sorted(matching, key=lambda r: (order[r.term], -r.date.toordinal()))[0]
 
 
+# Public lists change every few months, spot prices every few minutes.
+OLD_DAYS = {Term.SPOT: 7}
+OLD_DAYS_OTHERS = 90
+
+
+def age_warning(row: PriceRow, today: Optional[date] = None) -> Optional[str]:
+    """Words for a price that may no longer be true; None for a fresh one. What a site sets itself
+    does not age."""
+    if row.term is Term.INTERNAL:
+        return None
+    days = ((today or date.today()) - row.date).days
+    limit = OLD_DAYS.get(row.term, OLD_DAYS_OTHERS)
+    if days <= limit:
+        return None
+    return (
+        f"the {row.term.value} price of {row.name} in {row.region} is {days} days old "
+        f"({row.date}; {row.source}): import today's list"
+    )
+
+
 def mismatch(row: PriceRow, machine: dict[str, Any]) -> Optional[str]:
-    """Why a price row is not the price of this machine; None if it may be. Memory is given some slack: kernels keep a part."""
+    """Why a price row is not the price of this machine; None if it may be. Memory is given some
+    slack: kernels keep a part."""
     threads = machine.get("cores", 0) * machine.get("threads_per_core", 1)
     if row.vcpus != threads and row.cores != machine.get("cores"):
         return f"{row.name} has {row.cores} cores ({row.vcpus} vCPUs), machine '{machine.get('id')}' has {machine.get('cores')} ({threads})"
@@ -246,36 +269,58 @@ def from_aws(text: str, given: Defaults) -> Iterable[dict[str, Any]]:
             "Graviton" in a.get("physicalProcessor", "")
             or re.match(r"hpc|c7a|m7a|r7a", a.get("instanceType", "")) is not None
         )
-        for term in offer.get("terms", {}).get("OnDemand", {}).get(sku, {}).values():
-            for dimension in term.get("priceDimensions", {}).values():
+        if not vcpus or not memory:
+            continue
+        for term, price in _aws_terms(offer, sku):
+            yield {
+                "provider": "aws",
+                "shape": a["instanceType"],
+                "region": a.get("regionCode") or a.get("location", given.region or "?"),
+                "cores": vcpus if whole else max(1, vcpus // 2),
+                "vcpus": vcpus,
+                "memory_gib": memory,
+                "price": price,
+                "unit": "hour",
+                "currency": "USD",
+                "term": term,
+                "date": published,
+                "source": given.source,
+                "operating_system": "linux",
+                "processor": a.get("physicalProcessor"),
+                "minimum_s": 60.0,
+            }
+
+
+def _aws_terms(offer: dict[str, Any], sku: str) -> Iterable[tuple[str, float]]:
+    """Terms that are a price per hour: on demand, and standard reservations without a payment in
+    advance."""
+    reserved = {"1yr": "reserved-1y", "3yr": "reserved-3y"}
+    for kind in ("OnDemand", "Reserved"):
+        for offered in offer.get("terms", {}).get(kind, {}).get(sku, {}).values():
+            how = offered.get("termAttributes", {})
+            term = reserved.get(how.get("LeaseContractLength", ""), "on-demand")
+            plain = (how.get("OfferingClass"), how.get("PurchaseOption"))
+            if kind == "Reserved" and plain != ("standard", "No Upfront"):
+                continue
+            for dimension in offered.get("priceDimensions", {}).values():
                 price = _number(dimension.get("pricePerUnit", {}).get("USD"))
-                if dimension.get("unit") in ("Hrs", "Hours") and price and vcpus and memory:
-                    yield {
-                        "provider": "aws",
-                        "shape": a["instanceType"],
-                        "region": a.get("regionCode") or a.get("location", given.region or "?"),
-                        "cores": vcpus if whole else max(1, vcpus // 2),
-                        "vcpus": vcpus,
-                        "memory_gib": memory,
-                        "price": price,
-                        "unit": "hour",
-                        "currency": "USD",
-                        "term": "on-demand",
-                        "date": published,
-                        "source": given.source,
-                        "processor": a.get("physicalProcessor"),
-                        "minimum_s": 60.0,
-                    }
+                if dimension.get("unit") in ("Hrs", "Hours") and price:
+                    yield term, price
+
+
+# Azure's list gives the price of a whole reservation, with the unit `1 Hour` beside it.
+_AZURE_RESERVED = {"1 Year": ("reserved-1y", 8760.0), "3 Years": ("reserved-3y", 26280.0)}
 
 
 def from_azure(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
-    """Azure retail prices API (JSON, `Items`). It carries no sizes: `shapes` gives (cores, vCPUs, GiB) per armSkuName."""
+    """Azure retail prices API (JSON, `Items`). It carries no sizes: `shapes` gives (cores, vCPUs,
+    GiB) per armSkuName."""
     for item in json.loads(text).get("Items", []):
         if (
             item.get("serviceName") != "Virtual Machines"
-            or item.get("type") != "Consumption"
+            or item.get("type") not in ("Consumption", "Reservation")
             or "Windows" in item.get("productName", "")
         ):
             continue
@@ -289,6 +334,11 @@ def from_azure(
         if not shapes or shape not in shapes:
             continue
         cores, vcpus, memory = shapes[shape]
+        term, hours = "spot" if "Spot" in item.get("skuName", "") else "on-demand", 1.0
+        if item["type"] == "Reservation":
+            if item.get("reservationTerm") not in _AZURE_RESERVED:
+                continue
+            term, hours = _AZURE_RESERVED[item["reservationTerm"]]
         yield {
             "provider": "azure",
             "shape": shape,
@@ -296,10 +346,11 @@ def from_azure(
             "cores": cores,
             "vcpus": vcpus,
             "memory_gib": memory,
-            "price": item["retailPrice"],
+            "price": item["retailPrice"] / hours,
             "unit": "hour",
             "currency": item.get("currencyCode", "USD"),
-            "term": "spot" if "Spot" in item.get("skuName", "") else "on-demand",
+            "term": term,
+            "operating_system": "linux",
             "date": given.date,
             "source": given.source,
             "minimum_s": 60.0,
@@ -309,8 +360,9 @@ def from_azure(
 def from_oci(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
-    """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives (cores, vCPUs, GiB) per shape family,
-    the part of displayName between dashes, e.g. 'Standard - E4'."""
+    """OCI products API (JSON, `items`): prices are per OCPU-hour and GB-hour; `shapes` gives
+    (cores, vCPUs, GiB) per shape family, the part of displayName between dashes, e.g. 'Standard -
+    E4'."""
     per: dict[str, dict[str, float]] = {}
     for item in json.loads(text).get("items", []):
         name = item.get("displayName", "")
@@ -350,6 +402,7 @@ def from_oci(
                 "unit": "hour",
                 "currency": "USD",
                 "term": "on-demand",
+                "operating_system": "linux",
                 "date": given.date,
                 "source": given.source,
                 "minimum_s": 60.0,
@@ -359,8 +412,9 @@ def from_oci(
 def from_gcp(
     text: str, given: Defaults, shapes: Optional[dict[str, tuple[int, int, float]]] = None
 ) -> Iterable[dict[str, Any]]:
-    """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes` gives (cores, vCPUs, GiB) of
-    'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g. 'C2D AMD=c2d-standard-112'."""
+    """GCP billing catalogue (JSON, `skus`): prices per core-hour and GiB-hour of a family; `shapes`
+    gives (cores, vCPUs, GiB) of 'FAMILY=SHAPE', where FAMILY is how the descriptions begin, e.g.
+    'C2D AMD=c2d-standard-112'."""
     for shape, (cores, vcpus, memory) in (shapes or {}).items():
         family, _, label = shape.partition("=")
         core_price = memory_price = None
@@ -391,6 +445,7 @@ def from_gcp(
                 "unit": "hour",
                 "currency": "USD",
                 "term": "on-demand",
+                "operating_system": "linux",
                 "date": given.date,
                 "source": given.source,
                 "minimum_s": 60.0,
@@ -398,7 +453,8 @@ def from_gcp(
 
 
 def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[dict[str, Any]]:
-    """A SkyPilot catalogue (CSV): one list of CPU instances for all four providers. Accelerator rows are left out."""
+    """A SkyPilot catalogue (CSV): one list of CPU instances for all four providers. Accelerator
+    rows are left out."""
     for row in csv.DictReader(io.StringIO(text)):
         if row.get("AcceleratorName") or not row.get("InstanceType"):
             continue
@@ -421,6 +477,7 @@ def from_skypilot(text: str, given: Defaults, provider: str = "") -> Iterable[di
                     "unit": "hour",
                     "currency": "USD",
                     "term": term,
+                    "operating_system": "linux",
                     "date": given.date,
                     "source": given.source,
                 }
@@ -462,8 +519,7 @@ def to_yaml(rows: list[PriceRow]) -> str:
     return yaml.safe_dump(
         {
             "prices": [
-                json.loads(r.model_dump_json(exclude_none=True, exclude_defaults=True))
-                for r in rows
+                json.loads(r.model_dump_json(exclude_none=True, exclude_unset=True)) for r in rows
             ]
         },
         sort_keys=False,

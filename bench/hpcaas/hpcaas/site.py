@@ -1,4 +1,5 @@
-"""The site file: what a user says about a machine that cannot be found out (YAML, optional). See docs/site.md."""
+"""The site file: what a user says about a machine that cannot be found out (YAML, optional). See
+docs/site.md."""
 
 from __future__ import annotations
 
@@ -24,6 +25,10 @@ KNOWN = {
     "machine",
     "skerry",
     "axis_environment",
+    "build_on",
+    "node_launcher",
+    "containers",
+    "gpus_per_node",
 }
 
 
@@ -53,6 +58,8 @@ def load_site(path: Optional[Path]) -> dict[str, Any]:
         ("filesystems", dict),
         ("axis_environment", dict),
         ("installations", dict),
+        ("containers", dict),
+        ("access", list),
         ("compilers", list),
         ("mpis", list),
         ("plugins", list),
@@ -62,4 +69,8 @@ def load_site(path: Optional[Path]) -> dict[str, Any]:
                 f"site file '{path}': {key} is a {type(content[key]).__name__}, not a {'mapping' if kind is dict else 'list'}",
                 "see docs/site.md",
             )
+    if content.get("build_on", "compute") not in ("compute", "login"):
+        raise BadInput(
+            f"site file '{path}': build_on is '{content['build_on']}'", "write compute or login"
+        )
     return content

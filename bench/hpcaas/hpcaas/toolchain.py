@@ -1,4 +1,5 @@
-"""Compilers and MPI installations: what is there, which version it says it is, and what would bring what is missing."""
+"""Compilers and MPI installations: what is there, which version it says it is, and what would bring
+what is missing."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ _COMPILERS = {
 
 
 def run_text(argv: list[str], env: Optional[dict[str, str]] = None, timeout_s: float = 20.0) -> str:
-    """Output of a short command, stdout and stderr together; empty when it cannot run. Never raises, never hangs."""
+    """Output of a short command, stdout and stderr together; empty when it cannot run. Never
+    raises, never hangs."""
     try:
         done = subprocess.run(
             argv,
@@ -280,7 +282,8 @@ TARGET_NEEDS = {
 
 @functools.cache
 def library_versions(paths: tuple[str, ...]) -> dict[str, str]:
-    """Package and version of installed files, from dpkg or rpm; files of no package, and other systems, are left out."""
+    """Package and version of installed files, from dpkg or rpm; files of no package, and other
+    systems, are left out."""
     if shutil.which("dpkg-query"):
         # With /usr merged a library may be mapped under one name and belong to the package under
         # the other.

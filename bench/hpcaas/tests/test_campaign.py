@@ -248,7 +248,7 @@ def test_binding_and_mpi_are_read_back_from_the_processes(tmp_path, profile, top
     plan = make_plan(
         Choice(
             ["montecarlo"],
-            {"": "tiny"},
+            {"": "small"},  # seconds, so that the watcher sees it run
             {"mpi": [mpi], "binding": ["cores"], "split": ["2x1"], "optimisation": ["O3"]},
             repeats=(1, 1),
         ),

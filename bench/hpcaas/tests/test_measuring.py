@@ -11,16 +11,16 @@ from hpcaas.power import parse_ipmi, parse_sacct, state
 from hpcaas.running import crash, noise
 from hpcaas.running.jobs import Job
 from hpcaas.running.record import (
+    _judge_nodes,
     _verify,
-    add_nodes,
     cpu_seconds,
     energy_of,
     load_record,
     mpi_seen,
+    new_sample,
+    node_loads,
     noise_flag,
-    noise_of,
     rapl_energy,
-    waited_fraction,
 )
 from hpcaas.site import load_site
 from hpcaas.errors import BadInput
@@ -129,18 +129,75 @@ def test_load_separates_the_run_from_others_and_from_the_hypervisor():
     assert load_record({}, 1.0).other_fraction is None
 
 
-def test_waiting_for_a_cpu_is_that_of_the_node_that_waited_most(tmp_path):
-    """Bug guarded against: over many quiet nodes the waiting of one was averaged away."""
-    assert waited_fraction(tmp_path) is None
-    for host, ranks in (("a", [(60, 10), (30, 0)]), ("b", [(80, 20)])):
-        (tmp_path / f"watch.{host}.json").write_text(
-            json.dumps({"ranks": [{"rank": 0, "ran_ns": r, "waited_ns": w} for r, w in ranks]})
+def watched(directory, host, ranks, busy=0, idle=100, steal=0, model="cpu"):
+    """What a host's watcher leaves: ticks of 10 ms, ranks as (ran, waited) seconds."""
+    directory.mkdir(exist_ok=True)
+    (directory / f"watch.{host}.json").write_text(
+        json.dumps(
+            {
+                "host": host,
+                "cpu_model": model,
+                "clock_tick": 100,
+                "stat": {"begin": [0] * 8, "last": [busy, 0, 0, idle, 0, 0, 0, steal]},
+                "ranks": [
+                    {"rank": i, "ran_ns": ran * 1e9, "waited_ns": waited * 1e9}
+                    for i, (ran, waited) in enumerate(ranks)
+                ],
+            }
         )
-    assert waited_fraction(tmp_path) == pytest.approx(0.2)
+    )
+
+
+def test_waiting_for_a_cpu_is_summed_over_the_ranks_of_a_host(tmp_path):
+    assert node_loads(tmp_path) == {}
+    watched(tmp_path, "a", [(60, 10), (20, 10)])
+    assert node_loads(tmp_path)["a"].waited_fraction == pytest.approx(0.2)
     (tmp_path / "watch.a.json").write_text("{}")
     # no look saw it run
-    (tmp_path / "watch.b.json").write_text(json.dumps({"ranks": [{"rank": 0}]}))
-    assert waited_fraction(tmp_path) is None
+    (tmp_path / "watch.b.json").write_text(json.dumps({"host": "b", "ranks": [{"rank": 0}]}))
+    assert all(load.waited_fraction is None for load in node_loads(tmp_path).values())
+
+
+def run_on(directory, nodes, cpu_model="cpu"):
+    """Records a run on several nodes whose watchers left their files."""
+    config = Configuration(app="montecarlo", size="tiny", ranks=nodes, nodes=nodes)
+    job = Job(
+        id="x-0",
+        kind="run",
+        destination=str(directory / "c/records/x-0"),
+        nodes=nodes,
+        campaign="c",
+        machine="m",
+        cpu_model=cpu_model,
+        configuration=config,
+    )
+    sample = new_sample(job, Status.OK)
+    _judge_nodes(job, sample, directory)
+    return sample
+
+
+def test_every_noisy_node_of_a_run_is_named_and_the_worst_one_counts(tmp_path):
+    """The flag came from the first node only: a job beside a busy neighbour on its second node
+    looked clean."""
+    watched(tmp_path, "n1", [(1.0, 0.0)], busy=100)
+    watched(tmp_path, "n2", [(1.0, 0.5)], busy=150, idle=50)
+    sample = run_on(tmp_path, 2)
+    assert sample.flags == ["noisy: n2: 25% used by others, waited 33.3% of the time for a CPU"]
+    assert sample.load.other_fraction == pytest.approx(0.25)
+    assert sample.nodes["n1"].other_fraction == 0.0 and sample.nodes["n2"].cpu_seconds == 1.0
+
+
+def test_a_node_that_says_nothing_is_not_called_quiet(tmp_path):
+    watched(tmp_path, "n1", [(1.0, 0.0)], busy=100)
+    assert run_on(tmp_path, 2).flags == ["noise unknown: 1 of 2 nodes said nothing"]
+
+
+def test_a_run_on_another_processor_is_no_sample_of_the_machine(tmp_path):
+    watched(tmp_path, "n1", [(1.0, 0.0)], busy=100)
+    watched(tmp_path, "n2", [(1.0, 0.0)], busy=100, model="older cpu")
+    sample = run_on(tmp_path, 2)
+    assert sample.status is Status.OTHER_PROCESSOR and sample.seconds is None
+    assert "n2 has processor 'older cpu'" in sample.diagnosis
 
 
 @pytest.mark.parametrize(
@@ -159,23 +216,6 @@ def test_using_what_a_run_leaves_free_is_not_the_same_as_taking_from_it(
 ):
     found = noise_flag(Load(steal_fraction=steal, other_fraction=others, waited_fraction=waited))
     assert found is None if flag is None else found.startswith(flag)
-
-
-def test_a_run_on_several_nodes_is_noisy_if_any_node_was(tmp_path):
-    for host, waited in (("quiet", 1), ("busy", 30)):
-        (tmp_path / f"watch.{host}.json").write_text(
-            json.dumps({"ranks": [{"rank": 0, "ran_ns": 100 - waited, "waited_ns": waited}]})
-        )
-    config = Configuration(app="a", size="s", nodes=2, ranks=2)
-    sample = Sample(
-        id="1", campaign="c", configuration=config, machine="m", repeat=0, status=Status.OK
-    )
-    add_nodes(sample, tmp_path)
-    assert noise_of(sample) == "noisy: waited 30.0% of the time for a CPU on node busy"
-    assert noise.disturbed(sample.load) and sample.nodes["quiet"].waited_fraction == 0.01
-    sample.nodes["quiet"].steal_fraction = 0.4
-    add_nodes(sample, tmp_path)
-    assert sample.load.steal_fraction == 0.4
 
 
 def test_energy_counters_wrap_around():

@@ -5,9 +5,11 @@ import math
 from datetime import date, timedelta
 
 import pytest
+import yaml
 from hypothesis import given, strategies as st
 
 from hpcaas import money
+from hpcaas.answers.costs import Pricing
 from hpcaas.errors import BadInput
 from hpcaas.prices import (
     Defaults,
@@ -49,7 +51,9 @@ def test_cost_is_time_times_nodes_times_price(seconds, nodes):
 @given(st.floats(0.001, 1e4), st.integers(1, 2000))
 def test_the_least_time_of_a_rental_is_billed_once_for_all_its_runs(seconds, runs):
     c = money.cost(seconds, 1, row(minimum_s=60.0), runs)
-    assert c.billed_s * runs == pytest.approx(max(60.0, math.ceil(runs * seconds)), rel=1e-6)
+    assert c.billed_s * runs == pytest.approx(
+        max(60.0, math.ceil(runs * seconds * (1.0 - 1e-12))), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,6 +214,52 @@ def test_aws(tmp_path):
     )
 
 
+def test_reservations_are_terms_of_their_own(tmp_path):
+    """A reserved price must never pass for one on demand; Azure's is of the whole term."""
+
+    def hourly(value):
+        return {"d": {"unit": "Hrs", "pricePerUnit": {"USD": str(value)}}}
+
+    def how(length, option, kind="standard"):
+        return dict(LeaseContractLength=length, PurchaseOption=option, OfferingClass=kind)
+
+    attributes = dict(
+        **dict(instanceType="c7a.large", vcpu="2", memory="4 GiB", operatingSystem="Linux"),
+        **dict(tenancy="Shared", preInstalledSw="NA", capacitystatus="Used", regionCode="r"),
+    )
+    offer = {
+        "products": {"A": {"productFamily": "Compute Instance", "attributes": attributes}},
+        "terms": {
+            "OnDemand": {"A": {"1": {"priceDimensions": hourly(1.0), "termAttributes": {}}}},
+            "Reserved": {
+                "A": {
+                    "2": {
+                        "priceDimensions": hourly(0.6),
+                        "termAttributes": how("1yr", "No Upfront"),
+                    },
+                    "3": {
+                        "priceDimensions": hourly(0.3),
+                        "termAttributes": how("1yr", "Partial Upfront"),
+                    },
+                    "4": {
+                        "priceDimensions": hourly(0.5),
+                        "termAttributes": how("3yr", "No Upfront", "convertible"),
+                    },
+                }
+            },
+        },
+    }
+    rows = imported(tmp_path, "aws", offer)
+    assert [(r.term.value, r.per_hour) for r in rows] == [("on-demand", 1.0), ("reserved-1y", 0.6)]
+    item = {
+        **dict(serviceName="Virtual Machines", type="Reservation", productName="HBv3"),
+        **dict(skuName="HB120rs v3", armSkuName="S", armRegionName="eastus", currencyCode="USD"),
+        **dict(unitOfMeasure="1 Hour", retailPrice=17520.0, reservationTerm="1 Year"),
+    }
+    (found,) = imported(tmp_path, "azure", {"Items": [item]}, shapes={"S": (120, 120, 448.0)})
+    assert (found.term.value, found.per_hour) == ("reserved-1y", pytest.approx(2.0))
+
+
 def test_azure(tmp_path):
     item = {
         "serviceName": "Virtual Machines",
@@ -304,3 +354,17 @@ def test_lists_of_the_wrong_kind_are_refused(tmp_path):
             imported(tmp_path, kind, "not json at all")
     with pytest.raises(BadInput, match="no importer"):
         imported(tmp_path, "ibm", "{}")
+
+
+def test_an_imported_price_says_which_system_it_includes(tmp_path):
+    csv = "InstanceType,vCPUs,MemoryGiB,Price,SpotPrice,Region,AcceleratorName\ns,8,16,0.4,,r,\n"
+    rows = imported(tmp_path, "skypilot", csv, provider="oci")
+    assert "operating_system: linux" in to_yaml(rows)
+    assert rows_from(yaml.safe_load(to_yaml(rows)), "again") == rows
+
+
+def test_an_old_price_is_named_beside_the_answer():
+    pricing = Pricing({"m": row(date="2024-05-01")}, {}, {"m": {}})
+    assert any(r.startswith("OLD PRICE: ") and "2024-05-01" in r for r in pricing.remarks())
+    fresh = Pricing({"m": row(date=str(date.today()))}, {}, {"m": {}})
+    assert not any(r.startswith("OLD PRICE") for r in fresh.remarks())

@@ -188,6 +188,15 @@ def test_installations_carry_axes_that_cannot_be_built():
     ) and "built for MPI 'mpich', not 'openmpi'" in why(p)
 
 
+@pytest.mark.parametrize("mpis, chosen", [(["openmpi"], "a"), (["mpich"], "b"), ([], "a")])
+def test_without_a_name_the_installation_built_for_the_mpi_is_taken(mpis, chosen, monkeypatch):
+    """Bug guarded against: the first installation was taken, and nothing was left to run."""
+    built = [Installation("a", axes={"mpi": "openmpi"}), Installation("b", axes={"mpi": "mpich"})]
+    monkeypatch.setattr(Installed, "find", lambda self, site: State(built))
+    p = plan({"mpi": mpis} if mpis else {}, apps=("installed",))
+    assert {r.config.installation for r in p.runs} == {chosen}
+
+
 def test_estimates_come_from_earlier_runs_when_there_are_any():
     first = plan({"split": ["1x1", "1x2"]})
     assert [r.estimate_s for r in first.runs] == [8.0, 4.0]

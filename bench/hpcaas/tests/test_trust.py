@@ -55,10 +55,31 @@ def free(results):
 # Identity
 
 
+def test_a_run_on_another_processor_is_named_and_does_not_throw_its_configuration_out():
+    """Bug guarded against: one run that the batch system put on another kind of node took a
+    configuration out of the answer as if it had failed."""
+    results = made({c(binding="cores"): 10.0, c(binding="none"): 12.0})
+    stray = results.samples[0].model_copy(
+        update={
+            "id": "stray",
+            "status": Status.OTHER_PROCESSOR,
+            "seconds": None,
+            "wall_seconds": None,
+            "diagnosis": "host n2 has processor 'older'",
+        }
+    )
+    results.samples.append(stray)
+    group = next(g for g in groups(results) if stray in g.samples)
+    assert not group.doubt and len(group.times) == 5
+    shown = page(results, free(results), "t")
+    assert "on another processor" in shown and "n2 has processor" in shown
+
+
 def measured_on(machine, directory, topology, tools, sizes=("good",), **options):
     """A campaign on a machine of this name, really run here."""
     toys = Tools(SITE, registry(SITE), tools.compilers, tools.mpis)
     profile = {**MACHINE, "id": machine, "isa": [], "nodes_available": 1, "filesystems": []}
+    profile["cpu_model"] = "unknown"  # else runs here would be runs on another processor
     plan = make_plan(Choice(["toy"], {"": sizes[0]}, {}, repeats=(2, 2)), toys, profile, topology)
     return Campaign(directory, toys, profile, topology, Options(**options)).run(plan)
 
@@ -290,7 +311,7 @@ def test_where_nothing_has_an_effect_hardly_any_report_claims_one(repeats):
         for one in sets:  # the campaign stops early where the spread is small
             kept = {
                 k: int(rng.integers(3, repeats + 1))
-                for k in {s.configuration.key() for s in one.samples}
+                for k in sorted({s.configuration.key() for s in one.samples})
             }
             one.samples = [s for s in one.samples if s.repeat < kept[s.configuration.key()]]
         both = merge(sets)

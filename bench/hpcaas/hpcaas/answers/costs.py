@@ -9,7 +9,7 @@ from typing import Any, Optional
 from ..errors import BadInput
 from ..model import ResultSet
 from ..money import RUNS_PER_RENTAL, Cost, Rate, cost, parse_rate
-from ..prices import PriceRow, Term, find_row, mismatch
+from ..prices import PriceRow, Term, age_warning, find_row, mismatch
 from .groups import Group
 
 Machines = dict[str, dict[str, Any]]
@@ -90,6 +90,8 @@ class Pricing:
             f" {r.cores} to {self.machines[m]['cores']} cores"
             for m, r in self.estimates.items()
         ]
+        rows = {r.name: r for r in (*self.rows.values(), *self.estimates.values())}
+        texts += [f"OLD PRICE: {w}" for r in rows.values() if (w := age_warning(r))]
         texts += [f"rate: {r} {self.currency}" for r in self.rates.values()]
         return texts + ([self.rule] if self.any else [])
 

@@ -15,8 +15,8 @@ from .agreement import disagreements
 # Axes in the order in which tables and effects show them.
 ORDER = tuple(AXES)
 
-# What speaks against a configuration. Builds and inputs that failed, and a full disk, say nothing
-# about the runs that there were.
+# What speaks against a configuration. Builds and inputs that failed, a full disk, and runs that the
+# batch system put on another processor say nothing about the runs that there were.
 BAD = (Status.WRONG, Status.CRASHED, Status.FAILED, Status.TIMEOUT)
 
 

@@ -182,6 +182,10 @@ class App(abc.ABC):
 
     def applies(self, axis: str) -> Optional[str]:
         """None if the axis applies, else why it does not."""
+        if axis == "container":
+            return None  # whatever can be started can be started in one
+        if axis == "pmi":
+            axis = "launcher"  # srun's own choice
         answer = self.axes.get(axis, "this application has no such choice")
         return None if answer is True else str(answer)
 

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ..errors import Missing
 from ..model import Configuration, Figure
 from ..toolchain import run_text
 from .base import (
@@ -47,6 +48,12 @@ constraints = h-bonds
 """
 _MINIMISE = "integrator = steep\nnsteps = 100\nemtol = 500\ncutoff-scheme = Verlet\ncoulombtype = PME\nrcoulomb = 0.9\nrvdw = 0.9\n"
 _TOPOLOGY = '#include "oplsaa.ff/forcefield.itp"\n#include "oplsaa.ff/spc.itp"\n\n[ system ]\nwater\n\n[ molecules ]\n'
+
+
+def gpu_support(text: str) -> str:
+    """What a binary was built for, from `gmx --version`: CUDA, OpenCL, SYCL or disabled."""
+    found = re.search(r"^GPU support:\s+(\S+)", text, re.M)
+    return found.group(1) if found else "unknown"
 
 
 class Gromacs(App):
@@ -105,6 +112,7 @@ class Gromacs(App):
         "binding": True,
         "smt": True,
         "installation": True,
+        "gpu": True,
         "mpi": "Debian's gmx has thread-MPI; an installation with gmx_mpi brings the axis",
         "compiler": "built already; several installations bring this axis",
         "optimisation": "built already",
@@ -119,13 +127,15 @@ class Gromacs(App):
         found = installations_from_site(site, self.name)
         program = shutil.which("gmx")
         if program:
-            version = re.search(r"GROMACS version:\s+(\S+)", run_text([program, "--version"]))
+            text = run_text([program, "--version"])
+            version = re.search(r"GROMACS version:\s+(\S+)", text)
             found.insert(
                 0,
                 Installation(
                     "debian" if program == "/usr/bin/gmx" else "path",
                     Path(program),
                     version=version.group(1) if version else "unknown",
+                    options={"gpu": gpu_support(text)},
                 ),
             )
         return State(found, "" if found else "no gmx", "" if found else "apt-get install gromacs")
@@ -166,6 +176,15 @@ class Gromacs(App):
         )
 
     def run(self, config: Configuration, context: Context) -> Run:
+        if config.gpu == "on" and context.installation:
+            support = context.installation.options.get("gpu", "unknown")
+            if support == "unknown" and context.installation.path:
+                support = gpu_support(run_text([str(context.installation.path), "--version"]))
+            if support in ("disabled", "unknown"):
+                raise Missing(
+                    f"GROMACS '{context.installation.name}' is built without GPU ({support})",
+                    "describe one with GPU under `installations: gromacs:` in the site file",
+                )
         pin = {"cores": "on", "none": "off"}.get(config.binding or "", "auto")
         return Run(
             self._gmx(context),
@@ -183,7 +202,7 @@ class Gromacs(App):
                 pin,
                 "-noconfout",
                 "-nb",
-                "cpu",
+                "gpu" if config.gpu == "on" else "cpu",
             ],
             {"GMX_MAXBACKUP": "-1"},
             outputs=["run.log"],
@@ -219,6 +238,9 @@ class Gromacs(App):
                 wrong
                 or f"mdrun used {used and used.group(1)} ranks x {threads and threads.group(1)} threads"
             )
+        gpus = re.search(r"(\d+) GPUs? selected for this run", log)
+        if config.gpu == "on" and not gpus:
+            wrong = wrong or "mdrun selected no GPU"
         return Reading(
             float(wall.group(2)),
             Figure(
@@ -230,6 +252,7 @@ class Gromacs(App):
             wrong,
             {
                 "temperature_k": temperature,
+                "gpus": int(gpus.group(1)) if gpus else 0,
                 "atoms": int(atoms.group(1)) if atoms else None,
                 "simd": (re.search(r"SIMD instructions:\s+(\S+)", log) or [None, None])[1],
             },

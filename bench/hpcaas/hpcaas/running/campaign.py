@@ -21,7 +21,7 @@ from ..placement import DEFAULT_DISTRIBUTION, place
 from ..plan import OVERHEAD_S, Plan, Planned
 from ..stats import outliers, summarise
 from . import crash
-from .jobs import Job, Tools, resolve
+from .jobs import Job, Order, Tools, resolve
 from .record import append, read_journal, record_failure
 from .reframe import run_batch
 
@@ -170,15 +170,17 @@ class Campaign:
         return resolve(
             config,
             self.tools,
-            self.cache,
-            self.directory / "records",
-            repeat=repeat,
-            campaign=self.directory.name,
-            machine=self.machine["id"],
-            time_limit_s=limit,
-            wide_cores=self.topology.threads_per_core > 1,
-            stack=stack,
-            expected=expected,
+            Order(
+                self.cache,
+                self.directory / "records",
+                repeat,
+                self.directory.name,
+                self.machine,
+                limit,
+                self.topology.threads_per_core > 1,
+                stack,
+                expected,
+            ),
         )
 
     def _check_disk(self, plan: Plan) -> None:

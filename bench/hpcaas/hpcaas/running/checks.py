@@ -1,7 +1,9 @@
-"""The ReFrame tests. One class per kind of job; a job is a test parameter and carries everything that is needed.
+"""The ReFrame tests. One class per kind of job; a job is a test parameter and carries everything
+that is needed.
 
-ReFrame gives the pipeline, the schedulers, modules, time limits, stage directories and its own session database. The launcher
-and what is recorded beside a run are ours: its built-in launchers call a bare `mpirun`.
+ReFrame gives the pipeline, the schedulers, modules, time limits, stage directories and its own
+session database. The launcher and what is recorded beside a run are ours: its built-in launchers
+call a bare `mpirun`.
 """
 
 import json
@@ -12,15 +14,16 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.sanity as sn
-from reframe.core.backends import register_launcher
+from reframe.core.backends import getlauncher, register_launcher
+from reframe.core.containers import ContainerPlatform, Docker
 from reframe.core.launchers import JobLauncher
 
 from hpcaas.running.jobs import Job
 from hpcaas.running.record import append, record_run
 
-_BATCH = Path(os.environ["HPCAAS_BATCH"])
-_JOBS = [Job.model_validate(j) for j in json.loads(_BATCH.read_text())["jobs"]]
-_JOURNAL = Path(json.loads(_BATCH.read_text())["journal"])
+_BATCH = json.loads(Path(os.environ["HPCAAS_BATCH"]).read_text())
+_JOBS = [Job.model_validate(j) for j in _BATCH["jobs"]]
+_JOURNAL = Path(_BATCH["journal"])
 _HERE = Path(__file__).parent
 
 
@@ -43,6 +46,40 @@ class InstalledLauncher(JobLauncher):
         return list(self.argv)
 
 
+class Podman(Docker):
+    """Podman takes Docker's words. ReFrame has no platform of that name. Nothing is pulled: what
+    runs is what is there."""
+
+    def emit_prepare_commands(self, stagedir):
+        return []
+
+    def launch_command(self, stagedir):
+        return "podman run --pull=never" + super().launch_command(stagedir).removeprefix(
+            "docker run"
+        )
+
+
+# Ranks of one job must see each other, and their environment, as if there were no container.
+_OPEN = ["--net=host", "--ipc=host", "--pid=host"]
+_OPTIONS = {"Podman": [*_OPEN, "--env-host"], "Docker": _OPEN}
+
+
+def container(job: Job, command: str, stage: str):
+    """ReFrame's platform for a job's image. Paths are the same inside and outside, so that a build
+    or an input is found."""
+    wanted = job.container
+    platform = (
+        Podman() if wanted.platform == "Podman" else ContainerPlatform.create(wanted.platform)
+    )
+    platform.image, platform.command, platform.pull_image = wanted.image, command, False
+    # .../cache/build/KEY and .../CAMPAIGN/records/ID both lie in the directory of --out
+    places = [str(Path(job.destination).parents[2]), stage, *wanted.mounts]
+    platform.mount_points = [(place, place) for place in dict.fromkeys(places)]
+    platform.mount_stagedir, platform.workdir = None, stage
+    platform.options = [*_OPTIONS.get(wanted.platform, []), *wanted.options]
+    return platform
+
+
 class _Common:
     """What every kind of job shares."""
 
@@ -57,12 +94,14 @@ class _Common:
 
 @rfm.simple_test
 class BuildJob(rfm.RunOnlyRegressionTest, _Common):
-    """A build, with its log kept. It is a run-only test so that a scheduler may place it and a time limit holds."""
+    """A build, with its log kept. It is a run-only test so that a scheduler may place it and a time
+    limit holds."""
 
     which = parameter(_named("build") + _named("prepare"))
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
-    local = True
+    # Builds run where the program will: its compiler then sees the processor that it builds for.
+    local = _BATCH["build_here"]
 
     @run_after("init")
     def describe(self):
@@ -74,7 +113,17 @@ class BuildJob(rfm.RunOnlyRegressionTest, _Common):
         # A failing line ends the script there: the first error is the one that the log shows last.
         # The id in the script is how the log of a failure is found again.
         self.prerun_cmds = [f": hpcaas job {job.id}", "set -e"] + job.commands
-        self.postrun_cmds = ["echo hpcaas-done"]
+        self.postrun_cmds = ['echo "hpcaas-done on $(cat /proc/sys/kernel/hostname)"']
+
+    @run_before("run")
+    def place(self):
+        self.job.launcher = getlauncher("local")()
+        job = _job(self.which)
+        if job.container:
+            script = Path(self.stagedir) / "hpcaas_job.sh"
+            script.write_text("\n".join(["set -e", *job.commands]) + "\n")
+            self.prerun_cmds = [f": hpcaas job {job.id}", "set -e"]
+            self.container_platform = container(job, f"bash {script}", self.stagedir)
 
     @sanity_function
     def finished(self):
@@ -89,7 +138,8 @@ class BuildJob(rfm.RunOnlyRegressionTest, _Common):
 
     @run_after("sanity")
     def publish(self):
-        """Moves the result to the cache in one step: a cache entry is whole or absent, also after Ctrl-C."""
+        """Moves the result to the cache in one step: a cache entry is whole or absent, also after
+        Ctrl-C."""
         job = _job(self.which)
         final = Path(job.destination)
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +153,36 @@ class BuildJob(rfm.RunOnlyRegressionTest, _Common):
             shutil.copytree(self.stagedir, temporary, symlinks=True)
         if not final.exists():
             os.replace(temporary, final)
-        append(_JOURNAL, {"done": job.id})
+        words = (Path(self.stagedir) / self.stdout.evaluate()).read_text(errors="replace")
+        append(_JOURNAL, {"done": job.id, "host": words.rpartition("hpcaas-done on ")[2].strip()})
+
+
+@rfm.simple_test
+class LookJob(rfm.RunOnlyRegressionTest, _Common):
+    """Asks every node of a job what it is."""
+
+    which = parameter(_named("look"))
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+
+    @run_after("init")
+    def describe(self):
+        job = _job(self.which)
+        self.descr = job.id
+        self._apply(job)
+        self.sourcesdir = None
+        self.num_tasks, self.num_tasks_per_node = job.nodes, 1
+        # The whole node: a job that gets some CPUs only would describe those.
+        self.exclusive_access = True
+        Path(job.destination).mkdir(parents=True, exist_ok=True)
+        self.executable = sys.executable
+        self.executable_opts = ["-m", "hpcaas.running.node_profile", job.destination]
+
+    @sanity_function
+    def all_answered(self):
+        job = _job(self.which)
+        answers = len(list(Path(job.destination).glob("*.json")))
+        return sn.assert_eq(answers, job.nodes, msg=f"{answers} of {job.nodes} nodes answered")
 
 
 @rfm.simple_test
@@ -123,8 +202,10 @@ class RunJob(rfm.RunOnlyRegressionTest, _Common):
         self.num_tasks = job.ranks
         self.num_tasks_per_node = job.per_node if job.ranks > 1 else 1
         self.num_cpus_per_task = job.threads
-        self.executable = str(_HERE / "rank.sh")
-        self.executable_opts = [job.executable] + job.args
+        self.num_gpus_per_node = job.gpus_per_node or None
+        self.exclusive_access = True
+        self.executable = job.executable
+        self.executable_opts = job.args
         watch = Path(job.destination) / "watch"
         shutil.rmtree(watch, ignore_errors=True)
         watch.mkdir(parents=True)
@@ -133,6 +214,7 @@ class RunJob(rfm.RunOnlyRegressionTest, _Common):
             HPCAAS_PYTHON=sys.executable,
             HPCAAS_WATCHER=str(_HERE / "watch.py"),
             HPCAAS_STACK=job.stack,
+            HPCAAS_WATCH_EARLY="yes" if _BATCH["remote"] else "no",
         )
         probe = f"{sys.executable} -S -E {_HERE / 'node_probe.py'}"
         node = Path(job.destination) / "node.json"
@@ -157,9 +239,14 @@ class RunJob(rfm.RunOnlyRegressionTest, _Common):
 
     @run_before("run")
     def set_launcher(self):
+        job = _job(self.which)
         launcher = InstalledLauncher()
-        launcher.argv = _job(self.which).launcher
+        # rank.sh stays outside a container: it writes down where the launcher put the rank.
+        launcher.argv = [*job.launcher, str(_HERE / "rank.sh")]
         self.job.launcher = launcher
+        if job.container:
+            command = " ".join([job.executable, *job.args])
+            self.container_platform = container(job, command, self.stagedir)
 
     @run_after("run")
     def record(self):

@@ -1,25 +1,38 @@
-"""Jobs: fully resolved recipes that the ReFrame tests execute. Nothing is decided after this point."""
+"""Jobs: fully resolved recipes that the ReFrame tests execute. Nothing is decided after this
+point."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Optional
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .. import __version__
-from ..apps.base import App, Build, Context, Installation, Prepare, hash_files
+from ..apps.base import App, Build, Context, Installation, Prepare, Run, hash_files
 from ..errors import BadInput, Missing
-from ..launchers import launch
+from ..launchers import Launch, launch
 from ..model import Configuration
 from ..toolchain import Compiler, Mpi, need_compiler, need_mpi
 
 
+class Container(BaseModel):
+    """An image of the site file. The launcher stays outside and starts one container per rank."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    platform: Literal["Apptainer", "Singularity", "Podman", "Docker"]
+    image: str = Field(min_length=1)
+    mounts: list[str] = Field(default_factory=list)  # beside the campaign's own directories
+    options: list[str] = Field(default_factory=list)
+
+
 class Job(BaseModel):
     id: str
-    kind: Literal["build", "prepare", "run"]
+    kind: Literal["build", "prepare", "run", "look"]
     commands: list[str] = Field(default_factory=list)  # build and prepare
     products: list[str] = Field(default_factory=list)
     destination: str = ""  # where products go; for run: the directory of this sample's records
@@ -48,6 +61,11 @@ class Job(BaseModel):
     plugins: list[str] = Field(default_factory=list)
     stage: str = ""  # directory on the file system of that axis; empty: beside the campaign
     static: dict[str, Any] = Field(default_factory=dict)  # provenance known before the run
+    container: Optional[Container] = None
+    gpus_per_node: int = 0  # asked of the scheduler
+    # a build's flags or commands say -march=native: it may run on this microarchitecture only
+    native_of: str = ""
+    cpu_model: str = ""  # of the machine that the campaign measures
 
 
 class Tools:
@@ -106,36 +124,139 @@ def short_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def build_key(build: Build, context: Context) -> str:
+def container_of(site: dict[str, Any], name: Optional[str]) -> Optional[Container]:
+    if name is None:
+        return None
+    images = site.get("containers", {})
+    if name not in images:
+        raise Missing(
+            f"the site file has no container '{name}' (it has: {', '.join(images) or 'none'})",
+            "give `containers: {NAME: {platform: Apptainer, image: FILE}}` in the site file",
+        )
+    try:
+        return Container.model_validate(images[name])
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(map(str, first["loc"]))
+        raise BadInput(f"container '{name}': {at}: {first['msg']}", "see docs/site.md")
+
+
+def build_key(
+    build: Build, context: Context, container: Optional[Container], processor: str
+) -> str:
+    """Names a build in the cache. `processor` is the microarchitecture it is to run on: machines
+    that share a cache directory must not run each other's builds. Flags do not tell whether a build
+    depends on it, for a makefile may say -march=native too."""
     tools = [
         context.compiler.version if context.compiler else "",
         context.mpi.version if context.mpi else "",
         context.mpi.mpirun if context.mpi else "",
+        container.image if container else "",
+        processor,
     ]
     return short_hash([build.commands, build.env, tools, hash_files(build.sources)])
 
 
-def resolve(
-    config: Configuration,
-    tools: Tools,
-    cache: Path,
-    records: Path,
-    *,
-    repeat: int,
-    campaign: str,
-    machine: str,
-    time_limit_s: int,
-    wide_cores: bool,
-    stack: str = "",
-    expected: Optional[list[list[int]]] = None,
-) -> tuple[list[Job], Job]:
-    """The builds and inputs that a configuration needs (in order, possibly done already) and the run itself."""
-    app = tools.apps[config.app]
-    context = tools.context(config)
-    modules = list(context.installation.modules) if context.installation else []
-    module_system = context.installation.module_system if context.installation else None
-    needs: list[Job] = []
+@dataclass(frozen=True)
+class Order:
+    """One execution that a campaign asks for: what `resolve` needs beside the configuration."""
+
+    cache: Path
+    records: Path
+    repeat: int
+    campaign: str
+    machine: dict[str, Any]
+    time_limit_s: int
+    wide_cores: bool  # several hardware threads per core
+    stack: str = ""
+    expected: Optional[list[list[int]]] = None
+
+
+def _build_job(config: Configuration, app: App, context: Context, order: Order) -> Optional[Job]:
+    build = app.build(config, context)
+    if build is None:
+        return None
+    processor = order.machine.get("microarchitecture", "")
+    said = " ".join([build.flags, *build.commands, *build.env.values()])
+    native = processor if "native" in said else ""
+    key = build_key(build, context, container_of(context.site, config.container), processor)
+    return Job(
+        id=f"build-{key}",
+        kind="build",
+        commands=build.commands,
+        products=build.products,
+        destination=str(order.cache / "build" / key),
+        env=build.env,
+        time_limit_s=3600,
+        native_of=native,
+        static={
+            "build": key,
+            "flags": build.flags,
+            "source_hash": hash_files(build.sources),
+            **({"native_of": native} if native else {}),
+        },
+    )
+
+
+def _input_jobs(
+    config: Configuration, app: App, context: Context, cache: Path, env: dict[str, str]
+) -> list[Job]:
+    """One job per step of an input, parents first; the parent's identity is part of the child's, so
+    that a changed mesh makes its decompositions new."""
+    chain: list[Prepare] = []
+    step = app.prepare(config, context)
+    while step is not None:
+        chain.insert(0, step)
+        step = step.after
+    jobs: list[Job] = []
+    for one in chain:
+        parent = jobs[-1].destination if jobs else ""
+        key = short_hash([config.app, one.key, one.commands, Path(parent).name])
+        jobs.append(
+            Job(
+                id=f"prepare-{key}",
+                kind="prepare",
+                commands=one.commands,
+                destination=str(cache / "input" / key),
+                env={**env, **one.env, **({"HPCAAS_PARENT": parent} if parent else {})},
+                time_limit_s=one.time_limit_s,
+            )
+        )
+    return jobs
+
+
+def _site_environment(config: Configuration, site: dict[str, Any]) -> dict[str, str]:
+    """What only the site knows: which variables choose a fabric, which library path a scientific
+    library."""
     env: dict[str, str] = {}
+    for axis, by_value in site.get("axis_environment", {}).items():
+        env.update({k: str(v) for k, v in by_value.get(getattr(config, axis, None), {}).items()})
+    return env
+
+
+def _stage(config: Configuration, site: dict[str, Any]) -> str:
+    if config.filesystem is None:
+        return ""
+    stage = str(site.get("filesystems", {}).get(config.filesystem, ""))
+    if not stage:
+        raise Missing(
+            f"file system '{config.filesystem}' has no directory",
+            "give `filesystems: {NAME: DIRECTORY}` in the site file",
+        )
+    return stage
+
+
+def _provenance(
+    config: Configuration,
+    app: App,
+    context: Context,
+    started: Launch,
+    recipe: Run,
+    needs: list[Job],
+) -> dict[str, Any]:
+    """What is known of a run before it starts."""
+    inputs = [Path(j.destination).name for j in needs if j.kind == "prepare"]
+    arguments = recipe.args if not inputs else ""
     static: dict[str, Any] = {
         "suite_version": __version__,
         "app_version": context.installation.version if context.installation else "unknown",
@@ -144,112 +265,78 @@ def resolve(
         else "as installed",
         "mpi": f"{context.mpi.name} {context.mpi.version}" if context.mpi else "none",
     }
-    build = app.build(config, context)
-    if build is not None:
-        key = build_key(build, context)
-        env["HPCAAS_BUILD"] = str(cache / "build" / key)
-        static.update(build=key, flags=build.flags, source_hash=hash_files(build.sources))
-        needs.append(
-            Job(
-                id=f"build-{key}",
-                kind="build",
-                commands=build.commands,
-                products=build.products,
-                destination=env["HPCAAS_BUILD"],
-                env=build.env,
-                modules=modules,
-                module_system=module_system,
-                time_limit_s=3600,
-            )
-        )
-    prepare = app.prepare(config, context)
-    if prepare is not None:
-        chain: list[Prepare] = []
-        step: Optional[Prepare] = prepare
-        while step is not None:
-            chain.insert(0, step)
-            step = step.after
-        parent = ""
-        for one in chain:
-            # The parent's identity is part of the child's: a changed mesh makes its decompositions
-            # new.
-            key = short_hash([config.app, one.key, one.commands, parent])
-            parent_env = {"HPCAAS_PARENT": str(cache / "input" / parent)} if parent else {}
-            needs.append(
-                Job(
-                    id=f"prepare-{key}",
-                    kind="prepare",
-                    commands=one.commands,
-                    destination=str(cache / "input" / key),
-                    env={**env, **one.env, **parent_env},
-                    modules=modules,
-                    module_system=module_system,
-                    time_limit_s=one.time_limit_s,
-                )
-            )
-            parent = key
-        env["HPCAAS_INPUT"] = str(cache / "input" / parent)
-        static["input"] = parent
-    recipe = app.run(config, context)
-    if recipe.serial_launch:
-        argv, launch_env, remarks = [], {"OMP_NUM_THREADS": str(config.threads)}, []
-    else:
-        built = launch(config, context.mpi, wide_cores=wide_cores)
-        argv, launch_env, remarks = built.argv, built.env, built.remarks
-    # What only the site knows: which variables choose a fabric, which library path a scientific
-    # library.
-    for axis, by_value in tools.site.get("axis_environment", {}).items():
-        env.update({k: str(v) for k, v in by_value.get(getattr(config, axis, None), {}).items()})
-    stage = ""
-    if config.filesystem is not None:
-        stage = str(tools.site.get("filesystems", {}).get(config.filesystem, ""))
-        if not stage:
-            raise Missing(
-                f"file system '{config.filesystem}' has no directory",
-                "give `filesystems: {NAME: DIRECTORY}` in the site file",
-            )
+    for job in needs:
+        static.update(job.static)
+    if inputs:
+        static["input"] = inputs[-1]
     static["input_hash"] = short_hash(
-        [
-            config.app,
-            config.size,
-            static.get("input"),
-            app.size(config).options,
-            recipe.args if prepare is None else "",
-        ]
+        [config.app, config.size, static.get("input"), app.size(config).options, arguments]
     )
-    static["launch"] = " ".join(argv)
+    static["launch"] = " ".join(started.argv)
     static["environment"] = {
-        k: v for k, v in sorted({**launch_env, **recipe.env}.items()) if "ROOT" not in k
+        k: v for k, v in sorted({**started.env, **recipe.env}.items()) if "ROOT" not in k
     }
-    if remarks:
-        static["remarks"] = remarks
-    run_id = f"{config.key()}-{repeat}" + ("-stack" if stack else "")
+    if started.remarks:
+        static["remarks"] = started.remarks
+    container = container_of(context.site, config.container)
+    if container:
+        static["container"] = container.model_dump()
+    return static
+
+
+def resolve(config: Configuration, tools: Tools, order: Order) -> tuple[list[Job], Job]:
+    """The builds and inputs that a configuration needs (in order, possibly done already) and the
+    run itself."""
+    app, context = tools.apps[config.app], tools.context(config)
+    installed = context.installation
+    common: dict[str, Any] = {
+        "modules": list(installed.modules) if installed else [],
+        "module_system": installed.module_system if installed else None,
+        "container": container_of(tools.site, config.container),
+    }
+    env: dict[str, str] = {}
+    build = _build_job(config, app, context, order)
+    if build:
+        env["HPCAAS_BUILD"] = build.destination
+    inputs = _input_jobs(config, app, context, order.cache, env)
+    if inputs:
+        env["HPCAAS_INPUT"] = inputs[-1].destination
+    needs = [j.model_copy(update=common) for j in [*([build] if build else []), *inputs]]
+    recipe = app.run(config, context)
+    started = (
+        Launch([], {"OMP_NUM_THREADS": str(config.threads)})
+        if recipe.serial_launch
+        else launch(config, context.mpi, wide_cores=order.wide_cores)
+    )
+    env.update(_site_environment(config, tools.site))
+    run_id = f"{config.key()}-{order.repeat}" + ("-stack" if order.stack else "")
     run = Job(
         id=run_id,
         kind="run",
-        destination=str(records / run_id),
-        env={**env, **launch_env, **recipe.env},
-        modules=modules,
-        module_system=module_system,
+        destination=str(order.records / run_id),
+        env={**env, **started.env, **recipe.env},
         executable=recipe.executable,
         args=recipe.args,
         before=recipe.before,
         after=recipe.after,
         outputs=recipe.outputs,
-        launcher=argv,
+        launcher=started.argv,
         nodes=config.nodes,
         ranks=1 if recipe.serial_launch else config.ranks,
         per_node=config.per_node,
         threads=config.threads * (config.ranks if recipe.serial_launch else 1),
-        time_limit_s=time_limit_s,
+        time_limit_s=order.time_limit_s,
         configuration=config,
-        repeat=repeat,
-        campaign=campaign,
-        machine=machine,
-        stack=stack,
-        expected=expected or [],
-        stage=stage,
-        static=static,
+        repeat=order.repeat,
+        campaign=order.campaign,
+        machine=order.machine["id"],
+        cpu_model=order.machine.get("cpu_model", ""),
+        stack=order.stack,
+        expected=order.expected or [],
+        stage=_stage(config, tools.site),
+        static=_provenance(config, app, context, started, recipe, needs),
         plugins=[str(Path(p).resolve()) for p in tools.site.get("plugins", [])],
+        gpus_per_node=int(tools.site.get("gpus_per_node", 1)) if config.gpu == "on" else 0,
+        **common,
     )
     return needs, run

@@ -22,6 +22,7 @@ class MachineLock:
         self._file: Optional[IO[str]] = None
 
     def __enter__(self) -> "MachineLock":
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             os.fchmod(descriptor, 0o666)  # so that another user's measurement is noticed too

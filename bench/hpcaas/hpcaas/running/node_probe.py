@@ -1,4 +1,5 @@
-"""`node_probe.py begin|end FILE`: kernel counters around the measured command, taken on the machine that runs it (standard
+"""`node_probe.py begin|end FILE`: kernel counters around the measured command, taken on the machine
+that runs it (standard
 library only, because compute nodes have what they have)."""
 
 import glob

@@ -165,35 +165,53 @@ def mpi_seen(libraries: list[str]) -> list[str]:
     return sorted(set(found))
 
 
-def waited_by_host(directory: Path) -> dict[str, Optional[float]]:
-    """Host -> share of the time that its ranks wanted a CPU and had none; None where no look saw
-    them run."""
-    found: dict[str, Optional[float]] = {}
+def node_loads(directory: Path) -> dict[str, Load]:
+    """Host -> what its watcher saw between the start of its ranks and the last look at them. Fields
+    stay empty where no look saw a rank run."""
+    loads: dict[str, Load] = {}
     for path in sorted(directory.glob("watch.*.json")):
-        ran = waited = 0
-        for rank in json.loads(_text(path) or "{}").get("ranks", []):
-            ran, waited = ran + rank.get("ran_ns", 0), waited + rank.get("waited_ns", 0)
-        host = path.name.removeprefix("watch.").removesuffix(".json")
-        found[host] = waited / (ran + waited) if ran + waited else None
-    return found
+        seen = json.loads(_text(path) or "{}")
+        ran = sum(rank.get("ran_ns", 0) for rank in seen.get("ranks", []))
+        waited = sum(rank.get("waited_ns", 0) for rank in seen.get("ranks", []))
+        load = loads.setdefault(seen.get("host", path.name), Load(load_after=seen.get("load1")))
+        stat = seen.get("stat", {})
+        if not ran or "last" not in stat:
+            continue
+        load.waited_fraction = waited / (ran + waited)
+        load.cpu_seconds = ran / 1e9
+        delta = [b - a for a, b in zip(stat["begin"], stat["last"])]
+        total = sum(delta)
+        if total > 0:
+            busy_s = (total - delta[3] - delta[4] - delta[7]) / seen["clock_tick"]
+            load.steal_fraction = delta[7] / total
+            others_s = max(0.0, busy_s - load.cpu_seconds)
+            load.other_fraction = others_s / (total / seen["clock_tick"])
+    return loads
 
 
-def waited_fraction(directory: Path) -> Optional[float]:
-    """Of the host whose ranks waited most: the others wait for it. None where no look saw any."""
-    known = [w for w in waited_by_host(directory).values() if w is not None]
-    return max(known, default=None)
+def spread_over_nodes(sample: Sample, loads: dict[str, Load]) -> None:
+    """A job is as slow as its slowest node: its load is the worst of its nodes', and every noisy
+    node is named."""
+    for name in ("steal_fraction", "other_fraction", "waited_fraction"):
+        values = [v for load in loads.values() if (v := getattr(load, name)) is not None]
+        setattr(sample.load, name, max(values, default=None))
+    sample.nodes = loads
+    for host, load in loads.items():
+        flag = noise_flag(load)
+        if flag:
+            kind, _, words = flag.partition(": ")
+            sample.flags.append(f"{kind}: {host}: {words}")
 
 
-def add_nodes(sample: Sample, directory: Path) -> None:
-    """Waiting of every node of a run; the sample's own load is that of the worst."""
-    by_host = waited_by_host(directory)
-    sample.load.waited_fraction = waited_fraction(directory)
-    if len(by_host) > 1:
-        for host, waited in by_host.items():
-            sample.nodes.setdefault(host, Load()).waited_fraction = waited
-    for load in sample.nodes.values():
-        steals = [f for f in (load.steal_fraction, sample.load.steal_fraction) if f is not None]
-        sample.load.steal_fraction = max(steals, default=None)
+def other_processors(directory: Path, cpu_model: str) -> dict[str, str]:
+    """Hosts of a run whose processor is not the machine's: a partition may hold several kinds of
+    node."""
+    seen = [json.loads(_text(path) or "{}") for path in sorted(directory.glob("watch.*.json"))]
+    return {
+        s["host"]: s["cpu_model"]
+        for s in seen
+        if cpu_model not in ("", "unknown") and s.get("cpu_model", cpu_model) != cpu_model
+    }
 
 
 def noise_flag(load: Load) -> Optional[str]:
@@ -205,8 +223,7 @@ def noise_flag(load: Load) -> Optional[str]:
         if (v or 0) > NOISY_FRACTION
     ]
     waited = load.waited_fraction
-    # Where nobody else used the CPUs, threads waited for each other: the run's own doing. On
-    # several nodes nobody says what others used.
+    # Where nobody else used the CPUs, threads waited for each other: the run's own doing.
     kept_waiting = waited_for_others(load, NOISY_WAIT)
     if not seen and not kept_waiting:
         return None
@@ -214,15 +231,6 @@ def noise_flag(load: Load) -> Optional[str]:
         seen.append(f"waited {waited:.1%} of the time for a CPU")
     taken = waited is None or kept_waiting or (load.steal_fraction or 0) > NOISY_FRACTION
     return ("noisy: " if taken else "shared: ") + ", ".join(seen)
-
-
-def noise_of(sample: Sample) -> Optional[str]:
-    """The flag of a run: its own, or that of the first of its nodes that has one."""
-    for host, load in sample.nodes.items():
-        flag = noise_flag(load)
-        if flag and flag.startswith("noisy"):
-            return f"{flag} on node {host}"
-    return noise_flag(sample.load)
 
 
 def _verify_threads(config: Configuration, sample: Sample) -> None:
@@ -272,6 +280,8 @@ def _verify(job: Job, sample: Sample, libraries: list[str]) -> None:
         )
     framework = job.configuration.framework if job.configuration else None
     # A framework only shows itself between nodes; inside one, shared memory may do everything.
+    if job.container:
+        return  # libraries are mapped behind the container's own process
     if framework in ("ofi", "ucx") and libraries and framework not in seen:
         sample.flags.append(f"framework differs: asked for {framework}, its library was not mapped")
 
@@ -340,6 +350,31 @@ def new_sample(job: Job, status: Status) -> Sample:
     )
 
 
+def _judge_nodes(job: Job, sample: Sample, watch: Path) -> None:
+    """Load and noise of the run, of every node where there are several; a run on another processor
+    is no sample of this machine."""
+    loads = node_loads(watch)
+    if job.nodes > 1:
+        spread_over_nodes(sample, loads)
+        silent = job.nodes - len(loads)
+        if silent:
+            sample.flags.append(f"noise unknown: {silent} of {job.nodes} nodes said nothing")
+    else:
+        sample.load.waited_fraction = next((v.waited_fraction for v in loads.values()), None)
+        flag = noise_flag(sample.load)
+        if flag:
+            sample.flags.append(flag)
+    others = other_processors(watch, job.cpu_model)
+    if others:
+        host, model = next(iter(others.items()))
+        sample.status, sample.seconds, sample.figure = Status.OTHER_PROCESSOR, None, None
+        sample.answers = {}
+        sample.diagnosis = (
+            f"host {host} has processor '{model}', this campaign measures '{job.cpu_model}': "
+            "choose one kind of node with `access:` in the site file"
+        )
+
+
 def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_name: str) -> Sample:
     directory = Path(job.destination)
     node = json.loads(_text(directory / "node.json") or "{}")
@@ -359,10 +394,7 @@ def record_run(journal: Path, job: Job, stage: Path, stdout_name: str, stderr_na
     stdout, stderr = _text(stage / stdout_name), _text(stage / stderr_name)
     _status_of(sample, job, int(code), stdout, stderr, stage, next(iter(stacks), "unknown"))
     _verify(job, sample, list(hashes))
-    add_nodes(sample, directory / "watch")
-    flag = noise_of(sample)
-    if flag:
-        sample.flags.append(flag)
+    _judge_nodes(job, sample, directory / "watch")
     # Relative to the campaign: results travel, directories do not.
     sample.log = f"{directory.parent.name}/{directory.name}/output.txt"
     (directory / "output.txt").write_text(

@@ -1,5 +1,5 @@
-"""Calls ReFrame: settings from the site file, one session per batch of jobs, always the serial policy. Its default policy runs
-cases side by side, and then they measure each other."""
+"""Calls ReFrame: settings from the site file, one session per batch of jobs, always the serial
+policy. Its default policy runs cases side by side, and then they measure each other."""
 
 from __future__ import annotations
 
@@ -11,18 +11,34 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+from .. import slurm
 from ..errors import HpcaasError, Missing
 from .jobs import Job
 
 _CHECKS = Path(__file__).parent / "checks.py"
 
 
+# ReFrame's launcher that starts one process per task of a job, for what every node is asked.
+_NODE_LAUNCHER = {"local": "local", "slurm": "srun", "squeue": "srun"}
+
+
+def is_remote(site: dict[str, Any]) -> bool:
+    """Whether runs happen on other machines than this one."""
+    return site.get("scheduler", "local") != "local"
+
+
 def settings(site: dict[str, Any], campaign: Path, module_system: Optional[str]) -> dict[str, Any]:
-    """ReFrame's configuration. Scheduler and access options are the site's; everything else is ours."""
+    """ReFrame's configuration. Scheduler and access options are the site's; everything else is
+    ours."""
+    scheduler = site.get("scheduler", "local")
     partition: dict[str, Any] = {
         "name": "default",
-        "scheduler": site.get("scheduler", "local"),
-        "launcher": "local",  # replaced per job
+        "scheduler": slurm.backend(scheduler),
+        # replaced for builds and measured runs
+        "launcher": site.get("node_launcher", _NODE_LAUNCHER.get(scheduler, "mpiexec")),
+        # without it a job that leaves cores idle may get fewer nodes than it asks for
+        "sched_options": {"use_nodes_option": True},
+        "resources": [{"name": "_rfm_gpu", "options": ["--gpus-per-node={num_gpus_per_node}"]}],
         "access": site.get("access", []),
         "environs": ["builtin"],
         "max_jobs": 1,
@@ -60,8 +76,9 @@ def settings(site: dict[str, Any], campaign: Path, module_system: Optional[str])
 def run_batch(
     jobs: list[Job], campaign: Path, site: dict[str, Any], tick: Callable[[], None]
 ) -> dict[str, str]:
-    """Executes jobs one after the other; returns, for jobs that failed, ReFrame's words for why. `tick` is called about twice
-    a second. KeyboardInterrupt is passed on to ReFrame, which ends the job in progress, and raised again."""
+    """Executes jobs one after the other; returns, for jobs that failed, ReFrame's words for why.
+    `tick` is called about twice a second. KeyboardInterrupt is passed on to ReFrame, which ends the
+    job in progress, and raised again."""
     if not jobs:
         return {}
     program = Path(sys.executable).parent / "reframe"
@@ -83,6 +100,17 @@ def run_batch(
     return failures
 
 
+def _write_batch(path: Path, jobs: list[Job], campaign: Path, site: dict[str, Any]) -> None:
+    """What checks.py reads: the jobs, and where they run."""
+    content = {
+        "journal": str(campaign / "journal.jsonl"),
+        "remote": is_remote(site),
+        "build_here": not is_remote(site) or site.get("build_on") == "login",
+        "jobs": [json.loads(j.model_dump_json()) for j in jobs],
+    }
+    path.write_text(json.dumps(content))
+
+
 def _session(
     jobs: list[Job],
     module_system: Optional[str],
@@ -97,14 +125,7 @@ def _session(
         campaign / "report.json",
     )
     config.write_text(json.dumps(settings(site, campaign, module_system), indent=1))
-    batch.write_text(
-        json.dumps(
-            {
-                "journal": str(campaign / "journal.jsonl"),
-                "jobs": [json.loads(j.model_dump_json()) for j in jobs],
-            }
-        )
-    )
+    _write_batch(batch, jobs, campaign, site)
     report.unlink(missing_ok=True)
     argv = [
         str(program),

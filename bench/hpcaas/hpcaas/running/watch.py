@@ -1,5 +1,6 @@
-"""Runs beside the ranks of one host (standard library only): reads back, while they run, which CPUs each thread may use and
-which libraries are mapped. Sleeps until a rank ends or a look is due, and ends with the last rank."""
+"""Runs beside the ranks of one host (standard library only): reads back, while they run, which CPUs
+each thread may use and which libraries are mapped. Sleeps until a rank ends or a look is due, and
+ends with the last rank."""
 
 import hashlib
 import json
@@ -8,9 +9,29 @@ import select
 import sys
 import time
 
-# Looks at growing distance: early enough for runs of a second, rare enough not to disturb. Threads
-# of OpenMP start late.
-LOOKS_S = (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
+# Looks at growing distance: early enough for runs of a tenth of a second, rare enough not to
+# disturb. Threads of OpenMP start late.
+LOOKS_S = (
+    0.03,
+    0.08,
+    0.15,
+    0.3,
+    0.6,
+    1.2,
+    2.5,
+    5.0,
+    10.0,
+    20.0,
+    40.0,
+    80.0,
+    160.0,
+    320.0,
+    640.0,
+    1280.0,
+)
+# A batch system ends everything of a job step with its last rank: what is not written by then is
+# lost.
+EARLY = os.environ.get("HPCAAS_WATCH_EARLY") == "yes"
 INTERESTING = (
     "libmpi",
     "libmpich",
@@ -48,7 +69,8 @@ def threads_of(pid):
 
 
 def scheduling_of(pid, known):
-    """Adds to `known`, per thread, the nanoseconds it ran and those it was ready but waited for a CPU; threads that ended stay."""
+    """Adds to `known`, per thread, the nanoseconds it ran and those it was ready but waited for a
+    CPU; threads that ended stay."""
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/schedstat") as stat:
             ran, waited = stat.read().split()[:2]
@@ -69,12 +91,29 @@ def program_of(pid):
     return os.readlink(f"/proc/{pid}/exe")
 
 
-def digest(path):
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:16]
-    except OSError:
-        return "unreadable"
+def digest(path, known={}):
+    """Of a file's content, read once: `known` keeps it from look to look."""
+    if path not in known:
+        try:
+            with open(path, "rb") as file:
+                known[path] = hashlib.sha256(file.read()).hexdigest()[:16]
+        except OSError:
+            known[path] = "unreadable"
+    return known[path]
+
+
+def counters():
+    """CPU time of this host in clock ticks: user nice system idle iowait irq softirq steal."""
+    with open("/proc/stat") as stat:
+        return [int(value) for value in stat.readline().split()[1:9]]
+
+
+def cpu_model():
+    with open("/proc/cpuinfo") as info:
+        for line in info:
+            if line.startswith(("model name", "CPU implementer")):
+                return line.partition(":")[2].strip()
+    return "unknown"
 
 
 def main(directory, host):
@@ -83,6 +122,7 @@ def main(directory, host):
     poll = select.poll()
     start = time.monotonic()
     ended = set()
+    stat = {"begin": counters()}
     for due in LOOKS_S + (None,):
         while True:
             for name in os.listdir(directory):
@@ -134,19 +174,37 @@ def main(directory, host):
                 record["libraries"] = sorted(set(record["libraries"]) | set(libraries_of(pid)))
             except OSError:
                 continue  # it ended between two looks
-    libraries = sorted({path for record in known.values() for path in record["libraries"]})
-    programs = sorted({record["program"] for record in known.values() if record["program"]})
+        # Taken with the ranks' own time, so that the difference is what others used.
+        stat["last"] = counters()
+        if EARLY:
+            write(directory, host, known, stat)
+    write(directory, host, known, stat)
+
+
+def write(directory, host, known, stat):
+    """Puts down what was seen up to now, in one step."""
+    libraries = {path for record in known.values() for path in record["libraries"]}
+    programs = {record["program"] for record in known.values() if record["program"]}
+    ranks = []
     for record in known.values():
-        scheduled = record.pop("scheduled").values()
+        scheduled = record["scheduled"].values()
         # Up to the last look: a share of the run, not its whole. Absent where the kernel keeps no
         # such account.
-        record["ran_ns"], record["waited_ns"] = (
-            sum(s[0] for s in scheduled),
-            sum(s[1] for s in scheduled),
+        ranks.append(
+            {
+                **{k: v for k, v in record.items() if k != "scheduled"},
+                "ran_ns": sum(s[0] for s in scheduled),
+                "waited_ns": sum(s[1] for s in scheduled),
+            }
         )
     result = {
-        "ranks": list(known.values()),
-        "hashes": {path: digest(path) for path in libraries + programs},
+        "host": host,
+        "stat": stat,
+        "clock_tick": os.sysconf("SC_CLK_TCK"),
+        "load1": os.getloadavg()[0],
+        "cpu_model": cpu_model(),
+        "ranks": ranks,
+        "hashes": {path: digest(path) for path in sorted(libraries | programs)},
     }
     temporary = os.path.join(directory, f".watch.{host}")
     with open(temporary, "w") as file:
