@@ -37,9 +37,9 @@ test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 	@tools/test_fresh.sh
 
 .PHONY: chaos models
-chaos: build     ## break BREAKS (10000) connections under a storm on 4 hosts, then let strangers attack one: out/chaos.json (root)
+chaos: build     ## break BREAKS (10000) connections under a storm on 4 hosts, then let unauthenticated peers attack one: out/chaos.json (root)
 	@tests/chaos/chaos.py $(if $(BREAKS),--breaks $(BREAKS))
-	@tests/chaos/strangers.py
+	@tests/chaos/unauthenticated.py
 
 .PHONY: soak
 soak: build      ## storms in random shapes (threads, caps, sharing, breaks, locks) for MINUTES (60)

@@ -27,7 +27,7 @@ AnyArray& AnyArray::operator=(AnyArray&& other) noexcept {
 
 AnyArray::~AnyArray() {
   if (!impl_) return;
-  // As for every owner: free only if all members can be expected to come.
+  // As for every owner: free only if all members can be expected to call it.
   if (std::uncaught_exceptions() != exceptions_ || freed()) {
     release();
     return;
@@ -222,8 +222,8 @@ bool copy_if_local(const Impl& a, Kind kind, const Patch& patch, void* buffer,
   return true;
 }
 
-// Starts what crosses nodes, then copies what does not. Returns with the remote parts under way in
-// `batch`.
+// Starts the transfers between nodes, then copies the local parts. Returns with the remote parts
+// under way in `batch`.
 void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer,
                 std::span<const std::int64_t> given, Batch& batch) {
   a.check_patch(patch);
@@ -401,7 +401,7 @@ Transfer::~Transfer() {
 }
 void Transfer::wait() {
   if (!job_ || !job_->handle) return;
-  while (!handles_.empty()) {  // what an error leaves behind, the destructor waits for
+  while (!handles_.empty()) {  // after an error, the destructor waits for the rest
     skerry_handle handle = handles_.back();
     handles_.pop_back();
     check(skerry_wait(job_->handle, &handle));

@@ -53,9 +53,9 @@ void AnyArray::scale(const void* factor) const {
 }
 
 // Every member fetches its own block of the target. From a distributed source that reads each
-// node's share straight from its owners: what the paper's zero, local copy and merge come to, but
-// every byte crosses once, and no copy of zeroes is summed. From a mirrored source it reads the own
-// node's copy: no communication, and right only if the copies agree.
+// node's share straight from its owners. The result equals the paper's zero, local copy and merge,
+// but every byte crosses once, and no copy of zeroes is summed. From a mirrored source it reads its
+// own node's copy. That needs no communication, and is right only if the copies agree.
 void AnyArray::copy_to(const AnyArray& target) const {
   const Impl& from = impl();
   const Impl& to = target.impl();

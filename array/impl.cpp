@@ -235,8 +235,8 @@ AnyArray::Impl::Impl(const Group& members, Type element_type, std::span<const st
   nodes = shared.nodes;
   node_group = shared.node_group;
 
-  // A member that threw alone would leave the others waiting: all learn of any member's error, and
-  // whether they agree.
+  // All members learn of any member's error, and whether they agree. A member that threw alone
+  // would leave the others waiting.
   int most_members = group.size();
   if (placement == Placement::mirrored) {
     most_members = 0;

@@ -88,7 +88,8 @@ struct AnyArray::Impl {
   layout::Distribution layout;     // over the group, or over the own node's members if mirrored
   int own_block = 0;               // may be >= layout.blocks(): holds nothing
   std::optional<Segment> segment;  // always there after construction
-  // Of a mirrored array on several nodes: how merge cuts it up, the same on every node. Else empty.
+  // Of a mirrored array on several nodes: how merge divides it into tiles, the same on every node.
+  // Otherwise empty.
   std::optional<layout::TileMap> tiles;
   std::vector<int> local_index;  // block numbers that `locals` describe, ascending
   std::vector<LocalBlock> locals;

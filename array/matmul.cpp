@@ -97,8 +97,8 @@ class Product {
   }
 
  private:
-  // Nodes share the result evenly by members; each adds its share to a zeroed copy, and the merge
-  // fills the rest: of disjoint shares it moves every tile once.
+  // Nodes share the result evenly by members. Each adds its share to a zeroed copy, and the merge
+  // fills in the rest. Shares are disjoint, so it moves every tile once.
   void run_mirrored() {
     const Impl& c = out_.impl();
     int members_before = c.nodes->own_index();

@@ -1,8 +1,8 @@
 // merge: sums the nodes' copies of a mirrored array, so that all are equal.
 //
 // Every process is responsible for its own block of its node's copy, tile by tile (tiles.hpp). A
-// flag per tile and node says whether the tile is anything but zero there. Each process reads all
-// nodes' flags of its tiles. From the same flags every node decides the same contributors:
+// flag per tile and node says whether the tile is non-zero there. Each process reads all nodes'
+// flags of its tiles. From the same flags every node decides the same contributors:
 //
 //   no node        The tile is zero everywhere: nothing moves.
 //   one node       The others fetch it from there: one crossing.
@@ -14,8 +14,8 @@
 // bit.
 //
 // No data is lost to a race. A process writes only its own block. In the first phase it writes only
-// tiles whose home it is, or to which it contributes nothing, and nobody else reads those in that
-// phase. All processes enter and leave the second phase together.
+// tiles whose home it is, or to which it contributes nothing, and no other process reads those in
+// that phase. All processes enter and leave the second phase together.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -115,7 +115,7 @@ class Merge {
     }
     a_.group.sync();  // sums are complete
     fetch(second_);
-    a_.group.sync();  // and nobody reads this node's copy any more
+    a_.group.sync();  // and no rank reads this node's copy any more
     a_.context->merge_moved.add(moved_);
     a_.context->merge_skipped.add(whole_ > moved_ ? whole_ - moved_ : 0);
   }
@@ -329,7 +329,7 @@ class Merge {
       second_;  // fetched in the second phase; key: from which node
   std::vector<layout::BoxJoiner::Joined> sums_;  // summed here; key: index in sets_
   std::uint64_t moved_ = 0;                      // bytes fetched
-  std::uint64_t whole_ = 0;                      // bytes that merging without looking would fetch
+  std::uint64_t whole_ = 0;                      // bytes that merging without flags would fetch
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Pure: how merge cuts a mirrored array up. Tiles are small boxes, the same on every node even if
-// the nodes' layouts differ; a tile that is zero on a node need not be moved. Neighbouring tiles
-// that move alike are joined into few large boxes.
+// Pure: how merge divides a mirrored array into tiles. Tiles are small boxes, the same on every
+// node even if the nodes' layouts differ. A tile that is zero on a node need not be moved.
+// Neighbouring tiles that move alike are joined into few large boxes.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class TileMap {
     std::int64_t number;    // 0..tiles()-1
     std::int64_t in_block;  // 0..of_block-1, row-major in its block
     std::int64_t of_block;
-    Patch part;  // what of it lies in the box asked for
+    Patch part;  // the part of it in the requested box
   };
   // Calls fn(Tile) for every tile that holds some of `box`, in ascending order of numbers.
   template <class Fn>

@@ -192,7 +192,7 @@ void Agent::start(const Plan& plan) {
                        .finish());
     break;
   }
-  // Rank 0 has it now; if it closes it, whoever writes there should notice.
+  // Rank 0 has it now. If rank 0 closes it, the process that writes there should notice.
   if (plan.input == Input::inherit) {
     const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
     (void)dup2(null.get(), STDIN_FILENO);

@@ -107,7 +107,8 @@ Status start_child(const ChildOptions& options, pid_t* pid, bool* not_found) {
                  " (see ulimit -u and the cgroup's pids.max)");
   }
   if (child == 0) become(options, arguments.data(), parent, write_end.get());
-  if (options.own_group) (void)setpgid(child, child);  // whoever of the two is first
+  if (options.own_group)
+    (void)setpgid(child, child);  // the child does it too: the first of both counts
   write_end.reset();
   ChildFailure failure{};
   ssize_t got = 0;

@@ -1,4 +1,4 @@
-// How a job ends: which failure is shown, who is told, and that nothing stays behind.
+// How a job ends: which failure is shown, which processes are told, and that nothing stays behind.
 #include <sys/wait.h>
 #include <unistd.h>
 

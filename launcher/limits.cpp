@@ -11,8 +11,8 @@
 namespace skerry::launcher {
 namespace {
 
-constexpr uint64_t
-    descriptors_per_rank = 4;  // of its agent: the control socket, two pipes, the process itself
+// Of its agent: the control socket, two pipes, the process itself.
+constexpr uint64_t descriptors_per_rank = 4;
 constexpr uint64_t descriptors_per_host = 2;  // the agent's connection, its command's input
 constexpr uint64_t descriptors_else = 64;
 constexpr uint64_t least_bytes_per_rank = 1 << 20;  // no program does with less

@@ -58,7 +58,7 @@ Output::Output(EventLoop& loop, bool prefix, std::function<void()> broken,
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
     auto& sink = sinks_[static_cast<size_t>(fd - 1)];
     struct stat status;
-    if (fstat(fd, &status) != 0) continue;  // closed by whoever started us: nobody wants it
+    if (fstat(fd, &status) != 0) continue;  // our parent closed it: nobody wants it
     sink.fd = fd;
     // What epoll can watch and what might block are the same files; /dev/null and the like take
     // everything at once.
@@ -117,8 +117,8 @@ void Output::write_some(Sink& sink) {
   while (sink.fd >= 0 && sink.written < sink.queue.size()) {
     size_t bytes = sink.queue.size() - sink.written;
     if (sink.pollable) {
-      // The description is shared with whoever started us, so it must not become non-blocking. A
-      // pipe that polls writable takes PIPE_BUF bytes without blocking.
+      // The file description is shared with our parent, so it must not become non-blocking. A pipe
+      // that polls writable takes PIPE_BUF bytes without blocking.
       pollfd ready{sink.fd, POLLOUT, 0};
       if (poll(&ready, 1, 0) <= 0) {
         if (!sink.watching)

@@ -21,7 +21,7 @@ using job::FrameType;
 using job::FrameWriter;
 
 constexpr size_t max_visitors = 256;  // the oldest makes way: an agent needs milliseconds, only
-                                      // strangers grow old
+                                      // unauthenticated peers grow old
 constexpr auto visitor_limit = std::chrono::seconds(10);
 // Until a descriptor may be free again.
 constexpr auto descriptor_pause = std::chrono::milliseconds(100);
@@ -275,8 +275,8 @@ Status report_to_launcher(const std::vector<std::string>& addresses, uint16_t po
   for (const auto& address : addresses) {
     UniqueFd candidate;
     Status status = connect_to(address, port, &candidate);
-    // Another host may have the same private address: who does not know the key is not the
-    // launcher.
+    // Another host may have the same private address. A peer that does not know the key is not
+    // the launcher.
     if (status.ok()) {
       if (const Status known = recognise(candidate.get(), agent, key); !known.ok()) {
         status = error(Code::network, address, ": ", known.message());

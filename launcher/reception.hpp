@@ -1,5 +1,5 @@
-// Where agents on other hosts report: one TCP port. Strangers are kept out, and cost a bounded
-// table entry with a deadline.
+// Where agents on other hosts report: one TCP port. Unauthenticated peers are kept out, and cost a
+// bounded table entry with a deadline.
 #pragma once
 
 #include <functional>

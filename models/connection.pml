@@ -1,6 +1,6 @@
 /* One connection between an origin and a data server, and the session above it: opening, draining, bye, closing, breaking, resuming, and
- * everything that may cross. The origin is src/connection/core/machine.cpp with the engine around it, the server is src/server. Whatever
- * breaks, a request is applied exactly once and in order, and in the end all are done and the connection is closed.
+ * everything that may cross. The origin is src/connection/core/machine.cpp with the engine around it, the server is src/server. Despite
+ * all breaks every request is applied exactly once and in order, and in the end all are done and the connection is closed.
  *
  * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
  *
@@ -20,13 +20,13 @@ mtype = { idle, opening, open, draining, closing };                             
 mtype = { request, bye, accept, acknowledge, result, bye_answer, please_close };
 
 /* The network, by generation. */
-chan hellos = [ATTEMPTS + 1] of { byte, bool };                                         /* generation, replayed by a stranger */
+chan hellos = [ATTEMPTS + 1] of { byte, bool };                                         /* generation, replayed by another peer */
 chan up[ATTEMPTS + 1] = [REQUESTS + 2] of { mtype, byte, bool };                       /* kind, number, results received */
 chan down[ATTEMPTS + 1] = [REQUESTS + 4] of { mtype, byte };                           /* kind, applied */
 chan origin_hears = [2 * ATTEMPTS] of { byte };                                        /* this generation is gone */
 chan server_hears = [2 * ATTEMPTS] of { byte };
 byte breaks = BREAKS, closes = CLOSES;
-bool replay = true;                         /* a stranger may send a recorded hello again, once */
+bool replay = true;                         /* another peer may replay a recorded hello, once */
 
 /* The origin. */
 mtype state = idle;
@@ -39,13 +39,13 @@ bool over = false;                          /* everything is done and closed */
 /* The server. */
 byte known = 0, client = 0;                 /* newest generation it admitted; its endpoint, 0: none */
 byte server_applied = 0, told = 0;          /* told: the newest applied that went out over `client` */
-byte landing = 0;                           /* a long put whose payload is arriving; 0: none */
+byte landing = 0;                           /* a long put whose payload is being received; 0: none */
 bool kept = false;                          /* the result of request 1 */
 byte old = 0, old_landing = 0;              /* an endpoint that should be gone: only where a rule is missing */
 
 /* What the target's memory saw. */
 byte times[REQUESTS + 1];
-byte content = 0;                           /* the put that the place shows */
+byte content = 0;                           /* the put whose data the memory holds */
 
 inline connect() {
   state = opening;
@@ -82,7 +82,7 @@ active proctype Origin() {
   :: atomic { issued < REQUESTS && state == open -> issued++; send(issued); printf("origin: request %d\n", issued) }
 #ifdef SEND_AFTER_BYE
   :: atomic { issued < REQUESTS && state == closing -> issued++; send(issued); printf("origin: request %d\n", issued) }
-#endif                                                                                  /* crossing: wanted while it closes: asks again when idle */
+#endif                                                                                  /* crossing: a request while it closes: asks again when idle */
   :: atomic { issued < REQUESTS && state == draining -> state = open }                /* crossing: reused before bye */
   :: atomic { state == idle && issued < REQUESTS -> connect() }                       /* wanted */
 
@@ -90,7 +90,7 @@ active proctype Origin() {
   :: atomic { state == open && issued == REQUESTS && !unacknowledged -> evict() }     /* the end of the job */
   :: atomic { state == draining && !unacknowledged -> say_bye() }
 
-  /* Its place is wanted: it closes without waiting for the answer to its bye (Engine::leave_now). */
+  /* Its slot is needed: it closes, not waiting for the answer to its bye (Engine::leave_now). */
   :: atomic { state == closing -> printf("origin: closes generation %d unanswered\n", endpoint); disconnect(); state = idle }
 
   :: atomic { endpoint != 0 && nempty(down[endpoint]) ->
@@ -135,7 +135,7 @@ active proctype Origin() {
        :: endpoint != 0 && a == endpoint ->
 #endif
             printf("origin: hears that generation %d is gone, has %d\n", a, endpoint);
-            assert(a == endpoint);                                                    /* nothing old ends what is new */
+            assert(a == endpoint);                                                    /* no late event ends the new connection */
             endpoint = 0;
             if
             :: state == closing -> state = idle
@@ -184,7 +184,7 @@ active proctype Server() {
 #else
        :: g > known ->
 #endif
-            assert(!replayed);                                                        /* nobody but the origin replaces its connection */
+            assert(!replayed);                                                        /* only the origin replaces its connection */
             if
             :: client != 0 ->
 #ifdef REPORT_BEFORE_DESTROY
@@ -211,7 +211,7 @@ active proctype Server() {
        fi;
        g = 0; replayed = false }
 
-  /* Payload still lands from an endpoint that should be gone. */
+  /* Payload still arrives from an endpoint that should be gone. */
   :: atomic { old_landing != 0 -> printf("server: the rest of put %d lands late\n", old_landing); content = old_landing; old_landing = 0 }
 
   :: atomic { client != 0 && landing != 0 -> apply(landing); landing = 0 }
@@ -219,7 +219,7 @@ active proctype Server() {
        up[client]?kind, n, received;
        if
        :: kind == bye ->
-            assert(n == server_applied);                                              /* else: a protocol error */
+            assert(n == server_applied);                                              /* otherwise a protocol error */
             if
             :: told < server_applied -> down[client]!acknowledge, server_applied; told = server_applied
             :: else
@@ -256,7 +256,7 @@ active proctype Server() {
   /* One acknowledgement for all that was applied since the last, at leisure. */
   :: atomic { client != 0 && told < server_applied && nfull(down[client]) -> told = server_applied; down[client]!acknowledge, told }
   :: atomic { client != 0 && closes > 0 && nfull(down[client]) -> closes--; down[client]!please_close, 0; printf("server: asks to close\n") }
-  /* Short of places it drops an idle connection without asking: for the origin a break like any other. */
+  /* Short of connection slots it drops an idle connection without asking: for the origin a break like any other. */
   :: atomic { client != 0 && landing == 0 && closes > 0 && empty(up[client]) ->
        closes--;
        printf("server: drops generation %d\n", client);
@@ -281,7 +281,7 @@ active proctype Network() {
   od
 }
 
-/* When nothing moves any more, all must be done. */
+/* When no process can move, all must be done. */
 active proctype Judge() {
   timeout -> atomic {
     printf("judge: issued %d, acknowledged %d, applied %d, content %d\n", issued, applied, server_applied, content);

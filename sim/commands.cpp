@@ -304,9 +304,9 @@ int run_main(const std::vector<std::string>& words) {
 // alone and before any policy is run:
 //   - a task asks the shared counter, gets four blocks and adds two results;
 //   - 600 tasks of a rank at 2,048 ranks, so that "all connections are created"; the same total
-//   work at 4,096 and 6,144: 300 and 200 tasks;
-//   - 93 to 121 partners at 4,096 and 91 to 117 at 6,144 ranks. At 2,048 ranks the same number at a
-//   time, moving over all nodes in the run;
+//     work at 4,096 and 6,144: 300 and 200 tasks;
+//   - 93 to 121 partners at 4,096 and 91 to 117 at 6,144 ranks. At 2,048 ranks the same number at
+//     a time, moving over all nodes in the run;
 //   - computing: the run time without a cap, divided by the tasks.
 int paper_main(const std::vector<std::string>& words) {
   Options o;
@@ -364,8 +364,8 @@ int paper_main(const std::vector<std::string>& words) {
     vary("sensitivity_tasks_double", [](TrafficConfig& t) { t.tasks = 1200, t.think_ns /= 2; });
     vary("sensitivity_near", [](TrafficConfig& t) { t.pattern = Pattern::steal; });
     vary("sensitivity_phases", [](TrafficConfig& t) { t.pattern = Pattern::collective; });
-    // How many of the partners of the moment must stay for the policy that spares whom it tore down
-    // most often to win.
+    // How many of the partners of the moment must stay for the policy that spares partners it tore
+    // down most often to win.
     for (const uint32_t percent : {25u, 50u, 75u, 100u})
       vary(concat("sensitivity_stable_", percent).c_str(),
            [&](TrafficConfig& t) { t.stable_percent = percent; });

@@ -3,8 +3,8 @@
  *
  *   host_check [ROUNDS] [EXPECTED_SIZE] [EXPECTED_NODES]      0: any
  *
- * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok". A wrong value is told and
- * ends the job. */
+ * Rank 0 prints one line, "host_check: 8 ranks on 4 nodes over tcp: ok". A wrong value is reported
+ * and ends the job. */
 #include <skerry/skerry.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -37,7 +37,7 @@ hold() {  # hold NAME: starts the sleeping process that is host NAME
   local name=$1 pid pids=(--pid --fork --kill-child=KILL --mount-proc)
   [ "$name" = sk0 ] && pids=()  # launchers start hosts' agents from sk0, so sk0 must see the holders' numbers
   local dies=(setpriv --pdeathsig KILL); [ -n "$KEEP" ] && dies=()
-  # The inner shell is the host's process 1: it reaps whatever loses its parent.
+  # The inner shell is the host's process 1: it reaps processes that lose their parent.
   "${dies[@]}" unshare --net --mount --uts --ipc --propagation private "${pids[@]}" /bin/bash -c '
     hostname "$0" && mount -t tmpfs -o size=4g tmpfs /dev/shm && mount --bind "$1/hosts" /etc/hosts && ip link set lo up || exit 1
     echo ready > "$1/ready-$0"; exec > /dev/null 2>&1; trap "" INT HUP

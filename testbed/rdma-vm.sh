@@ -91,7 +91,7 @@ ip addr add 192.168.77.1/24 dev rdma0; ip addr add 192.168.78.1/24 dev rdma1; ip
 rdma link add rxe0 type rxe netdev rdma0 || echo "no rxe0"
 rdma link add rxe1 type rxe netdev rdma1 || echo "no rxe1"
 for i in 1 2 3 4 5 6 7 8 9 10; do [ -e /dev/infiniband/uverbs0 ] && break; sleep 0.1; done
-if [ ! -e /dev/infiniband/uverbs0 ]; then  # nobody makes device nodes in here
+if [ ! -e /dev/infiniband/uverbs0 ]; then  # no udev here makes device nodes
   mkdir -p /dev/infiniband
   for f in /sys/class/infiniband_verbs/uverbs*/dev /sys/class/misc/rdma_cm/dev; do
     [ -e $f ] && mknod /dev/infiniband/$(basename $(dirname $f)) c $(tr : ' ' < $f)

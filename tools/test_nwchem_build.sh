@@ -53,7 +53,7 @@ nwchem_build() {
   [ -e "$CACHE/objects.done" ] && return 0
   mkdir -p "$CACHE"
   echo "test_nwchem: building NWChem's DFT modules in $CACHE, some minutes (log: $CACHE/build.log)"
-  # Chained: whoever calls this with || has switched `set -e` off in here.
+  # Chained: a caller that uses || has switched `set -e` off in here.
   (
     { [ -e "$CACHE/source.done" ] || { nwchem_source && touch "$CACHE/source.done"; }; } &&
       nwchem_environment &&

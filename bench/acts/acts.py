@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bounding the number of connections costs (make bench-acts): real runs at several caps and victim policies.
+"""What a cap on connections costs (make bench-acts): real runs at several caps and victim policies.
 
 A synthetic load (task pool, work stealing, partners that change over time) on 64 virtual nodes of one rank, and the DFT example on 32. Caps take
 turns within each round, so that all meet the same load of the machine; a ratio is the median over the rounds of each round's own. Every run must
@@ -184,7 +184,7 @@ def measure(name, runs, caps, rounds):
 
 
 def records(name, samples, ranks, raw):
-    """One row per cap and policy: time against the run of the same round without a cap, and what teardown took of it."""
+    """One row per cap and policy: time against the run of the same round without a cap, and the share of teardown in it."""
     base = samples[(0, POLICIES[0])]
     rows = []
     for (cap, policy), found in samples.items():

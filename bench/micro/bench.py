@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Skerry's figures beside what the machine can do and what others reach, all in one run.
+"""Skerry's figures beside the machine's limits and other libraries' figures, all in one run.
 
 Limits and Skerry take turns (A B A B ...), so that both meet the same load; values are medians over the rounds, ratios medians of each
 round's own ratio. Prints one table and writes out/bench.json. Rows between two hosts need root (testbed/hosts.sh makes the hosts); without it they

@@ -1,5 +1,5 @@
-// What every benchmark program needs: a clock, placement, medians and one line of output per
-// figure. Header only, no Skerry inside, so that the limits stay independent of what they judge.
+// Shared by all benchmark programs: a clock, placement, medians and one line of output per figure.
+// Header only and without Skerry, so that the limits stay independent of what they judge.
 #pragma once
 #include <sched.h>
 #include <time.h>

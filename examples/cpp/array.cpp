@@ -15,7 +15,7 @@ int main() {
     for (std::int64_t j = 0; j < own.patch.extent(1); ++j) own.data[i * own.ld + j] = job.rank();
   a.sync();
 
-  // Rank 0 reads ten rows, whoever holds them.
+  // Rank 0 reads ten rows, wherever they are.
   if (job.rank() == 0) {
     std::vector<double> rows(10 * 800);
     a.get({495, 505, 0, 800}, rows.data());

@@ -1,4 +1,4 @@
-// Data and the news of it in one operation: the receiver sleeps until it has come.
+// Data and its notification in one operation: the receiver sleeps until both are there.
 //   skerry run -n 4 --nodes 2 build/bin/examples/notify
 #include <cstdio>
 #include <vector>

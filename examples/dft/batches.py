@@ -1,6 +1,6 @@
 """Batches of grid points: cut out compactly in space, handed out by shared counters, and the basis functions on each.
 
-Who may call: every rank; `cut` gives the same batches on every rank, from the same points.
+Every rank may call; `cut` gives the same batches on every rank, from the same points.
 """
 
 import numpy as np
@@ -28,11 +28,11 @@ def cut(coords, batch_points):
 
 
 class Tickets:
-    """Hands out batches: every batch once per round, to whoever asks next.
+    """Hands out batches: every batch once per round, to the next rank that asks.
 
     Batches are dealt to the ranks in equal stretches, each with a shared counter of its own. A rank draws from its own counter first
     and, when that is exhausted, from the others': so the load balances itself, and a rank mostly meets the batches whose basis
-    functions it already knows. All counters live on rank 0: who has nothing left to do sees with one get where there is still work.
+    functions it already knows. All counters live on rank 0: an idle rank sees with one get where work is left.
     """
 
     def __init__(self, sk, batches):
@@ -48,7 +48,7 @@ class Tickets:
             self.counters_.local[...] = 0
 
     def own(self):
-        """(number, points) of the rank's own batches that nobody has drawn yet."""
+        """(number, points) of the rank's own batches that no rank has drawn yet."""
         return self.draw_(self.sk_.rank())
 
     def others(self):
@@ -57,7 +57,7 @@ class Tickets:
         drawn = self.counters_.get(np.s_[:])
         for step in range(1, sk.size()):
             owner = (sk.rank() + step) % sk.size()
-            # it only grows: what was exhausted remains so
+            # it only grows: an exhausted counter stays exhausted
             if self.starts_[owner] + drawn[owner] < self.starts_[owner + 1]:
                 yield from self.draw_(owner)
 

@@ -143,10 +143,10 @@ class KohnSham:
         return float(energy), float(electrons)
 
     def batches_ahead_(self):
-        """(basis-function values, points, patches, density on its way) of this rank's batches: that of the next `ahead` ones is asked
+        """(basis-function values, points, patches, density on its way) of this rank's batches: that of the next `ahead` ones is requested
         for before a batch is worked on."""
         clock, system = self.clock, self.system_
-        # nobody looks for others' work with own work at hand
+        # a rank looks for others' work only when its own is done
         for tickets in self.tickets_.own(), self.tickets_.others():
             under_way = deque()
             for number, points in tickets:
@@ -169,7 +169,7 @@ class KohnSham:
             yield from under_way
 
     def count_(self, part):
-        """Books the traffic since the last call under `part`; at a sync, so that servers have counted what was asked of them."""
+        """Books the traffic since the last call under `part`; at a sync, so that servers have counted the requests they served."""
         before, after = self.mark_, self.read_traffic_()
         self.traffic[part] += after - before
 

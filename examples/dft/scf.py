@@ -81,7 +81,7 @@ def lead(sk, kohn_sham, mean_field, progress):
         last[0] = energy
 
     parallel.callback = callback
-    # if it raises, this rank ends and the job with it: the others may be anywhere
+    # if it raises, this rank ends, and the job with it: the other ranks may be anywhere
     energy = float(parallel.kernel())
     sk.broadcast(np.array([STOP]))
     return {
@@ -122,7 +122,7 @@ def parallel_class(base):
             )
 
         def spread_(self, dm):
-            """Puts occupied orbitals into g_C where the density has them, else the density into g_DM."""
+            """Puts occupied orbitals into g_C where the density has them, otherwise the density into g_DM."""
             array = self.kohn_sham_.orbitals
             if getattr(dm, "mo_coeff", None) is not None:
                 occupied = dm.mo_occ > 0

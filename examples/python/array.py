@@ -13,7 +13,7 @@ a.local[...] = sk.rank()  # the own block is a NumPy view
 a.sync()
 
 if sk.rank() == 0:
-    rows = a[495:505, :]  # whoever holds them
+    rows = a[495:505, :]  # wherever they are
     print("around the middle:", rows[0, 0], rows[-1, -1])
     for rank, patch in a.locate_patch(np.s_[495:505, :]):
         print(f"rank {rank} holds {patch}")

@@ -1,4 +1,4 @@
-// Who is let in by the port that agents of other hosts report to.
+// Which peers the port lets in that agents of other hosts report to.
 #include "launcher/reception.hpp"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 namespace skerry::launcher {
 namespace {
 
-UniqueFd stranger(uint16_t port) {
+UniqueFd unauthenticated_peer(uint16_t port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -42,15 +42,16 @@ struct Port {
   Reception reception;
 };
 
-TEST(Reception, LetsAnAgentInDespiteAThousandIdleStrangersAndGarbage) {
+TEST(Reception, LetsAnAgentInDespiteAThousandIdleUnauthenticatedPeersAndGarbage) {
   Port port;
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> unauthenticated;
   std::thread others([&] {
     for (int i = 0; i < 1000; ++i) {
-      strangers.push_back(stranger(port.reception.port()));
+      unauthenticated.push_back(unauthenticated_peer(port.reception.port()));
       const char garbage[200] = "GET / HTTP/1.1\r\n";
-      if (i % 3 == 0) (void)send(strangers.back().get(), garbage, sizeof garbage, MSG_NOSIGNAL);
-      if (i % 7 == 0) strangers.back().reset();
+      if (i % 3 == 0)
+        (void)send(unauthenticated.back().get(), garbage, sizeof garbage, MSG_NOSIGNAL);
+      if (i % 7 == 0) unauthenticated.back().reset();
     }
     UniqueFd socket;
     const Status status = report_to_launcher({"127.0.0.1"}, port.reception.port(), 5, port.key,
@@ -66,7 +67,7 @@ TEST(Reception, LetsAnAgentInDespiteAThousandIdleStrangersAndGarbage) {
 // slept.
 TEST(Reception, AShortageOfDescriptorsIsWaitedForAsleep) {
   Port port;
-  const UniqueFd waiting = stranger(port.reception.port());
+  const UniqueFd waiting = unauthenticated_peer(port.reception.port());
   std::vector<UniqueFd> taken;
   for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.emplace_back(fd);
   const auto busy_ns = [] {

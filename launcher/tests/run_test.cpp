@@ -220,7 +220,7 @@ TEST(Run, TheFirstInterruptIsTheRanksToHandleAndTheSecondKills) {
   ASSERT_TRUE(wait_state(plain.pid(), 'S'));
   plain.signal(SIGTERM);
   EXPECT_EQ(plain.finish(), 128 + SIGTERM);
-  EXPECT_EQ(plain.err(), "");  // who interrupts knows why
+  EXPECT_EQ(plain.err(), "");  // a user that interrupts knows why
 }
 
 TEST(Run, UserSignalsReachTheRanks) {

@@ -84,8 +84,8 @@ def finalize():
 
 def _watch_exit():
     # At interpreter exit nothing tells a normal end from sys.exit(1). Finalizing waits for the
-    # others, so after an error it must
-    # not happen: this rank ends, and the runtime ends the job.
+    # other ranks, so it must not happen after an error: this rank ends, and the runtime ends the
+    # job.
     plain_exit = sys.exit
 
     def exit(status=None):

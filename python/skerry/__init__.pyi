@@ -4,7 +4,7 @@
     sk.init()
     a = sk.zeros((1000, 1000))              # collective: blocks spread over all ranks
     if sk.rank() == 0:
-        a[0:10, 20:30] = 1.0                # any rank writes anywhere; nobody takes part
+        a[0:10, 20:30] = 1.0                # any rank writes anywhere; the owner takes no part
     sk.sync()
     print(a[5, 20:30])
     sk.finalize()
@@ -37,7 +37,7 @@ class InvalidError(Error, ValueError): ...
 class DtypeError(InvalidError, TypeError): ...
 
 class GatherError(InvalidError, TypeError):
-    """An operation would fetch a whole distributed array without saying so: ``a.get()`` says so."""
+    """An operation would silently fetch a whole distributed array: call ``a.get()`` instead."""
 
 class RangeError(Error, IndexError): ...
 class FreedError(Error, ValueError): ...

@@ -1,6 +1,6 @@
 // Arrays. The hot path is get and put of a small patch inside one block of the own node: parse the
-// patch, ask NumPy for an empty array, copy rows. It neither waits nor gives the interpreter lock
-// away; everything else does.
+// patch, ask NumPy for an empty array, copy rows. It neither waits nor releases the interpreter
+// lock. Everything else may do both.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -22,9 +22,9 @@ struct Irregular {
   std::vector<std::vector<std::int64_t>> starts;
 };
 
-// A Python Array. Never frees when collected, since only this rank knows when that is; the next
-// array to be made frees what all members have dropped (see Dropped), free() at once, and the end
-// of the job the rest.
+// A Python Array. It is never freed when collected, since only this rank knows when that happens.
+// free() frees it at once. The next array to be made frees those that all members have dropped (see
+// Dropped). The end of the job frees the rest.
 struct PyArray {
   sk::AnyArray array;
   sk::ArrayOptions options;  // as asked for
@@ -249,7 +249,7 @@ std::vector<nb::ssize_t> result_shape(const PyArray& a, const Selection& s) {
   throw sk::Error(SKERRY_ERR_INVALID, text);
 }
 
-// Copies of more than this give the interpreter lock away, though they do not wait.
+// Copies of more than this release the interpreter lock, though they do not wait.
 constexpr std::int64_t short_copy = 1 << 13;  // elements
 
 // Checks the patch before memory is asked for it. A patch out of range throws here.
@@ -320,7 +320,8 @@ nb::object array_get_nb(nb::handle self, nb::handle patch, nb::handle out) {
 
 // ---- put and acc ------------------------------------------------------------------------------
 
-// The values as a buffer that fits: themselves if they do, else what skerry._convert makes of them
+// The values as a buffer that fits: themselves if they do, otherwise what skerry._convert makes of
+// them
 // (numbers, lists, broadcasts, other strides). Returns what must stay alive.
 nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle values, View& view,
                           Strides& strides) {

@@ -1,4 +1,4 @@
-// What the parts of the extension share: the job of this process, buffers, patches and errors.
+// Shared by the parts of the extension: the job of this process, buffers, patches and errors.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -60,8 +60,8 @@ struct Request {
   bool returns_buffer;  // a get
   nb::object owner, buffer;
   std::unique_ptr<View> view;  // of buffer
-  sk::Transfer transfer;       // of an array; else done
-  sk::Handle handle;           // of a segment; else done
+  sk::Transfer transfer;       // of an array; done for others
+  sk::Handle handle;           // of a segment; done for others
 };
 
 void bind_errors(nb::module_& m);

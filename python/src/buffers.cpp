@@ -1,5 +1,5 @@
-// Buffers and dtypes. By the buffer protocol rather than NumPy's C interface: any array library's
-// arrays serve, and no NumPy headers are needed to build.
+// Buffers and dtypes. They use the buffer protocol, not NumPy's C interface. So arrays of any
+// library work, and building needs no NumPy headers.
 #include <cstring>
 
 #include "binding.hpp"

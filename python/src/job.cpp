@@ -17,7 +17,7 @@ namespace {
 
 bool ended = false;  // finalize was called
 
-// What was asked at init is asked again on every call: kept as plain numbers.
+// Answers of init that every call needs again, kept as plain numbers.
 struct Identity {
   int rank = 0, size = 1, node = 0, nodes = 1;
 } identity;
@@ -69,7 +69,7 @@ std::vector<int> node_ranks(nb::handle node) {
   return ranks;
 }
 
-// Those of the library and those of arrays: one dictionary.
+// The counters of the library and of arrays in one dictionary.
 template <class Add>
 void each_counter(const Add& add) {
   for (const sk::CounterValue& each : job().counters()) add(each);

@@ -1,5 +1,5 @@
-// Segments, mutexes and the shared counter. Their Python objects never free when collected: that
-// would be collective at a moment only one rank knows. free() does, or the end of the job.
+// Segments, mutexes and the shared counter. Collecting their Python objects frees nothing: freeing
+// is collective, and only one rank knows when it collects. free() frees, or the end of the job.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

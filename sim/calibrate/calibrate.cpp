@@ -2,8 +2,8 @@
 // interface alone. `skerry calibrate` starts it as a job of one rank on each of some virtual nodes;
 // rank 0 measures, the others wait in a barrier, so that their servers sleep as they usually do.
 //
-// What cannot be told apart from outside is divided by a rule, written beside each number: the sums
-// are what was measured.
+// Costs that cannot be told apart from outside are divided by a rule, written beside each number.
+// Only their sums were measured.
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>

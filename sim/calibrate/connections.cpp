@@ -2,7 +2,7 @@
 // the runtime's own account, by the allocator, and by the operating system. `skerry info
 // --connections` starts it as a job of one rank on each of some virtual nodes.
 //
-// Rank 0 is looked at, first as an origin, then as the host of a data server; the others sleep in a
+// Rank 0 is measured, first as an origin, then as the host of a data server. The others sleep in a
 // barrier, then all talk to all:
 //   1 bound to one connection, rank 0 talks to each: it *knows* them now
 //   2 without the bound, again: it is *connected* to them

@@ -39,16 +39,17 @@ SimulatedFabric::SimulatedFabric(std::shared_ptr<SimulatedNetwork> network,
   const NetworkOptions& can = network_->options();
   const bool ordered = can.rma && !can.rma_unordered;
   capabilities_.rma = can.rma;
-  capabilities_.landing = capabilities_.gather = can.landing;
+  capabilities_.direct_placement = capabilities_.gather = can.direct_placement;
   capabilities_.rma_ordered = capabilities_.am_after_rma_ordered =
       capabilities_.rma_after_am_ordered = capabilities_.server_progress = ordered;
   capabilities_.close_fences_rma = can.rma && (ordered || can.close_fences_rma);
   capabilities_.early_messages = can.early_messages;
   capabilities_.key_kind = can.rma ? fabric::KeyKind::offset : fabric::KeyKind::none;
   capabilities_.connect_data_bytes = fabric::max_hello_bytes;
-  capabilities_.max_payload_bytes = can.landing ? can.max_payload_bytes
-                                                : std::min<uint64_t>(can.max_payload_bytes,
-                                                                     fabric::inline_payload_bytes);
+  capabilities_.max_payload_bytes = can.direct_placement
+                                        ? can.max_payload_bytes
+                                        : std::min<uint64_t>(can.max_payload_bytes,
+                                                             fabric::inline_payload_bytes);
   capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
   number_ = network_->next_number_++;
   network_->fabrics_[number_] = this;
@@ -181,7 +182,7 @@ Status SimulatedFabric::connect(Bytes address, Bytes hello, EndpointId* endpoint
   scheduler_.at(ours.last_arrival_ns + target.options_.hello_deadline_ns, [connection] {
     End& asking = connection->ends[1];
     if (asking.fabric == nullptr || asking.state != End::State::asking || asking.is_held) return;
-    ++asking.fabric->traffic_.strangers.silent;
+    ++asking.fabric->traffic_.unauthenticated.silent;
     asking.fabric->disconnect(asking.id, CloseReason::refused);
   });
   scheduler_.at(scheduler_.now_ns() + options_.connect_timeout_ns, [connection] {
@@ -214,7 +215,7 @@ Status SimulatedFabric::accept(RequestId request, Bytes reply, EndpointId* endpo
 void SimulatedFabric::reject(RequestId request) {
   const Reference* const reference = find(request);
   if (reference == nullptr || reference->ours().state != End::State::asking) return;
-  ++traffic_.strangers.rejected;
+  ++traffic_.unauthenticated.rejected;
   disconnect(request, CloseReason::refused);
 }
 
@@ -452,17 +453,17 @@ int SimulatedFabric::end(EndpointId id, CloseReason reason, Sink& sink) {
   return static_cast<int>(rma.size()) + 1;
 }
 
-// A long payload lands in two steps as often as not; other things happen in between.
-SimulatedFabric::Landing SimulatedFabric::land(EndpointId id, Entry& entry, Sink& sink) {
-  if (!entry.all_landed) {
-    if (entry.landing == nullptr) {
-      entry.landing = sink.on_landing(id, entry.header, entry.payload_bytes);
-      if (find(id) == nullptr) return Landing::gone;
-      if (entry.landing == nullptr) {
+// A long payload is placed in two steps as often as not; other things happen in between.
+SimulatedFabric::Placing SimulatedFabric::place(EndpointId id, Entry& entry, Sink& sink) {
+  if (!entry.all_placed) {
+    if (entry.destination == nullptr) {
+      entry.destination = sink.place_directly(id, entry.header, entry.payload_bytes);
+      if (find(id) == nullptr) return Placing::gone;
+      if (entry.destination == nullptr) {
         (void)end(id, CloseReason::protocol_error, sink);
-        return Landing::gone;
+        return Placing::gone;
       }
-      entry.landed_bytes = 0;
+      entry.placed_bytes = 0;
     }
     std::vector<std::byte> whole;
     const std::byte* from = entry.payload.data();
@@ -470,19 +471,19 @@ SimulatedFabric::Landing SimulatedFabric::land(EndpointId id, Entry& entry, Sink
       for (const Bytes& part : entry.reference) whole.insert(whole.end(), part.begin(), part.end());
       from = whole.data();
     }
-    const uint64_t left = entry.payload_bytes - entry.landed_bytes;
-    const uint64_t now = entry.partial || (entry.landed_bytes == 0 && network_->random().below(2))
+    const uint64_t left = entry.payload_bytes - entry.placed_bytes;
+    const uint64_t now = entry.partial || (entry.placed_bytes == 0 && network_->random().below(2))
                              ? left / 2
                              : left;
-    std::memcpy(entry.landing + entry.landed_bytes, from + entry.landed_bytes, now);
-    entry.landed_bytes += now;
-    if (entry.partial) return Landing::taken;  // the rest never comes; the end is next
-    if (now < left) return Landing::goes_on;
-    entry.all_landed = true;
+    std::memcpy(entry.destination + entry.placed_bytes, from + entry.placed_bytes, now);
+    entry.placed_bytes += now;
+    if (entry.partial) return Placing::taken;  // the rest never comes; the end is next
+    if (now < left) return Placing::goes_on;
+    entry.all_placed = true;
   }
-  const Verdict verdict = sink.on_landed(id, entry.header, entry.payload_bytes);
-  if (find(id) == nullptr) return Landing::gone;
-  return verdict == Verdict::park ? Landing::parked : Landing::taken;
+  const Verdict verdict = sink.on_placed(id, entry.header, entry.payload_bytes);
+  if (find(id) == nullptr) return Placing::gone;
+  return verdict == Verdict::park ? Placing::parked : Placing::taken;
 }
 
 int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
@@ -496,7 +497,7 @@ int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
     Entry entry = std::move(ours.inbound.front());
     ours.inbound.pop_front();
     ++upcalls;
-    Landing result = Landing::taken;
+    Placing result = Placing::taken;
     switch (entry.kind) {
       case Entry::Kind::hello: break;
       case Entry::Kind::held:
@@ -515,19 +516,19 @@ int SimulatedFabric::deliver_inbound(EndpointId id, Sink& sink) {
         continue;
       case Entry::Kind::message:
         if (entry.payload_bytes > fabric::inline_payload_bytes) {
-          result = land(id, entry, sink);
+          result = place(id, entry, sink);
         } else {
           const Verdict verdict = sink.on_message(id, entry.header, entry.payload);
-          result = find(id) == nullptr        ? Landing::gone
-                   : verdict == Verdict::park ? Landing::parked
-                                              : Landing::taken;
+          result = find(id) == nullptr        ? Placing::gone
+                   : verdict == Verdict::park ? Placing::parked
+                                              : Placing::taken;
         }
     }
-    if (result == Landing::gone) return upcalls;
-    if (result != Landing::taken) {
+    if (result == Placing::gone) return upcalls;
+    if (result != Placing::taken) {
       ours.inbound.push_front(std::move(entry));
-      ours.parked = result == Landing::parked;
-      mark_ready(ours);  // if the rest of it is still to land
+      ours.parked = result == Placing::parked;
+      mark_ready(ours);  // if the rest of it is still to be placed
       return upcalls;
     }
     taken(reference, entry);

@@ -51,10 +51,10 @@ void SimulatedNetwork::deliver(const Reference& to, Entry entry) {
   if (ours.fabric == nullptr) return;
   if (entry.kind == Entry::Kind::end) {
     ours.end_seen = true;
-    // A connect that comes to nothing, and a request whose peer leaves, end at once; else the end
-    // is behind what came before it.
+    // A connect that fails, and a request whose peer leaves, end at once. Otherwise the end is
+    // delivered after all that came before it.
     if (ours.state == End::State::asking) {
-      ++ours.fabric->traffic_.strangers.left;
+      ++ours.fabric->traffic_.unauthenticated.left;
       ours.fabric->disconnect(ours.id, CloseReason::by_peer);
       return;
     }

@@ -1,7 +1,7 @@
-// The simulated network: what fabric.h allows a network to do, it does. Messages take their time
-// and stay in order; breaks lose a random rest of what is under way, each direction for itself;
-// each end hears of the other's end in its own time; long payloads are read late and land in two
-// steps, or half; RMA takes effect in order or whenever it likes.
+// The simulated network does all that fabric.h allows a network to do. Messages are delayed and
+// stay in order. A break loses a random rest of what is on the wire, each direction for itself.
+// Each end hears of the other's end at its own time. Long payloads are read late and placed in two
+// steps, or only half. RMA takes effect in order or at random times.
 //
 // All of it happens between the steps of fibers, so that nothing here needs a lock.
 #pragma once
@@ -21,7 +21,7 @@ struct NetworkOptions {
   // Capabilities.
   bool rma = false;
   bool rma_unordered = false;  // RMA takes effect by itself, at any time before it is done
-  bool landing = true;
+  bool direct_placement = true;
   bool early_messages = true;
   bool close_fences_rma = true;
   uint64_t max_payload_bytes = uint64_t{1} << 40;
@@ -55,10 +55,10 @@ struct Entry {
   uint64_t rma = 0;  // number, and what it is; a put's bytes are in `payload`
   std::shared_ptr<Rma> ordered;
   fabric::CloseReason reason = fabric::CloseReason::by_peer;
-  std::byte* landing = nullptr;  // a long one that began to land
-  uint64_t landed_bytes = 0;
-  bool all_landed = false;  // its on_landed answered park
-  bool partial = false;     // the connection broke while it landed
+  std::byte* destination = nullptr;  // a long one that is being placed
+  uint64_t placed_bytes = 0;
+  bool all_placed = false;  // its on_placed answered park
+  bool partial = false;     // the connection broke meanwhile
   uint64_t cost() const { return header.size() + payload_bytes; }
 };
 
@@ -129,7 +129,7 @@ class SimulatedNetwork : public std::enable_shared_from_this<SimulatedNetwork> {
   // Breaks one of the connections, both ways. False: there is none.
   bool cut_any();
   void cut(net::Connection& connection);
-  // A stranger says a hello that was said before, or a forged one.
+  // An unauthenticated peer says a hello that was said before, or a forged one.
   void replay_hello();
   void stop_faults() { options_.refused_per_1024 = options_.no_descriptor_per_1024 = 0; }
   uint64_t cuts() const { return cuts_; }
@@ -226,8 +226,8 @@ class SimulatedFabric final : public fabric::Fabric {
   int deliver_event(net::Event& event, fabric::Sink& sink);
   int deliver_inbound(fabric::EndpointId id, fabric::Sink& sink);
   int end(fabric::EndpointId id, fabric::CloseReason reason, fabric::Sink& sink);
-  enum class Landing : uint8_t { taken, parked, goes_on, gone };
-  Landing land(fabric::EndpointId id, net::Entry& entry, fabric::Sink& sink);
+  enum class Placing : uint8_t { taken, parked, goes_on, gone };
+  Placing place(fabric::EndpointId id, net::Entry& entry, fabric::Sink& sink);
   void taken(const net::Reference& by, const net::Entry& entry);
 
   const std::shared_ptr<SimulatedNetwork> network_;

@@ -172,7 +172,7 @@ void Scheduler::suspend() {
   end_switch(kept);
 }
 
-// ---- who runs ---------------------------------------------------------------------------------
+// ---- which fiber runs -------------------------------------------------------------------------
 
 bool Scheduler::may_run(const Fiber& fiber) const {
   const ProcessState& process = processes_[fiber.process];

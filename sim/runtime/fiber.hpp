@@ -1,5 +1,5 @@
 // Fibers: the threads of a simulated run. One runs at a time, until it waits or gives way; the seed
-// decides who is next. Time is virtual: a step costs a little of it, and when no fiber can run it
+// decides which is next. Time is virtual: a step costs a little of it, and when no fiber can run it
 // jumps to the next timer.
 //
 // One Scheduler at a time in a process: the product's Mutex, Condition, Thread, futex_wait and

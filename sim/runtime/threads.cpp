@@ -12,7 +12,7 @@ using sim::Fiber;
 using sim::Scheduler;
 
 int64_t monotonic_ns() { return Scheduler::current().now_ns(); }
-uint32_t spin_limit() { return 0; }  // whoever is waited for cannot run meanwhile
+uint32_t spin_limit() { return 0; }  // the fiber that is waited for cannot run meanwhile
 
 void random_bytes(void* to, size_t bytes) {
   auto* out = static_cast<std::byte*>(to);

@@ -1,5 +1,5 @@
-// What must hold, checked while a storm runs. It knows what the programs asked for and believes
-// nothing of what travelled.
+// What must hold, checked while a storm runs. The checker knows what the programs asked for and
+// believes no message.
 //
 // Every thread has an area of its own in every rank's memory: what it put there is known exactly at
 // any time, and so is what its gets must return. Numbers that several threads change are checked by

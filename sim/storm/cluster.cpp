@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "memory/bell.hpp"
+#include "memory/doorbell.hpp"
 #include "memory/slots.hpp"
 
 namespace skerry::sim {
@@ -194,7 +194,7 @@ Status RankProcess::put(Rank target, const Side& to, const Side& from,
                   {memory::RmwOp::fetch_add, 8, notify->increment, 0}, stripes(),
                   memory::Patience::wait, &old) != LockResult::locked)
     return ended();
-  memory::ring(node_.control().member(node_.member_of(target)));
+  memory::ring_doorbell(node_.control().member(node_.member_of(target)));
   return {};
 }
 
@@ -242,7 +242,7 @@ Status RankProcess::read_modify_write(Rank target, uint64_t offset, wire::Rmw op
 Status RankProcess::wait_counter(uint64_t counter_offset, uint64_t count) {
   SKERRY_TRY(engine_->push_out());
   auto& counter = *reinterpret_cast<uint64_t*>(node_.region(rank_).base + counter_offset);
-  const WaitResult result = memory::wait_bell(
+  const WaitResult result = memory::wait_doorbell(
       node_.control().member(member_), node_.control().abort_flag(), no_deadline,
       [&] { return __atomic_load_n(&counter, __ATOMIC_ACQUIRE) >= count; });
   return result == WaitResult::reached ? Status() : ended();

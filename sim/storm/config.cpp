@@ -24,7 +24,7 @@ void draw_network(StormConfig& c, Random& random) {
     case 1: n.rma = n.rma_unordered = true; break;
     case 2:  // as bad as can be
       n.rma = n.rma_unordered = true;
-      n.close_fences_rma = n.landing = false;
+      n.close_fences_rma = n.direct_placement = false;
       n.max_payload_bytes = 8 * 1024;
       break;
     default: break;  // native tcp's
@@ -188,7 +188,8 @@ std::string StormConfig::describe() const {
                  !n.rma            ? "no rma"
                  : n.rma_unordered ? "rma unordered"
                                    : "rma ordered",
-                 n.landing ? "" : ", no landing", n.early_messages ? ", early messages" : "",
+                 n.direct_placement ? "" : ", no direct placement",
+                 n.early_messages ? ", early messages" : "",
                  n.only_is_only ? ", blocks on one" : "", ", buffers ", n.kernel_bytes, " + ",
                  n.queue_bytes, " B, latency ", n.latency_ns, " + ", n.jitter_ns,
                  " ns, faults every ", fault_interval_ns, " ns");

@@ -20,8 +20,9 @@ enum class Defect : uint8_t {
   waiting_is_unreachable,  // waiting for a slot at a live server counts as the server being dead
   refusal_lost,            // the refusal of a one-way request is lost in a break
   leaving_beyond_limit,    // connections that servers asked for leave beside the one that may
-  refusal_overtakes,       // a refusal told again confirms results that are not here yet
-  lock_outlives_job,       // who waits for a mutex without a connection does not see the job end
+  refusal_overtakes,   // a refusal told again confirms results that are not here yet
+  lock_outlives_job,  // a rank that waits for a mutex without a connection misses the end of the
+                      // job
 };
 constexpr uint8_t defects = 7;
 std::string_view to_string(Defect defect);
@@ -47,7 +48,7 @@ struct StormConfig {
   bool helper = true;
   std::string victim = "lru";
   uint32_t slots = 64;
-  uint32_t waiters = 64;  // records for those who wait for a node's mutexes
+  uint32_t waiters = 64;  // records for requesters that wait for a node's mutexes
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t reconnect_limit_ns = 60'000'000'000;
   // The programs.

@@ -397,7 +397,7 @@ bool Program::fence_all() {
   at_ = "fence of all";
   for (NodeId node = 0; node < static_cast<NodeId>(config_.nodes); ++node)
     if (config_.refused_percent != 0 && !fence(node)) return false;
-  if (config_.refused_percent != 0) return true;  // its one answer would not say of whom it tells
+  if (config_.refused_percent != 0) return true;  // one answer would not say which request it means
   if (failed(process_.engine().fence_all(), "fence of all")) return false;
   for (Rank rank = 0; rank < static_cast<Rank>(config_.ranks()); ++rank)
     checker_.applied(thread_, rank);

@@ -18,7 +18,7 @@ class Program {
   void run();
   uint64_t operations() const { return operations_; }
   bool ended() const { return ended_; }
-  // What it is at, for who looks at a storm that hangs.
+  // What it is doing, to diagnose a storm that hangs.
   std::string describe() const;
 
  private:

@@ -234,7 +234,7 @@ class Study {
     if (link != nullptr &&
         link->machine.state() ==
             State::draining) {  // chosen as a victim and wanted again before its bye: keep it
-      // Only if the cap has room; else it has to go and come back.
+      // Only if the cap has room. Otherwise it has to close and open again.
       if (counted(rank) < config_.cap) {
         if (rank.policy) rank.policy->opened(link->node);
         (void)link->machine.on(Event::want, link->machine.generation(), link->unacknowledged > 0);

@@ -1,5 +1,6 @@
-// Who talks to whom. The sequence of a rank's partners follows from (seed, rank) alone, never from
-// timing or from the connection policy: every policy, and the optimum, sees the same trace.
+// Which ranks talk to each other. The sequence of a rank's partners follows from (seed, rank)
+// alone, never from timing or from the connection policy: every policy, and the optimum, sees the
+// same trace.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,8 @@ struct Request {
   uint32_t node;
   uint32_t bytes;
   uint32_t think_ns;  // computing before it
-  bool blocking;  // get, read-modify-write: the rank waits for the reply; else source done at once
+  // True (get, read-modify-write): the rank waits for the reply. False: source done at once.
+  bool blocking;
 };
 
 // The requests of one rank, one after the other. Requests to the own node need no connection and

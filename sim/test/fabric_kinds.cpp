@@ -27,7 +27,7 @@ std::vector<Kind> kinds() {
   add("simulated_rma", options);
   options.rma_unordered = true;
   add("simulated_rma_unordered", options);
-  options.close_fences_rma = options.landing = false;
+  options.close_fences_rma = options.direct_placement = false;
   options.max_payload_bytes = 8 * 1024;
   add("simulated_worst", options);
   return all;

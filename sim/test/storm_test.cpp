@@ -9,7 +9,7 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 // A process that dies leaves its memory to nobody, and so do fibers that stand when a storm ends.
-extern "C" const char* __asan_default_options();
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
 
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Found{Defect::lock_outlives_job, 1}),
     [](const auto& one) { return std::string(to_string(one.param.defect)); });
 
-// Each rule that is left out must be found by some checker, else the checkers check nothing.
+// Some checker must notice each rule that is left out. Otherwise the checkers check nothing.
 class Rules : public testing::TestWithParam<uint8_t> {};
 
 TEST_P(Rules, AreMissedWhenLeftOut) {

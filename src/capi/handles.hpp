@@ -48,7 +48,7 @@ Status check_unknown(const void* given, size_t known, size_t size, const char* w
 // cannot be, no allgather).
 Status read_exchange(const skerry_exchange& given, job::Exchange* exchange);
 
-// Collective, at the end of the job: rank 0 prints what all ranks did. Whatever fails ends the
+// Collective, at the end of the job: rank 0 prints the counters of all ranks. An error ends the
 // report, not the job.
 void report_counters(skerry_job* job);
 

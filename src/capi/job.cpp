@@ -220,7 +220,7 @@ int skerry_fence_node(skerry_job* job, int node) {
   if (node < 0 || node >= j->map().nodes())
     return fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ",
                       j->map().nodes() - 1));
-  if (node == j->node()) {  // our stores are where they belong; order them against what we do next
+  if (node == j->node()) {  // our stores are in place; order them before what we do next
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return SKERRY_OK;
   }

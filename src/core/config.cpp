@@ -51,7 +51,7 @@ constexpr Variable known[] = {
     {"SKERRY_AGENT", "", "skerry run: command that starts a program on another host"},
 };
 
-// Edits to turn one name into the other: small names, so the plain algorithm.
+// Edits that turn one name into the other. Names are short, so the plain algorithm suffices.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -1,8 +1,8 @@
 // Waiting on a 32-bit word: a short spin, then sleep in slices, watching for the end of the job.
 //
-// Why slices: a wake can be lost with the process that owed it (killed between its store and its
-// wake). A sleeper therefore looks up at least every `slice_ns` and checks the abort flag; nothing
-// waits for a dead peer for ever.
+// Why slices: a process can be killed between its store and its wake, and the wake is lost with it.
+// So a sleeper checks the abort flag at least every `slice_ns`. Nothing waits for a dead peer for
+// ever.
 #pragma once
 
 #include <sched.h>
@@ -29,8 +29,8 @@ int64_t monotonic_ns();
 // The deadline `timeout_ns` from now; no_deadline for a negative timeout.
 int64_t deadline_after(int64_t timeout_ns);
 
-// Iterations of a spin before sleeping: about 100, and none on a machine (or affinity mask) of one
-// core, where whoever is waited for cannot run meanwhile.
+// Iterations of a spin before sleeping: about 100. None on a machine (or affinity mask) of one
+// core, where the awaited thread cannot run meanwhile.
 uint32_t spin_limit();
 
 inline void spin_pause() {
@@ -41,14 +41,14 @@ inline void spin_pause() {
 #endif
 }
 
-// Spins before a sleep, on a core that nobody else wants: whoever can run is let before at every
-// turn. A yield that took more than a moment went to somebody who computes, for a time slice as a
-// rule, in which no event could bring this thread back; so for a multiple of the time lost there is
-// but one turn and no yield. One per kind of wait; any number of threads may share it: the time to
-// rest until is a hint that each may overwrite.
+// Spins before a sleep, on an idle core: it yields to other runnable threads at every turn. A long
+// yield went to a thread that computes, usually for a time slice, in which no event could bring
+// this thread back. After one, spins make a single turn without a yield, for a multiple of the time
+// lost. One object per kind of wait. Any number of threads may share it: the end of the rest is a
+// hint that each may overwrite. See docs/design/0021-spinning-on-idle-cores.md.
 class IdleCoreSpin {
  public:
-  // Up to `longest_ns`, looking `looks` times a turn. What ready() said last.
+  // Spins up to `longest_ns`, with `looks` looks a turn. Returns the last result of ready().
   template <int looks = 32, class Ready>
   bool spin(Ready&& ready, int64_t longest_ns) {
     constexpr int64_t moment_ns = 20'000;
@@ -85,8 +85,8 @@ void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t ti
 void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing);
 
 // Waits until reached(value of *word) is true, the deadline (monotonic clock; no_deadline) passed,
-// or *abort (may be null) is not 0. Whoever changes the word must futex_wake it. A word that
-// already satisfies the predicate counts as reached whatever the others say.
+// or *abort (may be null) is not 0. A thread that changes the word must futex_wake it. A word that
+// satisfies the predicate counts as reached, even after the deadline or an abort.
 //
 // No wake-up is lost: the value that the predicate rejected is the one futex_wait compares with, so
 // a change between the two makes futex_wait return at once. The load is an acquire: what was

@@ -115,7 +115,7 @@ std::optional<MemoryLimit> limit_of(const Hierarchy& hierarchy, const std::strin
   const std::optional<uint64_t> used = read_number(
       base + (hierarchy.v2 ? "memory.current" : "memory.usage_in_bytes"));
   if (!limit || !used || *limit >= unlimited) return std::nullopt;
-  // File cache is given up under pressure; shared memory counts as "file" too but is on other
+  // The kernel drops file cache under pressure. Shared memory counts as "file" too, but is on other
   // lists.
   const uint64_t cache = hierarchy.v2
                              ? sum_of_lines(base + "memory.stat", "inactive_file", "active_file")

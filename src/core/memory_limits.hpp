@@ -1,8 +1,9 @@
-// How much memory a node may still give: the machine's and that of every memory cgroup around this
-// process (v2 and v1).
+// How much memory is still available on a node: of the machine, and of every memory cgroup around
+// this process (v2 and v1).
 //
-// Shared memory has no limit of its own: asking for too much gets a process killed, not an error.
-// So whoever allocates asks here first. The answer is best effort: others may allocate meanwhile.
+// Shared memory has no limit of its own: a request for too much kills a process instead of failing.
+// So check here before every allocation. The answer is best effort: other processes may allocate
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@ namespace skerry {
 struct MemoryLimit {
   std::string name;            // "MemAvailable of /proc/meminfo", "memory.max of cgroup /a/b"
   uint64_t limit_bytes = 0;    // the machine's memory or the cgroup's limit
-  uint64_t left_bytes = 0;     // of it, what can still be had: free, or file cache that the kernel
-                               // would drop
-  uint64_t reserve_bytes = 0;  // of that, what we leave to others: the kernel, page tables, the
-                               // program's own heap
+  uint64_t left_bytes = 0;     // of it, still available: free, or file cache that the kernel would
+                               // drop
+  uint64_t reserve_bytes = 0;  // of that, kept for the kernel, page tables and the program's own
+                               // heap
   bool is_leaf = false;        // the innermost cgroup, which may hold this process only
 };
 
@@ -33,10 +34,10 @@ uint64_t memory_cgroup_hash(const std::string& root = "");
 struct MemoryAsk {
   uint64_t own_bytes = 0;      // of this process
   uint64_t node_bytes = 0;     // of all processes of the job on this machine, this one included
-  bool leaf_is_shared = true;  // they are all in one cgroup (equal memory_cgroup_hash); else the
+  bool leaf_is_shared = true;  // true: all are in one cgroup (equal memory_cgroup_hash). false: the
                                // leaf is charged own_bytes only
 };
-// Errors: no_memory, with the numbers and the limit that was met.
+// Errors: no_memory, with the numbers and the limit that was exceeded.
 Status check_memory(const MemoryAsk& ask, const std::string& root = "");
 
 }  // namespace skerry

@@ -21,8 +21,8 @@ LockResult lock_word_contended(OwnerWord& word, uint32_t owner, const OwnerWatch
   for (;;) {
     uint32_t value = word.value.load(std::memory_order_relaxed);
     if (value == 0) {
-      // Taken with the waiters bit set: others may sleep still, and the exchange that woke us has
-      // erased their bit. The price is at most one needless wake.
+      // Taken with the waiters bit set: other threads may still sleep, and the exchange that woke
+      // us has erased their bit. This costs at most one needless wake.
       if (word.value.compare_exchange_weak(value, (owner + 1) | OwnerWord::waiters_bit,
                                            std::memory_order_acquire, std::memory_order_relaxed)) {
         return LockResult::locked;

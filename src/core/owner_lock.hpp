@@ -1,6 +1,6 @@
-// Waiting for an OwnerWord: one compare-and-swap to take it and one exchange to give it back when
-// nobody else wants it; else spin briefly, then sleep, watching for the owner's death. The critical
-// sections it is meant for last microseconds: a stripe's 4 KiB, a queue's few words.
+// Waiting for an OwnerWord. Without contention it takes one compare-and-swap to lock and one
+// exchange to unlock. With contention a thread spins briefly, then sleeps and watches for the
+// owner's death. For critical sections of microseconds: a stripe's 4 KiB, a queue's few words.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,7 @@
 
 namespace skerry {
 
-// What a waiter watches besides the word. Everything may be null: then nothing is watched
-// (single-process tests).
+// What a waiter watches besides the word. A null field is not watched (single-process tests).
 struct OwnerWatch {
   const std::atomic<uint32_t>* abort = nullptr;                    // not 0: the job is ending
   bool (*is_dead)(const void* context, uint32_t owner) = nullptr;  // has this owner died?
@@ -29,7 +28,7 @@ inline LockResult lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& w
   return lock_word_contended(word, owner, watch, sharing);
 }
 
-// For those who may not wait: busy, or owner_dead.
+// Never waits. Fails with busy or owner_dead.
 LockResult try_lock_word(OwnerWord& word, uint32_t owner, const OwnerWatch& watch);
 
 inline void unlock_word(OwnerWord& word, Sharing sharing) {

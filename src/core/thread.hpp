@@ -41,8 +41,8 @@ class Mutex {
 
  private:
   friend class Condition;
-  void* owner_ = nullptr;  // the fiber that holds it; null: nobody. Those that wait for it are known
-                           // by its address
+  // The fiber that holds it; null: nobody. Those that wait for it are known by its address.
+  void* owner_ = nullptr;
 };
 
 #else

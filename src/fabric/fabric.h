@@ -6,16 +6,19 @@
 // server (it listens, and may connect).
 //
 // Threads. Two sets of calls:
-//   issue calls    connect, accept, reject, send, flush, put, get, register_memory, ...   by
-//   whoever holds the owner's issue lock progress calls poll (may block; takes no issue lock),
-//   dispatch (upcalls; caller holds the issue lock AND the progress role), close
+//   issue calls     connect, accept, reject, send, flush, put, get, register_memory, ...
+//                   The caller holds the owner's issue lock.
+//   progress calls  poll      may block; takes no issue lock
+//                   dispatch  makes the upcalls; the caller holds the issue lock AND the progress
+//                             role
+//                   close
 // poll may run at the same time as issue calls. dispatch and close may not run beside poll: they
 // belong to the holder of the progress role. wake may be called from any thread at any time.
-// Upcalls come from dispatch only; an upcall may make issue calls.
+// Upcalls come from dispatch only. An upcall may make issue calls.
 //
 // Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of
 // one endpoint arrive in order, once, or the endpoint closes. Payloads up to inline_payload_bytes
-// are delivered with their header; longer ones *land* where on_landing says.
+// are delivered with their header; longer ones are *placed directly* where place_directly says.
 #pragma once
 
 #include <cstddef>
@@ -54,27 +57,29 @@ constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect da
 enum class KeyKind { none, offset, virtual_address };
 
 struct Capabilities {
-  bool rma = false;                   // put and get of registered memory work
-  bool landing = false;               // long payloads land in place without a copy
-  bool gather = false;                // send_gathered works; implies landing
-  bool am_after_rma_ordered = false;  // a message sent after a put is delivered after the put's
-                                      // data is visible at the target
-  bool rma_after_am_ordered = false;  // a put or get issued after a message takes effect after that
-                                      // message was delivered
-  bool rma_ordered = false;       // puts and gets of one endpoint take effect in issue order among
-                                  // themselves (else overlapping ones must wait)
-  bool close_fences_rma = false;  // after the passive side closed an endpoint no late write of it
-                                  // can land
-  bool mr_local = false;          // origin buffers of put, get (and of send) must be registered
-  bool early_messages = false;  // send is allowed while connecting: what it takes goes right behind
-                                // the hello, and is lost if the peer refuses
+  bool rma = false;               // put and get of registered memory work
+  bool direct_placement = false;  // long payloads are placed without a copy
+  bool gather = false;            // send_gathered works; implies direct_placement
+  // A message sent after a put is delivered after the put's data is visible at the target.
+  bool am_after_rma_ordered = false;
+  // A put or get issued after a message takes effect after that message was delivered.
+  bool rma_after_am_ordered = false;
+  // Puts and gets of one endpoint take effect in issue order among themselves. False: overlapping
+  // ones must wait for each other.
+  bool rma_ordered = false;
+  // After the passive side closed an endpoint no late RMA write of it can reach its memory.
+  bool close_fences_rma = false;
+  bool mr_local = false;  // origin buffers of put, get (and of send) must be registered
+  // send is allowed while connecting: its messages go right behind the hello, and are lost if the
+  // peer refuses.
+  bool early_messages = false;
   bool server_progress = false;  // RMA at the target needs a thread in poll there
   KeyKind key_kind = KeyKind::none;
   uint32_t connect_data_bytes = 0;           // hello bytes that connect carries
   uint32_t header_bytes = max_header_bytes;  // of one message, at most
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
-  uint64_t
-      rma_from_bytes = 0;  // contiguous transfers from this size on are better as RMA; 0: never
+  // Contiguous transfers from this size on are better as RMA; 0: never.
+  uint64_t rma_from_bytes = 0;
 };
 
 enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
@@ -90,14 +95,14 @@ enum class Verdict {
 struct RemoteKey {  // names registered memory of a peer; opaque to everyone but the fabric, 16
                     // bytes so that it travels in headers
   uint64_t key = 0;
-  uint64_t base = 0;  // virtual address for KeyKind::virtual_address, else 0
+  uint64_t base = 0;  // virtual address for KeyKind::virtual_address, otherwise 0
 };
 
 class Sink {
  public:
   virtual ~Sink() = default;
-  // A peer asks to connect; answer with accept or reject, now or later (there is a deadline after
-  // which the fabric rejects by itself).
+  // A peer asks to connect. Answer with accept or reject, now or later. After a deadline the fabric
+  // rejects by itself.
   virtual void on_connect_request(RequestId request, Bytes hello, std::string_view peer_name) = 0;
   // Our connect succeeded; `reply` is what the peer's accept carried.
   virtual void on_connected(EndpointId endpoint, Bytes reply) = 0;
@@ -108,11 +113,11 @@ class Sink {
   // A whole message whose payload is at most inline_payload_bytes. The spans live until the call
   // returns. 8-byte aligned: no promise.
   virtual Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) = 0;
-  // A message with a longer payload began. Returns where the payload shall land (payload_bytes of
-  // room, valid until on_landed or on_closed), or null: the endpoint then closes with
+  // A message with a longer payload began. Returns where the payload is to go (payload_bytes of
+  // room, valid until on_placed or on_closed), or null: the endpoint then closes with
   // protocol_error.
-  virtual std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
-  virtual Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  virtual std::byte* place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  virtual Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
   // After send answered would_block: there is room again.
   virtual void on_writable(EndpointId endpoint) = 0;
   // A payload passed to send by reference may be reused.
@@ -191,8 +196,8 @@ class Fabric {
   // --- progress calls --------------------------------------------------------------------------
   // Sleeps until there is something to dispatch, wake was called, or timeout_ns passed (0: just
   // looks; negative: no limit). `only`: a hint that nothing but this endpoint matters now, so that
-  // an implementation may block on it directly; poll then need not notice other endpoints, wake or
-  // watched descriptors before timeout_ns (give one).
+  // an implementation may block on it directly. poll then need not notice other endpoints, wake or
+  // watched descriptors before timeout_ns, so give one.
   virtual void poll(int64_t timeout_ns, EndpointId only) = 0;
   // Performs the upcalls for what poll found. Returns how many there were. Never blocks; bounded
   // work per call, endpoints served round-robin.
@@ -208,7 +213,7 @@ class Fabric {
   virtual void wake() = 0;
 
   // Connections that were closed before a peer was accepted, by reason.
-  struct Strangers {
+  struct Unauthenticated {
     uint64_t silent = 0;  // no whole hello, or no answer to it by the caller, before the deadline
     uint64_t left = 0;    // ended by themselves
     uint64_t crowded_out = 0;  // made way for newer ones, or no descriptor was left
@@ -220,7 +225,7 @@ class Fabric {
     uint64_t bytes_sent = 0;  // handed to the network, framing included
     uint64_t bytes_received = 0;
     uint64_t endpoints_open = 0;
-    Strangers strangers;
+    Unauthenticated unauthenticated;
   };
   virtual Traffic traffic() const = 0;  // by the holder of the issue lock
   // What it takes in this process, beyond the operating system's and the provider's own. By the
@@ -236,9 +241,10 @@ class Fabric {
 struct Options {
   std::string interface;       // name or address of the interface to listen on; empty: choose
   bool loopback_only = false;  // all peers are on this host (virtual nodes): listen on loopback
-  int64_t hello_deadline_ns = 5'000'000'000;  // a stranger that has not said a whole hello by then
-                                              // is closed
-  uint32_t max_strangers = 256;  // connections before accept; beyond that the oldest is closed
+  int64_t hello_deadline_ns = 5'000'000'000;  // an unauthenticated peer that has not said a whole
+                                              // hello by then is closed
+  // Connections before accept; beyond that the oldest is closed.
+  uint32_t max_unauthenticated = 256;
   // Refused connections a second (and as many at once as in a tenth of one; 0: no limit): beyond
   // that the listener rests, and newcomers wait in the system's queue.
   uint32_t max_refusals_per_s = 4'000;

@@ -1,20 +1,19 @@
 // Groups, and collectives as one-sided operations over a tree with fixed partners.
 //
 // The tree. The members of a node hang below the first of them in a heap of fan-out 4; these node
-// leaders form a binary heap over the nodes, with two tops that exchange what they gathered: one
-// crossing less than up to a single one and down again, and both directions of the wire at once.
-// (With 3, 7, 15... nodes, which just fill a heap with one top, there is one.) So a member has at
-// most 6 children, a leader at most 3 partners on other nodes, and a cap of one connection per
-// process survives it.
+// leaders form a binary heap over the nodes, with two tops that exchange what they gathered. Two
+// tops save a crossing against one, and use both directions of the wire at once. (3, 7, 15... nodes
+// just fill a heap with one top, and then there is one.) So a member has at most 6 children, and a
+// leader at most 3 partners on other nodes. A cap of one connection per process is enough.
 //
 // One movement serves all collectives: the *sweep*. For each chunk, contributions are combined up
 // the tree, then the result goes down. A barrier is a sweep of nothing, a broadcast one in which
 // only the root contributes, and so on. Chunks travel in bursts of `depth`, up and then down. No
-// credits are needed: a member sends a burst up only after it has taken the one before from above,
-// and a parent sends a burst down only after all its children sent it up; so a buffer of `depth`
-// chunks per edge and direction is never overwritten before it was read. Between two tops it takes
-// twice that: one may send its next burst before the other has read the last, but not the one
-// after, for which it needs the other's next.
+// credits are needed. A member sends a burst up only after it has taken the one before from above,
+// and a parent sends a burst down only after all its children sent it up. So a buffer of `depth`
+// chunks per edge and direction is never overwritten before it was read. Between two tops the
+// buffer is twice as large: one top may send its next burst before the other has read the last. It
+// cannot send the burst after that, because for it it needs the other's next.
 #pragma once
 
 #include <cstdint>
@@ -96,11 +95,11 @@ class Group {
     // none (the subtree may still).
     std::function<bool(std::byte* chunk, uint64_t from, uint64_t bytes)> contribute;
     std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
-    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)>
-        deliver;        // null: the result is not wanted here
+    // null: the result is not wanted here.
+    std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;
     uint64_t unit = 1;  // chunks hold whole elements of this many bytes
   };
-  // ranks_ is set: the rest of who is a member.
+  // ranks_ is set: the rest of the membership.
   void index_members();
   Status sweep(const Sweep& what);
   void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
@@ -131,8 +130,8 @@ class Group {
   std::vector<Rank> children_to_;  // the same in the order of sending: leaders_below_ first
   int32_t leaders_below_ = 0;      // children on other nodes
   uint64_t chunk_ = 0;  // number of the next chunk, over all sweeps; equal on all members
-  std::vector<std::byte>
-      buffer_;  // up to depth messages being combined; as many as were ever needed
+  // Up to depth messages being combined; as many as were ever needed.
+  std::vector<std::byte> buffer_;
   friend class Segment;
 };
 

@@ -478,8 +478,8 @@ void Job::abort(int exit_status, std::string_view reason) {
 // ---- the end ----------------------------------------------------------------------------------
 
 Status Job::stop() {
-  // A request of ours that failed is reported at the end: who left the others waiting for it would
-  // end the job as if it had died.
+  // A request of ours that failed is reported at the end. A rank that left while others wait for
+  // it would end the job as if it had died.
   Status first = engine_->wait_implicit();
   if (Status fenced = engine_->fence_all(); first.ok()) first = std::move(fenced);
   if (first.code() == Code::peer_dead || first.code() == Code::network)

@@ -1,5 +1,5 @@
-// Job: the context that everything of one rank hangs off. No process globals: several ranks may
-// live as threads of one process.
+// Job: the context that owns everything of one rank. There are no process globals, so several ranks
+// may be threads of one process.
 //
 // Start order: bootstrap, host identity, node map; the leader starts the broker and the data
 // server; the control segment; the engine; the world group. Stop is the reverse, with a barrier
@@ -96,7 +96,7 @@ class Job {
   // False in a forked child, where nothing of the job works.
   bool is_alive() const { return alive_->load(std::memory_order_relaxed) == 1; }
   const std::atomic<uint32_t>* alive_flag() const { return alive_; }
-  // The end of the job if it is ending, else ok.
+  // The reason of the end if the job is ending, otherwise ok.
   Status check_abort() const;
   // Marks the job as ending with this reason and tells the launcher. Does not return.
   [[noreturn]] void abort(int exit_status, std::string_view reason);

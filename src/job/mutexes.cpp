@@ -138,8 +138,8 @@ Status Mutexes::unlock(Rank rank, uint32_t index) {
   lock::Mutex* mutex = here(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().unlock({rank, segment_->id()}, index, holder);
-  // Whoever gets the mutex next must see what we did to this node's memory; our stores are visible
-  // already, and nothing of ours to our own node is ever under way.
+  // The next holder must see what we did to this node's memory. Our stores are visible already,
+  // and no operation of ours on our own node is ever outstanding.
   if (lock::try_unlock(*mutex, holder) == lock::UnlockAnswer::released) [[likely]]
     return {};
   lock::WaiterPool pool = server::waiter_pool(job_->control());

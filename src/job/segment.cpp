@@ -8,7 +8,7 @@
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/job.hpp"
-#include "memory/bell.hpp"
+#include "memory/doorbell.hpp"
 
 namespace skerry::job {
 
@@ -331,7 +331,7 @@ Status Segment::local_notify(Rank rank, const memory::Region& region,
   if (result != LockResult::locked)
     return job_->stripes().explain(result,
                                    memory::stripe_index(region.seed, notify.counter_offset));
-  memory::ring(job_->control().member(static_cast<uint32_t>(job_->member_of(rank))));
+  memory::ring_doorbell(job_->control().member(static_cast<uint32_t>(job_->member_of(rank))));
   return {};
 }
 
@@ -484,7 +484,7 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     (void)job_->idle_core_spin().spin(
         ready, timeout_ns >= 0 && timeout_ns < time_slice_ns ? 0 : longest_spin_ns);
     const auto asleep = [&](int64_t until_ns) {
-      return memory::wait_bell(me, job_->control().abort_flag(), until_ns, ready);
+      return memory::wait_doorbell(me, job_->control().abort_flag(), until_ns, ready);
     };
     switch (job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;

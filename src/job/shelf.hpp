@@ -3,9 +3,11 @@
 // are recognised for ever, while the place serves the next object. After 2^16 objects a place
 // retires: no generation ever comes twice.
 //
-// object_of() takes no lock. All else: one thread at a time (Job holds shelves_mutex_).
+// object_of() takes no lock, and may be asked of an old handle while its place serves others. All
+// else: one thread at a time (Job holds shelves_mutex_).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -47,9 +49,11 @@ class Shelf {
   void discard(T* object) {
     Head& head = head_of(object);
     SKERRY_ASSERT(head.taken, "an object is discarded once");
+    const uint32_t next = generation_of(head) + 1;
+    head.generation.store(next, std::memory_order_relaxed);
     object->~T();
     head.taken = false;
-    if (++head.generation <= last_generation) free_.push_back(reinterpret_cast<Place*>(&head));
+    if (next <= last_generation) free_.push_back(reinterpret_cast<Place*>(&head));
   }
 
   template <class Action>
@@ -61,14 +65,14 @@ class Shelf {
   static void* handle_of(const T* object) {
     if (object == nullptr) return nullptr;
     return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(object) |
-                                   uint64_t{head_of(object).generation} << address_bits);
+                                   uint64_t{generation_of(head_of(object))} << address_bits);
   }
   // `handle`: from handle_of, of this job. The object, or what stands for freed ones.
   static T* object_of(const void* handle) {
     const auto bits = reinterpret_cast<uintptr_t>(handle);
     T* const object = reinterpret_cast<T*>(bits & ((uint64_t{1} << address_bits) - 1));
     const Head& head = head_of(object);
-    return head.generation == bits >> address_bits ? object : head.shelf->freed.get();
+    return generation_of(head) == bits >> address_bits ? object : head.shelf->freed.get();
   }
 
  private:
@@ -77,8 +81,8 @@ class Shelf {
 
   struct alignas(16) Head {
     Shelf* shelf = nullptr;
-    uint32_t generation = 0;  // objects that were here before
-    bool taken = false;       // an object is here
+    std::atomic<uint32_t> generation{0};  // objects that were here before
+    bool taken = false;                   // an object is here
   };
   struct Place {
     Head head;
@@ -91,6 +95,10 @@ class Shelf {
   };
   static Head& head_of(const T* object) {
     return *reinterpret_cast<Head*>(reinterpret_cast<uintptr_t>(object) - sizeof(Head));
+  }
+
+  static uint32_t generation_of(const Head& head) {
+    return head.generation.load(std::memory_order_relaxed);
   }
 
   std::deque<std::unique_ptr<Place>> places_;

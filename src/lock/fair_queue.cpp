@@ -49,7 +49,7 @@ class FairQueue final : public Protocol {
       case UnlockAnswer::guard_failed: break;
     }
     if (!caller.acquire(mutex.guard)) return Release::no_guard;
-    // Under the guard the queue stays as it is: who is first now gets the mutex.
+    // Under the guard the queue stays as it is: the waiter that is first now gets the mutex.
     if (mutex.first != 0 && !caller.reaches(pool.at(mutex.first).waiter)) {
       caller.release(mutex.guard);
       return Release::out_of_reach;

@@ -129,7 +129,7 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
 
 UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* next) {
   const UnlockAnswer quick = try_unlock(mutex,
-                                        holder);  // those who waited may have cancelled meanwhile
+                                        holder);  // the waiters may have cancelled meanwhile
   if (quick != UnlockAnswer::contended) return quick;
   const uint32_t record = mutex.first;
   SKERRY_ASSERT(record != 0, "a mutex with the queued bit has a queue");

@@ -4,9 +4,9 @@
 //
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
 // contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
-// newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit. So
-// nobody overtakes the queue, and unlock hands the mutex to the first waiter without it ever being
-// free.
+// newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit. So no
+// requester overtakes the queue. Unlock hands the mutex to the first waiter, and it is never free
+// in between.
 //
 // The guard is held for a few dozen instructions; it names its owner, so that a death inside is
 // found (core/owner_lock.hpp).
@@ -22,7 +22,7 @@
 
 namespace skerry::lock {
 
-// Who holds or waits: rank and a number that tells the threads of that rank apart. Never 0.
+// One holder or waiter: its rank and a number that tells the threads of that rank apart. Never 0.
 using Holder = uint64_t;
 constexpr Holder make_holder(Rank rank, uint32_t thread) {
   return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) | thread;
@@ -47,8 +47,8 @@ constexpr uint32_t tag_of(const Waiter& waiter) { return static_cast<uint32_t>(w
 constexpr uint64_t queued_bit = uint64_t{1} << 63;
 
 struct alignas(64) Mutex {
-  std::atomic<uint64_t> word;  // 0: free; else the Holder, with queued_bit if anybody waits.
-                               // Lockers, unlockers; see above
+  std::atomic<uint64_t> word;  // 0: free; otherwise the Holder, with queued_bit if a waiter is
+                               // queued. Lockers, unlockers; see above
   OwnerWord guard;  // owner: member index of the node that hosts the mutex (its data server acts as
                     // its process)
   uint32_t first;   // guard's holder: record of the first waiter; 0: none
@@ -60,9 +60,9 @@ static_assert(sizeof(Mutex) == 64);
 // answered `no_record`; a server then keeps the request itself, a local caller sleeps on `freed`.
 // (Fairness holds among those that have a record.)
 struct alignas(32) WaiterRecord {
-  Waiter waiter;  // whoever took the record
-  uint32_t
-      next;  // guard's holder: next in the mutex's queue; 0: last. While free: next free record
+  Waiter waiter;  // the holder that took the record
+  // guard's holder: next in the mutex's queue; 0: last. While free: next free record.
+  uint32_t next;
   uint32_t reserved;  // 0
 };
 constexpr uint64_t waiter_record_bytes = 32;
@@ -71,7 +71,7 @@ static_assert(sizeof(WaiterRecord) == waiter_record_bytes);
 class WaiterPool {
  public:
   // `memory`: (records + 1) x waiter_record_bytes, zeroed when new, 32-byte aligned, shared by all
-  // who use the mutexes.
+  // processes that use the mutexes.
   WaiterPool(std::byte* memory, uint32_t records)
       : head_(reinterpret_cast<Head*>(memory)),
         records_(reinterpret_cast<WaiterRecord*>(memory)),
@@ -81,8 +81,9 @@ class WaiterPool {
   void give_back(uint32_t record);
   WaiterRecord& at(uint32_t record) { return records_[record]; }
 
-  // Counts records given back: a futex word for those who got `no_record`. They add themselves to
-  // `starving` before they look again; who gave a record back wakes the word if starving is not 0.
+  // Counts records given back: a futex word for requesters that got `no_record`. They add
+  // themselves to `starving` before they look again. The process that gave a record back wakes the
+  // word if starving is not 0.
   std::atomic<uint32_t>& freed() { return head_->freed; }
   std::atomic<uint32_t>& starving() { return head_->starving; }
 
@@ -90,10 +91,10 @@ class WaiterPool {
   struct Head {                       // lies in the place of record 0
     std::atomic<uint64_t> free_list;  // takers and givers: changes << 32 | first free record (0:
                                       // none); the count prevents ABA
-    std::atomic<uint32_t>
-        ever_used;  // takers: records 1..ever_used were taken at least once; the rest is fresh
+    // takers: records 1..ever_used were taken at least once; the rest is fresh.
+    std::atomic<uint32_t> ever_used;
     std::atomic<uint32_t> freed;     // givers
-    std::atomic<uint32_t> starving;  // those who wait for a record
+    std::atomic<uint32_t> starving;  // requesters that wait for a record
   };
   static_assert(sizeof(Head) <= waiter_record_bytes);
 
@@ -108,8 +109,8 @@ enum class LockAnswer : uint8_t {
   recursive,     // error: this holder has it already
   no_record,     // the pool is exhausted: try again later
   contended,     // try_lock only: it is held; nothing was changed
-  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy for who must not
-                 // wait): nothing was changed
+  guard_failed,  // with a guard that gave up (owner dead, job ending, or busy and the caller
+                 // must not wait): nothing was changed
 };
 std::string_view to_string(LockAnswer answer);
 

@@ -9,7 +9,7 @@
 
 namespace skerry::lock {
 
-// What a protocol needs from whoever drives it.
+// What a protocol needs from its driver: a rank or the data server.
 class Caller {
  public:
   virtual ~Caller() = default;
@@ -22,13 +22,14 @@ class Caller {
   virtual bool reaches(const Waiter& waiter) const = 0;
   // Tells it. Called without the guard.
   virtual void tell(const Waiter& waiter) = 0;
-  // A waiter's record was given back: whoever sleeps for one may look again. Without the guard.
+  // A waiter's record was given back: requesters that sleep for one may look again. Called
+  // without the guard.
   virtual void record_freed() = 0;
 };
 
 enum class Request : uint8_t {
   granted,
-  queued,     // Caller::tell will say when, whoever unlocks
+  queued,     // Caller::tell will say when, whichever process unlocks
   recursive,  // error: this holder has it already
   no_record,  // nothing was changed: there is no record for one more waiter. Ask again
   no_guard,   // nothing was changed: Caller::acquire said no

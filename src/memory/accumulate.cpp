@@ -11,8 +11,7 @@ namespace skerry::memory {
 namespace {
 
 // Holds one stripe over neighbouring pieces of work, so that a strided accumulate of small blocks
-// does not lock for every block; lets go when the work moves to another stripe or 4 KiB were done
-// under it.
+// does not lock for every block. Releases it when the work moves to another stripe, or after 4 KiB.
 class Holder {
  public:
   Holder(const Stripes& stripes, Patience patience) : stripes_(stripes), patience_(patience) {}
@@ -65,8 +64,8 @@ struct Job {
         holder(stripes_, patience_) {}
 
   // A complex double that begins in one stripe and ends in the next: the only work under two.
-  // Locked in ascending order, as the one exception to "one at a time" that therefore cannot
-  // dead-lock with itself.
+  // The one exception to "one at a time". Both are locked in ascending order, so it cannot
+  // deadlock.
   LockResult straddling(uint64_t offset, const std::byte* origin, uint32_t* stripe) {
     holder.release();
     const uint32_t a = stripe_index(region.seed, offset);
@@ -117,8 +116,8 @@ struct Job {
 template <class Word>
 uint64_t modify(std::byte* address, const Rmw& what) {
   auto* word = reinterpret_cast<Word*>(address);
-  // Atomic accesses, though the stripe excludes all other writers but puts: a get that polls the
-  // word must not see half of it.
+  // The stripe excludes all other writers but puts. The accesses are atomic all the same: a get
+  // that polls the word must not see half of it.
   const Word before = __atomic_load_n(word, __ATOMIC_ACQUIRE);
   switch (what.op) {
     case RmwOp::fetch_add:

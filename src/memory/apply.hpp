@@ -5,15 +5,14 @@
 // asserts nothing about user input.
 //
 // What is atomic. Elements of an accumulate, and read-modify-writes, are atomic with each other
-// (same stripe). Complex elements are atomic by part: since no operation observes both parts under
-// a stripe and addition works on each part alone, that cannot be told from whole elements, and an
-// element that straddles two stripes needs no second lock. Puts and gets of 1, 2, 4 or 8 bytes at a
-// multiple of their size are single stores and loads and do not tear; so do not strided blocks of
-// these sizes. Everything else is copied in any order, and who reads what is being written sees a
-// mixture.
+// (same stripe). Complex elements are atomic by part. That cannot be told from whole elements,
+// because no operation observes both parts under a stripe and addition works on each part alone. So
+// an element that straddles two stripes needs no second lock. Puts, gets and strided blocks of 1,
+// 2, 4 or 8 bytes at a multiple of their size are single stores and loads and do not tear.
+// Everything else is copied in any order: a reader during a write sees a mixture.
 //
-// Order. A put releases and a get acquires: on one node, data put before a flag is visible to who
-// got the flag.
+// Order. A put releases and a get acquires. On one node, a rank that gets a flag sees the data put
+// before it.
 #pragma once
 
 #include <cstddef>
@@ -74,7 +73,7 @@ struct Applied {
 Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes,
                    ElementType type, const Scale& scale, const Stripes& stripes, Patience patience);
 
-// One element that is not complex: what a loop over single elements waits for. `scale`: at any
+// One element that is not complex: the fast path for loops over single elements. `scale`: at any
 // alignment; null means one.
 LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin,
                           ElementType type, const void* scale, const Stripes& stripes);
@@ -101,8 +100,8 @@ LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Str
                Patience patience, uint64_t* old);
 
 // ---- pieces of the packed stream --------------------------------------------------------------
-// A Cursor walks one side of a transfer in stream order and can stop anywhere: origins pack with
-// it, servers unpack, and long transfers are cut into chunks. Pointers to memory are those of the
+// A Cursor walks one side of a transfer in stream order and can stop anywhere. Origins pack with
+// it, servers unpack, and long transfers are split into chunks. Pointers to memory are those of the
 // first block (shape) or of offset 0 (pieces).
 class Cursor {
  public:
@@ -122,8 +121,8 @@ class Cursor {
             const std::byte* memory);  // memory -> stream (get at a target)
   void unpack(std::byte* memory,
               std::span<const std::byte> stream);  // stream -> memory (put at a target)
-  // Where the next `bytes` of the stream lie, in order, for who sends them from there. False: in
-  // more than `most` places; the cursor is anywhere then.
+  // Lists where the next `bytes` of the stream lie, in order, so that a caller can send them from
+  // there. False: in more than `most` pieces; the cursor's position is then undefined.
   [[nodiscard]] bool gather(const std::byte* memory, uint64_t bytes, size_t most,
                             std::vector<std::span<const std::byte>>* parts);
   // Position, chunk sizes and the shape's block are multiples of the element size. Stops early as

@@ -40,8 +40,8 @@ void watch_readable(int epoll_fd, int fd) {
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits; a peer
-// that is gone is no concern of ours.
+// One datagram, with `fd` (or none: -1) attached. The socket's buffer is empty, so it fits. A peer
+// that has gone is ignored.
 void send_reply(int connection, const broker_wire::Reply& reply, int fd) {
   iovec part{const_cast<broker_wire::Reply*>(&reply), sizeof reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -106,13 +106,15 @@ Broker::~Broker() {
 void Broker::on_readable_owner() {
   epoll_event events[32];
   const int count = epoll_wait(epoll_fd_, events, 32, 0);
+  bool is_time = false;
   for (int i = 0; i < count; ++i) {
     const int fd = events[i].data.fd;
-    if (fd == timer_fd_) resume_listener();
-    if (fd != listen_fd_ && fd != timer_fd_) serve(fd);
+    if (fd == timer_fd_) is_time = true;
+    else if (fd != listen_fd_) serve(fd);
   }
-  // After the served ones: accepting may close the oldest pending connection, whose number might be
+  // After the served ones: both may close the oldest pending connection, whose number might be
   // among the events above.
+  if (is_time) resume_listener();
   for (int i = 0; i < count; ++i) {
     if (events[i].data.fd == listen_fd_) accept_all();
   }
@@ -134,12 +136,12 @@ void Broker::accept_all() {
     socklen_t length = sizeof peer;
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
         peer.uid != geteuid()) {
-      ++strangers_refused_;
+      ++unauthenticated_refused_;
       close(connection);
       continue;
     }
     if (pending_.size() >= max_pending_) {
-      ++strangers_refused_;
+      ++unauthenticated_refused_;
       drop(pending_.front());
     }
     pending_.push_back(connection);
@@ -159,7 +161,7 @@ void Broker::resume_listener() {
   uint64_t ticks = 0;
   (void)!read(timer_fd_, &ticks, sizeof ticks);
   if (spare_fd_ < 0 && !pending_.empty()) {  // it has had its time to say something
-    ++strangers_refused_;
+    ++unauthenticated_refused_;
     drop(pending_.front());
   }
   take_spare();
@@ -185,7 +187,7 @@ void Broker::serve(int connection) {
   if (received != static_cast<ssize_t>(sizeof(broker_wire::Request)) ||
       request.magic_number != broker_wire::magic ||
       !equal_in_constant_time(request.token, address_.token)) {
-    ++strangers_refused_;  // also: closed without a word
+    ++unauthenticated_refused_;  // also: closed without a word
     drop(connection);
     return;
   }

@@ -1,5 +1,5 @@
-// The broker: makes a node's segments and hands them out. One per node, in the leader's process;
-// everything but create runs on the data server's thread, which watches one descriptor for it. It
+// The broker makes a node's segments and hands them out. One per node, in the leader's process.
+// Everything but create runs on the data server's thread, which watches one descriptor for it. It
 // never blocks: a request is one datagram, answered at once.
 #pragma once
 
@@ -21,8 +21,8 @@ class Broker {
     std::string job_tag;                // random, per job: two jobs on one host do not meet
     NodeId node = 0;                    // several (virtual) nodes of one job may share a host
     std::array<std::byte, 16> token{};  // from the job key
-    uint32_t max_pending = 64;  // connections that have not said anything yet; beyond that the
-                                // oldest is closed
+    uint32_t max_pending = 64;  // connections without a request yet; beyond that the oldest is
+                                // closed
   };
   // Starts to listen; may be called before the server's thread exists. Errors: network (the name is
   // taken, or no descriptors left).
@@ -42,7 +42,7 @@ class Broker {
   // Called with each segment just before it is unmapped. Set before the server's thread runs.
   void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
   uint64_t segments_owner() const { return segments_.size(); }
-  uint64_t strangers_refused_owner() const { return strangers_refused_; }
+  uint64_t unauthenticated_refused_owner() const { return unauthenticated_refused_; }
 
  private:
   struct Segment {
@@ -68,13 +68,13 @@ class Broker {
   void release(Segment* segment);
 
   BrokerAddress address_;
-  std::function<void(SegmentId)> on_release_;  // null: nobody cares
+  std::function<void(SegmentId)> on_release_;  // null: no listener
   int listen_fd_ = -1;
   int epoll_fd_ = -1;
   int spare_fd_ = -1;  // given up when descriptors run out, to serve one request; -1: given up
   int timer_fd_ = -1;  // readable when the paused listener is to be looked at again
   uint32_t max_pending_ = 0;
-  uint64_t strangers_refused_ = 0;
+  uint64_t unauthenticated_refused_ = 0;
   std::list<int> pending_;                          // oldest first
   std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed
 };

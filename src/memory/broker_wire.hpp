@@ -1,5 +1,5 @@
-// What members and broker of one node say to each other: one datagram each way on a SOCK_SEQPACKET
-// socket. Both ends are the same build on the same machine, so native layout will do. Internal to
+// Messages between members and broker of a node: one datagram each way on a SOCK_SEQPACKET socket.
+// Both ends are the same build on the same machine, so the native layout suffices. Internal to
 // the room.
 #pragma once
 
@@ -27,8 +27,8 @@ struct Reply {
   uint64_t magic_number;
   int32_t status;  // Code
   uint32_t reserved;
-  uint64_t base;   // attach by a member of the broker's own process: the broker's mapping; else 0,
-                   // and the descriptor comes along
+  uint64_t base;   // attach by a member of the broker's own process: the broker's mapping.
+                   // Otherwise 0, and the descriptor comes along
   char text[232];  // of a failure; zero-terminated
 };
 static_assert(sizeof(Reply) == 256);

@@ -1,11 +1,12 @@
 // The control segment: the first memory that the ranks of a node share. One per node, zeroed when
 // created; every table that exists once per node lives here or in a segment that this one names.
 //
-//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables | each
-//   part starts on a 4 KiB page
+//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables |
 //
-// This file says where things are, what their fields mean and who writes them; the rooms that use
-// them own the protocols.
+// Each part starts on a 4 KiB page.
+//
+// This file says where the parts are, what their fields mean and which process writes them. The
+// rooms that use them own the protocols.
 #pragma once
 
 #include <atomic>
@@ -59,11 +60,11 @@ struct alignas(64) ControlHeader {
   uint32_t version;             // creator
   uint32_t reserved;            // 0
   ControlLayout layout;         // creator; joiners compare with their own
-  // The end of the job. 0: running. 1: ending, and the text below is complete. Set by whoever finds
-  // the reason first; every wait watches it (it is also a futex word, but nobody has to sleep on
-  // it).
+  // The end of the job. 0: running. 1: ending, and the text below is complete. The process that
+  // finds the reason first sets it. Every wait watches it. (It is also a futex word, but no thread
+  // has to sleep on it.)
   alignas(64) std::atomic<uint32_t> abort;
-  std::atomic<uint32_t> abort_claim;  // 0; 1: somebody is writing the text
+  std::atomic<uint32_t> abort_claim;  // 0; 1: a process is writing the text
   int32_t abort_rank;     // claimant: the rank that died or failed; no_rank: none in particular
   int32_t abort_status;   // claimant: a skerry_status
   char abort_text[1024];  // claimant: zero-terminated
@@ -81,19 +82,19 @@ std::string_view to_string(MemberState state);
 // One per rank of the node, ascending by rank; the index is the *member index* by which locks name
 // their owners.
 struct alignas(64) Member {
-  std::atomic<uint32_t>
-      state;     // MemberState; the member itself: joined, left; whoever notices the death: dead
-  int32_t rank;  // the member, before joined
-  int32_t pid;   // the member, before joined
-  uint32_t reserved;     // 0
+  std::atomic<uint32_t> state;  // MemberState; the member itself: joined, left; a process that
+                                // notices its death: dead
+  int32_t rank;                 // the member, before joined
+  int32_t pid;                  // the member, before joined
+  uint32_t reserved;            // 0
   uint64_t cgroup_hash;  // the member, before joined: of its memory cgroup (memory_limits.hpp);
                          // equal on members charged together
   uint64_t incarnation;  // the member, before joined: of its sessions; never 0
-  // Who waits for a counter in this rank's slices (notify) sleeps on `bell`; who adds to a counter
-  // rings it if `bell_sleepers` is not 0.
-  alignas(64) std::atomic<uint32_t> bell;  // ringers: add 1, then wake
-  std::atomic<uint32_t> bell_sleepers;     // the member's threads: +1 before looking at the counter
-                                           // for the last time, -1 after
+  // A thread that waits for a counter in this rank's slices (notify) sleeps on `doorbell`. A thread
+  // that adds to a counter rings it if `doorbell_sleepers` is not 0.
+  alignas(64) std::atomic<uint32_t> doorbell;  // ringers: add 1, then wake
+  std::atomic<uint32_t> doorbell_sleepers;     // the member's threads: +1 before looking at the
+                                            // counter for the last time, -1 after
 };
 static_assert(sizeof(Member) == 128);
 
@@ -120,7 +121,8 @@ struct alignas(64) CompletionSlot {
                                // done -> free; replier: the rest
   int32_t status;              // replier: a skerry_status
   uint64_t tag;                // owner: what it waits for (request number); for the owner's own use
-  uint64_t result_bytes;       // replier: meaningful bytes of result, or of what landed elsewhere
+  uint64_t result_bytes;       // replier: meaningful bytes of result, or bytes placed directly
+                               // elsewhere
   std::byte result[24];        // replier
   uint64_t reserved[2];        // 0
 

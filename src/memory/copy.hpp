@@ -9,8 +9,8 @@
 
 namespace skerry::memory {
 
-// Which of the two sides others may touch meanwhile: that one is accessed by single loads and
-// stores where the size allows.
+// The side that other threads may touch meanwhile. It is accessed by single loads and stores where
+// the size allows.
 enum class Shared { to, from };
 
 #if defined(__SANITIZE_THREAD__)
@@ -37,10 +37,10 @@ inline void copy_word(std::byte* to, const std::byte* from) {
   }
 }
 
-// A copy of some KiB whose target lies a little behind its source, seen modulo 4096 (a buffer of
-// malloc's beside page-aligned memory is the usual case), takes 20 times its time on some
-// processors with memcpy's string instruction: each step seems to read what the one before wrote.
-// Short copies do not use it.
+// On some processors memcpy's string instruction takes 20 times as long for a copy of some KiB
+// whose target lies a little behind its source, modulo 4096. (A buffer of malloc's beside
+// page-aligned memory is the usual case.) Each step seems to read what the step before wrote. Short
+// copies do not use that instruction.
 inline bool seem_to_overlap(const std::byte* to, const std::byte* from) {
   return ((reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) & 4095) - 1 < 63;
 }
@@ -50,9 +50,8 @@ constexpr uint64_t step_bytes = 2048;
 template <Shared shared>
 inline void copy_long(std::byte* to, const std::byte* from, uint64_t bytes) {
   if constexpr (under_thread_sanitizer) {
-    // Racing with others here is the user's business (docs/memory-model.md), as it is for any
-    // one-sided library: shown to the sanitizer as atomic accesses, so that it reports our own
-    // mistakes and not theirs.
+    // Races here belong to the user's program (docs/memory-model.md), as in any one-sided library.
+    // The sanitizer sees atomic accesses, so that it reports our mistakes and not the user's.
     uint64_t at = 0;
     const std::byte* shared_side = shared == Shared::to ? to : from;
     while (at < bytes && !is_aligned(shared_side + at, 8))
@@ -125,8 +124,8 @@ inline void copy_blocks(std::byte* to, int64_t to_stride, const std::byte* from,
   }
 }
 
-// Before a put on machines that reorder stores: what was put before is visible first. (x86 does so
-// by itself.)
+// Before a put on machines that reorder stores: makes earlier puts visible first. (x86 does so by
+// itself.)
 inline void order_before_put() {
 #if !defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_release);

@@ -4,9 +4,9 @@
 
 #include "memory/copy.hpp"
 
-// One binary for all machines of a cluster: the loader picks the widest clone the CPU has. None
-// with fused multiply-add: the result must not depend on which node applied it. Sanitized builds
-// have no clones: resolvers would run before the sanitizer is ready.
+// One binary for all machines of a cluster: the loader picks the widest clone that the CPU
+// supports. No clone uses fused multiply-add, because the result must not depend on the node that
+// applied it. Sanitized builds have no clones: resolvers would run before the sanitizer is ready.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define SKERRY_CLONES __attribute__((target_clones("avx2", "default")))

@@ -23,8 +23,9 @@ constexpr uint64_t
     reserve_chunk_bytes = uint64_t{16}
                           << 20;  // some 10 ms of work: an abort is noticed between chunks
 
-// What huge pages may cost. Usually 0.2 ms each; where free memory is fragmented the kernel moves
-// pages about for many times that, and an allocation that takes seconds is worse than small pages.
+// The most time that huge pages may take. Usually 0.2 ms each. Where free memory is fragmented the
+// kernel moves pages for many times as long, and an allocation that takes seconds is worse than
+// small pages.
 constexpr int64_t huge_page_budget_ns = 1'000'000;
 constexpr int64_t huge_page_first_budget_ns = 50'000'000;
 
@@ -44,7 +45,7 @@ Status create_memfd(uint64_t bytes, int* fd) {
     close(made);
     return out_of_memory("ftruncate", bytes, reason);
   }
-  // The size is what everybody mapped: nobody may shrink it under them.
+  // All members have mapped this size: no process may shrink it.
   fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   *fd = made;
   return {};
@@ -90,8 +91,8 @@ Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool hu
   for (uint64_t at = offset; at < end;) {
     const uint64_t next = std::min(end, (at / reserve_chunk_bytes + 1) * reserve_chunk_bytes);
     // Huge pages first, each from a single small page: collapsing copies the pages that exist, and
-    // refuses where there are none. Only those wholly inside the own slice: a shared one would be
-    // placed by whoever comes first.
+    // refuses where there are none. Only those wholly inside the own slice: the first process to
+    // touch a shared one would decide its place.
     const uint64_t whole = next / huge_page_bytes * huge_page_bytes;
     if (huge_pages && whole > collapsed) {
       const int64_t start_ns = monotonic_ns();

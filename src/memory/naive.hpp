@@ -1,6 +1,6 @@
-// The naive reference: what put, get, accumulate and read-modify-write mean, written for reading,
-// one byte or element at a time. Random streams of operations must leave the fast paths, local and
-// remote, with the same memory as this. Tests only.
+// The naive reference: the meaning of put, get, accumulate and read-modify-write, written for
+// reading, one byte or element at a time. Random streams of operations must leave the fast paths,
+// local and remote, with the same memory as this. Tests only.
 #pragma once
 
 #include <complex>

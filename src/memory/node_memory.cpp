@@ -227,8 +227,8 @@ Status BrokerClient::detach(SegmentId id) {
     mapped = found->second;
     mapped_.erase(found);
   }
-  // Each member frees its own pages here, in parallel: left to the last unmap they would be freed
-  // by the data server, which has requests to serve.
+  // Each member frees its own pages here, in parallel. Otherwise the last unmap would free them all
+  // in the data server, which has requests to serve.
   discard(mapped.base, mapped.own_offset, mapped.own_bytes);
   if (mapped.own_mapping) unmap(mapped.base, mapped.bytes);
   broker_wire::Reply reply{};

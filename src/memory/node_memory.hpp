@@ -2,9 +2,9 @@
 // the node's *broker* and passed over a UNIX socket; descriptors are closed after mapping, so open
 // files grow neither with allocations nor with processes.
 //
-// Members in one process (ranks as threads in tests; the leader and its data server) get the very
-// mapping the broker has: one address for one byte, which is what ThreadSanitizer needs, and page
-// tables only once.
+// Members in the broker's process (ranks as threads in tests; the leader and its data server) get
+// the broker's own mapping. So one byte has one address, which ThreadSanitizer needs, and page
+// tables exist only once.
 #pragma once
 
 #include <array>
@@ -42,14 +42,14 @@ struct AttachRequest {
 class NodeMemory {
  public:
   virtual ~NodeMemory() = default;
-  // The first of the members to call creates, zeroed; all map. Blocks until the broker answers (its
-  // thread must be running), at most timeout_ns (negative: no limit), or until the abort flag is
-  // set. On failure nothing stays attached. Errors: no_memory, peer_dead (broker gone or job
-  // ending), timeout, invalid (members disagree, or attached already).
+  // The first member to call creates the memory, zeroed; all map it. Blocks until the broker
+  // answers (its thread must be running), at most timeout_ns (negative: no limit), or until the
+  // abort flag is set. On failure nothing stays attached. Errors: no_memory, peer_dead (broker gone
+  // or job ending), timeout, invalid (members disagree, or attached already).
   virtual Status attach(const AttachRequest& request, int64_t timeout_ns, std::byte** base) = 0;
-  // Unmaps; the last member out releases the memory. Call after a barrier that says nobody uses it
-  // any more. The broker has forgotten the id when the last member's call returns. Errors: freed
-  // (not attached), peer_dead.
+  // Unmaps; the last member to leave releases the memory. Call after a barrier that says no rank
+  // uses it any more. When the last member's call returns, the broker has discarded the id. Errors:
+  // freed (not attached), peer_dead.
   virtual Status detach(SegmentId id) = 0;
   // From now on waits end when *abort is not 0 (usually the control segment's flag, itself attached
   // through this object). Null: no flag.

@@ -1,5 +1,5 @@
-// What a node's part of a segment looks like: one header page or more, then the local members'
-// slices, each on its own pages.
+// Layout of a node's part of a segment: one header page or more, then the local members' slices,
+// each on its own pages.
 //
 //   | SegmentHeader | SliceEntry[members] | pad to 4096 | slice 0 | pad | slice 1 | pad | ...
 #pragma once
@@ -26,10 +26,10 @@ static_assert(sizeof(SliceEntry) == 32);
 
 struct SegmentHeader {
   std::atomic<uint32_t> members;  // every member, the same value: entries that follow
-  std::atomic<uint32_t>
-      purpose;  // every member, the same value: 0 memory; else what its owner says (job: mutexes)
-  uint64_t total_bytes;  // unused by readers of the map; for tools that look at a dump
-  SliceEntry slices[1];  // `members` of them, ascending by rank
+  std::atomic<uint32_t> purpose;  // every member, the same value: 0 memory; otherwise its owner's
+                                  // meaning (job: mutexes)
+  uint64_t total_bytes;           // unused by readers of the map; for tools that look at a dump
+  SliceEntry slices[1];           // `members` of them, ascending by rank
 };
 
 struct SegmentPlan {

@@ -1,6 +1,6 @@
-// Completion slots: how a reply reaches a waiter in the origin's node, whoever delivers it. The
-// owner arms a slot and takes its result; a replier (the owner's own progress thread, or a server
-// of its node) fills it. See CompletionSlot for who writes what.
+// Completion slots: how a reply reaches a waiter in the origin's node, by whichever process
+// delivers it. The owner arms a slot and takes its result. A replier (the owner's own progress
+// thread, or a server of its node) fills it. See CompletionSlot for who writes what.
 #pragma once
 
 #include <cstring>
@@ -25,8 +25,8 @@ inline uint32_t slot_generation(const CompletionSlot& slot) {
   return CompletionSlot::generation_of(slot.word.load(std::memory_order_relaxed));
 }
 
-// Replier. False: this use of the slot is over (late or duplicate reply): nothing changes. Wakes
-// whoever sleeps on the word.
+// Replier. Wakes the thread that sleeps on the word. False: this use of the slot is over (late or
+// duplicate reply), and nothing changes.
 inline bool fill_slot(CompletionSlot& slot, uint32_t generation, int32_t status, uint64_t result) {
   uint32_t expected = CompletionSlot::make_word(generation, SlotState::waiting);
   if (!slot.word.compare_exchange_strong(expected,

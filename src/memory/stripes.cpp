@@ -6,9 +6,9 @@ LockResult Stripes::lock_busy(uint32_t index, Patience patience) const {
   switch (patience) {
     case Patience::wait: return lock_word_contended(table_[index].word, owner_, watch_, sharing_);
     case Patience::try_once:
-      // Held for less than a microsecond as a rule: a few looks now are cheaper than parking a
-      // session, and where local ranks hammer on one word they are what gives a server its turn at
-      // all.
+      // A stripe is usually held for less than a microsecond, so a few looks now are cheaper than
+      // parking a session. Where local ranks contend for one word, only these looks give the server
+      // its turn.
       for (uint32_t i = spin_limit(); i > 0; --i) {
         spin_pause();
         if (table_[index].word.try_lock(owner_)) return LockResult::locked;

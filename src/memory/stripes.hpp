@@ -2,9 +2,9 @@
 // from local ranks and data servers alike, so that all of them are atomic together.
 //
 // Which stripe guards a byte: (seed of the segment and rank + offset in the slice / 4096) mod 1024.
-// Every process and server of the node computes the same, whatever addresses they map the slice at.
-// Consecutive pages have consecutive stripes: a long accumulate meets all stripes in turn, and two
-// ranks' slices of one segment start at unrelated stripes.
+// Every process and server of the node computes the same, although they map the slice at different
+// addresses. Consecutive pages have consecutive stripes: a long accumulate meets all stripes in
+// turn, and two ranks' slices of one segment start at unrelated stripes.
 //
 // Rules: a thread holds at most one stripe at a time, for at most 4 KiB of work and without a
 // system call. (The one exception, an element that straddles two stripes, locks both in ascending
@@ -43,7 +43,7 @@ constexpr uint32_t stripe_index(uint32_t seed, uint64_t offset) {
 // it.
 class Stripes {
  public:
-  // `owner`: the member index to sign with. `watch` is copied; what it points to must live on.
+  // `owner`: the member index that signs. `watch` is copied; its targets must outlive this object.
   Stripes(Stripe* table, uint32_t owner, const OwnerWatch& watch, Sharing sharing)
       : table_(table), owner_(owner), sharing_(sharing), watch_(watch) {}
 
@@ -54,8 +54,7 @@ class Stripes {
   }
   void unlock(uint32_t index) const { unlock_word(table_[index].word, sharing_); }
 
-  // What to tell the user when lock did not answer locked: peer_dead with the owner and the stripe;
-  // internal for busy.
+  // The error for a lock that failed: peer_dead with the owner and the stripe; internal for busy.
   Status explain(LockResult result, uint32_t index) const;
 
  private:

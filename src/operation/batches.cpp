@@ -11,7 +11,7 @@ namespace skerry::operation {
 Status Batches::put(Lock& lock, Link& link, const Target& target, uint64_t offset,
                     const std::byte* from, uint64_t bytes) {
   context_.assert_held();
-  for (;;) {  // whoever waits gives up the mutex: the batch may be sent, and put away, meanwhile
+  for (;;) {  // a wait gives up the mutex: the batch may be sent and put away meanwhile
     if (!link.batch) link.batch = std::make_unique<Batch>();
     if (link.batch->pieces == 0 || link.batch->takes(target, bytes)) break;
     SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));

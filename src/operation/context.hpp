@@ -32,8 +32,8 @@ struct EngineConfig {
   std::string victim = "lru";  // policy that chooses whose connection goes at the limit, see
                                // limit_connections
   bool servers_drop = false;   // data servers have a limit of their own, and close idle connections
-  int64_t
-      reconnect_limit_ns = 60'000'000'000;  // a server that cannot be reached for so long is lost
+  // A server that cannot be reached for so long is lost.
+  int64_t reconnect_limit_ns = 60'000'000'000;
 };
 
 struct EngineCounters {
@@ -71,8 +71,8 @@ struct Context {
   const fabric::Capabilities& can() const { return fabric->capabilities(); }
   // The job is ending: waits are cut short and their callers take their buffers back, so that
   // nothing may be placed there or be sent from there any more. Looked at with the mutex held
-  // before every dispatch and flush: who saw the end has the mutex before who would touch its
-  // buffer.
+  // before every dispatch and flush: a thread that saw the end has had the mutex before a thread
+  // that would touch its buffer gets it.
   bool is_ending() const { return config.control && config.control.is_aborted(); }
   Status abort_status() const {
     const memory::ControlHeader& header = config.control.header();

@@ -51,8 +51,8 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
   const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous &&
                      from.form == Side::Form::contiguous;
   const bool batches = context_.can().max_payload_bytes >= sizeof(Batch::payload);
-  // The first put after a pause goes at once; one that a get before it may still read goes the long
-  // way, too.
+  // The first put after a pause travels alone, and so does one whose place an earlier get may still
+  // read.
   if (mode != Mode::blocking && notify == nullptr && small && batches &&
       links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok()) {
     if (handle != nullptr) *handle = 0;
@@ -208,7 +208,7 @@ Status Engine::fence(placement::ServerRef server) {
         alone ? &link : nullptr));
     if (link.session.applied() < newest) return link.failure;
   }
-  // All is dealt with, but not all of it was applied: what was refused is told in a moment.
+  // Every request was dealt with, but some were refused: the server tells which in a moment.
   if (link.session.refusal_due()) {
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return !link.session.refusal_due() || !link.failure.ok(); }));
@@ -262,7 +262,7 @@ Status Engine::push_queued(Lock& lock, Progress::Until until) {
   return {};
 }
 
-// What the fabric has taken is in the network's hands.
+// Waits until the network has all that the fabric has taken.
 Status Engine::push_unsent(Lock& lock, Progress::Until until) {
   auto is_unsent = [&](const Link& link) {
     return link.endpoint != fabric::no_endpoint && context_.fabric->unsent_bytes(link.endpoint) > 0;
@@ -273,10 +273,10 @@ Status Engine::push_unsent(Lock& lock, Progress::Until until) {
   return {};
 }
 
-// A thread about to sleep elsewhere leaves nothing unsent: what is in the kernel's hands reaches
-// the server without us. Nor may replies be left to nobody: a server that cannot send them parks
-// our session, and with it what we sent behind them, which others may be waiting for. The helper
-// takes them in; without it, we do so here, and see that what we sent has arrived.
+// A thread that is about to sleep elsewhere leaves nothing unsent: what the kernel has reaches the
+// server without us. Some thread must also take the replies. A server that cannot send them parks
+// our session, and with it later requests that other ranks may be waiting for. The helper takes the
+// replies. Without a helper we take them here, until what we sent has arrived.
 Status Engine::push_out(int64_t deadline_ns) {
   Lock lock(context_.mutex);
   const Progress::Until until{deadline_ns, wait_slice_ns};
@@ -298,7 +298,8 @@ Status Engine::borrow_slot(uint32_t* slot) {
 
 void Engine::return_slot(uint32_t slot) {
   const Lock lock(context_.mutex);
-  if (slots_.give_back(slot)) progress_.wake_waiters();
+  slots_.give_back(slot);
+  if (slots_.may_be_awaited()) progress_.wake_waiters();
 }
 
 // ---- the end, and accounts --------------------------------------------------------------------

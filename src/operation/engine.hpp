@@ -2,10 +2,10 @@
 // composed of parts, a class in a file of its own each:
 //
 //   Transfers    transfers, cut into requests        Slots        answers that are waited for
-//   Rma          the fabric's own puts and gets      Operations   what is under way, and handles
-//   Batches      what is held back                   Links        connections to data servers
+//   Rma          the fabric's own puts and gets      Operations   outstanding ones, and handles
+//   Batches      puts held back to be sent together  Links        connections to data servers
 //   Sender       requests on their way out           Resume       after a break
-//   Progress     who moves things along, the helper
+//   Progress     the thread that sends and receives: a waiting one, or the helper
 //
 // Threads. One mutex guards all state (context.hpp); public calls take it, from any thread. Upcalls
 // of the fabric come in dispatch, with it held.
@@ -113,9 +113,9 @@ class Engine final : private fabric::Sink {
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                        uint64_t payload_bytes) override;
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_sent(fabric::EndpointId, uint64_t) override {}

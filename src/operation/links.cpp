@@ -112,7 +112,7 @@ connection::Outstanding Links::outstanding(const Link& link) const {
 }
 
 Status Links::acknowledge(Link& link, const wire::ReplyHeader& answer) {
-  // Refusals that a break swallowed come before all else: any other message says they are here.
+  // Refusals that a break lost come first. Any other message means that they have all arrived.
   if (static_cast<wire::Kind>(answer.kind) != wire::Kind::failure) link.session.refusal_told();
   return acknowledge(link, answer.applied);
 }
@@ -153,7 +153,7 @@ Action Links::step(Link& link, Event event) {
   context_.assert_held();
   const State before = link.machine.state();
   const connection::Outstanding out = outstanding(link);
-  // Nothing may follow a bye: who still has to send again drains first.
+  // Nothing may follow a bye: a link that still has to send again drains first.
   const bool keeps = link.replay.running() ||
                      (event == Event::closed
                           ? out.is_lost_with_it(link.trust == Link::Trust::farewell)
@@ -179,7 +179,7 @@ void Links::advance() {
   cap_.serve_queue([&](Cap::Claim& claim) { serve(*all_[claim.partner]); });
 }
 
-// One that waits for a connection: it gets one if there is a slot and its time has come.
+// Opens a link that waits for a connection, if there is a slot and its time has come.
 void Links::serve(Link& link) {
   if (!link.failure.ok()) return cap_.withdraw(link.claim);
   switch (link.machine.state()) {
@@ -202,7 +202,7 @@ void Links::serve(Link& link) {
   (void)close_leavers();
 }
 
-// False: nobody could make way yet; the next event changes that.
+// Returns false if no link could make way yet. Call again after the next event.
 bool Links::take_slot(Link& link) {
   SKERRY_INVARIANT(link.claim.hold == Cap::Hold::none, "one connection has one slot");
   for (;;) {
@@ -229,8 +229,8 @@ bool Links::take_slot(Link& link) {
   }
 }
 
-// What a victim may be: not one that is half done with something, nor one that a thread opened and
-// has had nothing of yet.
+// Whether a link may be a victim. A link in the middle of something may not, nor one that a thread
+// waits for and that has brought no answer yet.
 Cap::Standing Links::standing(const Link& link) const {
   if (link.machine.state() != State::open || link.replay.running() || link.transfers > 0)
     return Cap::Standing::busy;
@@ -238,15 +238,15 @@ Cap::Standing Links::standing(const Link& link) const {
                                                                  : Cap::Standing::settled;
 }
 
-// Who is leaving has said bye and has nothing outstanding: what it still waits for is the server's
-// word that it agrees, and the server remembers the session either way. So when its slot is wanted
-// it closes without that. False: it drains still, or another thread is in the fabric.
+// Closes a link that said bye and has nothing outstanding. It waits only for the server's answer,
+// and the server remembers the session either way. So when its slot is wanted it closes without
+// the answer. Returns false if the link still drains or another thread is in the fabric.
 bool Links::close_leavers() {
   if (!parts_.progress.role_is_free()) return false;
   for (size_t i = cap_.leavers().size(); i > 0; --i) {  // it shrinks
     Link& link = *all_[cap_.leavers()[i - 1]->partner];
     if (link.machine.state() != State::closing || link.lock_waits > 0)
-      continue;  // a grant may be on its way to who waits for a mutex
+      continue;  // a grant may be on its way to a thread that waits for a mutex
     disconnect(link, true);
     (void)step(link, Event::closed);
   }
@@ -270,7 +270,7 @@ int64_t Links::patience_ns() const {
 // Feeds the machine and performs what it answers.
 void Links::drive(Link& link, Event event) {
   switch (step(link, event)) {
-    case Action::send_queued:  // whoever waits for the link looks again
+    case Action::send_queued:  // threads that wait for the link look again
       if (event == Event::want && link.has_queued() && !link.replay.running())
         parts_.resume.queued(link);  // otherwise it is on its way there
       return;
@@ -280,8 +280,8 @@ void Links::drive(Link& link, Event event) {
     case Action::connect: return connect(link);
     case Action::close_endpoint: return disconnect(link, false);
     case Action::send_bye:
-      // Of a victim it is held back until the newcomer's connect is on its way: who gets the bye
-      // may preempt us.
+      // A victim's bye is held back until the newcomer's connect is on its way: the server that
+      // gets the bye may preempt us.
       send_bye(link, evicting_);
       if (evicting_) held_bye_ = link.endpoint;
       return;
@@ -317,7 +317,7 @@ void Links::connect(Link& link) {
   const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
                                                  hello, &link.endpoint);
   if (!status.ok()) {
-    // No descriptor is free, say. It may work in a moment, as any attempt that fails later.
+    // For example no descriptor is free. Like any failed attempt it may succeed in a moment.
     link.endpoint = fabric::no_endpoint;
     (void)step(link, Event::closed);
     return attempt_failed(link, status.message(), Retry::Pause::growing);
@@ -353,7 +353,7 @@ void Links::send_bye(Link& link, bool more) {
 }
 
 void Links::please_close(Link& link) {
-  // In the middle of a transfer it would wait for acknowledgements that come with its last part.
+  // In the middle of a transfer, draining would wait for acknowledgements of its last part.
   if (link.transfers > 0) link.leaves_later = true;
   else drive(link, Event::please_close);
 }
@@ -376,8 +376,8 @@ bool Links::close_idle() {
   return all;
 }
 
-// Something failed that may work again later. Requests outstanding wait for it; what was given up
-// is opened when it is wanted next.
+// An attempt failed that may succeed later. Outstanding requests wait for the next one. A link that
+// was given up is opened when it is wanted next.
 void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause) {
   context_.assert_held();
   SKERRY_INVARIANT(link.endpoint == fabric::no_endpoint, "what failed is closed");
@@ -431,8 +431,8 @@ void Links::release_unused() {
 // ---- waiting ----------------------------------------------------------------------------------
 
 Status Links::wait_open(Lock& lock, Link& link) {
-  // A server that needs the slot may have closed an idle connection: what is sent then is lost, and
-  // found out only later.
+  // A server that needs the slot may have closed an idle connection. What is sent then is lost, and
+  // the origin notices only later.
   if (context_.config.servers_drop && link.is_ready() && !unacknowledged(link))
     parts_.progress.look(lock);
   if (link.is_ready()) [[likely]]
@@ -461,7 +461,7 @@ Status Links::wait_open(Lock& lock, Link& link) {
 
 // ---- the fabric's upcalls ---------------------------------------------------------------------
 
-// What the server's answer says counts: who it is, and how far it has come.
+// The server's answer proves its identity and says how far the session has come.
 Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) {
   bool refusals_follow = false;
   const connection::Hello hello{
@@ -501,8 +501,7 @@ void Links::opened(Link& link, bool must_resume) {
   cap_.withdraw(link.claim);
   drive(link, Event::connected);
   SKERRY_INVARIANT(link.machine.state() == State::open, "it was opening");
-  // All was applied: what was still missing was the server's word. Others may be waiting for the
-  // slot.
+  // All was applied; only the server's word was missing. Other links may be waiting for the slot.
   if (must_resume && context_.config.servers_drop && link.waiters == 0 && link.lock_waits == 0 &&
       !unacknowledged(link))
     return drive(link, Event::please_close);
@@ -534,7 +533,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
     const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
     if (reason != fabric::CloseReason::protocol_error)
       return attempt_failed(*link, what, Retry::Pause::growing);
-    // No other attempt will fare better.
+    // Another attempt would fail likewise.
     return fail(
         *link, error(Code::network, "rank ", context_.config.rank,
                      " cannot connect to the data server of node ", link->server.node, ": ", what));
@@ -544,8 +543,8 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   link->replay.stop();
   drive(*link, Event::closed);
   if (link->machine.state() == State::idle) release_unused(*link);
-  // Lost before the server had our bye: it may have sent a mutex's grant into the void. Ask again.
-  // (If it closed in order, that is its answer.)
+  // The connection broke before the server had our bye, so a mutex's grant may be lost. Ask again.
+  // (A close in order is the server's answer to the bye.)
   if (before == State::closing && link->lock_waits > 0 && reason != fabric::CloseReason::by_peer)
     open(*link);
   if (link->has_queued() && before != State::closing)

@@ -2,9 +2,9 @@
 // resumed when they break, closed. ACTS: A. Vishnu, M. Krishnan, P. Balaji, "Dynamic Time-Variant
 // Connection Management for PGAS Models on InfiniBand", section IV.
 //
-// The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (who gets one,
-// whose goes), `Retry` (when again), `Outstanding` (when it may go). This performs them on the
-// fabric. Where a victim is chosen: Cap::ask, with what standing() says of each.
+// The decisions are pure classes in src/connection/core: `Machine` (states), `Cap` (which link gets
+// a slot, which is evicted), `Retry` (when to try again), `Outstanding` (when it may close). This
+// performs them on the fabric. A victim is chosen in Cap::ask, with what standing() says of each.
 #pragma once
 
 #include <memory>
@@ -50,8 +50,8 @@ class Links {
     link.is_listed = true;
     listed_.push_back(&link);
   }
-  // Those that something is outstanding on, or whose refusals nobody has heard. Whoever gives up
-  // the mutex looks from the front again. Forgets those on which nothing is any more.
+  // Links on which something is outstanding, or whose refusals nobody has heard. A caller that
+  // gives up the mutex starts from the front again. Forgets links on which nothing is left.
   const std::vector<Link*>& listed();
   bool any_unacknowledged();
 

@@ -102,11 +102,11 @@ void Progress::stop_helper() {
   helper_thread_.join();
 }
 
-// A put is source done when it is on its way: its program may compute, or sleep on a counter, while
-// the connection breaks under it. So the helper looks now and then as long as anything is
-// unacknowledged, and sleeps for good when nothing was sent for a while.
+// A put is source done when the fabric has it. Its program may compute, or sleep on a counter,
+// while the connection breaks. So the helper looks now and then while anything is unacknowledged,
+// and sleeps until it is called when nothing was sent for a while.
 void Progress::keep_watch(Lock& lock) {
-  // Where a server may close a connection just when a request is on its way to it, more often.
+  // More often where a server may close a connection just as a request is on its way to it.
   const int64_t look_every_ns = context_.config.servers_drop ? 2'000'000 : 100'000'000;
   constexpr int quiet_looks = 20;
   constexpr int64_t longest_queued_ns = 2'000'000'000;
@@ -119,8 +119,8 @@ void Progress::keep_watch(Lock& lock) {
                                               [&] { return helper_ != Helper::watching; });
     if (called || context_.is_ending()) break;
     const bool waiting = parts_.links.any_unacknowledged();
-    // A program that issues more is left to open connections when it needs them, within reason; one
-    // that has stopped may wait for what it queued.
+    // A program that issues more opens connections when it needs them, so the helper leaves it
+    // alone for a while. One that has stopped may be waiting for what it queued.
     stale = backlog.empty() || sent != parts_.sender.requests_sent() ? 0 : stale + 1;
     if (!backlog.empty() &&
         (stale >= 2 || monotonic_ns() - backlog.since_ns() > longest_queued_ns)) {
@@ -160,7 +160,7 @@ void Progress::help_once(Lock& lock, uint64_t* seen_rounds, int* idle) {
   // operations at a time does not pay for waking it.
   constexpr int idle_rounds = 20;
   const bool at_it = program_is_at_it(*seen_rounds);
-  // Under a cap a program's own waits see to nearly everything: they open the connections.
+  // Under a cap a program's own waits open nearly all connections.
   const bool left_to_the_program = parts_.sender.queues() && !parts_.batches.any_corked() && at_it;
   if ((!help_is_needed() || left_to_the_program) && ++*idle > idle_rounds) {
     keep_watch(lock);

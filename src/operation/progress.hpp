@@ -3,8 +3,8 @@
 //
 // It is a *role* that at most one thread holds: the holder sleeps in Fabric::poll without the
 // mutex, then dispatches with it. A thread that waits takes the role if it is free, otherwise it
-// sleeps on `changed_`; whoever gives the role back wakes the sleepers, who look whether they are
-// done and, if not, one takes the role. No wake-up is lost: the predicate, the role and the
+// sleeps on `changed_`. The holder that gives the role back wakes the sleepers. Each looks whether
+// it is done; if not, one takes the role. No wake-up is lost: the predicate, the role and the
 // condition variable are all under the mutex.
 //
 // The helper moves non-blocking operations while the program computes. It sleeps unless there is
@@ -98,7 +98,7 @@ class Progress {
   }
 
   Context& context_;
-  fabric::Sink& sink_;  // who dispatches
+  fabric::Sink& sink_;  // receives the upcalls of dispatch
   const Parts parts_;
   Condition changed_;
   Condition helper_call_;

@@ -33,7 +33,7 @@ class Resume {
     link.replay.start(link.backlog.sent + 1, session::ReplayCursor::Scope::queued);
     go_on(link);
   }
-  // The fabric takes messages again. Whoever calls looks afterwards whether the link is drained.
+  // The fabric takes messages again. The caller looks afterwards whether the link is drained.
   void go_on(Link& link);
 
  private:

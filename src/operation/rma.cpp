@@ -11,8 +11,8 @@ namespace skerry::operation {
 
 bool Rma::takes(const Transfer& transfer) const {
   const fabric::Capabilities& can = context_.can();
-  // Without the second a late write of a broken connection might land after somebody else's: such a
-  // fabric gets messages only.
+  // Without the second a late write of a broken connection might be placed after somebody else's:
+  // such a fabric gets messages only.
   return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
          transfer.local.bytes >= can.rma_from_bytes && transfer.notify == nullptr &&
          transfer.kind != wire::Kind::accumulate &&
@@ -39,9 +39,9 @@ Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key
 }
 
 // Order. Messages and RMA of one connection overtake each other. So an RMA waits until the last
-// message to the same target rank is acknowledged; a get also waits for our puts (they might be
-// read too early), a put for our gets and puts (it might be overtaken by, or overtake, one to the
-// same place). What follows an RMA waits in wait_sendable.
+// message to the same target rank is acknowledged. A get also waits for our puts, because it might
+// read their places too early. A put also waits for our gets and puts, because one to the same
+// place might overtake it or be overtaken. What follows an RMA waits in wait_sendable.
 Status Rma::wait_turn(Lock& lock, Link& link, Rank target) {
   auto clear = [&] {
     if (!link.failure.ok()) return true;
@@ -97,7 +97,7 @@ bool Rma::hand_over(const Running& rma, uint64_t cookie) {
                                   cookie)) == fabric::SendResult::accepted;
 }
 
-// A put that a later message of ours is known to have followed has landed, and is not written
+// A put that a later message of ours is known to have followed is in place, and is not written
 // again: somebody else may have written there since.
 bool Rma::issue_again(Link& link, uint64_t up_to) {
   context_.assert_held();

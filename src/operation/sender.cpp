@@ -18,7 +18,7 @@ wire::Request& Sender::begin(wire::Kind kind, const Target& target, Link& link) 
   h.origin_rank = static_cast<uint32_t>(context_.config.rank);
   h.incarnation = link.session.incarnation();
   h.target_rank = static_cast<uint32_t>(target.rank);
-  h.results_received = link.session.results_received();
+  h.results_received = results_received(link);
   h.acknowledged = link.session.applied();
   h.target_node = static_cast<uint32_t>(link.server.node);
   h.target_server = link.server.index;
@@ -26,6 +26,15 @@ wire::Request& Sender::begin(wire::Kind kind, const Target& target, Link& link) 
   h.segment_generation = target.segment.generation;
   h.reply_node = static_cast<uint32_t>(context_.config.node);
   return request_;
+}
+
+// Results that the server need not keep any more. None from a request on whose answer is missing:
+// after a break the server tells first what it refused, and only then answers earlier requests
+// again.
+uint64_t Sender::results_received(const Link& link) {
+  const uint64_t received = link.session.results_received();
+  return link.log && !link.log->empty() ? std::min(received, link.log->first_number() - 1)
+                                        : received;
 }
 
 Status Sender::wait_sendable(Lock& lock, Link& link, uint64_t copied_bytes, Room room) {

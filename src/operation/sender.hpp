@@ -4,8 +4,8 @@
 //
 // A queued request is numbered and put into the replay log as if it had been sent and its
 // connection lost: the next opening sends it. So one visit serves all that has come together. A
-// free slot is taken at once. Otherwise whoever waits for a queued request, or might make others
-// wait, asks for its link; the helper does in the end.
+// free slot is taken at once. Otherwise a thread that waits for a queued request, or might make
+// others wait, asks for its link. The helper asks for those that are left.
 //
 // From wait_sendable to send the mutex is not given up: the request being built and the room
 // reserved in the replay log belong to the caller.
@@ -88,10 +88,11 @@ class Sender {
   uint64_t requests_sent() const { return requests_sent_; }  // queued ones included
 
  private:
-  // Whoever sends nevertheless has seen to it that the link is ready.
+  // A caller that sends nevertheless has made sure that the link is ready.
   bool queues_now(const Link& link) const {
     return link.has_queued() || (queues() && !link.is_ready());
   }
+  static uint64_t results_received(const Link& link);
   std::byte* reserve(Link& link, const Message& message);
   void note_in_log(Link& link, const Message& message, std::byte* room, uint32_t header_bytes,
                    uint64_t number);

@@ -30,11 +30,10 @@ bool Slots::take(uint32_t* index, Wait wait) {
   return true;
 }
 
-bool Slots::give_back(uint32_t index) {
+void Slots::give_back(uint32_t index) {
   context_.assert_held();
   SKERRY_ASSERT(free_.size() < pending_.size(), "a slot is given back once");
   free_.push_back(index);
-  return free_.size() <= 1;
 }
 
 Pending& Slots::arm(uint32_t index, Op* op, Link& link, bool is_implicit) {
@@ -78,7 +77,7 @@ void Slots::release(uint32_t index) {
   p = Pending{};
   memory::free_slot(shared(index));
   if (was_lock) futex_wake(&shared(index).word, 1, Sharing::node);  // wait_granted may sleep on it
-  (void)give_back(index);
+  give_back(index);
 }
 
 Status Slots::find(uint32_t slot, uint32_t tag, Pending** pending) {
@@ -144,12 +143,6 @@ bool Slots::is_being_read(const Link& link, const Extent& extent) const {
   return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
     return p.op != nullptr && p.link == &link && p.from.overlaps(extent);
   });
-}
-
-const Link* Slots::link_of(const Op* op) const {
-  const auto found = std::find_if(pending_.begin(), pending_.end(),
-                                  [&](const Pending& p) { return p.op == op; });
-  return found == pending_.end() ? nullptr : found->link;
 }
 
 uint64_t Slots::memory_bytes() const { return vector_bytes(pending_) + vector_bytes(free_); }

@@ -48,8 +48,10 @@ class Slots {
   bool has(Wait wait) const { return free_.size() > (wait == Wait::for_ever ? kept : 0); }
   // False: none is free for this kind of wait.
   bool take(uint32_t* index, Wait wait = Wait::answered);
-  // One that was taken and not armed. True: there was none, so that others may be waiting.
-  bool give_back(uint32_t index);
+  // One that was taken and not armed.
+  void give_back(uint32_t index);
+  // The slot that came free last is one that another thread may be waiting for.
+  bool may_be_awaited() const { return free_.size() == 1 || free_.size() == kept + 1; }
 
   // The slot waits for the answer to the request that is being built; the caller fills in the rest.
   Pending& arm(uint32_t index, Op* op, Link& link, bool is_implicit);
@@ -82,8 +84,6 @@ class Slots {
   // A get that was issued earlier still reads these bytes: a write to them must not be sent yet, or
   // that get might see it.
   bool is_being_read(const Link& link, const Extent& extent) const;
-  // Where an operation waits for an answer from; null: nowhere.
-  const Link* link_of(const Op* op) const;
   uint64_t memory_bytes() const;
 
  private:

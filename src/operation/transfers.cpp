@@ -130,10 +130,10 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
                           transfer.local.form == Side::Form::contiguous;
   // Long contiguous puts travel by reference and are placed directly. Everything else goes in
   // messages whose payload the fabric copies.
-  stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.landing &&
+  stream.by_reference = contiguous && transfer.kind == wire::Kind::put && can.direct_placement &&
                         stream.total > inline_bytes;
-  // Longer contiguous ones of either kind are not copied for the case that they must be sent again:
-  // source done is then acknowledged.
+  // Longer contiguous ones of either kind are not copied to the replay log, so they are source done
+  // only when acknowledged.
   stream.stays = contiguous && stream.total > inline_bytes;
   // An accumulate is applied from the server's receive buffer: parts that are small against it are
   // seldom cut in two there and copied once more.
@@ -238,7 +238,7 @@ Status Transfers::request(Lock& lock, Link& link, const Transfer& transfer, Op* 
   const fabric::Capabilities& can = context_.can();
   const Side& from = transfer.remote;
   const Side& to = transfer.local;
-  stream.placed = can.landing && is_contiguous(to);
+  stream.placed = can.direct_placement && is_contiguous(to);
   stream.part_limit = std::min<uint64_t>(inline_bytes, can.max_payload_bytes);
   if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
   else if (stream.placed && can.gather && run_bytes(from) >= gather_run_bytes)
@@ -332,8 +332,7 @@ Status Transfers::finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* 
   }
   if (!Operations::is_done(*op)) {
     if (op->link != nullptr) SKERRY_TRY(parts_.sender.wait_connected(lock, *op->link));
-    const Link* link = parts_.slots.link_of(op);
-    if (link == nullptr) link = op->link;
+    const Link* const link = op->link;
     const bool alone = link != nullptr && only_this_matters(*link);
     // Cut short (the job is ending), answers may still come for this operation: its record stays
     // taken for ever.
@@ -432,16 +431,16 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
   const uint32_t waiting = memory::CompletionSlot::make_word(tag, memory::SlotState::waiting);
   const uint32_t filled = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
   auto granted_here = [&] { return mine.word.load(std::memory_order_acquire) == filled; };
-  // Nothing that others wait for is in our hands, and nothing can come from the network: sleep on
-  // the slot alone.
+  // We hold back nothing that other ranks wait for, and nothing can come from the network: sleep
+  // on the slot alone.
   auto cut_off = [&] {
     return link.machine.state() == connection::State::idle && !parts_.links.anyone_waits() &&
            !parts_.batches.any_corked() &&
            std::none_of(parts_.links.listed().begin(), parts_.links.listed().end(),
                         [&](const Link* l) { return parts_.links.unacknowledged(*l); });
   };
-  // An unlock that is still in our hands must go out while we wait: its next holder may be who
-  // makes us wait.
+  // An unlock of ours that is not sent yet must go out while we wait: we may be waiting for its
+  // next holder.
   parts_.sender.open_queued();
   const auto& listed = parts_.links.listed();
   const bool holds_back = std::any_of(listed.begin(), listed.end(), [&](const Link* other) {
@@ -460,6 +459,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
     if (granted_here()) {
       parts_.slots.complete(index, 0, {}, true, 0);
       parts_.links.maybe_drained(link);
+      if (parts_.slots.may_be_awaited()) parts_.progress.wake_waiters();
       break;
     }
     // Where nothing can come from the network the wait above does not look for the job's end.

@@ -1,7 +1,7 @@
 // What servers answer, and what the fabric tells: the engine's side of fabric::Sink. All upcalls
 // run with the mutex held.
 //
-// Whatever every message must do is done once, at the door (on_message, on_landed): what it
+// Whatever every message must do is done once, at the door (on_message, on_placed): what it
 // acknowledges counts before anything else looks at it, and when all is done the link is looked at,
 // whether that was the last thing that kept it. No branch in between returns past these.
 #include "operation/engine.hpp"
@@ -89,8 +89,8 @@ void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::B
   links_.list(link);  // until somebody has heard of it
 }
 
-std::byte* Engine::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                              uint64_t payload_bytes) {
+std::byte* Engine::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
   const Link* link = links_.of(endpoint);
   wire::Kind kind;
   wire::ReplyHeader answer;
@@ -102,7 +102,7 @@ std::byte* Engine::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
   return is_awaited ? pending->direct : nullptr;
 }
 
-fabric::Verdict Engine::on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
+fabric::Verdict Engine::on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) {
   Link* link = links_.of(endpoint);
   if (link == nullptr) return fabric::Verdict::taken;
   const auto take_placed = [&]() -> Status {

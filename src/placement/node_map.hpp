@@ -4,8 +4,8 @@
 // Ranks are kept as runs of consecutive ranks on one node, so that the usual block placement costs
 // one run per node however many ranks there are; a cyclic placement costs one per rank.
 //
-//   | Head | Run runs[run_count] | uint32 node_first[nodes + 1] | Run by_node[run_count] | uint32
-//   server_first[nodes + 1] | ServerEntry servers[] |
+//   | Head | Run runs[run_count] | uint32 node_first[nodes + 1] | Run by_node[run_count]
+//   | uint32 server_first[nodes + 1] | ServerEntry servers[] |
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What origins take at their data server.
+// The memory that origins take at their data server.
 #include "core/pure/container_bytes.hpp"
 #include "server/server.hpp"
 

@@ -1,5 +1,5 @@
-// Who has a connection to the server: admission, connection slots under the limit (decided in
-// connection/core/quota.hpp), and the other servers that bring grants.
+// Which clients have a connection to the server: admission, connection slots under the limit
+// (decided in connection/core/quota.hpp), and the other servers that bring grants.
 #include <algorithm>
 #include <cstdio>
 
@@ -25,8 +25,8 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
                               wire::version, connection::Role::server};
   connection::Hello hello;
-  // Unauthenticated, or a member of another job: closed without a word. Nothing is remembered of it
-  // but a count.
+  // An unauthenticated peer, or a member of another job. The server closes without an answer and
+  // keeps nothing but a count.
   if (!connection::check_hello(config_.key, peer, bytes, &hello).ok()) {
     if (connection::check_hello(config_.key, peer, bytes, &hello, connection::Role::relay).ok())
       admit_neighbour(request, hello);
@@ -49,7 +49,7 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
   }
   // Its earlier connection, if any, broke without our noticing: nothing of it may be applied after
   // the new one is told how far we came. What it still holds unread is discarded, and its late
-  // writes cannot land.
+  // writes have no effect.
   if (known.endpoint != fabric::no_endpoint) {
     const fabric::EndpointId old = known.endpoint;
     if (Client* client = client_of(old)) drop(*client);
@@ -83,7 +83,7 @@ void Server::wait_for_slot(fabric::RequestId request, const connection::Hello& h
   fabric_->hold(request);
 }
 
-// False: it is gone meanwhile.
+// Returns false if the client has left meanwhile.
 bool Server::admit(fabric::RequestId request, const connection::Hello& hello) {
   const connection::Peer peer{static_cast<uint32_t>(config_.self.node), config_.self.index,
                               wire::version, connection::Role::server};
@@ -132,14 +132,14 @@ void Server::manage_slots() {
       case Quota::Action::Kind::none: return;
       case Quota::Action::Kind::admit: {
         const auto held = held_.find(rank);
-        SKERRY_ASSERT(held != held_.end(), "whoever waits has a request here");
+        SKERRY_ASSERT(held != held_.end(), "a client that waits has a request here");
         const Held next = held->second;
         held_.erase(held);
         if (!admit(next.request, next.hello)) quota_.request_ended(action.id, now_ns);
         break;
       }
       case Quota::Action::Kind::ask:
-        // If the fabric does not take it, the client does not read: then it loses its slot soon.
+        // If the fabric does not take it, the client does not read, and it loses its slot soon.
         (void)send_close(*client_of(known_.find(rank)->second.endpoint), wire::Kind::please_close);
         break;
       case Quota::Action::Kind::dismiss:
@@ -166,13 +166,13 @@ void Server::used(Client& client) {
   if (client.quota != 0) quota_.heard(client.quota, monotonic_ns());
 }
 
-// Nothing is owed to it but a mutex (a grant finds another way), and nothing of it is half here:
-// whatever crosses the end of the connection is sent again on its next one, which costs more than a
-// bye.
+// What a client is busy with that would make closing its connection expensive. A mutex it waits for
+// does not count, because the grant finds another way. Messages that cross the end of a connection
+// are sent again on the next one, which costs more than a bye.
 Quota::Busy Server::busy_with(Rank rank) {
   const Client* client = client_of(known_.find(rank)->second.endpoint);
   SKERRY_ASSERT(client != nullptr, "a slot without a client");
-  if (client->state == Client::State::landing) return {Quota::Busy::With::receiving, 0};
+  if (client->state == Client::State::receiving) return {Quota::Busy::With::receiving, 0};
   const uint64_t unread_bytes = fabric_->unsent_bytes(client->endpoint) + client->late.size();
   if (unread_bytes == 0 && client->sending.empty() && !client->acknowledge &&
       client->state != Client::State::parked)
@@ -219,8 +219,8 @@ void Server::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   relay_.on_connected(endpoint, answer);
 }
 
-// A message that no origin sent: a grant for a rank of this node, or the answer to one of ours.
-// False: not now, there is no room for the answer.
+// A message of another server: a grant for a rank of this node, or the answer to one of ours.
+// Returns false if there is no room for the answer now.
 bool Server::take_grant(fabric::EndpointId endpoint, fabric::Bytes header) {
   if (relay_.owns(endpoint)) {
     counters_.grants_relayed.fetch_add(relay_.on_message(endpoint, header),
@@ -247,8 +247,8 @@ bool Server::take_grant(fabric::EndpointId endpoint, fabric::Bytes header) {
   }
   const wire::GrantHeader answer{
       wire::version, static_cast<uint8_t>(wire::Kind::grant_taken), 0, 0, 0, 0, grant.sequence};
-  // First the answer, which may not fit; the grant is repeated harmlessly if the connection breaks
-  // in between, but not forgotten.
+  // The answer goes first, because it may not fit. If the connection breaks in between, the grant
+  // is repeated, which is harmless; it is never lost.
   memory::fill_slot(view_.control.slot(static_cast<uint32_t>(member) * slots + grant.slot - 1),
                     grant.tag, 0, 0);
   if (fabric_->send(endpoint, std::as_bytes(std::span(&answer, 1)), {}, false, 0) !=

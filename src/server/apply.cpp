@@ -5,7 +5,7 @@
 
 #include "core/pure/rule.hpp"
 #include "lock/mutex.hpp"
-#include "memory/bell.hpp"
+#include "memory/doorbell.hpp"
 #include "server/server.hpp"
 
 namespace skerry::server {
@@ -136,7 +136,7 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
     return Outcome::failed;
   }
   const int32_t member = view_.member_of(static_cast<Rank>(request_.header.target_rank));
-  if (member >= 0) memory::ring(view_.control.member(static_cast<uint32_t>(member)));
+  if (member >= 0) memory::ring_doorbell(view_.control.member(static_cast<uint32_t>(member)));
   return Outcome::done;
 }
 
@@ -225,7 +225,7 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
   fabric::Bytes answer;
   if (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)) {
     const bool gathers = bytes > scratch_.size() && request_.has(wire::flag_strided) &&
-                         fabric_->capabilities().gather && fabric_->capabilities().landing;
+                         fabric_->capabilities().gather && fabric_->capabilities().direct_placement;
     if (bytes > scratch_.size() && !gathers) {
       *failure = error(Code::invalid, "a non-contiguous get of ", bytes, " bytes, at most ",
                        scratch_.size(), " in one request");
@@ -328,13 +328,13 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
-// A lock request never stops its session, whatever it has to wait for: what ends its waiting may be
-// next in line.
+// A lock request never stops its session, whatever it has to wait for: the request that ends the
+// wait may be the next of the session.
 Server::Outcome Server::apply_lock(Client& client, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   const SegmentId segment{h.segment_owner, h.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
-  // A grant goes where the holder's name says: nobody asks in another's name.
+  // A grant goes to the rank that the holder names, so no rank may ask in the name of another.
   const lock::Holder holder = request_.operands.first;
   if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
     *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder,
@@ -427,8 +427,8 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
   return fabric::Verdict::taken;
 }
 
-// A request that was applied before comes once more: its connection broke before the origin had the
-// answer. The answer again, not the effect.
+// A request arrives again that was applied already: its connection broke before the origin had the
+// answer. The server repeats the answer, not the effect.
 void Server::answer_again(Client& client, fabric::Bytes payload) {
   const wire::RequestHeader& h = request_.header;
   if (const session::Kept* kept = client.session->kept(h.number)) {
@@ -522,8 +522,8 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     protocol_error(*client, error(Code::invalid, "a message behind a bye"));
     return fabric::Verdict::taken;
   }
-  // Every message may need an answer, a bye too: it is not begun before there is room for one, and
-  // before all earlier answers are on their way.
+  // Every message may need an answer, a bye too. So none is begun before there is room for an
+  // answer and all earlier answers are sent.
   if (!has_room(*client)) {
     client->state = Client::State::parked;
     full_.push_back(endpoint);
@@ -558,42 +558,66 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
   return finish(*client, outcome, failure);
 }
 
-// A long put: its header was checked like any other before its payload may land. Earlier requests
-// of the session are applied already.
-std::byte* Server::on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                              uint64_t payload_bytes) {
+// Does the decoded header begin a payload that this connection may send now?
+Status Server::check_direct(const Client& client, uint64_t payload_bytes) const {
+  const wire::RequestHeader& h = request_.header;
+  if (request_.kind() != wire::Kind::put ||
+      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 || client.said_bye() ||
+      client.session->classify(h.number) != session::Order::apply)
+    return error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
+                 wire::to_string(request_.kind()), " that may not carry one");
+  return check_addressee(client);
+}
+
+// A long put: its header was checked like any other before its payload may be placed. Earlier
+// requests of the session are applied already.
+std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                                  uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return nullptr;
   Status status = wire::decode(header, &request_);
+  if (status.ok()) status = check_direct(*client, payload_bytes);
+  if (!status.ok()) {  // not our protocol: the fabric closes the connection
+    std::fprintf(stderr, "skerry: data server of node %d refuses a payload of rank %d: %s\n",
+                 config_.self.node, client->rank, status.message().c_str());
+    return nullptr;
+  }
   const wire::RequestHeader& h = request_.header;
   memory::Region region;
-  if (status.ok() && (request_.kind() != wire::Kind::put ||
-                      (h.flags & ~(wire::flag_notify | wire::flag_more)) != 0 ||
-                      h.origin_rank != static_cast<uint32_t>(client->rank) ||
-                      client->session->classify(h.number) != session::Order::apply))
-    status = error(Code::invalid, "a payload of ", payload_bytes, " bytes with a ",
-                   wire::to_string(request_.kind()), " that may not carry one");
-  if (status.ok())
-    status = directory_.find({h.segment_owner, h.segment_generation},
-                             static_cast<Rank>(h.target_rank), &region);
+  status = directory_.find({h.segment_owner, h.segment_generation},
+                           static_cast<Rank>(h.target_rank), &region);
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
-  if (status.ok()) {
-    client->state = Client::State::landing;
-    return region.base + h.offset;
-  }
-  std::fprintf(stderr, "skerry: data server of node %d refuses a put of rank %d: %s\n",
-               config_.self.node, client->rank, status.message().c_str());
-  return nullptr;
+  if (!status.ok()) return refuse_direct(*client, payload_bytes, std::move(status));
+  client->state = Client::State::receiving;
+  client->receives_into = {h.segment_owner, h.segment_generation};
+  return region.base + h.offset;
 }
 
-fabric::Verdict Server::on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+// The request is counted and its origin told, as for one whose payload came with it. Otherwise the
+// origin would send it again on every next connection.
+std::byte* Server::refuse_direct(Client& client, uint64_t payload_bytes, Status why) {
+  if (payload_bytes > longest_dropped_bytes) {
+    (void)finish(client, Outcome::failed, why);  // told on the next connection
+    return nullptr;
+  }
+  client.state = Client::State::receiving;
+  client.refused = std::make_unique<Client::Refused>(
+      Client::Refused{std::move(why), std::vector<std::byte>(payload_bytes)});
+  return client.refused->payload.data();
+}
+
+fabric::Verdict Server::on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                                   uint64_t payload_bytes) {
   Client* client = client_of(endpoint);
   if (client == nullptr) return fabric::Verdict::taken;
   client->state = Client::State::serving;
   used(*client);
-  (void)wire::decode(header, &request_);  // on_landing accepted it
+  (void)wire::decode(header, &request_);  // place_directly accepted it
   request_.extent_bytes = payload_bytes;
+  if (client->refused) {
+    const std::unique_ptr<Client::Refused> refused = std::move(client->refused);
+    return finish(*client, Outcome::failed, refused->why);
+  }
   Status failure;
   Outcome outcome = Outcome::done;
   if (request_.has(wire::flag_notify)) {

@@ -39,7 +39,7 @@ void LockCaller::tell(const lock::Waiter& waiter) {
   }
   const uint32_t slots = control_.layout().slots_per_member;
   const uint32_t slot = lock::slot_of(waiter) - 1;
-  if (slot >= slots) return;  // came over the wire from who does not keep to it: nobody to tell
+  if (slot >= slots) return;  // a peer broke the protocol: no slot to fill
   const uint32_t member = static_cast<uint32_t>(map_.index_in_node(rank));
   memory::fill_slot(control_.slot(member * slots + slot), lock::tag_of(waiter), 0, 0);
 }

@@ -1,5 +1,5 @@
-// Locks hosted by this node, as its data server and its ranks ask for them. Who gets one is decided
-// in src/lock; here are the guard, the slots that grants fill, and the requests that wait.
+// Locks hosted by this node, as its data server and its ranks ask for them. src/lock decides which
+// requester gets one. Here are the guard, the slots that grants fill, and the requests that wait.
 #pragma once
 
 #include <cstdint>

@@ -71,8 +71,8 @@ class Relay {
   const NodeId self_;
   fabric::Fabric& fabric_;
   const placement::NodeMap* map_ = nullptr;
-  std::unordered_map<NodeId, Peer>
-      peers_;  // a few dozen bytes for every node that ever needed one: generations only grow
+  // A few dozen bytes for every node that ever needed one: generations only grow.
+  std::unordered_map<NodeId, Peer> peers_;
   std::unordered_map<fabric::EndpointId, NodeId> by_endpoint_;
   size_t pausing_ = 0;  // peers in that state
 };

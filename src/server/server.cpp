@@ -10,8 +10,9 @@ namespace skerry::server {
 namespace {
 
 // While a stripe keeps a session parked the server looks again this often: stripes are held for at
-// most 4 KiB of work. Who has been kept for many rounds waits for something slower (a stopped
-// process, a free waiter's record): then ever more seldom, so that it does not burn the core.
+// most 4 KiB of work. A session that has been parked for many rounds waits for something slower (a
+// stopped process, a free waiter's record). The server then looks less and less often, so that it
+// does not burn the core.
 // Requests for locks that are kept beside their sessions are looked at in the same rhythm.
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
@@ -177,14 +178,14 @@ void Server::store_traffic() {
   const fabric::Fabric::Traffic traffic = fabric_->traffic();
   counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
   counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
-  const fabric::Fabric::Strangers& refused = traffic.strangers;
-  counters_.strangers.store(refused.all(), std::memory_order_relaxed);
-  counters_.strangers_silent.store(refused.silent, std::memory_order_relaxed);
-  counters_.strangers_left.store(refused.left, std::memory_order_relaxed);
-  counters_.strangers_crowded_out.store(refused.crowded_out, std::memory_order_relaxed);
-  counters_.strangers_garbage.store(refused.garbage, std::memory_order_relaxed);
-  counters_.strangers_unproven.store(unproven_, std::memory_order_relaxed);
-  counters_.strangers_replayed.store(replayed_, std::memory_order_relaxed);
+  const fabric::Fabric::Unauthenticated& refused = traffic.unauthenticated;
+  counters_.refused_connections.store(refused.all(), std::memory_order_relaxed);
+  counters_.refused_silent.store(refused.silent, std::memory_order_relaxed);
+  counters_.refused_left.store(refused.left, std::memory_order_relaxed);
+  counters_.refused_crowded_out.store(refused.crowded_out, std::memory_order_relaxed);
+  counters_.refused_malformed.store(refused.garbage, std::memory_order_relaxed);
+  counters_.refused_unproven.store(unproven_, std::memory_order_relaxed);
+  counters_.refused_replayed.store(replayed_, std::memory_order_relaxed);
 }
 
 void Server::protocol_error(Client& client, const Status& why) {
@@ -293,8 +294,8 @@ void Server::grant(const lock::Waiter& waiter) {
   send_reply(*client, header, {});
 }
 
-// A lock request that was kept for a while cannot be served. Whoever asks for it again is told,
-// too.
+// A lock request that was kept for a while cannot be served. A rank that asks for it again is told
+// as well.
 void Server::refuse(const Locks::Request& request, const Status& why) {
   assert_server_thread();
   const auto known = known_.find(lock::rank_of(request.waiter.holder));
@@ -319,6 +320,18 @@ void Server::refuse(const Locks::Request& request, const Status& why) {
 
 void Server::forget(SegmentId segment) {
   assert_server_thread();
+  // A payload is still being received into memory that is about to be unmapped: its program frees
+  // the segment while it puts into it. The put comes again on the next connection, and is refused.
+  std::vector<Client*> receiving;
+  for (const auto& [endpoint, client] : clients_)
+    if (client->state == Client::State::receiving && !client->refused &&
+        client->receives_into == segment)
+      receiving.push_back(client.get());
+  for (Client* client : receiving) {
+    const fabric::EndpointId endpoint = client->endpoint;
+    drop(*client);
+    fabric_->close(endpoint);
+  }
   const auto found = registrations_.find(segment.packed());
   if (found == registrations_.end()) return;
   for (const auto& [rank, registration] : found->second)

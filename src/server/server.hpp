@@ -89,13 +89,13 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     std::atomic<uint64_t> requests{0};
     std::atomic<uint64_t> bytes_sent{0};
     std::atomic<uint64_t> bytes_received{0};
-    // Connections refused, in all and by reason: see Fabric::Strangers, and what it counts as
+    // Connections refused, in all and by reason: see Fabric::Unauthenticated, and what it counts as
     // rejected:
-    std::atomic<uint64_t> strangers{0}, strangers_silent{0}, strangers_left{0},
-        strangers_crowded_out{0}, strangers_garbage{0};
+    std::atomic<uint64_t> refused_connections{0}, refused_silent{0}, refused_left{0},
+        refused_crowded_out{0}, refused_malformed{0};
     // no member of this job, or none that means this server in this role
-    std::atomic<uint64_t> strangers_unproven{0};
-    std::atomic<uint64_t> strangers_replayed{0};  // a hello of an older generation
+    std::atomic<uint64_t> refused_unproven{0};
+    std::atomic<uint64_t> refused_replayed{0};  // a hello of an older generation
     std::atomic<uint64_t> clients{0};
     std::atomic<uint64_t> clients_peak{0};  // most at one time
     // idle ones that made place for others under max_connections
@@ -122,10 +122,10 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   struct Client {
     enum class State : uint8_t {
       serving,
-      landing,  // a long payload of it is on its way
-      parked,   // its next message waits: the endpoint is in retry_ or in full_
-      owing,    // it said bye, and the fabric did not take our answer yet
-      leaving,  // its bye is answered: what is sent now may not be read any more
+      receiving,  // a long payload of it is on its way
+      parked,     // its next message waits: the endpoint is in retry_ or in full_
+      owing,      // it said bye, and the fabric did not take our answer yet
+      leaving,    // its bye is answered: what is sent now may not be read any more
     };
     Rank rank = no_rank;
     fabric::EndpointId endpoint = fabric::no_endpoint;
@@ -141,7 +141,13 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     };
     std::vector<Late> late;
     std::deque<std::vector<std::byte>>
-        sending;  // payloads of late answers that the fabric still reads from; oldest first
+        sending;      // payloads of late answers that the fabric still reads from; oldest first
+    struct Refused {  // a long put, refused when its header came: where its payload goes
+      Status why;
+      std::vector<std::byte> payload;
+    };
+    std::unique_ptr<Refused> refused;  // null: what it receives goes into a segment
+    SegmentId receives_into;           // receiving, and not refused: that segment
 
     bool said_bye() const { return state == State::owing || state == State::leaving; }
   };
@@ -149,7 +155,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     explicit Known(uint32_t incarnation) : session(incarnation) {}
     session::TargetSession session;
     uint32_t generation = 0;          // of its newest connection; only grows
-    connection::Quota::Id quota = 0;  // while it is connected or waits, under a limit; else stale
+    connection::Quota::Id quota = 0;  // valid while it is connected or waits under a limit
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
   static_assert(sizeof(Known) <= 48, "kept for every rank that ever connected");
@@ -173,6 +179,9 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   // Parts of a long transfer are acknowledged together, but before the origin runs out of credits.
   static constexpr uint64_t quiet_bytes_limit = 512 * 1024;
   static constexpr size_t longest_text = 1024;  // of a refusal
+  // The payload of a long put that is refused is read and dropped, if it is as long as origins cut
+  // them (Engine); a longer one costs its connection.
+  static constexpr uint64_t longest_dropped_bytes = 8u << 20;
   enum class Outcome : uint8_t { done, park, failed, answered };
 
   void run();
@@ -223,6 +232,8 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   bool has_room(const Client& client) const;
   void retry_waiting_for_room();
 
+  Status check_direct(const Client& client, uint64_t payload_bytes) const;
+  std::byte* refuse_direct(Client& client, uint64_t payload_bytes, Status why);
   void on_bye(Client& client, fabric::Bytes header);
   Status check_addressee(const Client& client) const;
 
@@ -236,9 +247,9 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                        uint64_t payload_bytes) override;
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header,
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_sent(fabric::EndpointId endpoint, uint64_t cookie) override;

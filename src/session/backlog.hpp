@@ -53,7 +53,8 @@ class Backlog {
   bool sent(Part& part, uint64_t number, bool awaited_reply);
   void drop(Part& part);
 
-  // Its session has more than its share of a backlog that is half full: open it, whoever makes way.
+  // Its session has more than its share of a backlog that is half full: open it, even if another
+  // link must make way.
   bool is_urgent(const Part& part) const {
     return 2 * bytes_ > limits_.bytes && part.bytes * parts_.size() >= bytes_;
   }

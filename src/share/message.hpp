@@ -15,8 +15,8 @@ namespace skerry::share {
 constexpr uint8_t version = 1;
 
 enum class Kind : uint8_t {
-  open = 1,  // who opened the trunk begins a channel. Header: the hello; payload: the address of
-             // the data server
+  open = 1,      // the end that opened the trunk begins a channel. Header: the hello; payload: the
+                 // address of the data server
   accepted = 2,  // header: the answer
   closed = 3,    // last message of a channel, from either side. Header: reason 1, then text for
                  // people
@@ -31,9 +31,9 @@ struct Prefix {
   uint8_t version;
   uint8_t kind;
   uint16_t reserved;  // 0
-  uint32_t channel;   // of this link or trunk: given out by who opened it, never used twice
+  uint32_t channel;  // of this link or trunk: given out by the end that opened it, never used twice
   uint64_t taken;  // data, taken: cost of what this end of the channel has taken from the other so
-                   // far; else 0
+                   // far; 0 in other kinds
 };
 static_assert(sizeof(Prefix) == 16);
 

@@ -23,11 +23,11 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       cap_(longest_unproven_ns),
       openings_(options_.openings_before) {
   const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
-  SKERRY_ASSERT(limited.ok(), "whoever makes one has checked the policy's name");
+  SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
   // Messages alone go through proxies, each small enough to be passed on as it came.
-  capabilities_.rma = capabilities_.landing = capabilities_.gather = capabilities_.mr_local =
-      capabilities_.early_messages = false;
+  capabilities_.rma = capabilities_.direct_placement = capabilities_.gather =
+      capabilities_.mr_local = capabilities_.early_messages = false;
   capabilities_.rma_from_bytes = 0;
   capabilities_.key_kind = fabric::KeyKind::none;
   capabilities_.header_bytes = fabric::max_header_bytes - sizeof(Prefix);
@@ -204,8 +204,8 @@ fabric::Fabric::Traffic Multiplex::traffic() const {
 // ---- progress ---------------------------------------------------------------------------------
 
 void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
-  // Dekker with want_dispatch: we say that we are about to sleep, then look; it adds work, then
-  // looks whether someone sleeps.
+  // As in Dekker's algorithm with want_dispatch: we say that we are about to sleep, then look for
+  // work; want_dispatch adds work, then looks whether a thread sleeps.
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
   if (const int64_t deadline_ns = deadline_ns_.load(std::memory_order_relaxed);

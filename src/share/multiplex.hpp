@@ -225,8 +225,8 @@ class Multiplex final : public fabric::Forward {
   void on_connected(fabric::EndpointId endpoint, fabric::Bytes reply) override;
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
-  std::byte* on_landing(fabric::EndpointId endpoint, fabric::Bytes header,
-                        uint64_t payload_bytes) override;
+  std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                  std::string_view detail) override;
@@ -237,7 +237,7 @@ class Multiplex final : public fabric::Forward {
   std::list<Trunk> trunks_;
   std::unordered_map<fabric::EndpointId, Trunk*> by_id_;
   std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving
-  // Newest opening of who connected to us: by use << 32 | name.
+  // Newest opening of each peer that connected to us: by use << 32 | name.
   std::unordered_map<uint64_t, uint64_t> newest_;
   std::unordered_map<std::string, connection::Partner> partners_;  // by address; under a limit only
   std::vector<Trunk*> partner_trunk_;  // by partner: the one that is not leaving; null: none
@@ -253,7 +253,7 @@ class Multiplex final : public fabric::Forward {
   bool dispatching_ = false;
   int upcalls_ = 0;  // in this dispatch
   std::atomic<bool> polling_{false};
-  // deferred_ is not empty, or a slot may be free for who waits
+  // deferred_ is not empty, or a slot may be free for a waiter
   std::atomic<bool> work_pending_{false};
   std::atomic<int64_t> deadline_ns_{INT64_MAX};  // the earliest; it may have become needless
   std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint};  // a rank's: the trunk

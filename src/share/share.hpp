@@ -1,12 +1,13 @@
 // Sharing: the ranks of a node reach other nodes through their own node's data server, which keeps
 // one connection per remote node for all of them.
 //
-//   rank --link--> proxy (in its node's data server) --trunk--> proxy of another node --> data
-//   server there rank --link--------^
+//   rank --link--> proxy of its node --trunk--> proxy of another node --> data server there
+//   rank --link-----^
 //
-// What a rank takes for a connection is a *channel*: it begins at the rank, passes its node's proxy
-// and ends at the data server it names. Admission, sessions, resuming are between those two ends as
-// ever. A trunk opens with the first channel to its node and closes with the last.
+// A proxy lives in its node's data server. What a rank takes for a connection is a *channel*. It
+// begins at the rank, passes its node's proxy and ends at the data server it names. Admission,
+// sessions and resuming are between those two ends, as without sharing. A trunk opens with the
+// first channel to its node and closes with the last.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@ namespace skerry::share {
 
 // Of a proxy. Written by its thread, read by anyone.
 struct Counters {
-  // connections to other nodes' proxies that we opened: open and opening ones
+  // Connections to other nodes' proxies that we opened: open and opening ones.
   std::atomic<uint64_t> trunks{0};
   std::atomic<uint64_t> trunks_peak{0};
   std::atomic<uint64_t> trunks_opened{0};   // so far

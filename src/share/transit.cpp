@@ -59,9 +59,9 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   return Verdict::taken;
 }
 
-std::byte* Multiplex::on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
   return trunk_of(endpoint) != nullptr ? nullptr
-                                       : Forward::on_landing(endpoint, header, payload_bytes);
+                                       : Forward::place_directly(endpoint, header, payload_bytes);
 }
 
 // A channel that ends here, or one of a rank of ours to another node.

@@ -20,9 +20,9 @@ using fabric::Verdict;
 
 namespace {
 
-// A trunk that makes way has this long to be left in order. Then it is closed, and what was under
-// way is resumed on the next one. Sooner if nothing came back for a while: its ranks are deep in
-// computation.
+// The ranks have this long to close their channels on a trunk that makes way. Then the proxy closes
+// it, and what was outstanding is resumed on the next one. The proxy closes sooner if nothing came
+// back for a while, because then the ranks are computing.
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
 
@@ -162,13 +162,13 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
 void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) {
   Trunk* const trunk = trunk_of(endpoint);
   if (trunk == nullptr) return Forward::on_closed(endpoint, reason, detail);
-  // Whoever opened it ends it. Otherwise it is lost, and that is no answer to a bye of its
-  // channels.
+  // The end that opened a trunk ends it. A trunk that ends otherwise is lost, and that is no answer
+  // to a bye of its channels.
   lose(*trunk, trunk->is_ours() && reason == CloseReason::by_peer ? CloseReason::reset : reason,
        detail);
 }
 
-// Its endpoint is closed: so are the channels on it.
+// Closes the channels on a trunk whose endpoint is closed.
 void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view detail) {
   const auto channels = std::move(trunk.channels);
   trunk.channels.clear();
@@ -192,7 +192,7 @@ void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view detail) 
   for (const EndpointId id : ends) fail(id, reason, detail);
 }
 
-// Forgets it. Its channels have gone.
+// Forgets a trunk whose channels have gone.
 void Multiplex::remove(Trunk& trunk) {
   if (const auto found = by_address_.find(trunk.address);
       found != by_address_.end() && found->second == &trunk)
@@ -303,7 +303,8 @@ void Multiplex::leave_line(Trunk& trunk, const Waiter& waiter) {
 
 // ---- slots ------------------------------------------------------------------------------------
 
-// Gives slots in the order of asking: to who asks, and to who waits at the end of each dispatch.
+// Gives slots in the order of asking: at once when one is asked for, and to waiters at the end of
+// each dispatch.
 // Not from within what happened there: a newcomer that fails at once takes its channels with it,
 // which may be just those that lose or on_message is about to tell.
 void Multiplex::give_slots() {
@@ -315,8 +316,8 @@ void Multiplex::give_slots() {
   });
 }
 
-// It could not even begin to connect, for want of a descriptor, say. Its channels are told, and
-// their ranks try again.
+// A trunk could not begin to connect, for example because no descriptor is free. Its channels
+// close, and their ranks try again.
 void Multiplex::begin_failed(Trunk& trunk, Status status) {
   // Channels that end here are told in dispatch: we may be inside connect.
   for (const auto& [channel, route] : trunk.channels)
@@ -330,7 +331,7 @@ void Multiplex::begin_failed(Trunk& trunk, Status status) {
   lose(trunk, CloseReason::unreachable, begin_failure_.message());
 }
 
-// False: nobody could make way yet.
+// Returns false if no trunk could make way yet.
 bool Multiplex::take_slot() {
   using connection::Cap;
   const int64_t now_ns = monotonic_ns();

@@ -39,23 +39,23 @@ enum class Kind : uint8_t {
   bye = 49,           // origin -> server: nothing of mine is unacknowledged; I send no more on this
                       // connection
   bye_answer = 50,    // server -> origin: nor do I; close it
-  farewell = 51,  // server -> origin: I need the place and close now; nothing of yours is under way
-                  // here
+  farewell = 51,  // server -> origin: I need the slot and close now; no request of yours is under
+                  // way here
   // server -> server, and its answer
   grant = 64,  // a mutex was granted to a rank of yours that has no connection to me: fill its
                // completion slot
-  grant_taken = 65,  // done, or too late to matter; either way you may forget it
+  grant_taken = 65,  // done, or too late to matter; the sender may discard the grant
 };
 std::string_view to_string(Kind kind);
 
 // Request flags.
-constexpr uint8_t flag_hop = 1;      // forwarded by a server already: must not be forwarded again
+constexpr uint8_t flag_hop = 1;      // a server has forwarded it: must not be forwarded again
 constexpr uint8_t flag_strided = 2;  // a Shape follows
 constexpr uint8_t flag_vector = 4;   // the payload begins with `piece_count` Piece records
 constexpr uint8_t flag_notify = 8;   // a Notify follows: add to a counter after the data
 constexpr uint8_t flag_scaled = 16;  // a Scale follows
 constexpr uint8_t
-    flag_more = 32;  // part of a transfer of which more follows: its acknowledgement may wait
+    flag_more = 32;  // more parts of this transfer follow: its acknowledgement may wait
 constexpr uint8_t flag_all = 63;
 
 enum class Rmw : uint8_t {
@@ -67,8 +67,8 @@ enum class Rmw : uint8_t {
   compare_swap_32 = 5
 };
 
-// Fixed part of every request. Nothing here can be added later without a new version, so what
-// forwarding, resuming and several servers per node need is already present.
+// Fixed part of every request. A new field needs a new version, so the fields for forwarding,
+// resuming and several servers per node are already present.
 struct RequestHeader {
   uint8_t version;       //  0
   uint8_t kind;          //  1  Kind
@@ -80,7 +80,7 @@ struct RequestHeader {
   uint32_t target_rank;  // 12  whose memory
   uint64_t number;       // 16  of the request within its session: 1, 2, 3, ...
   uint64_t results_received;    // 24  all results up to this number have reached the origin: the
-                                // server may forget them
+                                // server may discard them
   uint64_t acknowledged;        // 32  highest `applied` the origin has seen
   uint32_t target_node;         // 40  where the request is applied: node ...
   uint16_t target_server;       // 44  ... and which server of it
@@ -159,8 +159,8 @@ struct Request {
 
 // Writes the request, whose header.body_bytes it sets, into out; returns its length.
 uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> out);
-// Errors: invalid, with the field that is wrong. Never reads beyond `in`. Does not judge ranks,
-// offsets or segments: their owner does.
+// Errors: invalid, with the field that is wrong. Never reads beyond `in`. Does not check ranks,
+// offsets or segments; the server does.
 Status decode(Bytes in, Request* request);
 
 // Server -> origin. `reply` carries get data as payload; `failure` and failed replies carry the

@@ -68,7 +68,7 @@ static void contiguous(void) {
   while (*flag != 77) ARMCI_WaitAll();
   CHECK(mine[89] == before + 0.5, "the flag came before the data");
   ARMCI_Barrier();
-  /* Memory of one's own that nobody allocated collectively. */
+  /* Local memory that was not allocated collectively. */
   double private_memory[4] = {1, 2, 3, 4}, half = 0.5, four[4] = {4, 4, 4, 4};
   ARMCI_Acc(ARMCI_ACC_DBL, &half, four, private_memory, sizeof four, me);
   ARMCI_Get(private_memory, in, sizeof private_memory, me);
@@ -607,8 +607,8 @@ static void operators(void) {
   munmap(pages, 2 * (size_t)page);
 }
 
-/* Sends that are under way when their sender goes on to a barrier of ARMCI, as ScaLAPACK leaves
- * them: MPI moves them in calls of MPI only, so nobody came further. */
+/* Sends that are under way when their sender enters a barrier of ARMCI, as ScaLAPACK leaves them.
+ * MPI moves them only in calls of MPI, so all ranks used to hang here. */
 static void beside_mpi(void) {
   enum { numbers = 1 << 20 };
   const int next = (me + 1) % n, before = (me + n - 1) % n;
@@ -627,7 +627,8 @@ static void beside_mpi(void) {
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
     ARMCI_Barrier();
   }
-  /* Who holds a mutex receives from who waits for it, on the mutex's node or another. */
+  /* A process that holds a mutex receives from one that waits for it, on the mutex's node or
+   * another. */
   CHECK(ARMCI_Create_mutexes(1) == 0, "create");
   for (int host = 0; n > 1 && host < n; host += n - 1) {
     if (me == 0) ARMCI_Lock(0, host);

@@ -1,4 +1,4 @@
-/* armci_trouble: one mistake or misfortune a run, by name; run.py knows how each must end.
+/* armci_trouble: one mistake or failure a run, by name; run.py knows how each must end.
  *   mpirun -n N armci_trouble CASE */
 #include <armci.h>
 #include <message.h>
@@ -57,7 +57,7 @@ static int wrong_arguments(void) { /* all of them are answered, none of them doe
   CHECK(ARMCI_Put(bytes + 1, (char*)p[me] + 3, 9, me) == 0 &&
             memcmp((char*)p[me] + 3, "isaligned", 9) == 0,
         "misaligned bytes");
-  /* What one member frees wrongly nobody frees. */
+  /* If one member frees wrongly, no member frees. */
   CHECK(ARMCI_Free(me == 0 ? (void*)x : p[me]) != 0, "freed what is not allocated");
   void* q[64];
   CHECK(ARMCI_Malloc(q, 100) == 0, "malloc");

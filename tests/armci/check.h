@@ -1,5 +1,5 @@
-/* check.h: what the programs here share. CHECK(condition, ...) counts a failure and says where;
- * leaves going on to the caller. */
+/* check.h: shared by the programs here. CHECK(condition, ...) counts a failure and says where; the
+ * caller decides whether to go on. */
 #ifndef ARMCI_TEST_CHECK_H
 #define ARMCI_TEST_CHECK_H
 

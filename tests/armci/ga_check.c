@@ -1,6 +1,9 @@
 /* ga_check: Global Arrays, as a distribution ships it, on Skerry's libarmci. Every section is
- * collective and checks its results itself. mpirun -n N ga_check [SECTION...] Rank 0 ends with
- * "ga_check: N processes, M nodes, K checks, ok". */
+ * collective and checks its results itself.
+ *
+ *   mpirun -n N ga_check [SECTION...]
+ *
+ * Rank 0 ends with "ga_check: N processes, M nodes, K checks, ok". */
 #include <ga-mpi.h>
 #include <ga.h>
 #include <macdecls.h>

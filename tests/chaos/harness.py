@@ -1,4 +1,7 @@
-"""What the runs on hosts share: a job of storms, what its ranks report, and commands on a host. Standard library only."""
+"""Shared by the runs on hosts: a job of storms, its ranks' reports, and commands on a host.
+
+Standard library only.
+"""
 
 import json
 import os
@@ -17,7 +20,7 @@ HOSTS = ROOT / "testbed" / "hosts.sh"
 
 
 def enter_testbed(hosts):
-    """Starts this program again inside a testbed of its own, unless it is in one. Ends it with status 77 where that cannot be."""
+    """Starts this program again inside a testbed of its own, unless it is in one. Ends it with status 77 (skipped) where that is not possible."""
     if "TESTBED" in os.environ:
         return
     lacking = (
@@ -97,7 +100,7 @@ class Storm:
         self.operations = -1
 
     def reports(self):
-        """What each rank said last; empty until all have said something."""
+        """The last report of each rank; empty until all have reported."""
         found = []
         for rank in range(self.ranks):
             try:
@@ -128,7 +131,7 @@ class Storm:
         return found
 
     def stop(self, limit_s):
-        """Lets the job end. True if it did so, well."""
+        """Lets the job end. Returns True if it ended without an error."""
         (self.directory / "stop").touch()
         try:
             self.process.wait(limit_s)
@@ -154,7 +157,7 @@ class Storm:
         return "\n".join(lines)
 
     def end(self):
-        """Whatever is left of the job is ended. What was left, after a second's grace."""
+        """Ends every process left of the job. Returns those that were left after a second's grace."""
         grace = time.monotonic() + 5
         while self.pids() and not self.running() and time.monotonic() < grace:
             time.sleep(0.05)

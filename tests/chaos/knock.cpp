@@ -8,7 +8,8 @@
 //   knock replay HOST PORT SECONDS HEX     sends recorded bytes over and over, one connection each
 //   knock scan HOST SECONDS                connects to one port after another and goes
 //
-// Prints how many connections it made. tests/chaos/strangers.py uses it; by itself it is no test.
+// Prints how many connections it made. tests/chaos/unauthenticated.py uses it; by itself it is no
+// test.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -65,7 +66,7 @@ int listen_and_close() {
   }
 }
 
-// Keeps `width` connections in hand. Each says `words`, all at once or byte by byte, and comes
+// Keeps `width` connections open. Each sends `words`, all at once or byte by byte, and connects
 // again when the server has closed.
 uint64_t knock(const sockaddr_in& address, size_t width, const std::string& words, bool slowly,
                double seconds, uint64_t at_least) {

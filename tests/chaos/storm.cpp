@@ -1,11 +1,11 @@
 // A storm of one-sided operations with exact sums, for runs in which connections are broken from
 // outside or inside:
 //   storm [--seed N] [--epochs N] [--operations N] [--threads N] [--report DIR]
-// Each thread of each rank does everything to every rank: accumulates in three forms,
+// Each thread of each rank issues all operations to every rank: accumulates in three forms,
 // fetch-and-adds, swaps, compare-and-swaps, long and strided puts that it reads back, lock cycles,
-// notifications, non-blocking operations. After each epoch of so many operations every sum is
-// checked, exactly. Goes on for `epochs`, or with 0 until DIR/stop exists (looked for between
-// epochs; DIR/end ends the one that is under way). DIR/rank.N says how far each rank is.
+// notifications, non-blocking operations. After each epoch of `operations` every sum is checked,
+// exactly. Runs for `epochs`, or with 0 until DIR/stop exists (checked between epochs; DIR/end ends
+// the current one). DIR/rank.N says how far each rank is.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ constexpr uint64_t elements = 2048;  // that all add to, per slice
 constexpr uint64_t ticket_at = 32 << 10, swap_at = ticket_at + 64, cas_at = ticket_at + 128,
                    notify_at = ticket_at + 192, locked_at = ticket_at + 1024;
 constexpr uint32_t mutexes = 8;
-// Of each origin thread, in each slice: nobody else writes there.
+// Of each origin thread, in each slice: no other thread writes there.
 constexpr uint64_t own_at = 64 << 10, own_bytes = 256 << 10;
 constexpr uint64_t notified_bytes = 64;  // of these, the last: what put_notify writes
 
@@ -175,7 +175,7 @@ class Worker {
     s.ticket_squares += drawn * drawn;
   }
 
-  // Whatever is put in comes out once, or is still there.
+  // Every value put in comes out once, or is still there.
   void swap(int target) {
     const auto token = static_cast<int64_t>(below(random_, 1u << 31));
     int64_t old = 0;
@@ -379,7 +379,7 @@ class Storm {
     EXPECT_IS(word(notify_at), mine.notified);
     for (uint32_t i = 0; i < mutexes; ++i) EXPECT_IS(word(locked_at + 64 * i), mine.locked[i]);
     OK(skerry_barrier(
-        skerry_world(shared_.job)));  // nobody goes on writing while another still looks
+        skerry_world(shared_.job)));  // no rank goes on writing while another still checks
   }
 
   // True if it was time to.

@@ -1,4 +1,4 @@
-// What the sections of the operation tests share. They use the public interface only, so that the
+// Shared by the sections of the operation tests. They use the public interface only, so that the
 // same code runs as processes under `skerry run` (ops/main.cpp) and as threads of one process under
 // ThreadSanitizer (threads/main.cpp). No globals: several ranks may be running in one process.
 #pragma once
@@ -26,6 +26,9 @@ struct Context {
   int threads = 1;          // user threads per rank; more than one only at thread level multiple
   bool as_threads = false;  // ranks are threads of one process
   bool thorough = false;    // also what takes long or much memory
+  // As skerry_put, to a segment that is freed at the target alone; null: the library hides what
+  // this takes. (Through the interface only a race of two threads of one program comes to it.)
+  int (*put_freed)(skerry_job* job, int target, const void* origin, uint64_t bytes) = nullptr;
 
   skerry_group* world() const { return skerry_world(job); }
   int node_of(int r) const { return skerry_node_of(job, r); }
@@ -53,7 +56,7 @@ void run_litmus(Context&);
 void run_huge(Context&);
 void run_crowd(Context&);
 
-// What this process has counted so far, by the counters' names.
+// This process's counters so far, by name.
 class Counted {
  public:
   explicit Counted(const skerry_job* job) : values_(size_t(skerry_counter_count())) {

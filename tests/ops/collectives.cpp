@@ -150,13 +150,13 @@ void check_group(Context& c, skerry_group* group) {
 
 void run_collectives(Context& c) {
   check_group(c, c.world());
-  // The same floating point sum on every member, whatever it is.
+  // The same floating-point sum on every member.
   double x = 0.1 * (c.rank + 1);
   OK(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1));
   std::vector<double> all(static_cast<size_t>(c.size));
   OK(skerry_allgather(c.world(), &x, 8, all.data()));
   for (const double y : all) EXPECT(y == x);
-  // A barrier holds everybody until the last has come: a counter that each adds to before it is
+  // A barrier holds all ranks until the last has come: a counter that each adds to before it is
   // full after it.
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(c.world(), 64, &s));
@@ -212,13 +212,13 @@ void run_groups(Context& c) {
     EXPECT_IS(static_cast<int64_t*>(skerry_segment_local(s))[r], r * 1000 + c.rank);
   }
   if (c.size > 1) {
-    const int stranger = c.rank == 0 ? 1 : c.rank - 1;
+    const int outsider = c.rank == 0 ? 1 : c.rank - 1;
     int64_t value = 0;
-    EXPECT_ERROR(skerry_put(s, stranger, 0, &value, 8), SKERRY_ERR_INVALID,
+    EXPECT_ERROR(skerry_put(s, outsider, 0, &value, 8), SKERRY_ERR_INVALID,
                  "is not a member of the segment's group");
-    EXPECT_ERROR(skerry_broadcast(half, &value, 8, stranger), SKERRY_ERR_INVALID,
+    EXPECT_ERROR(skerry_broadcast(half, &value, 8, outsider), SKERRY_ERR_INVALID,
                  "is not a member of the group");
-    EXPECT(skerry_segment_pointer(s, stranger) == nullptr);
+    EXPECT(skerry_segment_pointer(s, outsider) == nullptr);
   }
   OK(skerry_segment_free(s));
   if (few != nullptr) OK(skerry_group_free(few));
@@ -271,8 +271,8 @@ void run_mutexes(Context& c) {
   }
   OK(skerry_sync(c.world()));
   EXPECT_IS(mine[0], int64_t{turns} * c.size);
-  // Nobody starves: everybody gets all its turns, however the others hurry. (That the queue is
-  // first come, first served is shown where queueing can be observed: src/lock/test.)
+  // No rank starves: each gets all its turns, however fast the others are. (That the queue is first
+  // come, first served is shown where queueing can be observed: src/lock/test.)
   for (int host = 0; host < c.size; host += c.size > 1 ? c.size - 1 : 1) {
     OK(skerry_sync(c.world()));
     const int repeats = 20;

@@ -146,13 +146,25 @@ void check_collectives(Context& c) {
   EXPECT_ERROR(skerry_group_free(c.world()), SKERRY_ERR_INVALID, "cannot be freed");
 }
 
-}  // namespace
+// A put that its target's data server refuses is told by the next fence, whatever its length: long
+// ones were sent again until their server was given up.
+void check_freed(Context& c) {
+  const int other = c.size - 1;
+  if (c.put_freed == nullptr || c.rank != 0 || c.node_of(other) == c.node_of(0)) return;
+  const std::vector<std::byte> bytes(std::size_t{20} << 20);
+  for (const std::size_t length : {std::size_t{8}, std::size_t{100'000}, bytes.size()}) {
+    // A fabric that needs a key to the memory is refused that, at once.
+    const int put = c.put_freed(c.job, other, bytes.data(), length);
+    const int fenced = skerry_fence(c.job, other);
+    EXPECT((put == SKERRY_ERR_FREED && fenced == SKERRY_OK) ||
+           (put == SKERRY_OK && fenced == SKERRY_ERR_FREED));
+    OK(skerry_fence_all(c.job));  // told once
+  }
+}
 
-void run_errors(Context& c) {
-  skerry_segment* s = nullptr;
-  OK(skerry_segment_alloc(c.world(), 4096, &s));
+// Ranks, nodes and jobs that do not exist.
+void check_arguments(Context& c, skerry_segment* s) {
   int64_t word = 0;
-  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
   EXPECT_ERROR(skerry_put(s, c.size, 0, &word, 8), SKERRY_ERR_INVALID,
                "does not exist: this job has ranks 0 to");
   EXPECT_ERROR(skerry_put(s, -1, 0, &word, 8), SKERRY_ERR_INVALID, "rank -1 does not exist");
@@ -170,6 +182,15 @@ void run_errors(Context& c) {
   // More than this used to abort the process.
   EXPECT_ERROR(skerry_connections_limit(c.job, ~uint32_t{0}), SKERRY_ERR_INVALID,
                "max_connections is 4294967295");
+}
+
+}  // namespace
+
+void run_errors(Context& c) {
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 4096, &s));
+  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
+  check_arguments(c, s);
   // Handles.
   EXPECT_ERROR(skerry_wait(c.job, nullptr), SKERRY_ERR_INVALID, "handle is null");
   skerry_handle handle = 0;
@@ -199,6 +220,7 @@ void run_errors(Context& c) {
     EXPECT_IS(status, other_node ? SKERRY_ERR_INVALID : SKERRY_OK);
     if (other_node) EXPECT(std::strstr(skerry_last_error(), "which it does not hold") != nullptr);
   }
+  check_freed(c);
   check_collectives(c);
   EXPECT_ERROR(skerry_segment_alloc(c.world(), 8, nullptr), SKERRY_ERR_INVALID, "null");
   EXPECT_ERROR(skerry_segment_free(nullptr), SKERRY_ERR_INVALID, "segment is null");

@@ -1,6 +1,6 @@
 // The litmus tests of docs/memory-model.md, each for every pair of a writer and its right
 // neighbour, on every path: a target on the same node, on another one by small messages, by long
-// ones that land in place, strided, and in pieces.
+// ones with direct placement, strided, and in pieces.
 #include <algorithm>
 
 #include "ops/check.hpp"
@@ -8,14 +8,14 @@
 namespace skerry::test {
 namespace {
 
-enum class Path { word, small, landing, strided, vector };
-constexpr Path all_paths[] = {Path::word, Path::small, Path::landing, Path::strided, Path::vector};
+enum class Path { word, small, direct, strided, vector };
+constexpr Path all_paths[] = {Path::word, Path::small, Path::direct, Path::strided, Path::vector};
 
 constexpr uint64_t words_of(Path path) {
   switch (path) {
     case Path::word: return 1;
     case Path::small: return 500;
-    case Path::landing: return 20'000;
+    case Path::direct: return 20'000;
     case Path::strided: return 64;
     case Path::vector: return 64;
   }
@@ -126,7 +126,7 @@ void run_litmus(Context& c) {
   for (const Path path : all_paths) {
     f.clear();
     for (int64_t i = 1; i <= rounds; ++i) {
-      // L1 message passing: data, fence, flag. Who sees the flag sees the data.
+      // L1 message passing: data, fence, flag. A rank that sees the flag sees the data.
       f.put(path, right, i);
       OK(skerry_fence(c.job, right));
       f.set_flag(right, flag_at, i);
@@ -217,8 +217,8 @@ void run_litmus(Context& c) {
   }
   OK(skerry_sync(c.world()));
 
-  // L9 polling: a put that nobody fences arrives all the same while its origin computes or sleeps
-  // in something else.
+  // L9 polling: a put without a fence arrives all the same while its origin computes or sleeps in
+  // something else.
   f.clear();
   f.set_flag(right, flag_at, 7);
   f.await_flag(flag_at, 7);

@@ -1,5 +1,6 @@
-// The operation tests as a program of a job: ops [SECTION | all | some,names] [--seed N] [--rounds
-// N] [--threads N] [--thorough]
+// The operation tests as a program of a job:
+//
+//   ops [SECTION | all | some,names] [--seed N] [--rounds N] [--threads N] [--thorough]
 #include <sstream>
 
 #include "ops/check.hpp"

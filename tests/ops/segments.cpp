@@ -23,7 +23,7 @@ void segments_come_and_go(Context& c) {
 
 void refuse_too_much_memory(Context& c) {
   skerry_segment* s = nullptr;
-  // Nobody's bytes at all.
+  // No bytes on any rank.
   OK(skerry_segment_alloc(c.world(), 0, &s));
   OK(skerry_segment_free(s));
   // More than any machine has: the same answer for all, and the job goes on.
@@ -113,7 +113,8 @@ void run_counters(Context& c) {
   for (int r = 0; r < c.size; ++r) {
     OK(skerry_sync(c.world()));
     const Counted before(c.job);
-    // Each to bytes of its own, and gets where nobody writes: what is counted here is no race.
+    // Each rank writes its own bytes, and gets where no rank writes: what is counted here is no
+    // race.
     OK(skerry_put(s, r, static_cast<uint64_t>(c.rank) * 1000, buffer.data(), 1000));
     OK(skerry_get(s, r, 50'000, buffer.data(), 150'000));
     OK(skerry_fetch_add_i64(s, r, 49'992, 1, nullptr));

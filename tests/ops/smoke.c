@@ -44,7 +44,7 @@ int main(void) {
     for (int i = 0; i < n; ++i) EXPECT(buffer[i] == rank * 1e6 + n + i);
   }
   OK(skerry_sync(skerry_world(job)));
-  /* everybody adds to rank 0 */
+  /* all ranks add to rank 0 */
   memset(mine, 0, N * sizeof(double));
   OK(skerry_sync(skerry_world(job)));
   for (int i = 0; i < N; ++i) buffer[i] = i + 1;

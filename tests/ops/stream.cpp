@@ -2,9 +2,10 @@
 //
 // Every origin (a user thread of a rank) owns a *stripe* of every rank's slice. Operations of one
 // origin on one target take effect in issue order, so the origin's own model says exactly what a
-// get returns and what the target holds at a sync, whatever is blocking, non-blocking, contiguous,
-// strided or in pieces. A shared area takes commutative operations of everybody; its sums are known
-// after a reduction. Typed zones hold small whole numbers, so that every sum is exact.
+// get returns and what the target holds at a sync. That holds for blocking and non-blocking,
+// contiguous, strided and vector operations. A shared area takes commutative operations of all
+// ranks; its sums are known after a reduction. Typed zones hold small whole numbers, so that every
+// sum is exact.
 //
 // Buffers are overwritten as soon as the operation claims source done; get buffers are compared
 // whole, gaps included.
@@ -91,7 +92,7 @@ Scale random_scale(Random& random, int type) {
   return scale;
 }
 
-// target += scale * origin, one element, without any cleverness.
+// target += scale * origin, one element, the simple way.
 void naive_acc(int type, const Scale& scale, std::byte* target, const std::byte* origin) {
   const uint64_t part = part_bytes(type);
   const int64_t a = get_part(type, origin);
@@ -580,7 +581,7 @@ class Origin {
   std::vector<Outstanding> outstanding_;
 };
 
-// What the owners of memory check at a sync: their own slice, seen by plain loads.
+// The check of each owner at a sync: its own slice, read by plain loads.
 void check_slices(Context& context, skerry_segment* segment, const Layout& layout,
                   const std::vector<std::unique_ptr<Origin>>& origins) {
   const auto* const mine = static_cast<const std::byte*>(skerry_segment_local(segment));

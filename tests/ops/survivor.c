@@ -1,5 +1,5 @@
-/* A program that asked to be told of failures: the last rank kills itself, the others find out from
- * their calls and end in order. */
+/* A program with SKERRY_FAILURE_RETURNS: the last rank kills itself; the others learn it from their
+ * calls and end in order. */
 #include <signal.h>
 #include <skerry/skerry.h>
 #include <stdio.h>

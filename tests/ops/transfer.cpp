@@ -26,7 +26,7 @@ void check(const std::byte* data, uint64_t bytes, uint64_t salt, const char* wha
 }  // namespace
 
 void run_transfer(Context& c) {
-  const uint64_t longest = 20u << 20;  // longer than one landing message may be
+  const uint64_t longest = 20u << 20;  // longer than one directly placed message may be
   skerry_segment* segment = nullptr;
   OK(skerry_segment_alloc(c.world(), longest + 4096, &segment));
   const auto* const mine = static_cast<const std::byte*>(skerry_segment_local(segment));
@@ -49,8 +49,8 @@ void run_transfer(Context& c) {
     OK(skerry_barrier(c.world()));
   }
 
-  // Long strided gets: sent from where the rows lie if they land in one place, packed otherwise;
-  // rows around the limit between the two, backwards too.
+  // Long strided gets: sent from where the rows lie if the destination is contiguous, packed
+  // otherwise; rows around the limit between the two, backwards too.
   for (const uint64_t row : {1000u, 1024u, 16384u, 70000u}) {
     for (const bool backwards : {false, true}) {
       for (const uint64_t gap : {0u, 48u}) {  // between the rows here
@@ -84,8 +84,8 @@ void run_transfer(Context& c) {
     }
   }
 
-  // Replies that nobody takes in keep the server from what was sent behind them. A barrier must not
-  // wait for that: without the helper (SKERRY_PROGRESS_THREAD=0) it did, for ever.
+  // Replies that the origin does not receive keep the server from what was sent behind them. A
+  // barrier must not wait for that: without the helper (SKERRY_PROGRESS_THREAD=0) it did, for ever.
   {
     const int gets = c.as_threads && !c.thorough
                          ? 2
@@ -138,8 +138,8 @@ void run_transfer(Context& c) {
     OK(skerry_barrier(c.world()));
   }
 
-  // Many long gets at once from everybody to everybody, waited for in any order: replies outgrow
-  // what the network takes at once.
+  // Many long gets at once between all ranks, waited for in any order: replies outgrow what the
+  // network takes at once.
   {
     const uint64_t bytes = c.as_threads ? 100'000 : 700'000;
     fill(buffer.data(), 4 * bytes, 5);

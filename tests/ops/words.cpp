@@ -87,8 +87,8 @@ void run_notify(Context& c) {
   const auto* const data = static_cast<const unsigned char*>(skerry_segment_local(s)) + 64;
   const int right = (c.rank + 1) % c.size;
   uint64_t value = 0;
-  // A relay: data of every size travels around the ring, each hop notified; who sees the counter
-  // sees the data.
+  // A relay: data of every size travels around the ring, each hop notified; a rank that sees the
+  // counter sees the data.
   std::vector<unsigned char> buffer(data_bytes);
   uint64_t round = 0;
   for (const uint64_t bytes :
@@ -107,7 +107,7 @@ void run_notify(Context& c) {
     if (c.rank != 0) OK(skerry_put_notify(s, right, 64, data, bytes, 8, 1));
     OK(skerry_barrier(c.world()));
   }
-  // Increments of everybody add up; nothing needs to be put.
+  // Increments of all ranks add up; nothing needs to be put.
   OK(skerry_put_notify(s, 0, 0, nullptr, 0, 16, static_cast<uint64_t>(c.rank) + 1));
   if (c.rank == 0)
     OK(skerry_notify_wait(s, 16,

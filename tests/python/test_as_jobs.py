@@ -75,7 +75,7 @@ if sk.rank() == 1:
     ["raise ValueError('bad')", "sys.exit('bad input')", "sys.exit(3)", "sk.zeros((3, 3))[5]"],
 )
 def test_a_rank_that_fails_ends_the_job(how, tmp_path):
-    """Finalizing at exit waits for the others, who wait for the rank that failed: it must not happen after an error."""
+    """Finalizing at exit waits for the other ranks, which wait for the rank that failed. It must not happen after an error."""
     program = tmp_path / "program.py"
     program.write_text(
         LEAVES.format(

@@ -1,7 +1,7 @@
-// A peer that is admitted but means ill: it speaks the handshake with the job's key, then sends
-// random requests, whole and damaged. The data server answers, refuses or closes; it never crashes,
-// never touches memory outside the slices (under AddressSanitizer), and goes on serving others.
-// Runs as ranks that are threads of one process: fuzz [--seed N] [--rounds N].
+// An admitted but malicious peer: it completes the handshake with the job's key, then sends random
+// requests, whole and damaged. The data server answers, refuses or closes; it never crashes, never
+// touches memory outside the slices (under AddressSanitizer), and goes on serving others. Runs as
+// ranks that are threads of one process: fuzz [--seed N] [--rounds N].
 #include <sodium.h>
 
 #include <atomic>
@@ -73,11 +73,11 @@ class Attacker final : private fabric::Sink {
     if (wire::decode(header, &reply).ok() && reply.applied > applied_) applied_ = reply.applied;
     return fabric::Verdict::taken;
   }
-  std::byte* on_landing(fabric::EndpointId, fabric::Bytes, uint64_t bytes) override {
-    landing_.resize(bytes);
-    return landing_.data();
+  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t bytes) override {
+    payload_.resize(bytes);
+    return payload_.data();
   }
-  fabric::Verdict on_landed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) override {
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header, uint64_t) override {
     return on_message(endpoint, header, {});
   }
   void on_writable(fabric::EndpointId) override {}
@@ -98,7 +98,7 @@ class Attacker final : private fabric::Sink {
   State state_ = State::closed;
   uint64_t applied_ = 0;
   std::vector<std::vector<std::byte>> kept_;
-  std::vector<std::byte> landing_;
+  std::vector<std::byte> payload_;
 };
 
 // Numbers that find mistakes: small, near the slice's end, near the ends of the types.
@@ -222,8 +222,7 @@ int main(int argc, char** argv) {
           for (int i = 0; i < 20 && attacker.is_open(); ++i) {
             std::vector<std::byte> payload;
             wire::Request r = draw(random, 1, 2, id, attacker.applied() + 1, &payload);
-            // Mutexes' own bytes are nobody's to write; locks on them stay (nobody else takes
-            // them).
+            // No rank may write mutexes' own bytes; locks on them stay (nobody else takes them).
             const bool locks = r.kind() == wire::Kind::lock || r.kind() == wire::Kind::unlock;
             if (locks != (id == capi::of(m)->segment().id())) continue;
             std::byte header[512];
@@ -254,7 +253,7 @@ int main(int argc, char** argv) {
       }
       // Rank 1 was impersonated: its sessions at that server are spoilt, so the orderly way out is
       // not open. Rank 0 ends the process; the others sleep until then, on nothing in a slice:
-      // whatever lies there is the attacker's to write.
+      // the attacker may write there.
       if (rank != 0)
         for (std::atomic<bool> never{false};;) never.wait(false);
       std::fflush(stdout);

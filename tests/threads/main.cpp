@@ -35,6 +35,15 @@ struct Choice {
   Context context;
 };
 
+int put_freed(skerry_job* job, int target, const void* origin, uint64_t bytes) {
+  operation::Side from, to;
+  from.base = static_cast<std::byte*>(const_cast<void*>(origin));
+  from.bytes = to.bytes = bytes;
+  const SegmentId never_allocated{0, 0x7fff'ffff};
+  return capi::done(capi::of(job)->engine().put({target, never_allocated}, to, from, nullptr,
+                                                operation::Mode::blocking, nullptr));
+}
+
 void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
               const job::Job::FabricMaker& make_fabric) {
   job::JobOptions options;
@@ -53,6 +62,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   if (!started.ok()) fail(__FILE__, __LINE__, started.message());
   Context context = choice.context;
   context.as_threads = true;
+  context.put_freed = put_freed;
   context.job = capi::to(job.release());
   context.rank = skerry_rank(context.job);
   context.size = skerry_size(context.job);

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   int64_t seen = 0;
 
   if (kind == "gets") {
-    // Everybody gets from the victim and from the next rank; the victim dies in the middle of its
+    // All ranks get from the victim and from the next rank; the victim dies in the middle of its
     // own.
     for (int i = 0;; ++i) {
       if (rank == victim && i == 20) die();
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     return 6;
   }
   if (kind == "mutex") {
-    // The victim dies holding a mutex that everybody waits for.
+    // The victim dies holding a mutex for which all other ranks wait.
     if (rank == victim) {
       OK(skerry_mutex_lock(m, 0, 0));
       OK(skerry_barrier(world));
@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
       OK(skerry_fence(job, victim));
       say("worked");
     }
-  } else if (kind == "strangers") {
+  } else if (kind == "unauthenticated") {
     if (rank == size - 1) say("server " + std::to_string(getpid()));
     if (rank == 0) {
       say("ready");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs in trouble: a death, a stopped rank, strangers at the door, too little memory, wrong variables. None may hang, and nothing may be
+"""Jobs in which something goes wrong: a death, a stopped rank, unauthenticated peers, too little memory, wrong variables. None may hang, and nothing may be
 left behind: no process, no socket, no file. Standard library only.
 
     tests/trouble/trouble.py [--build DIR] [--only WORD]
@@ -36,7 +36,7 @@ def expect(condition, what):
 
 
 class Job:
-    """A job with a mark in its environment, by which whatever it leaves behind is found."""
+    """A job with a mark in its environment, which finds the processes that it leaves behind."""
 
     def __init__(self, build, words, environment=None, wrapper=()):
         self.mark = f"SKERRY_USER_TROUBLE={uuid.uuid4().hex}"
@@ -195,8 +195,8 @@ def listening_port(pid):
     raise Failure(f"process {pid} listens nowhere")
 
 
-def strangers(build, program):
-    job = Job(build, ["-n", 3, "--nodes", 2, program, "strangers"])
+def unauthenticated(build, program):
+    job = Job(build, ["-n", 3, "--nodes", 2, program, "unauthenticated"])
     pid, ready = None, False
     while pid is None or not ready:
         line = job.line("")
@@ -338,7 +338,7 @@ TROUBLES = [
     ("a rank ends with status 0 without finalizing", death("no-finalize", 1, r"without")),
     ("a rank is stopped: its memory is at work all the same", stopped(3, False)),
     ("the rank that hosts the data server is stopped: others wait, and go on", stopped(2, True)),
-    ("1000 strangers, idle and babbling, while a peer connects", strangers),
+    ("1000 unauthenticated peers, idle and babbling, while a peer connects", unauthenticated),
     ("two jobs at once", two_jobs),
     (
         "an unknown variable",

@@ -1,4 +1,4 @@
-"""What the figures were taken on, and what else the machine was doing."""
+"""The machine of the measurement, and what else it was doing."""
 
 from __future__ import annotations
 

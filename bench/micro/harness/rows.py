@@ -13,7 +13,7 @@ class Row:
     name: where, what, and (between hosts) on how many cores.
     source: (scenario, row) of the figure; limit: (scenario, row) of what the machine can do, or None.
     factor: figure = raw value x factor, in `unit`; limit_factor the same for the limit.
-    sense: "<=" or ">="; bound: of the ratio figure/limit if `relative`, else of the figure itself; None: for information only.
+    sense: "<=" or ">="; bound: of the ratio figure/limit if `relative`, otherwise of the figure itself; None: for information only.
     peers: row name in the peers' output, "" if no peer has such a row; peer_scenario: local or remote.
     """
 

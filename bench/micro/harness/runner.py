@@ -21,7 +21,7 @@ CLIENT, SERVER = ("sk1", "10.77.0.1"), ("sk2", "10.77.0.2")
 
 
 class Runner:
-    """`build` holds bin/; `hosts` says whether this runs under testbed/hosts.sh, else two-host rows use the loopback and virtual nodes."""
+    """`build` holds bin/; `hosts`: this runs under testbed/hosts.sh. Without it two-host rows use the loopback and virtual nodes."""
 
     def __init__(self, root: Path, build: Path, hosts: bool, quick: bool, verbose: bool):
         self.bench, self.launcher, self.testbed = (
@@ -64,7 +64,7 @@ class Runner:
         extra: dict[str, str] | None = None,
         limit_s: float = 120,
     ) -> bool:
-        """Runs one program to its end and files its rows. A failure is told once and leaves the row empty: a table with a hole beats none."""
+        """Runs one program to its end and files its rows. A failure is reported once and leaves the row empty: a table with a hole beats none."""
         self.loads.append(machine.load())
         if self.verbose:
             print("bench: " + " ".join(command), file=sys.stderr)
@@ -303,7 +303,7 @@ class Runner:
                 process.communicate()
 
     def connections(self, fabric: str) -> None:
-        """What connections and idle nodes take in memory; left out where the fabric is not to be had."""
+        """What connections and idle nodes take in memory; left out where the fabric is not available."""
         if not self.launcher.exists():
             return
         with tempfile.TemporaryDirectory() as directory:

@@ -1,5 +1,5 @@
-// Work that keeps a core busy and gives nothing away: a dependent chain of multiplications, checked
-// for a stop every few microseconds.
+// Work that keeps a core busy: a dependent chain of multiplications, checked for a stop every few
+// microseconds.
 #pragma once
 #include <cstdint>
 
@@ -22,9 +22,9 @@ double compute_until(Stop&& stop) {
   return x;
 }
 
-// How much of a transfer hides behind computing, as a share of what could: 1 means the transfer
-// costs nothing beside computing of the same length. `start` begins one transfer, `finish` waits
-// for it. With times T (transfer alone), C (computing alone) and B (both): (T + C - B) / min(T, C).
+// The share of a transfer that computing can hide: 1 means that the transfer costs nothing beside
+// computing of the same length. `start` begins one transfer, `finish` waits for it. With times T
+// (transfer alone), C (computing alone) and B (both): (T + C - B) / min(T, C).
 template <typename Start, typename Finish>
 double overlap_share(Start&& start, Finish&& finish, double total_ms = 60) {
   const double transfer_ns = median_of_singles_ns(

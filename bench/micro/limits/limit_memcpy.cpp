@@ -1,4 +1,4 @@
-// What this machine's memory gives: memcpy of one block size between two buffers, rotating over a
+// The limit of this machine's memory: memcpy of one block size between two buffers, rotating over a
 // footprint so that the caches do not hold it.
 //   limit_memcpy [--bytes 1048576] [--footprint 67108864] [--cpu N]
 #include <sys/mman.h>

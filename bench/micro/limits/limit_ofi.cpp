@@ -1,4 +1,4 @@
-// What bare libfabric gives: FI_EP_MSG ping-pong of 8 B, both ends asleep in fi_cq_sread.
+// The limit of bare libfabric: FI_EP_MSG ping-pong of 8 B, both ends asleep in fi_cq_sread.
 //
 //   limit_ofi serve [--provider tcp] [--address A] [--cpu N]
 //       prints "port P"; serves one client, then ends

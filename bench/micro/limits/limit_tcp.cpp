@@ -1,4 +1,4 @@
-// What TCP gives with both ends asleep in a system call.
+// The limit of TCP with both ends asleep in a system call.
 //
 //   limit_tcp serve [--cpu N] [--busy]
 //       prints "port P"; a thread per connection; ends when its standard input does. With --busy

@@ -1,4 +1,5 @@
-// Blocking TCP in a dozen lines. Errors end the program: a limit that half worked is no limit.
+// Blocking TCP in a dozen lines. Errors end the program: a limit measured after an error is no
+// limit.
 #pragma once
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -33,9 +33,8 @@ inline int core_of_rank(int rank) {
   return cores[static_cast<size_t>(rank) % cores.size()];
 }
 
-// Binds every thread of this process: the library may have freed its own threads from the binding
-// of the thread that started them, but a figure is compared with a limit whose both ends stay on
-// given cores.
+// Binds every thread of this process. The library may have freed its own threads from the binding
+// of the thread that started them, but both ends of a limit stay on given cores.
 inline void pin_all_threads(int core) {
   if (core < 0) return;
   cpu_set_t set;

@@ -292,7 +292,7 @@ class Rows {
 };
 
 // Rank 0 is the target; every other rank fetches 1 MiB blocks and 8 B words for a fixed time.
-// Printed: how many times more the luckiest got.
+// Prints the most operations of any rank divided by the fewest.
 void fair(Job& job) {
   std::vector<double> buffer(mega / 8);
   for (const uint64_t bytes : {uint64_t{8}, uint64_t{65536}}) {
@@ -336,8 +336,8 @@ void compute_as_target(Job& job) {
   bench::keep(x);
 }
 
-// All ranks call. Rank 0 says how often, so that a batch takes some 20 ms whatever the number of
-// ranks; the median of nine batches.
+// All ranks call. Rank 0 sets the number of calls, so that a batch takes some 20 ms with any number
+// of ranks. The median of nine batches.
 template <typename Body>
 void collective_row(Job& job, const char* name, Body&& body) {
   const auto batch_ns = [&](int64_t n) {

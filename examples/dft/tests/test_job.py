@@ -59,7 +59,7 @@ def test_one_node_has_no_traffic_between_nodes(run_job):
 
 @pytest.mark.parametrize("arrays", ["distributed", "mirrored"])
 def test_a_spoiled_block_of_the_density_changes_the_energy(run_job, water_reference, arrays):
-    """Guards against a comparison that would agree whatever the arrays hold."""
+    """Guards against a comparison that would agree with any contents of the arrays."""
     words = [*WATER, "--arrays", arrays, "--reference", water_reference]
     done, results = run_job(words, program="tests/spoiled.py", ranks=2, nodes=2)
     assert abs(results[arrays]["energy_hartree"] - results["reference_hartree"]) > 1e-3

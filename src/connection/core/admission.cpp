@@ -22,7 +22,7 @@ struct Covered {
   uint32_t rank;
   uint32_t generation;
   uint64_t nonce;
-  uint64_t applied;  // of the answer; else 0
+  uint64_t applied;  // of the answer; 0 in a hello
 };
 static_assert(sizeof(Covered) == 40, "no padding is hashed");
 
@@ -100,7 +100,7 @@ Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
   if (refusals_follow != nullptr) *refusals_follow = (word & refusals_bit) != 0;
   if (bytes.size() != answer_bytes ||
       !equal(hash(key, peer, Role::server, hello, word), bytes.data()))
-    return error(Code::config, "whoever answers for the server of node ", peer.server_node,
+    return error(Code::config, "the peer that answers for the server of node ", peer.server_node,
                  " does not know this job's key");
   return {};
 }

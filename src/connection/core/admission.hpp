@@ -1,7 +1,7 @@
-// Admission: who may connect to a data server. One flight of 36 bytes from the origin, 28 back,
-// both keyed hashes over everything that must not be forged. Strangers on the network are kept out;
-// data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of libsodium
-// (crypto_generichash), a function of its arguments.
+// Admission: which peers may connect to a data server. One flight of 36 bytes from the origin, 28
+// back, both keyed hashes over everything that must not be forged. Unauthenticated peers on the
+// network are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of
+// libsodium (crypto_generichash), a function of its arguments.
 #pragma once
 
 #include <array>
@@ -16,8 +16,9 @@ namespace skerry::connection {
 using JobKey = std::array<std::byte, 32>;
 constexpr uint32_t hash_bytes = 20;
 
-// Of whom a proof is: an origin's hello, a server's answer, a data server's hello to another (not
-// `server`: else that hello would be its own answer). Trunks and links: see src/share.
+// What a proof stands for: an origin's hello, a server's answer, a data server's hello to another
+// (not `server`: that hello could then be sent back as its own answer). Trunks and links: see
+// src/share.
 enum class Role : uint8_t { origin = 1, server = 2, relay = 3, trunk = 4, proxy_client = 5 };
 
 struct Hello {
@@ -44,16 +45,15 @@ std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& pee
 // forged).
 Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes,
                    Hello* hello, Role from = Role::origin);
-// The answer says how far the session had come, so that the origin knows what to send again.
-// Whatever an earlier connection still carries is discarded before: nothing of it is applied
-// afterwards. `refusals_follow`: some of these requests were refused, nobody waits for an answer to
-// them, and the origin has not confirmed that it was told. The next messages tell it again, before
-// any other.
+// The answer says how far the session had come, so that the origin knows what to send again. The
+// server has discarded before what an earlier connection still carries: none of it is applied
+// afterwards. `refusals_follow`: the server refused some one-way requests, and the origin has not
+// confirmed that it knows. The next messages tell it again, before any other.
 constexpr uint32_t answer_bytes = hash_bytes + 8;
 std::array<std::byte, answer_bytes> make_answer(const JobKey& key, const Peer& peer,
                                                 const Hello& hello, uint64_t applied,
                                                 bool refusals_follow = false);
-// Errors: config (whoever answers does not know the key).
+// Errors: config (the peer that answers does not know the key).
 Status check_answer(const JobKey& key, const Peer& peer, const Hello& hello,
                     std::span<const std::byte> bytes, uint64_t* applied,
                     bool* refusals_follow = nullptr);

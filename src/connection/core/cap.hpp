@@ -1,4 +1,4 @@
-// Who gets a connection, and who makes way for it, where there may be only so many. Pure: the
+// Which partner gets a connection under a cap, and which one makes way for it. Pure: the
 // driver tells what happened and performs what is answered; the time is an argument.
 //
 //   open(claim)   -> waits in the queue
@@ -8,9 +8,9 @@
 //
 // Slots. A connection that opens or is open occupies one of `limit` slots. One that drains or
 // closes is leaving and occupies none, so that a newcomer opens while its victim closes. At most
-// one is evicted at a time: while one leaves nobody else has to. Several may leave at once all the
-// same, as servers ask for connections when they like: all of them leave at once, and a newcomer
-// waits until those that are there are at most `limit`, so that it makes them `limit` + 1.
+// one is evicted at a time: while one leaves, no other has to. Several may still leave together,
+// because servers ask for connections when they like. A newcomer then waits until it makes those
+// that are there at most `limit` + 1.
 //
 // Pinning. A victim must have been of use: a connection is never evicted while it is *busy* (still
 // opening, sending again after a break, in the middle of a transfer), nor while it is *unproven*

@@ -1,20 +1,20 @@
 // The life of one connection as seen by its origin: a pure state machine. The driver feeds it
 // events and performs its actions.
 //
-//            want                connected                 evict / please_close drained
-//   idle ----------> opening ----------------> open ----------------------------> draining
-//   ---------> closing
-//    ^                  | closed                | closed                              | closed |
-//    bye_answer, closed
-//    +------------------+-----------------------+-------------------------------------+------------------+
+//         want            connected        evict / please_close          drained
+//   idle --------> opening ----------> open ---------------------> draining ------> closing
+//    ^                |                 |                             |                |
+//    |                | closed          | closed                      | closed         | closed,
+//    |                |                 |                             |                | bye_answer
+//    +----------------+-----------------+-----------------------------+----------------+
 //
 // The origin alone closes; a server only asks for it (please_close). So bye and bye never cross,
-// and a request that crosses a please_close is simply applied. (A server short of places may drop
-// an idle connection without asking; that is a break like any other: what crossed it is sent
-// again.) Whoever wants a connection that is closing asks again when it is idle: opening takes a
-// place under the cap, which is the driver's to give. What can cross is handled where it says
-// "crossing". Generations: each opening takes the next one; an event of an older generation does
-// nothing here (its buffers and handles are completed by the driver).
+// and a request that crosses a please_close is simply applied. (A server short of slots may drop an
+// idle connection without asking. That is a break like any other: what crossed it is sent again.)
+// A driver that wants a connection that is closing asks again when it is idle, because opening
+// takes a slot under the cap, and the driver gives the slots. Each branch that handles crossing
+// events says "crossing". Generations: each opening takes the next one. An event of an older
+// generation does nothing here; the driver completes its buffers and handles.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::string_view to_string(State state);
 
 enum class Event : uint8_t {
   want,          // a request is to be sent
-  connected,     // the fabric connected us and the server proved who it is
+  connected,     // the fabric connected us and the server proved its identity
   evict,         // we want to close it (cap, end of the job)
   please_close,  // the server asks us to
   drained,       // nothing is unacknowledged, unsent or waiting

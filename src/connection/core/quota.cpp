@@ -60,7 +60,7 @@ void Quota::append(List& list, Id id) {
   list.last = id;
 }
 
-// Those who come back are few, and most belong near the end.
+// Clients that come back are few, and most belong near the end.
 void Quota::insert_by_turn(Id id) {
   Id before = waiting_list_.last;
   while (before != 0 && records_[before].mark > records_[id].mark) before = records_[before].before;
@@ -100,7 +100,7 @@ Quota::Arrival Quota::arrive(uint32_t name, int64_t now_ns, Id* id) {
     records_[*id].mark = ++turns_;
   }
   Record& record = records_[*id];
-  // Those who are away have earlier turns than a newcomer: it leaves them their room.
+  // Clients that are away have earlier turns than a newcomer, so it leaves them their room.
   if (held_ + (has_turn ? 0 : away_) < limits_.held) {
     if (has_turn) {
       remove(away_list_, *id);

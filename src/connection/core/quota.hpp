@@ -1,5 +1,6 @@
-// Connection slots at a data server: who gets one, who waits for one and keeps its turn, whom to
-// ask to leave, whom to close now. Pure: events in, one action at a time out, time an argument.
+// Connection slots at a data server: which client gets one, which waits for one and keeps its turn,
+// which is asked to leave, which is closed now. Pure: events in, one action at a time out, time an
+// argument.
 //
 //   arrive            admit               heard             ask
 //   ------> waiting --------> fresh ----------------> active ----> asked
@@ -12,7 +13,7 @@
 //             gone
 //
 // A closed connection loses nothing: the session at its ends resumes (src/session). So every limit
-// here is about cost, none about correctness, and whoever has a slot can be made to leave.
+// here is about cost, none about correctness, and every client with a slot can be made to leave.
 //
 // Rules. The longest waiting is admitted first. A fresh client is nobody's victim: it gets
 // something done, or two clients might evict each other for ever. Of several victims the one goes
@@ -42,9 +43,9 @@ class Quota {
 
   struct Limits {
     uint32_t connections = 0;     // at most so many clients; 0: no limit, then nothing is kept here
-    uint32_t held = 1024;         // requests held at once; who comes later is told to come back
-    int64_t idle_ns = 1'000'000;  // not heard of for so long: it is in the middle of something
-                                  // else and loses its slot without being asked
+    uint32_t held = 1024;         // requests held at once; a later one is told to come back
+    int64_t idle_ns = 1'000'000;  // silent for this long: it is busy with something
+                                  // other and loses its slot without being asked
     int64_t unused_ns = 50'000'000;     // the same for one that has not said anything since it was
                                         // admitted
     int64_t patience_ns = 100'000'000;  // it was asked, or owes us a read, and nothing moves
@@ -170,7 +171,8 @@ class Quota {
     for (Id id = connected_list_.first; id != 0; id = records_[id].after) {
       Record& record = records_[id];
       const Fate its = fate_of(record, busy_of(record.name, id), now_ns);
-      // Whoever said bye goes first, whenever it was heard of: its slot costs nobody anything.
+      // A client that said bye goes first, however recently it was heard: it needs its slot no
+      // more.
       if (its != Fate::stays && (victim == 0 || record.state == State::leaving)) {
         victim = id;
         fate = its;

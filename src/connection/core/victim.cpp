@@ -28,11 +28,12 @@ class LruM final : public VictimPolicy {
   Worth worth(const Entry& entry) const override { return {entry.teardowns, entry.last_used}; }
 };
 
-// The one whose next use is expected to be farthest away, judged by its last interval: one that is
-// younger than its interval comes back when that is over; one that is older has broken its rhythm
-// and is taken to stay away for as long again. Finds what comes round in a circle wider than the
-// cap (neighbours, blocks in order), where least recently used is always the wrong answer, and a
-// counter that is asked regularly.
+// Evicts the connection whose next use is expected to be farthest away, judged by the interval
+// between its last two uses. One idle for less than that interval is expected back when the
+// interval is over. One idle for longer has broken its rhythm and is expected to stay away for as
+// long again. This recognises partners that come round in a circle wider than the cap (neighbours,
+// blocks in order), where least recently used always evicts the wrong one, and a counter that is
+// asked regularly.
 class Reuse final : public VictimPolicy {
  public:
   explicit Reuse(uint32_t capacity) : VictimPolicy(capacity) {}

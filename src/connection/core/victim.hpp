@@ -2,9 +2,9 @@
 // Time-Variant Connection Management for PGAS Models on InfiniBand"). Pure: bookkeeping that all
 // policies share, and one small class per policy which says what a connection is worth.
 //
-//   opened(p)            used(p) ...            choose() -> p          closed(p, evicted)
-//   ------------> open ----------------> open ----------------> open --------------------->
-//   remembered, within a bound
+//   opened(p)         used(p) ...       choose() -> p       closed(p, evicted)
+//   ---------> open ------------> open --------------> open -------------------> remembered,
+//                                                                                within a bound
 //
 // Time is logical: it advances when the partner changes, so a burst of requests to one server
 // counts as one use. Nothing is allocated after construction. Not thread safe: its owner's lock

@@ -1,5 +1,5 @@
-// What containers take from the heap, for accounts of memory: as the containers of libstdc++ are
-// built, without the allocator's own few bytes.
+// Heap bytes of containers, for accounts of memory: as libstdc++ builds them, without the
+// allocator's own few bytes.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace skerry {
 
-// A vector or string of trivial elements (whatever they point to is for the caller to add).
+// A vector or string of trivial elements. The caller adds what the elements point to.
 template <class Vector>
 uint64_t vector_bytes(const Vector& vector) {
   return uint64_t{vector.capacity()} * sizeof(typename Vector::value_type);

@@ -10,9 +10,9 @@ using NodeId = int32_t;  // 0..nodes-1
 constexpr Rank no_rank = -1;
 constexpr NodeId no_node = -1;
 
-// Names a segment in the whole job, for ever: `owner` is the lowest job rank among its members,
-// `generation` comes from that rank's monotone counter and is never reused, so a late request to a
-// freed segment finds nothing instead of its successor.
+// Names a segment in the whole job, for ever. `owner` is the lowest job rank among its members.
+// `generation` comes from that rank's monotone counter and is never reused. So a late request to a
+// freed segment finds nothing, not another segment.
 struct SegmentId {
   uint32_t owner = 0;
   uint32_t

@@ -1,7 +1,7 @@
-// OwnerWord: the word of a lock in shared memory that says who holds it, so that a death inside the
-// critical section is found. Here is only what needs no waiting; core/owner_lock.hpp waits.
+// OwnerWord: the word of a lock in shared memory. It names its owner, so that a death inside the
+// critical section is found. This file never waits; core/owner_lock.hpp does.
 //
-// 0: free. Else bits 0..30 = owner + 1, bit 31 = somebody may be sleeping. `owner` is a small
+// 0: free. Otherwise bits 0..30 = owner + 1, bit 31 = a thread may be sleeping. `owner` is a small
 // number, usually a member index of the node.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace skerry {
 
 enum class LockResult : uint8_t {
   locked,
-  busy,        // somebody else holds it (only from attempts that must not wait)
+  busy,        // another owner holds it (only from attempts that must not wait)
   owner_dead,  // its owner died inside: what it guards may be half written, and the lock is never
                // free again
   aborted,     // the job is ending
@@ -40,13 +40,13 @@ struct OwnerWord {
     return value.compare_exchange_strong(expected, owner + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
-  // True: somebody may be sleeping and must be woken (one is enough).
+  // True: a thread may be sleeping and must be woken (one is enough).
   [[nodiscard]] bool release() {
     return (value.exchange(0, std::memory_order_release) & waiters_bit) != 0;
   }
 
-  std::atomic<uint32_t> value{0};  // written by whoever takes, waits for or gives back the lock;
-                                   // zeroed memory is a free lock
+  std::atomic<uint32_t> value{0};  // written when the lock is taken, waited for or released; zeroed
+                                   // memory is a free lock
 };
 static_assert(sizeof(OwnerWord) == 4);
 

@@ -29,7 +29,7 @@ TEST(WaitUntil, ReportsTheAbortFlagWithoutAWake) {
   std::atomic<uint32_t> word{0};
   std::atomic<uint32_t> abort{0};
   std::thread ender(
-      [&] { abort.store(1, std::memory_order_release); });  // wakes nobody: found by the slice
+      [&] { abort.store(1, std::memory_order_release); });  // no wake: found by the slice
   EXPECT_EQ(wait_until(
                 &word, [](uint32_t v) { return v != 0; }, no_deadline, &abort, Sharing::process),
             WaitResult::aborted);

@@ -45,7 +45,7 @@ TEST(OwnerLock, FindsADeadOwner) {
   watch.context = &dead;
   ASSERT_TRUE(word.try_lock(3));
   std::thread undertaker([&] { dead = true; });
-  // Expect: the sleeper finds out by itself; nobody wakes it.
+  // Expect: the sleeper finds out by itself, without a wake.
   EXPECT_EQ(lock_word(word, 1, watch, Sharing::process), LockResult::owner_dead);
   EXPECT_EQ(try_lock_word(word, 1, watch), LockResult::owner_dead);
   undertaker.join();

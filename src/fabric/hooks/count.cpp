@@ -64,8 +64,8 @@ class Counting final : public Forward {
   Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
     return received(outer_->on_message(endpoint, header, payload), header.size() + payload.size());
   }
-  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    return received(outer_->on_landed(endpoint, header, payload_bytes),
+  Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return received(outer_->on_placed(endpoint, header, payload_bytes),
                     header.size() + payload_bytes);
   }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {

@@ -63,7 +63,7 @@ class Faulty final : public Forward {
   void unpark(EndpointId endpoint) override {
     const auto found = state_.find(endpoint);
     if (found == state_.end() || found->second.delay_left == 0)
-      inner_->unpark(endpoint);  // else ours comes
+      inner_->unpark(endpoint);  // otherwise our own unpark comes
   }
   void close(EndpointId endpoint) override {
     state_.erase(endpoint);
@@ -146,9 +146,9 @@ class Faulty final : public Forward {
     if (holds(endpoint)) return Verdict::park;
     return delivered(endpoint, outer_->on_message(endpoint, header, payload));
   }
-  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+  Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
     if (holds(endpoint)) return Verdict::park;
-    return delivered(endpoint, outer_->on_landed(endpoint, header, payload_bytes));
+    return delivered(endpoint, outer_->on_placed(endpoint, header, payload_bytes));
   }
   void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {
     std::unordered_multiset<uint64_t>& rma = state_[endpoint].rma;

@@ -72,11 +72,11 @@ class Forward : public Fabric, protected Sink {
   Verdict on_message(EndpointId endpoint, Bytes header, Bytes payload) override {
     return outer_->on_message(endpoint, header, payload);
   }
-  std::byte* on_landing(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    return outer_->on_landing(endpoint, header, payload_bytes);
+  std::byte* place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return outer_->place_directly(endpoint, header, payload_bytes);
   }
-  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    return outer_->on_landed(endpoint, header, payload_bytes);
+  Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return outer_->on_placed(endpoint, header, payload_bytes);
   }
   void on_writable(EndpointId endpoint) override { outer_->on_writable(endpoint); }
   void on_sent(EndpointId endpoint, uint64_t cookie) override { outer_->on_sent(endpoint, cookie); }

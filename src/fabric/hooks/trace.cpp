@@ -91,9 +91,9 @@ class Tracing final : public Forward {
           to_string(verdict));
     return verdict;
   }
-  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    const Verdict verdict = outer_->on_landed(endpoint, header, payload_bytes);
-    write("on_landed ", endpoint, " payload ", payload_bytes, " -> ", to_string(verdict));
+  Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    const Verdict verdict = outer_->on_placed(endpoint, header, payload_bytes);
+    write("on_placed ", endpoint, " payload ", payload_bytes, " -> ", to_string(verdict));
     return verdict;
   }
   void on_writable(EndpointId endpoint) override {

@@ -18,9 +18,9 @@ struct LoopCapabilities {
   // Off: RMA and messages of an endpoint take effect in issue order (in the target's dispatch).
   bool rma_unordered = false;
   // Only with rma_unordered. Off: puts in flight when an endpoint is closed, by either side, may
-  // still land any time later.
+  // still be placed any time later.
   bool close_fences_rma = true;
-  bool landing = true;  // off: max_payload_bytes is at most inline_payload_bytes
+  bool direct_placement = true;  // off: max_payload_bytes is at most inline_payload_bytes
   uint64_t max_payload_bytes = uint64_t{1} << 40;
   uint64_t rma_from_bytes = 64 * 1024 + 1;  // what capabilities() recommends
   uint64_t seed = 1;
@@ -29,7 +29,7 @@ struct LoopCapabilities {
     LoopCapabilities worst;
     worst.rma_unordered = true;
     worst.close_fences_rma = false;
-    worst.landing = false;
+    worst.direct_placement = false;
     worst.max_payload_bytes = 8 * 1024;
     worst.rma_from_bytes = 1024;
     worst.seed = seed;

@@ -56,17 +56,17 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
     : network_(std::move(network)), options_(options) {
   const LoopCapabilities& can = network_->capabilities;
   capabilities_.rma = can.rma;
-  capabilities_.landing = can.landing;
-  capabilities_.gather = can.landing;
+  capabilities_.direct_placement = can.direct_placement;
+  capabilities_.gather = can.direct_placement;
   capabilities_.rma_ordered = capabilities_.am_after_rma_ordered =
       capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
   capabilities_.server_progress = can.rma && !can.rma_unordered;
   capabilities_.key_kind = can.rma ? KeyKind::offset : KeyKind::none;
   capabilities_.connect_data_bytes = max_hello_bytes;
-  capabilities_.max_payload_bytes = can.landing ? can.max_payload_bytes
-                                                : std::min<uint64_t>(can.max_payload_bytes,
-                                                                     inline_payload_bytes);
+  capabilities_.max_payload_bytes = can.direct_placement ? can.max_payload_bytes
+                                                         : std::min<uint64_t>(can.max_payload_bytes,
+                                                                              inline_payload_bytes);
   capabilities_.rma_from_bytes = can.rma ? can.rma_from_bytes : 0;
 }
 
@@ -168,7 +168,7 @@ void LoopFabric::disconnect(EndpointId endpoint) {
   if (theirs.fabric == nullptr) return;
   if (state == End::State::asking) {
     theirs.fabric->post({Event::Kind::closed, theirs.id, 0, false, CloseReason::refused, {}});
-    ++traffic_.strangers.rejected;
+    ++traffic_.unauthenticated.rejected;
     return;
   }
   Entry end;
@@ -490,19 +490,19 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
     if (entry.payload.size() <= inline_payload_bytes) {
       verdict = sink.on_message(id, entry.header, entry.payload);
     } else {
-      if (!entry.landed) {
-        std::byte* const landing = sink.on_landing(id, entry.header, entry.payload.size());
+      if (!entry.placed) {
+        std::byte* const destination = sink.place_directly(id, entry.header, entry.payload.size());
         std::unique_lock lock(network_->mutex);
         if (find(id) == nullptr) return upcalls;
-        if (landing == nullptr) {
+        if (destination == nullptr) {
           disconnect(id);
           lock.unlock();
-          sink.on_closed(id, CloseReason::protocol_error, "a long message had no place to land");
+          sink.on_closed(id, CloseReason::protocol_error, "a long message had no destination");
           return upcalls;
         }
-        std::memcpy(landing, entry.payload.data(), entry.payload.size());
+        std::memcpy(destination, entry.payload.data(), entry.payload.size());
       }
-      verdict = sink.on_landed(id, entry.header, entry.payload.size());
+      verdict = sink.on_placed(id, entry.header, entry.payload.size());
     }
     std::lock_guard lock(network_->mutex);
     const Reference* reference = find(id);
@@ -510,7 +510,7 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
     End& ours = reference->ours();
     End& theirs = reference->theirs();
     if (verdict == Verdict::park) {
-      entry.landed = entry.payload.size() > inline_payload_bytes;
+      entry.placed = entry.payload.size() > inline_payload_bytes;
       ours.inbound.push_front(std::move(entry));
       ours.parked = true;
       return upcalls;

@@ -24,9 +24,9 @@ struct Connection;
 struct Rma {
   uint64_t number = 0;  // unique in the network
   bool is_put = false;
-  void* local = nullptr;  // get only; the caller's
-  std::vector<std::byte>
-      data;  // put only: copied at issue, for it may land after the origin was told that it failed
+  void* local = nullptr;        // get only; the caller's
+  std::vector<std::byte> data;  // put only: copied at issue, for it may be placed after the origin
+                                // was told that it failed
   RemoteKey key;
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -40,7 +40,7 @@ struct Entry {
   std::vector<std::byte> header;
   std::vector<std::byte> payload;
   uint64_t cookie = 0;  // of a long message
-  bool landed = false;  // a long message whose on_landed answered park
+  bool placed = false;  // a long message whose on_placed answered park
   Rma rma;
 };
 
@@ -103,8 +103,8 @@ class LoopNetwork {
   std::mutex mutex;
   std::map<uint64_t, LoopFabric*> fabrics;  // by the number in their address
   std::map<uint64_t, loop::Registration> registrations;
-  std::list<loop::Rma>
-      strays;  // puts of closed endpoints that will still land: close_fences_rma is off
+  // Puts of closed endpoints that will still be placed: close_fences_rma is off.
+  std::list<loop::Rma> strays;
   uint64_t next_number = 1;  // fabrics, keys and RMA
   uint64_t random_state;
 };
@@ -178,8 +178,8 @@ class LoopFabric final : public Fabric {
   std::deque<loop::Event> inbox_;
   std::deque<EndpointId> ready_;  // with inbound entries, not parked
   std::list<loop::Delayed> delayed_;
-  std::deque<std::pair<int64_t, EndpointId>>
-      deadlines_;  // of requests and connects, in order of start
+  // Of requests and connects, in order of start.
+  std::deque<std::pair<int64_t, EndpointId>> deadlines_;
   Traffic traffic_;
   // Guarded by the issue lock.
   std::unordered_map<int, uint64_t> watched_;

@@ -129,7 +129,7 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
     finish(*reference, rma, network_->apply(rma));
   } else {
     delayed_.push_back({*reference, std::move(rma)});
-    signal();  // who sleeps in poll beside us must take note
+    signal();  // wakes a thread that sleeps in poll
   }
   return SendResult::accepted;
 }
@@ -140,8 +140,8 @@ void LoopFabric::finish(const Reference& from, const Rma& rma, bool ok) {
   origin.fabric->post({Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}});
 }
 
-// Time passes by polls. Before a sleep everything that is due late becomes due: else it would wait
-// for another poll that may not come.
+// Time passes by polls. Before a sleep everything that is due late becomes due. Otherwise it
+// would wait for another poll, which may not come.
 void LoopFabric::run_delayed(bool before_sleep) {
   for (auto it = delayed_.begin(); it != delayed_.end();) {
     if (!before_sleep && --it->rma.delay > 0) {
@@ -149,13 +149,13 @@ void LoopFabric::run_delayed(bool before_sleep) {
       continue;
     }
     const bool peer_open = it->from.theirs().fabric != nullptr;
-    // The passive side closed: a fabric that fences drops it, the other kind lets a put land all
+    // The passive side closed: a fabric that fences drops it, the other kind places it all
     // the same. Either way the origin cannot tell.
     bool ok = false;
     if (peer_open || (it->rma.is_put && !capabilities_.close_fences_rma))
       ok = network_->apply(it->rma) && peer_open;
     if (peer_open)
-      finish(it->from, it->rma, ok);  // else the end in our queue tells all that is outstanding
+      finish(it->from, it->rma, ok);  // otherwise the end in our queue tells what is outstanding
     it = delayed_.erase(it);
   }
   for (auto it = network_->strays.begin(); it != network_->strays.end();) {

@@ -156,7 +156,7 @@ void OfiFabric::reject(RequestId request) {
     fi_reject(listener_.get(), endpoint->info->handle, data.bytes, data.size);
   } else {
     fi_reject(listener_.get(), endpoint->info->handle, nullptr, 0);
-    ++traffic_.strangers.rejected;
+    ++traffic_.unauthenticated.rejected;
   }
   release(*endpoint);
 }
@@ -231,16 +231,16 @@ int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   Info owned(info, FreeInfo{library_});
   Bytes hello;
   // At most so many unanswered: beyond that the newcomer is refused (the library keeps its own
-  // strangers; it cannot be told to drop the oldest).
+  // unauthenticated peers; it cannot be told to drop the oldest).
   const auto asking = static_cast<size_t>(
       std::count_if(opening_.begin(), opening_.end(), [&](EndpointId one) {
         const Endpoint* endpoint = endpoints_.find(one);
         return endpoint != nullptr && endpoint->state == State::asking && !endpoint->held;
       }));
-  if (!read_connect_data(data, &hello) || asking >= options_.max_strangers) {
+  if (!read_connect_data(data, &hello) || asking >= options_.max_unauthenticated) {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
-    ++(asking >= options_.max_strangers ? traffic_.strangers.crowded_out
-                                        : traffic_.strangers.garbage);
+    ++(asking >= options_.max_unauthenticated ? traffic_.unauthenticated.crowded_out
+                                              : traffic_.unauthenticated.garbage);
     return 0;
   }
   std::string peer_name = "unknown";

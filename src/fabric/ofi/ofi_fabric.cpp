@@ -193,7 +193,7 @@ void OfiFabric::describe_capabilities() {
   // we rather read the completion.
   inject_bytes_ = is_verbs(*info_) ? 0 : info_->tx_attr->inject_size;
   capabilities_.rma = true;
-  capabilities_.landing = false;
+  capabilities_.direct_placement = false;
   capabilities_.am_after_rma_ordered = (info_->tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
                                        (info_->rx_attr->msg_order & FI_ORDER_SAW) != 0;
   capabilities_.rma_after_am_ordered = false;  // a read is served by the adapter or provider,

@@ -194,14 +194,14 @@ class OfiFabric final : public Fabric {
   bool virtual_addresses_ = false;
   bool provider_keys_ = false;
   uint64_t write_flags_ = 0;  // how a put is to complete
-  uint64_t
-      inject_bytes_ = 0;  // parcels up to this size are injected: no completion to read. 0: never
+  // Parcels up to this size are injected: no completion to read. 0: never.
+  uint64_t inject_bytes_ = 0;
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
 
   Slots<Endpoint> endpoints_;
-  std::unordered_map<const void*, EndpointId>
-      by_fid_;  // events name an object that may be closed already: never follow the pointer
+  // Events name an object that may be closed already: never follow the pointer.
+  std::unordered_map<const void*, EndpointId> by_fid_;
   std::deque<EndpointId> opening_;  // with deadlines; lazily cleaned
   std::vector<EndpointId> ready_;   // unparked
   std::vector<EndpointId> ending_;

@@ -1,5 +1,5 @@
-// Listening, strangers, greetings. A stranger costs a descriptor, an Endpoint and a few dozen
-// bytes, for a bounded time, in a bounded number.
+// Listening, unauthenticated peers, greetings. An unauthenticated peer costs a descriptor, an
+// Endpoint and a few dozen bytes, for a bounded time, in a bounded number.
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -16,15 +16,15 @@
 namespace skerry::fabric::tcp {
 namespace {
 
-constexpr int accepts_per_dispatch = 8;  // then it is the endpoints' turn
-constexpr int64_t
-    listener_rest_ns = 1'000'000;  // when strangers come too fast: not for each of them a timer
-constexpr int64_t
-    listener_pause_ns = 100'000'000;  // when the system has no descriptor or memory left for us
-constexpr int64_t
-    refusals_at_once_ns = 100'000'000;  // what may be refused in a burst, as time at the full rate
-constexpr int listen_backlog = 4096;    // a job's start: everyone connects at once. The kernel caps
-                                        // it at somaxconn
+constexpr int accepts_per_dispatch = 8;          // then it is the endpoints' turn
+constexpr int64_t listener_rest_ns = 1'000'000;  // when unauthenticated peers come too fast: not
+                                                 // for each of them a timer
+// When the system has no descriptor or memory left for us.
+constexpr int64_t listener_pause_ns = 100'000'000;
+// What may be refused in a burst, as time at the full rate.
+constexpr int64_t refusals_at_once_ns = 100'000'000;
+constexpr int listen_backlog = 4096;  // a job's start: everyone connects at once. The kernel caps
+                                      // it at somaxconn
 
 std::vector<std::byte> make_greeting(uint32_t magic, Bytes hello) {
   const Greeting greeting{magic, greeting_version, static_cast<uint16_t>(hello.size())};
@@ -40,8 +40,8 @@ void set_option(int fd, int level, int name, int value) {
 
 }  // namespace
 
-// Accepted sockets inherit all of these from the listener, so that a stranger costs no further
-// system calls.
+// Accepted sockets inherit all of these from the listener, so that an unauthenticated peer costs no
+// further system calls.
 void TcpFabric::configure(int fd) const {
   // Requests are small and waited for: Nagle's algorithm would hold the second of two back until
   // the first is acknowledged. We batch ourselves.
@@ -103,7 +103,7 @@ Status TcpFabric::listen(std::vector<std::byte>* address) {
   return {};
 }
 
-int TcpFabric::accept_strangers(Sink& sink) {
+int TcpFabric::accept_unauthenticated(Sink& sink) {
   const int before = upcalls_;
   for (int i = 0; i < accepts_per_dispatch; ++i) {
     if (refusals_paid_ns_ > 0 && refusals_paid_ns_ > now_ns()) {
@@ -112,7 +112,7 @@ int TcpFabric::accept_strangers(Sink& sink) {
     }
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
-      take_stranger(fd, sink);
+      take_unauthenticated(fd, sink);
       continue;
     }
     const int error_number = errno;
@@ -123,15 +123,15 @@ int TcpFabric::accept_strangers(Sink& sink) {
     // Out of descriptors. The kernel says so before it looks whether anybody waits.
     pollfd waiting{listen_fd_, POLLIN, 0};
     if (::poll(&waiting, 1, 0) <= 0) break;
-    // Strangers go first: a peer may be waiting behind them.
-    if (close_oldest_stranger()) continue;
+    // Unauthenticated peers go first: a peer may be waiting behind them.
+    if (close_oldest_unauthenticated()) continue;
     // None left: accept and close one with the descriptor kept for this, so that it is refused
     // instead of waiting for nothing.
     if (reserve_fd_ >= 0) ::close(reserve_fd_);
     const int refused = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (refused >= 0) {
       ::close(refused);
-      count_refusal(&Strangers::crowded_out);
+      count_refusal(&Unauthenticated::crowded_out);
     }
     reserve_fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (refused >= 0) continue;
@@ -142,27 +142,27 @@ int TcpFabric::accept_strangers(Sink& sink) {
   return upcalls_ - before;
 }
 
-bool TcpFabric::take_stranger(int fd, Sink& sink) {
-  if (strangers_.size() >= options_.max_strangers) close_oldest_stranger();
+bool TcpFabric::take_unauthenticated(int fd, Sink& sink) {
+  if (unauthenticated_.size() >= options_.max_unauthenticated) close_oldest_unauthenticated();
   EndpointId id;
   Endpoint& endpoint = *endpoints_.allocate(&id);
   endpoint.fd = fd;
   endpoint.state = State::greeting;
   endpoint.opening = std::make_unique<Opening>();
   endpoint.opening->deadline_ns = now_ns() + options_.hello_deadline_ns;
-  endpoint.opening->place = strangers_.insert(strangers_.end(), id);
+  endpoint.opening->place = unauthenticated_.insert(unauthenticated_.end(), id);
   Slots<Endpoint>::publish(&endpoint, id);
   arm_timer(endpoint.opening->deadline_ns);
   if (!set_interest(endpoint, id, EPOLLIN)) {
-    refuse(endpoint, &Strangers::crowded_out);
+    refuse(endpoint, &Unauthenticated::crowded_out);
     return false;
   }
-  read_stranger(endpoint, id, sink);  // a peer's hello usually arrives with its connection
+  read_unauthenticated(endpoint, id, sink);  // a peer's hello usually arrives with its connection
   return true;
 }
 
 // Reads at most a greeting, byte for byte checked: garbage is closed at once.
-int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
+int TcpFabric::read_unauthenticated(Endpoint& endpoint, EndpointId id, Sink& sink) {
   std::byte data[max_greeting_bytes];
   uint32_t have = 0;
   if (endpoint.receive != nullptr && endpoint.receive->partial != nullptr) {
@@ -171,13 +171,13 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   }
   if (endpoint.state == State::asking) {  // the caller has not answered, and the peer has gone: we
                                           // are called for nothing else
-    refuse(endpoint, &Strangers::left);
+    refuse(endpoint, &Unauthenticated::left);
     return 0;
   }
   const ssize_t n = recv(endpoint.fd, data + have, max_greeting_bytes - have, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
   if (n <= 0) {
-    refuse(endpoint, &Strangers::left);
+    refuse(endpoint, &Unauthenticated::left);
     return 0;
   }
   have += static_cast<uint32_t>(n);
@@ -186,14 +186,14 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   switch (inspect_greeting(data, have, connect_magic, &hello_bytes)) {
     case GreetingState::incomplete: keep_partial(endpoint, data, have, true); return 0;
     case GreetingState::garbage:
-    case GreetingState::other_version: refuse(endpoint, &Strangers::garbage); return 0;
+    case GreetingState::other_version: refuse(endpoint, &Unauthenticated::garbage); return 0;
     case GreetingState::complete: break;
   }
   // Messages may follow the hello: nobody looks at them before we accepted, but for the few bytes
   // of them that came with it.
   const Bytes early{data + sizeof(Greeting) + hello_bytes, have - sizeof(Greeting) - hello_bytes};
   if (early.size() >= prefix_bytes && !plausible(decode_prefix(early.data()))) {
-    refuse(endpoint, &Strangers::garbage);
+    refuse(endpoint, &Unauthenticated::garbage);
     return 0;
   }
   endpoint.receive.reset();
@@ -224,27 +224,27 @@ int TcpFabric::read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink) {
   return 1;
 }
 
-bool TcpFabric::close_oldest_stranger() {
-  if (strangers_.empty()) return false;
+bool TcpFabric::close_oldest_unauthenticated() {
+  if (unauthenticated_.empty()) return false;
   // The oldest that has not even said hello; only if all have, the oldest.
-  for (EndpointId id : strangers_) {
+  for (EndpointId id : unauthenticated_) {
     Endpoint& endpoint = *endpoints_.find(id);
     if (endpoint.state == State::greeting) {
-      refuse(endpoint, &Strangers::crowded_out);
+      refuse(endpoint, &Unauthenticated::crowded_out);
       return true;
     }
   }
-  refuse(*endpoints_.find(strangers_.front()), &Strangers::crowded_out);
+  refuse(*endpoints_.find(unauthenticated_.front()), &Unauthenticated::crowded_out);
   return true;
 }
 
-void TcpFabric::refuse(Endpoint& endpoint, uint64_t Strangers::* reason) {
+void TcpFabric::refuse(Endpoint& endpoint, uint64_t Unauthenticated::* reason) {
   count_refusal(reason);
   release(endpoint);
 }
 
-void TcpFabric::count_refusal(uint64_t Strangers::* reason) {
-  ++(strangers_refused_.*reason);
+void TcpFabric::count_refusal(uint64_t Unauthenticated::* reason) {
+  ++(unauthenticated_refused_.*reason);
   if (options_.max_refusals_per_s == 0) return;
   const int64_t price_ns = 1'000'000'000 / options_.max_refusals_per_s;
   refusals_paid_ns_ = std::max(refusals_paid_ns_, now_ns() - refusals_at_once_ns) + price_ns;
@@ -268,20 +268,20 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
   const std::vector<std::byte> greeting = make_greeting(accept_magic, reply);
   const bool at_once = (endpoint->interest & EPOLLIN) != 0;  // within on_connect_request
   if (at_once && endpoint->receive != nullptr) {
-    // Messages came with the hello: read_stranger looks at them next, and sends this along with
-    // their answers.
+    // Messages came with the hello: read_unauthenticated looks at them next, and sends this along
+    // with their answers.
     append_bytes(output_state(*endpoint), greeting, {}, {});
   } else if (::send(endpoint->fd, greeting.data(), greeting.size(), MSG_DONTWAIT | MSG_NOSIGNAL) !=
              static_cast<ssize_t>(greeting.size())) {
     // An empty socket takes these few bytes or is broken.
     const int error_number = errno;
-    refuse(*endpoint, &Strangers::left);
+    refuse(*endpoint, &Unauthenticated::left);
     return error(Code::peer_dead,
                  "the peer went away while it was accepted: ", error_text(error_number));
   } else {
     bytes_sent_ += greeting.size();
   }
-  (endpoint->opening->held ? held_ : strangers_).erase(endpoint->opening->place);
+  (endpoint->opening->held ? held_ : unauthenticated_).erase(endpoint->opening->place);
   endpoint->opening.reset();
   endpoint->state = State::open;
   if (!at_once) {
@@ -295,7 +295,7 @@ Status TcpFabric::accept(RequestId request, Bytes reply, EndpointId* id) {
 void TcpFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking) return;
-  if (!endpoint->opening->held) return refuse(*endpoint, &Strangers::rejected);
+  if (!endpoint->opening->held) return refuse(*endpoint, &Unauthenticated::rejected);
   // It is told to come back. What it has sent early is read: a socket that is closed with unread
   // bytes resets the connection, and the word might be lost.
   std::byte unread[4096];
@@ -307,7 +307,7 @@ void TcpFabric::reject(RequestId request) {
 void TcpFabric::hold(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking || endpoint->opening->held) return;
-  held_.splice(held_.end(), strangers_, endpoint->opening->place);
+  held_.splice(held_.end(), unauthenticated_, endpoint->opening->place);
   endpoint->opening->held = true;
   const Greeting wait{held_magic, greeting_version, 0};
   // An empty socket takes these few bytes or is broken, which accept finds.

@@ -1,8 +1,8 @@
 // What a tcp fabric remembers of one connection. An idle one is the Endpoint alone: everything else
 // exists only while it is needed.
 //
-// Two owners: the issue side (whoever holds the issue lock) and the progress side (whoever holds
-// the progress role).
+// Two owners: the issue side (the thread that holds the issue lock) and the progress side (the
+// thread that holds the progress role).
 #pragma once
 
 #include <sys/epoll.h>
@@ -22,8 +22,8 @@ namespace skerry::fabric::tcp {
 enum class State : uint8_t {
   connecting,      // our connect is under way in the kernel
   awaiting_reply,  // our greeting is sent, the peer's accept is not here yet
-  greeting,        // a stranger: has not said its whole hello
-  asking,          // a stranger that said hello; the caller has not answered
+  greeting,        // an unauthenticated peer: has not said its whole hello
+  asking,          // an unauthenticated peer that said hello; the caller has not answered
   open,
 };
 std::string_view to_string(State state);
@@ -36,18 +36,19 @@ struct Receive {
   uint32_t partial_need = 0;  // bytes until it can be delivered; 0: not known yet (fewer than 8
                               // bytes seen, or a greeting)
   // A long payload on its way into the caller's memory. null: none.
-  std::byte* landing = nullptr;
-  uint64_t landing_have = 0;
-  uint64_t landing_need = 0;      // whole payload bytes; kept while landed_parked
-  std::vector<std::byte> header;  // of the landing message
-  bool landed_parked = false;     // on_landed answered park: call it again after unpark
+  std::byte* destination = nullptr;
+  uint64_t placed_bytes = 0;
+  uint64_t payload_bytes = 0;     // whole payload bytes; kept while placed_parked
+  std::vector<std::byte> header;  // of the message that is placed directly
+  bool placed_parked = false;     // on_placed answered park: call it again after unpark
   bool parked = false;            // nothing may be delivered until unpark
   // Received, but behind the parked message: whole frames and perhaps a started one.
   std::vector<std::byte> backlog;
   uint64_t backlog_done = 0;  // bytes of backlog consumed
 
   bool idle() const {
-    return partial == nullptr && landing == nullptr && !landed_parked && !parked && backlog.empty();
+    return partial == nullptr && destination == nullptr && !placed_parked && !parked &&
+           backlog.empty();
   }
 };
 
@@ -75,8 +76,8 @@ struct Output {
 struct Opening {
   int64_t deadline_ns = 0;
   std::list<EndpointId>::iterator
-      place;          // in the fabric's list of connects, of strangers or of held requests
-  bool held = false;  // in the last
+      place;  // in the fabric's list of connects, of unauthenticated peers or of held requests
+  bool held = false;                      // in the last
   std::vector<SocketAddress> candidates;  // connects only
   size_t next_candidate = 0;
   std::vector<std::byte> greeting;  // connects only: what to send once connected

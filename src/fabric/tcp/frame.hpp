@@ -1,9 +1,11 @@
 // What stands on the wire of the tcp fabric, and nothing else: the frame prefix and the greeting.
 //
-//   frame:    | prefix 8 | header 1..512 | payload 0..max |      prefix = header bytes (low 16
-//   bits), payload bytes (high 48 bits) greeting: | magic 4 | version 2 | hello bytes 2 | hello
-//   0..54 |   once from the connecting side, once back when accepted; before that once back if
-//   the answer will take its time
+//   frame:    | prefix 8 | header 1..512 | payload 0..max |
+//             prefix = header bytes (low 16 bits), payload bytes (high 48 bits)
+//
+//   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..54 |
+//             once from the connecting side, once back when accepted. If the acceptance has to
+//             wait, an empty one with the magic "SKRH" comes back before it.
 //
 // All little endian. A peer of another byte order does not find its magic and is refused.
 #pragma once
@@ -20,9 +22,8 @@ namespace skerry::fabric::tcp {
 static_assert(std::endian::native == std::endian::little, "the frames are written in native order");
 
 constexpr uint32_t prefix_bytes = 8;
-constexpr uint64_t
-    max_payload_bytes = uint64_t{1}
-                        << 40;  // far beyond any memory: only a corrupt stream says more
+// Far beyond any memory: only a corrupt stream says more.
+constexpr uint64_t max_payload_bytes = uint64_t{1} << 40;
 
 struct Prefix {
   uint32_t header_bytes;

@@ -1,5 +1,5 @@
 // From the socket to the sink: recv into the one shared buffer (or straight into a started frame or
-// a landing), then parse in place.
+// a payload that is placed directly), then parse in place.
 //
 // receive() touches the progress side only, so poll may call it without the issue lock; everything
 // that calls up is part of dispatch.
@@ -17,18 +17,18 @@
 
 namespace skerry::fabric::tcp {
 namespace {
-// A landing may take this much of one connection in one dispatch, then it is the others' turn
-// (epoll is level triggered: we come back).
-constexpr uint64_t landing_turn_bytes = 1024 * 1024;
-// While a payload lands the socket wakes us for this much at a time (SO_RCVLOWAT), or for the rest:
-// a wake-up per segment costs more than the copy. Large enough to amortise it, small enough that
-// copying overlaps with the sender.
-constexpr uint64_t landing_wake_bytes = 256 * 1024;
+// A payload that is placed directly may take this much of one connection in one dispatch, then it
+// is the others' turn (epoll is level triggered: we come back).
+constexpr uint64_t direct_turn_bytes = 1024 * 1024;
+// While a payload is placed directly the socket wakes us for this much at a time (SO_RCVLOWAT), or
+// for the rest: a wake-up per segment costs more than the copy. Large enough to amortise it, small
+// enough that copying overlaps with the sender.
+constexpr uint64_t direct_wake_bytes = 256 * 1024;
 
 }  // namespace
 
 void TcpFabric::set_wake_bytes(Endpoint& endpoint, uint64_t bytes) {
-  const int wanted = static_cast<int>(std::clamp<uint64_t>(bytes, 1, landing_wake_bytes));
+  const int wanted = static_cast<int>(std::clamp<uint64_t>(bytes, 1, direct_wake_bytes));
   if (wanted == endpoint.wake_bytes) return;
   endpoint.wake_bytes = wanted;
   setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
@@ -49,13 +49,13 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   uint64_t direct_room = 0;
   bool with_buffer = true;
   const Receive* state = endpoint.receive.get();
-  if (state != nullptr && state->landing != nullptr) {
-    direct_room = state->landing_need - state->landing_have;
-    if (direct_room > landing_turn_bytes) {
-      direct_room = landing_turn_bytes;
+  if (state != nullptr && state->destination != nullptr) {
+    direct_room = state->payload_bytes - state->placed_bytes;
+    if (direct_room > direct_turn_bytes) {
+      direct_room = direct_turn_bytes;
       with_buffer = false;
     }
-    parts[count++] = {state->landing + state->landing_have, direct_room};
+    parts[count++] = {state->destination + state->placed_bytes, direct_room};
   } else if (state != nullptr && state->partial != nullptr) {
     if (state->partial_need != 0) {
       direct_room = state->partial_need - state->partial_have;
@@ -149,13 +149,13 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
   if (received.direct != 0) {
     Receive& state = *endpoint->receive;
     Parsed parsed = Parsed::all;
-    if (state.landing != nullptr) {
-      state.landing_have += received.direct;
-      if (state.landing_have < state.landing_need) {
-        set_wake_bytes(*endpoint, state.landing_need - state.landing_have);
+    if (state.destination != nullptr) {
+      state.placed_bytes += received.direct;
+      if (state.placed_bytes < state.payload_bytes) {
+        set_wake_bytes(*endpoint, state.payload_bytes - state.placed_bytes);
         return 0;
       }
-      parsed = finish_landing(*endpoint, id, sink);
+      parsed = finish_direct(*endpoint, id, sink);
       if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
     } else {
       state.partial_have += static_cast<uint32_t>(received.direct);
@@ -172,18 +172,18 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
   }
   // The header that was cut announced a long payload, whose beginning came together with the
   // header's end.
-  if (endpoint->receive != nullptr && endpoint->receive->landing != nullptr && !rest.empty()) {
+  if (endpoint->receive != nullptr && endpoint->receive->destination != nullptr && !rest.empty()) {
     Receive& state = *endpoint->receive;
     const Bytes payload = rest.first(
-        std::min<uint64_t>(rest.size(), state.landing_need - state.landing_have));
-    std::memcpy(state.landing + state.landing_have, payload.data(), payload.size());
-    state.landing_have += payload.size();
+        std::min<uint64_t>(rest.size(), state.payload_bytes - state.placed_bytes));
+    std::memcpy(state.destination + state.placed_bytes, payload.data(), payload.size());
+    state.placed_bytes += payload.size();
     rest = rest.subspan(payload.size());
-    if (state.landing_have < state.landing_need) {
-      set_wake_bytes(*endpoint, state.landing_need - state.landing_have);
+    if (state.placed_bytes < state.payload_bytes) {
+      set_wake_bytes(*endpoint, state.payload_bytes - state.placed_bytes);
       return upcalls_ - before;
     }
-    const Parsed parsed = finish_landing(*endpoint, id, sink);
+    const Parsed parsed = finish_direct(*endpoint, id, sink);
     if (parsed == Parsed::parked) keep_backlog(*endpoint, rest, {});
     if (parsed != Parsed::all) return upcalls_ - before;
   }
@@ -236,8 +236,8 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
       if (bytes - at < head_bytes) break;
       const Bytes available{data + at + head_bytes,
                             std::min(bytes - at - head_bytes, prefix.payload_bytes)};
-      const Parsed parsed = begin_landing(endpoint, id, header, available, prefix.payload_bytes,
-                                          sink);
+      const Parsed parsed = begin_direct(endpoint, id, header, available, prefix.payload_bytes,
+                                         sink);
       at += head_bytes + available.size();
       *consumed = at;
       if (parsed != Parsed::all) return parsed;
@@ -248,40 +248,40 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
   return Parsed::all;
 }
 
-TcpFabric::Parsed TcpFabric::begin_landing(Endpoint& endpoint, EndpointId id, Bytes header,
-                                           Bytes available, uint64_t payload_bytes, Sink& sink) {
+TcpFabric::Parsed TcpFabric::begin_direct(Endpoint& endpoint, EndpointId id, Bytes header,
+                                          Bytes available, uint64_t payload_bytes, Sink& sink) {
   ++upcalls_;
-  std::byte* const landing = sink.on_landing(id, header, payload_bytes);
+  std::byte* const destination = sink.place_directly(id, header, payload_bytes);
   if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
-  if (landing == nullptr) {
+  if (destination == nullptr) {
     fail(endpoint, CloseReason::protocol_error,
-         concat("a message of ", payload_bytes, " bytes had no place to land"), sink);
+         concat("a message of ", payload_bytes, " bytes had no destination"), sink);
     return Parsed::gone;
   }
-  std::memcpy(landing, available.data(), available.size());
+  std::memcpy(destination, available.data(), available.size());
   Receive& state = receive_state(endpoint);
   state.header.assign(header.begin(), header.end());
-  state.landing = landing;
-  state.landing_have = available.size();
-  state.landing_need = payload_bytes;
-  if (available.size() == payload_bytes) return finish_landing(endpoint, id, sink);
+  state.destination = destination;
+  state.placed_bytes = available.size();
+  state.payload_bytes = payload_bytes;
+  if (available.size() == payload_bytes) return finish_direct(endpoint, id, sink);
   set_wake_bytes(endpoint, payload_bytes - available.size());
   return Parsed::all;
 }
 
-// Also after unpark: landing_need and header are still there then.
-TcpFabric::Parsed TcpFabric::finish_landing(Endpoint& endpoint, EndpointId id, Sink& sink) {
+// Also after unpark: payload_bytes and header are still there then.
+TcpFabric::Parsed TcpFabric::finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink) {
   Receive& state = *endpoint.receive;
-  state.landing = nullptr;
+  state.destination = nullptr;
   set_wake_bytes(endpoint, 1);
   std::vector<std::byte> header = std::move(
       state.header);  // moved out: the sink may close the endpoint
   ++upcalls_;
-  const Verdict verdict = sink.on_landed(id, header, state.landing_need);
+  const Verdict verdict = sink.on_placed(id, header, state.payload_bytes);
   if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
   if (verdict == Verdict::taken) return Parsed::all;
   state.header = std::move(header);
-  state.landed_parked = true;
+  state.placed_parked = true;
   state.parked = true;
   return Parsed::parked;
 }
@@ -294,7 +294,7 @@ void TcpFabric::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t
     const Prefix prefix = decode_prefix(data);  // parse found it plausible
     const uint64_t payload_bytes = prefix.payload_bytes <= inline_payload_bytes
                                        ? prefix.payload_bytes
-                                       : 0;  // a long one lands elsewhere
+                                       : 0;  // a long one is placed elsewhere
     state.partial_need = static_cast<uint32_t>(prefix_bytes + prefix.header_bytes + payload_bytes);
   }
   state.partial = std::make_unique_for_overwrite<std::byte[]>(
@@ -324,9 +324,9 @@ int TcpFabric::resume(EndpointId id, Sink& sink) {
   const int before = upcalls_;
   Receive& state = *endpoint->receive;
   state.parked = false;
-  if (state.landed_parked) {
-    state.landed_parked = false;
-    if (finish_landing(*endpoint, id, sink) != Parsed::all) return upcalls_ - before;
+  if (state.placed_parked) {
+    state.placed_parked = false;
+    if (finish_direct(*endpoint, id, sink) != Parsed::all) return upcalls_ - before;
   }
   std::vector<std::byte> backlog = std::move(
       state.backlog);  // moved out: the sink may close the endpoint

@@ -1,5 +1,5 @@
-// From send to the socket: straight with one sendmsg when nothing waits, else through the
-// endpoint's output. Issue side only.
+// From send to the socket: with one sendmsg when nothing waits, otherwise through the endpoint's
+// output. Issue side only.
 #include <sys/socket.h>
 #include <sys/uio.h>
 

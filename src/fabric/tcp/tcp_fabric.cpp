@@ -50,7 +50,7 @@ CloseReason close_reason_of(int error_number) {
 }
 
 TcpFabric::TcpFabric(const Options& options) : options_(options) {
-  capabilities_.landing = true;
+  capabilities_.direct_placement = true;
   capabilities_.gather = true;
   capabilities_.early_messages = true;
   capabilities_.connect_data_bytes = max_hello_bytes;
@@ -175,7 +175,7 @@ int TcpFabric::handle_event(const epoll_event& event, Sink& sink) {
   switch (endpoint->state) {
     case State::connecting: connect_progress(*endpoint, id, sink); return 1;
     case State::greeting:
-    case State::asking: return read_stranger(*endpoint, id, sink);
+    case State::asking: return read_unauthenticated(*endpoint, id, sink);
     case State::awaiting_reply:
     case State::open: break;
   }
@@ -208,7 +208,7 @@ int TcpFabric::handle_special(uint64_t tag, Sink& sink) {
     return 0;
   }
   if (tag == tag_timer) return run_timer(sink);
-  if (tag == tag_listener) return accept_strangers(sink);
+  if (tag == tag_listener) return accept_unauthenticated(sink);
   const int fd = static_cast<int>(tag - tag_watch_base);
   const auto found = watched_.find(fd);
   if (found == watched_.end()) return 0;  // unwatched by an upcall earlier in this dispatch
@@ -262,9 +262,10 @@ bool TcpFabric::set_interest(Endpoint& endpoint, EndpointId id, uint32_t events)
 // Gives everything of the endpoint back; its id finds nothing any more.
 void TcpFabric::release(Endpoint& endpoint) {
   if (endpoint.opening != nullptr) {
-    const bool stranger = endpoint.state == State::greeting || endpoint.state == State::asking;
+    const bool unauthenticated = endpoint.state == State::greeting ||
+                                 endpoint.state == State::asking;
     (endpoint.opening->held ? held_
-     : stranger             ? strangers_
+     : unauthenticated      ? unauthenticated_
                             : connecting_)
         .erase(endpoint.opening->place);
   }
@@ -300,10 +301,10 @@ void TcpFabric::close_drained(EndpointId id) {
 
 void TcpFabric::fail(Endpoint& endpoint, CloseReason reason, std::string_view detail, Sink& sink) {
   const EndpointId id = endpoint.id.load(std::memory_order_relaxed);
-  const bool stranger = endpoint.state == State::greeting || endpoint.state == State::asking;
-  if (stranger) {
-    refuse(endpoint, &Strangers::left);  // the caller never got an endpoint; its accept, if it
-                                         // comes, is answered peer_dead
+  const bool unauthenticated = endpoint.state == State::greeting || endpoint.state == State::asking;
+  if (unauthenticated) {
+    refuse(endpoint, &Unauthenticated::left);  // the caller never got an endpoint; its accept, if
+                                               // it comes, is answered peer_dead
     return;
   }
   const std::string text(detail);
@@ -327,10 +328,10 @@ int TcpFabric::run_timer(Sink& sink) {
   timer_deadline_ns_ = 0;
   const int64_t now = now_ns();
   int upcalls = 0;
-  while (!strangers_.empty()) {
-    Endpoint& endpoint = *endpoints_.find(strangers_.front());
+  while (!unauthenticated_.empty()) {
+    Endpoint& endpoint = *endpoints_.find(unauthenticated_.front());
     if (endpoint.opening->deadline_ns > now) break;
-    refuse(endpoint, &Strangers::silent);
+    refuse(endpoint, &Unauthenticated::silent);
   }
   while (!connecting_.empty()) {
     Endpoint& endpoint = *endpoints_.find(connecting_.front());
@@ -348,7 +349,8 @@ int TcpFabric::run_timer(Sink& sink) {
     event.data.u64 = tag_listener;
     epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, listen_fd_, &event);
   }
-  if (!strangers_.empty()) arm_timer(endpoints_.find(strangers_.front())->opening->deadline_ns);
+  if (!unauthenticated_.empty())
+    arm_timer(endpoints_.find(unauthenticated_.front())->opening->deadline_ns);
   if (!connecting_.empty()) arm_timer(endpoints_.find(connecting_.front())->opening->deadline_ns);
   return upcalls;
 }
@@ -372,7 +374,8 @@ void TcpFabric::unwatch(int fd) {
 }
 
 Status TcpFabric::register_memory(void*, uint64_t, RemoteKey*, uint64_t*) {
-  return error(Code::unsupported, "the tcp fabric has no RMA: long messages land in place instead");
+  return error(Code::unsupported,
+               "the tcp fabric has no RMA: it places long payloads directly instead");
 }
 void TcpFabric::deregister_memory(uint64_t) {}
 SendResult TcpFabric::put(EndpointId, const void*, RemoteKey, uint64_t, uint64_t, uint64_t) {
@@ -386,7 +389,7 @@ SendResult TcpFabric::get(EndpointId, void*, RemoteKey, uint64_t, uint64_t, uint
 
 Fabric::Traffic TcpFabric::traffic() const {
   return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed),
-          endpoints_.open() - strangers_.size() - held_.size(), strangers_refused_};
+          endpoints_.open() - unauthenticated_.size() - held_.size(), unauthenticated_refused_};
 }
 
 namespace {

@@ -58,13 +58,13 @@ class TcpFabric final : public Fabric {
   Memory memory() const override;
 
  private:
-  // What a recv brought: bytes for a started frame or landing first, the rest in buffer_.
+  // What a recv brought: bytes for a started frame or payload first, the rest in buffer_.
   struct Received {
     EndpointId endpoint = no_endpoint;  // no_endpoint: none
     int64_t bytes = 0;  // recv's answer: < 0 with error_number, 0 at the end of the stream
     int error_number = 0;
     uint32_t carried = 0;  // bytes of an earlier recv put in front of buffer_
-    uint64_t direct = 0;   // of bytes, how many went straight to the partial frame or the landing
+    uint64_t direct = 0;   // of bytes, how many went straight to the partial frame or payload
 
     bool nothing_yet() const {
       return bytes < 0 && (error_number == EAGAIN || error_number == EINTR);
@@ -100,9 +100,9 @@ class TcpFabric final : public Fabric {
   int resume(EndpointId id, Sink& sink);
   Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
                uint64_t* consumed, Sink& sink);
-  Parsed begin_landing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
-                       uint64_t payload_bytes, Sink& sink);
-  Parsed finish_landing(Endpoint& endpoint, EndpointId id, Sink& sink);
+  Parsed begin_direct(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
+                      uint64_t payload_bytes, Sink& sink);
+  Parsed finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink);
   void keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting);
   static void keep_backlog(Endpoint& endpoint, Bytes first, Bytes second);
   static Receive& receive_state(Endpoint& endpoint);
@@ -125,12 +125,12 @@ class TcpFabric final : public Fabric {
                  uint64_t* consumed, Sink& sink);
   Parsed take_reply(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
                     uint64_t* consumed, Sink& sink);
-  int accept_strangers(Sink& sink);
-  bool take_stranger(int fd, Sink& sink);
-  int read_stranger(Endpoint& endpoint, EndpointId id, Sink& sink);
-  bool close_oldest_stranger();
-  void refuse(Endpoint& endpoint, uint64_t Strangers::* reason);
-  void count_refusal(uint64_t Strangers::* reason);
+  int accept_unauthenticated(Sink& sink);
+  bool take_unauthenticated(int fd, Sink& sink);
+  int read_unauthenticated(Endpoint& endpoint, EndpointId id, Sink& sink);
+  bool close_oldest_unauthenticated();
+  void refuse(Endpoint& endpoint, uint64_t Unauthenticated::* reason);
+  void count_refusal(uint64_t Unauthenticated::* reason);
   void rest_listener(int64_t until_ns);
   void configure(int fd) const;
 
@@ -138,16 +138,16 @@ class TcpFabric final : public Fabric {
   const Options options_;
   int epoll_fd_ = -1;
   int wake_fd_ = -1;     // eventfd
-  int timer_fd_ = -1;    // fires at the earliest deadline of strangers and connects
+  int timer_fd_ = -1;    // fires at the earliest deadline of unauthenticated peers and connects
   int listen_fd_ = -1;   // -1: does not listen
   int reserve_fd_ = -1;  // given up to accept and close a connection when descriptors run out
   bool listener_paused_ = false;  // out of descriptors or memory, or refusing too many: the timer
                                   // tries again
 
   Slots<Endpoint> endpoints_;
-  std::list<EndpointId> strangers_;  // oldest first; all have the same time to live
-  std::list<EndpointId> held_;       // peers that wait for the caller's answer as long as it takes,
-                                     // and connects of ours that wait so
+  std::list<EndpointId> unauthenticated_;  // oldest first; all have the same time to live
+  std::list<EndpointId> held_;  // peers that wait for the caller's answer as long as it takes,
+                                // and connects of ours that wait so
   std::list<EndpointId> connecting_;  // oldest first
   std::unordered_map<int, uint64_t> watched_;
   std::vector<Deferred> deferred_;
@@ -163,7 +163,7 @@ class TcpFabric final : public Fabric {
   std::atomic<bool> woken_{false};    // wake_fd_ was written and not yet drained
   std::atomic<uint64_t> bytes_received_{0};
   uint64_t bytes_sent_ = 0;
-  Strangers strangers_refused_;
+  Unauthenticated unauthenticated_refused_;
   int64_t refusals_paid_ns_ = 0;  // each refusal moves it on by its share of a second; while it
                                   // lies ahead of the clock the listener rests
   int upcalls_ = 0;               // for what dispatch returns; wraps
@@ -171,8 +171,8 @@ class TcpFabric final : public Fabric {
   // Progress side.
   static constexpr uint32_t buffer_bytes = 128 * 1024;
   static constexpr int max_events = 64;
-  std::unique_ptr<std::byte[]>
-      buffer_;  // one for all connections: what recv fills and parse empties before the next recv
+  // One for all connections: what recv fills and parse empties before the next recv.
+  std::unique_ptr<std::byte[]> buffer_;
   Received received_;                // by poll(only), for the next dispatch
   std::vector<epoll_event> events_;  // by poll, for the next dispatch
   int event_count_ = 0;
@@ -189,12 +189,12 @@ constexpr uint64_t tag_watch_base = 16;  // + descriptor
 // went idle takes 50 us and more.
 constexpr int64_t longest_spin_ns = 60'000;
 constexpr int looks_a_turn = 4;  // system calls
-constexpr uint64_t
-    output_limit_bytes = 256 * 1024;  // unsent output from which on send answers would_block
+// Unsent output from which on send answers would_block.
+constexpr uint64_t output_limit_bytes = 256 * 1024;
 constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes +
                                          inline_payload_bytes;  // of what is not sent yet
-constexpr uint64_t
-    batch_bytes = 64 * 1024;  // output held back by `more` is written out from this size on
+// Output held back by `more` is written out from this size on.
+constexpr uint64_t batch_bytes = 64 * 1024;
 
 int64_t now_ns();
 CloseReason close_reason_of(int error_number);

@@ -146,7 +146,7 @@ TEST_P(Conformance, AHeldRequestIsTold) {
   }
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
   EXPECT_EQ(client->replies.back(), "at last");
-  EXPECT_EQ(target->fabric->traffic().strangers.all(), 0u);
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.all(), 0u);
   ASSERT_EQ(send(*client, near, "message"), SendResult::accepted);
   EXPECT_TRUE(run_until({client.get(), target.get()}, [&] { return target->message_count == 1; }));
 }
@@ -232,13 +232,13 @@ TEST_P(Conformance, MessagesArriveInOrderWithTheirBytes) {
                         [&] { return client->fabric->unsent_bytes(near) == 0; }));
 }
 
-TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
+TEST_P(Conformance, LongPayloadsArePlacedBetweenShortOnes) {
   auto target = server();
   auto client = side();
   EndpointId near, far;
   join(*client, *target, &near, &far);
   const std::vector<std::byte> payload = payload_of(*client, 3'000'001, 2);
-  const bool lands = payload.size() > inline_payload_bytes;
+  const bool direct = payload.size() > inline_payload_bytes;
   int taken = 0;
   for (int i = 0; i < 6; ++i) {
     for (std::string_view header : {"short", "long"}) {
@@ -252,7 +252,7 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
     }
   }
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
-    return target->message_count == 12 && (!lands || client->sent.size() == 6);
+    return target->message_count == 12 && (!direct || client->sent.size() == 6);
   }));
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(target->messages[i].header, i % 2 == 0 ? "short" : "long");
@@ -260,13 +260,13 @@ TEST_P(Conformance, LongPayloadsLandBetweenShortOnes) {
       EXPECT_TRUE(target->messages[i].payload == payload) << i;
     }
   }
-  if (lands) {
+  if (direct) {
     EXPECT_EQ(client->sent, (std::vector<uint64_t>{100, 101, 102, 103, 104, 105}));
   }
-  EXPECT_EQ(target->landed, lands ? 6 : 0);
+  EXPECT_EQ(target->placed, direct ? 6 : 0);
 }
 
-TEST_P(Conformance, GatheredPayloadsLandAsOne) {
+TEST_P(Conformance, GatheredPayloadsArePlacedAsOne) {
   auto target = server();
   auto client = side();
   if (!client->fabric->capabilities().gather) return;
@@ -303,11 +303,11 @@ TEST_P(Conformance, GatheredPayloadsLandAsOne) {
   EXPECT_EQ(client->sent, (std::vector<uint64_t>{7, 8, 9, 10, 11}));
 }
 
-TEST_P(Conformance, RefusedLandingCloses) {
+TEST_P(Conformance, RefusedDirectPlacementCloses) {
   auto target = server();
   auto client = side();
   if (client->fabric->capabilities().max_payload_bytes <= inline_payload_bytes) return;
-  target->refuse_landing = true;
+  target->refuse_direct = true;
   EndpointId near, far;
   join(*client, *target, &near, &far);
   const std::vector<std::byte> payload = pattern(inline_payload_bytes + 1, 3);
@@ -334,7 +334,7 @@ TEST_P(Conformance, ParkedMessageComesAgainAndNothingOvertakesIt) {
     target->step();
   }
   EXPECT_EQ(target->message_count, 0u);
-  // From now on every message is parked once, the landed one as well.
+  // From now on every message is parked once, the one placed directly as well.
   target->park_alternately = true;
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
     target->fabric->unpark(far);

@@ -71,8 +71,8 @@ TEST(Loop, ASeedRepeatsARun) {
   EXPECT_EQ(surprises(LoopCapabilities::worst(7)), surprises(LoopCapabilities::worst(7)));
 }
 
-TEST(Loop, PutsLandAfterACloseThatDoesNotFence) {
-  int landed_late = 0;
+TEST(Loop, PutsTakeEffectAfterACloseThatDoesNotFence) {
+  int placed_late = 0;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Pair pair(LoopCapabilities::worst(seed));
     const std::byte one{1};
@@ -81,9 +81,9 @@ TEST(Loop, PutsLandAfterACloseThatDoesNotFence) {
     pair.target->fabric->close(pair.far);
     ASSERT_TRUE(run_until({pair.client.get()}, [&] { return !pair.client->closed.empty(); }));
     for (int i = 0; i < 20; ++i) pair.target->step();
-    landed_late += !at_once && pair.remote[0] == one;
+    placed_late += !at_once && pair.remote[0] == one;
   }
-  EXPECT_GT(landed_late, 5);
+  EXPECT_GT(placed_late, 5);
 }
 
 TEST(Loop, DeregisteredMemoryIsSafeFromLatePuts) {

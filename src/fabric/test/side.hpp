@@ -65,19 +65,19 @@ class Side : public Sink {
       messages.push_back({endpoint, text_of(header), {payload.begin(), payload.end()}});
     return Verdict::taken;
   }
-  std::byte* on_landing(EndpointId endpoint, Bytes, uint64_t payload_bytes) override {
-    ++landings_begun;
-    if (refuse_landing) return nullptr;
-    std::vector<std::byte>& place = landing[endpoint];
+  std::byte* place_directly(EndpointId endpoint, Bytes, uint64_t payload_bytes) override {
+    ++directs_begun;
+    if (refuse_direct) return nullptr;
+    std::vector<std::byte>& place = placed_payloads[endpoint];
     place.assign(payload_bytes, std::byte{0});
     return place.data();
   }
-  Verdict on_landed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
-    EXPECT_EQ(payload_bytes, landing[endpoint].size());
+  Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    EXPECT_EQ(payload_bytes, placed_payloads[endpoint].size());
     if (wants_park()) return Verdict::park;
     ++message_count;
-    ++landed;
-    messages.push_back({endpoint, text_of(header), std::move(landing[endpoint])});
+    ++placed;
+    messages.push_back({endpoint, text_of(header), std::move(placed_payloads[endpoint])});
     return Verdict::taken;
   }
   void on_writable(EndpointId) override { ++writable; }
@@ -115,7 +115,7 @@ class Side : public Sink {
   bool park_alternately = false;  // every delivery is answered park the first time
   int attempts = 0;
   bool keep_messages = true;
-  bool refuse_landing = false;
+  bool refuse_direct = false;
   std::function<bool(EndpointId, Bytes, Bytes)> hook;  // false: park
   std::function<void(int)> watched_hook;
   // What happened.
@@ -125,9 +125,9 @@ class Side : public Sink {
   std::vector<CloseReason> reasons;
   std::vector<Message> messages;
   std::vector<uint64_t> sent, rma_done, rma_failed, watched;
-  std::map<EndpointId, std::vector<std::byte>> landing;
+  std::map<EndpointId, std::vector<std::byte>> placed_payloads;
   uint64_t message_count = 0;
-  int landings_begun = 0, landed = 0, parked = 0, writable = 0;
+  int directs_begun = 0, placed = 0, parked = 0, writable = 0;
 };
 
 // Lets all sides work until the condition holds. The deadline is a net for a broken fabric, not a

@@ -1,5 +1,5 @@
-// The tcp fabric against strangers: who says nothing, garbage, half a hello, or breaks off; and
-// streams that come byte by byte.
+// The tcp fabric against unauthenticated peers: silence, garbage, half a hello, broken connections;
+// and streams that come byte by byte.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ class Tcp : public testing::Test {
   ~Tcp() override {
     for (int fd : fds) ::close(fd);
   }
-  int stranger() {
+  int unauthenticated_peer() {
     fds.push_back(raw_connection(address));
     return fds.back();
   }
@@ -94,12 +94,12 @@ TEST_F(Tcp, GarbageIsClosedAtItsFirstWrongByte) {
                                             std::string("SKRY\x02\x00\x00\x00", 8),
                                             std::string("SKRY\x01\x00\x38\x00", 8),
                                             std::string("SKRY\x01\x00\xff\xff", 8)};
-  for (const std::string& text : garbage) write_all(stranger(), as_bytes(text));
+  for (const std::string& text : garbage) write_all(unauthenticated_peer(), as_bytes(text));
   ASSERT_TRUE(run_until({target.get()},
                         [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
   EXPECT_TRUE(target->requests.empty());
-  EXPECT_EQ(target->fabric->traffic().strangers.garbage, garbage.size());
-  EXPECT_EQ(target->fabric->traffic().strangers.all(), garbage.size());
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.garbage, garbage.size());
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.all(), garbage.size());
 }
 
 // Nobody looks at what follows the hello before its sender is accepted; but a frame that cannot be
@@ -108,10 +108,10 @@ TEST_F(Tcp, BytesBehindTheHelloWait) {
   auto target = server();
   std::vector<std::byte> bytes = greeting("hello");
   for (int i = 0; i < 12; ++i) bytes.push_back(std::byte{0xff});
-  write_all(stranger(), bytes);
+  write_all(unauthenticated_peer(), bytes);
   ASSERT_TRUE(run_until({target.get()}, [&] { return closed_by_peer(fds[0]); }));
   target->accept_requests = false;
-  write_all(stranger(), greeting("hello"));
+  write_all(unauthenticated_peer(), greeting("hello"));
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->requests.size() == 1; }));
   const uint64_t prefix = tcp::encode_prefix(3, 2);
   write_all(fds[1], std::as_bytes(std::span(&prefix, 1)));
@@ -123,15 +123,15 @@ TEST_F(Tcp, BytesBehindTheHelloWait) {
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count == 1; }));
 }
 
-// Whoever comes faster than strangers may be refused waits in the system's queue; a peer that waits
-// among them gets in.
+// A peer that comes faster than unauthenticated peers may be refused waits in the system's queue; a
+// peer that waits among them gets in.
 TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
   Options options;
   options.max_refusals_per_s = 1000;  // 100 at once
   auto target = server(options);
   auto client = side();
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 300; ++i) write_all(stranger(), as_bytes("GET / HTTP/1.0"));
+  for (int i = 0; i < 300; ++i) write_all(unauthenticated_peer(), as_bytes("GET / HTTP/1.0"));
   EndpointId near;
   ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
   // Expect: never more than the rate allows (a slow machine only makes it fewer), and all in the
@@ -139,21 +139,22 @@ TEST_F(Tcp, AFloodIsRefusedAtALimitedRateAndAPeerGetsThrough) {
   const auto within_rate = [&] {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
                                .count();
-    return static_cast<double>(target->fabric->traffic().strangers.garbage) <= 101 + 1000 * seconds;
+    return static_cast<double>(target->fabric->traffic().unauthenticated.garbage) <=
+           101 + 1000 * seconds;
   };
   bool always = true;
   ASSERT_TRUE(run_until({client.get(), target.get()}, [&] {
-    const uint64_t seen = target->fabric->traffic().strangers.garbage;
+    const uint64_t seen = target->fabric->traffic().unauthenticated.garbage;
     if (seen > 0) always = always && within_rate();
     return client->connected.size() == 1;
   }));
   EXPECT_TRUE(always);
-  EXPECT_EQ(target->fabric->traffic().strangers.garbage, 300u);
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.garbage, 300u);
 }
 
 TEST_F(Tcp, HelloMayComeByteByByte) {
   auto target = server();
-  const int fd = stranger();
+  const int fd = unauthenticated_peer();
   for (std::byte b : greeting("slow hello")) {
     write_all(fd, {&b, 1});
     target->step(1'000'000);
@@ -162,24 +163,24 @@ TEST_F(Tcp, HelloMayComeByteByByte) {
   EXPECT_EQ(target->hellos[0], "slow hello");
 }
 
-// A wait for one endpoint used to sleep in recv while a payload landed. With a low-water mark that
-// recv took the first part of the payload, slept, and was not woken for the rest, which was shorter
-// than the mark.
-TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
+// A wait for one endpoint used to sleep in recv while a payload was placed. With a low-water mark
+// that recv took the first part of the payload, slept, and was not woken for the rest, which was
+// shorter than the mark.
+TEST_F(Tcp, TheTailOfADirectPlacementWakesItsReader) {
   auto target = server();
-  const int fd = stranger();
+  const int fd = unauthenticated_peer();
   write_all(fd, greeting("hello"));
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
   const std::vector<std::byte> payload = pattern(2 * inline_payload_bytes, 5);
   const std::vector<std::byte> bytes = frame("long", payload);
   const size_t begin = bytes.size() - payload.size() + 100, middle = begin + inline_payload_bytes;
   write_all(fd, {bytes.data(), begin});
-  ASSERT_TRUE(run_until({target.get()}, [&] { return target->landings_begun == 1; }));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun == 1; }));
   write_all(fd, {bytes.data() + begin, middle - begin});
   std::atomic<int> reader_id{0};
   std::thread reader([&] {
     reader_id = gettid();
-    while (target->landed == 0 && target->closed.empty()) target->step(-1, target->accepted[0]);
+    while (target->placed == 0 && target->closed.empty()) target->step(-1, target->accepted[0]);
   });
   // Expect: whether the reader has taken the first part or not when it falls asleep, the second
   // wakes it.
@@ -193,21 +194,21 @@ TEST_F(Tcp, TheTailOfALandingWakesItsReader) {
   }
   write_all(fd, {bytes.data() + middle, bytes.size() - middle});
   reader.join();
-  ASSERT_EQ(target->landed, 1);
+  ASSERT_EQ(target->placed, 1);
   EXPECT_EQ(target->messages.back().payload, payload);
 }
 
-TEST_F(Tcp, SilentStrangersAreClosedAtTheDeadline) {
+TEST_F(Tcp, SilentUnauthenticatedPeersAreClosedAtTheDeadline) {
   Options options;
   options.hello_deadline_ns = 30'000'000;
   auto target = server(options);
-  stranger();
-  write_all(stranger(), as_bytes("SKR"));
-  write_all(stranger(), greeting("but nobody answers me"));
+  unauthenticated_peer();
+  write_all(unauthenticated_peer(), as_bytes("SKR"));
+  write_all(unauthenticated_peer(), greeting("but nobody answers me"));
   target->accept_requests = false;
   ASSERT_TRUE(run_until({target.get()},
                         [&] { return std::all_of(fds.begin(), fds.end(), closed_by_peer); }));
-  EXPECT_EQ(target->fabric->traffic().strangers.silent, 3u);
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.silent, 3u);
   EXPECT_EQ(target->fabric->traffic().endpoints_open, 0u);
 }
 
@@ -223,10 +224,10 @@ TEST_F(Tcp, ConnectToAServerThatNeverAnswersTimesOut) {
   EXPECT_EQ(client->reasons[0], CloseReason::timed_out);
 }
 
-TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
+TEST_F(Tcp, AThousandIdleUnauthenticatedPeersDoNotKeepAPeerOut) {
   // The process may have 1,024 descriptors, as is common; both ends of each connection are in it,
-  // so strangers run it dry.
-  constexpr uint64_t strangers = 1000;
+  // so unauthenticated peers run it dry.
+  constexpr uint64_t unauthenticated = 1000;
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
   auto target = server();
@@ -234,13 +235,13 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
   rlimit small = old;
   small.rlim_cur = 700;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
-  for (uint64_t i = 0; i < strangers; ++i) {
+  for (uint64_t i = 0; i < unauthenticated; ++i) {
     if (fds.size() ==
         400) {  // ours are needed again: the server must have closed its end or do so now
       ::close(fds.front());
       fds.erase(fds.begin());
     }
-    stranger();
+    unauthenticated_peer();
     target->step();
   }
   EndpointId near;
@@ -249,16 +250,16 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
       run_until({client.get(), target.get()}, [&] { return client->connected.size() == 1; }));
   // How many are crowded out and how many leave by themselves depends on the machine's speed. The
   // table's bound does not: all but so many are closed, and no more are kept.
-  const uint64_t kept = Options{}.max_strangers;
+  const uint64_t kept = Options{}.max_unauthenticated;
   EXPECT_TRUE(run_until({target.get()}, [&] {
-    return target->fabric->traffic().strangers.all() >= strangers - kept;
+    return target->fabric->traffic().unauthenticated.all() >= unauthenticated - kept;
   }));
   EXPECT_TRUE(run_until({target.get()}, [&] {
     return fds.size() -
                static_cast<uint64_t>(std::count_if(fds.begin(), fds.end(), closed_by_peer)) <=
            kept;
   }));
-  EXPECT_GT(target->fabric->traffic().strangers.crowded_out, 0u);
+  EXPECT_GT(target->fabric->traffic().unauthenticated.crowded_out, 0u);
   setrlimit(RLIMIT_NOFILE, &old);
 }
 
@@ -266,7 +267,7 @@ TEST_F(Tcp, AThousandIdleStrangersDoNotKeepAPeerOut) {
 // took that for somebody to make room for, and closed the peer that had got the last descriptor.
 TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
   auto target = server();
-  const int late = stranger();
+  const int late = unauthenticated_peer();
   std::vector<int> taken;
   for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) taken.push_back(fd);
   ::close(taken.back());
@@ -279,7 +280,7 @@ TEST_F(Tcp, APeerWithTheLastDescriptorMakesWayForNobody) {
   }));
   for (int i = 0; i < 20; ++i) target->step();
   EXPECT_FALSE(closed_by_peer(late));
-  EXPECT_EQ(target->fabric->traffic().strangers.crowded_out, 0u);
+  EXPECT_EQ(target->fabric->traffic().unauthenticated.crowded_out, 0u);
   for (const int fd : taken) ::close(fd);
   write_all(late, greeting("peer"));
   EXPECT_TRUE(run_until({target.get()}, [&] { return target->requests.size() == 1; }));
@@ -289,7 +290,7 @@ TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   auto target = server();
   auto client = side();
   for (int i = 0; i < 100; ++i) {
-    stranger();
+    unauthenticated_peer();
     target->step();
   }
   EndpointId near;
@@ -308,9 +309,9 @@ TEST_F(Tcp, OutOfDescriptorsAPeerStillGetsIn) {
   EXPECT_TRUE(connected);
 }
 
-TEST_F(Tcp, OutOfDescriptorsWithoutStrangersRefuses) {
+TEST_F(Tcp, OutOfDescriptorsWithoutUnauthenticatedPeersRefuses) {
   auto target = server();
-  stranger();
+  unauthenticated_peer();
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
   rlimit none = old;
@@ -321,13 +322,13 @@ TEST_F(Tcp, OutOfDescriptorsWithoutStrangersRefuses) {
   const bool refused = run_until({target.get()}, [&] { return closed_by_peer(fds[0]); });
   setrlimit(RLIMIT_NOFILE, &old);
   EXPECT_TRUE(refused);
-  write_all(stranger(), greeting("hello"));  // and afterwards all is well
+  write_all(unauthenticated_peer(), greeting("hello"));  // and afterwards all is well
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
 }
 
 TEST_F(Tcp, FramesMayComeByteByByte) {
   auto target = server();
-  const int fd = stranger();
+  const int fd = unauthenticated_peer();
   write_all(fd, greeting("x"));
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
   const std::vector<std::byte> payload = pattern(300, 1), small = pattern(5, 2);
@@ -355,9 +356,9 @@ TEST_F(Tcp, FramesMayComeByteByByte) {
 
 // Guards against: the rest of a cut header arrives together with payload bytes, which were then
 // taken for the next frame.
-TEST_F(Tcp, LongPayloadsLandHoweverTheirHeaderIsCut) {
+TEST_F(Tcp, LongPayloadsArePlacedHoweverTheirHeaderIsCut) {
   auto target = server();
-  const int fd = stranger();
+  const int fd = unauthenticated_peer();
   write_all(fd, greeting("x"));
   ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
   const std::vector<std::byte> long_one = pattern(inline_payload_bytes + 1000, 3),
@@ -398,7 +399,7 @@ TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
                           tcp::encode_prefix(16, tcp::max_payload_bytes + 1),
                           ~uint64_t{0}};
   for (uint64_t prefix : bad) {
-    const int fd = stranger();
+    const int fd = unauthenticated_peer();
     write_all(fd, greeting("x"));
     const size_t before = target->accepted.size();
     ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > before; }));
@@ -413,7 +414,7 @@ TEST_F(Tcp, RandomStreamsNeverCrash) {
   auto target = server();
   target->keep_messages = false;
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    const int fd = stranger();
+    const int fd = unauthenticated_peer();
     write_all(fd, greeting("x"));
     const size_t accepted = target->accepted.size();
     ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() > accepted; }));

@@ -21,7 +21,7 @@ class AloneBootstrap final : public Bootstrap {
   Status fence() override { return {}; }
   Status finish() override { return {}; }
   [[noreturn]] void abort(int exit_status, std::string_view message) override;
-  Status report_failures() override { return {}; }  // there is nobody else who could die
+  Status report_failures() override { return {}; }  // no other rank could die
 
  private:
   std::map<std::string, std::vector<std::byte>, std::less<>> values_;

@@ -81,8 +81,9 @@ class Bootstrap {
   virtual Status take_events(std::vector<DeadRank>* dead);
 };
 
-// Who started us, in this order: SKERRY_CONTROL_FD (own launcher), MPI already initialised in this
-// process, PMIx (PMIX_RANK), PMI-1 (PMI_FD); otherwise a job of one rank. Errors: config, network.
+// Finds what started this process, in this order: SKERRY_CONTROL_FD (own launcher), MPI already
+// initialised in this process, PMIx (PMIX_RANK), PMI-1 (PMI_FD); otherwise a job of one rank.
+// Errors: config, network.
 Status discover(std::unique_ptr<Bootstrap>* bootstrap);
 
 // The secret that admits connections: the launcher's, or drawn by rank 0 and spread through put,

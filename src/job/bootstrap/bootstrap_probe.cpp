@@ -1,17 +1,23 @@
 // A rank for the tests of launchers: does the steps that its arguments name, one after the other.
 //   join            join the job and print "rank R of P through NAME"
-//   exchange        put two values (one of the largest size), fence, get everybody's, compare; also
-//   the job key finish          leave the job fence           one fence report          ask to be
-//   told of dead ranks; wait for one and print "told of D: CAUSE" (prints "asked R" when all have)
+//   exchange        put two values (one of the largest size), fence, get everybody's, compare;
+//                   also the job key
+//   finish          leave the job
+//   fence           one fence
+//   report          ask to be told of dead ranks (prints "asked R" when all have asked); wait for
+//                   one and print "told of D: CAUSE"
 //   abort S         end the job with status S
 //   exit S          end this process at once with status S
 //   kill N          end this process by signal N
 //   hang            sleep until a signal
-//   only R          the following steps up to `all` are for rank R (SKERRY_RANK or, after join, the
-//   job's) not R           the same for every rank but R all             the following steps are
-//   for every rank again mpi LIBRARY     load an MPI library as a program would have it, and
-//   initialise it mpi-end         finalise it pid             print "pidR P": this process's id say
-//   TEXT        print TEXT
+//   only R          the following steps up to `all` are for rank R (SKERRY_RANK or, after join,
+//                   the job's)
+//   not R           the same for every rank but R
+//   all             the following steps are for every rank again
+//   mpi LIBRARY     load an MPI library as a program would, and initialise it
+//   mpi-end         finalise it
+//   pid             print "pidR P": this process's id
+//   say TEXT        print TEXT
 #include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>

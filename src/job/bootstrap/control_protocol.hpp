@@ -88,7 +88,7 @@ struct FrameHeader {
   uint16_t type;     // FrameType
   uint16_t version;  // control_version
   uint32_t rank;     // on a link: the rank meant, or all_ranks; between a rank and its launcher: 0,
-                     // the connection says who it is
+                     // the connection identifies the sender
 };
 static_assert(sizeof(FrameHeader) == 12 && offsetof(FrameHeader, type) == 4 &&
               offsetof(FrameHeader, version) == 6 && offsetof(FrameHeader, rank) == 8);

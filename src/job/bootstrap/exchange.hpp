@@ -12,12 +12,12 @@
 
 namespace skerry::job {
 
-// Pure data: who takes part, and how they reach each other.
+// Pure data: which participants there are, and how they reach each other.
 struct Exchange {
   int position = 0;
   int count = 1;
-  // Collective over the participants: `in` of participant i lands at out + i x in.size(). Errors:
-  // network.
+  // Collective over the participants: `in` of participant i is stored at out + i x in.size().
+  // Errors: network.
   std::function<Status(std::span<const std::byte> in, std::byte* out)> allgather;
   // Ends all participants, or returns if it cannot. Null: nobody but the caller can be ended.
   std::function<void(int exit_status)> abort;
@@ -30,7 +30,7 @@ class ExchangeBootstrap final : public Bootstrap {
   std::string_view name() const override { return "exchange"; }
   int rank() const override { return exchange_.position; }
   int size() const override { return exchange_.count; }
-  // Who brought the exchange may have ended its part of it by the time that a rank dies.
+  // The program that provides the exchange may have left it by the time a rank dies.
   bool launcher_ends_job() const override { return false; }
 
   Status put(std::string_view key, std::span<const std::byte> value) override;

@@ -41,8 +41,8 @@ static_assert(sizeof(PmixProc) == 260 && sizeof(PmixValue) == 32 && sizeof(PmixI
 
 class PmixLibrary {
  public:
-  // Best the library that is already in this process (an MPI brought it), else the launcher's own,
-  // whose wire format certainly fits. Errors: config (none found).
+  // Prefers the library that is already in this process (an MPI brought it), then the launcher's
+  // own, whose wire format certainly fits. Errors: config (none found).
   Status load();
   int major_version() const;
 

@@ -6,9 +6,8 @@
 namespace skerry::job {
 
 // One bootstrap per rank, each to be used by its own thread. Ranks are split over `nodes` nodes in
-// contiguous blocks, as `skerry run
-// --nodes` does. Needs 1 <= nodes <= size. A bootstrap destroyed before finish() makes the others'
-// waits fail (network) instead of hang.
+// contiguous blocks, as `skerry run --nodes` does. Needs 1 <= nodes <= size. A bootstrap destroyed
+// before finish() makes the others' waits fail (network) instead of hang.
 std::vector<std::unique_ptr<Bootstrap>> make_thread_bootstraps(int size, int nodes = 1);
 
 // The node of `rank` when `size` ranks are split into `nodes` contiguous blocks whose sizes differ

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 
 #include "core/futex.hpp"
 #include "memory/apply.hpp"
+#include "memory/broker_wire.hpp"
 #include "memory/control.hpp"
 
 namespace skerry::memory {
@@ -90,8 +92,8 @@ int count_open_files() {
   return count;
 }
 
-// The broker answers first and closes its end after, on its own thread: whoever has the answer may
-// be a moment ahead of that.
+// The broker answers first and closes its end after that, on its own thread. A member that has the
+// answer may be a moment ahead.
 bool comes_down_to_open_files(int wanted) {
   const int64_t deadline_ns = deadline_after(patience_ns);
   while (count_open_files() != wanted) {
@@ -192,7 +194,7 @@ TEST(Broker, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(b->detach({0, 1}).ok());
 }
 
-TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
+TEST(Broker, UnauthenticatedPeersAreRefusedAndKeepNobodyOut) {
   ServedBroker served(8);
   BrokerAddress wrong = served.broker->address();
   wrong.token = token_of(2);
@@ -222,7 +224,50 @@ TEST(Broker, StrangersAreTurnedAwayAndKeepNobodyOut) {
   EXPECT_TRUE(member->detach({0, 1}).ok());
   for (const int fd : silent) close(fd);
   served.stop();
-  EXPECT_GE(served.broker->strangers_refused_owner(), 1u);
+  EXPECT_GE(served.broker->unauthenticated_refused_owner(), 1u);
+}
+
+// A pause for want of descriptors ended in the moment in which a peer spoke: it was closed unheard,
+// and then another connection in its place.
+TEST(Broker, WhoSpeaksWhenAPauseEndsIsHeard) {
+  Broker::Options options;
+  options.job_tag = concat("pause-", getpid());
+  options.token = token_of(1);
+  std::unique_ptr<Broker> broker;
+  ASSERT_TRUE(Broker::create(options, &broker).ok());
+  const std::string& name = broker->address().name;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  int peers[3];
+  for (int& fd : peers) fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const auto come = [&](int fd) {
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+    broker->on_readable_owner();
+  };
+  come(peers[0]);
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  come(peers[1]);  // gets the descriptor that was kept
+  come(peers[2]);  // none is left: the listener rests
+  pollfd rests{broker->fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&rests, 1, -1), 1);  // no longer
+  broker_wire::Request request{};
+  request.magic_number = broker_wire::magic;
+  request.token = options.token;
+  request.op = static_cast<uint32_t>(broker_wire::Op::detach);
+  ASSERT_EQ(send(peers[0], &request, sizeof request, MSG_NOSIGNAL), 48);
+  broker->on_readable_owner();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  broker_wire::Reply reply{};
+  ASSERT_EQ(recv(peers[0], &reply, sizeof reply, 0), 256);
+  EXPECT_EQ(reply.status, static_cast<int32_t>(Code::freed));
+  for (const int fd : peers) close(fd);
 }
 
 TEST(Broker, AGoneOrSilentBrokerIsAnErrorNotAHang) {
@@ -232,7 +277,7 @@ TEST(Broker, AGoneOrSilentBrokerIsAnErrorNotAHang) {
   options.job_tag = concat("silent-", getpid());
   ASSERT_TRUE(Broker::create(options, &broker).ok());
   auto member = make_node_memory(broker->address(), false);
-  // Nobody serves it: the time given passes; the job ends; then it goes away for good.
+  // No thread serves it: the time limit passes; the job ends; then it goes away for good.
   EXPECT_EQ(member->attach({{0, 1}, 4096, 1, 0, 0}, 5'000'000, &base).code(), Code::timeout);
   std::atomic<uint32_t> abort{1};
   member->watch_abort(&abort);
@@ -385,8 +430,8 @@ TEST(Processes, ADeathInsideAStripeIsFoundByWhoWaitsForIt) {
     return 0;
   });
   EXPECT_TRUE(WIFSIGNALED(status_of(victim)));
-  // Expect: while nobody has noticed the death, the server sees a busy stripe and the patient keep
-  // waiting, ...
+  // Expect: while no process has noticed the death, the server sees a busy stripe and the patient
+  // keep waiting, ...
   const OwnerWatch watch = control.watch();
   const Stripes stripes(control.stripes(), 0, watch, Sharing::node);
   EXPECT_EQ(stripes.lock(index, Patience::try_once), LockResult::busy);
@@ -427,7 +472,7 @@ TEST(Control, KeepsTheFirstReasonToEnd) {
 }
 
 TEST(Control, CostsWhatTheDesignAllows) {
-  // What one more rank on the node costs the node: pinned, so that nobody makes it grow without
+  // What one more rank on the node costs the node. Pinned, so that no change makes it grow without
   // noticing.
   const uint64_t few = control_layout({.members = 64}).total_bytes;
   const uint64_t many = control_layout({.members = 128}).total_bytes;

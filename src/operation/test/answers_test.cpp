@@ -109,5 +109,57 @@ TEST_F(EngineTest, ARefusalIsReportedOnce) {
   EXPECT_TRUE(engine_->fence_all().ok());
 }
 
+// A break hides an answer and a refusal behind it. On the next connection the refusal comes first:
+// who confirmed everything up to it let the server forget the answer, and a second break left its
+// thread waiting for ever.
+TEST_F(EngineTest, ARefusalConfirmsNoAnswerThatIsMissing) {
+  start(2);
+  uint64_t old = 0;
+  std::thread adder([&] {
+    EXPECT_TRUE(
+        engine_->read_modify_write({1, segment}, 0, wire::Rmw::fetch_add_64, 1, 0, &old).ok());
+  });
+  ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
+  put(1, 1);
+  ASSERT_TRUE(until([&] { return one().got.size() == 2; }));
+  one().refuse(2, 2, "out of range");
+  EXPECT_EQ(engine_->fence(server(1)).code(), Code::range);
+  // Expect: the next request confirms nothing.
+  uint64_t value = 0;
+  watch(get(1, &value));
+  ASSERT_TRUE(until([&] { return one().got.size() == 3; }));
+  EXPECT_EQ(one().got[2].request.header.results_received, 0u);
+  one().reply(one().got[0], 2, {}, 41);
+  one().reply(one().got[2], 3, bytes(0));
+  ASSERT_TRUE(until([&] { return watched_ == 0; }));
+  adder.join();
+  EXPECT_EQ(old, 41u);
+  // Expect: it does when the answer is here.
+  watch(get(1, &value));
+  ASSERT_TRUE(until([&] { return one().got.size() == 4; }));
+  EXPECT_EQ(one().got[3].request.header.results_received, 3u);
+  one().reply(one().got[3], 4, bytes(0));
+  ASSERT_TRUE(until([&] { return watched_ == 0; }));
+}
+
+// Whoever waits for a mutex leaves the last slots to others, so it waits while some are free: it
+// was not woken when one more was given back, and slept out its time.
+TEST_F(EngineTest, ASlotThatSomebodyMayWaitForIsKnown) {
+  Context context;
+  context.config.control = control_;
+  const Lock lock(context.mutex);
+  Slots slots(context);
+  std::vector<uint32_t> taken;
+  for (uint32_t index = 0; slots.take(&index, Slots::Wait::for_ever);) taken.push_back(index);
+  ASSERT_TRUE(slots.has(Slots::Wait::answered));
+  slots.give_back(taken.back());
+  EXPECT_TRUE(slots.has(Slots::Wait::for_ever) && slots.may_be_awaited());
+  for (uint32_t index = 0; slots.take(&index);) taken.push_back(index);
+  slots.give_back(taken.back());
+  EXPECT_TRUE(slots.may_be_awaited());
+  slots.give_back(taken.front());
+  EXPECT_FALSE(slots.may_be_awaited());
+}
+
 }  // namespace
 }  // namespace skerry::operation::test

@@ -91,11 +91,11 @@ class HandServer final : public fabric::Sink {
     return fabric::Verdict::taken;
   }
   void on_connected(fabric::EndpointId, fabric::Bytes) override {}
-  std::byte* on_landing(fabric::EndpointId, fabric::Bytes, uint64_t bytes) override {
+  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t bytes) override {
     placed.resize(bytes);
     return placed.data();
   }
-  fabric::Verdict on_landed(fabric::EndpointId e, fabric::Bytes header, uint64_t) override {
+  fabric::Verdict on_placed(fabric::EndpointId e, fabric::Bytes header, uint64_t) override {
     return on_message(e, header, placed);
   }
   void on_writable(fabric::EndpointId) override {}

@@ -200,7 +200,8 @@ class Origin final : public fabric::Sink {
   // Lets the server and this origin work until the condition holds.
   template <class Condition>
   void run(Condition condition) {
-    for (int i = 0; i < 100'000 && !condition(); ++i) {
+    const int64_t end_ns = deadline_after(20'000'000'000);  // a net: the server itself goes by time
+    while (!condition() && monotonic_ns() < end_ns) {
       world_.server().turn(0);
       if (reads) step();
     }
@@ -266,11 +267,11 @@ class Origin final : public fabric::Sink {
     heard.push_back(std::move(one));
     return fabric::Verdict::taken;
   }
-  std::byte* on_landing(fabric::EndpointId, fabric::Bytes, uint64_t payload_bytes) override {
-    landing_.resize(payload_bytes);
-    return landing_.data();
+  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t payload_bytes) override {
+    payload_.resize(payload_bytes);
+    return payload_.data();
   }
-  fabric::Verdict on_landed(fabric::EndpointId id, fabric::Bytes header, uint64_t) override {
+  fabric::Verdict on_placed(fabric::EndpointId id, fabric::Bytes header, uint64_t) override {
     return on_message(id, header, {});
   }
   void on_writable(fabric::EndpointId) override {}
@@ -288,7 +289,7 @@ class Origin final : public fabric::Sink {
   std::unique_ptr<fabric::Fabric> fabric_;
   fabric::EndpointId endpoint_ = fabric::no_endpoint;
   connection::Hello hello_{};
-  std::vector<std::byte> landing_;
+  std::vector<std::byte> payload_;
 };
 
 }  // namespace skerry::server::test

@@ -23,8 +23,7 @@ Bytes pattern(uint64_t number, uint64_t size, uint64_t salt) {
 }
 
 void put(ReplayLog& log, uint64_t number, uint64_t payload, uint32_t header, bool awaits_reply) {
-  std::byte* room = log.reserve(payload +
-                                512);  // more than is used, as callers do who do not know yet
+  std::byte* room = log.reserve(payload + 512);  // more than is used: callers may not know yet
   const Bytes p = pattern(number, payload, 0), h = pattern(number, header, 1);
   if (payload > 0) std::memcpy(room, p.data(), payload);
   std::memcpy(room + payload, h.data(), header);

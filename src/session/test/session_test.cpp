@@ -32,8 +32,7 @@ TEST(OriginSession, AnAcknowledgementOfTheFutureIsABrokenInvariant) {
 
 TEST(OriginSession, CreditsBoundWhatIsUnacknowledged) {
   OriginSession s(1, Credits{2, 100});
-  EXPECT_TRUE(
-      s.may_issue(1000));  // alone, larger than all credits: allowed, else it never could go
+  EXPECT_TRUE(s.may_issue(1000));  // alone, larger than all credits: allowed, or it could never go
   s.issue(60);
   EXPECT_FALSE(s.may_issue(60));
   EXPECT_TRUE(s.may_issue(40));

@@ -1,5 +1,5 @@
-// Trunks under a limit: whoever waits for a slot gets it, whatever the channels in its way do or
-// leave undone.
+// Trunks under a limit: every channel that waits for a slot gets it, whatever the channels in its
+// way do or leave undone.
 #include <sodium.h>
 
 #include <algorithm>
@@ -129,8 +129,8 @@ class Hasty final : public Side {
   std::vector<SendResult> results;
 };
 
-// All channels go with their link, one after the other: who is told of the first may use the
-// second.
+// All channels close with their link, one after the other. A sink that is told of the first may
+// use the second.
 TEST_F(Slots, AChannelWhoseEndIsNotToldYetTakesNothing) {
   share::ProxyClientOptions options;
   options.rank = 6;

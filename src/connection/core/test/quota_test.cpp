@@ -263,8 +263,8 @@ TEST(Quota, ATurnLapses) {
   EXPECT_EQ(w.quota.held(), 2u);
 }
 
-// Guards against: beyond a number of waiters origins were turned away, and who came first when one
-// was admitted got its place.
+// Guards against: beyond a number of waiters the quota refused origins, and the one that came first
+// after an admission got the place.
 TEST(Quota, WhoIsToldToComeBackKeepsItsTurn) {
   World w(1, 2);
   w.connect(1);
@@ -293,7 +293,7 @@ TEST(Quota, NothingIsDoneForNobody) {
 }
 
 // Random clients that stop reading, break, give up and come back: never more than the limit, and
-// everybody who keeps asking gets in.
+// every client that keeps asking gets in.
 TEST(Quota, EverybodyGetsInUnderRandomTraffic) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random(seed);

@@ -55,7 +55,7 @@ TEST(Retry, TheFirstAttemptAfterABreakDoesNotPause) {
   EXPECT_EQ(retry.due_ns(), s + ms);  // the second pause
 }
 
-// A server that nobody needs may be away for long; who needs it then waits the whole limit.
+// A server that nobody needs may be away for long. A rank that needs it then waits the whole limit.
 TEST(Retry, WhileNobodyWaitsTheLimitDoesNotRun) {
   Retry retry;
   (void)retry.failed(s, 60 * s, 0);

@@ -1,7 +1,7 @@
-// Strangers at a data server while a job runs: members of another job, wrong roles and servers,
-// recorded hellos, half-open and idle connections, garbage by the thousand. All are refused and
-// counted by reason; the job's own connections live through it and its sums are exact. Runs as
-// ranks that are threads of one process: strangers [--count N].
+// Unauthenticated peers at a data server while a job runs: members of another job, wrong roles and
+// servers, recorded hellos, half-open and idle connections, garbage by the thousand. All are
+// refused and counted by reason; the job's own connections live through it and its sums are exact.
+// Runs as ranks that are threads of one process: unauthenticated [--count N].
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ namespace {
 
 using Hello = std::array<std::byte, connection::hello_bytes>;
 
-// One TCP connection of a stranger.
+// One TCP connection of an unauthenticated peer.
 class Visitor {
  public:
   explicit Visitor(fabric::Bytes server) {
@@ -36,7 +36,7 @@ class Visitor {
     fd_ = socket(candidates[0].storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(fd_, reinterpret_cast<const sockaddr*>(&candidates[0].storage),
                 candidates[0].bytes) != 0)
-      fail(__FILE__, __LINE__, "a stranger cannot connect");
+      fail(__FILE__, __LINE__, "an unauthenticated peer cannot connect");
   }
   Visitor(Visitor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Visitor& operator=(Visitor&&) = delete;
@@ -103,8 +103,8 @@ int main(int argc, char** argv) {
         const Counted before(handle);
         uint64_t unproven = 0, replayed = 0, garbage = 0;
 
-        // Whoever does not know the key, or means another server, another version, another role;
-        // and ranks that do not exist.
+        // A peer that does not know the key, or means another server, another version, another
+        // role; and ranks that do not exist.
         connection::JobKey other = key;
         other[0] ^= std::byte{1};
         connection::Hello answered{0, 1'000'000, 5, {}};
@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
         OK(skerry_fence_all(handle));
         const Counted after(handle);
         EXPECT_IS(after["connections_opened"],
-                  before["connections_opened"]);  // nobody took our connection from us
+                  before["connections_opened"]);  // no peer took our connection from us
         EXPECT_IS(after["connections_closed"], before["connections_closed"]);
         int64_t total = 0;
         OK(skerry_get(s, 1, 0, &total, 8));
@@ -196,8 +196,8 @@ int main(int argc, char** argv) {
         EXPECT_IS(c["refused_malformed"] <= expected[4], true);
         EXPECT_IS(c["refused_crowded_out"] > 0, true);  // more were idle than are kept
         std::printf(
-            "strangers: %llu refused: %llu unproven, %llu replayed, %llu garbage, %llu crowded "
-            "out, %llu left, %llu silent\n",
+            "unauthenticated: %llu refused: %llu unproven, %llu replayed, %llu garbage, %llu "
+            "crowded out, %llu left, %llu silent\n",
             static_cast<unsigned long long>(c["refused_connections"]),
             static_cast<unsigned long long>(c["refused_unproven"]),
             static_cast<unsigned long long>(c["refused_replayed"]),

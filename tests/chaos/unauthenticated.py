@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Strangers attack a data server while a storm goes on between hosts (root): port scans, slow hellos, recorded hellos, garbage by the hundred thousand.
+"""Unauthenticated peers attack a data server while a storm runs between hosts (root).
+
+Port scans, slow hellos, recorded hellos, garbage by the hundred thousand.
 All are refused, the server's memory stays flat, every sum is exact, and the job is slowed no more than if the same attack met a dummy on that
 host that merely accepts and closes.
 
-    tests/chaos/strangers.py [--connections N] [--rounds N] [--seconds S] [--build DIR] [--out FILE]
+    tests/chaos/unauthenticated.py [--connections N] [--rounds N] [--seconds S] [--build DIR]
+                                   [--out FILE]
 
 Rows go to out/chaos.json.
 """
@@ -31,7 +34,7 @@ def enter(namespace):
 
 
 class Ear(threading.Thread):
-    """Listens on the wire for a hello to the victim, as who can read the network could."""
+    """Listens on the wire for a hello to the victim, as an attacker that can read the network could."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -178,8 +181,8 @@ def main():
                 "ended badly" if not storm.running() else f"does not end:\n{storm.stacks()}"
             )
         refused = {k: v for k, v in last[1].items() if k.startswith("refused_")}
-        # Of all that was done in the same time: single measurements spread too much on a machine
-        # that does other things.
+        # Sums over the same time: single measurements spread too much on a busy machine.
+        quiet = round(statistics.median(rates["quiet"]))
         slower = {
             case: sum(rates["quiet"]) / max(sum(rates[case]), 1e-9) for case in ("dummy", "server")
         }
@@ -188,32 +191,32 @@ def main():
         exact = "every sum exact" in storm.text()
         rows = [
             harness.row(
-                "strangers.garbage",
+                "unauthenticated.garbage",
                 made["server"],
                 "connections",
                 f">= {options.connections}",
                 made["server"] >= options.connections,
             ),
-            harness.row("strangers.garbage_at_dummy", made["dummy"], "connections"),
+            harness.row("unauthenticated.garbage_at_dummy", made["dummy"], "connections"),
             *[
-                harness.row(f"strangers.{name}", count, "connections")
+                harness.row(f"unauthenticated.{name}", count, "connections")
                 for name, count in counts.items()
             ],
-            harness.row("strangers.refused", refused["refused_connections"], "connections"),
+            harness.row("unauthenticated.refused", refused["refused_connections"], "connections"),
             harness.row(
-                "strangers.replays_refused",
+                "unauthenticated.replays_refused",
                 refused["refused_replayed"],
                 "connections",
                 "> 0",
                 refused["refused_replayed"] > 0,
             ),
-            harness.row("strangers.every_sum_exact", exact, "", "true", exact),
-            harness.row("strangers.memory_growth", growth, "KiB", "<= 4096", growth <= 4096),
-            harness.row("strangers.rate_quiet", round(statistics.median(rates["quiet"])), "ops/s"),
-            harness.row("strangers.slower_under_dummy", round(slower["dummy"], 3), "times"),
-            harness.row("strangers.slower_under_server", round(slower["server"], 3), "times"),
+            harness.row("unauthenticated.every_sum_exact", exact, "", "true", exact),
+            harness.row("unauthenticated.memory_growth", growth, "KiB", "<= 4096", growth <= 4096),
+            harness.row("unauthenticated.rate_quiet", quiet, "ops/s"),
+            harness.row("unauthenticated.slower_under_dummy", round(slower["dummy"], 3), "times"),
+            harness.row("unauthenticated.slower_under_server", round(slower["server"], 3), "times"),
             harness.row(
-                "strangers.server_beside_dummy",
+                "unauthenticated.server_beside_dummy",
                 round(beside, 3),
                 "times",
                 "<= 1.05",
@@ -227,7 +230,7 @@ def main():
     if left and not problems:
         problems.append(f"processes were left behind: {left}")
     for problem in problems:
-        print(f"strangers: {problem}", file=sys.stderr)
+        print(f"unauthenticated: {problem}", file=sys.stderr)
     if problems:
         print(text[-4000:], file=sys.stderr)
     else:
@@ -239,9 +242,9 @@ def main():
         options.out,
         rows,
         [
-            f"strangers: 2 ranks on 2 hosts, attacked from a third; operations a second, least and most: {spread}"
+            f"unauthenticated: 2 ranks on 2 hosts, attacked from a third; operations a second, least and most: {spread}"
         ],
-        "strangers.",
+        "unauthenticated.",
     )
     return 0 if not problems and all(r["met"] is not False for r in rows) else 1
 
