@@ -9,7 +9,7 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 // A process that dies leaves its memory to nobody, and so do fibers that stand when a storm ends.
-extern "C" const char* __asan_default_options();
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
 
