@@ -42,16 +42,24 @@ Status Rma::key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key
 // message to the same target rank is acknowledged. A get also waits for our puts, because it might
 // read their places too early. A put also waits for our gets and puts, because one to the same
 // place might overtake it or be overtaken. What follows an RMA waits in wait_sendable.
-Status Rma::wait_turn(Lock& lock, Link& link, Rank target) {
+//
+// A get that travels as a message is acknowledged before its answer is here. The server may still
+// read those bytes, and reads them anew if the connection breaks. So a put (`writes`; empty for a
+// get) waits for the answers of gets of the same bytes, too.
+Status Rma::wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes) {
   auto clear = [&] {
     if (!link.failure.ok()) return true;
     if (link.rma_outstanding > 0) return false;
-    const auto last = link.last_message.find(target);
+    const auto last = link.last_message.find(target.rank);
     return last == link.last_message.end() || last->second <= link.session.applied();
   };
   // Small puts that are still held back were issued before this; wait_sendable sends them.
-  while (link.has_batch()) SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
-  SKERRY_TRY(parts_.progress.wait_until(lock, clear));
+  bool waited = true;  // for a get, with the mutex given up: everything is looked at again
+  while (waited) {
+    while (link.has_batch()) SKERRY_TRY(parts_.sender.wait_sendable(lock, link, 0));
+    SKERRY_TRY(parts_.progress.wait_until(lock, clear));
+    SKERRY_TRY(parts_.transfers.wait_unread(lock, link, writes, {}, &waited));
+  }
   if (link.session.drained()) link.last_message.clear();
   return {};
 }
@@ -60,8 +68,9 @@ Status Rma::issue(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
   context_.assert_held();
   SegmentKey key;
   SKERRY_TRY(key_of(lock, link, transfer.target, &key));
-  SKERRY_TRY(wait_turn(lock, link, transfer.target.rank));
   const bool is_get = transfer.kind == wire::Kind::get;
+  SKERRY_TRY(wait_turn(lock, link, transfer.target,
+                       is_get ? Extent{} : extent_of(transfer.target, transfer.remote)));
   const uint64_t total = transfer.local.bytes;
   for (uint64_t done = 0; done < total;) {
     SKERRY_TRY(parts_.links.wait_open(lock, link));

@@ -60,7 +60,7 @@ class Rma {
   static constexpr size_t max_keys = 1024;
 
   Status key_of(Lock& lock, Link& link, const Target& target, SegmentKey* key);
-  Status wait_turn(Lock& lock, Link& link, Rank target);
+  Status wait_turn(Lock& lock, Link& link, const Target& target, const Extent& writes);
   bool hand_over(const Running& rma, uint64_t cookie);
   void finish(const Running& rma, const Status& failure);
 

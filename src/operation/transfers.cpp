@@ -107,7 +107,6 @@ void Transfers::describe_target(wire::Request& r, const Side& side, uint64_t don
   }
 }
 
-// A get that was issued earlier must not see what is written now. *waited: the mutex was given up.
 Status Transfers::wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b,
                               bool* waited) {
   auto is_read = [&] {

@@ -38,6 +38,9 @@ class Transfers {
   Status send(Lock& lock, Link& link, const Transfer& transfer, Op* op);
   // A get: one answer a message.
   Status request(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  // Waits until no earlier get, whose answer is not here, reads what is written now. *waited: the
+  // mutex was given up.
+  Status wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b, bool* waited);
   // Hands the handle out, or waits, as the mode says. The operation's record is given back if it is
   // over.
   Status finish(Lock& lock, Op* op, Mode mode, uint64_t bytes, Handle* handle);
@@ -62,7 +65,6 @@ class Transfers {
   class Stream;
   Status send_part(Lock& lock, Stream& stream);
   Status request_part(Lock& lock, Stream& stream);
-  Status wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b, bool* waited);
   void describe_target(wire::Request& request, const Side& side, uint64_t done, size_t pieces);
   // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
   // for one, look at the link again.
