@@ -1,3 +1,5 @@
+// What a lock request of another node goes through at this server. Who gets a lock is decided in
+// src/lock (fair_queue.cpp).
 #include "server/locks.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What a connection is worth, by policy. Cap::ask (cap.hpp) asks VictimPolicy::choose for a victim.
 #include "connection/core/victim.hpp"
 
 #include <algorithm>
