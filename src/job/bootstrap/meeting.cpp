@@ -288,7 +288,11 @@ Meeting::Visit Meeting::visit(const std::string& address, uint32_t number,
     pollfd ready{fd, POLLOUT, 0};
     problem = ETIMEDOUT;
     socklen_t length = sizeof problem;
-    if (poll(&ready, 1, connect_limit_ms) == 1)
+    const auto limit = Clock::now() + std::chrono::milliseconds(connect_limit_ms);
+    int polled = 0;
+    do polled = poll(&ready, 1, left_ms(limit));
+    while (polled < 0 && errno == EINTR);  // a profiler's signal is no answer
+    if (polled == 1)
       (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
   }
   const Greeting greeting{token_to_show_, number, static_cast<uint32_t>(rank_)};
