@@ -129,14 +129,6 @@ uint32_t Slots::parked_locks(const Link& link) const {
       }));
 }
 
-bool Slots::awaits_answer_before(const Link& link, uint64_t number) const {
-  if (link.waiting_replies == link.lock_waits) return false;
-  return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& p) {
-    return p.op != nullptr && p.link == &link && !p.lock_request && p.number != 0 &&
-           p.number < number;
-  });
-}
-
 bool Slots::is_being_read(const Link& link, const Extent& extent) const {
   if (link.gets_waiting == 0 || !SKERRY_RULE(gets_before_puts)) [[likely]]
     return false;

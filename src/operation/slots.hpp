@@ -79,8 +79,6 @@ class Slots {
   uint64_t in_use() const { return pending_.size() - free_.size(); }
   // Locks whose request the server has taken: they wait for somebody's unlock, not for the network.
   uint32_t parked_locks(const Link& link) const;
-  // An answer that the server keeps, of a request before this number, is not here yet.
-  bool awaits_answer_before(const Link& link, uint64_t number) const;
   // A get that was issued earlier still reads these bytes: a write to them must not be sent yet, or
   // that get might see it.
   bool is_being_read(const Link& link, const Extent& extent) const;

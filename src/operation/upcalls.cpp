@@ -76,10 +76,7 @@ Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload
 // A one-way request that the server refused. It is told again after a break: then we may have heard
 // of it already.
 void Engine::take_failure(Link& link, const wire::ReplyHeader& answer, fabric::Bytes text) {
-  // Told again it overtakes the lost answers of earlier requests, which the server must go on
-  // keeping.
-  if (!slots_.awaits_answer_before(link, answer.number))
-    link.session.result_received(answer.number);
+  link.session.result_received(answer.number);
   if (answer.number <= link.failure_number) return;
   link.failure_number = answer.number;
   if (!link.request_failure.ok()) return;
