@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -127,7 +128,7 @@ TEST(Meeting, MoreRanksMeetThanOneRankMayOpenFiles) {
     std::vector<std::byte> invitation;
     bool good = mine.open(rank, size, &invitation).ok();
     shared->bytes[rank] = static_cast<uint32_t>(invitation.size());
-    std::memcpy(shared->invitations[rank], invitation.data(), invitation.size());
+    std::copy(invitation.begin(), invitation.end(), shared->invitations[rank]);
     pthread_barrier_wait(&shared->opened);
     if (rank > 0) {
       const int parent = Meeting::parent_of(rank);
@@ -183,11 +184,21 @@ TEST(Meeting, AShortageOfDescriptorsIsWaitedForAndNamedWhenItLasts) {
     std::vector<std::byte> invitation, none;
     bool good = parent.open(0, 2, &invitation).ok() && child.open(1, 2, &none).ok() &&
                 child.accept_invitation(invitation).ok();
-    std::vector<int> taken = take_all_descriptors();
-    std::thread visitor([&] { good = child.meet().ok() && good; });
+    // The threads begin before the shortage: a sanitizer looks at what they start with, and needs a
+    // descriptor for that.
+    std::atomic<bool> is_short{false};
+    std::vector<int> taken;
+    std::thread visitor([&] {
+      is_short.wait(false);
+      good = child.meet().ok() && good;
+    });
     std::thread relief([&] {
+      is_short.wait(false);
       for (const int fd : taken) close(fd);
     });
+    taken = take_all_descriptors();
+    is_short = true;
+    is_short.notify_all();
     const bool met = parent.meet().ok();
     relief.join();
     visitor.join();
