@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/pure/shortage.hpp"
+
 namespace skerry::launcher {
 namespace {
 
@@ -138,7 +140,7 @@ void Reception::accept_all() {
   while (true) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     const int problem = socket ? 0 : errno;
-    if (problem == EMFILE || problem == ENFILE || problem == ENOBUFS || problem == ENOMEM) {
+    if (is_shortage(problem)) {
       pollfd waiting{listener_.get(), POLLIN, 0};
       if (poll(&waiting, 1, 0) <= 0) return;  // the kernel says so before it looks at the queue
       // The oldest visitor's descriptor serves the next one. Without any, the listener would stay

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/pure/shortage.hpp"
 #include "memory/broker_wire.hpp"
 #include "memory/control.hpp"
 #include "memory/mapping.hpp"
@@ -124,8 +125,7 @@ void Broker::accept_all() {
   for (int round = 0; round < 64;
        ++round) {  // bounded: the server has other duties; the listener stays readable
     const int connection = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (connection < 0 &&
-        (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+    if (connection < 0 && is_shortage(errno)) {
       pollfd waiting{listen_fd_, POLLIN, 0};
       if (poll(&waiting, 1, 0) <= 0) return;  // the kernel says so before it looks at the queue
       if (spare_fd_ < 0) return pause_listener();

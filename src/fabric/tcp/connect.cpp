@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "fabric/tcp/tcp_fabric.hpp"
+#include "core/pure/shortage.hpp"
 
 namespace skerry::fabric::tcp {
 namespace {
@@ -117,9 +118,7 @@ int TcpFabric::accept_unauthenticated(Sink& sink) {
     }
     const int error_number = errno;
     if (error_number == EAGAIN) break;
-    if (error_number != EMFILE && error_number != ENFILE && error_number != ENOBUFS &&
-        error_number != ENOMEM)
-      continue;  // that one is gone; the next
+    if (!is_shortage(error_number)) continue;  // that one is gone; the next
     // Out of descriptors. The kernel says so before it looks whether anybody waits.
     pollfd waiting{listen_fd_, POLLIN, 0};
     if (::poll(&waiting, 1, 0) <= 0) break;

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/pure/shortage.hpp"
 #include "job/bootstrap/control_protocol.hpp"
 
 namespace skerry::job {
@@ -72,12 +73,6 @@ bool receive_all(int socket, void* data, size_t bytes, Clock::time_point deadlin
     if (more > 0) got += static_cast<size_t>(more);
   }
   return true;
-}
-
-// Errors of a process or system that has no room for another socket.
-bool is_shortage(int error_number) {
-  return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
-         error_number == ENOMEM;
 }
 
 std::string shortage_text(int error_number) {
@@ -292,8 +287,7 @@ Meeting::Visit Meeting::visit(const std::string& address, uint32_t number,
     int polled = 0;
     do polled = poll(&ready, 1, left_ms(limit));
     while (polled < 0 && errno == EINTR);  // a profiler's signal is no answer
-    if (polled == 1)
-      (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
+    if (polled == 1) (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
   }
   const Greeting greeting{token_to_show_, number, static_cast<uint32_t>(rank_)};
   if (problem != 0 ||
