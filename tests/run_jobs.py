@@ -3,8 +3,10 @@
 
     tests/run_jobs.py [--build DIR] [--quick] [--only WORD] [--fabric NAME] [--jobs N] [--seed N]
 
-One line per job while it runs, the output of those that fail, and at the end `N passed, N failed, N skipped`. A job that takes longer
-than its limit is killed (its process group, which this script made) and counts as failed. Needs nothing but Python's standard library.
+One line per job as it ends, the output of those that fail, and at the end `N passed, N failed,
+N skipped`. `--jobs N` runs N at a time. A job that takes longer than its limit is killed (its
+process group, which this script made) and counts as failed. Needs nothing but Python's standard
+library.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,6 +142,9 @@ def cases(options):
         )
 
 
+running = set()  # processes of jobs; each is added and taken out by the thread that runs its job
+
+
 def stop(process):
     """Ends the process group that run() made, and nothing else."""
     for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
@@ -171,6 +177,7 @@ def run(case, options):
         env=environment,
         start_new_session=True,
     )
+    running.add(process)
     try:
         output, _ = process.communicate(timeout=case.limit_s)
         text = output.decode(errors="replace")
@@ -186,9 +193,8 @@ def run(case, options):
             "failed",
             output.decode(errors="replace") + f"\nnot done after {case.limit_s} s: killed\n",
         )
-    except BaseException:
-        stop(process)
-        raise
+    finally:
+        running.discard(process)
     return (
         outcome,
         time.monotonic() - begin,
@@ -205,31 +211,40 @@ def main():
     parser.add_argument(
         "--seed", type=int, default=None, help="first seed (printed; drawn if not given)"
     )
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="run so many jobs at a time (default: %(default)s)"
+    )
     options = parser.parse_args()
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: give a number of at least 1")
     options.build = options.build.resolve()
     if options.seed is None:
         options.seed = random.randrange(1, 1_000_000)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     print(f"first seed {options.seed}", flush=True)
-    for case in cases(options):
-        if options.only not in case.name:
-            continue
-        outcome, seconds, text = run(case, options)
-        counts[outcome] += 1
-        print(f"{outcome:8} {seconds:6.1f} s  {case.name}", flush=True)
-        if outcome == "skipped":
-            print(
-                "".join("    " + line + "\n" for line in text.splitlines() if "skipped:" in line),
-                end="",
-            )
-        if outcome == "failed":
-            print(
-                "".join("    " + line + "\n" for line in text.splitlines()[-40:]),
-                end="",
-                flush=True,
-            )
+    chosen = [case for case in cases(options) if options.only in case.name]
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
+        for case, result in zip(chosen, pool.map(lambda case: run(case, options), chosen)):
+            report(case, *result)
+            counts[result[0]] += 1
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(running):
+            stop(process)
+        raise
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] or counts["passed"] == 0 else 0
+
+
+def report(case, outcome, seconds, text):
+    print(f"{outcome:8} {seconds:6.1f} s  {case.name}", flush=True)
+    lines = []
+    if outcome == "skipped":
+        lines = [line for line in text.splitlines() if "skipped:" in line]
+    if outcome == "failed":
+        lines = text.splitlines()[-40:]
+    print("".join("    " + line + "\n" for line in lines), end="", flush=True)
 
 
 if __name__ == "__main__":
