@@ -263,37 +263,11 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
   SKERRY_TRY(engine_->borrow_slot(&slot));
   const memory::Control& control = node_.control();
   memory::CompletionSlot& mine = control.slot(member_ * control.layout().slots_per_member + slot);
-  const uint32_t tag = memory::arm_slot(mine);
-  const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
-  lock::WaiterPool pool = server::waiter_pool(control);
   server::LockCaller caller = node_.caller_of(member_);
-  const lock::Waiter waiter = lock::make_waiter(holder, rank_, slot + 1, tag);
-  Status status;
-  for (bool waiting = true; waiting;) {
-    const uint32_t given_back = pool.freed().load();
-    waiting = false;
-    switch (lock::fair_queue().request(mutex, waiter, pool, caller)) {
-      case lock::Request::granted: break;
-      case lock::Request::queued:
-        if (skerry::wait_until(
-                &mine.word, [&](uint32_t word) { return word == done; }, no_deadline,
-                control.abort_flag(), Sharing::node) == WaitResult::aborted)
-          status = ended();
-        break;
-      case lock::Request::no_record:
-        pool.starving().fetch_add(1);
-        if (pool.freed().load() == given_back)
-          (void)skerry::wait_until(
-              &pool.freed(), [&](uint32_t freed) { return freed != given_back; },
-              deadline_after(wait_slice_ns), control.abort_flag(), Sharing::node);
-        pool.starving().fetch_sub(1);
-        waiting = !control.is_aborted();
-        if (!waiting) status = ended();
-        break;
-      case lock::Request::recursive:
-      case lock::Request::no_guard: status = ended(); break;
-    }
-  }
+  const server::LockWait answer = server::wait_for_lock(
+      mutex, holder, rank_, slot, mine, control, caller,
+      [](int64_t until_ns, auto&& wait) { return wait(until_ns); });
+  const Status status = answer == server::LockWait::granted ? Status() : ended();
   memory::free_slot(mine);
   engine_->return_slot(slot);
   return status;

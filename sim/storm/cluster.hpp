@@ -11,7 +11,7 @@
 #include "memory/stripes.hpp"
 #include "operation/engine.hpp"
 #include "placement/node_map.hpp"
-#include "server/locks.hpp"
+#include "server/lock_wait.hpp"
 #include "server/server.hpp"
 #include "share/share.hpp"
 #include "sim/storm/checker.hpp"

@@ -3,8 +3,7 @@
 #include <unistd.h>
 
 #include "job/job.hpp"
-#include "memory/slots.hpp"
-#include "server/locks.hpp"
+#include "server/lock_wait.hpp"
 
 namespace skerry::job {
 
@@ -60,18 +59,24 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
   return {};
 }
 
-Status Mutexes::lock(Rank rank, uint32_t index) {
-  const lock::Holder holder = holder_of(*job_);
+Status Mutexes::lock(Rank rank, uint32_t index) { return lock_as(rank, index, holder_of(*job_)); }
+
+Status Mutexes::unlock(Rank rank, uint32_t index) {
+  return unlock_as(rank, index, holder_of(*job_));
+}
+
+Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
   lock::Mutex* mutex = here(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().lock({rank, segment_->id()}, index, holder);
-  const lock::LockAnswer quick = lock::try_lock(*mutex, holder);
-  if (quick == lock::LockAnswer::granted) [[likely]]
-    return {};
-  if (quick == lock::LockAnswer::recursive)
-    return error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ", rank,
-                 " again, which it holds");
-
+  switch (lock::try_lock(*mutex, holder)) {
+    case lock::LockAnswer::granted: return {};
+    case lock::LockAnswer::recursive: return recursive(rank, index);
+    case lock::LockAnswer::contended:
+    case lock::LockAnswer::queued:
+    case lock::LockAnswer::no_record:
+    case lock::LockAnswer::guard_failed: break;
+  }
   // Contended: queue up with a completion slot, then sleep on it until somebody hands the mutex
   // over.
   const memory::Control& control = job_->control();
@@ -80,61 +85,28 @@ Status Mutexes::lock(Rank rank, uint32_t index) {
   SKERRY_TRY(job_->engine().borrow_slot(&slot));
   memory::CompletionSlot& mine = control.slot(
       job_->member_index() * control.layout().slots_per_member + slot);
-  const uint32_t tag = memory::arm_slot(mine);
-  lock::WaiterPool pool = server::waiter_pool(control);
   server::LockCaller caller = caller_of(*job_);
-  const lock::Waiter waiter = lock::make_waiter(holder, job_->rank(), slot + 1, tag);
-  Status status;
-  for (bool waiting = true; waiting;) {
-    const uint32_t given_back = pool.freed().load(std::memory_order_acquire);
-    const lock::Request answer = lock::fair_queue().request(*mutex, waiter, pool, caller);
-    waiting = false;
-    switch (answer) {
-      case lock::Request::granted: break;
-      case lock::Request::recursive:
-        status = error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ",
-                       rank, " again, which it holds");
-        break;
-      case lock::Request::queued: {
-        const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
-        const auto asleep = [&](int64_t until_ns) {
-          return wait_until(
-              &mine.word, [&](uint32_t word) { return word == done; }, until_ns,
-              control.abort_flag(), Sharing::node);
-        };
-        if (job_->wait_working(no_deadline, asleep) == WaitResult::aborted)
-          status = job_->check_abort();
-        break;
-      }
-      case lock::Request::no_record:
-        pool.starving().fetch_add(1, std::memory_order_seq_cst);
-        if (pool.freed().load(std::memory_order_seq_cst) == given_back) {
-          const auto asleep = [&](int64_t until_ns) {
-            return wait_until(
-                &pool.freed(), [&](uint32_t freed) { return freed != given_back; }, until_ns,
-                control.abort_flag(), Sharing::node);
-          };
-          (void)job_->wait_working(deadline_after(wait_slice_ns), asleep);
-        }
-        pool.starving().fetch_sub(1, std::memory_order_relaxed);
-        status = job_->check_abort();
-        waiting = status.ok();
-        break;
-      case lock::Request::no_guard:
-        status = job_->check_abort();
-        if (status.ok())
-          status = error(Code::peer_dead, "mutex ", index, " of rank ", rank,
-                         ": a rank died while changing its queue");
-        break;
-    }
-  }
+  const server::LockWait answer = server::wait_for_lock(
+      *mutex, holder, job_->rank(), slot, mine, control, caller,
+      [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });
   memory::free_slot(mine);
   job_->engine().return_slot(slot);
-  return status;
+  switch (answer) {
+    case server::LockWait::granted: return {};
+    case server::LockWait::recursive: return recursive(rank, index);
+    case server::LockWait::ended: return job_->check_abort();
+    case server::LockWait::owner_died: break;
+  }
+  return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
+               ": a rank died while changing its queue");
 }
 
-Status Mutexes::unlock(Rank rank, uint32_t index) {
-  const lock::Holder holder = holder_of(*job_);
+Status Mutexes::recursive(Rank rank, uint32_t index) const {
+  return error(Code::invalid, "rank ", job_->rank(), " locks mutex ", index, " of rank ", rank,
+               " again, which it holds");
+}
+
+Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
   lock::Mutex* mutex = here(rank, index);
   if (mutex == nullptr) SKERRY_TRY(find(rank, index, &mutex));
   if (mutex == nullptr) return job_->engine().unlock({rank, segment_->id()}, index, holder);

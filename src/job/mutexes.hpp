@@ -20,11 +20,15 @@ class Mutexes {
   Status free();  // collective
   Status lock(Rank rank, uint32_t index);
   Status unlock(Rank rank, uint32_t index);
+  // The same in the name of any holder of this rank; `lock::shared_bit` in it asks to share.
+  Status lock_as(Rank rank, uint32_t index, lock::Holder holder);
+  Status unlock_as(Rank rank, uint32_t index, lock::Holder holder);
   bool is_freed() const { return segment_->is_freed(); }
   Segment& segment() { return *segment_; }
 
  private:
   Status find(Rank rank, uint32_t index, lock::Mutex** mutex) const;
+  Status recursive(Rank rank, uint32_t index) const;
   // The fast path: a mutex on this node; null: the long way.
   lock::Mutex* here(Rank rank, uint32_t index) const {
     const memory::Region* region = segment_->usable(rank);

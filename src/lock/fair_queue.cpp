@@ -23,6 +23,15 @@ std::string_view to_string(Release answer) {
   return "unknown";
 }
 
+std::string_view to_string(Holds answer) {
+  switch (answer) {
+    case Holds::no: return "no";
+    case Holds::yes: return "yes";
+    case Holds::no_guard: return "no guard";
+  }
+  return "unknown";
+}
+
 namespace {
 
 class FairQueue final : public Protocol {
@@ -49,24 +58,33 @@ class FairQueue final : public Protocol {
       case UnlockAnswer::guard_failed: break;
     }
     if (!caller.acquire(mutex.guard)) return Release::no_guard;
-    // Under the guard the queue stays as it is: the waiter that is first now gets the mutex.
-    if (mutex.first != 0 && !caller.reaches(pool.at(mutex.first).waiter)) {
-      caller.release(mutex.guard);
-      return Release::out_of_reach;
-    }
-    Waiter next;
-    const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, &next);
+    // Under the guard the queue stays as it is: those that are first now get the mutex.
+    uint32_t record = mutex.first;
+    for (uint32_t i = next_batch(mutex, pool); i > 0; --i, record = pool.next_of(record))
+      if (!caller.reaches(pool.at(record).waiter)) {
+        caller.release(mutex.guard);
+        return Release::out_of_reach;
+      }
+    Handed handed;
+    const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, &handed);
     caller.release(mutex.guard);
     if (answer == UnlockAnswer::not_holder) return Release::not_holder;
     if (answer == UnlockAnswer::handed_over) {
-      caller.tell(next);
+      for (Waiter next; handed.next(pool, &next);) caller.tell(next);
       caller.record_freed();
     }
     return Release::released;
   }
 
-  bool holds(const Mutex& mutex, Holder holder) const override {
-    return (mutex.word.load(std::memory_order_acquire) & ~queued_bit) == holder;
+  Holds holds(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const override {
+    if (!shares(holder))
+      return (mutex.word.load(std::memory_order_acquire) & ~queued_bit) == holder ? Holds::yes
+                                                                                  : Holds::no;
+    // The word does not name its sharers. One that asked, and does not wait, has it.
+    if (!caller.acquire(mutex.guard)) return Holds::no_guard;
+    const bool waits = waits_guarded(mutex, holder, pool);
+    caller.release(mutex.guard);
+    return waits ? Holds::no : Holds::yes;
   }
 };
 

@@ -77,37 +77,42 @@ uint32_t next_of(const WaiterRecord& record) {
 
 }  // namespace
 
-LockAnswer try_lock(Mutex& mutex, Holder holder) {
-  uint64_t value = 0;
-  if (mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
+LockAnswer try_share(Mutex& mutex, Holder holder) {
+  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  while (value == 0 || (value & (shared_bit | queued_bit)) == shared_bit) {
+    const uint64_t more = value == 0 ? shared_bit | 1 : value + 1;
+    if (mutex.word.compare_exchange_weak(value, more, std::memory_order_acquire,
                                          std::memory_order_relaxed))
-    return LockAnswer::granted;
-  return (value & ~queued_bit) == holder ? LockAnswer::recursive : LockAnswer::contended;
+      return LockAnswer::granted;
+  }
+  return (value & ~queued_bit) == (holder & ~shared_bit) ? LockAnswer::recursive
+                                                         : LockAnswer::contended;
 }
 
-UnlockAnswer try_unlock(Mutex& mutex, Holder holder) {
-  uint64_t value = holder;
-  if (mutex.word.compare_exchange_strong(value, 0, std::memory_order_release,
+UnlockAnswer try_unshare(Mutex& mutex) {
+  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  while ((value & shared_bit) != 0) {
+    const bool last = static_cast<uint32_t>(value) == 1;
+    if (last && (value & queued_bit) != 0) return UnlockAnswer::contended;
+    if (mutex.word.compare_exchange_weak(value, last ? 0 : value - 1, std::memory_order_release,
                                          std::memory_order_relaxed))
-    return UnlockAnswer::released;
-  return value == (holder | queued_bit) ? UnlockAnswer::contended : UnlockAnswer::not_holder;
+      return UnlockAnswer::released;
+  }
+  return UnlockAnswer::not_holder;
 }
 
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   uint32_t record = 0;
-  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  uint64_t value = 0;
   for (;;) {
-    if ((value & ~queued_bit) == waiter.holder) {
+    const LockAnswer quick = try_lock(mutex, waiter.holder);
+    if (quick != LockAnswer::contended) {
       if (record != 0) pool.give_back(record);
-      return LockAnswer::recursive;
+      return quick;
     }
-    if (value == 0) {
-      if (!mutex.word.compare_exchange_weak(value, waiter.holder, std::memory_order_acquire,
-                                            std::memory_order_relaxed))
-        continue;
-      if (record != 0) pool.give_back(record);
-      return LockAnswer::granted;
-    }
+    value = mutex.word.load(std::memory_order_relaxed);
+    if ((value & queued_bit) == 0 && (value == 0 || (shares(waiter.holder) && shares(value))))
+      continue;  // it can be had after all
     // The record first: once the bit is set, unlock relies on a queue that is not empty (it waits
     // for the guard, but must find somebody).
     if (record == 0 && (record = pool.take()) == 0) return LockAnswer::no_record;
@@ -127,19 +132,50 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   return LockAnswer::queued;
 }
 
-UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* next) {
-  const UnlockAnswer quick = try_unlock(mutex,
-                                        holder);  // the waiters may have cancelled meanwhile
+uint32_t next_batch(const Mutex& mutex, WaiterPool& pool) {
+  uint32_t count = 0;
+  for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record))) {
+    if (count > 0 && !shares(pool.at(record).waiter.holder)) break;
+    ++count;
+    if (!shares(pool.at(record).waiter.holder)) break;
+  }
+  return count;
+}
+
+UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed) {
+  // The waiters may have cancelled meanwhile, or other sharers may have come or gone.
+  const UnlockAnswer quick = try_unlock(mutex, holder);
   if (quick != UnlockAnswer::contended) return quick;
-  const uint32_t record = mutex.first;
-  SKERRY_ASSERT(record != 0, "a mutex with the queued bit has a queue");
-  WaiterRecord& first = pool.at(record);
-  *next = first.waiter;
-  if (SKERRY_RULE(hand_over)) mutex.first = next_of(first);
-  // Release: what the old holder did is visible to the new one, however it learns of the grant.
-  mutex.word.store(next->holder | (mutex.first != 0 ? queued_bit : 0), std::memory_order_release);
-  pool.give_back(record);
+  SKERRY_ASSERT(mutex.first != 0, "a mutex with the queued bit has a queue");
+  const Holder first = pool.at(mutex.first).waiter.holder;
+  handed->record_ = mutex.first;
+  handed->left_ = next_batch(mutex, pool);
+  uint32_t rest = mutex.first;
+  for (uint32_t i = 0; i < handed->left_; ++i) rest = next_of(pool.at(rest));
+  if (SKERRY_RULE(hand_over)) mutex.first = rest;
+  // Release: what the old holder did is visible to the new ones, however they learn of the grant.
+  // A store is enough: with the bit set nobody but the holders and we may change the word, and the
+  // last holder is the caller.
+  mutex.word.store(
+      (shares(first) ? shared_bit | handed->left_ : first) | (mutex.first != 0 ? queued_bit : 0),
+      std::memory_order_release);
   return UnlockAnswer::handed_over;
+}
+
+bool Handed::next(WaiterPool& pool, Waiter* waiter) {
+  if (left_ == 0) return false;
+  const uint32_t record = record_;
+  *waiter = pool.at(record).waiter;
+  record_ = next_of(pool.at(record));
+  --left_;
+  pool.give_back(record);
+  return true;
+}
+
+bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
+  for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record)))
+    if (pool.at(record).waiter.holder == holder) return true;
+  return false;
 }
 
 bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {

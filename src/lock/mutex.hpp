@@ -1,12 +1,19 @@
 // Mutexes with a fair queue and direct hand-over, as events on shared memory: (state, request) to
-// (state, answer). Nothing here waits, wakes or sends; callers act on the answers. All memory is
-// zeroed to begin with, and zero means free.
+// (state, answer). One holder may have it for itself, or several may share it. Nothing here waits,
+// wakes or sends; callers act on the answers. All memory is zeroed to begin with, and zero means
+// free.
 //
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
 // contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
-// newcomer's compare-and-swap expects 0, an unlocker's expects its holder without the bit. So no
-// requester overtakes the queue. Unlock hands the mutex to the first waiter, and it is never free
-// in between.
+// newcomer's compare-and-swap expects 0 (or sharers and no bit), an unlocker's expects its holder
+// without the bit. So no requester overtakes the queue. Unlock hands the mutex to the first waiter,
+// and it is never free in between. One exception: of several sharers, all but the last count
+// themselves out of a word with the bit without the guard. The guard's holder never changes a
+// word that has several sharers, but by atomic operations on its bit.
+//
+// Sharers and exclusive holders take turns as the queue has them: a sharer never overtakes a
+// waiter, and a hand-over to a sharer takes along those that stand directly behind it. So a waiter
+// for exclusive use waits for one batch of sharers at most.
 //
 // The guard is held for a few dozen instructions; it names its owner, so that a death inside is
 // found (core/owner_lock.hpp).
@@ -22,15 +29,21 @@
 
 namespace skerry::lock {
 
-// One holder or waiter: its rank and a number that tells the threads of that rank apart. Never 0.
+constexpr uint64_t queued_bit = uint64_t{1} << 63;  // in the word
+constexpr uint64_t shared_bit = uint64_t{1} << 62;  // in the word and in a Holder
+
+// One holder or waiter: its rank, a number that tells the threads of that rank apart, and
+// `shared_bit` if it shares the lock or asks to. Never 0.
 using Holder = uint64_t;
+constexpr Rank most_holder_ranks = 0x3fff'ffff;
 constexpr Holder make_holder(Rank rank, uint32_t thread) {
   return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) | thread;
 }
 constexpr Rank rank_of(Holder holder) {
-  return static_cast<Rank>(((holder >> 32) & 0x7fff'ffff) - 1);
+  return static_cast<Rank>(((holder >> 32) & 0x3fff'ffff) - 1);
 }
 constexpr uint32_t thread_of(Holder holder) { return static_cast<uint32_t>(holder); }
+constexpr bool shares(Holder holder) { return (holder & shared_bit) != 0; }
 
 struct Waiter {
   Holder holder = 0;
@@ -44,11 +57,10 @@ constexpr Waiter make_waiter(Holder holder, Rank rank, uint32_t slot, uint32_t t
 constexpr uint32_t slot_of(const Waiter& waiter) { return static_cast<uint32_t>(waiter.reply[0]); }
 constexpr uint32_t tag_of(const Waiter& waiter) { return static_cast<uint32_t>(waiter.reply[1]); }
 
-constexpr uint64_t queued_bit = uint64_t{1} << 63;
-
 struct alignas(64) Mutex {
-  std::atomic<uint64_t> word;  // 0: free; otherwise the Holder, with queued_bit if a waiter is
-                               // queued. Lockers, unlockers; see above
+  std::atomic<uint64_t> word;  // 0: free; otherwise the Holder, or shared_bit and the number of
+                               // sharers; with queued_bit if a waiter is queued. Lockers,
+                               // unlockers; see above
   OwnerWord guard;  // owner: member index of the node that hosts the mutex (its data server acts as
                     // its process)
   uint32_t first;   // guard's holder: record of the first waiter; 0: none
@@ -80,6 +92,10 @@ class WaiterPool {
   uint32_t take();  // 0: exhausted
   void give_back(uint32_t record);
   WaiterRecord& at(uint32_t record) { return records_[record]; }
+  // Of a record in a mutex's queue: the one behind it, 0 at the end. With that mutex's guard.
+  uint32_t next_of(uint32_t record) const {
+    return __atomic_load_n(&records_[record].next, __ATOMIC_RELAXED);
+  }
 
   // Counts records given back: a futex word for requesters that got `no_record`. They add
   // themselves to `starving` before they look again. The process that gave a record back wakes the
@@ -116,22 +132,58 @@ std::string_view to_string(LockAnswer answer);
 
 enum class UnlockAnswer : uint8_t {
   released,
-  handed_over,  // *next holds it now: tell it
+  handed_over,  // the waiters in *handed hold it now: tell them
   not_holder,   // error: the caller does not hold it
   contended,    // try_unlock only: somebody waits; nothing was changed
   guard_failed,
 };
 std::string_view to_string(UnlockAnswer answer);
 
-// ---- without the guard: any thread, one compare-and-swap ----
-LockAnswer try_lock(Mutex& mutex, Holder holder);      // granted, contended, recursive
-UnlockAnswer try_unlock(Mutex& mutex, Holder holder);  // released, contended, not_holder
+// Waiters that were handed the mutex. Their records left the queue and are the caller's, which
+// takes one after the other; each is given back as it is taken.
+class Handed {
+ public:
+  bool next(WaiterPool& pool, Waiter* waiter);
+
+ private:
+  friend UnlockAnswer unlock_guarded(Mutex&, Holder, WaiterPool&, Handed*);
+  uint32_t record_ = 0;  // of the next one
+  uint32_t left_ = 0;
+};
+
+// ---- without the guard: any thread, one compare-and-swap (sharers: one that succeeds) ----
+// A word with sharers does not say who they are: it cannot tell that one of them asks again, or
+// that an unlocker is none of them.
+LockAnswer try_share(Mutex& mutex, Holder holder);
+UnlockAnswer try_unshare(Mutex& mutex);
+inline LockAnswer try_lock(Mutex& mutex, Holder holder) {  // granted, contended, recursive
+  if (shares(holder)) return try_share(mutex, holder);
+  uint64_t value = 0;
+  if (mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
+                                         std::memory_order_relaxed)) [[likely]]
+    return LockAnswer::granted;
+  return (value & ~queued_bit) == holder ? LockAnswer::recursive : LockAnswer::contended;
+}
+inline UnlockAnswer try_unlock(Mutex& mutex,
+                               Holder holder) {  // released, contended, not_holder
+  if (shares(holder)) return try_unshare(mutex);
+  uint64_t value = holder;
+  if (mutex.word.compare_exchange_strong(value, 0, std::memory_order_release,
+                                         std::memory_order_relaxed)) [[likely]]
+    return UnlockAnswer::released;
+  return value == (holder | queued_bit) ? UnlockAnswer::contended : UnlockAnswer::not_holder;
+}
 
 // ---- with the guard held ----
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter,
                         WaiterPool& pool);  // granted, queued, recursive, no_record
+// How many waiters the next hand-over takes: 1, or all sharers at the queue's head. 0: nobody
+// waits.
+uint32_t next_batch(const Mutex& mutex, WaiterPool& pool);
 UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool,
-                            Waiter* next);  // released, handed_over, not_holder
+                            Handed* handed);  // released, handed_over, not_holder
+// Does it wait in the queue?
+bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool);
 // Takes a waiter out of the queue (it timed out, or died). False: it does not wait: it holds the
 // mutex already, or never asked.
 bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
@@ -150,11 +202,11 @@ LockAnswer lock_request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool, Gu
 }
 
 template <class Guard>
-UnlockAnswer unlock(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* next, Guard&& guard) {
+UnlockAnswer unlock(Mutex& mutex, Holder holder, WaiterPool& pool, Handed* handed, Guard&& guard) {
   const UnlockAnswer quick = try_unlock(mutex, holder);
   if (quick != UnlockAnswer::contended) return quick;
   if (!guard.acquire(mutex.guard)) return UnlockAnswer::guard_failed;
-  const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, next);
+  const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, handed);
   guard.release(mutex.guard);
   return answer;
 }

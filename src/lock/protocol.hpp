@@ -37,13 +37,16 @@ enum class Request : uint8_t {
 std::string_view to_string(Request answer);
 
 enum class Release : uint8_t {
-  released,      // free, or handed to the next waiter, which was told
-  out_of_reach,  // nothing was changed: the next waiter is one that only the lock's data server can
-                 // tell. It must release the lock in this holder's name
+  released,      // free, still shared by others, or handed to the next waiters, which were told
+  out_of_reach,  // nothing was changed: among the next waiters is one that only the lock's data
+                 // server can tell. It must release the lock in this holder's name
   not_holder,    // error: this holder does not have it
   no_guard,      // nothing was changed: Caller::acquire said no
 };
 std::string_view to_string(Release answer);
+
+enum class Holds : uint8_t { no, yes, no_guard };
+std::string_view to_string(Holds answer);
 
 class Protocol {
  public:
@@ -51,8 +54,8 @@ class Protocol {
   virtual Request request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool,
                           Caller& caller) const = 0;
   virtual Release release(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const = 0;
-  // Has a request that was queued been granted meanwhile?
-  virtual bool holds(const Mutex& mutex, Holder holder) const = 0;
+  // Has a request that was queued been granted meanwhile? Asked of one that was not released since.
+  virtual Holds holds(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const = 0;
 };
 
 // First come, first served, handed over directly (mutex.hpp).

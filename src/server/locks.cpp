@@ -142,7 +142,20 @@ Status Locks::holds(SegmentId segment, Rank rank, uint64_t index, lock::Holder h
                     bool* granted) {
   lock::Mutex* mutex = nullptr;
   SKERRY_TRY(memory_.find_lock(segment, rank, index, &mutex));
-  *granted = lock::fair_queue().holds(*mutex, holder);
+  const Request asked{segment, rank, index, {holder, {}}, 0};
+  *granted = std::none_of(kept_.begin(), kept_.end(), [&](const Request& r) {
+    return same_lock(r, asked) && r.waiter.holder == holder;
+  });
+  if (!*granted) return {};
+  lock::WaiterPool pool = waiter_pool(control_);
+  // It sleeps for the guard, which is held for a few dozen instructions: only after a break, and
+  // the origin could not be told to ask again.
+  LockCaller us(control_, member_index_, *map_, node_, LockCaller::Patience::sleeps, &tell_others_);
+  const lock::Holds answer = lock::fair_queue().holds(*mutex, holder, pool, us);
+  if (answer == lock::Holds::no_guard)
+    return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
+                 ": a rank died while changing its queue");
+  *granted = answer == lock::Holds::yes;
   return {};
 }
 

@@ -42,14 +42,14 @@ TEST_F(FairQueue, GrantsInOrderAndTellsTheNext) {
   EXPECT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
   EXPECT_EQ(lock_.request(mutex_, waiter(20), pool_, server_), Request::queued);
   EXPECT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
-  EXPECT_TRUE(lock_.holds(mutex_, holder(1)));
+  EXPECT_EQ(lock_.holds(mutex_, holder(1), pool_, server_), Holds::yes);
   EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, server_), Release::released);
   ASSERT_EQ(server_.told.size(), 1u);
   EXPECT_EQ(rank_of(server_.told[0].holder), 20);
   EXPECT_EQ(slot_of(server_.told[0]), 3u);
   EXPECT_EQ(tag_of(server_.told[0]), 7u);
   EXPECT_EQ(server_.freed, 1);
-  EXPECT_TRUE(lock_.holds(mutex_, holder(20)));
+  EXPECT_EQ(lock_.holds(mutex_, holder(20), pool_, server_), Holds::yes);
 }
 
 // A rank cannot tell a waiter on another node: its data server releases the lock in its name.
@@ -58,10 +58,27 @@ TEST_F(FairQueue, ARankLeavesAWaiterOutOfItsReachToTheServer) {
   EXPECT_EQ(lock_.request(mutex_, waiter(20), pool_, server_), Request::queued);
   EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::out_of_reach);
   // Expect: nothing was changed, and the guard is free.
-  EXPECT_TRUE(lock_.holds(mutex_, holder(1)));
+  EXPECT_EQ(lock_.holds(mutex_, holder(1), pool_, server_), Holds::yes);
   EXPECT_TRUE(rank_.told.empty());
   EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, server_), Release::released);
   EXPECT_EQ(server_.told.size(), 1u);
+}
+
+TEST_F(FairQueue, ABatchOfSharersIsToldTogetherIfAllAreInReach) {
+  Waiter near = waiter(2), far = waiter(20);
+  near.holder |= shared_bit;
+  far.holder |= shared_bit;
+  EXPECT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  EXPECT_EQ(lock_.request(mutex_, near, pool_, rank_), Request::queued);
+  EXPECT_EQ(lock_.request(mutex_, far, pool_, server_), Request::queued);
+  EXPECT_EQ(lock_.holds(mutex_, far.holder, pool_, server_), Holds::no);
+  EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::out_of_reach);
+  EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, server_), Release::released);
+  EXPECT_EQ(server_.told.size(), 2u);
+  EXPECT_EQ(lock_.holds(mutex_, far.holder, pool_, server_), Holds::yes);
+  EXPECT_EQ(lock_.release(mutex_, near.holder, pool_, rank_), Release::released);
+  EXPECT_EQ(lock_.release(mutex_, far.holder, pool_, server_), Release::released);
+  EXPECT_EQ(lock_.release(mutex_, far.holder, pool_, server_), Release::not_holder);
 }
 
 TEST_F(FairQueue, WithoutARecordOrTheGuardNothingChanges) {

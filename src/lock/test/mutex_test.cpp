@@ -50,11 +50,25 @@ Waiter waiter_of(Rank rank, uint32_t thread = 0) {
   return Waiter{make_holder(rank, thread), {static_cast<uint64_t>(rank), 7}};
 }
 
+// Unlocks a mutex whose next batch is one waiter.
+template <class Guard>
+UnlockAnswer unlock_to(Host& host, Holder holder, Waiter* next, Guard&& guard) {
+  Handed handed;
+  const UnlockAnswer answer = unlock(host.mutex, holder, host.pool, &handed, guard);
+  if (answer == UnlockAnswer::handed_over) {
+    EXPECT_TRUE(handed.next(host.pool, next));
+    Waiter more;
+    EXPECT_FALSE(handed.next(host.pool, &more));
+  }
+  return answer;
+}
+
 TEST(Mutex, HolderCarriesRankAndThread) {
-  const Holder holder = make_holder(0x7fff'fffe, 0xffff'ffff);
-  EXPECT_EQ(rank_of(holder), 0x7fff'fffe);
+  const Holder holder = make_holder(0x3fff'fffd, 0xffff'ffff);
+  EXPECT_EQ(rank_of(holder), 0x3fff'fffd);
   EXPECT_EQ(thread_of(holder), 0xffff'ffffu);
-  EXPECT_EQ(holder & queued_bit, 0u);
+  EXPECT_EQ(holder & (queued_bit | shared_bit), 0u);
+  EXPECT_EQ(rank_of(holder | shared_bit), 0x3fff'fffd);
   EXPECT_NE(make_holder(0, 0), 0u);
 }
 
@@ -69,14 +83,13 @@ TEST(Mutex, GrantsInTheOrderOfRequests) {
               LockAnswer::queued);
   }
   for (Rank rank = 1; rank <= 3; ++rank) {
-    ASSERT_EQ(unlock(host.mutex, make_holder(rank - 1, 0), host.pool, &next, SleepingGuard{}),
+    ASSERT_EQ(unlock_to(host, make_holder(rank - 1, 0), &next, SleepingGuard{}),
               UnlockAnswer::handed_over);
     EXPECT_EQ(next.holder, make_holder(rank, 0));
     EXPECT_EQ(next.reply[0], static_cast<uint64_t>(rank));
     EXPECT_EQ(next.reply[1], 7u);
   }
-  EXPECT_EQ(unlock(host.mutex, make_holder(3, 0), host.pool, &next, SleepingGuard{}),
-            UnlockAnswer::released);
+  EXPECT_EQ(unlock_to(host, make_holder(3, 0), &next, SleepingGuard{}), UnlockAnswer::released);
   EXPECT_EQ(host.mutex.word.load(), 0u);
 }
 
@@ -86,8 +99,7 @@ TEST(Mutex, NobodyOvertakesTheQueue) {
   ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
             LockAnswer::granted);
   ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
-  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}),
-            UnlockAnswer::handed_over);
+  ASSERT_EQ(unlock_to(host, make_holder(0, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
   // Expect: handed over, never free, though rank 1 has not woken yet.
   EXPECT_EQ(try_lock(host.mutex, make_holder(0, 0)), LockAnswer::contended);
 }
@@ -95,22 +107,21 @@ TEST(Mutex, NobodyOvertakesTheQueue) {
 TEST(Mutex, MisuseIsAnError) {
   Host host(8);
   Waiter next;
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}),
-            UnlockAnswer::not_holder);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, SleepingGuard{}), UnlockAnswer::not_holder);
   ASSERT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
             LockAnswer::granted);
   EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
             LockAnswer::recursive);
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 2), host.pool, &next, SleepingGuard{}),
+  EXPECT_EQ(unlock_to(host, make_holder(0, 2), &next, SleepingGuard{}),
             UnlockAnswer::not_holder);  // another thread's
   ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
   // Expect: the same answers with somebody in the queue; and a waiter is no holder.
   EXPECT_EQ(lock_request(host.mutex, waiter_of(0, 1), host.pool, SleepingGuard{}),
             LockAnswer::recursive);
   EXPECT_EQ(lock_guarded(host.mutex, waiter_of(0, 1), host.pool), LockAnswer::recursive);
-  EXPECT_EQ(unlock(host.mutex, make_holder(1, 0), host.pool, &next, SleepingGuard{}),
-            UnlockAnswer::not_holder);
-  EXPECT_EQ(unlock_guarded(host.mutex, make_holder(1, 0), host.pool, &next),
+  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, SleepingGuard{}), UnlockAnswer::not_holder);
+  Handed handed;
+  EXPECT_EQ(unlock_guarded(host.mutex, make_holder(1, 0), host.pool, &handed),
             UnlockAnswer::not_holder);
 }
 
@@ -123,8 +134,7 @@ TEST(Mutex, AnExhaustedPoolChangesNothing) {
   const uint32_t freed = host.pool.freed().load();
   EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}),
             LockAnswer::no_record);
-  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, SleepingGuard{}),
-            UnlockAnswer::handed_over);
+  ASSERT_EQ(unlock_to(host, make_holder(0, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
   EXPECT_NE(host.pool.freed().load(), freed)
       << "who waits for a record must be able to see that one is free";
   EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}), LockAnswer::queued);
@@ -138,11 +148,9 @@ TEST(Mutex, TheImpatientChangeNothingWhenTheGuardIsHeld) {
   ASSERT_TRUE(host.mutex.guard.try_lock(5));
   EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, TryingGuard{}),
             LockAnswer::guard_failed);
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}),
-            UnlockAnswer::guard_failed);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, TryingGuard{}), UnlockAnswer::guard_failed);
   (void)host.mutex.guard.release();
-  EXPECT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &next, TryingGuard{}),
-            UnlockAnswer::handed_over);
+  EXPECT_EQ(unlock_to(host, make_holder(0, 0), &next, TryingGuard{}), UnlockAnswer::handed_over);
 }
 
 TEST(Mutex, CancelledWaitersAreSkipped) {
@@ -168,8 +176,7 @@ TEST(Mutex, CancelledWaitersAreSkipped) {
         }
         case 1: {
           Waiter next;
-          const UnlockAnswer answer = unlock(host.mutex, make_holder(rank, 0), host.pool, &next,
-                                             SleepingGuard{});
+          const UnlockAnswer answer = unlock_to(host, make_holder(rank, 0), &next, SleepingGuard{});
           if (model.empty() || model.front() != rank) {
             ASSERT_EQ(answer, UnlockAnswer::not_holder);
             break;
@@ -222,7 +229,7 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
         }
         ++counter;
         Waiter next;
-        const UnlockAnswer answer = unlock(host.mutex, me.holder, host.pool, &next, guard);
+        const UnlockAnswer answer = unlock_to(host, me.holder, &next, guard);
         if (answer == UnlockAnswer::handed_over) {
           std::atomic<uint32_t>& word = granted[next.reply[0]];
           word.store(1, std::memory_order_release);
@@ -237,6 +244,158 @@ TEST(Mutex, ThreadsExcludeEachOtherAndAllAreServed) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counter, uint64_t{thread_count} * rounds);
+  EXPECT_EQ(host.mutex.word.load(), 0u);
+}
+
+Waiter sharer_of(Rank rank) {
+  Waiter waiter = waiter_of(rank);
+  waiter.holder |= shared_bit;
+  return waiter;
+}
+
+TEST(Mutex, SharersHoldItTogetherAndKeepOthersOut) {
+  Host host(8);
+  Waiter next;
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(lock_request(host.mutex, sharer_of(rank), host.pool, SleepingGuard{}),
+              LockAnswer::granted);
+  EXPECT_EQ(try_lock(host.mutex, make_holder(5, 0)), LockAnswer::contended);
+  EXPECT_EQ(unlock_to(host, make_holder(5, 0), &next, SleepingGuard{}), UnlockAnswer::not_holder);
+  for (Rank rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(unlock_to(host, sharer_of(rank).holder, &next, SleepingGuard{}),
+              UnlockAnswer::released);
+  EXPECT_EQ(host.mutex.word.load(), 0u);
+  EXPECT_EQ(unlock_to(host, sharer_of(1).holder, &next, SleepingGuard{}), UnlockAnswer::not_holder);
+}
+
+TEST(Mutex, ASharerOvertakesNobody) {
+  Host host(8);
+  Waiter next;
+  ASSERT_EQ(lock_request(host.mutex, sharer_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(lock_request(host.mutex, sharer_of(2), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(unlock_to(host, sharer_of(0).holder, &next, SleepingGuard{}),
+            UnlockAnswer::handed_over);
+  EXPECT_EQ(rank_of(next.holder), 1);
+  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(rank_of(next.holder), 2);
+  // Expect: nobody is queued now, so another sharer joins.
+  EXPECT_EQ(lock_request(host.mutex, sharer_of(3), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
+}
+
+TEST(Mutex, AHandOverTakesAllSharersAtTheHead) {
+  Host host(8);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
+  for (const Waiter& waiter : {sharer_of(1), sharer_of(2), waiter_of(3), sharer_of(4)})
+    ASSERT_EQ(lock_request(host.mutex, waiter, host.pool, SleepingGuard{}), LockAnswer::queued);
+  Handed handed;
+  ASSERT_EQ(unlock(host.mutex, make_holder(0, 0), host.pool, &handed, SleepingGuard{}),
+            UnlockAnswer::handed_over);
+  Waiter next;
+  std::vector<Rank> told;
+  while (handed.next(host.pool, &next)) told.push_back(rank_of(next.holder));
+  EXPECT_EQ(told, (std::vector<Rank>{1, 2}));
+  // Expect: the first of them to go counts itself out, and the last one hands over to rank 3.
+  EXPECT_EQ(unlock_to(host, sharer_of(2).holder, &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(unlock_to(host, sharer_of(1).holder, &next, SleepingGuard{}),
+            UnlockAnswer::handed_over);
+  EXPECT_EQ(next.holder, make_holder(3, 0));
+}
+
+// Random requests, unlocks and cancellations of both kinds against a plain queue.
+TEST(Mutex, BothKindsAgreeWithAPlainQueue) {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    std::mt19937 random(seed);
+    Host host(16);
+    std::vector<Holder> holders;
+    std::deque<Holder> queue;
+    const auto admit = [&] {
+      while (!queue.empty() &&
+             (holders.empty() || (shares(queue.front()) && shares(holders.front())))) {
+        holders.push_back(queue.front());
+        queue.pop_front();
+      }
+    };
+    for (int step = 0; step < 600; ++step) {
+      const Rank rank = static_cast<Rank>(random() % 12);
+      const auto mine = [&](Holder h) { return rank_of(h) == rank; };
+      const auto held = std::find_if(holders.begin(), holders.end(), mine);
+      const auto queued = std::find_if(queue.begin(), queue.end(), mine);
+      if (held != holders.end()) {
+        Handed handed;
+        const Holder holder = *held;
+        const UnlockAnswer answer = unlock(host.mutex, holder, host.pool, &handed, SleepingGuard{});
+        holders.erase(held);
+        std::vector<Holder> told, expected;
+        for (Waiter next; handed.next(host.pool, &next);) told.push_back(next.holder);
+        const size_t before = holders.size();
+        if (before == 0) admit();
+        expected.assign(holders.begin() + static_cast<std::ptrdiff_t>(before), holders.end());
+        ASSERT_EQ(told, expected) << "seed " << seed << " step " << step;
+        ASSERT_EQ(answer, told.empty() ? UnlockAnswer::released : UnlockAnswer::handed_over);
+      } else if (queued != queue.end()) {
+        continue;  // it waits: its thread cannot ask again
+      } else {
+        const Waiter waiter = random() % 2 == 0 ? waiter_of(rank) : sharer_of(rank);
+        queue.push_back(waiter.holder);
+        const bool first = queue.size() == 1;
+        if (first) admit();
+        ASSERT_EQ(lock_request(host.mutex, waiter, host.pool, SleepingGuard{}),
+                  queue.empty() ? LockAnswer::granted : LockAnswer::queued);
+      }
+    }
+  }
+}
+
+TEST(Mutex, ThreadsThatShareAndThreadsThatDoNotAreAllServed) {
+  constexpr uint32_t thread_count = 6;
+  constexpr int rounds = 2000;
+  Host host(16);
+  std::atomic<uint32_t> granted[thread_count] = {};
+  std::atomic<int> inside_shared{0}, inside_alone{0};
+  uint64_t counter = 0;
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&, t] {
+      const SleepingGuard guard{t};
+      std::mt19937 random(t);
+      for (int i = 0; i < rounds; ++i) {
+        const bool alone = random() % 3 == 0;
+        const Waiter me{make_holder(static_cast<Rank>(t), 0) | (alone ? 0 : shared_bit), {t, 0}};
+        const LockAnswer asked = lock_request(host.mutex, me, host.pool, guard);
+        if (asked == LockAnswer::queued) {
+          (void)wait_until(
+              &granted[t], [](uint32_t v) { return v == 1; }, no_deadline, nullptr,
+              Sharing::process);
+          granted[t].store(0, std::memory_order_relaxed);
+        } else {
+          ASSERT_EQ(asked, LockAnswer::granted);
+        }
+        if (alone) {
+          EXPECT_EQ(inside_alone.fetch_add(1), 0);
+          EXPECT_EQ(inside_shared.load(), 0);
+          ++counter;
+          inside_alone.fetch_sub(1);
+        } else {
+          inside_shared.fetch_add(1);
+          EXPECT_EQ(inside_alone.load(), 0);
+          inside_shared.fetch_sub(1);
+        }
+        Handed handed;
+        (void)unlock(host.mutex, me.holder, host.pool, &handed, guard);
+        for (Waiter next; handed.next(host.pool, &next);) {
+          std::atomic<uint32_t>& word = granted[next.reply[0]];
+          word.store(1, std::memory_order_release);
+          futex_wake(&word, 1, Sharing::process);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(counter, 0u);
   EXPECT_EQ(host.mutex.word.load(), 0u);
 }
 
