@@ -1,6 +1,6 @@
 // Every message between an origin and a data server: layout, encoding and bounded decoding. Little
-// endian, fixed width, no padding that is not named. Pure: spans in, values out. docs/protocol.md
-// draws the same layouts for readers without the source.
+// endian, fixed width, no padding that is not named. Pure: spans in, values out. The protocol
+// around them is in docs/protocol.md.
 #pragma once
 
 #include <bit>
