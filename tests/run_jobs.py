@@ -40,7 +40,8 @@ def cases(options):
     ops = str(bin_dir / "ops")
     smoke = str(bin_dir / "ops_smoke")
     seed = options.seed
-    every = "segments,transfer,words,notify,collectives,groups,mutexes,errors,litmus,counters"
+    every = "segments,transfer,words,notify,collectives,groups,mutexes,windows,errors,litmus"
+    every += ",counters"
     unbroken = every.removesuffix(",counters")  # bytes are counted as if nothing were sent twice
     layouts = [(4, 2), (3, 1)] if options.quick else LAYOUTS
     for ranks, nodes in layouts:

@@ -45,7 +45,8 @@ if not table:
 compare("variable", dict(table), "docs/tuning.md", rows("docs/tuning.md"))
 
 header = (ROOT / "include/skerry/skerry.h").read_text()
-functions = re.findall(r"\b(skerry_\w+)\(", re.sub(r"/\*.*?\*/", "", header, flags=re.S))
+headers = header + (ROOT / "include/skerry/window.h").read_text()
+functions = re.findall(r"\b(skerry_\w+)\(", re.sub(r"/\*.*?\*/", "", headers, flags=re.S))
 exported = re.findall(r"^ +(skerry_\w+);", (ROOT / "src/capi/symbols.map").read_text(), re.M)
 compare("function", dict.fromkeys(functions), "src/capi/symbols.map", dict.fromkeys(exported))
 

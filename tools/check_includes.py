@@ -92,6 +92,19 @@ ROOMS = {
         ],
         False,
     ),
+    "src/window": (
+        [
+            "src/core",
+            "src/core/pure",
+            "src/wire",
+            "src/memory",
+            "src/lock",
+            "src/operation",
+            "src/job",
+            "src/job/bootstrap",
+        ],
+        False,
+    ),
     "src/capi": (
         [
             PUBLIC,

@@ -144,6 +144,7 @@ class Job {
   Shelf<Segment> segments_;
   Shelf<Group> groups_;
   Shelf<Mutexes> mutexes_;
+  std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
   AddressIndex address_index_{
       shelves_mutex_,
       [this](Rank rank, std::vector<AddressIndex::Slice>* slices) { list_slices(rank, slices); }};

@@ -11,6 +11,7 @@ const Section sections[] = {
     {"collectives", run_collectives, true},
     {"groups", run_groups, true},
     {"mutexes", run_mutexes, true},
+    {"windows", run_windows, true},
     {"errors", run_errors, true},
     {"litmus", run_litmus, true},
     {"counters", run_counters, true},

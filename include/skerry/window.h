@@ -1,0 +1,145 @@
+/* skerry/window.h: one-sided windows with passive and active synchronization (C11, callable from
+ * C++).
+ *
+ * A *window* is memory of each member of a group that the others read, write and update between
+ * two synchronization calls: an *access epoch*. The meaning is that of MPI's windows (MPI 4.1,
+ * chapter 12), but nothing waits for the target: not lock, not unlock, not flush, whatever the
+ * target does meanwhile. The memory is allocated by Skerry, or the program's own.
+ *
+ *   skerry_window_allocate(group, 8, 8, &window);
+ *   skerry_window_lock(window, SKERRY_LOCK_EXCLUSIVE, rank, 0);
+ *   skerry_window_put(window, rank, 0, &value, 8);
+ *   skerry_window_unlock(window, rank);
+ *
+ * Epochs. Three kinds begin an access epoch: lock or lock_all (ended by unlock), start (ended by
+ * complete), fence (ended by the next fence). An access outside an epoch is an error. Locks belong
+ * to the rank, not to a thread.
+ *
+ * Displacements count in units of the target: its `unit` bytes. In a dynamic window they are
+ * addresses in the target's address space, in bytes (skerry_window_attach).
+ *
+ * Completion. Put, update and get may return before they are done, and their buffers must stay as
+ * they are until flush_local, flush, unlock, complete or fence; the _nb forms give a handle
+ * for skerry_wait (put and update: source done; get and fetch_update: with the data). Everything
+ * else about errors, waiting, threads and ownership is as in skerry/skerry.h.
+ *
+ * Source: G. Santhanaraman, P. Balaji, K. Gopalakrishnan, R. Thakur, W. Gropp, D. K. Panda,
+ * "Natively Supporting True One-sided Communication in MPI on Multi-core Systems with InfiniBand"
+ * (CCGrid 2009), sections 2 to 4, and the MPI standard for the calls.
+ */
+#ifndef SKERRY_WINDOW_H
+#define SKERRY_WINDOW_H
+
+#include "skerry/skerry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct skerry_window skerry_window;
+
+typedef enum skerry_lock_mode {
+  SKERRY_LOCK_EXCLUSIVE = 0, /* nobody else holds it */
+  SKERRY_LOCK_SHARED = 1     /* beside other shared holders */
+} skerry_lock_mode;
+
+/* What the caller promises, as a sum. A broken promise is the caller's error. */
+#define SKERRY_NO_CHECK 1u   /* lock, lock_all: nobody locks in conflict. start, post: they match */
+#define SKERRY_NO_STORE 2u   /* post, fence: no local stores since the last synchronization */
+#define SKERRY_NO_PUT 4u     /* post, fence: nobody puts or updates until the next one */
+#define SKERRY_NO_PRECEDE 8u /* fence: it ends no access epoch of any member */
+#define SKERRY_NO_SUCCEED 16u /* fence: it begins no access epoch of any member */
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* Each member allocates `bytes` bytes, zeroed; 0 is allowed, and the numbers may differ. `unit` >=
+ * 1: bytes of one displacement into this member's memory. Collective over the group. Errors:
+ * INVALID, NO_MEMORY. */
+SKERRY_API int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
+                                      skerry_window** window);
+
+/* Completes the operations and frees the window, and its memory if Skerry allocated it. Collective
+ * over its group. Errors: INVALID (an epoch of the caller is open). */
+SKERRY_API int skerry_window_free(skerry_window* window);
+
+/* The own memory: allocated or given; null if it has 0 bytes or the window is dynamic. */
+SKERRY_API void* skerry_window_local(const skerry_window* window);
+
+/* The memory of a member on the own node, for loads and stores; null if it is on another node or
+ * was not allocated by Skerry. */
+SKERRY_API void* skerry_window_pointer(const skerry_window* window, int rank);
+
+/* Bytes, and unit of displacement, of a member's memory; 0 if `rank` is no member. */
+SKERRY_API uint64_t skerry_window_bytes(const skerry_window* window, int rank);
+SKERRY_API uint64_t skerry_window_unit(const skerry_window* window, int rank);
+
+/* The window's group; belongs to its own owner. */
+SKERRY_API skerry_group* skerry_window_group(const skerry_window* window);
+
+/* ---- passive target ------------------------------------------------------------------------ */
+
+/* Begins an access epoch at `rank`'s memory. May return before the lock is held: then the first
+ * access waits for it. A lock of a rank on the own node is held on return. `promises`: 0 or
+ * SKERRY_NO_CHECK. Errors: INVALID (locked already, or another epoch is open). */
+SKERRY_API int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises);
+
+/* Ends it: everything issued to `rank` in it is done there and here. Errors: INVALID (not locked),
+ * and what the target refused of it. */
+SKERRY_API int skerry_window_unlock(skerry_window* window, int rank);
+
+/* Shared locks of all members; each is taken when it is first used. Not collective. */
+SKERRY_API int skerry_window_lock_all(skerry_window* window, uint32_t promises);
+SKERRY_API int skerry_window_unlock_all(skerry_window* window);
+
+/* Everything issued to `rank` (to all) is done there and here. The epoch goes on. */
+SKERRY_API int skerry_window_flush(skerry_window* window, int rank);
+SKERRY_API int skerry_window_flush_all(skerry_window* window);
+
+/* Everything issued to `rank` (to all) is done here: buffers may be used again. */
+SKERRY_API int skerry_window_flush_local(skerry_window* window, int rank);
+SKERRY_API int skerry_window_flush_local_all(skerry_window* window);
+
+/* Orders the caller's own loads and stores of window memory with others' accesses. Never blocks. */
+SKERRY_API int skerry_window_sync(skerry_window* window);
+
+/* ---- active target ------------------------------------------------------------------------- */
+
+/* Ends the epochs of the last fence and begins new ones: everything that any member issued before
+ * is done. Collective over the window's group. Errors: INVALID (a lock or start epoch is open). */
+SKERRY_API int skerry_window_fence(skerry_window* window, uint32_t promises);
+
+/* Exposes the own memory to the `count` members in `ranks`, which call start. Never blocks. */
+SKERRY_API int skerry_window_post(skerry_window* window, const int* ranks, int count,
+                                  uint32_t promises);
+
+/* Begins an access epoch at the memory of the `count` members in `ranks`; waits for their post. */
+SKERRY_API int skerry_window_start(skerry_window* window, const int* ranks, int count,
+                                   uint32_t promises);
+
+/* Ends the access epoch of start: what was issued in it is done here. */
+SKERRY_API int skerry_window_complete(skerry_window* window);
+
+/* Ends the exposure epoch of post: waits until all members of it called complete. What they issued
+ * is done. `test` sets *done to 1 if that is so already, otherwise to 0. */
+SKERRY_API int skerry_window_wait(skerry_window* window);
+SKERRY_API int skerry_window_test(skerry_window* window, int* done);
+
+/* ---- access -------------------------------------------------------------------------------- */
+
+/* Copies `bytes` bytes to displacement `at` of `rank`'s memory, or from there. Errors: RANGE;
+ * INVALID (no epoch). */
+SKERRY_API int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
+                                 uint64_t bytes);
+SKERRY_API int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin,
+                                 uint64_t bytes);
+
+/* Request-based forms: wait for *handle with skerry_wait or skerry_test, inside the epoch. */
+SKERRY_API int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at,
+                                    const void* origin, uint64_t bytes, skerry_handle* handle);
+SKERRY_API int skerry_window_get_nb(skerry_window* window, int rank, uint64_t at, void* origin,
+                                    uint64_t bytes, skerry_handle* handle);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SKERRY_WINDOW_H */

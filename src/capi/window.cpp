@@ -1,0 +1,210 @@
+// Windows: argument checks, and handles of freed windows.
+#include <skerry/window.h>
+
+#include <memory>
+
+#include "capi/handles.hpp"
+#include "window/window.hpp"
+
+using namespace skerry;
+using namespace skerry::capi;
+using window::Window;
+
+namespace {
+
+using WindowShelf = job::Shelf<std::unique_ptr<Window>>;
+
+Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle); }
+
+// The job's windows, made with the first one.
+WindowShelf& shelf_of(job::Job& job) {
+  if (job.windows_ == nullptr) {
+    auto made = std::make_shared<WindowShelf>();
+    made->freed = std::make_unique<std::unique_ptr<Window>>(Window::stand_in(job));
+    job.windows_ = std::move(made);
+  }
+  return *static_cast<WindowShelf*>(job.windows_.get());
+}
+
+int check_live(const skerry_window* window) {
+  if (window == nullptr) [[unlikely]]
+    return null_argument("window");
+  return of(window).job().is_alive() ? SKERRY_OK : forked();
+}
+
+int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
+  return buffer == nullptr && bytes > 0 ? null_argument(name) : SKERRY_OK;
+}
+
+#define CHECK(call)                                            \
+  do {                                                         \
+    if (const int bad = (call); bad != SKERRY_OK) [[unlikely]] \
+      return bad;                                              \
+  } while (0)
+
+template <class Make>
+int make(skerry_group* group, skerry_window** window, Make&& make_window) {
+  if (group == nullptr || window == nullptr) return null_argument("group or window");
+  job::Job& job = capi::of(group)->job();
+  if (!job.is_alive()) return forked();
+  if (capi::of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
+  std::unique_ptr<Window> made;
+  if (Status status = make_window(*capi::of(group), &made); !status.ok()) return fail(status);
+  const std::lock_guard guard(job.shelves_mutex_);
+  *window = static_cast<skerry_window*>(
+      WindowShelf::handle_of(shelf_of(job).keep(std::move(made))));
+  return SKERRY_OK;
+}
+
+int check_ranks(const int* ranks, int count) {
+  if (count < 0) return fail(error(Code::invalid, "count is ", count, ": give 0 or more"));
+  return ranks == nullptr && count > 0 ? null_argument("ranks") : SKERRY_OK;
+}
+
+int put(skerry_window* window, int rank, uint64_t at, const void* origin, uint64_t bytes,
+        operation::Handle* handle) {
+  CHECK(check_live(window));
+  CHECK(check_buffer(origin, bytes, "origin"));
+  return done(of(window).put({rank, at, bytes}, origin, handle));
+}
+
+int get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
+        operation::Handle* handle) {
+  CHECK(check_live(window));
+  CHECK(check_buffer(origin, bytes, "origin"));
+  return done(of(window).get({rank, at, bytes}, origin, handle));
+}
+
+}  // namespace
+
+extern "C" {
+
+int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
+                           skerry_window** window) {
+  return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {
+    return Window::allocate(g, bytes, unit, made);
+  });
+}
+
+int skerry_window_free(skerry_window* window) {
+  CHECK(check_live(window));
+  if (of(window).is_freed()) return fail(error(Code::freed, "the window was freed"));
+  job::Job& job = of(window).job();
+  job::Group* const group = &of(window).group();
+  const Status status = of(window).free();
+  if (of(window).is_freed()) {
+    const std::lock_guard guard(job.shelves_mutex_);
+    shelf_of(job).discard(WindowShelf::object_of(window));
+  } else {
+    return done(status);
+  }
+  job.discard_if_unused(group);
+  return done(status);
+}
+
+void* skerry_window_local(const skerry_window* window) {
+  return of(window).is_freed() ? nullptr : of(window).own();
+}
+void* skerry_window_pointer(const skerry_window* window, int rank) {
+  return of(window).is_freed() ? nullptr : of(window).pointer(rank);
+}
+uint64_t skerry_window_bytes(const skerry_window* window, int rank) {
+  return of(window).is_freed() ? 0 : of(window).bytes_of(rank);
+}
+uint64_t skerry_window_unit(const skerry_window* window, int rank) {
+  return of(window).is_freed() ? 0 : of(window).unit_of(rank);
+}
+skerry_group* skerry_window_group(const skerry_window* window) {
+  return of(window).is_freed() ? nullptr : to(&of(window).group());
+}
+
+int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
+  CHECK(check_live(window));
+  if (mode != SKERRY_LOCK_EXCLUSIVE && mode != SKERRY_LOCK_SHARED) [[unlikely]]
+    return fail(error(Code::invalid, "mode ", mode,
+                      ": give SKERRY_LOCK_EXCLUSIVE (0) or SKERRY_LOCK_SHARED (1)"));
+  return done(of(window).lock(mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0, rank, promises));
+}
+int skerry_window_unlock(skerry_window* window, int rank) {
+  CHECK(check_live(window));
+  return done(of(window).unlock(rank));
+}
+int skerry_window_lock_all(skerry_window* window, uint32_t promises) {
+  CHECK(check_live(window));
+  return done(of(window).lock_all(promises));
+}
+int skerry_window_unlock_all(skerry_window* window) {
+  CHECK(check_live(window));
+  return done(of(window).unlock_all());
+}
+int skerry_window_flush(skerry_window* window, int rank) {
+  CHECK(check_live(window));
+  return done(of(window).flush(rank));
+}
+int skerry_window_flush_all(skerry_window* window) {
+  CHECK(check_live(window));
+  return done(of(window).flush_all());
+}
+int skerry_window_flush_local(skerry_window* window, int rank) {
+  CHECK(check_live(window));
+  return done(of(window).flush_local(rank));
+}
+int skerry_window_flush_local_all(skerry_window* window) {
+  CHECK(check_live(window));
+  return done(of(window).flush_local_all());
+}
+int skerry_window_sync(skerry_window* window) {
+  CHECK(check_live(window));
+  return done(of(window).sync());
+}
+
+int skerry_window_fence(skerry_window* window, uint32_t promises) {
+  CHECK(check_live(window));
+  return done(of(window).fence(promises));
+}
+int skerry_window_post(skerry_window* window, const int* ranks, int count, uint32_t promises) {
+  CHECK(check_live(window));
+  CHECK(check_ranks(ranks, count));
+  return done(of(window).post({ranks, static_cast<size_t>(count)}, promises));
+}
+int skerry_window_start(skerry_window* window, const int* ranks, int count, uint32_t promises) {
+  CHECK(check_live(window));
+  CHECK(check_ranks(ranks, count));
+  return done(of(window).start({ranks, static_cast<size_t>(count)}, promises));
+}
+int skerry_window_complete(skerry_window* window) {
+  CHECK(check_live(window));
+  return done(of(window).complete());
+}
+int skerry_window_wait(skerry_window* window) {
+  CHECK(check_live(window));
+  return done(of(window).wait());
+}
+int skerry_window_test(skerry_window* window, int* done_now) {
+  CHECK(check_live(window));
+  if (done_now == nullptr) return null_argument("done");
+  bool is_done = false;
+  if (Status status = of(window).test(&is_done); !status.ok()) return fail(status);
+  *done_now = is_done ? 1 : 0;
+  return SKERRY_OK;
+}
+
+int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
+                      uint64_t bytes) {
+  return put(window, rank, at, origin, bytes, nullptr);
+}
+int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes) {
+  return get(window, rank, at, origin, bytes, nullptr);
+}
+int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at, const void* origin,
+                         uint64_t bytes, skerry_handle* handle) {
+  if (handle == nullptr) return null_argument("handle");
+  return put(window, rank, at, origin, bytes, handle);
+}
+int skerry_window_get_nb(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
+                         skerry_handle* handle) {
+  if (handle == nullptr) return null_argument("handle");
+  return get(window, rank, at, origin, bytes, handle);
+}
+
+}  // extern "C"

@@ -1,0 +1,79 @@
+// Access epochs in which the target takes part: fence, and post, start, complete, wait.
+#include <algorithm>
+
+#include "window/window.hpp"
+
+namespace skerry::window {
+
+Status Window::fence(uint32_t promises) {
+  SKERRY_TRY(check_usable());
+  SKERRY_TRY(check_promises(promises, no_store | no_put | no_precede | no_succeed, "fence"));
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
+    return error(Code::invalid, "rank ", job_->rank(), " calls fence inside ", to_string(epoch_),
+                 " epoch of the same window: end that first");
+  epoch_ = (promises & no_succeed) != 0 ? Epoch::none : Epoch::fence;
+  const Status waited = job_->engine().wait_implicit();
+  // With no_precede nobody has issued anything; what MPI then still asks for is that no access of
+  // the next epoch comes before everybody is here.
+  const Status synced = (promises & no_precede) != 0 ? group_->barrier() : group_->sync();
+  return waited.ok() ? synced : waited;
+}
+
+Status Window::post(std::span<const Rank> ranks, uint32_t promises) {
+  SKERRY_TRY(check_usable());
+  SKERRY_TRY(check_promises(promises, no_check | no_store | no_put, "post"));
+  for (Rank rank : ranks) SKERRY_TRY(check_member(rank));
+  if (exposure_.is_open())
+    return error(Code::invalid, "rank ", job_->rank(),
+                 " posts again: wait for the last post first");
+  return exposure_.post(ranks);
+}
+
+Status Window::start(std::span<const Rank> ranks, uint32_t promises) {
+  SKERRY_TRY(check_usable());
+  SKERRY_TRY(check_promises(promises, no_check, "start"));
+  for (Rank rank : ranks) SKERRY_TRY(check_member(rank));
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
+    return error(Code::invalid, "rank ", job_->rank(), " calls start inside ", to_string(epoch_),
+                 " epoch of the same window: end that first");
+  SKERRY_TRY(exposure_.await_posts(ranks));
+  for (Rank rank : ranks) {
+    Target* target = nullptr;
+    SKERRY_TRY(this->target(rank, &target));
+    target->hold = Hold::free;
+    target->own_epoch = false;
+  }
+  started_.assign(ranks.begin(), ranks.end());
+  epoch_ = Epoch::start;
+  return {};
+}
+
+Status Window::complete() {
+  SKERRY_TRY(check_usable());
+  if (epoch_ != Epoch::start)
+    return error(Code::invalid, "rank ", job_->rank(), " calls complete without start");
+  epoch_ = Epoch::none;
+  for (Rank rank : started_) targets_.at(rank)->hold = Hold::none;
+  SKERRY_TRY(job_->engine().wait_implicit());
+  return exposure_.complete(started_);
+}
+
+Status Window::wait() {
+  SKERRY_TRY(check_usable());
+  if (!exposure_.is_open())
+    return error(Code::invalid, "rank ", job_->rank(), " calls wait without post");
+  SKERRY_TRY(exposure_.wait());
+  exposure_.close();
+  return {};
+}
+
+Status Window::test(bool* done) {
+  SKERRY_TRY(check_usable());
+  if (!exposure_.is_open())
+    return error(Code::invalid, "rank ", job_->rank(), " calls test without post");
+  *done = exposure_.is_completed();
+  if (*done) exposure_.close();
+  return {};
+}
+
+}  // namespace skerry::window

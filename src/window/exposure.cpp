@@ -1,0 +1,54 @@
+#include "window/exposure.hpp"
+
+#include "job/job.hpp"
+
+namespace skerry::window {
+
+std::byte* Exposure::posted(Rank rank) const {
+  return signals_->own() + posted_at + static_cast<uint64_t>(group_->index_of(rank));
+}
+
+Status Exposure::send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter) {
+  static constexpr std::byte one{1};
+  operation::Side to, from;
+  to.offset = offset;
+  to.bytes = from.bytes = bytes;
+  from.base = const_cast<std::byte*>(&one);
+  const operation::Notify notify{counter, 1};
+  return signals_->put(rank, to, from, &notify, operation::Mode::blocking, nullptr);
+}
+
+Status Exposure::post(std::span<const Rank> ranks) {
+  exposed_to_.assign(ranks.begin(), ranks.end());
+  posted_to_nobody_ = ranks.empty();
+  completes_expected_ += ranks.size();
+  const auto mine = static_cast<uint64_t>(group_->index());
+  for (Rank rank : ranks) SKERRY_TRY(send(rank, posted_at + mine, 1, posts_at));
+  return {};
+}
+
+Status Exposure::await_posts(std::span<const Rank> ranks) {
+  for (Rank rank : ranks) {
+    std::byte* const flag = posted(rank);
+    for (;;) {
+      const uint64_t seen = counter(posts_at);
+      if (__atomic_load_n(reinterpret_cast<uint8_t*>(flag), __ATOMIC_ACQUIRE) != 0) break;
+      SKERRY_TRY(signals_->wait_counter(posts_at, seen + 1, -1, nullptr));
+    }
+    __atomic_store_n(reinterpret_cast<uint8_t*>(flag), uint8_t{0}, __ATOMIC_RELAXED);
+  }
+  return {};
+}
+
+Status Exposure::complete(std::span<const Rank> ranks) {
+  for (Rank rank : ranks) SKERRY_TRY(send(rank, completes_at, 0, completes_at));
+  return {};
+}
+
+bool Exposure::is_completed() const { return counter(completes_at) >= completes_expected_; }
+
+Status Exposure::wait() {
+  return signals_->wait_counter(completes_at, completes_expected_, -1, nullptr);
+}
+
+}  // namespace skerry::window

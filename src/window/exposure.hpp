@@ -1,0 +1,66 @@
+// Post, start, complete and wait: how ranks tell each other of exposure epochs. Signals lie in a
+// segment of the window, whose slice of each member holds
+//
+//   posts      how often somebody posted to this member: it sleeps on this counter in start
+//   completes  how often somebody completed an access to this member: it sleeps on it in wait
+//   posted[i]  1 if the member at position i has posted to this one, and it has not started since
+//
+// A post is a put of one byte with a notification, a complete is a notification alone. Both travel
+// in the order of the rank's other operations on that member, so what was issued before complete is
+// done when wait has seen it. A rank posts to another once between two of its starts, so one byte
+// is enough.
+//
+// Who writes: the owner clears posted[i], the poster at position i sets it. The counters are only
+// added to. The poster's byte is visible before its count (put_notify).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "job/group.hpp"
+#include "job/segment.hpp"
+
+namespace skerry::window {
+
+class Exposure {
+ public:
+  static uint64_t slice_bytes(int32_t members) {
+    return posted_at + static_cast<uint64_t>(members);
+  }
+  void open(job::Group& group, job::Segment& signals) {
+    group_ = &group;
+    signals_ = &signals;
+  }
+
+  bool is_open() const { return !exposed_to_.empty() || posted_to_nobody_; }
+  Status post(std::span<const Rank> ranks);
+  // Waits until all of them have posted to this rank; takes their posts.
+  Status await_posts(std::span<const Rank> ranks);
+  Status complete(std::span<const Rank> ranks);
+  // Waits until all that this rank posted to have completed.
+  Status wait();
+  bool is_completed() const;
+  void close() {
+    exposed_to_.clear();
+    posted_to_nobody_ = false;
+  }
+  job::Segment* signals() const { return signals_; }
+
+ private:
+  static constexpr uint64_t posts_at = 0, completes_at = 64, posted_at = 128;
+  Status send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter);
+  uint64_t counter(uint64_t at) const {
+    return __atomic_load_n(reinterpret_cast<const uint64_t*>(signals_->own() + at),
+                           __ATOMIC_ACQUIRE);
+  }
+  std::byte* posted(Rank rank) const;
+
+  job::Group* group_ = nullptr;
+  job::Segment* signals_ = nullptr;
+  std::vector<Rank> exposed_to_;  // of the present exposure epoch
+  bool posted_to_nobody_ = false;
+  uint64_t completes_expected_ = 0;  // over all epochs
+};
+
+}  // namespace skerry::window

@@ -1,0 +1,60 @@
+// What a window keeps of its members: sizes of all of them, and of those accessed the epoch and the
+// lock.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lock/mutex.hpp"
+#include "memory/apply.hpp"
+
+namespace skerry::window {
+
+// How this rank may access a member now.
+enum class Hold : uint8_t {
+  none,
+  wanted,  // in a lock epoch whose lock was not needed yet: only of members on other nodes, or of
+           // lock_all
+  held,    // its lock is held
+  free,    // without a lock: promised not to be needed, or an epoch of start
+};
+
+struct Target {
+  Rank rank = no_rank;
+  NodeId node = no_node;
+  Hold hold = Hold::none;
+  bool own_epoch = false;  // of lock; otherwise it belongs to lock_all, start or fence
+  bool shared = false;     // the lock is, or will be
+  uint64_t unit = 1;
+  uint64_t bytes = 0;
+  const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
+  lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere
+};
+
+// One number of each member of a group, by its position. Equal ones are kept once.
+class PerMember {
+ public:
+  void assign(std::vector<uint64_t> values) {
+    bool equal = true;
+    for (uint64_t value : values) equal = equal && value == values.front();
+    if (equal && !values.empty()) {
+      values_ = {values.front()};
+    } else {
+      values_ = std::move(values);
+    }
+  }
+  uint64_t of(int32_t index) const {
+    return values_.empty() ? 0 : values_[values_.size() == 1 ? 0 : static_cast<size_t>(index)];
+  }
+
+ private:
+  std::vector<uint64_t> values_;  // one if all are equal
+};
+
+struct Members {
+  PerMember bytes;
+  PerMember unit;
+};
+
+}  // namespace skerry::window

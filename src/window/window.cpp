@@ -1,0 +1,328 @@
+// Life of a window, and access epochs that need nothing of the target: lock, unlock, flush.
+#include "window/window.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace skerry::window {
+
+std::string_view to_string(Flavor flavor) {
+  switch (flavor) {
+    case Flavor::allocated: return "allocated";
+    case Flavor::created: return "created";
+    case Flavor::dynamic: return "dynamic";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Epoch epoch) {
+  switch (epoch) {
+    case Epoch::none: return "no";
+    case Epoch::fence: return "a fence";
+    case Epoch::start: return "a start";
+    case Epoch::lock: return "a lock";
+    case Epoch::lock_all: return "a lock_all";
+  }
+  return "unknown";
+}
+
+namespace {
+
+// Locks belong to the rank: any of its threads may unlock.
+constexpr uint32_t holder_thread = 1;
+
+lock::Holder holder_of(const job::Job& job, const Target& target) {
+  return lock::make_holder(job.rank(), holder_thread) | (target.shared ? lock::shared_bit : 0);
+}
+
+}  // namespace
+
+// ---- life -------------------------------------------------------------------------------------
+
+Status Window::open_segments(uint64_t bytes) {
+  SKERRY_TRY(job::Segment::alloc(*group_, bytes, &data_));
+  SKERRY_TRY(job::Mutexes::create(*group_, 1, &locks_));
+  job::Segment* signals = nullptr;
+  SKERRY_TRY(job::Segment::alloc(*group_, Exposure::slice_bytes(group_->size()), &signals));
+  exposure_.open(*group_, *signals);
+  return {};
+}
+
+Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
+                    std::unique_ptr<Window>* window) {
+  struct Told {
+    uint64_t bytes, unit;
+  };
+  Status status;
+  if (unit == 0)
+    status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
+  SKERRY_TRY(group.agree(status));
+  const Told mine{bytes, unit};
+  std::vector<Told> told(static_cast<size_t>(group.size()));
+  SKERRY_TRY(group.allgather(&mine, sizeof mine, told.data()));
+  auto made = std::make_unique<Window>();
+  made->job_ = &group.job();
+  made->group_ = &group;
+  made->flavor_ = flavor;
+  made->multiple_ = group.job().options().thread_level == job::ThreadLevel::multiple;
+  std::vector<uint64_t> sizes, units;
+  for (const Told& one : told) {
+    sizes.push_back(one.bytes);
+    units.push_back(one.unit);
+  }
+  made->members_.bytes.assign(std::move(sizes));
+  made->members_.unit.assign(std::move(units));
+  SKERRY_TRY(made->open_segments(bytes));
+  made->own_ = flavor == Flavor::allocated ? made->data_->own() : base;
+  *window = std::move(made);
+  return {};
+}
+
+Status Window::allocate(job::Group& group, uint64_t bytes, uint64_t unit,
+                        std::unique_ptr<Window>* window) {
+  return make(group, Flavor::allocated, nullptr, bytes, unit, window);
+}
+
+std::unique_ptr<Window> Window::stand_in(job::Job& job) {
+  auto made = std::make_unique<Window>();
+  made->job_ = &job;
+  return made;
+}
+
+Status Window::free() {
+  SKERRY_TRY(check_usable());
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
+    return error(Code::invalid, "the window is freed inside ", to_string(epoch_),
+                 " epoch: end it first");
+  if (exposure_.is_open())
+    return error(Code::invalid, "the window is freed between post and wait: wait first");
+  const Status waited = flush_local_all();
+  Status first = waited;
+  job::Segment* const lock_segment = &locks_->segment();
+  for (job::Segment* segment : {data_, exposure_.signals()}) {
+    if (Status status = segment->free(); !status.ok() && first.ok()) first = status;
+    if (segment->is_freed()) job_->discard(segment, &job_->segments_);
+  }
+  if (Status status = locks_->free(); !status.ok() && first.ok()) first = status;
+  if (lock_segment->is_freed()) {
+    job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
+    job_->discard(lock_segment, &job_->segments_);
+  }
+  targets_.clear();
+  recent_ = nullptr;
+  group_ = nullptr;
+  return first;
+}
+
+// ---- queries ----------------------------------------------------------------------------------
+
+std::byte* Window::pointer(Rank rank) const {
+  if (flavor_ != Flavor::allocated) return nullptr;
+  const memory::Region* region = data_->local(rank);
+  return region == nullptr ? nullptr : region->base;
+}
+
+uint64_t Window::bytes_of(Rank rank) const {
+  const int32_t index = group_->index_of(rank);
+  return index < 0 ? 0 : members_.bytes.of(index);
+}
+
+uint64_t Window::unit_of(Rank rank) const {
+  const int32_t index = group_->index_of(rank);
+  return index < 0 ? 0 : members_.unit.of(index);
+}
+
+// ---- checks -----------------------------------------------------------------------------------
+
+Status Window::check_usable() const {
+  return is_freed() ? error(Code::freed, "the window was freed") : Status();
+}
+
+Status Window::check_member(Rank rank) const {
+  if (group_->index_of(rank) >= 0) return {};
+  if (rank < 0 || rank >= job_->size())
+    return error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
+                 job_->size() - 1);
+  return error(Code::invalid, "rank ", rank, " is not a member of the window's group");
+}
+
+Status Window::check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const {
+  if ((promises & ~allowed) == 0) return {};
+  return error(Code::invalid, "promises ", promises, " of ", call, ": it takes a sum of ", allowed,
+               "'s bits only");
+}
+
+Status Window::find_target(Rank rank, Target** found) {
+  std::unique_ptr<Target>& known = targets_[rank];
+  if (known == nullptr) {
+    if (Status status = check_member(rank); !status.ok()) {
+      targets_.erase(rank);
+      return status;
+    }
+    known = std::make_unique<Target>();
+    known->rank = rank;
+    known->node = job_->map().node_of(rank);
+    known->unit = unit_of(rank);
+    known->bytes = bytes_of(rank);
+    known->region = data_->local(rank);
+    if (const memory::Region* lock = locks_->segment().local(rank); lock != nullptr)
+      known->mutex = reinterpret_cast<lock::Mutex*>(lock->base);
+  }
+  *found = known.get();
+  if (!multiple_) recent_ = known.get();
+  return {};
+}
+
+// ---- locks ------------------------------------------------------------------------------------
+
+Status Window::acquire(Target& target) {
+  const lock::Holder holder = holder_of(*job_, target);
+  if (target.mutex == nullptr || lock::try_lock(*target.mutex, holder) != lock::LockAnswer::granted)
+      [[unlikely]]
+    SKERRY_TRY(locks_->lock_as(target.rank, 0, holder));
+  target.hold = Hold::held;
+  return {};
+}
+
+Status Window::finish(const Target& target) {
+  if (target.region != nullptr) return {};
+  const Status waited = job_->engine().wait_implicit();
+  const Status fenced = job_->engine().fence({target.node, 0});
+  return waited.ok() ? fenced : waited;
+}
+
+Status Window::release(Target& target) {
+  const Hold before = std::exchange(target.hold, Hold::none);
+  if (before == Hold::held) {
+    const lock::Holder holder = holder_of(*job_, target);
+    if (target.mutex != nullptr) {
+      if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
+        return {};
+      return locks_->unlock_as(target.rank, 0, holder);
+    }
+    // The gets' data must be here, and the rest is applied in order before the unlock.
+    const Status waited = job_->engine().wait_implicit();
+    const Status unlocked = locks_->unlock_as(target.rank, 0, holder);
+    const Status fenced = job_->engine().fence({target.node, 0});
+    return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+  }
+  return before == Hold::free ? finish(target) : Status();
+}
+
+Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
+  SKERRY_TRY(check_usable());
+  SKERRY_TRY(check_promises(promises, no_check, "lock"));
+  auto state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(this->target(rank, &target));
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence && epoch_ != Epoch::lock) [[unlikely]]
+    return error(Code::invalid, "rank ", job_->rank(), " locks rank ", rank, " inside ",
+                 to_string(epoch_), " epoch of the same window: end that first");
+  if (target->hold != Hold::none) [[unlikely]]
+    return error(Code::invalid, "rank ", job_->rank(), " locks rank ", rank,
+                 " again: unlock it first (a shared lock cannot become an exclusive one)");
+  target->shared = mode != 0;
+  target->own_epoch = true;
+  target->hold = promises != 0 ? Hold::free : Hold::wanted;
+  epoch_ = Epoch::lock;
+  ++locked_;
+  if (target->mutex == nullptr || promises != 0) return {};
+  if (state.owns_lock()) state.unlock();
+  const Status status = acquire(*target);
+  if (status.ok()) [[likely]]
+    return {};
+  if (multiple_) state.lock();
+  target->hold = Hold::none;
+  if (--locked_ == 0) epoch_ = Epoch::none;
+  return status;
+}
+
+Status Window::locked_target(Rank rank, std::string_view call, Target** found) {
+  SKERRY_TRY(target(rank, found));
+  if ((*found)->hold != Hold::none && (*found)->own_epoch) [[likely]]
+    return {};
+  return error(Code::invalid, "rank ", job_->rank(), " calls ", call, " for rank ", rank,
+               ", which it has not locked");
+}
+
+Status Window::unlock(Rank rank) {
+  SKERRY_TRY(check_usable());
+  auto state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(locked_target(rank, "unlock", &target));
+  if (--locked_ == 0) epoch_ = Epoch::none;
+  if (state.owns_lock()) state.unlock();
+  return release(*target);
+}
+
+Status Window::lock_all(uint32_t promises) {
+  SKERRY_TRY(check_usable());
+  SKERRY_TRY(check_promises(promises, no_check, "lock_all"));
+  const auto state = guard();
+  if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
+    return error(Code::invalid, "rank ", job_->rank(), " calls lock_all inside ", to_string(epoch_),
+                 " epoch of the same window: end that first");
+  epoch_ = Epoch::lock_all;
+  all_promises_ = promises;
+  return {};
+}
+
+Status Window::unlock_all() {
+  SKERRY_TRY(check_usable());
+  const auto state = guard();
+  if (epoch_ != Epoch::lock_all)
+    return error(Code::invalid, "rank ", job_->rank(), " calls unlock_all without lock_all");
+  epoch_ = Epoch::none;
+  Status first = job_->engine().wait_implicit();
+  for (auto& [rank, target] : targets_)
+    if (target->hold != Hold::none)
+      if (Status status = release(*target); !status.ok() && first.ok()) first = status;
+  return first;
+}
+
+// ---- flush ------------------------------------------------------------------------------------
+
+Status Window::flush(Rank rank) {
+  SKERRY_TRY(check_usable());
+  const auto state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(this->target(rank, &target));
+  if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush", &target));
+  return finish(*target);
+}
+
+Status Window::flush_all() {
+  SKERRY_TRY(check_usable());
+  const auto state = guard();
+  if (epoch_ != Epoch::lock_all && epoch_ != Epoch::lock)
+    return error(Code::invalid, "rank ", job_->rank(), " calls flush_all in ", to_string(epoch_),
+                 " epoch: it needs lock or lock_all");
+  Status first = job_->engine().wait_implicit();
+  for (auto& [rank, target] : targets_)
+    if (target->hold == Hold::held || target->hold == Hold::free)
+      if (Status status = finish(*target); !status.ok() && first.ok()) first = status;
+  return first;
+}
+
+Status Window::flush_local(Rank rank) {
+  SKERRY_TRY(check_usable());
+  const auto state = guard();
+  Target* target = nullptr;
+  SKERRY_TRY(this->target(rank, &target));
+  if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", &target));
+  return target->region != nullptr ? Status() : job_->engine().wait_implicit();
+}
+
+Status Window::flush_local_all() {
+  SKERRY_TRY(check_usable());
+  return job_->engine().wait_implicit();
+}
+
+Status Window::sync() const {
+  SKERRY_TRY(check_usable());
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return {};
+}
+
+}  // namespace skerry::window

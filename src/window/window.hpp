@@ -1,0 +1,152 @@
+// Windows: memory of the members of a group, accessed by the others between synchronization calls,
+// with the meaning that MPI gives them (MPI 4.1, chapter 12). Every call acts by itself: the target
+// takes no part in lock, access, flush and unlock.
+//
+// A window is made of three segments: its data, one lock for each member (src/lock), and signals,
+// by which post, start, complete and wait tell each other. What is kept of a member begins with the
+// first access to it.
+//
+// Source: Santhanaraman et al., "Natively Supporting True One-sided Communication in MPI on
+// Multi-core Systems with InfiniBand", sections 2 to 4.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "job/group.hpp"
+#include "job/job.hpp"
+#include "job/mutexes.hpp"
+#include "job/segment.hpp"
+#include "window/exposure.hpp"
+#include "window/target.hpp"
+
+namespace skerry::window {
+
+enum class Flavor : uint8_t {
+  allocated,  // by Skerry, in the node's shared memory
+  created,    // given by the program: private to its process
+  dynamic,    // given later, piece by piece
+};
+std::string_view to_string(Flavor flavor);
+
+// Which synchronization lets this rank access others now.
+enum class Epoch : uint8_t { none, fence, start, lock, lock_all };
+std::string_view to_string(Epoch epoch);
+
+constexpr uint32_t no_check = 1, no_store = 2, no_put = 4, no_precede = 8, no_succeed = 16;
+constexpr uint32_t all_promises = 31;
+
+// What an access does with the bytes at the target.
+struct Access {
+  Rank rank = no_rank;
+  uint64_t at = 0;  // displacement, in the target's units
+  uint64_t bytes = 0;
+};
+
+class Window {
+ public:
+  // All collective over the group; all members get the same answer.
+  static Status allocate(job::Group& group, uint64_t bytes, uint64_t unit,
+                         std::unique_ptr<Window>* window);
+  static Status create(job::Group& group, void* base, uint64_t bytes, uint64_t unit,
+                       std::unique_ptr<Window>* window);
+  static Status create_dynamic(job::Group& group, std::unique_ptr<Window>* window);
+  Status free();
+  // What stands for every freed window of the job.
+  static std::unique_ptr<Window> stand_in(job::Job& job);
+
+  Status attach(void* base, uint64_t bytes);
+  Status detach(void* base);
+
+  job::Job& job() const { return *job_; }
+  job::Group& group() const { return *group_; }
+  bool is_freed() const { return group_ == nullptr; }
+  Flavor flavor() const { return flavor_; }
+  void* own() const { return own_; }
+  std::byte* pointer(Rank rank) const;  // null unless allocated, and of a member on this node
+  uint64_t bytes_of(Rank rank) const;   // 0 if not a member
+  uint64_t unit_of(Rank rank) const;    // 0 if not a member
+
+  // ---- passive target (window.cpp) ----
+  Status lock(lock::Holder mode, Rank rank, uint32_t promises);  // mode: 0 or lock::shared_bit
+  Status unlock(Rank rank);
+  Status lock_all(uint32_t promises);
+  Status unlock_all();
+  Status flush(Rank rank);
+  Status flush_all();
+  Status flush_local(Rank rank);
+  Status flush_local_all();
+  Status sync() const;
+
+  // ---- active target (active.cpp) ----
+  Status fence(uint32_t promises);
+  Status post(std::span<const Rank> ranks, uint32_t promises);
+  Status start(std::span<const Rank> ranks, uint32_t promises);
+  Status complete();
+  Status wait();
+  Status test(bool* done);
+
+  // ---- access (access.cpp) ----
+  // `handle` null: done at the next synchronization.
+  Status put(const Access& to, const void* origin, operation::Handle* handle);
+  Status get(const Access& from, void* origin, operation::Handle* handle);
+  Status accumulate(const Access& to, ElementType type, const void* origin,
+                    operation::Handle* handle);
+  Status read_modify_write(const Access& at, wire::Rmw op, uint64_t operand, uint64_t expected,
+                           uint64_t* old);
+
+ private:
+  static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
+                     std::unique_ptr<Window>* window);
+  Status open_segments(uint64_t bytes);
+
+  // State is guarded where threads may call at the same time; never while a call waits.
+  std::unique_lock<std::mutex> guard() const {
+    return multiple_ ? std::unique_lock(*mutex_) : std::unique_lock<std::mutex>();
+  }
+  Status check_usable() const;
+  Status check_member(Rank rank) const;
+  Status check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const;
+  // The record of a member, made at first use. Errors: invalid (no member).
+  Status target(Rank rank, Target** found) {
+    if (recent_ != nullptr && recent_->rank == rank) [[likely]] {
+      *found = recent_;
+      return {};
+    }
+    return find_target(rank, found);
+  }
+  Status find_target(Rank rank, Target** found);
+  Status acquire(Target& target);       // its lock is held on return
+  Status release(Target& target);       // everything issued is done; its lock is not held
+  Status finish(const Target& target);  // everything issued is done
+  Status locked_target(Rank rank, std::string_view call, Target** found);
+  // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:
+  // in bytes.
+  Status begin(const Access& access, Target** found, uint64_t* offset);
+  Status check_epoch(const Target& target) const;
+  Status out_of_range(const Target& target, const Access& access) const;
+
+  job::Job* job_ = nullptr;
+  job::Group* group_ = nullptr;  // null: freed
+  Flavor flavor_ = Flavor::allocated;
+  bool multiple_ = false;  // several threads may call at the same time
+  void* own_ = nullptr;
+  job::Segment* data_ = nullptr;  // allocated: the memory. Otherwise its description (target.hpp)
+  job::Mutexes* locks_ = nullptr;
+  Exposure exposure_;
+  Members members_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+  std::unordered_map<Rank, std::unique_ptr<Target>> targets_;
+  Target* recent_ = nullptr;  // last one asked for; below thread level multiple
+  Epoch epoch_ = Epoch::none;
+  uint32_t locked_ = 0;        // targets with a lock of this rank, lock_all's not counted
+  uint32_t all_promises_ = 0;  // of lock_all
+  std::vector<Rank> started_;  // of the present start
+};
+
+}  // namespace skerry::window
