@@ -22,6 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = [(ranks, nodes) for nodes in (1, 2, 4) for ranks in (1, 2, 3, 4, 8) if ranks >= nodes]
 
+SECTIONS = (
+    "segments transfer words notify collectives groups mutexes windows errors litmus counters"
+).split()
+
 
 class Case:
     """One job: its name, the words after `skerry run`, variables, and how long it may take."""
@@ -40,8 +44,7 @@ def cases(options):
     ops = str(bin_dir / "ops")
     smoke = str(bin_dir / "ops_smoke")
     seed = options.seed
-    every = "segments,transfer,words,notify,collectives,groups,mutexes,windows,errors,litmus"
-    every += ",counters"
+    every = ",".join(SECTIONS)
     unbroken = every.removesuffix(",counters")  # bytes are counted as if nothing were sent twice
     layouts = [(4, 2), (3, 1)] if options.quick else LAYOUTS
     for ranks, nodes in layouts:
