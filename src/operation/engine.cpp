@@ -111,6 +111,32 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
                         work_);
 }
 
+Status Engine::ask_locked(Transfers::Word word, const Locked& locked, bool* contended) {
+  const wire::Guard guard{locked.locks.owner, locked.locks.generation, locked.index, locked.holder};
+  word.guard = &guard;
+  Lock lock(context_.mutex);
+  Link& link = link_to(word.target.rank);
+  count(std::max<uint64_t>(word.payload.size(), word.bytes));
+  const Status status = transfers_.ask(lock, link, word, work_);
+  *contended = status.code() == Code::contended;
+  return *contended ? Status() : status;
+}
+
+Status Engine::put_locked(const Target& target, uint64_t offset, fabric::Bytes data,
+                          const Locked& lock, bool* contended) {
+  Transfers::Word word{target, wire::Kind::put, 0, offset};
+  word.payload = data;
+  return ask_locked(word, lock, contended);
+}
+
+Status Engine::get_locked(const Target& target, uint64_t offset, std::span<std::byte> data,
+                          const Locked& lock, bool* contended) {
+  Transfers::Word word{target, wire::Kind::get, 0, offset};
+  word.into = data.data();
+  word.bytes = data.size();
+  return ask_locked(word, lock, contended);
+}
+
 Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "operation/batches.hpp"
@@ -59,6 +60,19 @@ class Engine final : private fabric::Sink {
                     Mode mode, Handle* handle);
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
+  // One whole access epoch in one message: `lock` is taken, the access applied and the lock
+  // released, if it is free. *contended: it was not, and nothing was done. At most
+  // longest_locked_bytes. Blocks until it is answered, that is remote done.
+  struct Locked {
+    SegmentId locks;
+    uint64_t index = 0;
+    uint64_t holder = 0;
+  };
+  static constexpr uint64_t longest_locked_bytes = 4096;
+  Status put_locked(const Target& target, uint64_t offset, fabric::Bytes data, const Locked& lock,
+                    bool* contended);
+  Status get_locked(const Target& target, uint64_t offset, std::span<std::byte> data,
+                    const Locked& lock, bool* contended);
   // Blocks until granted. `holder` distinguishes threads of this rank.
   Status lock(const Target& target, uint64_t index, uint64_t holder);
   Status unlock(const Target& target, uint64_t index, uint64_t holder);
@@ -100,6 +114,7 @@ class Engine final : private fabric::Sink {
     ++context_.counters.remote_operations;
     context_.counters.remote_bytes += bytes;
   }
+  Status ask_locked(Transfers::Word word, const Locked& locked, bool* contended);
   Status send_all(Lock& lock, Link& link, const Transfer& transfer, Handle* handle);
   Status issue(Lock& lock, Link& link, const Transfer& transfer, Handle* handle, bool as_rma);
   Status push_batches(Lock& lock, Progress::Until until);

@@ -363,11 +363,15 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   // A lock may wait for ever: the log does not keep it once it is applied, Pending does.
   const bool is_lock = word.kind == wire::Kind::lock;
   const bool is_rmw = word.kind == wire::Kind::read_modify_write;
-  SKERRY_TRY(parts_.sender.wait_sendable(
-      lock, link, 0, is_rmw ? Sender::Room::or_queue : Sender::Room::connected));
-  if (is_rmw) {
+  const bool is_plain_rmw = is_rmw && word.guard == nullptr;
+  SKERRY_TRY(
+      parts_.sender.wait_sendable(lock, link, word.payload.size(),
+                                  is_plain_rmw ? Sender::Room::or_queue : Sender::Room::connected));
+  if (!is_lock && word.kind != wire::Kind::get) {
+    const uint64_t bytes = is_rmw ? 8 : word.payload.size();
     bool waited = false;
-    SKERRY_TRY(wait_unread(lock, link, {word.target, word.offset, word.offset + 8}, {}, &waited));
+    SKERRY_TRY(
+        wait_unread(lock, link, {word.target, word.offset, word.offset + bytes}, {}, &waited));
     if (waited) return {};
   }
   wire::Request* r = nullptr;
@@ -377,9 +381,17 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
   r->header.type = word.type;
   r->header.offset = word.offset;
   r->operands = word.operands;
+  if (word.guard != nullptr) {
+    r->header.flags |= wire::flag_locked;
+    r->guard = *word.guard;
+    r->extent_bytes = word.bytes;
+  }
   Pending& p = parts_.slots.pending(*index);
   p.result = word.result;
+  p.direct = word.into;
+  p.bytes = word.bytes;
   Sender::Message message;
+  message.payload = word.payload;
   message.awaits_reply = !is_lock;
   uint64_t number = 0;
   *asked = parts_.sender.send(link, message, &number);

@@ -52,9 +52,14 @@ class Transfers {
     uint64_t offset = 0;
     wire::Operands operands{};
     uint64_t* result = nullptr;  // null: not wanted
+    // An access under a lock (wire::Guard). Null: none.
+    const wire::Guard* guard = nullptr;
+    fabric::Bytes payload{};    // put
+    std::byte* into = nullptr;  // get: the data goes here ...
+    uint64_t bytes = 0;         // ... and is so long
   };
-  // Blocks until it is answered: a read-modify-write, or a lock. `work`: what a thread that waits
-  // for a lock does meanwhile.
+  // Blocks until it is answered: a read-modify-write, a lock, or a short access under a lock.
+  // `work`: what a thread that waits for a lock does meanwhile.
   Status ask(Lock& lock, Link& link, const Word& word, const WaitingWork& work);
   // The fabric's key to a slice. Blocks until it is answered.
   Status ask_key(Lock& lock, Link& link, const Target& target, wire::Key* key);

@@ -328,19 +328,21 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
   return Outcome::answered;
 }
 
+// A grant goes to the rank that the holder names, so no rank may ask in the name of another.
+Status Server::check_holder(const Client& client, lock::Holder holder) const {
+  if (lock::rank_of(holder) == client.rank && (holder & lock::queued_bit) == 0) return {};
+  return error(Code::invalid, "rank ", client.rank, " asks for a lock as holder ", holder,
+               ", which is not one of its threads");
+}
+
 // A lock request never stops its session, whatever it has to wait for: the request that ends the
 // wait may be the next of the session.
 Server::Outcome Server::apply_lock(Client& client, Status* failure) {
   const wire::RequestHeader& h = request_.header;
   const SegmentId segment{h.segment_owner, h.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
-  // A grant goes to the rank that the holder names, so no rank may ask in the name of another.
   const lock::Holder holder = request_.operands.first;
-  if (lock::rank_of(holder) != client.rank || (holder & lock::queued_bit) != 0) {
-    *failure = error(Code::invalid, "rank ", client.rank, " asks for a mutex as holder ", holder,
-                     ", which is not one of its threads");
-    return Outcome::failed;
-  }
+  if (*failure = check_holder(client, holder); !failure->ok()) return Outcome::failed;
   if (request_.kind() == wire::Kind::unlock) {
     bool busy = false;
     *failure = locks_.release(segment, rank, h.offset, holder, &busy);
@@ -366,13 +368,54 @@ Server::Outcome Server::apply_lock(Client& client, Status* failure) {
 }
 
 Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* failure) {
-  const wire::RequestHeader& h = request_.header;
-  const SegmentId segment{h.segment_owner, h.segment_generation};
-  const Rank rank = static_cast<Rank>(h.target_rank);
   if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock)
     return apply_lock(client, failure);
+  if (request_.has(wire::flag_locked)) return apply_locked(client, payload, failure);
+  return apply_access(client, payload, failure);
+}
+
+// One whole access epoch: lock, access, unlock. Never waits for the lock: its origin then queues up
+// for it with a request of its own.
+Server::Outcome Server::apply_locked(Client& client, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
+  const wire::Guard& g = request_.guard;
+  const SegmentId locks{g.segment_owner, g.segment_generation};
+  const Rank rank = static_cast<Rank>(h.target_rank);
+  if (*failure = check_holder(client, g.holder); !failure->ok()) return Outcome::failed;
+  if (!client.session->lock_taken()) {
+    switch (locks_.try_request(locks, rank, g.index, g.holder, failure)) {
+      case Locks::Answer::granted: break;
+      case Locks::Answer::refused: return Outcome::failed;
+      case Locks::Answer::waits:
+        if (!again_) {
+          client.session->applied_next();
+          client.session->keep_failure(h.number, static_cast<int>(Code::contended), false, {});
+        }
+        reply(client, static_cast<int>(Code::contended), 0, {});
+        return Outcome::answered;
+    }
+  }
+  const uint64_t number = h.number;
+  const Outcome outcome = apply_access(client, payload, failure);
+  if (outcome == Outcome::park) {  // a stripe is busy: the lock stays taken until it is free
+    client.session->set_lock_taken();
+    return outcome;
+  }
+  locks_.release_soon(locks, rank, g.index, g.holder);
+  if (outcome != Outcome::done) return outcome;
+  client.session->applied_next();
+  client.session->keep_result(number, 0);
+  reply(client, 0, 0, {});
+  return Outcome::answered;
+}
+
+Server::Outcome Server::apply_access(Client& client, fabric::Bytes payload, Status* failure) {
+  const wire::RequestHeader& h = request_.header;
   memory::Region region;
-  if (*failure = directory_.find(segment, rank, &region); !failure->ok()) return Outcome::failed;
+  if (*failure = directory_.find({h.segment_owner, h.segment_generation},
+                                 static_cast<Rank>(h.target_rank), &region);
+      !failure->ok())
+    return Outcome::failed;
   switch (request_.kind()) {
     case wire::Kind::put: return apply_put(client, region, payload, failure);
     case wire::Kind::accumulate: return apply_accumulate(client, region, payload, failure);
@@ -445,7 +488,9 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
       memory::Region region;
       failure = directory_.find(segment, rank, &region);
       again_ = true;
-      if (failure.ok())
+      if (failure.ok() && request_.has(wire::flag_locked))
+        (void)apply_locked(client, payload, &failure);
+      else if (failure.ok())
         (void)(request_.kind() == wire::Kind::get ? apply_get(client, region, payload, &failure)
                                                   : apply_key(client, region, &failure));
       again_ = false;

@@ -3,6 +3,7 @@
 #include "server/locks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/futex.hpp"
 #include "core/owner_lock.hpp"
@@ -73,7 +74,9 @@ LockCaller Locks::caller() const {
 }
 
 Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failure) {
-  *again = false;
+  // Its last use of the lock is over, and not released yet.
+  *again = is_owed(request);
+  if (*again) return Answer::waits;
   lock::Mutex* mutex = nullptr;
   if (*failure = memory_.find_lock(request.segment, request.rank, request.index, &mutex);
       !failure->ok())
@@ -92,6 +95,41 @@ Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failur
   return Answer::refused;
 }
 
+bool Locks::is_owed(const Request& request) const {
+  return std::any_of(owed_.begin(), owed_.end(), [&](const Request& r) {
+    return same_lock(r, request) && r.waiter.holder == request.waiter.holder;
+  });
+}
+
+Locks::Answer Locks::try_request(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
+                                 Status* failure) {
+  const Request asked{segment, rank, index, {holder, {}}, 0};
+  const bool others_first = std::any_of(kept_.begin(), kept_.end(),
+                                        [&](const Request& r) { return same_lock(r, asked); });
+  lock::Mutex* mutex = nullptr;
+  if (*failure = memory_.find_lock(segment, rank, index, &mutex); !failure->ok())
+    return Answer::refused;
+  if (others_first || is_owed(asked)) return Answer::waits;
+  switch (lock::try_lock(*mutex, holder)) {
+    case lock::LockAnswer::granted: return Answer::granted;
+    case lock::LockAnswer::contended: return Answer::waits;
+    case lock::LockAnswer::recursive:
+    case lock::LockAnswer::queued:
+    case lock::LockAnswer::no_record:
+    case lock::LockAnswer::guard_failed: break;
+  }
+  *failure = error(Code::invalid, "rank ", lock::rank_of(holder), " locks mutex ", index,
+                   " of rank ", rank, " again, which it holds");
+  return Answer::refused;
+}
+
+void Locks::release_soon(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder) {
+  bool busy = false;
+  // An error: the segment was freed meanwhile, and the lock with it.
+  (void)release(segment, rank, index, holder, &busy);
+  if (busy) owed_.push_back({segment, rank, index, {holder, {}}, 0});
+}
+
 Locks::Answer Locks::request(const Request& request, Status* failure) {
   // An earlier use of the same slot is over, or its rank would not have asked again.
   std::erase_if(kept_,
@@ -105,6 +143,8 @@ Locks::Answer Locks::request(const Request& request, Status* failure) {
 }
 
 void Locks::retry() {
+  for (const Request& request : std::exchange(owed_, {}))
+    release_soon(request.segment, request.rank, request.index, request.waiter.holder);
   std::vector<Request> still;
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Request& request = kept_[i];

@@ -91,6 +91,11 @@ class Locks {
             NodeId node);
 
   Answer request(const Request& request, Status* failure);
+  // Only if it is free now: granted, waits (it is not; nothing was changed), or refused.
+  Answer try_request(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder,
+                     Status* failure);
+  // Releases what try_request granted: now, or as soon as the guard can be had.
+  void release_soon(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder);
   // Released and handed on; `busy`: not now, the guard is taken.
   Status release(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder, bool* busy);
   // Has a lock request been granted meanwhile? (Its origin lost its connection, and with it perhaps
@@ -98,8 +103,8 @@ class Locks {
   Status holds(SegmentId segment, Rank rank, uint64_t index, lock::Holder holder, bool* granted);
   // Tries those that are kept again, in their order.
   void retry();
-  bool keeps_any() const { return !kept_.empty(); }
-  uint64_t memory_bytes() const { return kept_.capacity() * sizeof(Request); }
+  bool keeps_any() const { return !kept_.empty() || !owed_.empty(); }
+  uint64_t memory_bytes() const { return (kept_.capacity() + owed_.capacity()) * sizeof(Request); }
 
  private:
   Answer attempt(const Request& request, bool* again, Status* failure);
@@ -115,7 +120,9 @@ class Locks {
   uint32_t member_index_ = 0;
   const placement::NodeMap* map_ = nullptr;
   NodeId node_ = no_node;
+  bool is_owed(const Request& request) const;
   std::vector<Request> kept_;  // longest kept first; at most one for a completion slot of the job
+  std::vector<Request> owed_;  // releases that found the guard taken
 };
 
 }  // namespace skerry::server

@@ -211,6 +211,9 @@ class Server final : private fabric::Sink, private Locks::Outlet {
                     Status* failure);
   Outcome apply_key(Client& client, const memory::Region& region, Status* failure);
   Outcome apply_rmw(Client& client, const memory::Region& region, Status* failure);
+  Outcome apply_locked(Client& client, fabric::Bytes payload, Status* failure);
+  Outcome apply_access(Client& client, fabric::Bytes payload, Status* failure);
+  Status check_holder(const Client& client, lock::Holder holder) const;
   Outcome apply_lock(Client& client, Status* failure);
   Status read_shape(Shape* shape) const;
   Status read_pieces(const memory::Region& region, fabric::Bytes payload, fabric::Bytes* data);

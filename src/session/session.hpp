@@ -148,13 +148,16 @@ class TargetSession {
   // A request may be applied in steps, with its connection lost in between: the next one goes on
   // where the last one stopped. Of request applied() + 1: bytes of its payload that are applied,
   // and whether all of them are and only its notification is missing.
-  uint32_t progress_bytes() const { return progress_ & ~notify_pending_bit; }
+  uint32_t progress_bytes() const { return progress_ & (lock_taken_bit - 1); }
   bool notify_pending() const { return (progress_ & notify_pending_bit) != 0; }
   void add_progress(uint64_t bytes) {
-    SKERRY_ASSERT(bytes < notify_pending_bit - progress_bytes(), "a message is not that long");
+    SKERRY_ASSERT(bytes < lock_taken_bit - progress_bytes(), "a message is not that long");
     progress_ += static_cast<uint32_t>(bytes);
   }
   void set_notify_pending() { progress_ |= notify_pending_bit; }
+  // Its lock was taken for it, and it waits for something else.
+  bool lock_taken() const { return (progress_ & lock_taken_bit) != 0; }
+  void set_lock_taken() { progress_ |= lock_taken_bit; }
 
   // Results of read-modify-writes are kept until the origin confirms them, so that a replay is
   // answered and not executed twice; failures, so that no break swallows one. At most as many as
@@ -210,6 +213,7 @@ class TargetSession {
 
  private:
   static constexpr uint32_t notify_pending_bit = uint32_t{1} << 31;
+  static constexpr uint32_t lock_taken_bit = uint32_t{1} << 30;
 
   void keep(Kept kept) {
     if (!SKERRY_RULE(keep_results)) return;
@@ -220,7 +224,7 @@ class TargetSession {
   uint64_t applied_ = 0;
   std::unique_ptr<std::vector<Kept>> kept_;  // ascending numbers; null: none is kept
   uint32_t incarnation_;
-  uint32_t progress_ = 0;  // bytes, and notify_pending_bit
+  uint32_t progress_ = 0;  // bytes, notify_pending_bit, lock_taken_bit
 };
 static_assert(sizeof(TargetSession) <= 32, "the server keeps this for every origin it ever served");
 

@@ -45,7 +45,7 @@ Status Window::out_of_range(const Target& target, const Access& access) const {
                "'s memory");
 }
 
-Status Window::begin(const Access& access, Target** found, uint64_t* offset) {
+Status Window::begin(const Access& access, bool may_wait, Target** found, uint64_t* offset) {
   SKERRY_TRY(check_usable());
   auto state = guard();
   SKERRY_TRY(target(access.rank, found));
@@ -56,21 +56,33 @@ Status Window::begin(const Access& access, Target** found, uint64_t* offset) {
     target.hold = all_promises_ != 0 ? Hold::free : Hold::wanted;
   }
   if (target.hold == Hold::none) SKERRY_TRY(check_epoch(target));
-  if (target.hold == Hold::wanted) SKERRY_TRY(acquire(target));
   if (__builtin_mul_overflow(access.at, target.unit, offset) || *offset > target.bytes ||
       access.bytes > target.bytes - *offset) [[unlikely]]
     return out_of_range(target, access);
-  return {};
+  if (target.hold != Hold::wanted) [[likely]]
+    return {};
+  if (may_wait && target.mutex == nullptr && target.own_epoch &&
+      target.deferred.kind == Deferred::Kind::none)
+    return {};
+  return flush_deferred(target);
 }
 
 Status Window::put(const Access& to, const void* origin, operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(begin(to, &target, &offset));
+  SKERRY_TRY(begin(to, handle == nullptr && to.bytes <= operation::Engine::longest_locked_bytes,
+                   &target, &offset));
   if (handle != nullptr) *handle = 0;
   if (target->region != nullptr) [[likely]] {
     job_->local_counters().add(to.bytes);
     memory::put(target->region->base + offset, origin, to.bytes);
+    return {};
+  }
+  if (target->hold == Hold::wanted) {
+    const auto* const data = static_cast<const std::byte*>(origin);
+    target->deferred.kind = Deferred::Kind::put;
+    target->deferred.offset = offset;
+    target->deferred.data.assign(data, data + to.bytes);
     return {};
   }
   return data_->put(to.rank, target_side(offset, to.bytes), origin_side(origin, to.bytes), nullptr,
@@ -80,11 +92,18 @@ Status Window::put(const Access& to, const void* origin, operation::Handle* hand
 Status Window::get(const Access& from, void* origin, operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(begin(from, &target, &offset));
+  SKERRY_TRY(begin(from, handle == nullptr && from.bytes <= operation::Engine::longest_locked_bytes,
+                   &target, &offset));
   if (handle != nullptr) *handle = 0;
   if (target->region != nullptr) [[likely]] {
     job_->local_counters().add(from.bytes);
     memory::get(origin, target->region->base + offset, from.bytes);
+    return {};
+  }
+  if (target->hold == Hold::wanted) {
+    target->deferred.kind = Deferred::Kind::get;
+    target->deferred.offset = offset;
+    target->deferred.into = {static_cast<std::byte*>(origin), from.bytes};
     return {};
   }
   return data_->get(from.rank, target_side(offset, from.bytes), origin_side(origin, from.bytes),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,16 @@ enum class Hold : uint8_t {
   free,    // without a lock: promised not to be needed, or an epoch of start
 };
 
+// The first access of an epoch whose lock is not taken yet: the end of the epoch may send both in
+// one message.
+struct Deferred {
+  enum class Kind : uint8_t { none, put, get };
+  Kind kind = Kind::none;
+  uint64_t offset = 0;
+  std::vector<std::byte> data;  // put
+  std::span<std::byte> into;    // get
+};
+
 struct Target {
   Rank rank = no_rank;
   NodeId node = no_node;
@@ -30,6 +41,7 @@ struct Target {
   uint64_t bytes = 0;
   const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
   lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere
+  Deferred deferred;  // only while `hold` is wanted, in an epoch of lock, at a member elsewhere
 };
 
 // One number of each member of a group, by its position. Equal ones are kept once.

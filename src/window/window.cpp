@@ -185,6 +185,50 @@ Status Window::acquire(Target& target) {
   return {};
 }
 
+Status Window::issue_deferred(Target& target) {
+  Deferred& deferred = target.deferred;
+  operation::Side remote, local;
+  remote.offset = deferred.offset;
+  switch (std::exchange(deferred.kind, Deferred::Kind::none)) {
+    case Deferred::Kind::none: return {};
+    case Deferred::Kind::put:
+      local.base = deferred.data.data();
+      remote.bytes = local.bytes = deferred.data.size();
+      return data_->put(target.rank, remote, local, nullptr, operation::Mode::blocking, nullptr);
+    case Deferred::Kind::get:
+      local.base = deferred.into.data();
+      remote.bytes = local.bytes = deferred.into.size();
+      return data_->get(target.rank, remote, local, operation::Mode::implicit, nullptr);
+  }
+  return {};
+}
+
+// The epoch goes on: the lock is taken after all.
+Status Window::flush_deferred(Target& target) {
+  SKERRY_TRY(acquire(target));
+  return issue_deferred(target);
+}
+
+Status Window::release_at_once(Target& target, bool* released) {
+  const operation::Target at{target.rank, data_->id()};
+  const operation::Engine::Locked lock{locks_->segment().id(), 0, holder_of(*job_, target)};
+  Deferred& deferred = target.deferred;
+  bool contended = false;
+  Status status;
+  switch (deferred.kind) {
+    case Deferred::Kind::none: break;
+    case Deferred::Kind::put:
+      status = job_->engine().put_locked(at, deferred.offset, deferred.data, lock, &contended);
+      break;
+    case Deferred::Kind::get:
+      status = job_->engine().get_locked(at, deferred.offset, deferred.into, lock, &contended);
+      break;
+  }
+  *released = !contended;
+  if (*released) deferred.kind = Deferred::Kind::none;
+  return status;
+}
+
 Status Window::finish(const Target& target) {
   if (target.region != nullptr) return {};
   const Status waited = job_->engine().wait_implicit();
@@ -193,6 +237,20 @@ Status Window::finish(const Target& target) {
 }
 
 Status Window::release(Target& target) {
+  if (target.hold == Hold::wanted) {
+    bool released = false;
+    const Status status = release_at_once(target, &released);
+    if (released) {
+      target.hold = Hold::none;
+      return status;
+    }
+    // Others have the lock: queue up for it.
+    if (Status taken = flush_deferred(target); !taken.ok()) {
+      target.hold = Hold::none;
+      target.deferred.kind = Deferred::Kind::none;
+      return taken;
+    }
+  }
   const Hold before = std::exchange(target.hold, Hold::none);
   if (before == Hold::held) {
     const lock::Holder holder = holder_of(*job_, target);
@@ -289,6 +347,7 @@ Status Window::flush(Rank rank) {
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
   if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush", &target));
+  if (target->deferred.kind != Deferred::Kind::none) SKERRY_TRY(flush_deferred(*target));
   return finish(*target);
 }
 
@@ -299,9 +358,13 @@ Status Window::flush_all() {
     return error(Code::invalid, "rank ", job_->rank(), " calls flush_all in ", to_string(epoch_),
                  " epoch: it needs lock or lock_all");
   Status first = job_->engine().wait_implicit();
-  for (auto& [rank, target] : targets_)
-    if (target->hold == Hold::held || target->hold == Hold::free)
-      if (Status status = finish(*target); !status.ok() && first.ok()) first = status;
+  for (auto& [rank, target] : targets_) {
+    Status status;
+    if (target->deferred.kind != Deferred::Kind::none) status = flush_deferred(*target);
+    if (status.ok() && (target->hold == Hold::held || target->hold == Hold::free))
+      status = finish(*target);
+    if (!status.ok() && first.ok()) first = status;
+  }
   return first;
 }
 
@@ -311,11 +374,15 @@ Status Window::flush_local(Rank rank) {
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
   if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", &target));
+  if (target->deferred.kind == Deferred::Kind::get) SKERRY_TRY(flush_deferred(*target));
   return target->region != nullptr ? Status() : job_->engine().wait_implicit();
 }
 
 Status Window::flush_local_all() {
   SKERRY_TRY(check_usable());
+  const auto state = guard();
+  for (auto& [rank, target] : targets_)
+    if (target->deferred.kind == Deferred::Kind::get) SKERRY_TRY(flush_deferred(*target));
   return job_->engine().wait_implicit();
 }
 

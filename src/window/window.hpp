@@ -121,13 +121,17 @@ class Window {
     return find_target(rank, found);
   }
   Status find_target(Rank rank, Target** found);
-  Status acquire(Target& target);       // its lock is held on return
+  Status acquire(Target& target);         // its lock is held on return
+  Status issue_deferred(Target& target);  // its lock is held
+  Status flush_deferred(Target& target);
+  Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
   Status release(Target& target);       // everything issued is done; its lock is not held
   Status finish(const Target& target);  // everything issued is done
   Status locked_target(Rank rank, std::string_view call, Target** found);
   // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:
   // in bytes.
-  Status begin(const Access& access, Target** found, uint64_t* offset);
+  // With `may_wait`, a member elsewhere may still want its lock: then the access is deferred.
+  Status begin(const Access& access, bool may_wait, Target** found, uint64_t* offset);
   Status check_epoch(const Target& target) const;
   Status out_of_range(const Target& target, const Access& access) const;
 

@@ -45,6 +45,18 @@ bool is_request(uint8_t kind) {
   return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::key);
 }
 
+bool may_be_locked(const RequestHeader& header) {
+  switch (static_cast<Kind>(header.kind)) {
+    case Kind::put:
+    case Kind::get:
+    case Kind::accumulate:
+    case Kind::read_modify_write:
+      return (header.flags & ~(flag_locked | flag_hop | flag_scaled)) == 0 &&
+             header.reply_slot != 0;
+    default: return false;
+  }
+}
+
 Status short_message(std::string_view part, size_t bytes) {
   return error(Code::invalid, "message of ", bytes, " bytes ends within its ", part);
 }
@@ -78,6 +90,7 @@ uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> 
   if (request.header.flags != 0 || request.kind() != Kind::put) {
     if (request.has(flag_scaled)) body.add(request.scale);
     if (request.has(flag_notify)) body.add(request.notify);
+    if (request.has(flag_locked)) body.add(request.guard);
     if (takes_operands(request.kind())) body.add(request.operands);
     if (request.kind() == Kind::get) body.add(Extent{request.extent_bytes});
     if (request.has(flag_strided)) {
@@ -115,10 +128,16 @@ Status decode(Bytes in, Request* request) {
   if ((takes_operands(kind) || kind == Kind::key) && (h.flags & (flag_strided | flag_vector)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
 
+  if (request->has(flag_locked) && !may_be_locked(h))
+    return error(Code::invalid, "flags ", int{h.flags}, " of a ", to_string(kind),
+                 " under a lock: it is a plain, contiguous access");
+
   if (request->has(flag_scaled) && !reader.take(&request->scale))
     return short_message("scale", in.size());
   if (request->has(flag_notify) && !reader.take(&request->notify))
     return short_message("notification", in.size());
+  if (request->has(flag_locked) && !reader.take(&request->guard))
+    return short_message("guard", in.size());
   if (takes_operands(kind) && !reader.take(&request->operands))
     return short_message("operands", in.size());
   if (kind == Kind::get) {

@@ -56,7 +56,8 @@ constexpr uint8_t flag_notify = 8;   // a Notify follows: add to a counter after
 constexpr uint8_t flag_scaled = 16;  // a Scale follows
 constexpr uint8_t
     flag_more = 32;  // more parts of this transfer follow: its acknowledgement may wait
-constexpr uint8_t flag_all = 63;
+constexpr uint8_t flag_locked = 64;  // a Guard follows: only if its lock is free now, and under it
+constexpr uint8_t flag_all = 127;
 
 enum class Rmw : uint8_t {
   fetch_add_64 = 0,
@@ -98,14 +99,22 @@ static_assert(sizeof(RequestHeader) == 80 && offsetof(RequestHeader, number) == 
               offsetof(RequestHeader, segment_owner) == 48 &&
               offsetof(RequestHeader, reply_slot) == 60 && offsetof(RequestHeader, offset) == 72);
 
-// Optional parts, in this order: Scale, Notify, Operands (read_modify_write, lock, unlock), Extent
-// (get), Shape.
+// Optional parts, in this order: Scale, Notify, Guard, Operands (read_modify_write, lock, unlock),
+// Extent (get), Shape.
 struct Scale {
   std::byte value[16];
 };
 struct Notify {
   uint64_t counter_offset;
   uint64_t increment;
+};
+// The request is one whole access epoch: the server takes this lock, applies the request and
+// releases the lock, or answers `contended` and does nothing.
+struct Guard {
+  uint32_t segment_owner;  // of the set of locks
+  uint32_t segment_generation;
+  uint64_t index;   // of the lock, among those of the target rank
+  uint64_t holder;  // as in a lock request
 };
 struct Operands {
   uint64_t first;
@@ -134,13 +143,13 @@ struct Key {
   uint64_t base;
   uint64_t offset;
 };  // payload of the reply to `key`: offset of the slice within what the key names
-static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Operands) == 16 &&
-              sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 && sizeof(ShapeLevel) == 16 &&
-              sizeof(Piece) == 16);
+static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Guard) == 24 &&
+              sizeof(Operands) == 16 && sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 &&
+              sizeof(ShapeLevel) == 16 && sizeof(Piece) == 16);
 
 constexpr uint32_t max_request_bytes = sizeof(RequestHeader) + sizeof(Scale) + sizeof(Notify) +
-                                       sizeof(Operands) + sizeof(Extent) + sizeof(ShapeHead) +
-                                       max_levels * sizeof(ShapeLevel);
+                                       sizeof(Guard) + sizeof(Operands) + sizeof(Extent) +
+                                       sizeof(ShapeHead) + max_levels * sizeof(ShapeLevel);
 static_assert(max_request_bytes <= 512, "every fabric carries headers of 512 bytes");
 
 // A request in host form. What the header's flags and kind do not announce is left at its default.
@@ -148,6 +157,7 @@ struct Request {
   RequestHeader header{};
   Scale scale{};
   Notify notify{};
+  Guard guard{};
   Operands operands{};
   uint64_t extent_bytes = 0;
   ShapeHead shape{};

@@ -61,6 +61,27 @@ void check_readers_and_writers(Context& c) {
   OK(skerry_barrier(c.world()));
 }
 
+// Epochs of one short access, which travel whole: a pair of equal words is written and read under
+// contention, and nobody sees half of it.
+void check_single_accesses(Context& c) {
+  OwnWindow w(c, 4096, 1);
+  const int turns = c.as_threads ? 20 : 150;
+  Random random(c.seed + static_cast<uint64_t>(c.rank));
+  for (int i = 0; i < turns; ++i) {
+    const int host = static_cast<int>(below(random, static_cast<uint64_t>(c.size)));
+    const bool writes = chance(random, 50);
+    int64_t block[64];
+    std::fill(block, block + 64, int64_t{c.rank} * 1000 + i);
+    OK(skerry_window_lock(w, writes ? SKERRY_LOCK_EXCLUSIVE : SKERRY_LOCK_SHARED, host, 0));
+    if (writes) OK(skerry_window_put(w, host, 40, block, sizeof block));
+    else OK(skerry_window_get(w, host, 40, block, sizeof block));
+    if (chance(random, 10)) OK(skerry_window_flush(w, host));
+    OK(skerry_window_unlock(w, host));
+    for (int64_t word : block) EXPECT_IS(word, block[0]);
+  }
+  OK(skerry_barrier(c.world()));
+}
+
 // What unlock and flush promise: the next holder, and the target itself, see everything.
 void check_completion(Context& c) {
   const uint64_t bytes = 300'000;  // in several messages
@@ -206,6 +227,7 @@ void run_windows(Context& c) {
   check_fences(c);
   check_post_start(c);
   check_readers_and_writers(c);
+  check_single_accesses(c);
 }
 
 }  // namespace skerry::test

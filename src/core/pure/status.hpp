@@ -26,6 +26,8 @@ enum class Code : int32_t {
   forked = -10,
   thread = -11,
   internal = -12,
+  // Between data server and origin only: a lock is not free now, and nothing was done.
+  contended = -64,
 };
 
 std::string_view to_string(Code code);

@@ -1,0 +1,211 @@
+#include "memory/given.hpp"
+
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "memory/copy.hpp"
+
+namespace skerry::memory {
+
+// ---- the owner --------------------------------------------------------------------------------
+
+// Release: a reader that sees part of the change also sees that the number moved on.
+void Given::begin_change() {
+  sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+}
+void Given::end_change() {
+  sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+void Given::give_one(void* base, uint64_t bytes) {
+  begin_change();
+  process.store(getpid(), std::memory_order_relaxed);
+  areas[0].address.store(reinterpret_cast<uint64_t>(base), std::memory_order_relaxed);
+  areas[0].bytes.store(bytes, std::memory_order_relaxed);
+  count.store(1, std::memory_order_relaxed);
+  end_change();
+}
+
+void Given::give_many() {
+  begin_change();
+  process.store(getpid(), std::memory_order_relaxed);
+  is_many.store(1, std::memory_order_relaxed);
+  end_change();
+}
+
+Status Given::add(const void* base, uint64_t bytes) {
+  const auto address = reinterpret_cast<uint64_t>(base);
+  if (base == nullptr || bytes == 0 || address + bytes < address)
+    return error(Code::invalid, bytes, " bytes at address ", address, " are no memory");
+  const uint32_t now = count.load(std::memory_order_relaxed);
+  if (now == most_areas)
+    return error(Code::no_memory, now, " areas are attached, as many as can be: detach one first");
+  uint32_t at = now;
+  for (; at > 0 && areas[at - 1].address.load(std::memory_order_relaxed) > address; --at) {
+  }
+  const auto overlaps = [&](uint32_t i) {
+    const uint64_t begin = areas[i].address.load(std::memory_order_relaxed);
+    const uint64_t end = begin + areas[i].bytes.load(std::memory_order_relaxed);
+    return begin < address + bytes && address < end;
+  };
+  if ((at > 0 && overlaps(at - 1)) || (at < now && overlaps(at)))
+    return error(Code::invalid, bytes, " bytes at address ", address,
+                 " overlap memory that is attached");
+  begin_change();
+  for (uint32_t i = now; i > at; --i) {
+    areas[i].address.store(areas[i - 1].address.load(std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+    areas[i].bytes.store(areas[i - 1].bytes.load(std::memory_order_relaxed),
+                         std::memory_order_relaxed);
+  }
+  areas[at].address.store(address, std::memory_order_relaxed);
+  areas[at].bytes.store(bytes, std::memory_order_relaxed);
+  count.store(now + 1, std::memory_order_relaxed);
+  end_change();
+  return {};
+}
+
+Status Given::remove(const void* base) {
+  const auto address = reinterpret_cast<uint64_t>(base);
+  const uint32_t now = count.load(std::memory_order_relaxed);
+  uint32_t at = 0;
+  while (at < now && areas[at].address.load(std::memory_order_relaxed) != address) ++at;
+  if (at == now) return error(Code::invalid, "nothing is attached at address ", address);
+  begin_change();
+  for (uint32_t i = at; i + 1 < now; ++i) {
+    areas[i].address.store(areas[i + 1].address.load(std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+    areas[i].bytes.store(areas[i + 1].bytes.load(std::memory_order_relaxed),
+                         std::memory_order_relaxed);
+  }
+  count.store(now - 1, std::memory_order_relaxed);
+  end_change();
+  return {};
+}
+
+// ---- any process ------------------------------------------------------------------------------
+
+template <class Look>
+void Given::look(Look&& action) const {
+  for (;;) {
+    const uint32_t before = sequence.load(std::memory_order_acquire);
+    if (before % 2 == 0) {
+      action();
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (sequence.load(std::memory_order_relaxed) == before) return;
+    }
+    sched_yield();  // the owner changes it right now, in a few instructions
+  }
+}
+
+bool Given::find(uint64_t offset, uint64_t bytes, uint64_t* address) const {
+  bool found = false;
+  look([&] {
+    found = false;
+    const uint32_t areas_now = count.load(std::memory_order_relaxed);
+    const bool many = is_many.load(std::memory_order_relaxed) != 0;
+    uint32_t low = 0, high = areas_now;  // the last area that begins at or before the offset
+    while (many && high - low > 1) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (areas[middle].address.load(std::memory_order_relaxed) <= offset) low = middle;
+      else high = middle;
+    }
+    if (low >= areas_now) return;
+    const uint64_t begin = areas[low].address.load(std::memory_order_relaxed);
+    const uint64_t size = areas[low].bytes.load(std::memory_order_relaxed);
+    const uint64_t from = many ? offset - begin : offset;
+    if ((many && offset < begin) || from > size || bytes > size - from) return;
+    *address = begin + from;
+    found = true;
+  });
+  return found;
+}
+
+namespace {
+
+Status explain(int number, int32_t process, bool writes) {
+  switch (number) {
+    case ESRCH:
+      return error(Code::peer_dead, "process ", process, ", whose memory it is, has ended");
+    case EPERM:
+      return error(Code::unsupported, "the system does not let this process ",
+                   writes ? "write" : "read", " the memory of process ", process,
+                   ": set kernel.yama.ptrace_scope to 0 or 1, or let the container trace its "
+                   "processes (SYS_PTRACE); or allocate the window");
+    case EFAULT:
+      return error(Code::invalid, "process ", process, " has unmapped memory of the window");
+    default: break;
+  }
+  return error(Code::unsupported, writes ? "writing" : "reading", " the memory of process ",
+               process, ": ", std::strerror(number));
+}
+
+Status outside(uint64_t offset, uint64_t bytes, bool many) {
+  return error(Code::range, bytes, " bytes at ", many ? "address " : "offset ", offset,
+               " lie outside the memory that its owner gave");
+}
+
+// One call may move less than asked for.
+template <class Move>
+Status move_all(uint64_t bytes, int32_t process, bool writes, Move&& move) {
+  for (uint64_t moved = 0; moved < bytes;) {
+    const ssize_t now = move(moved);
+    if (now > 0) moved += static_cast<uint64_t>(now);
+    else if (errno != EINTR) return explain(errno, process, writes);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Given::read(void* to, uint64_t offset, uint64_t bytes) const {
+  uint64_t address = 0;
+  if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
+  const int32_t owner = process.load(std::memory_order_relaxed);
+  if (owner == getpid()) {
+    copy<Shared::from>(static_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(address),
+                       bytes);
+    return {};
+  }
+  return move_all(bytes, owner, false, [&](uint64_t moved) {
+    const iovec local{static_cast<std::byte*>(to) + moved, bytes - moved};
+    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
+    return process_vm_readv(owner, &local, 1, &remote, 1, 0);
+  });
+}
+
+Status Given::write(uint64_t offset, const void* from, uint64_t bytes) const {
+  uint64_t address = 0;
+  if (!find(offset, bytes, &address)) return outside(offset, bytes, is_many.load() != 0);
+  const int32_t owner = process.load(std::memory_order_relaxed);
+  if (owner == getpid()) {
+    copy<Shared::to>(reinterpret_cast<std::byte*>(address), static_cast<const std::byte*>(from),
+                     bytes);
+    return {};
+  }
+  return move_all(bytes, owner, true, [&](uint64_t moved) {
+    const iovec local{const_cast<std::byte*>(static_cast<const std::byte*>(from)) + moved,
+                      bytes - moved};
+    const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
+    return process_vm_writev(owner, &local, 1, &remote, 1, 0);
+  });
+}
+
+Status allow_given() {
+  // Where only relatives may trace a process, it may name others. Not needed, and refused with
+  // EINVAL, where the kernel has no such rule.
+  (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  char probe = 0, seen = 1;
+  const iovec local{&seen, 1}, remote{&probe, 1};
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1) return {};
+  return error(Code::unsupported, "this system forbids process_vm_readv (", std::strerror(errno),
+               "): allow it in the container's system call filter, or "
+               "allocate the window");
+}
+
+}  // namespace skerry::memory
