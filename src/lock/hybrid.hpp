@@ -35,7 +35,7 @@ constexpr uint8_t cpu = 2;
 class HybridClient {
  public:
   explicit HybridClient(const Self& self) : me_(self.me), local_(self.local) {}
-  Action step(const Event& event, const Setup& setup);
+  Action step(const Event& event, const Config& config);
   bool in_line() const { return false; }
 
  private:
@@ -56,14 +56,14 @@ class HybridClient {
     held_manager,  // remote: the manager holds the CPU lock in our name
     releasing,
   };
-  Action begin(const Setup& setup);
-  Action take_network(const Setup& setup);
-  Action on_mode(const Event& event, const Setup& setup);
-  Action on_network(const Event& event, const Setup& setup);
-  Action on_told(const Event& event, const Setup& setup);
-  Action try_later(const Setup& setup);
-  Action record(uint64_t mode, State held, const Setup& setup);
-  Action release(const Event& event, const Setup& setup);
+  Action begin(const Config& config);
+  Action take_network(const Config& config);
+  Action on_mode(const Event& event, const Config& config);
+  Action on_network(const Event& event, const Config& config);
+  Action on_told(const Event& event, const Config& config);
+  Action try_later(const Config& config);
+  Action record(uint64_t mode, State held, const Config& config);
+  Action release(const Event& event, const Config& config);
 
   Requester me_;
   State state_ = State::idle;
@@ -75,7 +75,7 @@ class HybridClient {
 class HybridManager {
  public:
   explicit HybridManager(bool network_mode = false) : network_mode_(network_mode) {}
-  Action step(const Event& event, const Setup& setup, Links links);
+  Action step(const Event& event, const Config& config, Links links);
 
  private:
   enum class State : uint8_t {
@@ -100,17 +100,17 @@ class HybridManager {
     writing_cpu_mode,
     answering,  // the last message of one request is on its way
   };
-  Action next(const Setup& setup, Links links);
+  Action next(const Config& config, Links links);
   Action answer(Note note, Links links);
-  Action pause_as(State busy, const Setup& setup);
-  Action on_told(const Event& event, const Setup& setup, Links links);
-  Action took_cpu(uint64_t before, const Setup& setup);
-  Action decide(uint64_t mode, const Setup& setup);
-  Action grant_network_lock(const Setup& setup);
-  Action grant_cpu_lock(const Setup& setup);
-  Action granted_cpu_lock(uint64_t before, const Setup& setup);
+  Action pause_as(State busy, const Config& config);
+  Action on_told(const Event& event, const Config& config, Links links);
+  Action took_cpu(uint64_t before, const Config& config);
+  Action decide(uint64_t mode, const Config& config);
+  Action grant_network_lock(const Config& config);
+  Action grant_cpu_lock(const Config& config);
+  Action granted_cpu_lock(uint64_t before, const Config& config);
   Action write_cpu_mode(uint64_t mode);
-  Action free_cpu_lock(State state, const Setup& setup);
+  Action free_cpu_lock(State state, const Config& config);
 
   RequesterQueue queue_;  // its front is served
   Requester served_ = 0;  // holding: the holder

@@ -20,6 +20,7 @@ std::string_view to_string(Note note) {
     case Note::none: return "none";
     case Note::request: return "request";
     case Note::release: return "release";
+    case Note::renew: return "renew";
     case Note::granted: return "granted";
     case Note::granted_by_manager: return "granted by manager";
     case Note::again: return "again";
@@ -81,8 +82,8 @@ int64_t pause_ns(const Pauses& pauses, const Action& pause, uint64_t random) {
   return bound - static_cast<int64_t>(random % (half + 1));
 }
 
-bool may_touch(const Setup& setup, Label label, const Action& action) {
-  if (setup.domain != Domain::nic || action.kind == Action::Kind::load) return true;
+bool may_touch(const Config& config, Label label, const Action& action) {
+  if (config.domain != Domain::nic || action.kind == Action::Kind::load) return true;
   switch (label) {
     case Label::cpu: return action.unit == Unit::cpu;
     case Label::network: return action.unit == Unit::network;
@@ -142,10 +143,11 @@ Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value) {
 Action swap(Unit unit, Place place, uint8_t word, uint64_t value) {
   return atomic(Action::Kind::swap, unit, place, word, 0, value);
 }
-Action ask(Note note, Mode mode) {
+Action ask(Note note, Mode mode, uint64_t value) {
   Action action = plain(Action::Kind::ask);
   action.note = note;
   action.mode = mode;
+  action.value = value;
   return action;
 }
 Action tell(Requester to, Note note, uint64_t value) {

@@ -25,7 +25,7 @@
 
 namespace skerry::lock::machine {
 
-// One requester of a lock: 0 .. Setup::requesters - 1. The driver numbers them, a thread each.
+// One requester of a lock: 0 .. Config::requesters - 1. The driver numbers them, a thread each.
 using Requester = uint32_t;
 
 // How atomics of the processor and of the network see each other.
@@ -63,9 +63,10 @@ enum class Mode : uint8_t { exclusive, shared };
 // What a message says.
 enum class Note : uint8_t {
   none,
-  request,             // client to manager: I want the lock (Event::mode)
-  release,             // client to manager: I give it back
-  granted,             // manager or client to client: it is yours
+  request,  // client to manager: I want the lock (Event::mode)
+  release,  // client to manager: I give it back
+  renew,    // client to manager: I give it back, and requester number `value` asks for it
+  granted,  // manager or client to client: it is yours
   granted_by_manager,  // the same, and the manager holds it in your name: give it back to the
                        // manager
   again,               // manager to client: the mode changed meanwhile, try again
@@ -80,7 +81,7 @@ struct Action {
     compare_and_swap,  // expected, value -> result: what was there before
     fetch_and_add,     // value -> result: what was there before
     swap,              // value -> result: what was there before
-    ask,               // note, mode: a message to the manager -> result
+    ask,               // note, mode, value: a message to the manager -> result
     tell,              // note, value, to: a message to a requester -> result
     pause,             // attempt, ahead (pause_ns) -> elapsed; for a manager a message ends it too
     wait,              // rests until a message comes -> told
@@ -133,7 +134,7 @@ std::string_view to_string(Migration policy);
 bool from_string(std::string_view name, Migration* policy);
 
 // What all machines of a lock agree on.
-struct Setup {
+struct Config {
   uint32_t requesters = 0;
   Domain domain = Domain::server;
   Migration migration = Migration::always;
@@ -152,12 +153,17 @@ struct Self {
 
 // The unit that a requester uses for a word with the label `network`: where all atomics are
 // coherent a local one needs no network.
-constexpr Unit network_unit(const Setup& setup, bool local) {
-  return local && setup.domain != Domain::nic ? Unit::cpu : Unit::network;
+constexpr Unit network_unit(const Config& config, bool local) {
+  return local && config.domain != Domain::nic ? Unit::cpu : Unit::network;
+}
+
+// Can the unit exchange a value in one atomic?
+constexpr bool has_swap(const Config& config, Unit unit) {
+  return unit == Unit::cpu || config.domain != Domain::nic || config.network_swap;
 }
 
 // May this atomic action touch a word with this label?
-bool may_touch(const Setup& setup, Label label, const Action& action);
+bool may_touch(const Config& config, Label label, const Action& action);
 
 // A manager's queue of requesters: links by requester's number, given by the driver (a manager
 // itself stays small and allocates nothing).
@@ -189,7 +195,7 @@ Action store(Unit unit, Place place, uint8_t word, uint64_t value);
 Action compare_and_swap(Unit unit, Place place, uint8_t word, uint64_t expected, uint64_t value);
 Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value);
 Action swap(Unit unit, Place place, uint8_t word, uint64_t value);
-Action ask(Note note, Mode mode = Mode::exclusive);
+Action ask(Note note, Mode mode = Mode::exclusive, uint64_t value = 0);
 Action tell(Requester to, Note note, uint64_t value = 0);
 Action pause(uint8_t attempt, uint32_t ahead = 0);
 Action wait();
@@ -198,8 +204,8 @@ Action released();
 Action refused();
 
 // The next attempt's number, bounded.
-constexpr uint8_t next_attempt(const Setup& setup, uint8_t attempt) {
-  return attempt < setup.pauses.doublings ? static_cast<uint8_t>(attempt + 1) : attempt;
+constexpr uint8_t next_attempt(const Config& config, uint8_t attempt) {
+  return attempt < config.pauses.doublings ? static_cast<uint8_t>(attempt + 1) : attempt;
 }
 
 }  // namespace skerry::lock::machine

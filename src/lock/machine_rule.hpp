@@ -19,7 +19,13 @@ enum class LockRule : uint8_t {
   mode_again,             // hybrid: who has the CPU lock looks at the mode again
   both_locks,             // hybrid, step 3: the manager takes both locks
   network_mode,           // hybrid, step 4: and writes "network mode"
-  unlock_by_kind,         // hybrid: what the manager holds for a client goes back to the manager
+  await_link,             // queue: one who has joined is waited for, even if not heard of yet
+  bounded_hand_over,  // cohort, asymmetric: a cohort passes the lock on a bounded number of times
+  renew,              // cohort: and then asks for it again in the name of the next in line
+  victim,             // asymmetric: a cohort's leader lets the other cohort go first
+  writers_wait_for_readers,  // reader_writer
+  readers_wait_for_writers,  // reader_writer
+  unlock_by_kind,            // hybrid: what the manager holds for a client goes back to the manager
 };
 inline LockRule lock_rule_left_out = LockRule::none;
 

@@ -22,7 +22,7 @@ constexpr History seen(History history, bool remote) {
 }
 
 // Shall the lock move to the side of the newest request in `history`, which found the other mode?
-bool shall_migrate(const Setup& setup, History history);
+bool shall_migrate(const Config& config, History history);
 // Must holders write the history? `always` needs none, and its local lock stays two steps.
 constexpr bool needs_history(Migration policy) { return policy != Migration::always; }
 

@@ -12,12 +12,12 @@ namespace skerry::lock::machine {
 class OneSidedClient {
  public:
   explicit OneSidedClient(const Self& self) : me_(self.me), local_(self.local) {}
-  Action step(const Event& event, const Setup& setup);
+  Action step(const Event& event, const Config& config);
   bool in_line() const { return false; }
 
  private:
   enum class State : uint8_t { idle, trying, pausing, held, releasing };
-  Action attempt(const Setup& setup);
+  Action attempt(const Config& config);
 
   Requester me_;
   State state_ = State::idle;

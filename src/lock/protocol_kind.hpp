@@ -8,11 +8,15 @@
 namespace skerry::lock {
 
 enum class ProtocolKind : uint8_t {
-  two_sided,  // a manager on the lock's node grants every request from one queue
-  one_sided,  // compare-and-swap on one word, and again after a pause: not fair
-  hybrid,     // migrates between a lock of the processor and one of the network
+  two_sided,      // a manager on the lock's node grants every request from one queue
+  one_sided,      // compare-and-swap on one word, and again after a pause: not fair
+  hybrid,         // migrates between a lock of the processor and one of the network
+  queue,          // MCS: one queue of all requesters, handed over directly
+  cohort,         // a queue per node; the node hands over inside, then gives the lock back
+  asymmetric,     // ALock: a queue of the lock's node and one of all others, in turns
+  reader_writer,  // DSLR: tickets for readers and writers
 };
-constexpr uint8_t protocol_kinds = 3;
+constexpr uint8_t protocol_kinds = 7;
 
 std::string_view to_string(ProtocolKind kind);
 // False, and *kind unchanged: there is no protocol of this name.

@@ -4,7 +4,7 @@
 
 namespace skerry::lock::machine {
 
-Action TwoSidedClient::step(const Event& event, const Setup&) {
+Action TwoSidedClient::step(const Event& event, const Config&) {
   switch (state_) {
     case State::idle:
       if (event.kind != Event::Kind::lock) return refused();
@@ -26,7 +26,7 @@ Action TwoSidedClient::step(const Event& event, const Setup&) {
   return refused();
 }
 
-Action TwoSidedManager::step(const Event& event, const Setup&, Links links) {
+Action TwoSidedManager::step(const Event& event, const Config&, Links links) {
   if (event.kind == Event::Kind::told && event.note == Note::request) {
     if (!SKERRY_LOCK_RULE(manager_arrival_order) && event.mode == Mode::shared && shared_ &&
         holders_ != 0) {
@@ -34,9 +34,11 @@ Action TwoSidedManager::step(const Event& event, const Setup&, Links links) {
       return tell(event.from, Note::granted);
     }
     queue_.push(event.from, event.mode, event.local, links);
-  } else if (event.kind == Event::Kind::told && event.note == Note::release) {
+  } else if (event.kind == Event::Kind::told) {
     SKERRY_ASSERT(holders_ > 0, "a holder gives it back");
     --holders_;
+    if (event.note == Note::renew)
+      queue_.push(static_cast<Requester>(event.value), event.mode, event.local, links);
     if (!SKERRY_LOCK_RULE(manager_grants_next)) return wait();
   }
   return grant_next(links);

@@ -3,7 +3,8 @@
 // Communication in MPI on Multi-core Systems with InfiniBand", section 3, figure 1). Beyond the
 // paper: shared requests that stand next to each other are granted together.
 //
-// No words: all state is the manager's.
+// No words: all state is the manager's. It does not look at who gives the lock back, so that the
+// cohorts' manager is the same one.
 #pragma once
 
 #include "lock/machine.hpp"
@@ -13,7 +14,7 @@ namespace skerry::lock::machine {
 class TwoSidedClient {
  public:
   explicit TwoSidedClient(const Self& self) : me_(self.me) {}
-  Action step(const Event& event, const Setup& setup);
+  Action step(const Event& event, const Config& config);
   // Has its place among the waiters, or holds: nobody overtakes it without bound. From here a
   // message that is under way counts as not yet in line.
   bool in_line() const { return state_ != State::idle; }
@@ -28,7 +29,7 @@ class TwoSidedClient {
 
 class TwoSidedManager {
  public:
-  Action step(const Event& event, const Setup& setup, Links links);
+  Action step(const Event& event, const Config& config, Links links);
 
  private:
   Action grant_next(Links links);

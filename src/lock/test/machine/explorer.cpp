@@ -62,8 +62,8 @@ class Key {
 
 class Explorer {
  public:
-  explicit Explorer(const Scenario& scenario) : scenario_(scenario), setup_(scenario.setup) {
-    setup_.requesters = static_cast<uint32_t>(scenario.requests.size());
+  explicit Explorer(const Scenario& scenario) : scenario_(scenario), config_(scenario.config) {
+    config_.requesters = static_cast<uint32_t>(scenario.requests.size());
     words_ = words_of(scenario.kind);
   }
 
@@ -73,13 +73,13 @@ class Explorer {
     for (const Requests& one : scenario_.requests)
       nodes = std::max<uint8_t>(nodes, static_cast<uint8_t>(one.node + 1));
     for (uint8_t w = 0; w < words_.size(); ++w)
-      state.home.push_back(initial_value(scenario_.kind, w, setup_));
+      state.home.push_back(initial_value(scenario_.kind, w, config_));
     state.nodes.assign(nodes, state.home);
-    for (Requester r = 0; r < setup_.requesters; ++r)
+    for (Requester r = 0; r < config_.requesters; ++r)
       state.parties.push_back({make_client(scenario_.kind, self(r)), wait(), Stage::idle, false,
                                scenario_.requests[r].count, 0});
     state.manager = make_manager(scenario_.kind);
-    state.links.assign(setup_.requesters, {});
+    state.links.assign(config_.requesters, {});
     return state;
   }
 
@@ -140,13 +140,13 @@ class Explorer {
     }
     if (step.who == manager_number) {
       if (step.letter < 0) event = act(state, manager_number, state->manager_action, said, problem);
-      state->manager_action = machine::step(state->manager, event, setup_, state->links);
+      state->manager_action = machine::step(state->manager, event, config_, state->links);
       return;
     }
     Party& party = state->parties[step.who];
     if (step.letter < 0) event = own_step(state, step.who, said, problem);
     const Stage before = party.stage;
-    const Action action = machine::step(party.machine, event, setup_);
+    const Action action = machine::step(party.machine, event, config_);
     take(state, step.who, before, action, problem);
   }
 
@@ -239,7 +239,7 @@ class Explorer {
       case Action::Kind::fetch_and_add:
       case Action::Kind::swap: {
         const Word& word = words_[action.word];
-        if (word.place != action.place || !may_touch(setup_, word.label, action))
+        if (word.place != action.place || !may_touch(config_, word.label, action))
           *problem = concat(name(who), ": ", to_string(action.kind), " by the wrong unit on \"",
                             word.name, "\"");
         uint64_t& value = *word_of(state, who, action);
@@ -319,22 +319,33 @@ class Explorer {
       if (o == r || scenario_.bypass_bound == 0 || other.stage != Stage::acting ||
           other.unlocking || !in_line(other.machine))
         continue;
-      // A request that is under way is not in line yet, and one whose grant is under way no more.
-      const bool asked = std::none_of(
-          state->letters.begin(), state->letters.end(), [&](const Letter& letter) {
-            return (letter.from == o && letter.to == manager_number) ||
-                   (letter.to == o && letter.event.note == Note::granted);
-          });
-      const bool asking = other.action.kind == Action::Kind::ask;
-      if (asked && !asking && ++other.bypassed > scenario_.bypass_bound)
+      if (!is_on_its_way(*state, o) && ++other.bypassed > scenario_.bypass_bound)
         *problem = concat(name(o), " was overtaken ", other.bypassed, " times");
     }
     if (writers > 0 && all > 1)
       *problem = concat(name(r), " was granted what another requester holds");
   }
 
+  // A request that is under way is not in line yet, and one whose grant is under way no more. In a
+  // cohort's line a requester stands where its node does.
+  bool is_on_its_way(const State& state, Requester who) const {
+    const auto is_with = [&](Requester other) {
+      return other == who || (scenario_.kind == ProtocolKind::cohort && other != manager_number &&
+                              scenario_.requests[other].node == scenario_.requests[who].node);
+    };
+    for (const Letter& letter : state.letters)
+      if ((letter.to == manager_number && is_with(letter.from)) ||
+          (letter.event.note == Note::granted && is_with(letter.to)))
+        return true;
+    for (Requester r = 0; r < state.parties.size(); ++r)
+      if (is_with(r) && state.parties[r].stage == Stage::acting &&
+          state.parties[r].action.kind == Action::Kind::ask)
+        return true;
+    return false;
+  }
+
   const Scenario& scenario_;
-  Setup setup_;
+  Config config_;
   std::span<const Word> words_;
 };
 

@@ -21,7 +21,7 @@ constexpr uint8_t endless = 255;
 
 struct Scenario {
   ProtocolKind kind = ProtocolKind::two_sided;
-  Setup setup;  // requesters are set from `requests`
+  Config config;  // requesters are set from `requests`
   std::vector<Requests> requests;
   uint32_t bypass_bound = 0;  // grants to others while one stands in line; 0: not checked
   uint32_t states_most = 3'000'000;

@@ -2,6 +2,8 @@
 // each of its rules, to see that the explorer notices.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "explorer.hpp"
 
 namespace skerry::lock::machine {
@@ -15,9 +17,9 @@ Requests remote(uint8_t node = 1, uint8_t count = 1, bool shared = false) {
 Scenario scenario(ProtocolKind kind, std::vector<Requests> requests, Domain domain = Domain::nic) {
   Scenario s;
   s.kind = kind;
-  s.setup.domain = domain;
-  s.setup.pauses.doublings = 0;  // fewer states
-  s.setup.hand_overs = 1;
+  s.config.domain = domain;
+  s.config.pauses.doublings = 0;  // fewer states
+  s.config.hand_overs = 1;
   s.requests = std::move(requests);
   return s;
 }
@@ -34,7 +36,7 @@ void holds(const Scenario& s) {
   EXPECT_TRUE(verdict.complete) << verdict.states << " states";
   std::printf("    %s, %s, %zu requesters: %llu states, bypass %u\n",
               std::string(to_string(s.kind)).c_str(),
-              std::string(to_string(s.setup.domain)).c_str(), s.requests.size(),
+              std::string(to_string(s.config.domain)).c_str(), s.requests.size(),
               static_cast<unsigned long long>(verdict.states), verdict.bypass_most);
 }
 
@@ -71,6 +73,13 @@ TEST_P(EveryProtocol, HoldsInAllInterleavingsOfThree) {
   holds(scenario(kind(), {remote(), remote(1), remote(2)}));
 }
 
+TEST_P(EveryProtocol, HoldsInAllInterleavingsOfTwiceThreeAndOfFour) {
+  holds(scenario(kind(), {local(2), local(2), remote(1, 2)}));
+  holds(scenario(kind(), {local(2), remote(1, 2), remote(1, 2)}));
+  holds(scenario(kind(), {local(), local(), remote(), remote(1)}));
+  holds(scenario(kind(), {local(1, true), remote(1, 1, true), remote(1), remote(2, 1, true)}));
+}
+
 TEST_P(EveryProtocol, HoldsInRandomInterleavingsOfMany) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::vector<Requests> requests;
@@ -79,21 +88,21 @@ TEST_P(EveryProtocol, HoldsInRandomInterleavingsOfMany) {
       requests.push_back({node == 0, node, 20, (r + seed) % 3 == 0});
     }
     Scenario s = scenario(kind(), requests, seed % 2 == 0 ? Domain::nic : Domain::server);
-    s.setup.hand_overs = 4;
+    s.config.hand_overs = 4;
     const Verdict verdict = wander(s, seed, 2'000'000);
     EXPECT_TRUE(verdict.problem.empty()) << "seed " << seed << ": " << told(verdict);
   }
 }
 
 TEST_P(EveryProtocol, RefusesMisuse) {
-  machine::Setup setup;
-  setup.requesters = 1;
+  Config config;
+  config.requesters = 1;
   Client client = make_client(kind(), {0, true});
   Event event;
   event.kind = Event::Kind::unlock;
-  EXPECT_EQ(step(client, event, setup).kind, Action::Kind::refused);
+  EXPECT_EQ(step(client, event, config).kind, Action::Kind::refused);
   event.kind = Event::Kind::lock;
-  EXPECT_NE(step(client, event, setup).kind, Action::Kind::refused);
+  EXPECT_NE(step(client, event, config).kind, Action::Kind::refused);
 }
 
 // Readers hold together where the protocol has readers, a writer never with one.
@@ -104,13 +113,85 @@ TEST_P(EveryProtocol, SharesAmongReaders) {
   EXPECT_EQ(verdict.holders_most, has_readers(kind()) ? 2u : 1u);
 }
 
+// Grants to others while one stands in line. Two of the three ask without end, from the lock's node
+// or from another one; `hand_overs` is 1, so a cohort has the lock twice in a row at most.
+TEST_P(EveryProtocol, OvertakingIsBoundedWhereItSaysSo) {
+  if (!is_fair(kind())) GTEST_SKIP() << "tries again after a pause";
+  const bool has_cohorts = kind() == ProtocolKind::cohort || kind() == ProtocolKind::asymmetric;
+  for (Scenario s :
+       {scenario(kind(), {local(endless), local(endless), remote(1, endless)}),
+        scenario(kind(), {local(endless), remote(1, endless), remote(1, endless)}),
+        scenario(kind(), {local(endless), remote(1, endless), remote(2, endless)}),
+        scenario(kind(), {remote(1, endless), remote(1, endless), remote(2, endless)})}) {
+    s.bypass_bound = has_cohorts ? 3 : 2;
+    // Its tickets only grow: without an end there are states without end.
+    if (kind() == ProtocolKind::reader_writer)
+      for (Requests& one : s.requests) one.count = 3;
+    holds(s);
+  }
+}
+
+// A driver keeps a machine for each requester: 100,000 of them must be small.
+static_assert(sizeof(Client) <= 40);
+
+TEST(Pause, DoublesWithinItsBounds) {
+  const Pauses pauses{.first_ns = 1000, .doublings = 4};
+  for (const uint64_t random : {uint64_t{0}, uint64_t{12345}, UINT64_MAX})
+    for (uint8_t attempt = 0; attempt < 10; ++attempt) {
+      const int64_t bound = 1000 << std::min<int>(attempt, 4);
+      const int64_t pause_is = pause_ns(pauses, pause(attempt), random);
+      EXPECT_LE(pause_is, bound);
+      EXPECT_GE(pause_is, bound / 2);
+    }
+  // Expect: as long as the line, within the same bound.
+  EXPECT_LE(pause_ns(pauses, pause(0, 3), 0), 3000);
+  EXPECT_GE(pause_ns(pauses, pause(0, 3), 0), 1500);
+  EXPECT_LE(pause_ns(pauses, pause(0, 1'000'000), 0), 16'000);
+}
+
+TEST(Policy, MigratesAfterItsRule) {
+  Config config;
+  const auto after = [&](std::vector<bool> remote) {
+    History history = 0;  // a new lock: as if all requests had been local
+    for (const bool one : remote) history = seen(history, one);
+    return shall_migrate(config, history);
+  };
+  config.migration = Migration::always;
+  EXPECT_TRUE(after({true}));
+  config.migration = Migration::hysteresis;
+  config.in_a_row = 3;
+  EXPECT_FALSE(after({true, true}));
+  EXPECT_TRUE(after({true, true, true}));
+  EXPECT_FALSE(after({true, true, false, true}));
+  EXPECT_FALSE(after({true, true, true, false}));
+  config.migration = Migration::history;
+  EXPECT_FALSE(after(std::vector<bool>(8, true)));
+  EXPECT_TRUE(after(std::vector<bool>(9, true)));
+  Migration found{};
+  EXPECT_TRUE(from_string("hysteresis", &found));
+  EXPECT_EQ(found, Migration::hysteresis);
+  EXPECT_FALSE(from_string("sometimes", &found));
+}
+
+TEST(Words, ChangeByTheUnitOfTheirLabelAlone) {
+  Config config;
+  config.domain = Domain::nic;
+  EXPECT_FALSE(may_touch(config, Label::network, store(Unit::cpu, Place::home, 0, 1)));
+  EXPECT_FALSE(may_touch(config, Label::cpu, swap(Unit::network, Place::home, 0, 1)));
+  EXPECT_FALSE(may_touch(config, Label::both, swap(Unit::cpu, Place::home, 0, 1)));
+  EXPECT_TRUE(may_touch(config, Label::both, store(Unit::cpu, Place::home, 0, 1)));
+  EXPECT_TRUE(may_touch(config, Label::network, load(Unit::cpu, Place::home, 0)));
+  config.domain = Domain::server;
+  EXPECT_TRUE(may_touch(config, Label::network, swap(Unit::cpu, Place::home, 0, 1)));
+}
+
 // ---- hybrid ----
 
 TEST(Hybrid, HoldsUnderEveryPolicy) {
   for (const Migration policy : {Migration::always, Migration::hysteresis, Migration::history}) {
     Scenario s = scenario(ProtocolKind::hybrid, {local(2), remote(1, 2)});
-    s.setup.migration = policy;
-    s.setup.in_a_row = 2;
+    s.config.migration = policy;
+    s.config.in_a_row = 2;
     holds(s);
     s.requests = {local(2), local(1), remote(1, 2)};
     holds(s);
@@ -157,8 +238,35 @@ TEST_F(WithoutRule, HybridFails) {
   finds(LockRule::both_locks, s);
   finds(LockRule::network_mode, s);
   Scenario kept = s;
-  kept.setup.migration = Migration::history;
+  kept.config.migration = Migration::history;
   finds(LockRule::unlock_by_kind, kept);
+}
+
+TEST_F(WithoutRule, QueueFails) {
+  finds(LockRule::await_link, scenario(ProtocolKind::queue, {local(), remote()}));
+}
+
+TEST_F(WithoutRule, CohortFails) {
+  Scenario s = scenario(ProtocolKind::cohort, {remote(1, 2), remote(1, 2), local()});
+  finds(LockRule::renew, s);
+  s.requests = {remote(1, endless), remote(1, endless), local(endless)};
+  s.bypass_bound = 3;
+  finds(LockRule::bounded_hand_over, s);
+}
+
+TEST_F(WithoutRule, AsymmetricFails) {
+  Scenario s = scenario(ProtocolKind::asymmetric, {local(2), remote(1, 2)});
+  finds(LockRule::victim, s);
+  s.requests = {remote(1, endless), remote(2, endless), local(endless)};
+  s.bypass_bound = 3;
+  finds(LockRule::bounded_hand_over, s);
+}
+
+TEST_F(WithoutRule, ReaderWriterFails) {
+  const Scenario s = scenario(ProtocolKind::reader_writer,
+                              {local(1, true), remote(1, 1, true), remote(2)});
+  finds(LockRule::writers_wait_for_readers, s);
+  finds(LockRule::readers_wait_for_writers, s);
 }
 
 }  // namespace
