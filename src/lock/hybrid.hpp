@@ -1,0 +1,123 @@
+// The hybrid protocol: the lock migrates between a lock of the processor, taken by the lock's node
+// alone, and one of the network (Santhanaraman et al., section 4, figures 3 to 5). For the domain
+// `nic`; where atomics are coherent it works too, and has nothing to win.
+//
+//   word      label    value
+//   network   network  0 .. P-1 the holder; P free; P+1 the lock is in CPU mode
+//   mode      cpu      bit 0: 1 in network mode. Above it the history of requests (migration.hpp)
+//   cpu       cpu      0 .. P-1 the holder; P free; P+1 the manager
+//
+// Step numbers are those of the paper's figures. Its text for step 4 of figure 5 says that the
+// manager writes "CPU mode"; it must be network mode, or a local requester and the remote one would
+// both hold the lock (the tests show it).
+//
+// What the paper leaves open, and the rule here:
+// - A local requester looks at the mode again when it has the CPU lock: the lock may have migrated
+//   between its first look and its compare-and-swap.
+// - A request that meets the mode that it wanted (it migrated meanwhile) is answered "again".
+// - A policy may keep the mode. Then the manager holds the CPU lock for the remote requester
+//   (figure 4), and a local requester takes the network lock by the network (figure 3).
+//
+// Not fair: all but the requests to the manager try again after a pause.
+#pragma once
+
+#include "lock/machine.hpp"
+#include "lock/migration.hpp"
+
+namespace skerry::lock::machine {
+
+namespace hybrid_words {
+constexpr uint8_t network = 0;
+constexpr uint8_t mode = 1;
+constexpr uint8_t cpu = 2;
+}  // namespace hybrid_words
+
+class HybridClient {
+ public:
+  explicit HybridClient(const Self& self) : me_(self.me), local_(self.local) {}
+  Action step(const Event& event, const Config& config);
+  bool in_line() const { return false; }
+
+ private:
+  enum class State : uint8_t {
+    idle,
+    looking,          // local: at the mode
+    taking_cpu,       // local
+    looking_again,    // local, with the CPU lock: at the mode
+    recording,        // local, with the lock: writes the history
+    giving_cpu_back,  // local: it migrated meanwhile
+    taking_network,
+    looking_at_history,  // local, with the network lock: for the history
+    asking,
+    waiting,
+    pausing,
+    held_cpu,  // local
+    held_network,
+    held_manager,  // remote: the manager holds the CPU lock in our name
+    releasing,
+  };
+  Action begin(const Config& config);
+  Action take_network(const Config& config);
+  Action on_mode(const Event& event, const Config& config);
+  Action on_network(const Event& event, const Config& config);
+  Action on_told(const Event& event, const Config& config);
+  Action try_later(const Config& config);
+  Action record(uint64_t mode, State held, const Config& config);
+  Action release(const Event& event, const Config& config);
+
+  Requester me_;
+  State state_ = State::idle;
+  bool local_;
+  uint8_t attempt_ = 0;       // failed ones of this request, bounded
+  State held_ = State::idle;  // recording: how it will be held
+};
+
+class HybridManager {
+ public:
+  explicit HybridManager(bool network_mode = false) : network_mode_(network_mode) {}
+  Action step(const Event& event, const Config& config, Links links);
+
+ private:
+  enum class State : uint8_t {
+    idle,
+    // from CPU to network mode, for the remote requester at the queue's front
+    taking_cpu,
+    cpu_busy,  // pausing
+    reading_history,
+    writing_network_mode,
+    granting_network_lock,
+    freeing_cpu,
+    // kept in CPU mode, for the same
+    writing_history,
+    holding,  // the CPU lock, for `served_`
+    giving_cpu_back,
+    // from network to CPU mode, for the local requester at the queue's front
+    taking_network,
+    network_busy,  // pausing
+    granting_cpu_lock,
+    cpu_busy_too,  // pausing, with the network lock
+    reading_mode,
+    writing_cpu_mode,
+    answering,  // the last message of one request is on its way
+  };
+  Action next(const Config& config, Links links);
+  Action answer(Note note, Links links);
+  Action pause_as(State busy, const Config& config);
+  Action on_told(const Event& event, const Config& config, Links links);
+  Action took_cpu(uint64_t before, const Config& config);
+  Action decide(uint64_t mode, const Config& config);
+  Action grant_network_lock(const Config& config);
+  Action grant_cpu_lock(const Config& config);
+  Action granted_cpu_lock(uint64_t before, const Config& config);
+  Action write_cpu_mode(uint64_t mode);
+  Action free_cpu_lock(State state, const Config& config);
+
+  RequesterQueue queue_;  // its front is served
+  Requester served_ = 0;  // holding: the holder
+  State state_ = State::idle;
+  bool network_mode_;  // only this machine changes it
+  uint8_t attempt_ = 0;
+  uint8_t unused_ = 0;
+};
+
+}  // namespace skerry::lock::machine

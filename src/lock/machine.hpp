@@ -1,0 +1,211 @@
+// What a lock protocol is made of: two pure machines. A *client* is one requester. The *manager*
+// acts for the lock on the lock's node (in the product: its data server). Both take one event and
+// answer with one action; the driver performs it and comes back with its result. Nothing here
+// waits, wakes, sends, allocates or looks at a clock, so the product, the simulator and an
+// exhaustive test drive the same code.
+//
+//   driver -> client:  lock                  unlock
+//   client -> driver:  atomic, ask, tell, pause, wait ... granted | released | refused
+//   driver -> client:  result (of an atomic, ask or tell), elapsed (of a pause), told (a message)
+//
+// Messages: a machine takes them (`told`) when it rests: a client that is idle, holds the lock or
+// answered `wait`; a manager that answered `wait` or `pause`. The driver keeps them until then.
+// Messages from one machine to another must arrive in the order in which they were sent, each once.
+//
+// Memory: a lock is a handful of 64-bit words. Each carries a label that says which unit may change
+// it, because in the domain `nic` the atomics of processor and network are not atomic towards each
+// other. Machines ask for the unit that the label allows; a driver may check it (`may_touch`).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "lock/machine_rule.hpp"
+
+namespace skerry::lock::machine {
+
+// One requester of a lock: 0 .. Config::requesters - 1. The driver numbers them, a thread each.
+using Requester = uint32_t;
+
+// How atomics of the processor and of the network see each other.
+enum class Domain : uint8_t {
+  cpu,     // one node: there is no network
+  server,  // the data server performs the network's atomics with its processor: all are coherent
+  nic,     // the network adapter performs them: not coherent with the processor's
+};
+std::string_view to_string(Domain domain);
+
+enum class Unit : uint8_t { cpu, network };
+
+// Where a word lies.
+enum class Place : uint8_t {
+  home,  // in the memory of the lock's node
+  node,  // in the memory of the requester's node, one copy on each
+};
+
+// Which unit may change a word in the domain `nic`. Either may load it: a load of 8 aligned bytes
+// is never torn.
+enum class Label : uint8_t {
+  cpu,      // the processor, in every way
+  network,  // the network, in every way
+  both,     // both, by stores alone; no read-modify-write
+};
+
+struct Word {
+  const char* name;
+  Place place;
+  Label label;
+};
+
+enum class Mode : uint8_t { exclusive, shared };
+
+// What a message says.
+enum class Note : uint8_t {
+  none,
+  request,  // client to manager: I want the lock (Event::mode)
+  release,  // client to manager: I give it back
+  renew,    // client to manager: I give it back, and requester number `value` asks for it
+  granted,  // manager or client to client: it is yours
+  granted_by_manager,  // the same, and the manager holds it in your name: give it back to the
+                       // manager
+  again,               // manager to client: the mode changed meanwhile, try again
+  linked,              // client to client: I stand behind you
+};
+std::string_view to_string(Note note);
+
+struct Action {
+  enum class Kind : uint8_t {
+    load,              // -> result: the value
+    store,             // value -> result
+    compare_and_swap,  // expected, value -> result: what was there before
+    fetch_and_add,     // value -> result: what was there before
+    swap,              // value -> result: what was there before
+    ask,               // note, mode, value: a message to the manager -> result
+    tell,              // note, value, to: a message to a requester -> result
+    pause,             // attempt, ahead (pause_ns) -> elapsed; for a manager a message ends it too
+    wait,              // rests until a message comes -> told
+    granted,           // client: the lock is held. The next event is unlock, or a message
+    released,          // client: it is given back, the client is idle again
+    refused,  // client: lock while it holds or unlock while it does not; nothing was changed
+  };
+  Kind kind = Kind::wait;
+  Unit unit = Unit::cpu;
+  Place place = Place::home;
+  uint8_t word = 0;  // of the protocol's words
+  Note note = Note::none;
+  Mode mode = Mode::exclusive;
+  uint8_t attempt = 0;  // pause: how many came before it, up to Pauses::doublings
+  Requester to = 0;
+  uint64_t expected = 0;
+  uint64_t value = 0;
+  uint32_t ahead = 0;  // pause: so many stand before it, as far as known; 0: not known
+};
+std::string_view to_string(Action::Kind kind);
+
+struct Event {
+  enum class Kind : uint8_t { lock, unlock, result, elapsed, told };
+  Kind kind = Kind::result;
+  Note note = Note::none;       // told
+  Mode mode = Mode::exclusive;  // lock; told of a request
+  bool local = false;           // told to a manager: the sender is of the lock's node
+  Requester from = 0;           // told
+  uint64_t value = 0;           // result; told
+};
+std::string_view to_string(Event::Kind kind);
+
+// How long a machine's pause is: doubling from `first_ns`, at most `doublings` times.
+struct Pauses {
+  int64_t first_ns = 500;
+  uint8_t doublings = 8;
+};
+// `random`: 64 fresh random bits. Between half of and the whole bound, so that two requesters that
+// failed together do not fail together again. A pause that knows how many stand before it is
+// `ahead` times the first one (DSLR, section 4.3), within the same bound.
+int64_t pause_ns(const Pauses& pauses, const Action& pause, uint64_t random);
+
+// When a migrating lock migrates (migration.hpp).
+enum class Migration : uint8_t {
+  always,      // every request that finds the other mode (the paper's)
+  hysteresis,  // after several such requests in a row
+  history,     // when most of the last requests were of the other kind
+};
+std::string_view to_string(Migration policy);
+bool from_string(std::string_view name, Migration* policy);
+
+// What all machines of a lock agree on.
+struct Config {
+  uint32_t requesters = 0;
+  Domain domain = Domain::server;
+  Migration migration = Migration::always;
+  uint8_t in_a_row = 3;    // hysteresis: requests of the other kind before it migrates (1 to 16)
+  uint8_t hand_overs = 8;  // cohorts: at most so many in a row inside a cohort
+  // nic: adapters compare, swap and add; few exchange. Without it a loop of compare-and-swaps does.
+  bool network_swap = false;
+  Pauses pauses;
+};
+
+// One requester as its machine sees it.
+struct Self {
+  Requester me = 0;
+  bool local = false;  // its node is the lock's
+};
+
+// The unit that a requester uses for a word with the label `network`: where all atomics are
+// coherent a local one needs no network.
+constexpr Unit network_unit(const Config& config, bool local) {
+  return local && config.domain != Domain::nic ? Unit::cpu : Unit::network;
+}
+
+// Can the unit exchange a value in one atomic?
+constexpr bool has_swap(const Config& config, Unit unit) {
+  return unit == Unit::cpu || config.domain != Domain::nic || config.network_swap;
+}
+
+// May this atomic action touch a word with this label?
+bool may_touch(const Config& config, Label label, const Action& action);
+
+// A manager's queue of requesters: links by requester's number, given by the driver (a manager
+// itself stays small and allocates nothing).
+struct Link {
+  Requester next;
+  Mode mode;
+  bool local;
+  uint8_t unused[2];
+};
+using Links = std::span<Link>;  // one for each requester; contents need no initial value
+
+class RequesterQueue {
+ public:
+  bool empty() const { return count_ == 0; }
+  uint32_t size() const { return count_; }
+  Requester front() const { return first_; }
+  void push(Requester who, Mode mode, bool local, Links links);
+  void pop(Links links);
+
+ private:
+  Requester first_ = 0;  // meaningful if count_ is not 0
+  Requester last_ = 0;   // the same
+  uint32_t count_ = 0;
+};
+
+// ---- what machines answer with ----
+Action load(Unit unit, Place place, uint8_t word);
+Action store(Unit unit, Place place, uint8_t word, uint64_t value);
+Action compare_and_swap(Unit unit, Place place, uint8_t word, uint64_t expected, uint64_t value);
+Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value);
+Action swap(Unit unit, Place place, uint8_t word, uint64_t value);
+Action ask(Note note, Mode mode = Mode::exclusive, uint64_t value = 0);
+Action tell(Requester to, Note note, uint64_t value = 0);
+Action pause(uint8_t attempt, uint32_t ahead = 0);
+Action wait();
+Action granted();
+Action released();
+Action refused();
+
+// The next attempt's number, bounded.
+constexpr uint8_t next_attempt(const Config& config, uint8_t attempt) {
+  return attempt < config.pauses.doublings ? static_cast<uint8_t>(attempt + 1) : attempt;
+}
+
+}  // namespace skerry::lock::machine
