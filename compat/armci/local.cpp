@@ -32,6 +32,7 @@ void block(Kind kind, void* near, void* far, uint64_t bytes, int type, const voi
     case SKERRY_DOUBLE: return add<double>(far, near, bytes, scale);
     case SKERRY_COMPLEX_FLOAT: return add<std::complex<float>>(far, near, bytes, scale);
     case SKERRY_COMPLEX_DOUBLE: return add<std::complex<double>>(far, near, bytes, scale);
+    default: break;  // no ARMCI_Acc_e
   }
 }
 

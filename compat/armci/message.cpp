@@ -101,8 +101,7 @@ void combine(const char* call, Group& group, void* x, int count, const char* op,
       case SKERRY_INT64: make_absolute<int64_t>(x, count); break;
       case SKERRY_FLOAT: make_absolute<float>(x, count); break;
       case SKERRY_DOUBLE: make_absolute<double>(x, count); break;
-      case SKERRY_COMPLEX_FLOAT:
-      case SKERRY_COMPLEX_DOUBLE: break;  // no armci_type_e
+      default: break;  // no armci_type_e
     }
   }
   const bool logical = what.reduction == SKERRY_LAND || what.reduction == SKERRY_LOR;
@@ -320,8 +319,7 @@ bool precedes(int type, const void* a, const void* b, bool smallest) {
     case SKERRY_INT64: return precedes<int64_t>(a, b, smallest);
     case SKERRY_FLOAT: return precedes<float>(a, b, smallest);
     case SKERRY_DOUBLE: return precedes<double>(a, b, smallest);
-    case SKERRY_COMPLEX_FLOAT:
-    case SKERRY_COMPLEX_DOUBLE: break;
+    default: break;  // no armci_type_e
   }
   return false;
 }

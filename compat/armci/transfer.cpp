@@ -22,6 +22,8 @@ static_assert(static_cast<int>(ARMCI_ACC_INT) == SKERRY_INT32 &&
               static_cast<int>(ARMCI_ACC_DCP) == SKERRY_COMPLEX_DOUBLE && sizeof(int) == 4 &&
               sizeof(long) == 8);
 static_assert(ARMCI_MAX_STRIDE_LEVEL == SKERRY_MAX_LEVELS);
+// An ARMCI_Acc_e. (Skerry has more types.)
+bool is_acc_type(int type) { return type >= ARMCI_ACC_INT && type <= SKERRY_COMPLEX_DOUBLE; }
 
 // One transfer as the caller described it. near: the caller's buffer; far: the address at `proc`.
 struct Transfer {
@@ -42,7 +44,7 @@ int check(const Transfer& t) {
     return complain(
         t.call, text("there is no process ", t.proc, ": this job has 0 to ", runtime().size - 1));
   if (t.near == nullptr || t.far == nullptr) return complain(t.call, "a null pointer");
-  if (t.kind == Kind::accumulate && skerry_type_bytes(t.type) == 0)
+  if (t.kind == Kind::accumulate && !is_acc_type(t.type))
     return complain(t.call, text("type ", t.type, ": give an ARMCI_Acc_e, 0 to 5"));
   return 0;
 }
@@ -281,7 +283,7 @@ int vector(Transfer t, const armci_giov_t* descriptors, int length) {
   if (!is_rank(t.proc))
     return complain(
         t.call, text("there is no process ", t.proc, ": this job has 0 to ", runtime().size - 1));
-  if (t.kind == Kind::accumulate && skerry_type_bytes(t.type) == 0)
+  if (t.kind == Kind::accumulate && !is_acc_type(t.type))
     return complain(t.call, text("type ", t.type, ": give an ARMCI_Acc_e, 0 to 5"));
   // Everything is looked at before anything moves.
   for (int d = 0; d < length; ++d) {

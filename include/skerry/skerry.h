@@ -165,13 +165,22 @@ typedef enum skerry_type {
   SKERRY_INT64 = 1,
   SKERRY_FLOAT = 2,
   SKERRY_DOUBLE = 3,
-  SKERRY_COMPLEX_FLOAT = 4, /* two floats: real, imaginary */
-  SKERRY_COMPLEX_DOUBLE = 5 /* two doubles: real, imaginary */
+  SKERRY_COMPLEX_FLOAT = 4,  /* two floats: real, imaginary */
+  SKERRY_COMPLEX_DOUBLE = 5, /* two doubles: real, imaginary */
+  SKERRY_INT8 = 6,
+  SKERRY_UINT8 = 7,
+  SKERRY_INT16 = 8,
+  SKERRY_UINT16 = 9,
+  SKERRY_UINT32 = 10,
+  SKERRY_UINT64 = 11,
+  SKERRY_LONG_DOUBLE = 12 /* C's long double, 16 bytes */
 } skerry_type;
-/* Bytes of an element: 4, 8, 4, 8, 8, 16; 0 if there is no such type. Never blocks. */
+/* Bytes of an element; 0 if there is no such type. Never blocks. */
 SKERRY_API uint64_t skerry_type_bytes(int type);
 
-typedef enum skerry_reduction {
+/* What becomes of an element when it meets an operand: of updates, and but for the last two of
+ * reductions. Integers wrap around. */
+typedef enum skerry_operation {
   SKERRY_SUM = 0,
   SKERRY_PROD = 1,
   SKERRY_MIN = 2, /* not for complex */
@@ -181,8 +190,11 @@ typedef enum skerry_reduction {
   SKERRY_LXOR = 6, /* integers: 0 is false, the result is 0 or 1 */
   SKERRY_BAND = 7,
   SKERRY_BOR = 8,
-  SKERRY_BXOR = 9 /* integers */
-} skerry_reduction;
+  SKERRY_BXOR = 9,     /* integers */
+  SKERRY_REPLACE = 10, /* the operand; updates only */
+  SKERRY_NO_OP = 11    /* the element as it is; updates only */
+} skerry_operation;
+typedef skerry_operation skerry_reduction;
 
 /* The group of all ranks. Never null; belongs to the job and cannot be freed. Never blocks. */
 SKERRY_API skerry_group* skerry_world(skerry_job* job);
@@ -384,6 +396,30 @@ SKERRY_API int skerry_compare_swap_i64(skerry_segment* segment, int rank, uint64
                                        int64_t expected, int64_t desired, int64_t* result);
 SKERRY_API int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64_t offset,
                                        int32_t expected, int32_t desired, int32_t* result);
+
+/* ---- update -------------------------------------------------------------------------------- */
+
+/* target[i] = target[i] (operation) origin[i] for `count` elements of `rank`'s slice, from `offset`
+ * on. Each element is changed atomically with every other update, accumulate and read-modify-write;
+ * the update as a whole is not. `offset` is a multiple of the element's size (complex: of its
+ * part's). With SKERRY_NO_OP `origin` is not read and may be null. Returns at source done. Errors:
+ * RANGE, INVALID (also an operation that the type does not have).
+ * Source: MPI_Accumulate, MPI 4.1, section 12.3.4. */
+SKERRY_API int skerry_update(skerry_segment* segment, int rank, uint64_t offset, int type,
+                             int operation, const void* origin, uint64_t count);
+/* The same; result[i] is what target[i] was before. With SKERRY_NO_OP it reads, each element at
+ * once. `result` has room for `count` elements and does not overlap `origin`. Returns with the
+ * data; the update is remote done then. Source: MPI_Get_accumulate, as above. */
+SKERRY_API int skerry_fetch_update(skerry_segment* segment, int rank, uint64_t offset, int type,
+                                   int operation, const void* origin, void* result, uint64_t count);
+/* Non-blocking forms. Do not touch the buffers until the handle is done: at source done, and with
+ * the data. */
+SKERRY_API int skerry_update_nb(skerry_segment* segment, int rank, uint64_t offset, int type,
+                                int operation, const void* origin, uint64_t count,
+                                skerry_handle* handle);
+SKERRY_API int skerry_fetch_update_nb(skerry_segment* segment, int rank, uint64_t offset, int type,
+                                      int operation, const void* origin, void* result,
+                                      uint64_t count, skerry_handle* handle);
 
 /* ---- notification -------------------------------------------------------------------------- */
 

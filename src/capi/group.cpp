@@ -20,9 +20,10 @@ int check_mutexes(skerry_mutexes* mutexes) {
   return SKERRY_OK;
 }
 
-int check_typed(int type, const void* buffer, uint64_t count) {
-  if (!is_element_type(type))
-    return fail(error(Code::invalid, "type ", type, ": give a skerry_type, 0 to 5"));
+int check_typed(int type, int reduction, const void* buffer, uint64_t count) {
+  if (Status status = check_type(type); !status.ok()) return fail(status);
+  if (Status status = job::check_reduction(static_cast<ElementType>(type), reduction); !status.ok())
+    return fail(status);
   if (buffer == nullptr && count > 0) return null_argument("buffer");
   if (count > (uint64_t{1} << 58))
     return fail(error(Code::invalid, count, " elements: at most 2^58"));
@@ -109,7 +110,7 @@ int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root
 int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
                   int root_rank) {
   CHECK(check_group(group));
-  CHECK(check_typed(type, buffer, count));
+  CHECK(check_typed(type, reduction, buffer, count));
   if (of(group)->index_of(root_rank) < 0)
     return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
   return done(of(group)->reduce(static_cast<ElementType>(type),
@@ -118,7 +119,7 @@ int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, ui
 
 int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count) {
   CHECK(check_group(group));
-  CHECK(check_typed(type, buffer, count));
+  CHECK(check_typed(type, reduction, buffer, count));
   return done(of(group)->allreduce(static_cast<ElementType>(type),
                                    static_cast<job::Reduction>(reduction), buffer, count));
 }

@@ -52,6 +52,9 @@ Status read_exchange(const skerry_exchange& given, job::Exchange* exchange);
 // report, not the job.
 void report_counters(skerry_job* job);
 
+// Errors: invalid.
+Status check_type(int type);
+
 // Keeps the message for skerry_last_error of this thread.
 int fail(const Status& status);
 inline int done(const Status& status) { return status.ok() ? SKERRY_OK : fail(status); }

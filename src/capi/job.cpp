@@ -23,9 +23,15 @@ static_assert(static_cast<int>(Code::invalid) == SKERRY_ERR_INVALID &&
               static_cast<int>(Code::thread) == SKERRY_ERR_THREAD &&
               static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL);
 static_assert(static_cast<int>(ElementType::complex_double) == SKERRY_COMPLEX_DOUBLE &&
-              static_cast<int>(ElementType::float64) == SKERRY_DOUBLE);
-static_assert(static_cast<int>(job::Reduction::bit_xor) == SKERRY_BXOR &&
-              static_cast<int>(job::Reduction::min) == SKERRY_MIN);
+              static_cast<int>(ElementType::float64) == SKERRY_DOUBLE &&
+              static_cast<int>(ElementType::int8) == SKERRY_INT8 &&
+              static_cast<int>(ElementType::uint64) == SKERRY_UINT64 &&
+              static_cast<int>(ElementType::long_double) == SKERRY_LONG_DOUBLE &&
+              element_types == SKERRY_LONG_DOUBLE + 1);
+static_assert(static_cast<int>(Operation::bit_xor) == SKERRY_BXOR &&
+              static_cast<int>(Operation::min) == SKERRY_MIN &&
+              static_cast<int>(Operation::replace) == SKERRY_REPLACE &&
+              static_cast<int>(Operation::no_op) == SKERRY_NO_OP && operations == SKERRY_NO_OP + 1);
 static_assert(static_cast<int>(job::ThreadLevel::multiple) == SKERRY_THREAD_MULTIPLE);
 
 namespace skerry::capi {
@@ -82,6 +88,11 @@ Status read_exchange(const skerry_exchange& given, job::Exchange* exchange) {
       call(context, exit_status);
     };
   return {};
+}
+
+Status check_type(int type) {
+  if (is_element_type(type)) return {};
+  return error(Code::invalid, "type ", type, ": give a skerry_type, 0 to ", element_types - 1);
 }
 
 }  // namespace skerry::capi

@@ -363,9 +363,9 @@ Status Group::broadcast(void* buffer, uint64_t bytes, Rank root) {
   return sweep(sweep_of);
 }
 
+// The type has the reduction.
 Status Group::reduce(ElementType type, Reduction reduction, void* buffer, uint64_t count,
                      Rank root) {
-  SKERRY_TRY(check_reduction(type, reduction));
   Sweep sweep_of;
   sweep_of.bytes = count * element_bytes(type);
   sweep_of.unit = element_bytes(type);

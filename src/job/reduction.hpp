@@ -1,4 +1,5 @@
-// into[i] = into[i] (op) from[i] for one chunk of a reduction. Pure.
+// into[i] = into[i] (op) from[i] for one chunk of a reduction. Pure. What an operation does to one
+// element is in core/pure/combine.hpp.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +10,10 @@
 
 namespace skerry::job {
 
-enum class Reduction : int32_t {
-  sum = 0,
-  product = 1,
-  min = 2,
-  max = 3,
-  logical_and = 4,
-  logical_or = 5,
-  logical_xor = 6,
-  bit_and = 7,
-  bit_or = 8,
-  bit_xor = 9
-};
+using Reduction = Operation;  // but for replace and no_op
 
-// Errors: invalid (minimum of complex numbers, bits of floating point numbers, unknown).
-Status check_reduction(ElementType type, Reduction reduction);
+// Of a number that names one. Errors: invalid (none, or none of this type).
+Status check_reduction(ElementType type, int reduction);
 // Makes a contribution what the reduction works on: truth values become 0 or 1. Without it a group
 // of one would hand back what it was given.
 void prepare(ElementType type, Reduction reduction, std::byte* chunk, uint64_t bytes);

@@ -294,11 +294,13 @@ using operation::Side;
 
 void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
+constexpr uint64_t buffer_bytes = 4096;
+
 // Moves a packed stream between two cursors through a small buffer: sides of different forms on one
 // node.
 template <class Step>
 void through_buffer(memory::Cursor& from, memory::Cursor& to, Step&& step) {
-  std::byte buffer[4096];
+  std::byte buffer[buffer_bytes];
   while (!from.at_end()) {
     const uint64_t bytes = std::min<uint64_t>(sizeof buffer, from.total_bytes() - from.position());
     step(std::span<std::byte>(buffer, bytes), from, to);
@@ -315,9 +317,11 @@ memory::Cursor cursor_of(const Side& side, Shape* contiguous) {
   return memory::Cursor(*contiguous);
 }
 
-// Where a side's first block (or offset 0 of its pieces) lies.
+// The offset of a side's first block, or 0 of its pieces.
+uint64_t first_of(const Side& side) { return side.form == Side::Form::pieces ? 0 : side.offset; }
+// Where that lies.
 std::byte* target_base(const memory::Region& region, const Side& side) {
-  return side.form == Side::Form::pieces ? region.base : region.base + side.offset;
+  return region.base + first_of(side);
 }
 
 }  // namespace
@@ -357,15 +361,22 @@ bool Segment::get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes)
 
 bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                               const void* origin) {
-  const memory::Region* region = local(rank);
-  const uint64_t bytes = element_bytes(type);
-  if (region == nullptr || freed_ || bytes != part_bytes(type) || offset % bytes != 0 ||
-      offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
+  const memory::Region* region = plain_element(rank, offset, type);
+  if (region == nullptr || memory::accumulate_one(*region, offset, origin, type, scale,
+                                                  job_->stripes()) != LockResult::locked)
+      [[unlikely]]
     return false;
-  if (memory::accumulate_one(*region, offset, origin, type, scale, job_->stripes()) !=
-      LockResult::locked) [[unlikely]]
+  count_local(*job_, element_bytes(type));
+  return true;
+}
+
+bool Segment::update_here(Rank rank, uint64_t offset, ElementType type, Operation operation,
+                          const void* origin, void* old) {
+  const memory::Region* region = plain_element(rank, offset, type);
+  if (region == nullptr || memory::update_one(*region, offset, origin, type, operation, old,
+                                              job_->stripes()) != LockResult::locked) [[unlikely]]
     return false;
-  count_local(*job_, bytes);
+  count_local(*job_, element_bytes(type));
   return true;
 }
 
@@ -430,11 +441,11 @@ Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
   const memory::Stripes& stripes = job_->stripes();
   memory::Applied applied;
   if (to.form == Side::Form::contiguous && from.form == Side::Form::contiguous) {
-    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what.type, what.scale,
-                                 stripes, memory::Patience::wait);
+    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what, stripes,
+                                 memory::Patience::wait);
   } else if (to.form == Side::Form::strided && from.form == Side::Form::strided) {
     applied = memory::accumulate_strided(*region, to.offset, *to.shape, from.base, *from.shape,
-                                         what.type, what.scale, stripes);
+                                         what, stripes);
   } else {
     Shape a, b;
     memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
@@ -442,9 +453,41 @@ Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
                    [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
                      s.pack(buffer, from.base);
                      if (applied.result == LockResult::locked)
-                       applied = d.accumulate(
-                           *region, to.form == Side::Form::pieces ? 0 : to.offset, buffer,
-                           what.type, what.scale, stripes, memory::Patience::wait);
+                       applied = d.accumulate(*region, first_of(to), buffer, what, stripes,
+                                              memory::Patience::wait);
+                   });
+  }
+  return applied.result == LockResult::locked ? Status()
+                                              : stripes.explain(applied.result, applied.stripe);
+}
+
+Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const Side& result,
+                             const operation::Accumulate& what, operation::Mode mode,
+                             operation::Handle* handle) {
+  const memory::Region* region = local(rank);
+  if (region == nullptr)
+    return job_->engine().fetch_update({rank, id_}, to, from, result, what, mode, handle);
+  count_local(*job_, result.bytes);
+  if (handle != nullptr) *handle = 0;
+  if (result.bytes == 0) return {};
+  const memory::Stripes& stripes = job_->stripes();
+  memory::Applied applied;
+  const auto is_plain = [](const Side& side) { return side.form == Side::Form::contiguous; };
+  if (is_plain(to) && is_plain(from) && is_plain(result)) {
+    applied = memory::accumulate(*region, to.offset, from.base, from.bytes, what, stripes,
+                                 memory::Patience::wait, result.base);
+  } else {
+    Shape a, b, c;
+    memory::Cursor source = cursor_of(from, &a), destination = cursor_of(to, &b);
+    memory::Cursor answer = cursor_of(result, &c);
+    through_buffer(source, destination,
+                   [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
+                     if (applied.result != LockResult::locked) return s.seek(s.total_bytes());
+                     std::byte old[buffer_bytes];
+                     s.pack(buffer, from.base);
+                     applied = d.accumulate(*region, first_of(to), buffer, what, stripes,
+                                            memory::Patience::wait, old);
+                     answer.unpack(result.base, {old, applied.bytes});
                    });
   }
   return applied.result == LockResult::locked ? Status()

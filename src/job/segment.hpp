@@ -77,9 +77,12 @@ class Segment {
   // the general way then finds out what, and says so.
   bool put_here(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
   bool get_here(Rank rank, uint64_t offset, void* origin, uint64_t bytes);
-  // The same for one element; complex ones are not plain. `scale` null: one.
+  // The same for one element; complex ones and long doubles are not plain. `scale` null: one.
   bool accumulate_here(Rank rank, uint64_t offset, ElementType type, const void* scale,
                        const void* origin);
+  // The type has the operation. `old` null: not wanted.
+  bool update_here(Rank rank, uint64_t offset, ElementType type, Operation operation,
+                   const void* origin, void* old);
 
   // Any rank, local or remote; arguments have been checked.
   Status put(Rank rank, const operation::Side& to, const operation::Side& from,
@@ -89,6 +92,11 @@ class Segment {
   Status accumulate(Rank rank, const operation::Side& to, const operation::Side& from,
                     const operation::Accumulate& what, operation::Mode mode,
                     operation::Handle* handle);
+  // The elements before the change go to `result`. A no-op does not read `from`, which may be
+  // `result`.
+  Status fetch_update(Rank rank, const operation::Side& to, const operation::Side& from,
+                      const operation::Side& result, const operation::Accumulate& what,
+                      operation::Mode mode, operation::Handle* handle);
   Status read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   Status wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t timeout_ns,
@@ -115,6 +123,15 @@ class Segment {
   void index_local(const Layout& layout);
   void forget_local();
   const memory::Region* find_sparse(Rank rank) const;
+  // Of an element of a local slice, for the fast paths; null if anything about it is not plain.
+  const memory::Region* plain_element(Rank rank, uint64_t offset, ElementType type) const {
+    const memory::Region* region = local(rank);
+    const uint64_t bytes = element_bytes(type);
+    if (region == nullptr || freed_ || !memory::goes_alone(type) || offset % bytes != 0 ||
+        offset > region->bytes || bytes > region->bytes - offset) [[unlikely]]
+      return nullptr;
+    return region;
+  }
   bool note_recent(Rank rank) const;
   Status local_notify(Rank rank, const memory::Region& region, const operation::Notify& notify);
 

@@ -1,8 +1,9 @@
-// Accumulate and read-modify-write: everything that happens under a stripe.
+// Accumulate, update and read-modify-write: everything that happens under a stripe.
 #include <algorithm>
 #include <cstring>
 
 #include "core/pure/assert.hpp"
+#include "core/pure/combine.hpp"
 #include "memory/apply.hpp"
 #include "memory/copy.hpp"
 #include "memory/kernels.hpp"
@@ -46,27 +47,33 @@ class Holder {
 
 struct Job {
   const Region& region;
-  ElementType type;
-  const Scale& scale;
+  const Update& what;
   const Stripes& stripes;
   Patience patience;
   Kernel kernel;
+  std::byte* const old;  // where the elements before the change go; null: nowhere
   Holder holder;
 
-  Job(const Region& region_, ElementType type_, const Scale& scale_, const Stripes& stripes_,
-      Patience patience_)
+  Job(const Region& region_, const Update& what_, const Stripes& stripes_, Patience patience_,
+      std::byte* old_)
       : region(region_),
-        type(type_),
-        scale(scale_),
+        what(what_),
         stripes(stripes_),
         patience(patience_),
-        kernel(kernel_for(type_, scale_)),
+        kernel(kernel_for(what_)),
+        old(old_),
         holder(stripes_, patience_) {}
 
-  // A complex double that begins in one stripe and ends in the next: the only work under two.
+  // Under the stripe. `done`: bytes of the stream before these.
+  void change(uint64_t offset, const std::byte* origin, uint64_t bytes, uint64_t done) const {
+    if (old != nullptr) copy<Shared::from>(old + done, region.base + offset, bytes);
+    kernel(region.base + offset, origin, bytes, what.scale);
+  }
+
+  // A complex element that begins in one stripe and ends in the next: the only work under two.
   // The one exception to "one at a time". Both are locked in ascending order, so it cannot
   // deadlock.
-  LockResult straddling(uint64_t offset, const std::byte* origin, uint32_t* stripe) {
+  LockResult straddling(uint64_t offset, const std::byte* origin, uint64_t done, uint32_t* stripe) {
     holder.release();
     const uint32_t a = stripe_index(region.seed, offset);
     const uint32_t b = stripe_index(region.seed, offset + stripe_bytes);
@@ -78,7 +85,7 @@ struct Job {
     *stripe = high;
     result = stripes.lock(high, patience);
     if (result == LockResult::locked) {
-      kernel(region.base + offset, origin, element_bytes(type), scale);
+      change(offset, origin, element_bytes(what.type), done);
       stripes.unlock(high);
     }
     stripes.unlock(low);
@@ -87,18 +94,18 @@ struct Job {
 
   // One contiguous block. False: applied->result says why, applied->bytes counts what was done.
   bool block(uint64_t offset, const std::byte* origin, uint64_t bytes, Applied* applied) {
-    const uint64_t element = element_bytes(type);
+    const uint64_t element = element_bytes(what.type);
     while (bytes > 0) {
       const uint64_t in_stripe = std::min(bytes, stripe_bytes - offset % stripe_bytes);
       uint64_t now = in_stripe & ~(element - 1);  // element sizes are powers of two
       LockResult result;
       if (now == 0) [[unlikely]] {
         now = element;
-        result = straddling(offset, origin, &applied->stripe);
+        result = straddling(offset, origin, applied->bytes, &applied->stripe);
       } else {
         applied->stripe = stripe_index(region.seed, offset);
         result = holder.acquire(applied->stripe, now);
-        if (result == LockResult::locked) kernel(region.base + offset, origin, now, scale);
+        if (result == LockResult::locked) change(offset, origin, now, applied->bytes);
       }
       if (result != LockResult::locked) {
         applied->result = result;
@@ -155,8 +162,14 @@ Scale Scale::of(ElementType type, const void* value) {
                        [](std::byte b) { return b == std::byte{0}; });
   };
   switch (type) {
-    case ElementType::int32: scale.is_one = first_is(int32_t{1}); break;
-    case ElementType::int64: scale.is_one = first_is(int64_t{1}); break;
+    case ElementType::int8:
+    case ElementType::uint8: scale.is_one = first_is(int8_t{1}); break;
+    case ElementType::int16:
+    case ElementType::uint16: scale.is_one = first_is(int16_t{1}); break;
+    case ElementType::int32:
+    case ElementType::uint32: scale.is_one = first_is(int32_t{1}); break;
+    case ElementType::int64:
+    case ElementType::uint64: scale.is_one = first_is(int64_t{1}); break;
     case ElementType::float32: scale.is_one = first_is(1.0F); break;
     case ElementType::float64: scale.is_one = first_is(1.0); break;
     case ElementType::complex_float:
@@ -165,16 +178,22 @@ Scale Scale::of(ElementType type, const void* value) {
     case ElementType::complex_double:
       scale.is_one = first_is(1.0) && second_is_zero(sizeof(double));
       break;
+    case ElementType::long_double: {
+      long double number;  // its padding may hold anything
+      std::memcpy(&number, scale.value, sizeof number);
+      scale.is_one = number == 1.0L;
+      break;
+    }
   }
   return scale;
 }
 
 Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes,
-                   ElementType type, const Scale& scale, const Stripes& stripes,
-                   Patience patience) {
+                   const Update& what, const Stripes& stripes, Patience patience, std::byte* old) {
   Applied applied;
   order_before_put();
-  Job(region, type, scale, stripes, patience).block(offset, origin, bytes, &applied);
+  Job(region, what, stripes, patience, old).block(offset, origin, bytes, &applied);
+  order_after_get();
   return applied;
 }
 
@@ -188,7 +207,7 @@ void add_one(std::byte* target, const void* origin, const void* scale) {
   // Atomic accesses, so that a get that polls the element does not see half of it.
   auto* const at = reinterpret_cast<T*>(target);
   __atomic_load(at, &sum, __ATOMIC_RELAXED);
-  sum = static_cast<T>(sum + static_cast<T>(a * x));
+  sum = wrapped_add(sum, wrapped_multiply(a, x));
   __atomic_store(at, &sum, __ATOMIC_RELEASE);
 }
 
@@ -202,22 +221,41 @@ LockResult accumulate_one(const Region& region, uint64_t offset, const void* ori
     return result;
   std::byte* const target = region.base + offset;
   switch (type) {
-    case ElementType::int32: add_one<uint32_t>(target, origin, scale); break;
-    case ElementType::int64: add_one<uint64_t>(target, origin, scale); break;
+    case ElementType::int8:
+    case ElementType::uint8: add_one<uint8_t>(target, origin, scale); break;
+    case ElementType::int16:
+    case ElementType::uint16: add_one<uint16_t>(target, origin, scale); break;
+    case ElementType::int32:
+    case ElementType::uint32: add_one<uint32_t>(target, origin, scale); break;
+    case ElementType::int64:
+    case ElementType::uint64: add_one<uint64_t>(target, origin, scale); break;
     case ElementType::float32: add_one<float>(target, origin, scale); break;
     case ElementType::float64: add_one<double>(target, origin, scale); break;
     case ElementType::complex_float:
     case ElementType::complex_double:
-      SKERRY_ASSERT(false, "complex elements go the general way");
+    case ElementType::long_double:
+      SKERRY_ASSERT(false, "elements longer than a word go the general way");
       break;
   }
   stripes.unlock(stripe);
   return result;
 }
 
+LockResult update_one(const Region& region, uint64_t offset, const void* origin, ElementType type,
+                      Operation operation, void* old, const Stripes& stripes) {
+  const OneKernel change = one_kernel_for(type, operation);
+  const uint32_t stripe = stripe_index(region.seed, offset);
+  const LockResult result = stripes.lock(stripe, Patience::wait);
+  if (result != LockResult::locked) [[unlikely]]
+    return result;
+  change(region.base + offset, origin, old);
+  stripes.unlock(stripe);
+  return result;
+}
+
 Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape,
-                           const std::byte* origin, const Shape& origin_shape, ElementType type,
-                           const Scale& scale, const Stripes& stripes) {
+                           const std::byte* origin, const Shape& origin_shape, const Update& what,
+                           const Stripes& stripes) {
   Applied applied;
   uint64_t total = 0;
   if (!stream_bytes(target_shape, &total) || total == 0) return applied;
@@ -225,7 +263,7 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
   Shape source = origin_shape;
   coalesce(&target, &source);
   order_before_put();
-  Job job(region, type, scale, stripes, Patience::wait);
+  Job job(region, what, stripes, Patience::wait, nullptr);
   uint64_t index[max_levels] = {};
   int64_t to = static_cast<int64_t>(offset);
   int64_t from = 0;
@@ -244,13 +282,13 @@ Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& t
 }
 
 Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream,
-                           ElementType type, const Scale& scale, const Stripes& stripes,
-                           Patience patience) {
+                           const Update& what, const Stripes& stripes, Patience patience,
+                           std::byte* old) {
   Applied applied;
   const uint64_t start = position_;
   order_before_put();
   {
-    Job job(region, type, scale, stripes, patience);
+    Job job(region, what, stripes, patience, old);
     while (applied.bytes < stream.size() && applied.result == LockResult::locked) {
       const Run run = next_run(stream.size() - applied.bytes);
       for (uint64_t i = 0; i < run.blocks; ++i) {
@@ -262,6 +300,7 @@ Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const
       }
     }
   }
+  order_after_get();
   if (applied.result != LockResult::locked)
     seek(start + applied.bytes);  // next_run was ahead of what could be done
   return applied;

@@ -1,15 +1,15 @@
-// apply: the one place where put, get, accumulate and read-modify-write touch bytes of a slice.
+// apply: the one place where put, get, accumulate, update and read-modify-write touch bytes of a
+// slice.
 // Pure but for the stripes it locks.
 //
 // Callers have checked bounds (core/pure/shape.hpp: within), element types and alignment; apply
 // asserts nothing about user input.
 //
-// What is atomic. Elements of an accumulate, and read-modify-writes, are atomic with each other
-// (same stripe). Complex elements are atomic by part. That cannot be told from whole elements,
-// because no operation observes both parts under a stripe and addition works on each part alone. So
-// an element that straddles two stripes needs no second lock. Puts, gets and strided blocks of 1,
-// 2, 4 or 8 bytes at a multiple of their size are single stores and loads and do not tear.
-// Everything else is copied in any order: a reader during a write sees a mixture.
+// What is atomic. Elements of an accumulate or update, and read-modify-writes, are atomic with each
+// other (same stripe). An element that straddles two stripes, as a complex one may, is changed
+// under both. Puts, gets and strided blocks of 1, 2, 4 or 8 bytes at a multiple of their size are
+// single stores and loads and do not tear. Everything else is copied in any order: a reader during
+// a write sees a mixture.
 //
 // Order. A put releases and a get acquires. On one node, a rank that gets a flag sees the data put
 // before it.
@@ -50,7 +50,7 @@ void put_strided(std::byte* target, const Shape& target_shape, const std::byte* 
 void get_strided(std::byte* origin, const Shape& origin_shape, const std::byte* target,
                  const Shape& target_shape);
 
-// ---- accumulate -------------------------------------------------------------------------------
+// ---- accumulate and update --------------------------------------------------------------------
 struct Scale {
   alignas(16) std::byte value[max_element_bytes];
   bool is_one;
@@ -58,6 +58,14 @@ struct Scale {
   static Scale one();
   // `value` points to one element of `type`, at any alignment; null means one.
   static Scale of(ElementType type, const void* value);
+};
+
+// What becomes of each element: target = target (operation) scale * origin. The type has the
+// operation; only a sum has a scale.
+struct Update {
+  ElementType type = ElementType::float64;
+  Scale scale = Scale::one();
+  Operation operation = Operation::sum;
 };
 
 struct Applied {
@@ -68,20 +76,28 @@ struct Applied {
   uint32_t stripe = 0;              // the one that stopped it
 };
 
-// target[i] += scale * origin[i]. offset is a multiple of part_bytes(type), bytes of
-// element_bytes(type); origin has any alignment.
+// offset is a multiple of part_bytes(type), bytes of element_bytes(type); origin has any alignment.
+// Of a no-op its address counts, not its bytes.
+// `old`: where the elements before the change go, as a packed stream, apart from `origin`; null:
+// they are not wanted.
 Applied accumulate(const Region& region, uint64_t offset, const std::byte* origin, uint64_t bytes,
-                   ElementType type, const Scale& scale, const Stripes& stripes, Patience patience);
+                   const Update& what, const Stripes& stripes, Patience patience,
+                   std::byte* old = nullptr);
 
-// One element that is not complex: the fast path for loops over single elements. `scale`: at any
-// alignment; null means one.
+// One element that is neither complex nor a long double: the fast paths for loops over single
+// elements. `scale`: at any alignment; null means one. `old` null: not wanted.
+constexpr bool goes_alone(ElementType type) {
+  return !is_complex(type) && type != ElementType::long_double;
+}
 LockResult accumulate_one(const Region& region, uint64_t offset, const void* origin,
                           ElementType type, const void* scale, const Stripes& stripes);
+LockResult update_one(const Region& region, uint64_t offset, const void* origin, ElementType type,
+                      Operation operation, void* old, const Stripes& stripes);
 
 // Both sides strided. With Patience::try_once use a Cursor instead: this one cannot be resumed.
 Applied accumulate_strided(const Region& region, uint64_t offset, const Shape& target_shape,
-                           const std::byte* origin, const Shape& origin_shape, ElementType type,
-                           const Scale& scale, const Stripes& stripes);
+                           const std::byte* origin, const Shape& origin_shape, const Update& what,
+                           const Stripes& stripes);
 
 // ---- read-modify-write ------------------------------------------------------------------------
 enum class RmwOp : uint8_t { fetch_add = 0, swap = 1, compare_swap = 2 };
@@ -127,10 +143,11 @@ class Cursor {
                             std::vector<std::span<const std::byte>>* parts);
   // Position, chunk sizes and the shape's block are multiples of the element size. Stops early as
   // Applied says; position advances by Applied::bytes, so that a repeated call with the rest of the
-  // stream resumes. first: offset of the first block (shape) or 0 (pieces).
+  // stream resumes. first: offset of the first block (shape) or 0 (pieces). `old`: as above, beside
+  // `stream`.
   Applied accumulate(const Region& region, uint64_t first, std::span<const std::byte> stream,
-                     ElementType type, const Scale& scale, const Stripes& stripes,
-                     Patience patience);
+                     const Update& what, const Stripes& stripes, Patience patience,
+                     std::byte* old = nullptr);
 
  private:
   // A run of `blocks` equal blocks at `offset`, `stride` apart; or, with blocks == 1, part of a

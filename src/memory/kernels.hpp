@@ -1,4 +1,5 @@
-// The inner loops of accumulate: y += x and y += a * x over whole elements. Internal to apply.
+// The inner loops of accumulate: y = y op x, and y += a * x, over whole elements. Internal to
+// apply.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,13 @@ namespace skerry::memory {
 // x do not overlap.
 using Kernel = void (*)(std::byte* y, const std::byte* x, uint64_t bytes, const Scale& scale);
 
-Kernel kernel_for(ElementType type, const Scale& scale);
+// Null: the type does not have the operation.
+Kernel kernel_for(const Update& what);
+
+// The same for one element that is neither complex nor a long double, read once and stored once, so
+// that a get that polls it does not see half of it. `old` null: its value before is not wanted.
+// `origin` and `old` have any alignment.
+using OneKernel = void (*)(std::byte* target, const void* origin, void* old);
+OneKernel one_kernel_for(ElementType type, Operation operation);
 
 }  // namespace skerry::memory

@@ -16,6 +16,8 @@ struct Batch {
   static constexpr uint64_t most_bytes = fabric::inline_payload_bytes - table_bytes;
   static constexpr uint64_t longest_put_bytes = 256;  // longer ones gain nothing
 
+  static_assert(most_pieces <= UINT16_MAX, "as many as a request can announce");
+
   Target target;
   uint64_t pieces = 0;
   uint64_t bytes = 0;  // of data

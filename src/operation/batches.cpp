@@ -31,7 +31,7 @@ bool Batches::send(Link& link) {
   Batch& batch = *link.batch;
   wire::Request& r = sender_.begin(wire::Kind::put, batch.target, link);
   r.header.flags |= wire::flag_vector;
-  r.header.piece_count = static_cast<uint32_t>(batch.pieces);
+  r.header.piece_count = static_cast<uint16_t>(batch.pieces);
   uint64_t number = 0;
   if (!sender_.send(link, {batch.close(), Sender::Payload::copied, batch.bytes}, &number)) {
     batch.reopen();

@@ -33,10 +33,7 @@ struct Side {
   std::span<const Piece> pieces;  // pieces; origin: offsets relative to base
 };
 
-struct Accumulate {
-  ElementType type = ElementType::float64;
-  memory::Scale scale = memory::Scale::one();
-};
+using Accumulate = memory::Update;
 struct Notify {
   uint64_t counter_offset = 0;
   uint64_t increment = 0;
@@ -50,15 +47,18 @@ enum class Mode : uint8_t {
   implicit,  // the same; completion through wait_implicit
 };
 
-// One put, accumulate or get. What it points to is the caller's, and stays until source done.
+// One put, accumulate, get or fetching update. What it points to is the caller's, and stays until
+// source done.
 struct Transfer {
-  wire::Kind kind = wire::Kind::put;  // put, accumulate or get
+  wire::Kind kind = wire::Kind::put;  // put, accumulate, get or fetch_update
   Target target;
   const Side& remote;                // at the target
   const Side& local;                 // at the origin; its `bytes` count
-  const Accumulate* what = nullptr;  // accumulate
+  const Accumulate* what = nullptr;  // accumulate, fetch_update
   const Notify* notify = nullptr;    // put: add to a counter after the data; null: nothing
   Mode mode = Mode::blocking;
+  const Side* result = nullptr;  // fetch_update: where the old elements go, at the origin; as many
+                                 // bytes as `local`, of which a no-op reads nothing
 };
 
 // What a thread that waits for other ranks' calls does meanwhile (skerry_while_waiting), after a

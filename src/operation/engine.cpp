@@ -31,8 +31,10 @@ Link& Engine::link_to(Rank target) {
 Status Engine::issue(Lock& lock, Link& link, const Transfer& transfer, Handle* handle,
                      bool as_rma) {
   Op* op = transfer.mode == Mode::implicit ? &operations_.implicit() : operations_.make();
-  if (Status status = as_rma ? rma_.issue(lock, link, transfer, op)
-                             : transfers_.request(lock, link, transfer, op);
+  const bool is_get = transfer.kind != wire::Kind::fetch_update;
+  if (Status status = as_rma   ? rma_.issue(lock, link, transfer, op)
+                      : is_get ? transfers_.request(lock, link, transfer, op)
+                               : transfers_.fetch(lock, link, transfer, op);
       !status.ok()) {
     // Answers may still come for the parts that were sent: then its record stays taken for ever.
     if (op->waiting_replies == 0 && !operations_.is_implicit(op)) operations_.free(op);
@@ -94,6 +96,16 @@ Status Engine::get(const Target& target, const Side& from, const Side& to, Mode 
   count(to.bytes);
   const Transfer transfer{wire::Kind::get, target, from, to, nullptr, nullptr, mode};
   return issue(lock, link, transfer, handle, rma_.takes(transfer));
+}
+
+Status Engine::fetch_update(const Target& target, const Side& to, const Side& from,
+                            const Side& result, const Accumulate& what, Mode mode, Handle* handle) {
+  Lock lock(context_.mutex);
+  Link& link = link_to(target.rank);
+  count(result.bytes);
+  return issue(lock, link,
+               {wire::Kind::fetch_update, target, to, from, &what, nullptr, mode, &result}, handle,
+               false);
 }
 
 Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rmw op,

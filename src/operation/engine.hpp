@@ -58,6 +58,10 @@ class Engine final : private fabric::Sink {
   Status get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle);
   Status accumulate(const Target& target, const Side& to, const Side& from, const Accumulate& what,
                     Mode mode, Handle* handle);
+  // The elements before the change go to `result`, at the origin: as many bytes as `from`, apart
+  // from them. A no-op does not read `from`.
+  Status fetch_update(const Target& target, const Side& to, const Side& from, const Side& result,
+                      const Accumulate& what, Mode mode, Handle* handle);
   Status read_modify_write(const Target& target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   // One whole access epoch in one message: `lock` is taken, the access applied and the lock

@@ -62,6 +62,8 @@ struct Link {
                                                     // last drained; only on fabrics with RMA
   uint64_t implicit_number = 0;  // implicit by-reference puts are done when this is acknowledged;
                                  // 0: there are none
+  uint64_t fetching_bytes = 0;  // of fetching updates whose answers are not here: so much
+                                // the server keeps for us if we send nothing more
   uint32_t waiting_replies = 0;  // armed slots
   uint32_t lock_waits = 0;       // of these, requests for mutexes
   uint32_t gets_waiting = 0;     // of these, gets: see Pending::from

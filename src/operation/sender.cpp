@@ -93,9 +93,10 @@ void Sender::note_in_log(Link& link, const Message& message, std::byte* room, ui
 }
 
 void Sender::trace(const Link& link, const Message& message) {
-  const bool is_get = request_.kind() == wire::Kind::get;
-  context_.trace->request(link.server.node, is_get ? request_.extent_bytes : message.payload.size(),
-                          message.awaits_reply || request_.kind() == wire::Kind::lock);
+  const wire::Kind kind = request_.kind();
+  const bool brings = kind == wire::Kind::get || kind == wire::Kind::fetch_update;
+  context_.trace->request(link.server.node, brings ? request_.extent_bytes : message.payload.size(),
+                          message.awaits_reply || kind == wire::Kind::lock);
 }
 
 bool Sender::send(Link& link, const Message& message, uint64_t* number) {

@@ -54,6 +54,12 @@ void Slots::is_get(uint32_t index, const Extent& from) {
   if (!from.is_empty()) ++p.link->gets_waiting;
 }
 
+void Slots::is_fetch(uint32_t index, uint64_t bytes) {
+  Pending& p = pending_[index];
+  p.fetching_bytes = bytes;
+  p.link->fetching_bytes += bytes;
+}
+
 void Slots::is_lock(uint32_t index, fabric::Bytes request) {
   Pending& p = pending_[index];
   p.lock_request = std::make_unique<std::vector<std::byte>>(request.begin(), request.end());
@@ -72,6 +78,7 @@ void Slots::release(uint32_t index) {
   --link.waiting_replies;
   if (!p.from.is_empty()) --link.gets_waiting;
   if (was_lock) --link.lock_waits;
+  link.fetching_bytes -= p.fetching_bytes;
   SKERRY_INVARIANT(link.waiting_replies >= link.gets_waiting + link.lock_waits,
                    "gets and locks are among the answers that are waited for");
   p = Pending{};

@@ -27,6 +27,7 @@ struct Pending {
   uint64_t number = 0;          // of the request; 0: not sent yet
   std::byte* direct = nullptr;  // contiguous origin: the data goes here ...
   uint64_t bytes = 0;
+  uint64_t fetching_bytes = 0;           // fetching update: counted in Link::fetching_bytes
   std::optional<memory::Cursor> cursor;  // ... otherwise it is unpacked here, relative to `base`
   std::byte* base = nullptr;
   std::shared_ptr<const std::vector<Piece>> pieces;  // what the cursor walks, if it walks pieces
@@ -58,6 +59,7 @@ class Slots {
   // The request went out (or is queued) with this number.
   void sent(uint32_t index, uint64_t number) { pending_[index].number = number; }
   void is_get(uint32_t index, const Extent& from);
+  void is_fetch(uint32_t index, uint64_t bytes);
   void is_lock(uint32_t index, fabric::Bytes request);
   // It would block: nothing was sent, the slot is free again.
   void disarm(uint32_t index) { release(index); }

@@ -49,6 +49,19 @@ class Transfers::Stream {
                std::min(left, table_in_payload ? most - pieces * sizeof(Piece) : most), pieces);
   }
   bool is_last() const { return done + part == total; }
+  // Where the answer to the present part goes.
+  void receive_into(const Side& to, Pending* p) const {
+    p->bytes = part;
+    if (placed || to.form == Side::Form::contiguous) {
+      p->direct = to.base + done;
+      return;
+    }
+    p->base = to.base;
+    p->pieces = kept;
+    if (kept) p->cursor.emplace(std::span<const Piece>(*kept));
+    else p->cursor.emplace(*to.shape);
+    p->cursor->seek(done);
+  }
 
   Link& link;
   const Transfer& transfer;
@@ -60,7 +73,7 @@ class Transfers::Stream {
   bool stays = false;   // put, accumulate: the caller's buffer is sent from if it comes to that
   bool placed = false;  // get: the answer is placed directly at the origin
   std::optional<memory::Cursor> pack;              // put, accumulate: the origin is not contiguous
-  std::shared_ptr<const std::vector<Piece>> kept;  // get: the origin's pieces
+  std::shared_ptr<const std::vector<Piece>> kept;  // of what receives an answer: its pieces
   uint64_t done = 0;
   uint64_t part = 0;         // of the present one
   std::vector<Piece> table;  // of the present one: where it goes at the target
@@ -102,7 +115,7 @@ void Transfers::describe_target(wire::Request& r, const Side& side, uint64_t don
       break;
     case Side::Form::pieces:
       r.header.flags |= wire::flag_vector;
-      r.header.piece_count = static_cast<uint32_t>(pieces);
+      r.header.piece_count = static_cast<uint16_t>(pieces);
       break;
   }
 }
@@ -162,6 +175,36 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
   return {};
 }
 
+void Transfers::describe_update(wire::Request& r, const Accumulate& what) {
+  r.header.type = static_cast<uint8_t>(what.type);
+  r.header.operation = static_cast<uint8_t>(what.operation);
+  if (what.scale.is_one) return;
+  r.header.flags |= wire::flag_scaled;
+  std::memcpy(r.scale.value, what.scale.value, sizeof r.scale.value);
+}
+
+void Transfers::take_payload(Stream& s, Sender::Message* message) {
+  const Side& from = s.transfer.local;
+  if (!s.pack && s.table.empty()) {
+    message->payload = {from.base + s.done, s.part};
+    message->where = s.stays ? Sender::Payload::referenced : Sender::Payload::copied;
+    return;
+  }
+  const auto table = std::as_bytes(std::span(s.table));
+  std::byte* const packed = parts_.sender.log_of(s.link).reserve(table.size() + s.part +
+                                                                 wire::max_request_bytes);
+  std::copy(table.begin(), table.end(), packed);
+  const std::span<std::byte> data(packed + table.size(), s.part);
+  if (s.pack) {
+    s.pack->seek(s.done);
+    s.pack->pack(data, from.base);
+  } else {
+    std::memcpy(data.data(), from.base + s.done, s.part);
+  }
+  message->payload = {packed, table.size() + s.part};
+  message->where = Sender::Payload::packed;
+}
+
 Status Transfers::send_part(Lock& lock, Stream& s) {
   Link& link = s.link;
   const Transfer& t = s.transfer;
@@ -180,13 +223,7 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
     // From here to the send the mutex stays with us.
     wire::Request& r = parts_.sender.begin(t.kind, t.target, link);
     describe_target(r, t.remote, s.done, s.table.size());
-    if (t.what != nullptr) {
-      r.header.type = static_cast<uint8_t>(t.what->type);
-      if (!t.what->scale.is_one) {
-        r.header.flags |= wire::flag_scaled;
-        std::memcpy(r.scale.value, t.what->scale.value, sizeof r.scale.value);
-      }
-    }
+    if (t.what != nullptr) describe_update(r, *t.what);
     if (notify != nullptr && last) {
       r.header.flags |= wire::flag_notify;
       r.notify = {notify->counter_offset, notify->increment};
@@ -197,24 +234,7 @@ Status Transfers::send_part(Lock& lock, Stream& s) {
     // Small parts are held back and sent together; long ones go straight from the caller's buffer.
     message.more = !s.by_reference && s.part < hold_below_bytes &&
                    (!last || (t.mode != Mode::blocking && !link.session.drained()));
-    if (!s.pack && s.table.empty()) {
-      message.payload = {t.local.base + s.done, s.part};
-      message.where = s.stays ? Sender::Payload::referenced : Sender::Payload::copied;
-    } else {
-      const auto table = std::as_bytes(std::span(s.table));
-      std::byte* const packed = parts_.sender.log_of(link).reserve(table.size() + s.part +
-                                                                   wire::max_request_bytes);
-      std::copy(table.begin(), table.end(), packed);
-      const std::span<std::byte> data(packed + table.size(), s.part);
-      if (s.pack) {
-        s.pack->seek(s.done);
-        s.pack->pack(data, t.local.base);
-      } else {
-        std::memcpy(data.data(), t.local.base + s.done, s.part);
-      }
-      message.payload = {packed, table.size() + s.part};
-      message.where = Sender::Payload::packed;
-    }
+    take_payload(s, &message);
     uint64_t number = 0;
     if (!parts_.sender.send(link, message, &number)) continue;
     if (s.stays && t.mode == Mode::implicit)
@@ -266,23 +286,85 @@ Status Transfers::request_part(Lock& lock, Stream& s) {
     r->extent_bytes = s.part;
     describe_target(*r, from, s.done, s.table.size());
     Pending& p = parts_.slots.pending(index);
-    p.bytes = s.part;
     parts_.slots.is_get(
         index, from.form == Side::Form::contiguous
                    ? Extent{s.transfer.target, from.offset + s.done, from.offset + s.done + s.part}
                    : s.touched);
-    if (s.placed || to.form == Side::Form::contiguous) {
-      p.direct = to.base + s.done;
-    } else {
-      p.base = to.base;
-      p.pieces = s.kept;
-      if (s.kept) p.cursor.emplace(std::span<const Piece>(*s.kept));
-      else p.cursor.emplace(*to.shape);
-      p.cursor->seek(s.done);
-    }
+    s.receive_into(to, &p);
     Sender::Message message;
     message.payload = std::as_bytes(std::span(s.table));
     message.awaits_reply = true;
+    uint64_t number = 0;
+    if (!parts_.sender.send(link, message, &number)) {
+      parts_.slots.disarm(index);
+      continue;
+    }
+    parts_.slots.sent(index, number);
+    parts_.sender.push(link);
+    return {};
+  }
+}
+
+// ---- fetching update --------------------------------------------------------------------------
+
+Status Transfers::fetch(Lock& lock, Link& link, const Transfer& transfer, Op* op) {
+  context_.assert_held();
+  Stream stream(link, transfer, op);
+  const Side& from = transfer.local;
+  const Side& to = *transfer.result;
+  stream.part_limit = std::min(inline_bytes / 2, context_.can().max_payload_bytes) /
+                      max_element_bytes * max_element_bytes;
+  if (from.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(from));
+  if (to.form == Side::Form::pieces)
+    stream.kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
+  while (stream.done < stream.total) {
+    (void)stream.cut(stream.part_limit, true);
+    SKERRY_TRY(fetch_part(lock, stream));
+    stream.done += stream.part;
+  }
+  return {};
+}
+
+Status Transfers::wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* waited) {
+  const auto has_room = [&] {
+    return link.fetching_bytes == 0 || link.fetching_bytes + bytes <= most_fetching_bytes;
+  };
+  *waited = !has_room();
+  if (!*waited) return {};
+  if (link.has_queued()) parts_.links.open(link);
+  return parts_.progress.wait_until(lock, has_room);
+}
+
+Status Transfers::fetch_part(Lock& lock, Stream& s) {
+  Link& link = s.link;
+  const Transfer& t = s.transfer;
+  const bool is_read = t.what->operation == Operation::no_op;
+  for (;;) {
+    SKERRY_TRY(
+        parts_.sender.wait_sendable(lock, link, is_read ? 0 : s.part, Sender::Room::or_queue));
+    bool waited = false;
+    SKERRY_TRY(wait_unread(lock, link, s.touched, {}, &waited));
+    if (!waited) SKERRY_TRY(wait_fetch_room(lock, link, s.part, &waited));
+    if (waited) continue;
+    wire::Request* r = nullptr;
+    uint32_t index = 0;
+    SKERRY_TRY(arm(lock, link, wire::Kind::fetch_update, t.target, s.op, Slots::Wait::answered, &r,
+                   &index));
+    if (r == nullptr) continue;
+    // From here to the send the mutex stays with us.
+    r->extent_bytes = s.part;
+    describe_target(*r, t.remote, s.done, s.table.size());
+    describe_update(*r, *t.what);
+    s.receive_into(*t.result, &parts_.slots.pending(index));
+    parts_.slots.is_fetch(index, s.part);
+    Sender::Message message;
+    message.awaits_reply = true;
+    if (is_read) {
+      message.payload = std::as_bytes(std::span(s.table));
+    } else {
+      message.credit_bytes = s.part;
+      take_payload(s, &message);
+    }
     uint64_t number = 0;
     if (!parts_.sender.send(link, message, &number)) {
       parts_.slots.disarm(index);

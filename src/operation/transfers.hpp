@@ -1,4 +1,4 @@
-// Transfers cut into requests: puts, accumulates, gets; and requests of one word:
+// Transfers cut into requests: puts, accumulates, gets, fetching updates; and requests of one word:
 // read-modify-writes, locks, unlocks. Which way a transfer goes (batch, messages, the fabric's own)
 // is decided in Engine::put and Engine::get.
 #pragma once
@@ -38,6 +38,12 @@ class Transfers {
   Status send(Lock& lock, Link& link, const Transfer& transfer, Op* op);
   // A get: one answer a message.
   Status request(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  // A fetching update: an accumulate whose every message is answered.
+  Status fetch(Lock& lock, Link& link, const Transfer& transfer, Op* op);
+  // The server keeps the old elements until we have confirmed them, with our next request. So only
+  // so many bytes are on their way: that much it may have to keep for an origin that has gone
+  // quiet.
+  static constexpr uint64_t most_fetching_bytes = 128 * 1024;
   // Waits until no earlier get, whose answer is not here, reads what is written now. *waited: the
   // mutex was given up.
   Status wait_unread(Lock& lock, Link& link, const Extent& a, const Extent& b, bool* waited);
@@ -70,6 +76,11 @@ class Transfers {
   class Stream;
   Status send_part(Lock& lock, Stream& stream);
   Status request_part(Lock& lock, Stream& stream);
+  Status fetch_part(Lock& lock, Stream& stream);
+  Status wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* waited);
+  void describe_update(wire::Request& request, const Accumulate& what);
+  // The part's payload. A part that is packed lies in the replay log's room afterwards.
+  void take_payload(Stream& stream, Sender::Message* message);
   void describe_target(wire::Request& request, const Side& side, uint64_t done, size_t pieces);
   // A slot, armed for a request of `kind` that is being built. Null: the mutex was given up to wait
   // for one, look at the link again.

@@ -114,7 +114,7 @@ bool Server::admit(fabric::RequestId request, const connection::Hello& hello) {
       std::memory_order_relaxed);
   if (!owes_refusals) return true;
   for (const session::Kept& kept : known.session.kept())
-    if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.text);
+    if (kept.one_way) send_failure(admitted, kept.number, kept.code, kept.payload);
   send_acknowledgement(admitted);  // those were all
   return true;
 }

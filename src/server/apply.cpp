@@ -140,82 +140,141 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
   return Outcome::done;
 }
 
-Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& region,
-                                         fabric::Bytes payload, Status* failure) {
+// What an accumulate or a fetching update does with each element.
+Status Server::read_update(memory::Update* what) const {
   const wire::RequestHeader& h = request_.header;
-  if (!is_element_type(h.type)) {
-    *failure = error(Code::invalid, "element type ", int{h.type});
-    return Outcome::failed;
+  if (!is_element_type(h.type)) return error(Code::invalid, "element type ", int{h.type});
+  if (!is_operation(h.operation)) return error(Code::invalid, "operation ", int{h.operation});
+  what->type = static_cast<ElementType>(h.type);
+  what->operation = static_cast<Operation>(h.operation);
+  if (request_.has(wire::flag_scaled)) {
+    if (what->operation != Operation::sum)
+      return error(Code::invalid, "a ", to_string(what->operation), " has no scale");
+    what->scale = memory::Scale::of(what->type, request_.scale.value);
   }
-  const ElementType type = static_cast<ElementType>(h.type);
-  const memory::Scale scale = request_.has(wire::flag_scaled)
-                                  ? memory::Scale::of(type, request_.scale.value)
-                                  : memory::Scale::one();
-  const uint64_t unit = element_bytes(type);
-  auto misfit = [&](uint64_t bytes, uint64_t offset) {
-    if (bytes % unit == 0 && offset % part_bytes(type) == 0) return false;
-    *failure = error(Code::invalid, "an accumulate of ", bytes, " bytes at offset ", offset,
-                     " does not consist of whole, aligned elements of ", to_string(type));
-    return true;
+  return check_operation(what->type, what->operation);
+}
+
+// Whole, aligned elements within the slice. A table of pieces has been read.
+Status Server::check_change(const memory::Region& region, const Change& change) const {
+  const wire::RequestHeader& h = request_.header;
+  const ElementType type = change.what.type;
+  const auto check_fit = [&](uint64_t bytes, uint64_t offset) -> Status {
+    if (bytes % element_bytes(type) == 0 && offset % part_bytes(type) == 0) return {};
+    return error(Code::invalid, "an accumulate of ", bytes, " bytes at offset ", offset,
+                 " does not consist of whole, aligned elements of ", to_string(type));
   };
+  if (request_.has(wire::flag_vector)) {
+    uint64_t named = 0;
+    for (const Piece& piece : pieces_) {
+      SKERRY_TRY(check_fit(piece.bytes, piece.offset));
+      named += piece.bytes;
+    }
+    if (named == change.bytes) return {};
+    return error(Code::invalid, "a vector accumulate of ", named, " bytes carries ", change.bytes);
+  }
+  if (!request_.has(wire::flag_strided)) {
+    SKERRY_TRY(check_range(region, h.offset, change.bytes));
+    return check_fit(change.bytes, h.offset);
+  }
+  Shape shape;
+  (void)read_shape(&shape);
+  uint64_t stream = 0;
+  if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) ||
+      request_.shape.skip_bytes > stream || change.bytes > stream - request_.shape.skip_bytes)
+    return error(Code::range, "a strided accumulate at offset ", h.offset, " leaves the ",
+                 region.bytes, " bytes of rank ", h.target_rank, "'s slice");
+  for (int32_t k = 0; k < shape.levels; ++k)
+    if (shape.count[k] > 1)
+      SKERRY_TRY(check_fit(change.bytes, static_cast<uint64_t>(shape.stride[k])));
+  SKERRY_TRY(check_fit(shape.block_bytes, h.offset));
+  SKERRY_TRY(check_fit(request_.shape.skip_bytes, 0));
+  return check_fit(change.bytes, 0);
+}
 
-  if (client.session->notify_pending())
-    return apply_notify(client, region,
-                        failure);  // its data is applied, its notification met a busy stripe
-
-  const uint64_t done = client.session->progress_bytes();  // before a busy stripe interrupted it
-  memory::Applied applied;
+// Applies what follows the first `done` bytes of the elements.
+memory::Applied Server::change_from(const memory::Region& region, const Change& change,
+                                    uint64_t done) {
+  const wire::RequestHeader& h = request_.header;
+  const fabric::Bytes rest = change.operands.subspan(done);
+  std::byte* const old = change.old == nullptr ? nullptr : change.old + done;
+  const auto walk = [&](memory::Cursor cursor, uint64_t first, uint64_t skip_bytes) {
+    cursor.seek(skip_bytes + done);
+    return cursor.accumulate(region, first, rest, change.what, *stripes_,
+                             memory::Patience::try_once, old);
+  };
   if (request_.has(wire::flag_strided)) {
     Shape shape;
     (void)read_shape(&shape);
-    uint64_t stream = 0;
-    if (!stream_bytes(shape, &stream) || !within(shape, h.offset, region.bytes) ||
-        request_.shape.skip_bytes > stream || payload.size() > stream - request_.shape.skip_bytes) {
-      *failure = error(Code::range, "a strided accumulate at offset ", h.offset, " leaves the ",
-                       region.bytes, " bytes of rank ", h.target_rank, "'s slice");
-      return Outcome::failed;
-    }
-    for (int32_t k = 0; k < shape.levels; ++k)
-      if (shape.count[k] > 1 && misfit(payload.size(), static_cast<uint64_t>(shape.stride[k])))
-        return Outcome::failed;
-    if (misfit(shape.block_bytes, h.offset) || misfit(request_.shape.skip_bytes, 0) ||
-        misfit(payload.size(), 0))
-      return Outcome::failed;
-    memory::Cursor cursor(shape);
-    cursor.seek(request_.shape.skip_bytes + done);
-    applied = cursor.accumulate(region, h.offset, payload.subspan(done), type, scale, *stripes_,
-                                memory::Patience::try_once);
-  } else if (request_.has(wire::flag_vector)) {
-    fabric::Bytes data;
-    if (*failure = read_pieces(region, payload, &data); !failure->ok()) return Outcome::failed;
-    for (const Piece& piece : pieces_)
-      if (misfit(piece.bytes, piece.offset)) return Outcome::failed;
-    memory::Cursor cursor{std::span<const Piece>(pieces_)};
-    if (cursor.total_bytes() != data.size()) {
-      *failure = error(Code::invalid, "a vector accumulate of ", cursor.total_bytes(),
-                       " bytes carries ", data.size());
-      return Outcome::failed;
-    }
-    cursor.seek(done);
-    applied = cursor.accumulate(region, 0, data.subspan(done), type, scale, *stripes_,
-                                memory::Patience::try_once);
-  } else {
-    if (*failure = check_range(region, h.offset, payload.size()); !failure->ok())
-      return Outcome::failed;
-    if (misfit(payload.size(), h.offset)) return Outcome::failed;
-    applied = memory::accumulate(region, h.offset + done, payload.data() + done,
-                                 payload.size() - done, type, scale, *stripes_,
-                                 memory::Patience::try_once);
+    return walk(memory::Cursor(shape), h.offset, request_.shape.skip_bytes);
   }
+  if (request_.has(wire::flag_vector))
+    return walk(memory::Cursor(std::span<const Piece>(pieces_)), 0, 0);
+  return memory::accumulate(region, h.offset + done, rest.data(), rest.size(), change.what,
+                            *stripes_, memory::Patience::try_once, old);
+}
+
+// Goes on where a busy stripe interrupted it. The request was checked.
+Server::Outcome Server::change(Client& client, const memory::Region& region, const Change& change,
+                               Status* failure) {
+  const memory::Applied applied = change_from(region, change, client.session->progress_bytes());
+  if (applied.result == LockResult::locked) return Outcome::done;
   if (applied.result == LockResult::busy) {
     client.session->add_progress(applied.bytes);
     return Outcome::park;
   }
-  if (applied.result != LockResult::locked) {
-    *failure = stripes_->explain(applied.result, applied.stripe);
-    return Outcome::failed;
-  }
-  return request_.has(wire::flag_notify) ? apply_notify(client, region, failure) : Outcome::done;
+  *failure = stripes_->explain(applied.result, applied.stripe);
+  return Outcome::failed;
+}
+
+Server::Outcome Server::apply_accumulate(Client& client, const memory::Region& region,
+                                         fabric::Bytes payload, Status* failure) {
+  if (client.session->notify_pending())
+    return apply_notify(client, region,
+                        failure);  // its data is applied, its notification met a busy stripe
+  Change it;
+  it.operands = payload;
+  *failure = read_update(&it.what);
+  if (failure->ok() && request_.has(wire::flag_vector))
+    *failure = read_pieces(region, payload, &it.operands);
+  it.bytes = it.operands.size();
+  if (failure->ok()) *failure = check_change(region, it);
+  if (!failure->ok()) return Outcome::failed;
+  const Outcome outcome = change(client, region, it, failure);
+  return outcome == Outcome::done && request_.has(wire::flag_notify)
+             ? apply_notify(client, region, failure)
+             : outcome;
+}
+
+// An accumulate whose old elements are the answer. They are kept until the origin has them, so that
+// a request that comes again is answered with the same, and does not change anything again.
+Server::Outcome Server::apply_fetch_update(Client& client, const memory::Region& region,
+                                           fabric::Bytes payload, Status* failure) {
+  Change it;
+  it.bytes = request_.extent_bytes;
+  it.operands = payload;
+  *failure = read_update(&it.what);
+  if (failure->ok() && it.bytes > scratch_.size())
+    *failure = error(Code::invalid, "a fetching update of ", it.bytes, " bytes, at most ",
+                     scratch_.size(), " in one request");
+  if (failure->ok() && request_.has(wire::flag_vector))
+    *failure = read_pieces(region, payload, &it.operands);
+  const bool is_read = it.what.operation == Operation::no_op;
+  if (failure->ok() && it.operands.size() != (is_read ? 0 : it.bytes))
+    *failure = error(Code::invalid, "a fetching update of ", it.bytes, " bytes carries ",
+                     it.operands.size());
+  if (failure->ok()) *failure = check_change(region, it);
+  if (!failure->ok()) return Outcome::failed;
+  if (is_read) it.operands = {scratch_.data(), it.bytes};
+  it.old = client.session->fetched(it.bytes);
+  const uint64_t number = request_.header.number;
+  const Outcome outcome = change(client, region, it, failure);
+  if (outcome == Outcome::failed) client.session->forget(number);
+  if (outcome != Outcome::done) return outcome;
+  client.session->applied_next();
+  reply(client, 0, 0, {it.old, it.bytes});
+  if (!SKERRY_RULE(keep_results)) client.session->forget(number);
+  return Outcome::answered;
 }
 
 Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
@@ -421,6 +480,7 @@ Server::Outcome Server::apply_access(Client& client, fabric::Bytes payload, Stat
     case wire::Kind::accumulate: return apply_accumulate(client, region, payload, failure);
     case wire::Kind::get: return apply_get(client, region, payload, failure);
     case wire::Kind::read_modify_write: return apply_rmw(client, region, failure);
+    case wire::Kind::fetch_update: return apply_fetch_update(client, region, payload, failure);
     case wire::Kind::key: return apply_key(client, region, failure);
     case wire::Kind::lock:
     case wire::Kind::unlock:
@@ -476,7 +536,7 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
   const wire::RequestHeader& h = request_.header;
   if (const session::Kept* kept = client.session->kept(h.number)) {
     if (h.reply_slot != 0)
-      reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->text)));
+      reply(client, kept->code, kept->result, std::as_bytes(std::span(kept->payload)));
     return;
   }
   Status failure;
@@ -505,6 +565,7 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     case wire::Kind::put:
     case wire::Kind::accumulate:
     case wire::Kind::read_modify_write:
+    case wire::Kind::fetch_update:
     case wire::Kind::unlock:
     case wire::Kind::acknowledge:
     case wire::Kind::reply:
@@ -598,7 +659,8 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
       return fabric::Verdict::taken;
   }
   Status failure;
-  if (request_.kind() != wire::Kind::get) request_.extent_bytes = payload.size();
+  if (request_.kind() != wire::Kind::get && request_.kind() != wire::Kind::fetch_update)
+    request_.extent_bytes = payload.size();
   const Outcome outcome = apply(*client, payload, &failure);
   return finish(*client, outcome, failure);
 }

@@ -206,6 +206,20 @@ class Server final : private fabric::Sink, private Locks::Outlet {
                     Status* failure);
   Outcome apply_accumulate(Client& client, const memory::Region& region, fabric::Bytes payload,
                            Status* failure);
+  Outcome apply_fetch_update(Client& client, const memory::Region& region, fabric::Bytes payload,
+                             Status* failure);
+  // The elements of an accumulate or a fetching update, and where they go.
+  struct Change {
+    memory::Update what;
+    uint64_t bytes = 0;        // of the elements
+    fabric::Bytes operands;    // as many; of a no-op anything
+    std::byte* old = nullptr;  // where the elements before it go; null: nowhere
+  };
+  Status read_update(memory::Update* what) const;
+  Outcome change(Client& client, const memory::Region& region, const Change& change,
+                 Status* failure);
+  memory::Applied change_from(const memory::Region& region, const Change& change, uint64_t done);
+  Status check_change(const memory::Region& region, const Change& change) const;
   Outcome apply_notify(Client& client, const memory::Region& region, Status* failure);
   Outcome apply_get(Client& client, const memory::Region& region, fabric::Bytes payload,
                     Status* failure);

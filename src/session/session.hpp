@@ -125,10 +125,10 @@ std::string_view to_string(Order order);
 struct Kept {
   uint64_t number;
   uint64_t result;  // of a read-modify-write
-  int32_t code;     // 0, or why the request failed, ...
+  int32_t code;     // 0, or why the request failed
   bool one_way;     // the request has no reply slot: its origin does not ask again, it must be told
                     // again
-  std::string text;  // ... in words
+  std::string payload;  // why it failed, in words; or the old elements of a fetching update
 };
 
 // The server's memory of one origin process: 32 bytes while no result waits for its confirmation.
@@ -159,20 +159,29 @@ class TargetSession {
   bool lock_taken() const { return (progress_ & lock_taken_bit) != 0; }
   void set_lock_taken() { progress_ |= lock_taken_bit; }
 
-  // Results of read-modify-writes are kept until the origin confirms them, so that a replay is
-  // answered and not executed twice; failures, so that no break swallows one. At most as many as
-  // the link has credits; usually one.
+  // Results of read-modify-writes and fetching updates are kept until the origin confirms them, so
+  // that a replay is answered and not executed twice; failures, so that no break swallows one. At
+  // most as many as the link has credits; usually one.
   void keep_result(uint64_t number, uint64_t result) { keep({number, result, 0, false, {}}); }
   void keep_failure(uint64_t number, int32_t code, bool one_way, std::string text) {
     keep({number, 0, code, one_way, std::move(text)});
   }
-  // Null: none is kept for this request.
-  const Kept* kept(uint64_t number) const {
-    if (kept_)
-      for (const Kept& k : *kept_)
-        if (k.number == number) return &k;
-    return nullptr;
+  // Where the old elements of request applied() + 1 go, a fetching update of `bytes`: kept from its
+  // first step on, as its progress is. Valid until something else is kept or forgotten.
+  std::byte* fetched(uint64_t bytes) {
+    Kept* room = find(applied_ + 1);
+    if (room == nullptr) {
+      keep_now({applied_ + 1, 0, 0, false, std::string(bytes, 0)});
+      room = &kept_->back();
+    }
+    SKERRY_ASSERT(room->payload.size() == bytes, "a request that comes again is the same");
+    return reinterpret_cast<std::byte*>(room->payload.data());
   }
+  void forget(uint64_t number) {
+    if (kept_) std::erase_if(*kept_, [=](const Kept& k) { return k.number == number; });
+  }
+  // Null: none is kept for this request, which was applied.
+  const Kept* kept(uint64_t number) const { return find(number); }
   // All that are kept, oldest first.
   const std::vector<Kept>& kept() const {
     static const std::vector<Kept> none;
@@ -207,7 +216,7 @@ class TargetSession {
   uint64_t memory_bytes() const {
     if (!kept_) return 0;
     uint64_t bytes = sizeof *kept_ + kept_->capacity() * sizeof(Kept);
-    for (const Kept& k : *kept_) bytes += k.text.capacity();
+    for (const Kept& k : *kept_) bytes += k.payload.capacity();
     return bytes;
   }
 
@@ -215,8 +224,16 @@ class TargetSession {
   static constexpr uint32_t notify_pending_bit = uint32_t{1} << 31;
   static constexpr uint32_t lock_taken_bit = uint32_t{1} << 30;
 
+  Kept* find(uint64_t number) const {
+    if (kept_)
+      for (Kept& k : *kept_)
+        if (k.number == number) return &k;
+    return nullptr;
+  }
   void keep(Kept kept) {
-    if (!SKERRY_RULE(keep_results)) return;
+    if (SKERRY_RULE(keep_results)) keep_now(std::move(kept));
+  }
+  void keep_now(Kept kept) {
     if (!kept_) kept_ = std::make_unique<std::vector<Kept>>();
     kept_->push_back(std::move(kept));
   }

@@ -41,8 +41,12 @@ bool takes_operands(Kind kind) {
   return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock;
 }
 
+bool takes_extent(Kind kind) { return kind == Kind::get || kind == Kind::fetch_update; }
+bool takes_operation(Kind kind) { return kind == Kind::accumulate || kind == Kind::fetch_update; }
+
 bool is_request(uint8_t kind) {
-  return kind >= static_cast<uint8_t>(Kind::put) && kind <= static_cast<uint8_t>(Kind::key);
+  return kind >= static_cast<uint8_t>(Kind::put) &&
+         kind <= static_cast<uint8_t>(Kind::fetch_update);
 }
 
 bool may_be_locked(const RequestHeader& header) {
@@ -72,6 +76,7 @@ std::string_view to_string(Kind kind) {
     case Kind::lock: return "lock";
     case Kind::unlock: return "unlock";
     case Kind::key: return "key";
+    case Kind::fetch_update: return "fetching update";
     case Kind::acknowledge: return "acknowledge";
     case Kind::reply: return "reply";
     case Kind::failure: return "failure";
@@ -92,7 +97,7 @@ uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> 
     if (request.has(flag_notify)) body.add(request.notify);
     if (request.has(flag_locked)) body.add(request.guard);
     if (takes_operands(request.kind())) body.add(request.operands);
-    if (request.kind() == Kind::get) body.add(Extent{request.extent_bytes});
+    if (takes_extent(request.kind())) body.add(Extent{request.extent_bytes});
     if (request.has(flag_strided)) {
       body.add(request.shape);
       for (uint32_t k = 0; k < request.shape.levels; ++k) body.add(request.level[k]);
@@ -125,6 +130,9 @@ Status decode(Bytes in, Request* request) {
     return error(Code::invalid, "piece count ", h.piece_count, " and the vector flag disagree");
   if (kind != Kind::put && kind != Kind::accumulate && (h.flags & (flag_notify | flag_scaled)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
+  if (h.reserved != 0 || (h.operation != 0 && !takes_operation(kind)))
+    return error(Code::invalid, "operation ", int{h.operation}, " and reserved ", int{h.reserved},
+                 " do not go with ", to_string(kind));
   if ((takes_operands(kind) || kind == Kind::key) && (h.flags & (flag_strided | flag_vector)) != 0)
     return error(Code::invalid, "flags ", int{h.flags}, " do not go with ", to_string(kind));
 
@@ -140,7 +148,7 @@ Status decode(Bytes in, Request* request) {
     return short_message("guard", in.size());
   if (takes_operands(kind) && !reader.take(&request->operands))
     return short_message("operands", in.size());
-  if (kind == Kind::get) {
+  if (takes_extent(kind)) {
     Extent extent{};
     if (!reader.take(&extent)) return short_message("extent", in.size());
     request->extent_bytes = extent.bytes;

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little,
 
 using Bytes = std::span<const std::byte>;
 
-constexpr uint8_t version = 1;
+constexpr uint8_t version = 2;
 constexpr int max_levels = 8;
 
 enum class Kind : uint8_t {
@@ -30,6 +30,7 @@ enum class Kind : uint8_t {
   lock = 5,
   unlock = 6,
   key = 7,  // asks for the fabric's key to a slice; the reply's payload is a fabric::RemoteKey
+  fetch_update = 8,  // an accumulate whose reply carries the elements before it
   // server -> origin
   acknowledge = 32,  // everything up to `applied` is remote done
   reply = 33,        // the answer to one request, for its completion slot
@@ -74,7 +75,7 @@ struct RequestHeader {
   uint8_t version;       //  0
   uint8_t kind;          //  1  Kind
   uint8_t flags;         //  2
-  uint8_t type;          //  3  element type (accumulate) or Rmw; else 0
+  uint8_t type;          //  3  element type (accumulate, fetch_update) or Rmw; else 0
   uint32_t origin_rank;  //  4
   uint32_t incarnation;  //  8  of the session: a drained origin that starts anew takes the next;
                          //  never reused
@@ -91,16 +92,19 @@ struct RequestHeader {
   uint32_t reply_node;          // 56  node whose shared memory holds the completion slot
   uint32_t reply_slot;          // 60  0: no reply wanted, the cumulative acknowledgement is enough
   uint32_t reply_tag;           // 64  distinguishes uses of one slot
-  uint32_t piece_count;         // 68  with flag_vector; else 0
+  uint16_t piece_count;         // 68  with flag_vector; else 0
+  uint8_t operation;            // 70  Operation (accumulate, fetch_update); else 0
+  uint8_t reserved;             // 71  0
   uint64_t offset;              // 72  first target byte in the slice (mutex: its index)
 };
 static_assert(sizeof(RequestHeader) == 80 && offsetof(RequestHeader, number) == 16 &&
               offsetof(RequestHeader, target_node) == 40 &&
               offsetof(RequestHeader, segment_owner) == 48 &&
-              offsetof(RequestHeader, reply_slot) == 60 && offsetof(RequestHeader, offset) == 72);
+              offsetof(RequestHeader, reply_slot) == 60 &&
+              offsetof(RequestHeader, operation) == 70 && offsetof(RequestHeader, offset) == 72);
 
 // Optional parts, in this order: Scale, Notify, Guard, Operands (read_modify_write, lock, unlock),
-// Extent (get), Shape.
+// Extent (get, fetch_update), Shape.
 struct Scale {
   std::byte value[16];
 };
@@ -122,7 +126,8 @@ struct Operands {
 };  // rmw: operand, expected value; lock and unlock: holder token, 0
 struct Extent {
   uint64_t bytes;
-};  // get: how many bytes of the packed stream the reply carries
+};  // get, fetch_update: how many bytes of the packed stream the reply carries. A fetch_update's
+    // payload has as many beside its table of pieces, or with a no-op none
 struct ShapeHead {
   uint64_t block_bytes;
   uint64_t
@@ -173,8 +178,8 @@ uint32_t encode(const Request& request, std::span<std::byte, max_request_bytes> 
 // offsets or segments; the server does.
 Status decode(Bytes in, Request* request);
 
-// Server -> origin. `reply` carries get data as payload; `failure` and failed replies carry the
-// error's text as payload.
+// Server -> origin. `reply` carries a get's data, or a fetch_update's old elements, as payload;
+// `failure` and failed replies carry the error's text as payload.
 struct ReplyHeader {
   uint8_t version;       //  0
   uint8_t kind;          //  1  acknowledge, reply or failure
@@ -185,7 +190,7 @@ struct ReplyHeader {
   uint64_t number;       // 16  the request answered; acknowledge: 0
   uint32_t slot;         // 24  completion slot and ...
   uint32_t tag;          // 28  ... its use; acknowledge: 0
-  uint64_t result;       // 32  read_modify_write: old value; else 0
+  uint64_t result;       // 32  read_modify_write: old value; else 0 (fetch_update: see payload)
 };
 static_assert(sizeof(ReplyHeader) == 40 && offsetof(ReplyHeader, applied) == 8 &&
               offsetof(ReplyHeader, result) == 32);

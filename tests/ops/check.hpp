@@ -46,6 +46,7 @@ void run_stream(Context&);
 void run_transfer(Context&);
 void run_words(Context&);
 void run_notify(Context&);
+void run_update(Context&);
 void run_groups(Context&);
 void run_collectives(Context&);
 void run_mutexes(Context&);

@@ -7,6 +7,7 @@ const Section sections[] = {
     {"segments", run_segments, true},
     {"transfer", run_transfer, true},
     {"words", run_words, true},
+    {"update", run_update, true},
     {"notify", run_notify, true},
     {"collectives", run_collectives, true},
     {"groups", run_groups, true},

@@ -116,7 +116,7 @@ TEST(TargetSession, AFailureIsKeptUntilItsOriginHasHeardOfIt) {
   t.keep_result(2, 5);
   t.confirm(0);
   ASSERT_EQ(t.kept().size(), 2u);
-  EXPECT_EQ(t.kept().front().text, "out of range");
+  EXPECT_EQ(t.kept().front().payload, "out of range");
   t.confirm(1);
   EXPECT_EQ(t.kept().size(), 1u);
 }

@@ -1,0 +1,128 @@
+// What the calls that move data have in common: checks of their arguments, and the two sides of a
+// transfer read from them.
+#pragma once
+
+#include <vector>
+
+#include "capi/handles.hpp"
+
+namespace skerry::capi {
+
+using operation::Handle;
+using operation::Mode;
+using operation::Side;
+
+#define CHECK(call)                                            \
+  do {                                                         \
+    if (const int bad = (call); bad != SKERRY_OK) [[unlikely]] \
+      return bad;                                              \
+  } while (0)
+
+inline int check_live(skerry_segment* segment) {
+  if (segment == nullptr) [[unlikely]]
+    return null_argument("segment");
+  if (!of(segment)->job().is_alive()) [[unlikely]]
+    return forked();
+  return SKERRY_OK;
+}
+
+inline int check_origin(const void* origin, uint64_t bytes) {
+  if (origin == nullptr && bytes > 0) [[unlikely]]
+    return null_argument("origin");
+  return SKERRY_OK;
+}
+
+inline std::byte* bytes_at(const void* origin) {
+  return static_cast<std::byte*>(const_cast<void*>(origin));
+}
+
+inline Side contiguous(const void* base, uint64_t offset, uint64_t bytes) {
+  Side side;
+  side.base = bytes_at(base);
+  side.offset = offset;
+  side.bytes = bytes;
+  return side;
+}
+
+// The two sides of a strided transfer.
+struct Strided {
+  Shape origin_shape, target_shape;
+  Side origin, target;
+
+  Status read(const job::Segment& segment, int rank, uint64_t offset, const void* base,
+              const skerry_strided* shape) {
+    if (shape == nullptr) return error(Code::invalid, "shape is null");
+    if (shape->levels < 0 || shape->levels > SKERRY_MAX_LEVELS)
+      return error(Code::invalid, "shape.levels is ", shape->levels, ": give 0 to ",
+                   SKERRY_MAX_LEVELS);
+    if (shape->reserved != 0)
+      return error(Code::invalid, "shape.reserved is ", shape->reserved, ": set it to 0");
+    origin_shape.block_bytes = target_shape.block_bytes = shape->block_bytes;
+    origin_shape.levels = target_shape.levels = shape->levels;
+    for (int k = 0; k < shape->levels; ++k) {
+      origin_shape.count[k] = target_shape.count[k] = shape->count[k];
+      origin_shape.stride[k] = shape->origin_stride[k];
+      target_shape.stride[k] = shape->target_stride[k];
+    }
+    uint64_t stream = 0;
+    SKERRY_TRY(segment.check_shape(rank, offset, target_shape, &stream));
+    if (base == nullptr && stream > 0) return error(Code::invalid, "origin is null");
+    origin.form = target.form = Side::Form::strided;
+    origin.base = bytes_at(base);
+    target.offset = offset;
+    origin.bytes = target.bytes = stream;
+    origin.shape = &origin_shape;
+    target.shape = &target_shape;
+    return {};
+  }
+};
+
+// The two sides of a vector transfer. Origin pieces are kept relative to the lowest of their
+// addresses.
+struct Vector {
+  std::vector<Piece> origin_pieces, target_pieces;
+  Side origin, target;
+
+  Status read(const job::Segment& segment, int rank, const skerry_piece* pieces, uint64_t count) {
+    if (pieces == nullptr && count > 0) return error(Code::invalid, "pieces is null");
+    SKERRY_TRY(segment.check(rank, 0, 0));
+    uint64_t total = 0;
+    std::byte* low = nullptr;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (pieces[i].bytes == 0) continue;
+      if (pieces[i].origin == nullptr)
+        return error(Code::invalid, "origin of piece ", i, " is null");
+      SKERRY_TRY(segment.check(rank, pieces[i].offset, pieces[i].bytes));
+      std::byte* const at = bytes_at(pieces[i].origin);
+      if (low == nullptr || at < low) low = at;
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      if (pieces[i].bytes == 0) continue;
+      origin_pieces.push_back(
+          {static_cast<uint64_t>(bytes_at(pieces[i].origin) - low), pieces[i].bytes});
+      target_pieces.push_back({pieces[i].offset, pieces[i].bytes});
+      total += pieces[i].bytes;
+    }
+    origin.form = target.form = total == 0 ? Side::Form::contiguous : Side::Form::pieces;
+    origin.base = low;
+    origin.bytes = target.bytes = total;
+    origin.pieces = origin_pieces;
+    target.pieces = target_pieces;
+    return {};
+  }
+};
+
+inline Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) {
+  if (offset % part_bytes(type) != 0)
+    return error(Code::invalid, "offset ", offset, " is not a multiple of ", part_bytes(type),
+                 ", which ", to_string(type), " needs");
+  if (bytes % element_bytes(type) != 0)
+    return error(Code::invalid, bytes, " bytes are not whole elements of ", to_string(type));
+  return {};
+}
+
+inline Mode mode_of(const skerry_handle* handle) {
+  return handle == SKERRY_IMPLICIT ? Mode::implicit : Mode::handle;
+}
+
+}  // namespace skerry::capi
