@@ -33,8 +33,9 @@ Action AsymmetricClient::look() {
 
 Action AsymmetricClient::try_later(const Config& config) {
   state_ = State::pausing;
-  attempt_ = next_attempt(config, attempt_);
-  return pause(attempt_);
+  const Unit unit = local_ ? Unit::cpu : Unit::network;
+  attempt_ = next_attempt(config, unit, attempt_);
+  return pause(unit, attempt_);
 }
 
 Action AsymmetricClient::step(const Event& event, const Config& config) {

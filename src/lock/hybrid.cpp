@@ -36,10 +36,10 @@ Action HybridClient::take_network(const Config& config) {
                           free_value(config), me_);
 }
 
-Action HybridClient::try_later(const Config& config) {
+Action HybridClient::try_later(Unit unit, const Config& config) {
   state_ = State::pausing;
-  attempt_ = next_attempt(config, attempt_);
-  return pause(attempt_);
+  attempt_ = next_attempt(config, unit, attempt_);
+  return pause(unit, attempt_);
 }
 
 // With the lock held: nobody else writes the mode's word.
@@ -73,9 +73,10 @@ Action HybridClient::on_network(const Event& event, const Config& config) {
     state_ = State::held_network;
     return granted();
   }
-  if (event.value != cpu_mode_value(config)) return try_later(config);  // held
-  if (local_) return begin(config);  // it migrated to our side meanwhile
-  state_ = State::asking;            // step 2
+  if (event.value != cpu_mode_value(config))
+    return try_later(network_unit(config, local_), config);  // held
+  if (local_) return begin(config);                          // it migrated to our side meanwhile
+  state_ = State::asking;                                    // step 2
   return ask(Note::request);
 }
 
@@ -108,7 +109,7 @@ Action HybridClient::step(const Event& event, const Config& config) {
       return begin(config);
     case State::looking: return on_mode(event, config);
     case State::taking_cpu:
-      if (event.value != free_value(config)) return try_later(config);
+      if (event.value != free_value(config)) return try_later(Unit::cpu, config);
       state_ = State::looking_again;
       return cpu_load(hybrid_words::mode);
     case State::looking_again:
@@ -141,10 +142,15 @@ Action HybridManager::answer(Note note, Links links) {
   return tell(served_, note);
 }
 
+// The unit of the lock that it finds held.
+Unit HybridManager::busy_unit(const Config& config) const {
+  return state_ == State::network_busy ? network_unit(config, true) : Unit::cpu;
+}
+
 Action HybridManager::pause_as(State busy, const Config& config) {
   state_ = busy;
-  attempt_ = next_attempt(config, attempt_);
-  return pause(attempt_);
+  attempt_ = next_attempt(config, busy_unit(config), attempt_);
+  return pause(busy_unit(config), attempt_);
 }
 
 // The request at the queue's front.
@@ -223,7 +229,7 @@ Action HybridManager::on_told(const Event& event, const Config& config, Links li
   }
   queue_.push(event.from, event.mode, event.local, links);
   if (state_ == State::idle) return next(config, links);
-  return state_ == State::holding ? wait() : pause(attempt_);
+  return state_ == State::holding ? wait() : pause(busy_unit(config), attempt_);
 }
 
 Action HybridManager::step(const Event& event, const Config& config, Links links) {

@@ -61,7 +61,7 @@ class HybridClient {
   Action on_mode(const Event& event, const Config& config);
   Action on_network(const Event& event, const Config& config);
   Action on_told(const Event& event, const Config& config);
-  Action try_later(const Config& config);
+  Action try_later(Unit unit, const Config& config);
   Action record(uint64_t mode, State held, const Config& config);
   Action release(const Event& event, const Config& config);
 
@@ -102,6 +102,7 @@ class HybridManager {
   };
   Action next(const Config& config, Links links);
   Action answer(Note note, Links links);
+  Unit busy_unit(const Config& config) const;
   Action pause_as(State busy, const Config& config);
   Action on_told(const Event& event, const Config& config, Links links);
   Action took_cpu(uint64_t before, const Config& config);

@@ -73,7 +73,8 @@ bool from_string(std::string_view name, Migration* policy) {
   return false;
 }
 
-int64_t pause_ns(const Pauses& pauses, const Action& pause, uint64_t random) {
+int64_t pause_ns(const Config& config, const Action& pause, uint64_t random) {
+  const Pauses& pauses = pauses_of(config, pause.unit);
   const int64_t longest = pauses.first_ns << pauses.doublings;
   const int64_t bound = pause.ahead != 0
                             ? std::min<int64_t>(longest, pauses.first_ns * pause.ahead)
@@ -157,8 +158,9 @@ Action tell(Requester to, Note note, uint64_t value) {
   action.value = value;
   return action;
 }
-Action pause(uint8_t attempt, uint32_t ahead) {
+Action pause(Unit unit, uint8_t attempt, uint32_t ahead) {
   Action action = plain(Action::Kind::pause);
+  action.unit = unit;
   action.attempt = attempt;
   action.ahead = ahead;
   return action;

@@ -83,11 +83,11 @@ struct Action {
     swap,              // value -> result: what was there before
     ask,               // note, mode, value: a message to the manager -> result
     tell,              // note, value, to: a message to a requester -> result
-    pause,             // attempt, ahead (pause_ns) -> elapsed; for a manager a message ends it too
-    wait,              // rests until a message comes -> told
-    granted,           // client: the lock is held. The next event is unlock, or a message
-    released,          // client: it is given back, the client is idle again
-    refused,  // client: lock while it holds or unlock while it does not; nothing was changed
+    pause,     // unit, attempt, ahead (pause_ns) -> elapsed; for a manager a message ends it too
+    wait,      // rests until a message comes -> told
+    granted,   // client: the lock is held. The next event is unlock, or a message
+    released,  // client: it is given back, the client is idle again
+    refused,   // client: lock while it holds or unlock while it does not; nothing was changed
   };
   Kind kind = Kind::wait;
   Unit unit = Unit::cpu;
@@ -119,10 +119,6 @@ struct Pauses {
   int64_t first_ns = 500;
   uint8_t doublings = 8;
 };
-// `random`: 64 fresh random bits. Between half of and the whole bound, so that two requesters that
-// failed together do not fail together again. A pause that knows how many stand before it is
-// `ahead` times the first one (DSLR, section 4.3), within the same bound.
-int64_t pause_ns(const Pauses& pauses, const Action& pause, uint64_t random);
 
 // When a migrating lock migrates (migration.hpp).
 enum class Migration : uint8_t {
@@ -142,8 +138,18 @@ struct Config {
   uint8_t hand_overs = 8;  // cohorts: at most so many in a row inside a cohort
   // nic: adapters compare, swap and add; few exchange. Without it a loop of compare-and-swaps does.
   bool network_swap = false;
-  Pauses pauses;
+  Pauses cpu_pauses = {.first_ns = 100, .doublings = 10};      // before it asks the processor again
+  Pauses network_pauses = {.first_ns = 2000, .doublings = 8};  // before it asks the network again
 };
+
+constexpr const Pauses& pauses_of(const Config& config, Unit unit) {
+  return unit == Unit::cpu ? config.cpu_pauses : config.network_pauses;
+}
+
+// The length of a pause. `random`: 64 fresh random bits. Between half of and the whole bound, so
+// that two requesters that failed together do not fail together again. A pause that knows how many
+// stand before it is `ahead` times the first one (DSLR, section 4.3), within the same bound.
+int64_t pause_ns(const Config& config, const Action& pause, uint64_t random);
 
 // One requester as its machine sees it.
 struct Self {
@@ -197,15 +203,15 @@ Action fetch_and_add(Unit unit, Place place, uint8_t word, uint64_t value);
 Action swap(Unit unit, Place place, uint8_t word, uint64_t value);
 Action ask(Note note, Mode mode = Mode::exclusive, uint64_t value = 0);
 Action tell(Requester to, Note note, uint64_t value = 0);
-Action pause(uint8_t attempt, uint32_t ahead = 0);
+Action pause(Unit unit, uint8_t attempt, uint32_t ahead = 0);  // before `unit` is asked again
 Action wait();
 Action granted();
 Action released();
 Action refused();
 
 // The next attempt's number, bounded.
-constexpr uint8_t next_attempt(const Config& config, uint8_t attempt) {
-  return attempt < config.pauses.doublings ? static_cast<uint8_t>(attempt + 1) : attempt;
+constexpr uint8_t next_attempt(const Config& config, Unit unit, uint8_t attempt) {
+  return attempt < pauses_of(config, unit).doublings ? static_cast<uint8_t>(attempt + 1) : attempt;
 }
 
 }  // namespace skerry::lock::machine

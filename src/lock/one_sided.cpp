@@ -31,8 +31,8 @@ Action OneSidedClient::step(const Event& event, const Config& config) {
         return granted();
       }
       state_ = State::pausing;
-      attempt_ = next_attempt(config, attempt_);
-      return pause(attempt_);
+      attempt_ = next_attempt(config, unit(config, local_), attempt_);
+      return pause(unit(config, local_), attempt_);
     case State::pausing: return attempt(config);
     case State::held:
       if (event.kind != Event::Kind::unlock) return refused();

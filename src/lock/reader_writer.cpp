@@ -27,7 +27,7 @@ Action ReaderWriterClient::look(const Config& config) {
   return load(network_unit(config, local_), Place::home, served_word);
 }
 
-Action ReaderWriterClient::on_served(uint64_t served) {
+Action ReaderWriterClient::on_served(uint64_t served, const Config& config) {
   const Line line = before(ticket_, served);
   const bool readers_matter = mode_ == Mode::exclusive &&
                               SKERRY_LOCK_RULE(writers_wait_for_readers);
@@ -41,7 +41,7 @@ Action ReaderWriterClient::on_served(uint64_t served) {
     return granted();
   }
   state_ = State::pausing;
-  return pause(0, ahead);
+  return pause(network_unit(config, local_), 0, ahead);
 }
 
 Action ReaderWriterClient::step(const Event& event, const Config& config) {
@@ -53,7 +53,7 @@ Action ReaderWriterClient::step(const Event& event, const Config& config) {
       state_ = State::taking_ticket;
       return fetch_and_add(unit, Place::home, tickets_word, one_of(mode_));
     case State::taking_ticket: ticket_ = event.value; return look(config);
-    case State::looking: return on_served(event.value);
+    case State::looking: return on_served(event.value, config);
     case State::pausing: return look(config);
     case State::held:
       if (event.kind != Event::Kind::unlock) return refused();

@@ -32,7 +32,7 @@ class ReaderWriterClient {
  private:
   enum class State : uint8_t { idle, taking_ticket, looking, pausing, held, leaving };
   Action look(const Config& config);
-  Action on_served(uint64_t served);
+  Action on_served(uint64_t served, const Config& config);
 
   uint64_t ticket_ = 0;  // what was in `tickets` before this request
   Requester me_;

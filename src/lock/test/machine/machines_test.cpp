@@ -18,7 +18,7 @@ Scenario scenario(ProtocolKind kind, std::vector<Requests> requests, Domain doma
   Scenario s;
   s.kind = kind;
   s.config.domain = domain;
-  s.config.pauses.doublings = 0;  // fewer states
+  s.config.cpu_pauses.doublings = s.config.network_pauses.doublings = 0;  // fewer states
   s.config.hand_overs = 1;
   s.requests = std::move(requests);
   return s;
@@ -135,18 +135,19 @@ TEST_P(EveryProtocol, OvertakingIsBoundedWhereItSaysSo) {
 static_assert(sizeof(Client) <= 40);
 
 TEST(Pause, DoublesWithinItsBounds) {
-  const Pauses pauses{.first_ns = 1000, .doublings = 4};
+  Config config;
+  config.cpu_pauses = {.first_ns = 1000, .doublings = 4};
   for (const uint64_t random : {uint64_t{0}, uint64_t{12345}, UINT64_MAX})
     for (uint8_t attempt = 0; attempt < 10; ++attempt) {
       const int64_t bound = 1000 << std::min<int>(attempt, 4);
-      const int64_t pause_is = pause_ns(pauses, pause(attempt), random);
+      const int64_t pause_is = pause_ns(config, pause(Unit::cpu, attempt), random);
       EXPECT_LE(pause_is, bound);
       EXPECT_GE(pause_is, bound / 2);
     }
   // Expect: as long as the line, within the same bound.
-  EXPECT_LE(pause_ns(pauses, pause(0, 3), 0), 3000);
-  EXPECT_GE(pause_ns(pauses, pause(0, 3), 0), 1500);
-  EXPECT_LE(pause_ns(pauses, pause(0, 1'000'000), 0), 16'000);
+  EXPECT_LE(pause_ns(config, pause(Unit::cpu, 0, 3), 0), 3000);
+  EXPECT_GE(pause_ns(config, pause(Unit::cpu, 0, 3), 0), 1500);
+  EXPECT_LE(pause_ns(config, pause(Unit::cpu, 0, 1'000'000), 0), 16'000);
 }
 
 TEST(Policy, MigratesAfterItsRule) {
