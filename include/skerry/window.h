@@ -58,6 +58,26 @@ typedef enum skerry_lock_mode {
 SKERRY_API int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
                                       skerry_window** window);
 
+/* The same over memory that the program owns: `bytes` bytes at `base`, any memory that this process
+ * may write (heap, stack, static data). It stays where it is and must live until the window is
+ * freed. Others reach it without this process's help. Collective. Errors: INVALID; UNSUPPORTED if
+ * this system does not let the processes of a node reach each other's memory
+ * (docs/errors.md). */
+SKERRY_API int skerry_window_create(skerry_group* group, void* base, uint64_t bytes, uint64_t unit,
+                                    skerry_window** window);
+
+/* A window without memory: members attach and detach their own at any time. Collective. Errors: as
+ * skerry_window_create. */
+SKERRY_API int skerry_window_create_dynamic(skerry_group* group, skerry_window** window);
+
+/* Makes `bytes` bytes at `base` accessible through a dynamic window. The others use their address
+ * as displacement. Not collective. Errors: INVALID (it overlaps attached memory, or the window is
+ * not dynamic), NO_MEMORY (1024 areas are attached). */
+SKERRY_API int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes);
+
+/* Takes back what was attached at `base`. Not collective. Errors: INVALID (nothing is). */
+SKERRY_API int skerry_window_detach(skerry_window* window, void* base);
+
 /* Completes the operations and frees the window, and its memory if Skerry allocated it. Collective
  * over its group. Errors: INVALID (an epoch of the caller is open). */
 SKERRY_API int skerry_window_free(skerry_window* window);
@@ -133,11 +153,33 @@ SKERRY_API int skerry_window_put(skerry_window* window, int rank, uint64_t at, c
 SKERRY_API int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin,
                                  uint64_t bytes);
 
+/* target[i] = target[i] OPERATION origin[i] for `count` elements (skerry_update). The fetching form
+ * also copies the old elements to `result`; with SKERRY_NO_OP `origin` may be null. Each element is
+ * atomic with all other updates of the window. Updates of one rank of the same location are done in
+ * order. Errors: RANGE; INVALID (no epoch; the type does not have the operation; the address at
+ * the target is not aligned to the element). */
+SKERRY_API int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type,
+                                    int operation, const void* origin, uint64_t count);
+SKERRY_API int skerry_window_fetch_update(skerry_window* window, int rank, uint64_t at, int type,
+                                          int operation, const void* origin, void* result,
+                                          uint64_t count);
+
+/* Stores *desired if the element equals *expected; *result is the old element. Integer types of 1,
+ * 2, 4 or 8 bytes. Atomic with all updates of the window. Returns with the result. */
+SKERRY_API int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int type,
+                                          const void* expected, const void* desired, void* result);
+
 /* Request-based forms: wait for *handle with skerry_wait or skerry_test, inside the epoch. */
 SKERRY_API int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at,
                                     const void* origin, uint64_t bytes, skerry_handle* handle);
 SKERRY_API int skerry_window_get_nb(skerry_window* window, int rank, uint64_t at, void* origin,
                                     uint64_t bytes, skerry_handle* handle);
+SKERRY_API int skerry_window_update_nb(skerry_window* window, int rank, uint64_t at, int type,
+                                       int operation, const void* origin, uint64_t count,
+                                       skerry_handle* handle);
+SKERRY_API int skerry_window_fetch_update_nb(skerry_window* window, int rank, uint64_t at, int type,
+                                             int operation, const void* origin, void* result,
+                                             uint64_t count, skerry_handle* handle);
 
 #ifdef __cplusplus
 }

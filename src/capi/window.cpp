@@ -1,6 +1,7 @@
 // Windows: argument checks, and handles of freed windows.
 #include <skerry/window.h>
 
+#include <cstring>
 #include <memory>
 
 #include "capi/handles.hpp"
@@ -75,9 +76,105 @@ int get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t byt
   return done(of(window).get({rank, at, bytes}, origin, handle));
 }
 
+// A type, an operation that it has, and a count that fits.
+Status read_update(int type, int operation, uint64_t count, memory::Update* what) {
+  if (!is_element_type(type)) return error(Code::invalid, "type ", type, ": give a skerry_type");
+  if (!is_operation(operation))
+    return error(Code::invalid, "operation ", operation, ": give a skerry_operation, 0 to ",
+                 operations - 1);
+  what->type = static_cast<ElementType>(type);
+  what->operation = static_cast<Operation>(operation);
+  if (count > (uint64_t{1} << 58)) return error(Code::invalid, count, " elements: at most 2^58");
+  return check_operation(what->type, what->operation);
+}
+
+int update(skerry_window* window, int rank, uint64_t at, int type, int operation,
+           const void* origin, uint64_t count, operation::Handle* handle) {
+  CHECK(check_live(window));
+  if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
+  memory::Update what;
+  if (Status status = read_update(type, operation, count, &what); !status.ok()) return fail(status);
+  return done(
+      of(window).update({rank, at, count * element_bytes(what.type)}, what, origin, handle));
+}
+
+int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
+                 const void* origin, void* result, uint64_t count, operation::Handle* handle) {
+  CHECK(check_live(window));
+  if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
+  CHECK(check_buffer(result, count, "result"));
+  memory::Update what;
+  if (Status status = read_update(type, operation, count, &what); !status.ok()) return fail(status);
+  return done(of(window).fetch_update({rank, at, count * element_bytes(what.type)}, what, origin,
+                                      result, handle));
+}
+
+// The integer of `bytes` bytes at `from`; little endian (wire/message.hpp asserts it).
+uint64_t integer_at(const void* from, uint64_t bytes) {
+  uint64_t value = 0;
+  std::memcpy(&value, from, bytes);
+  return value;
+}
+
 }  // namespace
 
 extern "C" {
+
+int skerry_window_create(skerry_group* group, void* base, uint64_t bytes, uint64_t unit,
+                         skerry_window** window) {
+  return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {
+    return Window::create(g, base, bytes, unit, made);
+  });
+}
+int skerry_window_create_dynamic(skerry_group* group, skerry_window** window) {
+  return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {
+    return Window::create_dynamic(g, made);
+  });
+}
+int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes) {
+  CHECK(check_live(window));
+  return done(of(window).attach(base, bytes));
+}
+int skerry_window_detach(skerry_window* window, void* base) {
+  CHECK(check_live(window));
+  return done(of(window).detach(base));
+}
+int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
+                         const void* origin, uint64_t count) {
+  return update(window, rank, at, type, operation, origin, count, nullptr);
+}
+int skerry_window_fetch_update(skerry_window* window, int rank, uint64_t at, int type,
+                               int operation, const void* origin, void* result, uint64_t count) {
+  return fetch_update(window, rank, at, type, operation, origin, result, count, nullptr);
+}
+int skerry_window_update_nb(skerry_window* window, int rank, uint64_t at, int type, int operation,
+                            const void* origin, uint64_t count, skerry_handle* handle) {
+  if (handle == nullptr) return null_argument("handle");
+  return update(window, rank, at, type, operation, origin, count, handle);
+}
+int skerry_window_fetch_update_nb(skerry_window* window, int rank, uint64_t at, int type,
+                                  int operation, const void* origin, void* result, uint64_t count,
+                                  skerry_handle* handle) {
+  if (handle == nullptr) return null_argument("handle");
+  return fetch_update(window, rank, at, type, operation, origin, result, count, handle);
+}
+int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int type,
+                               const void* expected, const void* desired, void* result) {
+  CHECK(check_live(window));
+  if (expected == nullptr || desired == nullptr || result == nullptr)
+    return null_argument("expected, desired or result");
+  if (!is_element_type(type) || !is_integer(static_cast<ElementType>(type)))
+    return fail(
+        error(Code::invalid, "type ", type, " of a compare-and-swap: give an integer type"));
+  const uint64_t bytes = element_bytes(static_cast<ElementType>(type));
+  uint64_t old = 0;
+  if (Status status = of(window).compare_swap({rank, at, bytes}, integer_at(expected, bytes),
+                                              integer_at(desired, bytes), &old);
+      !status.ok())
+    return fail(status);
+  std::memcpy(result, &old, bytes);
+  return SKERRY_OK;
+}
 
 int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
                            skerry_window** window) {

@@ -1,6 +1,7 @@
 #include "job/directory.hpp"
 
 #include "job/mutexes.hpp"
+#include "memory/given.hpp"
 
 namespace skerry::job {
 
@@ -12,12 +13,17 @@ Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region)
   if (!local.find(rank, region))
     return error(Code::invalid, "rank ", rank, " has no slice of segment (", segment.owner, ", ",
                  segment.generation, ") on node ", node_);
+  if (local.purpose() == purpose_given && region->base != nullptr) {
+    region->given = reinterpret_cast<const memory::Given*>(region->base);
+    region->kind = memory::Kind::given;
+    region->base = nullptr;
+  }
   return {};
 }
 
 Status NodeDirectory::find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** mutex) {
   memory::Region region;
-  SKERRY_TRY(find(segment, rank, &region));
+  SKERRY_TRY(find(segment, rank, &region));  // of mutexes: mapped
   if (broker_.find_owner(segment).purpose() != purpose_mutexes)
     return error(Code::invalid, "segment (", segment.owner, ", ", segment.generation,
                  ") holds no mutexes");  // a peer gone wrong: its bytes are no queue

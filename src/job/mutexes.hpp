@@ -11,8 +11,6 @@ namespace skerry::job {
 
 class Job;
 
-constexpr uint32_t purpose_mutexes = 1;  // of a segment whose slices are arrays of lock::Mutex
-
 class Mutexes {
  public:
   // Collective over the group.

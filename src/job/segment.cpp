@@ -452,13 +452,12 @@ Status Segment::accumulate(Rank rank, const Side& to, const Side& from,
     through_buffer(source, destination,
                    [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
                      s.pack(buffer, from.base);
-                     if (applied.result == LockResult::locked)
+                     if (applied.ok())
                        applied = d.accumulate(*region, first_of(to), buffer, what, stripes,
                                               memory::Patience::wait);
                    });
   }
-  return applied.result == LockResult::locked ? Status()
-                                              : stripes.explain(applied.result, applied.stripe);
+  return applied.ok() ? Status() : applied.explain(stripes);
 }
 
 Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const Side& result,
@@ -482,7 +481,7 @@ Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const 
     memory::Cursor answer = cursor_of(result, &c);
     through_buffer(source, destination,
                    [&](std::span<std::byte> buffer, memory::Cursor& s, memory::Cursor& d) {
-                     if (applied.result != LockResult::locked) return s.seek(s.total_bytes());
+                     if (!applied.ok()) return s.seek(s.total_bytes());
                      std::byte old[buffer_bytes];
                      s.pack(buffer, from.base);
                      applied = d.accumulate(*region, first_of(to), buffer, what, stripes,
@@ -490,8 +489,7 @@ Status Segment::fetch_update(Rank rank, const Side& to, const Side& from, const 
                      answer.unpack(result.base, {old, applied.bytes});
                    });
   }
-  return applied.result == LockResult::locked ? Status()
-                                              : stripes.explain(applied.result, applied.stripe);
+  return applied.ok() ? Status() : applied.explain(stripes);
 }
 
 Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
@@ -499,9 +497,8 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
   const memory::Region* region = local(rank);
   if (region == nullptr)
     return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
-  const uint8_t code = static_cast<uint8_t>(op);
-  const memory::Rmw what{static_cast<memory::RmwOp>(code / 2),
-                         static_cast<uint8_t>(code % 2 == 0 ? 8 : 4), operand, expected};
+  const memory::Rmw what{static_cast<memory::RmwOp>(wire::operation_of(op)),
+                         wire::word_bytes_of(op), operand, expected};
   count_local(*job_, what.word_bytes);
   const LockResult result = memory::rmw(*region, offset, what, job_->stripes(),
                                         memory::Patience::wait, old);

@@ -19,6 +19,10 @@ namespace skerry::job {
 class Job;
 class Group;
 
+// What a segment's slices are, if not memory.
+constexpr uint32_t purpose_mutexes = 1;  // arrays of lock::Mutex
+constexpr uint32_t purpose_given = 2;    // memory::Given, which describes the memory
+
 class Segment {
  public:
   // Collective over the group; equal answers on all members.

@@ -6,6 +6,7 @@
 #include "core/pure/combine.hpp"
 #include "memory/apply.hpp"
 #include "memory/copy.hpp"
+#include "memory/given.hpp"
 #include "memory/kernels.hpp"
 
 namespace skerry::memory {
@@ -65,15 +66,29 @@ struct Job {
         holder(stripes_, patience_) {}
 
   // Under the stripe. `done`: bytes of the stream before these.
-  void change(uint64_t offset, const std::byte* origin, uint64_t bytes, uint64_t done) const {
+  Status change(uint64_t offset, const std::byte* origin, uint64_t bytes, uint64_t done) const {
+    if (region.kind == Kind::given) [[unlikely]]
+      return change_given(offset, origin, bytes, done);
     if (old != nullptr) copy<Shared::from>(old + done, region.base + offset, bytes);
     kernel(region.base + offset, origin, bytes, what.scale);
+    return {};
+  }
+  // On a copy: the stripe keeps all other changes out.
+  Status change_given(uint64_t offset, const std::byte* origin, uint64_t bytes,
+                      uint64_t done) const {
+    alignas(64) std::byte copied[stripe_bytes];
+    SKERRY_TRY(region.given->read(copied, offset, bytes));
+    if (old != nullptr) std::memcpy(old + done, copied, bytes);
+    if (what.operation == Operation::no_op) return {};
+    kernel(copied, origin, bytes, what.scale);
+    return region.given->write(offset, copied, bytes);
   }
 
   // A complex element that begins in one stripe and ends in the next: the only work under two.
   // The one exception to "one at a time". Both are locked in ascending order, so it cannot
   // deadlock.
-  LockResult straddling(uint64_t offset, const std::byte* origin, uint64_t done, uint32_t* stripe) {
+  LockResult straddling(uint64_t offset, const std::byte* origin, uint64_t done, uint32_t* stripe,
+                        Status* failure) {
     holder.release();
     const uint32_t a = stripe_index(region.seed, offset);
     const uint32_t b = stripe_index(region.seed, offset + stripe_bytes);
@@ -85,7 +100,7 @@ struct Job {
     *stripe = high;
     result = stripes.lock(high, patience);
     if (result == LockResult::locked) {
-      change(offset, origin, element_bytes(what.type), done);
+      *failure = change(offset, origin, element_bytes(what.type), done);
       stripes.unlock(high);
     }
     stripes.unlock(low);
@@ -101,16 +116,15 @@ struct Job {
       LockResult result;
       if (now == 0) [[unlikely]] {
         now = element;
-        result = straddling(offset, origin, applied->bytes, &applied->stripe);
+        result = straddling(offset, origin, applied->bytes, &applied->stripe, &applied->failure);
       } else {
         applied->stripe = stripe_index(region.seed, offset);
         result = holder.acquire(applied->stripe, now);
-        if (result == LockResult::locked) change(offset, origin, now, applied->bytes);
+        if (result == LockResult::locked)
+          applied->failure = change(offset, origin, now, applied->bytes);
       }
-      if (result != LockResult::locked) {
-        applied->result = result;
-        return false;
-      }
+      applied->result = result;
+      if (!applied->ok()) return false;
       offset += now;
       origin += now;
       bytes -= now;
@@ -140,6 +154,22 @@ uint64_t modify(std::byte* address, const Rmw& what) {
       break;
   }
   return before;
+}
+
+uint64_t modify_word(std::byte* word, const Rmw& what) {
+  switch (what.word_bytes) {
+    case 8: return modify<uint64_t>(word, what);
+    case 4: return modify<uint32_t>(word, what);
+    case 2: return modify<uint16_t>(word, what);
+    default: return modify<uint8_t>(word, what);
+  }
+}
+
+Status modify_given(const Region& region, uint64_t offset, const Rmw& what, uint64_t* old) {
+  alignas(8) std::byte copied[8];
+  SKERRY_TRY(region.given->read(copied, offset, what.word_bytes));
+  *old = modify_word(copied, what);
+  return region.given->write(offset, copied, what.word_bytes);
 }
 
 }  // namespace
@@ -289,7 +319,7 @@ Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const
   order_before_put();
   {
     Job job(region, what, stripes, patience, old);
-    while (applied.bytes < stream.size() && applied.result == LockResult::locked) {
+    while (applied.bytes < stream.size() && applied.ok()) {
       const Run run = next_run(stream.size() - applied.bytes);
       for (uint64_t i = 0; i < run.blocks; ++i) {
         const int64_t offset = static_cast<int64_t>(first) + run.offset +
@@ -301,19 +331,19 @@ Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const
     }
   }
   order_after_get();
-  if (applied.result != LockResult::locked)
-    seek(start + applied.bytes);  // next_run was ahead of what could be done
+  if (!applied.ok()) seek(start + applied.bytes);  // next_run was ahead of what could be done
   return applied;
 }
 
 LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes,
-               Patience patience, uint64_t* old) {
+               Patience patience, uint64_t* old, Status* failure) {
   const uint32_t stripe = stripe_index(region.seed, offset);
   const LockResult result = stripes.lock(stripe, patience);
   if (result != LockResult::locked) [[unlikely]]
     return result;
-  std::byte* word = region.base + offset;
-  *old = what.word_bytes == 8 ? modify<uint64_t>(word, what) : modify<uint32_t>(word, what);
+  if (region.kind == Kind::given) [[unlikely]]
+    *failure = modify_given(region, offset, what, old);
+  else *old = modify_word(region.base + offset, what);
   stripes.unlock(stripe);
   return result;
 }

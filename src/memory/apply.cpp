@@ -5,6 +5,7 @@
 
 #include "core/pure/assert.hpp"
 #include "memory/copy.hpp"
+#include "memory/given.hpp"
 
 namespace skerry::memory {
 namespace {
@@ -57,6 +58,24 @@ void put(std::byte* target, const void* origin, uint64_t bytes) {
 void get(void* origin, const std::byte* target, uint64_t bytes) {
   copy<Shared::from>(static_cast<std::byte*>(origin), target, bytes);
   order_after_get();
+}
+
+bool Region::holds(uint64_t offset, uint64_t count) const {
+  if (kind != Kind::given) return offset <= bytes && count <= bytes - offset;
+  uint64_t address = 0;
+  return given->find(offset, count, &address);
+}
+
+Status put(const Region& target, uint64_t offset, const void* origin, uint64_t bytes) {
+  if (target.kind == Kind::given) return target.given->write(offset, origin, bytes);
+  put(target.base + offset, origin, bytes);
+  return {};
+}
+
+Status get(void* origin, const Region& target, uint64_t offset, uint64_t bytes) {
+  if (target.kind == Kind::given) return target.given->read(origin, offset, bytes);
+  get(origin, target.base + offset, bytes);
+  return {};
 }
 
 void put_strided(std::byte* target, const Shape& target_shape, const std::byte* origin,

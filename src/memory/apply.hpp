@@ -22,12 +22,16 @@
 
 #include "core/pure/element.hpp"
 #include "core/pure/shape.hpp"
+#include "core/pure/status.hpp"
 #include "memory/stripes.hpp"
 
 namespace skerry::memory {
 
+struct Given;
+
 enum class Kind : uint8_t {
   node_shared,   // a slice of a segment, mapped by every process of the node
+  given,         // memory of one process of the node alone (given.hpp); no base
   user_private,  // an origin's own memory
 };
 
@@ -37,12 +41,19 @@ struct Region {
   uint64_t bytes = 0;
   uint32_t seed = 0;  // stripe_seed(segment, rank)
   Kind kind = Kind::node_shared;
+  const Given* given = nullptr;  // of Kind::given
+
+  // Is [offset, offset + count) inside?
+  bool holds(uint64_t offset, uint64_t count) const;
 };
 
 // ---- put and get ------------------------------------------------------------------------------
 // Buffers must not overlap.
 void put(std::byte* target, const void* origin, uint64_t bytes);
 void get(void* origin, const std::byte* target, uint64_t bytes);
+// The same for a region of any kind; the bytes are inside. Errors: those of Given::read and write.
+Status put(const Region& target, uint64_t offset, const void* origin, uint64_t bytes);
+Status get(void* origin, const Region& target, uint64_t offset, uint64_t bytes);
 
 // Both sides strided: equal block_bytes, levels and counts.
 void put_strided(std::byte* target, const Shape& target_shape, const std::byte* origin,
@@ -74,6 +85,12 @@ struct Applied {
   LockResult
       result = LockResult::locked;  // locked: all done. Otherwise why it stopped after `bytes`
   uint32_t stripe = 0;              // the one that stopped it
+  Status failure;  // of given memory that could not be reached: it stopped after `bytes`
+
+  bool ok() const { return result == LockResult::locked && failure.ok(); }
+  Status explain(const Stripes& stripes) const {
+    return failure.ok() ? stripes.explain(result, stripe) : failure;
+  }
 };
 
 // offset is a multiple of part_bytes(type), bytes of element_bytes(type); origin has any alignment.
@@ -105,15 +122,16 @@ constexpr bool is_rmw_op(int64_t value) { return value >= 0 && value <= 2; }
 
 struct Rmw {
   RmwOp op;
-  uint8_t word_bytes;  // 4 or 8
+  uint8_t word_bytes;  // 1, 2, 4 or 8; fewer than 4: compare_swap only
   uint64_t operand;    // what to add or store; 32-bit operations use the low half
   uint64_t expected;   // compare_swap only
 };
 
 // *old: the word before (32-bit ones zero-extended); set only if the result is locked. offset is a
 // multiple of word_bytes.
+// `failure`: of given memory that could not be reached; null if the region is not given.
 LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes,
-               Patience patience, uint64_t* old);
+               Patience patience, uint64_t* old, Status* failure = nullptr);
 
 // ---- pieces of the packed stream --------------------------------------------------------------
 // A Cursor walks one side of a transfer in stream order and can stop anywhere. Origins pack with

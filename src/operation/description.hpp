@@ -19,6 +19,7 @@ namespace skerry::operation {
 struct Target {
   Rank rank = no_rank;
   SegmentId segment;
+  bool by_message = false;  // no key of the fabric's leads there: never by RMA
 };
 
 // One side of a transfer. Origin: `base` is the buffer's address. Target: `offset` lies in the

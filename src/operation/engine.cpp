@@ -149,6 +149,18 @@ Status Engine::get_locked(const Target& target, uint64_t offset, std::span<std::
   return ask_locked(word, lock, contended);
 }
 
+Status Engine::update_locked(const Target& target, uint64_t offset, const Accumulate& what,
+                             fabric::Bytes data, std::span<std::byte> old, const Locked& lock,
+                             bool* contended) {
+  Transfers::Word word{target, old.empty() ? wire::Kind::accumulate : wire::Kind::fetch_update, 0,
+                       offset};
+  word.what = &what;
+  if (what.operation != Operation::no_op) word.payload = data;
+  word.into = old.data();
+  word.bytes = old.size();
+  return ask_locked(word, lock, contended);
+}
+
 Status Engine::lock(const Target& target, uint64_t index, uint64_t holder) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);

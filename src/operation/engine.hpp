@@ -77,6 +77,11 @@ class Engine final : private fabric::Sink {
                     bool* contended);
   Status get_locked(const Target& target, uint64_t offset, std::span<std::byte> data,
                     const Locked& lock, bool* contended);
+  // `old` empty: the elements before are not wanted; otherwise as long as `data`, which a no-op
+  // does not read.
+  Status update_locked(const Target& target, uint64_t offset, const Accumulate& what,
+                       fabric::Bytes data, std::span<std::byte> old, const Locked& lock,
+                       bool* contended);
   // Blocks until granted. `holder` distinguishes threads of this rank.
   Status lock(const Target& target, uint64_t index, uint64_t holder);
   Status unlock(const Target& target, uint64_t index, uint64_t holder);

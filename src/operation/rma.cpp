@@ -15,7 +15,7 @@ bool Rma::takes(const Transfer& transfer) const {
   // such a fabric gets messages only.
   return can.rma && can.close_fences_rma && can.rma_from_bytes > 0 &&
          transfer.local.bytes >= can.rma_from_bytes && transfer.notify == nullptr &&
-         transfer.kind != wire::Kind::accumulate &&
+         transfer.kind != wire::Kind::accumulate && !transfer.target.by_message &&
          transfer.remote.form == Side::Form::contiguous &&
          transfer.local.form == Side::Form::contiguous;
 }

@@ -468,6 +468,10 @@ Status Transfers::ask_once(Lock& lock, Link& link, const Word& word, Op* op, uin
     r->guard = *word.guard;
     r->extent_bytes = word.bytes;
   }
+  if (word.what != nullptr) {
+    r->header.type = static_cast<uint8_t>(word.what->type);
+    r->header.operation = static_cast<uint8_t>(word.what->operation);
+  }
   Pending& p = parts_.slots.pending(*index);
   p.result = word.result;
   p.direct = word.into;

@@ -60,9 +60,10 @@ class Transfers {
     uint64_t* result = nullptr;  // null: not wanted
     // An access under a lock (wire::Guard). Null: none.
     const wire::Guard* guard = nullptr;
-    fabric::Bytes payload{};    // put
-    std::byte* into = nullptr;  // get: the data goes here ...
-    uint64_t bytes = 0;         // ... and is so long
+    const Accumulate* what = nullptr;  // accumulate, fetch_update
+    fabric::Bytes payload{};           // put
+    std::byte* into = nullptr;         // get: the data goes here ...
+    uint64_t bytes = 0;                // ... and is so long
   };
   // Blocks until it is answered: a read-modify-write, a lock, or a short access under a lock.
   // `work`: what a thread that waits for a lock does meanwhile.

@@ -18,7 +18,9 @@ std::string_view rmw_name(wire::Rmw op) {
     case wire::Rmw::swap_64:
     case wire::Rmw::swap_32: return "swap";
     case wire::Rmw::compare_swap_64:
-    case wire::Rmw::compare_swap_32: return "compare-and-swap";
+    case wire::Rmw::compare_swap_32:
+    case wire::Rmw::compare_swap_16:
+    case wire::Rmw::compare_swap_8: return "compare-and-swap";
   }
   return "unknown";
 }
@@ -26,9 +28,19 @@ std::string_view rmw_name(wire::Rmw op) {
 }  // namespace
 
 Status Server::check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const {
-  if (offset <= region.bytes && bytes <= region.bytes - offset) return {};
+  if (region.holds(offset, bytes)) return {};
   return error(Code::range, "bytes [", offset, ", ", offset + bytes, ") lie outside the ",
                region.bytes, " bytes of rank ", request_.header.target_rank, "'s slice");
+}
+
+// Strided accesses go to mapped memory only; origins cut those of given memory into pieces.
+Status Server::check_mapped(const memory::Region& region) const {
+  if (region.kind != memory::Kind::given ||
+      (request_.header.flags & (wire::flag_strided | wire::flag_vector)) == 0 ||
+      (request_.kind() == wire::Kind::put && !request_.has(wire::flag_strided)))
+    return {};
+  return error(Code::unsupported, "a strided ", wire::to_string(request_.kind()),
+               " of memory that the program gave");
 }
 
 Status Server::read_shape(Shape* shape) const {
@@ -91,15 +103,19 @@ Server::Outcome Server::apply_put(Client& client, const memory::Region& region,
       for (uint32_t i = 0; i < h.piece_count; ++i, table += sizeof(Piece)) {
         Piece piece;
         std::memcpy(&piece, table, sizeof piece);
-        if (piece.offset > region.bytes || piece.bytes > region.bytes - piece.offset ||
-            piece.bytes > left) [[unlikely]] {
+        if (!region.holds(piece.offset, piece.bytes) || piece.bytes > left) [[unlikely]] {
           *failure = piece.bytes > left
                          ? error(Code::invalid,
                                  "a vector put carries fewer bytes than its pieces name")
                          : check_range(region, piece.offset, piece.bytes);
           return Outcome::failed;
         }
-        memory::put(region.base + piece.offset, from, piece.bytes);
+        if (region.kind == memory::Kind::given) [[unlikely]] {
+          *failure = memory::put(region, piece.offset, from, piece.bytes);
+          if (!failure->ok()) return Outcome::failed;
+        } else {
+          memory::put(region.base + piece.offset, from, piece.bytes);
+        }
         from += piece.bytes;
         left -= piece.bytes;
       }
@@ -111,7 +127,8 @@ Server::Outcome Server::apply_put(Client& client, const memory::Region& region,
     } else {
       if (*failure = check_range(region, h.offset, payload.size()); !failure->ok())
         return Outcome::failed;
-      memory::put(region.base + h.offset, payload.data(), payload.size());
+      *failure = memory::put(region, h.offset, payload.data(), payload.size());
+      if (!failure->ok()) return Outcome::failed;
     }
   }
   return request_.has(wire::flag_notify) ? apply_notify(client, region, failure) : Outcome::done;
@@ -218,12 +235,12 @@ memory::Applied Server::change_from(const memory::Region& region, const Change& 
 Server::Outcome Server::change(Client& client, const memory::Region& region, const Change& change,
                                Status* failure) {
   const memory::Applied applied = change_from(region, change, client.session->progress_bytes());
-  if (applied.result == LockResult::locked) return Outcome::done;
+  if (applied.ok()) return Outcome::done;
   if (applied.result == LockResult::busy) {
     client.session->add_progress(applied.bytes);
     return Outcome::park;
   }
-  *failure = stripes_->explain(applied.result, applied.stripe);
+  *failure = applied.explain(*stripes_);
   return Outcome::failed;
 }
 
@@ -275,6 +292,21 @@ Server::Outcome Server::apply_fetch_update(Client& client, const memory::Region&
   reply(client, 0, 0, {it.old, it.bytes});
   if (!SKERRY_RULE(keep_results)) client.session->forget(number);
   return Outcome::answered;
+}
+
+// The bytes of a contiguous get, which are inside: where they lie, or a copy in scratch_.
+Status Server::read_plain(const memory::Region& region, uint64_t bytes, fabric::Bytes* answer) {
+  const uint64_t offset = request_.header.offset;
+  const bool is_given = region.kind == memory::Kind::given;
+  if (is_given && bytes > scratch_.size())
+    return error(Code::invalid, "a get of ", bytes, " bytes of given memory, at most ",
+                 scratch_.size(), " in one request");
+  if (!is_given && bytes > 8) {
+    *answer = {region.base + offset, bytes};
+    return {};
+  }
+  *answer = {scratch_.data(), bytes};  // aligned words do not tear, also on their way out
+  return memory::get(scratch_.data(), region, offset, bytes);
 }
 
 Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
@@ -329,11 +361,7 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
     answer = room;
   } else {
     if (*failure = check_range(region, h.offset, bytes); !failure->ok()) return Outcome::failed;
-    answer = {region.base + h.offset, bytes};
-    if (bytes <= 8) {  // aligned words do not tear, also on their way out
-      memory::get(scratch_.data(), region.base + h.offset, bytes);
-      answer = {scratch_.data(), bytes};
-    }
+    if (*failure = read_plain(region, bytes, &answer); !failure->ok()) return Outcome::failed;
   }
   if (!again_) client.session->applied_next();
   reply(client, 0, 0, answer);
@@ -342,28 +370,27 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
 
 Server::Outcome Server::apply_rmw(Client& client, const memory::Region& region, Status* failure) {
   const wire::RequestHeader& h = request_.header;
-  if (h.type > static_cast<uint8_t>(wire::Rmw::compare_swap_32)) {
+  if (!wire::is_rmw(h.type)) {
     *failure = error(Code::invalid, "read-modify-write ", int{h.type});
     return Outcome::failed;
   }
   const wire::Rmw op = static_cast<wire::Rmw>(h.type);
-  const uint8_t word_bytes = h.type % 2 == 0 ? 8 : 4;
+  const uint8_t word_bytes = wire::word_bytes_of(op);
   if (*failure = check_range(region, h.offset, word_bytes); !failure->ok()) return Outcome::failed;
   if (h.offset % word_bytes != 0) {
     *failure = error(Code::invalid, "offset ", h.offset, " of a ", rmw_name(op),
                      " is not a multiple of ", int{word_bytes});
     return Outcome::failed;
   }
-  const memory::Rmw what{static_cast<memory::RmwOp>(h.type / 2), word_bytes,
+  const memory::Rmw what{static_cast<memory::RmwOp>(wire::operation_of(op)), word_bytes,
                          request_.operands.first, request_.operands.second};
   uint64_t old = 0;
   const LockResult result = memory::rmw(region, h.offset, what, *stripes_,
-                                        memory::Patience::try_once, &old);
+                                        memory::Patience::try_once, &old, failure);
   if (result == LockResult::busy) return Outcome::park;
-  if (result != LockResult::locked) {
+  if (result != LockResult::locked)
     *failure = stripes_->explain(result, memory::stripe_index(region.seed, h.offset));
-    return Outcome::failed;
-  }
+  if (!failure->ok()) return Outcome::failed;
   client.session->applied_next();
   client.session->keep_result(h.number, old);
   reply(client, 0, old, {});
@@ -374,6 +401,10 @@ Server::Outcome Server::apply_rmw(Client& client, const memory::Region& region, 
 // segment (forget).
 Server::Outcome Server::apply_key(Client& client, const memory::Region& region, Status* failure) {
   const SegmentId segment{request_.header.segment_owner, request_.header.segment_generation};
+  if (region.kind == memory::Kind::given) {
+    *failure = error(Code::unsupported, "memory that the program gave has no key of the fabric's");
+    return Outcome::failed;
+  }
   Registration& known = registrations_[segment.packed()]
                                       [static_cast<Rank>(request_.header.target_rank)];
   if (known.handle == 0) {
@@ -475,6 +506,7 @@ Server::Outcome Server::apply_access(Client& client, fabric::Bytes payload, Stat
                                  static_cast<Rank>(h.target_rank), &region);
       !failure->ok())
     return Outcome::failed;
+  if (*failure = check_mapped(region); !failure->ok()) return Outcome::failed;
   switch (request_.kind()) {
     case wire::Kind::put: return apply_put(client, region, payload, failure);
     case wire::Kind::accumulate: return apply_accumulate(client, region, payload, failure);
@@ -693,6 +725,8 @@ std::byte* Server::place_directly(fabric::EndpointId endpoint, fabric::Bytes hea
   memory::Region region;
   status = directory_.find({h.segment_owner, h.segment_generation},
                            static_cast<Rank>(h.target_rank), &region);
+  if (status.ok() && region.kind == memory::Kind::given)
+    status = error(Code::unsupported, "a long put to memory that the program gave, in one request");
   if (status.ok()) status = check_range(region, h.offset, payload_bytes);
   if (!status.ok()) return refuse_direct(*client, payload_bytes, std::move(status));
   client->state = Client::State::receiving;

@@ -67,47 +67,167 @@ Status Window::begin(const Access& access, bool may_wait, Target** found, uint64
   return flush_deferred(target);
 }
 
+bool Window::may_defer(const Access& access, const operation::Handle* handle) {
+  return handle == nullptr && access.bytes <= operation::Engine::longest_locked_bytes;
+}
+
+Deferred& Window::defer(Target& target, Deferred::Kind kind, uint64_t offset, const void* origin,
+                        uint64_t bytes) {
+  Deferred& deferred = target.deferred;
+  deferred.kind = kind;
+  deferred.offset = offset;
+  deferred.data.clear();
+  const auto* const data = static_cast<const std::byte*>(origin);
+  if (data != nullptr) deferred.data.assign(data, data + bytes);
+  return deferred;
+}
+
+// Memory that the program gave is moved by messages of a size that its server can copy. All but the
+// last are waited for, so that one handle is enough.
+template <class Move>
+Status Window::in_parts(uint64_t bytes, Mode mode, Move&& move) const {
+  constexpr uint64_t part_bytes = fabric::inline_payload_bytes;
+  uint64_t done = 0;
+  while (flavor_ != Flavor::allocated && bytes - done > part_bytes) {
+    SKERRY_TRY(move(done, part_bytes, Mode::blocking));
+    done += part_bytes;
+  }
+  return move(done, bytes - done, mode);
+}
+
 Status Window::put(const Access& to, const void* origin, operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(begin(to, handle == nullptr && to.bytes <= operation::Engine::longest_locked_bytes,
-                   &target, &offset));
+  SKERRY_TRY(begin(to, may_defer(to, handle), &target, &offset));
   if (handle != nullptr) *handle = 0;
   if (target->region != nullptr) [[likely]] {
     job_->local_counters().add(to.bytes);
-    memory::put(target->region->base + offset, origin, to.bytes);
-    return {};
+    return memory::put(*target->region, offset, origin, to.bytes);
   }
   if (target->hold == Hold::wanted) {
-    const auto* const data = static_cast<const std::byte*>(origin);
-    target->deferred.kind = Deferred::Kind::put;
-    target->deferred.offset = offset;
-    target->deferred.data.assign(data, data + to.bytes);
+    defer(*target, Deferred::Kind::put, offset, origin, to.bytes);
     return {};
   }
-  return data_->put(to.rank, target_side(offset, to.bytes), origin_side(origin, to.bytes), nullptr,
-                    mode_of(handle), handle);
+  const auto* const data = static_cast<const std::byte*>(origin);
+  return in_parts(to.bytes, mode_of(handle), [&](uint64_t done, uint64_t bytes, Mode mode) {
+    return job_->engine().put(address(*target), target_side(offset + done, bytes),
+                              origin_side(data + done, bytes), nullptr, mode,
+                              mode == Mode::handle ? handle : nullptr);
+  });
 }
 
 Status Window::get(const Access& from, void* origin, operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(begin(from, handle == nullptr && from.bytes <= operation::Engine::longest_locked_bytes,
-                   &target, &offset));
+  SKERRY_TRY(begin(from, may_defer(from, handle), &target, &offset));
   if (handle != nullptr) *handle = 0;
   if (target->region != nullptr) [[likely]] {
     job_->local_counters().add(from.bytes);
-    memory::get(origin, target->region->base + offset, from.bytes);
-    return {};
+    return memory::get(origin, *target->region, offset, from.bytes);
   }
+  auto* const data = static_cast<std::byte*>(origin);
   if (target->hold == Hold::wanted) {
-    target->deferred.kind = Deferred::Kind::get;
-    target->deferred.offset = offset;
-    target->deferred.into = {static_cast<std::byte*>(origin), from.bytes};
+    defer(*target, Deferred::Kind::get, offset, nullptr, 0).into = {data, from.bytes};
     return {};
   }
-  return data_->get(from.rank, target_side(offset, from.bytes), origin_side(origin, from.bytes),
-                    mode_of(handle), handle);
+  return in_parts(from.bytes, mode_of(handle), [&](uint64_t done, uint64_t bytes, Mode mode) {
+    return job_->engine().get(address(*target), target_side(offset + done, bytes),
+                              origin_side(data + done, bytes), mode,
+                              mode == Mode::handle ? handle : nullptr);
+  });
+}
+
+// ---- update -----------------------------------------------------------------------------------
+
+Status Window::check_alignment(ElementType type, uint64_t offset) const {
+  if (offset % part_bytes(type) == 0) return {};
+  return error(Code::invalid, "byte ", offset, " of the target's memory is not a multiple of ",
+               part_bytes(type), ", which ", to_string(type), " needs");
+}
+
+Status Window::update_here(const Target& target, uint64_t offset, const memory::Update& what,
+                           const void* origin, void* result, uint64_t bytes) const {
+  job_->local_counters().add(bytes);
+  const memory::Region& region = *target.region;
+  const memory::Stripes& stripes = job_->stripes();
+  if (bytes == element_bytes(what.type) && memory::goes_alone(what.type) &&
+      region.kind != memory::Kind::given && origin != result) [[likely]] {
+    const LockResult locked = memory::update_one(region, offset, origin, what.type, what.operation,
+                                                 result, stripes);
+    return locked == LockResult::locked
+               ? Status()
+               : stripes.explain(locked, memory::stripe_index(region.seed, offset));
+  }
+  const memory::Applied applied = memory::accumulate(
+      region, offset, static_cast<const std::byte*>(origin), bytes, what, stripes,
+      memory::Patience::wait, static_cast<std::byte*>(result));
+  return applied.ok() ? Status() : applied.explain(stripes);
+}
+
+Status Window::update(const Access& to, const memory::Update& what, const void* origin,
+                      operation::Handle* handle) {
+  Target* target = nullptr;
+  uint64_t offset = 0;
+  SKERRY_TRY(begin(to, may_defer(to, handle), &target, &offset));
+  SKERRY_TRY(check_alignment(what.type, offset));
+  if (handle != nullptr) *handle = 0;
+  if (what.operation == Operation::no_op) return {};
+  if (target->region != nullptr) [[likely]]
+    return update_here(*target, offset, what, origin, nullptr, to.bytes);
+  if (target->hold == Hold::wanted) {
+    defer(*target, Deferred::Kind::update, offset, origin, to.bytes).what = what;
+    return {};
+  }
+  return job_->engine().accumulate(address(*target), target_side(offset, to.bytes),
+                                   origin_side(origin, to.bytes), what, mode_of(handle), handle);
+}
+
+Status Window::fetch_update(const Access& at, const memory::Update& what, const void* origin,
+                            void* result, operation::Handle* handle) {
+  Target* target = nullptr;
+  uint64_t offset = 0;
+  SKERRY_TRY(begin(at, at.bytes > 0 && may_defer(at, handle), &target, &offset));
+  SKERRY_TRY(check_alignment(what.type, offset));
+  if (handle != nullptr) *handle = 0;
+  if (at.bytes == 0) return {};
+  const bool reads = what.operation != Operation::no_op;
+  if (target->region != nullptr) [[likely]]
+    return update_here(*target, offset, what, reads ? origin : result, result, at.bytes);
+  if (target->hold == Hold::wanted) {
+    Deferred& deferred = defer(*target, Deferred::Kind::fetch_update, offset,
+                               reads ? origin : nullptr, at.bytes);
+    deferred.what = what;
+    deferred.into = {static_cast<std::byte*>(result), at.bytes};
+    return {};
+  }
+  return job_->engine().fetch_update(address(*target), target_side(offset, at.bytes),
+                                     origin_side(reads ? origin : result, at.bytes),
+                                     origin_side(result, at.bytes), what, mode_of(handle), handle);
+}
+
+Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old) {
+  Target* target = nullptr;
+  uint64_t offset = 0;
+  SKERRY_TRY(begin(at, false, &target, &offset));
+  if (offset % at.bytes != 0)
+    return error(Code::invalid, "byte ", offset, " of the target's memory is not a multiple of ",
+                 at.bytes);
+  if (target->region == nullptr) {
+    const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64
+                         : at.bytes == 4 ? wire::Rmw::compare_swap_32
+                         : at.bytes == 2 ? wire::Rmw::compare_swap_16
+                                         : wire::Rmw::compare_swap_8;
+    return job_->engine().read_modify_write(address(*target), offset, op, desired, expected, old);
+  }
+  job_->local_counters().add(at.bytes);
+  const memory::Rmw what{memory::RmwOp::compare_swap, static_cast<uint8_t>(at.bytes), desired,
+                         expected};
+  const memory::Stripes& stripes = job_->stripes();
+  Status failure;
+  const LockResult locked = memory::rmw(*target->region, offset, what, stripes,
+                                        memory::Patience::wait, old, &failure);
+  if (locked == LockResult::locked) return failure;
+  return stripes.explain(locked, memory::stripe_index(target->region->seed, offset));
 }
 
 }  // namespace skerry::window

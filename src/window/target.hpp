@@ -24,11 +24,13 @@ enum class Hold : uint8_t {
 // The first access of an epoch whose lock is not taken yet: the end of the epoch may send both in
 // one message.
 struct Deferred {
-  enum class Kind : uint8_t { none, put, get };
+  enum class Kind : uint8_t { none, put, get, update, fetch_update };
   Kind kind = Kind::none;
   uint64_t offset = 0;
-  std::vector<std::byte> data;  // put
-  std::span<std::byte> into;    // get
+  memory::Update what;          // of an update
+  std::vector<std::byte> data;  // put, update
+  std::span<std::byte> into;    // get, fetch_update
+  bool returns_data() const { return kind == Kind::get || kind == Kind::fetch_update; }
 };
 
 struct Target {
@@ -40,6 +42,7 @@ struct Target {
   uint64_t unit = 1;
   uint64_t bytes = 0;
   const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
+  memory::Region given;                    // what `region` points to if the program gave it
   lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere
   Deferred deferred;  // only while `hold` is wanted, in an epoch of lock, at a member elsewhere
 };

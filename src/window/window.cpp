@@ -40,8 +40,16 @@ lock::Holder holder_of(const job::Job& job, const Target& target) {
 
 // ---- life -------------------------------------------------------------------------------------
 
-Status Window::open_segments(uint64_t bytes) {
-  SKERRY_TRY(job::Segment::alloc(*group_, bytes, &data_));
+Status Window::open_segments(void* base, uint64_t bytes) {
+  const uint64_t slice_bytes = flavor_ == Flavor::allocated ? bytes
+                               : flavor_ == Flavor::created ? memory::given_one_bytes
+                                                            : sizeof(memory::Given);
+  SKERRY_TRY(job::Segment::alloc(*group_, slice_bytes, &data_));
+  if (flavor_ != Flavor::allocated) {
+    data_->set_purpose(job::purpose_given);  // before the others use it: what follows is collective
+    if (flavor_ == Flavor::created) given()->give_one(base, bytes);
+    else given()->give_many();
+  }
   SKERRY_TRY(job::Mutexes::create(*group_, 1, &locks_));
   job::Segment* signals = nullptr;
   SKERRY_TRY(job::Segment::alloc(*group_, Exposure::slice_bytes(group_->size()), &signals));
@@ -57,6 +65,9 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   Status status;
   if (unit == 0)
     status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
+  if (status.ok() && flavor == Flavor::created && base == nullptr && bytes > 0)
+    status = error(Code::invalid, "base is null, and bytes ", bytes, ": give the memory");
+  if (status.ok() && flavor != Flavor::allocated) status = memory::allow_given();
   SKERRY_TRY(group.agree(status));
   const Told mine{bytes, unit};
   std::vector<Told> told(static_cast<size_t>(group.size()));
@@ -73,7 +84,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   }
   made->members_.bytes.assign(std::move(sizes));
   made->members_.unit.assign(std::move(units));
-  SKERRY_TRY(made->open_segments(bytes));
+  SKERRY_TRY(made->open_segments(base, bytes));
   made->own_ = flavor == Flavor::allocated ? made->data_->own() : base;
   *window = std::move(made);
   return {};
@@ -82,6 +93,33 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
 Status Window::allocate(job::Group& group, uint64_t bytes, uint64_t unit,
                         std::unique_ptr<Window>* window) {
   return make(group, Flavor::allocated, nullptr, bytes, unit, window);
+}
+
+Status Window::create(job::Group& group, void* base, uint64_t bytes, uint64_t unit,
+                      std::unique_ptr<Window>* window) {
+  return make(group, Flavor::created, base, bytes, unit, window);
+}
+
+Status Window::create_dynamic(job::Group& group, std::unique_ptr<Window>* window) {
+  return make(group, Flavor::dynamic, nullptr, 0, 1, window);
+}
+
+Status Window::attach(void* base, uint64_t bytes) {
+  SKERRY_TRY(check_usable());
+  if (flavor_ != Flavor::dynamic)
+    return error(Code::invalid, "attach to a window that is ", to_string(flavor_),
+                 ": only dynamic ones take further memory");
+  const auto state = guard();
+  return given()->add(base, bytes);
+}
+
+Status Window::detach(void* base) {
+  SKERRY_TRY(check_usable());
+  if (flavor_ != Flavor::dynamic)
+    return error(Code::invalid, "detach from a window that is ", to_string(flavor_),
+                 ": only dynamic ones give memory back");
+  const auto state = guard();
+  return given()->remove(base);
 }
 
 std::unique_ptr<Window> Window::stand_in(job::Job& job) {
@@ -153,6 +191,20 @@ Status Window::check_promises(uint32_t promises, uint32_t allowed, std::string_v
                "'s bits only");
 }
 
+// A member of this node whose memory the program gave. This rank's own is as good as mapped.
+void Window::describe_given(Target& target) const {
+  memory::Region& region = target.given;
+  region.seed = target.region->seed;
+  region.bytes = target.bytes;
+  if (target.rank == job_->rank() && flavor_ == Flavor::created) {
+    region.base = static_cast<std::byte*>(own_);
+  } else {
+    region.kind = memory::Kind::given;
+    region.given = reinterpret_cast<const memory::Given*>(target.region->base);
+  }
+  target.region = &region;
+}
+
 Status Window::find_target(Rank rank, Target** found) {
   std::unique_ptr<Target>& known = targets_[rank];
   if (known == nullptr) {
@@ -164,8 +216,9 @@ Status Window::find_target(Rank rank, Target** found) {
     known->rank = rank;
     known->node = job_->map().node_of(rank);
     known->unit = unit_of(rank);
-    known->bytes = bytes_of(rank);
+    known->bytes = flavor_ == Flavor::dynamic ? UINT64_MAX : bytes_of(rank);
     known->region = data_->local(rank);
+    if (known->region != nullptr && flavor_ != Flavor::allocated) describe_given(*known);
     if (const memory::Region* lock = locks_->segment().local(rank); lock != nullptr)
       known->mutex = reinterpret_cast<lock::Mutex*>(lock->base);
   }
@@ -194,13 +247,25 @@ Status Window::issue_deferred(Target& target) {
     case Deferred::Kind::put:
       local.base = deferred.data.data();
       remote.bytes = local.bytes = deferred.data.size();
-      return data_->put(target.rank, remote, local, nullptr, operation::Mode::blocking, nullptr);
+      return job_->engine().put(address(target), remote, local, nullptr, operation::Mode::blocking,
+                                nullptr);
     case Deferred::Kind::get:
       local.base = deferred.into.data();
       remote.bytes = local.bytes = deferred.into.size();
-      return data_->get(target.rank, remote, local, operation::Mode::implicit, nullptr);
+      return job_->engine().get(address(target), remote, local, operation::Mode::implicit, nullptr);
+    case Deferred::Kind::update:
+      local.base = deferred.data.data();
+      remote.bytes = local.bytes = deferred.data.size();
+      return job_->engine().accumulate(address(target), remote, local, deferred.what,
+                                       operation::Mode::blocking, nullptr);
+    case Deferred::Kind::fetch_update: break;
   }
-  return {};
+  operation::Side result;
+  result.base = deferred.into.data();
+  local.base = deferred.data.empty() ? result.base : deferred.data.data();
+  remote.bytes = local.bytes = result.bytes = deferred.into.size();
+  return job_->engine().fetch_update(address(target), remote, local, result, deferred.what,
+                                     operation::Mode::implicit, nullptr);
 }
 
 // The epoch goes on: the lock is taken after all.
@@ -210,7 +275,7 @@ Status Window::flush_deferred(Target& target) {
 }
 
 Status Window::release_at_once(Target& target, bool* released) {
-  const operation::Target at{target.rank, data_->id()};
+  const operation::Target at = address(target);
   const operation::Engine::Locked lock{locks_->segment().id(), 0, holder_of(*job_, target)};
   Deferred& deferred = target.deferred;
   bool contended = false;
@@ -222,6 +287,14 @@ Status Window::release_at_once(Target& target, bool* released) {
       break;
     case Deferred::Kind::get:
       status = job_->engine().get_locked(at, deferred.offset, deferred.into, lock, &contended);
+      break;
+    case Deferred::Kind::update:
+      status = job_->engine().update_locked(at, deferred.offset, deferred.what, deferred.data, {},
+                                            lock, &contended);
+      break;
+    case Deferred::Kind::fetch_update:
+      status = job_->engine().update_locked(at, deferred.offset, deferred.what, deferred.data,
+                                            deferred.into, lock, &contended);
       break;
   }
   *released = !contended;
@@ -374,7 +447,7 @@ Status Window::flush_local(Rank rank) {
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
   if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", &target));
-  if (target->deferred.kind == Deferred::Kind::get) SKERRY_TRY(flush_deferred(*target));
+  if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target));
   return target->region != nullptr ? Status() : job_->engine().wait_implicit();
 }
 
@@ -382,7 +455,7 @@ Status Window::flush_local_all() {
   SKERRY_TRY(check_usable());
   const auto state = guard();
   for (auto& [rank, target] : targets_)
-    if (target->deferred.kind == Deferred::Kind::get) SKERRY_TRY(flush_deferred(*target));
+    if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target));
   return job_->engine().wait_implicit();
 }
 

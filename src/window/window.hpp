@@ -22,6 +22,7 @@
 #include "job/job.hpp"
 #include "job/mutexes.hpp"
 #include "job/segment.hpp"
+#include "memory/given.hpp"
 #include "window/exposure.hpp"
 #include "window/target.hpp"
 
@@ -95,15 +96,25 @@ class Window {
   // `handle` null: done at the next synchronization.
   Status put(const Access& to, const void* origin, operation::Handle* handle);
   Status get(const Access& from, void* origin, operation::Handle* handle);
-  Status accumulate(const Access& to, ElementType type, const void* origin,
-                    operation::Handle* handle);
-  Status read_modify_write(const Access& at, wire::Rmw op, uint64_t operand, uint64_t expected,
-                           uint64_t* old);
+  // target = target (operation) origin for whole elements; the type has the operation.
+  Status update(const Access& to, const memory::Update& what, const void* origin,
+                operation::Handle* handle);
+  // The same; `result` gets the elements before. A no-op reads no `origin`.
+  Status fetch_update(const Access& at, const memory::Update& what, const void* origin,
+                      void* result, operation::Handle* handle);
+  // Of 1, 2, 4 or 8 bytes. Blocks until *old is there.
+  Status compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
  private:
   static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                      std::unique_ptr<Window>* window);
-  Status open_segments(uint64_t bytes);
+  Status open_segments(void* base, uint64_t bytes);
+  void describe_given(Target& target) const;
+  memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
+  // Where requests for this member's memory go.
+  operation::Target address(const Target& target) const {
+    return {target.rank, data_->id(), flavor_ != Flavor::allocated};
+  }
 
   // State is guarded where threads may call at the same time; never while a call waits.
   std::unique_lock<std::mutex> guard() const {
@@ -132,6 +143,14 @@ class Window {
   // in bytes.
   // With `may_wait`, a member elsewhere may still want its lock: then the access is deferred.
   Status begin(const Access& access, bool may_wait, Target** found, uint64_t* offset);
+  static bool may_defer(const Access& access, const operation::Handle* handle);
+  static Deferred& defer(Target& target, Deferred::Kind kind, uint64_t offset, const void* origin,
+                         uint64_t bytes);
+  template <class Move>
+  Status in_parts(uint64_t bytes, operation::Mode mode, Move&& move) const;
+  Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
+                     const void* origin, void* result, uint64_t bytes) const;
+  Status check_alignment(ElementType type, uint64_t offset) const;
   Status check_epoch(const Target& target) const;
   Status out_of_range(const Target& target, const Access& access) const;
 

@@ -55,6 +55,7 @@ bool may_be_locked(const RequestHeader& header) {
     case Kind::get:
     case Kind::accumulate:
     case Kind::read_modify_write:
+    case Kind::fetch_update:
       return (header.flags & ~(flag_locked | flag_hop | flag_scaled)) == 0 &&
              header.reply_slot != 0;
     default: return false;

@@ -66,8 +66,23 @@ enum class Rmw : uint8_t {
   swap_64 = 2,
   swap_32 = 3,
   compare_swap_64 = 4,
-  compare_swap_32 = 5
+  compare_swap_32 = 5,
+  compare_swap_16 = 6,
+  compare_swap_8 = 7
 };
+constexpr bool is_rmw(uint8_t type) { return type <= static_cast<uint8_t>(Rmw::compare_swap_8); }
+// 0: fetch-and-add, 1: swap, 2: compare-and-swap.
+constexpr uint8_t operation_of(Rmw op) {
+  const auto code = static_cast<uint8_t>(op);
+  return code > 5 ? 2 : code / 2;
+}
+constexpr uint8_t word_bytes_of(Rmw op) {
+  switch (op) {
+    case Rmw::compare_swap_16: return 2;
+    case Rmw::compare_swap_8: return 1;
+    default: return static_cast<uint8_t>(op) % 2 == 0 ? 8 : 4;
+  }
+}
 
 // Fixed part of every request. A new field needs a new version, so the fields for forwarding,
 // resuming and several servers per node are already present.

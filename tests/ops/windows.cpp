@@ -8,24 +8,31 @@
 namespace skerry::test {
 namespace {
 
+enum class Memory { allocated, given };
+
 class OwnWindow {
  public:
-  OwnWindow(Context& c, uint64_t bytes, uint64_t unit) : context_(c) {
-    OK(skerry_window_allocate(c.world(), bytes, unit, &window_));
+  OwnWindow(Context& c, uint64_t bytes, uint64_t unit, Memory memory = Memory::allocated) {
+    if (memory == Memory::allocated) {
+      OK(skerry_window_allocate(c.world(), bytes, unit, &window_));
+    } else {
+      given_.resize(bytes / 8 + 1);
+      OK(skerry_window_create(c.world(), given_.data(), bytes, unit, &window_));
+    }
   }
   ~OwnWindow() { OK(skerry_window_free(window_)); }
   operator skerry_window*() const { return window_; }
   int64_t* words() const { return static_cast<int64_t*>(skerry_window_local(window_)); }
 
  private:
-  Context& context_;
   skerry_window* window_ = nullptr;
+  std::vector<int64_t> given_;
 };
 
 // A counter and its copy, changed under exclusive locks, read under shared ones: a reader never
 // sees them differ.
-void check_readers_and_writers(Context& c) {
-  OwnWindow w(c, 4096, 8);
+void check_readers_and_writers(Context& c, Memory memory) {
+  OwnWindow w(c, 4096, 8, memory);
   const int turns = c.as_threads ? 10 : 60;
   Random random(c.seed + static_cast<uint64_t>(c.rank));
   int64_t written = 0;
@@ -63,8 +70,8 @@ void check_readers_and_writers(Context& c) {
 
 // Epochs of one short access, which travel whole: a pair of equal words is written and read under
 // contention, and nobody sees half of it.
-void check_single_accesses(Context& c) {
-  OwnWindow w(c, 4096, 1);
+void check_single_accesses(Context& c, Memory memory) {
+  OwnWindow w(c, 4096, 1, memory);
   const int turns = c.as_threads ? 20 : 150;
   Random random(c.seed + static_cast<uint64_t>(c.rank));
   for (int i = 0; i < turns; ++i) {
@@ -83,9 +90,9 @@ void check_single_accesses(Context& c) {
 }
 
 // What unlock and flush promise: the next holder, and the target itself, see everything.
-void check_completion(Context& c) {
+void check_completion(Context& c, Memory memory) {
   const uint64_t bytes = 300'000;  // in several messages
-  OwnWindow w(c, bytes, 1);
+  OwnWindow w(c, bytes, 1, memory);
   const int host = (c.rank + 1) % c.size;
   std::vector<unsigned char> block(bytes), back(bytes);
   for (size_t i = 0; i < block.size(); ++i)
@@ -109,8 +116,8 @@ void check_completion(Context& c) {
   OK(skerry_barrier(c.world()));
 }
 
-void check_fences(Context& c) {
-  OwnWindow w(c, 64 * static_cast<uint64_t>(c.size), 8);
+void check_fences(Context& c, Memory memory) {
+  OwnWindow w(c, 64 * static_cast<uint64_t>(c.size), 8, memory);
   for (int round = 0; round < 4; ++round) {
     OK(skerry_window_fence(w, round == 0 ? SKERRY_NO_PRECEDE : 0));
     const int64_t value = c.rank * 100 + round;
@@ -125,8 +132,8 @@ void check_fences(Context& c) {
 }
 
 // Rings of post, start, complete, wait: to the right, then to both sides; and a group of none.
-void check_post_start(Context& c) {
-  OwnWindow w(c, 128, 8);
+void check_post_start(Context& c, Memory memory) {
+  OwnWindow w(c, 128, 8, memory);
   const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
   for (int round = 0; round < 20; ++round) {
     w.words()[0] = -1;
@@ -163,6 +170,111 @@ void check_post_start(Context& c) {
   OK(skerry_barrier(c.world()));
 }
 
+// Every rank updates every other's words with several types and operations, at once; sums, products
+// of signs, minima and bits come out as if one rank had done it all.
+void check_updates(Context& c, Memory memory) {
+  OwnWindow w(c, 4096, 8, memory);
+  const int turns = c.as_threads ? 5 : 25;
+  std::vector<double> ones(300, 1.0), before(300);
+  w.words()[500] = INT64_MAX;
+  OK(skerry_barrier(c.world()));
+  for (int i = 0; i < turns; ++i) {
+    for (int host = 0; host < c.size; ++host) {
+      const int64_t one = 1, bit = int64_t{1} << c.rank, small = c.rank - 100 * i;
+      const int16_t step = 1;
+      int64_t old = -1;
+      OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, host, 0));
+      OK(skerry_window_update(w, host, 0, SKERRY_DOUBLE, SKERRY_SUM, ones.data(), 300));
+      OK(skerry_window_update(w, host, 400, SKERRY_INT16, SKERRY_SUM, &step, 1));
+      OK(skerry_window_update(w, host, 401, SKERRY_INT64, SKERRY_BOR, &bit, 1));
+      OK(skerry_window_update(w, host, 500, SKERRY_INT64, SKERRY_MIN, &small, 1));
+      OK(skerry_window_fetch_update(w, host, 402, SKERRY_INT64, SKERRY_SUM, &one, &old, 1));
+      OK(skerry_window_fetch_update(w, host, 0, SKERRY_DOUBLE, SKERRY_NO_OP, nullptr, before.data(),
+                                    300));
+      OK(skerry_window_unlock(w, host));
+      EXPECT(old >= i && old < int64_t{turns} * c.size);
+      EXPECT(before[0] >= i + 1 && before[299] >= i + 1);
+      // An epoch of one update, and of one that fetches: whole in one message.
+      OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+      OK(skerry_window_update(w, host, 403, SKERRY_INT64, SKERRY_SUM, &one, 1));
+      OK(skerry_window_unlock(w, host));
+      OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+      OK(skerry_window_fetch_update(w, host, 403, SKERRY_INT64, SKERRY_SUM, &one, &old, 1));
+      OK(skerry_window_unlock(w, host));
+      EXPECT(old >= 2 * i + 1);
+      for (;;) {  // a counter by compare-and-swap
+        const int64_t more = old + 1;
+        int64_t found = 0;
+        OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, host, 0));
+        OK(skerry_window_compare_swap(w, host, 404, SKERRY_INT64, &old, &more, &found));
+        OK(skerry_window_unlock(w, host));
+        if (found == old) break;
+        old = found;
+      }
+    }
+  }
+  OK(skerry_window_fence(w, 0));
+  const int64_t all = int64_t{turns} * c.size;
+  double sums[300];
+  std::memcpy(sums, w.words(), sizeof sums);
+  for (double sum : sums) EXPECT_IS(sum, static_cast<double>(all));
+  int16_t narrow = 0;
+  std::memcpy(&narrow, &w.words()[400], 2);
+  EXPECT_IS(narrow, static_cast<int16_t>(all));
+  EXPECT_IS(w.words()[401], (int64_t{1} << c.size) - 1);
+  EXPECT_IS(w.words()[402], all);
+  EXPECT_IS(w.words()[403], 2 * all);
+  EXPECT_IS(w.words()[404], all);
+  EXPECT_IS(w.words()[500], int64_t{-100} * (turns - 1));
+  OK(skerry_window_fence(w, SKERRY_NO_SUCCEED));
+}
+
+// Memory that comes and goes; its address is the displacement.
+void check_dynamic(Context& c) {
+  skerry_window* w = nullptr;
+  OK(skerry_window_create_dynamic(c.world(), &w));
+  std::vector<int64_t> first(200'000), second(10);
+  int64_t mine[2] = {7, 0};
+  EXPECT_ERROR(skerry_window_detach(w, first.data()), SKERRY_ERR_INVALID, "nothing is attached");
+  OK(skerry_window_attach(w, second.data(), 80));
+  OK(skerry_window_attach(w, first.data(), first.size() * 8));
+  OK(skerry_window_attach(w, mine, 16));
+  EXPECT_ERROR(skerry_window_attach(w, &first[5], 8), SKERRY_ERR_INVALID, "overlap");
+  EXPECT_ERROR(skerry_window_attach(w, nullptr, 8), SKERRY_ERR_INVALID, "are no memory");
+  struct Told {
+    uint64_t first, second, mine;
+  };
+  const Told told{reinterpret_cast<uint64_t>(first.data()),
+                  reinterpret_cast<uint64_t>(second.data()), reinterpret_cast<uint64_t>(mine)};
+  std::vector<Told> all(static_cast<size_t>(c.size));
+  OK(skerry_allgather(c.world(), &told, sizeof told, all.data()));
+  const int host = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
+  const Told& there = all[static_cast<size_t>(host)];
+  std::vector<int64_t> data(first.size(), c.rank + 1), back(first.size());
+  const int64_t one = 1;
+  OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+  OK(skerry_window_put(w, host, there.first, data.data(), data.size() * 8));
+  OK(skerry_window_put(w, host, there.second + 72, &data[0], 8));
+  OK(skerry_window_update(w, host, there.mine, SKERRY_INT64, SKERRY_SUM, &one, 1));
+  OK(skerry_window_flush(w, host));
+  OK(skerry_window_get(w, host, there.first, back.data(), back.size() * 8));
+  OK(skerry_window_unlock(w, host));
+  EXPECT(back == data);
+  // Outside: told at once on this node, at the end of the epoch elsewhere.
+  OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+  const int status = skerry_window_put(w, host, there.second + 76, &one, 8);
+  const int later = skerry_window_unlock(w, host);
+  EXPECT((status == SKERRY_ERR_RANGE) != (later == SKERRY_ERR_RANGE));
+  OK(skerry_barrier(c.world()));
+  EXPECT_IS(first.back(), int64_t{left + 1});
+  EXPECT_IS(second[9], int64_t{left + 1});
+  EXPECT_IS(mine[0], int64_t{8});
+  OK(skerry_window_detach(w, first.data()));
+  EXPECT_ERROR(skerry_window_detach(w, first.data()), SKERRY_ERR_INVALID, "nothing is attached");
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_free(w));
+}
+
 void check_mistakes(Context& c) {
   int64_t word = 42;
   skerry_window* none = nullptr;
@@ -185,6 +297,14 @@ void check_mistakes(Context& c) {
                  "displacement 8 (unit 8) lie outside the 64 bytes");
     EXPECT_ERROR(skerry_window_put(w, host, ~uint64_t{0}, &word, 8), SKERRY_ERR_RANGE, "outside");
     EXPECT_ERROR(skerry_window_put(w, host, 0, nullptr, 8), SKERRY_ERR_INVALID, "origin");
+    EXPECT_ERROR(skerry_window_update(w, host, 0, SKERRY_DOUBLE, SKERRY_BXOR, &word, 1),
+                 SKERRY_ERR_INVALID, "double");
+    EXPECT_ERROR(skerry_window_update(w, host, 0, 99, SKERRY_SUM, &word, 1), SKERRY_ERR_INVALID,
+                 "type 99");
+    EXPECT_ERROR(skerry_window_fetch_update(w, host, 0, SKERRY_INT64, 77, &word, &word, 1),
+                 SKERRY_ERR_INVALID, "operation 77");
+    EXPECT_ERROR(skerry_window_compare_swap(w, host, 0, SKERRY_DOUBLE, &word, &word, &word),
+                 SKERRY_ERR_INVALID, "give an integer type");
     OK(skerry_window_put(w, host, 0, nullptr, 0));
     OK(skerry_window_unlock(w, host));
   }
@@ -223,11 +343,15 @@ void check_life(Context& c) {
 void run_windows(Context& c) {
   check_life(c);
   check_mistakes(c);
-  check_completion(c);
-  check_fences(c);
-  check_post_start(c);
-  check_readers_and_writers(c);
-  check_single_accesses(c);
+  check_dynamic(c);
+  for (Memory memory : {Memory::allocated, Memory::given}) {
+    check_completion(c, memory);
+    check_fences(c, memory);
+    check_post_start(c, memory);
+    check_readers_and_writers(c, memory);
+    check_single_accesses(c, memory);
+    check_updates(c, memory);
+  }
 }
 
 }  // namespace skerry::test
