@@ -60,6 +60,27 @@ void Checker::add(uint32_t thread, Rank target, uint32_t index, int64_t value) {
   sums_[static_cast<size_t>(target)][thread * layout_.sums + index] += value;
 }
 
+int64_t Checker::update(uint32_t thread, Rank target, uint32_t index, Operation operation,
+                        int64_t value) {
+  int64_t& sum = sums_[static_cast<size_t>(target)][thread * layout_.sums + index];
+  const int64_t before = sum;
+  switch (operation) {
+    case Operation::sum: sum += value; break;
+    case Operation::min: sum = std::min(sum, value); break;
+    case Operation::max: sum = std::max(sum, value); break;
+    case Operation::bit_xor: sum ^= value; break;
+    case Operation::replace: sum = value; break;
+    case Operation::no_op: break;
+    case Operation::product:
+    case Operation::logical_and:
+    case Operation::logical_or:
+    case Operation::logical_xor:
+    case Operation::bit_and:
+    case Operation::bit_or: fail("no storm draws a ", to_string(operation)); break;
+  }
+  return before;
+}
+
 void Checker::applied(uint32_t thread, Rank target) {
   ++checks_;
   const size_t t = static_cast<size_t>(target);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/shape.hpp"
 #include "core/pure/status.hpp"
@@ -60,6 +61,8 @@ class Checker {
   std::vector<std::byte> expected(uint32_t thread, Rank target,
                                   std::span<const Piece> pieces) const;
   void add(uint32_t thread, Rank target, uint32_t index, int64_t value);
+  // Of one sum; answers what it was.
+  int64_t update(uint32_t thread, Rank target, uint32_t index, Operation operation, int64_t value);
   // All that the thread issued to this rank has been applied: it is there.
   void applied(uint32_t thread, Rank target);
 

@@ -222,8 +222,20 @@ Status RankProcess::accumulate(Rank target, const Side& to, const Side& from,
     return engine_->accumulate({target, data_segment}, to, from, what, mode, handle);
   if (handle != nullptr) *handle = 0;
   const memory::Applied applied = memory::accumulate(node_.region(target), to.offset, from.base,
-                                                     from.bytes, what.type, what.scale, stripes(),
+                                                     from.bytes, what, stripes(),
                                                      memory::Patience::wait);
+  return applied.result == LockResult::locked ? Status() : ended();
+}
+
+Status RankProcess::fetch_update(Rank target, const Side& to, const Side& from, const Side& result,
+                                 const operation::Accumulate& what, operation::Mode mode,
+                                 operation::Handle* handle) {
+  if (!is_local(target))
+    return engine_->fetch_update({target, data_segment}, to, from, result, what, mode, handle);
+  if (handle != nullptr) *handle = 0;
+  const memory::Applied applied = memory::accumulate(node_.region(target), to.offset, from.base,
+                                                     from.bytes, what, stripes(),
+                                                     memory::Patience::wait, result.base);
   return applied.result == LockResult::locked ? Status() : ended();
 }
 

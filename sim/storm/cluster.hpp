@@ -99,6 +99,9 @@ class RankProcess {
   Status accumulate(Rank target, const operation::Side& to, const operation::Side& from,
                     const operation::Accumulate& what, operation::Mode mode,
                     operation::Handle* handle);
+  Status fetch_update(Rank target, const operation::Side& to, const operation::Side& from,
+                      const operation::Side& result, const operation::Accumulate& what,
+                      operation::Mode mode, operation::Handle* handle);
   Status read_modify_write(Rank target, uint64_t offset, wire::Rmw op, uint64_t operand,
                            uint64_t expected, uint64_t* old);
   Status lock(Rank target, uint64_t index, uint64_t holder);

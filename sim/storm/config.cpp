@@ -97,12 +97,14 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   if (random.chance(0.2)) c.connect_timeout_ns = int64_t{1'000'000} << random.below(5);
   if (c.fault_interval_ns != 0 && random.chance(0.1)) c.network.no_descriptor_per_1024 = 128;
   c.compare_swaps = random.chance(0.5);
+  c.updates = random.chance(0.5);
+  if (c.updates && c.sums > 4) c.sums = 8192;  // more than a message of them
   return c;
 }
 
 StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
   StormConfig c = of_seed(seed);
-  c.death = c.pauses = c.limits_change = c.compare_swaps = false;
+  c.death = c.pauses = c.limits_change = c.compare_swaps = c.updates = false;
   c.connect_timeout_ns = StormConfig().connect_timeout_ns;
   c.network.no_descriptor_per_1024 = 0;
   c.refused_percent = 0;
@@ -182,6 +184,7 @@ std::string StormConfig::describe() const {
   if (limits_change) text += ", limits change";
   if (stripes_held) text += ", stripes held";
   if (compare_swaps) text += ", compare-and-swap";
+  if (updates) text += ", updates";
   if (network.no_descriptor_per_1024 != 0) text += ", descriptors run out";
   text += concat(", ", connect_timeout_ns / 1000, " us to connect");
   text += concat("; ",

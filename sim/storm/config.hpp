@@ -54,7 +54,7 @@ struct StormConfig {
   // The programs.
   uint32_t operations = 30;      // of each thread
   uint32_t area_bytes = 512;     // of each thread in each rank's memory
-  uint32_t sums = 4;             // numbers of each thread there that it accumulates to
+  uint32_t sums = 4;             // numbers of each thread there that it accumulates to, or updates
   uint32_t lock_percent = 15;    // of the operations
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;
@@ -71,6 +71,7 @@ struct StormConfig {
   int64_t step_ns = 300;
 
   bool compare_swaps = false;  // among the operations of the programs
+  bool updates = false;        // likewise, fetching ones too
 
   Rule left_out = Rule::none;
 

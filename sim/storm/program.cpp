@@ -57,7 +57,7 @@ bool Program::step() {
   const uint32_t dice = random_.below(100);
   if (dice < 26) return transfer(false);
   if (dice < 44) return transfer(true);
-  if (dice < 56) return accumulate();
+  if (dice < 56) return config_.updates && random_.below(2) == 0 ? update() : accumulate();
   if (dice < 66) return shared_word();
   if (dice < 72) return notify();
   if (dice < 76) return wait_notified();
@@ -257,25 +257,103 @@ bool Program::accumulate() {
   return true;
 }
 
+// Of numbers that nobody else changes.
+bool Program::update() {
+  at_ = "update";
+  const Rank target = at_rank_ = any_rank();
+  const uint32_t first = random_.below(config_.sums);
+  const uint32_t most = random_.below(3) == 0 ? config_.sums - first
+                                              : std::min(config_.sums - first, 8u);
+  constexpr Operation drawn[] = {Operation::sum,     Operation::min,     Operation::max,
+                                 Operation::bit_xor, Operation::replace, Operation::no_op};
+  const Operation operation = drawn[random_.below(std::size(drawn))];
+  std::vector<int64_t> values(1 + random_.below(most));
+  for (int64_t& value : values) value = static_cast<int64_t>(random_.below(100'000));
+  if (operation == Operation::no_op || random_.below(2) == 0)
+    return fetch_update(target, first, operation, std::move(values));
+  for (uint32_t i = 0; i < values.size(); ++i)
+    (void)checker_.update(thread_, target, first + i, operation, values[i]);
+  Side to, from;
+  to.bytes = from.bytes = values.size() * 8;
+  to.offset = checker_.layout().sum(thread_, first);
+  from.base = reinterpret_cast<std::byte*>(added_.emplace_back(std::move(values)).data());
+  const operation::Accumulate what{ElementType::int64, memory::Scale::one(), operation};
+  const bool implicit = random_.below(2) == 0;
+  if (failed(process_.accumulate(target, to, from, what, implicit ? Mode::implicit : Mode::blocking,
+                                 nullptr),
+             "update"))
+    return false;
+  if (!implicit) added_.pop_back();
+  return true;
+}
+
+bool Program::fetch_update(Rank target, uint32_t first, Operation operation,
+                           std::vector<int64_t> values) {
+  at_ = "fetching update";
+  Transfer& t = under_way_.emplace_back();
+  t.target = target;
+  t.is_get = true;
+  t.operands = std::move(values);
+  t.bytes = t.operands.size() * 8;
+  t.here.push_back({0, t.bytes});
+  t.buffer.resize(t.bytes);
+  for (uint32_t i = 0; i < t.operands.size(); ++i) {
+    const int64_t before = checker_.update(thread_, target, first + i, operation, t.operands[i]);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&before);
+    t.expected.insert(t.expected.end(), bytes, bytes + sizeof before);
+  }
+  Side to, from, result;
+  to.bytes = from.bytes = result.bytes = t.bytes;
+  to.offset = checker_.layout().sum(thread_, first);
+  from.base = reinterpret_cast<std::byte*>(t.operands.data());
+  result.base = t.buffer.data();
+  const operation::Accumulate what{ElementType::int64, memory::Scale::one(), operation};
+  const Mode mode = any_mode();
+  t.implicit = mode == Mode::implicit;
+  if (failed(process_.fetch_update(target, to, from, result, what, mode,
+                                   mode == Mode::handle ? &t.handle : nullptr),
+             "fetching update"))
+    return false;
+  if (mode == Mode::blocking) completed(std::prev(under_way_.end()));
+  return true;
+}
+
+Status Program::fetch_word(Rank target, uint64_t offset, Operation operation, uint64_t value,
+                           uint64_t* old) {
+  Side to, from, result;
+  to.bytes = from.bytes = result.bytes = 8;
+  to.offset = offset;
+  from.base = reinterpret_cast<std::byte*>(&value);
+  result.base = reinterpret_cast<std::byte*>(old);
+  return process_.fetch_update(target, to, from, result,
+                               {ElementType::uint64, memory::Scale::one(), operation},
+                               Mode::blocking, nullptr);
+}
+
 bool Program::shared_word() {
   const Rank target = at_rank_ = any_rank();
   uint64_t old = 0;
   if (config_.compare_swaps && random_.below(3) == 0) return compare_swap(target);
+  const bool as_update = config_.updates && random_.below(2) == 0;
   if (random_.below(2) == 0) {
-    at_ = "fetch-and-add";
+    at_ = as_update ? "fetching sum" : "fetch-and-add";
     const uint64_t increment = 1 + random_.below(5);
-    if (failed(process_.read_modify_write(target, checker_.layout().tickets,
-                                          wire::Rmw::fetch_add_64, increment, 0, &old),
-               "fetch-and-add"))
+    const uint64_t offset = checker_.layout().tickets;
+    if (failed(as_update ? fetch_word(target, offset, Operation::sum, increment, &old)
+                         : process_.read_modify_write(target, offset, wire::Rmw::fetch_add_64,
+                                                      increment, 0, &old),
+               at_))
       return false;
     checker_.ticket(target, old, increment);
     return true;
   }
-  at_ = "swap";
+  at_ = as_update ? "fetching replace" : "swap";
   const uint64_t value = uint64_t{thread_ + 1} << 32 | ++tickets_;
-  if (failed(process_.read_modify_write(target, checker_.layout().swapped, wire::Rmw::swap_64,
-                                        value, 0, &old),
-             "swap"))
+  const uint64_t offset = checker_.layout().swapped;
+  if (failed(as_update
+                 ? fetch_word(target, offset, Operation::replace, value, &old)
+                 : process_.read_modify_write(target, offset, wire::Rmw::swap_64, value, 0, &old),
+             at_))
     return false;
   checker_.swapped(target, old, value);
   return true;

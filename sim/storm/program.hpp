@@ -32,8 +32,9 @@ class Program {
     std::vector<Piece> here;     // in the buffer
     std::vector<std::byte> buffer;
     uint64_t bytes = 0;
-    std::vector<std::byte> expected;  // of a get
-    bool is_get = false;
+    std::vector<std::byte> expected;  // of a get or a fetching update
+    std::vector<int64_t> operands;    // of a fetching update
+    bool is_get = false;              // it brings something
     operation::Handle handle = 0;
     bool implicit = false;
   };
@@ -54,6 +55,10 @@ class Program {
   bool wait_some();
   bool wait_all();
   bool accumulate();
+  bool update();
+  bool fetch_update(Rank target, uint32_t first, Operation operation, std::vector<int64_t> values);
+  Status fetch_word(Rank target, uint64_t offset, Operation operation, uint64_t value,
+                    uint64_t* old);
   bool shared_word();
   bool compare_swap(Rank target);
   bool notify();

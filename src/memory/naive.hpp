@@ -37,7 +37,9 @@ void add_scaled(std::byte* y, const std::byte* x, const std::byte* a) {
   std::memcpy(&to, y, sizeof to);
   std::memcpy(&from, x, sizeof from);
   std::memcpy(&scale, a, sizeof scale);
-  to = static_cast<T>(to + static_cast<T>(scale * from));
+  if constexpr (std::is_integral_v<T>)  // wraps
+    to = static_cast<T>(to + static_cast<T>(uint64_t{scale} * uint64_t{from}));
+  else to += scale * from;
   std::memcpy(y, &to, sizeof to);
 }
 
@@ -58,12 +60,67 @@ void add_scaled_complex(std::byte* y, const std::byte* x, const std::byte* a) {
 inline void accumulate_element(ElementType type, std::byte* y, const std::byte* x,
                                const std::byte* scale) {
   switch (type) {
-    case ElementType::int32: return add_scaled<uint32_t>(y, x, scale);  // wraps
-    case ElementType::int64: return add_scaled<uint64_t>(y, x, scale);
+    case ElementType::int8:
+    case ElementType::uint8: return add_scaled<uint8_t>(y, x, scale);
+    case ElementType::int16:
+    case ElementType::uint16: return add_scaled<uint16_t>(y, x, scale);
+    case ElementType::int32:
+    case ElementType::uint32: return add_scaled<uint32_t>(y, x, scale);
+    case ElementType::int64:
+    case ElementType::uint64: return add_scaled<uint64_t>(y, x, scale);
     case ElementType::float32: return add_scaled<float>(y, x, scale);
     case ElementType::float64: return add_scaled<double>(y, x, scale);
     case ElementType::complex_float: return add_scaled_complex<float>(y, x, scale);
     case ElementType::complex_double: return add_scaled_complex<double>(y, x, scale);
+    case ElementType::long_double: return add_scaled<long double>(y, x, scale);
+  }
+}
+
+// target = target (operation) origin for the operations other than a sum.
+template <class T>
+void operate(Operation operation, std::byte* y, const std::byte* x) {
+  T to, from;
+  std::memcpy(&to, y, sizeof to);
+  std::memcpy(&from, x, sizeof from);
+  if constexpr (std::is_integral_v<T>) {
+    const bool a = to != 0, b = from != 0;
+    switch (operation) {
+      case Operation::product: to = static_cast<T>(uint64_t(to) * uint64_t(from)); break;
+      case Operation::logical_and: to = a && b; break;
+      case Operation::logical_or: to = a || b; break;
+      case Operation::logical_xor: to = a != b; break;
+      case Operation::bit_and: to = static_cast<T>(to & from); break;
+      case Operation::bit_or: to = static_cast<T>(to | from); break;
+      case Operation::bit_xor: to = static_cast<T>(to ^ from); break;
+      default: break;
+    }
+  } else if (operation == Operation::product) {
+    to *= from;
+  }
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (operation == Operation::min && from < to) to = from;
+    if (operation == Operation::max && from > to) to = from;
+  }
+  if (operation == Operation::replace) to = from;
+  std::memcpy(y, &to, sizeof to);
+}
+
+inline void operate_element(ElementType type, Operation operation, std::byte* y,
+                            const std::byte* x) {
+  switch (type) {
+    case ElementType::int8: return operate<int8_t>(operation, y, x);
+    case ElementType::uint8: return operate<uint8_t>(operation, y, x);
+    case ElementType::int16: return operate<int16_t>(operation, y, x);
+    case ElementType::uint16: return operate<uint16_t>(operation, y, x);
+    case ElementType::int32: return operate<int32_t>(operation, y, x);
+    case ElementType::uint32: return operate<uint32_t>(operation, y, x);
+    case ElementType::int64: return operate<int64_t>(operation, y, x);
+    case ElementType::uint64: return operate<uint64_t>(operation, y, x);
+    case ElementType::float32: return operate<float>(operation, y, x);
+    case ElementType::float64: return operate<double>(operation, y, x);
+    case ElementType::complex_float: return operate<std::complex<float>>(operation, y, x);
+    case ElementType::complex_double: return operate<std::complex<double>>(operation, y, x);
+    case ElementType::long_double: return operate<long double>(operation, y, x);
   }
 }
 
@@ -81,16 +138,25 @@ class Slice {
     each_byte(offset, target, destination,
               [&](const std::byte* here, int64_t there) { origin[there] = *here; });
   }
+  // `old`: the packed stream of what was there before; null: not wanted.
   void accumulate(uint64_t offset, const Shape& target, const std::byte* origin,
-                  const Shape& source, ElementType type, const void* scale) {
+                  const Shape& source, const Update& what, const void* scale,
+                  std::byte* old = nullptr) {
     const std::vector<int64_t> to = block_offsets(target);
     const std::vector<int64_t> from = block_offsets(source);
+    const uint64_t unit = element_bytes(what.type);
     for (size_t block = 0; block < to.size(); ++block) {
-      for (uint64_t i = 0; i < target.block_bytes; i += element_bytes(type)) {
+      for (uint64_t i = 0; i < target.block_bytes; i += unit) {
         std::byte* y = memory_.data() + static_cast<int64_t>(offset) + to[block] +
                        static_cast<int64_t>(i);
-        accumulate_element(type, y, origin + from[block] + static_cast<int64_t>(i),
-                           static_cast<const std::byte*>(scale));
+        const std::byte* x = origin + from[block] + static_cast<int64_t>(i);
+        if (old != nullptr) {
+          std::memcpy(old, y, unit);
+          old += unit;
+        }
+        if (what.operation == Operation::sum)
+          accumulate_element(what.type, y, x, static_cast<const std::byte*>(scale));
+        else operate_element(what.type, what.operation, y, x);
       }
     }
   }

@@ -118,7 +118,11 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
   wire::Request r;
   wire::RequestHeader& h = r.header;
   h.version = wire::version;
-  h.kind = static_cast<uint8_t>(1 + below(random, 6));
+  const uint64_t dice = below(random, 8);
+  h.kind = static_cast<uint8_t>(dice < 6 ? 1 + dice
+                                         : static_cast<uint64_t>(wire::Kind::fetch_update));
+  const bool fetches = h.kind == static_cast<uint8_t>(wire::Kind::fetch_update);
+  const bool updates = fetches || h.kind == static_cast<uint8_t>(wire::Kind::accumulate);
   h.origin_rank = rank;
   h.incarnation = 1;
   h.target_rank = chance(random, 90) ? target : static_cast<uint32_t>(number(random));
@@ -127,10 +131,12 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
   h.segment_owner = segment.owner;
   h.segment_generation = chance(random, 93) ? segment.generation
                                             : static_cast<uint32_t>(number(random));
-  if (h.kind == static_cast<uint8_t>(wire::Kind::get) ||
+  if (fetches || h.kind == static_cast<uint8_t>(wire::Kind::get) ||
       h.kind == static_cast<uint8_t>(wire::Kind::read_modify_write) || chance(random, 5))
     h.reply_slot = static_cast<uint32_t>(1 + below(random, 32));
-  h.type = static_cast<uint8_t>(below(random, chance(random, 90) ? 6 : 256));
+  h.type = static_cast<uint8_t>(below(random, chance(random, 90) ? (updates ? 13 : 6) : 256));
+  if (updates || chance(random, 2))
+    h.operation = static_cast<uint8_t>(below(random, chance(random, 90) ? 12 : 256));
   h.offset = number(random);
   if (chance(random, 50)) h.offset &= ~uint64_t{15};
   r.extent_bytes = number(random);
@@ -139,7 +145,10 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
   payload->resize(below(random, chance(random, 10) ? 120'000 : chance(random, 30) ? 66'000 : 256));
   if (chance(random, 60)) payload->resize(payload->size() & ~size_t{15});
   for (auto& b : *payload) b = static_cast<std::byte>(random());
-  const bool data = h.kind <= static_cast<uint8_t>(wire::Kind::accumulate);
+  if (fetches && chance(random, 30)) payload->clear();  // a no-op has none
+  if (fetches)
+    r.extent_bytes = chance(random, 70) ? payload->size() : number(random) % (2 * slice_bytes);
+  const bool data = h.kind <= static_cast<uint8_t>(wire::Kind::accumulate) || fetches;
   if (data && chance(random, 35)) {
     h.flags |= wire::flag_strided;
     r.shape.levels = static_cast<uint32_t>(below(random, 9));
@@ -157,8 +166,7 @@ wire::Request draw(Random& random, uint32_t rank, uint32_t target, SegmentId seg
     std::vector<Piece> pieces(1 + below(random, 40));
     for (auto& piece : pieces)
       piece = {number(random), chance(random, 80) ? 8 * below(random, 32) : number(random)};
-    h.piece_count = chance(random, 90) ? static_cast<uint32_t>(pieces.size())
-                                       : static_cast<uint32_t>(number(random));
+    h.piece_count = static_cast<uint16_t>(chance(random, 90) ? pieces.size() : number(random));
     const auto table = std::as_bytes(std::span(pieces));
     payload->insert(payload->begin(), table.begin(), table.end());
   }

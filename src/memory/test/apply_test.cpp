@@ -33,9 +33,21 @@ class Node {
   std::vector<std::byte> storage_;
 };
 
-constexpr ElementType all_types[] = {ElementType::int32,         ElementType::int64,
-                                     ElementType::float32,       ElementType::float64,
-                                     ElementType::complex_float, ElementType::complex_double};
+// But for long double, whose padding may hold anything: it has a test of its own.
+constexpr ElementType all_types[] = {
+    ElementType::int32,   ElementType::int64,         ElementType::float32,
+    ElementType::int8,    ElementType::uint8,         ElementType::int16,
+    ElementType::uint16,  ElementType::uint32,        ElementType::uint64,
+    ElementType::float64, ElementType::complex_float, ElementType::complex_double};
+constexpr size_t types_that_go_alone = 10;  // the first of them
+
+template <class Random>
+Operation random_operation(ElementType type, Random& random) {
+  for (;;) {
+    const auto operation = static_cast<Operation>(random() % operations);
+    if (has_operation(type, operation)) return operation;
+  }
+}
 
 // Small whole numbers: sums and products of them are exact in every type, so that results compare
 // bit by bit in any order.
@@ -46,8 +58,15 @@ void fill_with_numbers(ElementType type, std::byte* to, uint64_t bytes, Random& 
     const int number = static_cast<int>(random() % 9) - 4;
     const auto store = [&](auto value) { std::memcpy(to + at, &value, sizeof value); };
     switch (type) {
-      case ElementType::int32: store(int32_t{number}); break;
-      case ElementType::int64: store(int64_t{number}); break;
+      case ElementType::int8:
+      case ElementType::uint8: store(static_cast<int8_t>(number)); break;
+      case ElementType::int16:
+      case ElementType::uint16: store(static_cast<int16_t>(number)); break;
+      case ElementType::int32:
+      case ElementType::uint32: store(int32_t{number}); break;
+      case ElementType::int64:
+      case ElementType::uint64: store(int64_t{number}); break;
+      case ElementType::long_double: store(static_cast<long double>(number)); break;
       case ElementType::float32:
       case ElementType::complex_float: store(static_cast<float>(number)); break;
       case ElementType::float64:
@@ -171,7 +190,12 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
         }
         ASSERT_EQ(origin, expected) << "get, seed " << GetParam() << " step " << step;
         break;
-      default: {  // accumulate
+      default: {  // accumulate, or another operation
+        Update what;
+        what.type = type;
+        if (random() % 2 == 0) what.operation = random_operation(type, random);
+        std::vector<std::byte> old(total), old_expected(total);
+        std::byte* const fetched = random() % 2 == 0 ? nullptr : old.data();
         alignas(16) std::byte scale_value[16];
         fill_with_numbers(type, scale_value, sizeof scale_value, random);
         Scale scale = Scale::of(type, scale_value);
@@ -179,16 +203,17 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
           scale = Scale::one();
           std::memset(scale_value, 0, sizeof scale_value);
           const auto one = [&](auto value) { std::memcpy(scale_value, &value, sizeof value); };
-          if (type == ElementType::int32) one(int32_t{1});
-          if (type == ElementType::int64) one(int64_t{1});
+          if (is_integer(type)) one(uint64_t{1});
           if (type == ElementType::float32 || type == ElementType::complex_float) one(1.0F);
           if (type == ElementType::float64 || type == ElementType::complex_double) one(1.0);
           ASSERT_TRUE(Scale::of(type, scale_value).is_one);
         }
-        reference.accumulate(t.target_offset, t.target, origin_first, t.origin, type, scale_value);
-        if (!packed) {
+        what.scale = what.operation == Operation::sum ? scale : Scale::one();
+        reference.accumulate(t.target_offset, t.target, origin_first, t.origin, what, scale_value,
+                             fetched == nullptr ? nullptr : old_expected.data());
+        if (!packed && fetched == nullptr) {
           const Applied applied = accumulate_strided(node.region, t.target_offset, t.target,
-                                                     origin_first, t.origin, type, scale, stripes);
+                                                     origin_first, t.origin, what, stripes);
           ASSERT_EQ(applied.result, LockResult::locked);
           ASSERT_EQ(applied.bytes, total);
           break;
@@ -206,8 +231,8 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
             ASSERT_TRUE(node.table()[victim].word.try_lock(9));
           }
           const Applied applied = target_cursor.accumulate(
-              node.region, t.target_offset, std::span(stream).subspan(at, bytes), type, scale,
-              stripes, Patience::try_once);
+              node.region, t.target_offset, std::span(stream).subspan(at, bytes), what, stripes,
+              Patience::try_once, fetched == nullptr ? nullptr : fetched + at);
           if (block) (void)node.table()[victim].word.release();
           ASSERT_EQ(target_cursor.position(), at + applied.bytes);
           ASSERT_EQ(applied.bytes % unit, 0u);
@@ -218,6 +243,9 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
             ASSERT_TRUE(block);
             ASSERT_EQ(applied.stripe, victim);
           }
+        }
+        if (fetched != nullptr) {
+          ASSERT_EQ(old, old_expected) << "old elements, seed " << GetParam() << " step " << step;
         }
       }
     }
@@ -303,27 +331,98 @@ TEST(Apply, GatherNamesWhatPackCopies) {
   EXPECT_FALSE(Cursor(shape).gather(memory.data() + 1000, 200, 19, &few));
 }
 
-TEST(Apply, OneElementIsAddedLikeMany) {
+TEST(Apply, OneElementIsChangedLikeMany) {
   std::mt19937 random(6);
   Node one(512), many(512);
   const Stripes here = one.stripes(0), there = many.stripes(0);
-  for (int step = 0; step < 2000; ++step) {
-    const ElementType type = all_types[random() % 4];
-    const uint64_t bytes = element_bytes(type), offset = random() % (512 / bytes) * bytes;
-    alignas(16) std::byte numbers[2][16];
-    for (auto& number : numbers) fill_with_numbers(type, number, bytes, random);
-    const void* const scale = random() % 3 == 0 ? nullptr : numbers[1];
-    fill_with_numbers(type, one.region.base + offset, bytes, random);
+  for (int step = 0; step < 5000; ++step) {
+    Update what;
+    what.type = all_types[random() % types_that_go_alone];
+    what.operation = random_operation(what.type, random);
+    const uint64_t bytes = element_bytes(what.type), offset = random() % (512 / bytes) * bytes;
+    alignas(16) std::byte numbers[2][16], old[2][16] = {};
+    for (auto& number : numbers) fill_with_numbers(what.type, number, 16, random);
+    fill_with_numbers(what.type, one.region.base + offset, bytes, random);
     std::memcpy(many.region.base + offset, one.region.base + offset, bytes);
-    ASSERT_EQ(accumulate_one(one.region, offset, numbers[0], type, scale, here),
+    const bool is_sum = what.operation == Operation::sum, fetches = !is_sum && random() % 2 == 0;
+    const void* const scale = random() % 3 == 0 ? nullptr : numbers[1];
+    if (is_sum) what.scale = Scale::of(what.type, scale);
+    ASSERT_EQ(is_sum ? accumulate_one(one.region, offset, numbers[0], what.type, scale, here)
+                     : update_one(one.region, offset, numbers[0], what.type, what.operation,
+                                  fetches ? old[0] : nullptr, here),
               LockResult::locked);
-    ASSERT_EQ(accumulate(many.region, offset, numbers[0], bytes, type, Scale::of(type, scale),
-                         there, Patience::wait)
+    ASSERT_EQ(accumulate(many.region, offset, numbers[0], bytes, what, there, Patience::wait,
+                         fetches ? old[1] : nullptr)
                   .bytes,
               bytes);
     ASSERT_EQ(std::memcmp(one.region.base, many.region.base, 512), 0)
-        << to_string(type) << " " << step;
+        << to_string(what.type) << " " << to_string(what.operation) << " " << step;
+    ASSERT_EQ(std::memcmp(old[0], old[1], 16), 0) << step;
   }
+}
+
+TEST(Apply, LongDoublesAreElementsOfSixteenBytes) {
+  constexpr size_t count = 600;  // more than two stripes
+  Node node(count * 16);
+  const Stripes stripes = node.stripes(0);
+  auto* const values = reinterpret_cast<long double*>(node.region.base);
+  std::vector<long double> origin(count), old(count), expected(count);
+  std::mt19937 random(7);
+  for (const Operation operation : {Operation::sum, Operation::product, Operation::min,
+                                    Operation::max, Operation::replace, Operation::no_op}) {
+    for (size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<long double>(random() % 9) - 4;
+      origin[i] = static_cast<long double>(random() % 9) - 4;
+    }
+    Update what;
+    what.type = ElementType::long_double;
+    what.operation = operation;
+    long double three = 3;
+    if (operation == Operation::sum) what.scale = Scale::of(what.type, &three);
+    const std::vector<long double> before(values, values + count);
+    ASSERT_EQ(
+        accumulate(node.region, 0, reinterpret_cast<const std::byte*>(origin.data()), count * 16,
+                   what, stripes, Patience::wait, reinterpret_cast<std::byte*>(old.data()))
+            .bytes,
+        count * 16);
+    EXPECT_EQ(old, before);
+    for (size_t i = 0; i < count; ++i) {
+      long double wanted = before[i];
+      if (operation == Operation::sum) wanted += 3 * origin[i];
+      if (operation == Operation::product) wanted *= origin[i];
+      if (operation == Operation::min) wanted = std::min(wanted, origin[i]);
+      if (operation == Operation::max) wanted = std::max(wanted, origin[i]);
+      if (operation == Operation::replace) wanted = origin[i];
+      ASSERT_EQ(values[i], wanted) << to_string(operation) << " " << i;
+    }
+  }
+}
+
+// Complex doubles at the alignment of their part, so that some straddle two stripes: every thread
+// replaces them by two equal halves, and fetches no element of two different ones.
+TEST(Apply, FetchedElementsAreWhole) {
+  constexpr uint64_t elements = 300;
+  Node node(elements * 16 + 16);
+  constexpr int rounds = 200;
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      const Stripes stripes = node.stripes(t);
+      std::vector<double> mine(elements * 2), old(elements * 2);
+      for (int i = 0; i < rounds; ++i) {
+        std::fill(mine.begin(), mine.end(), t * 1000 + i);
+        Update what{ElementType::complex_double, Scale::one(), Operation::replace};
+        if (t == 2) what.operation = Operation::no_op;
+        ASSERT_EQ(accumulate(node.region, 8, reinterpret_cast<const std::byte*>(mine.data()),
+                             elements * 16, what, stripes, Patience::wait,
+                             reinterpret_cast<std::byte*>(old.data()))
+                      .result,
+                  LockResult::locked);
+        for (uint64_t k = 0; k < elements; ++k) ASSERT_EQ(old[2 * k], old[2 * k + 1]) << k;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Apply, ReadModifyWriteAgreesWithTheReference) {
@@ -364,7 +463,7 @@ TEST(Apply, AccumulateAndReadModifyWriteFromManyThreadsLoseNothing) {
       for (int i = 0; i < rounds; ++i) {
         const Applied applied = accumulate(
             node.region, 8, reinterpret_cast<const std::byte*>(ones.data()), elements * 16,
-            ElementType::complex_double, scale, stripes, Patience::wait);
+            {ElementType::complex_double, scale}, stripes, Patience::wait);
         ASSERT_EQ(applied.result, LockResult::locked);
         uint64_t old = 0;
         for (const uint64_t offset : {uint64_t{0}, bytes - 8}) {

@@ -12,10 +12,11 @@ namespace {
 
 Request any_request(std::mt19937_64& random) {
   static constexpr Kind kinds[] = {
-      Kind::put, Kind::get, Kind::accumulate, Kind::read_modify_write, Kind::lock, Kind::unlock};
+      Kind::put,  Kind::get,    Kind::accumulate,  Kind::read_modify_write,
+      Kind::lock, Kind::unlock, Kind::fetch_update};
   Request r;
   r.header.version = version;
-  const Kind kind = kinds[random() % 6];
+  const Kind kind = kinds[random() % std::size(kinds)];
   r.header.kind = static_cast<uint8_t>(kind);
   r.header.number = random() | 1;
   r.header.offset = random();
@@ -23,7 +24,9 @@ Request any_request(std::mt19937_64& random) {
     r.header.flags |= static_cast<uint8_t>(random() % 2 ? flag_notify : 0);
   if (kind == Kind::accumulate)
     r.header.flags |= static_cast<uint8_t>(random() % 2 ? flag_scaled : 0);
-  if (kind == Kind::put || kind == Kind::get || kind == Kind::accumulate) {
+  const bool updates = kind == Kind::accumulate || kind == Kind::fetch_update;
+  if (updates) r.header.operation = static_cast<uint8_t>(random());
+  if (kind == Kind::put || kind == Kind::get || updates) {
     switch (random() % 3) {
       case 0: break;
       case 1:
@@ -35,11 +38,11 @@ Request any_request(std::mt19937_64& random) {
         break;
       case 2:
         r.header.flags |= flag_vector;
-        r.header.piece_count = static_cast<uint32_t>(random() | 1);
+        r.header.piece_count = static_cast<uint16_t>(random() | 1);
         break;
     }
   }
-  if (kind == Kind::get) r.extent_bytes = random();
+  if (kind == Kind::get || kind == Kind::fetch_update) r.extent_bytes = random();
   if (r.has(flag_notify)) r.notify = {random(), random()};
   if (kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock)
     r.operands = {random(), random()};
@@ -57,6 +60,7 @@ TEST(Wire, EveryRequestDecodesToWhatWasEncoded) {
     ASSERT_TRUE(s.ok()) << s.message();
     EXPECT_EQ(got.header.offset, sent.header.offset);
     EXPECT_EQ(got.header.flags, sent.header.flags);
+    EXPECT_EQ(got.header.operation, sent.header.operation);
     EXPECT_EQ(got.extent_bytes, sent.extent_bytes);
     EXPECT_EQ(std::memcmp(&got.notify, &sent.notify, sizeof sent.notify), 0);
     EXPECT_EQ(std::memcmp(&got.operands, &sent.operands, sizeof sent.operands), 0);
@@ -128,6 +132,19 @@ TEST(Wire, RefusalsNameTheField) {
   r.header.number = 1;
   length = encode(r, buffer);
   EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("do not go with get"),
+            std::string::npos);
+  r = {};
+  r.header.version = version;
+  r.header.kind = static_cast<uint8_t>(Kind::put);
+  r.header.operation = 3;
+  r.header.number = 1;
+  length = encode(r, buffer);
+  EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("operation 3"),
+            std::string::npos);
+  r.header.kind = static_cast<uint8_t>(Kind::fetch_update);
+  r.header.flags = flag_scaled;
+  length = encode(r, buffer);
+  EXPECT_NE(decode(Bytes(buffer.data(), length), &r).message().find("do not go with fetching"),
             std::string::npos);
 }
 
