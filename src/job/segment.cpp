@@ -294,6 +294,12 @@ using operation::Side;
 
 void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
+memory::Rmw rmw_of(wire::Rmw op, uint64_t operand, uint64_t expected) {
+  const uint8_t code = static_cast<uint8_t>(op);
+  return {static_cast<memory::RmwOp>(code / 2), static_cast<uint8_t>(code % 2 == 0 ? 8 : 4),
+          operand, expected};
+}
+
 // Moves a packed stream between two cursors through a small buffer: sides of different forms on one
 // node.
 template <class Step>
@@ -367,6 +373,25 @@ bool Segment::accumulate_here(Rank rank, uint64_t offset, ElementType type, cons
     return false;
   count_local(*job_, bytes);
   return true;
+}
+
+bool Segment::read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
+                                     uint64_t expected, uint64_t* old) {
+  const memory::Region* region = local(rank);
+  const memory::Rmw what = rmw_of(op, operand, expected);
+  if (region == nullptr || freed_ || offset % what.word_bytes != 0 || offset > region->bytes ||
+      what.word_bytes > region->bytes - offset) [[unlikely]]
+    return false;
+  if (memory::rmw(*region, offset, what, job_->stripes(), memory::Patience::wait, old) !=
+      LockResult::locked) [[unlikely]]
+    return false;
+  count_local(*job_, what.word_bytes);
+  return true;
+}
+
+bool Segment::join_batch(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
+  return remote_holds(rank, offset, bytes) &&
+         job_->engine().join_batch({rank, id_}, offset, origin, bytes);
 }
 
 Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify,
@@ -456,9 +481,7 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
   const memory::Region* region = local(rank);
   if (region == nullptr)
     return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
-  const uint8_t code = static_cast<uint8_t>(op);
-  const memory::Rmw what{static_cast<memory::RmwOp>(code / 2),
-                         static_cast<uint8_t>(code % 2 == 0 ? 8 : 4), operand, expected};
+  const memory::Rmw what = rmw_of(op, operand, expected);
   count_local(*job_, what.word_bytes);
   const LockResult result = memory::rmw(*region, offset, what, job_->stripes(),
                                         memory::Patience::wait, old);
