@@ -17,32 +17,28 @@ Status read_accumulate(int type, const void* scale, operation::Accumulate* what)
   return {};
 }
 
-int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin, uint64_t bytes,
-        Mode mode, Handle* handle) {
+// The fast paths look at the handle once, and do without the registers and the stack that the
+// general ways need. Null: nothing about this call is plain; its general way says what.
+job::Segment* plain(skerry_segment* segment, const void* origin, uint64_t bytes) {
+  if (segment == nullptr || (origin == nullptr && bytes > 0)) [[unlikely]]
+    return nullptr;
+  job::Segment* const found = of(segment);
+  return found->is_alive() ? found : nullptr;
+}
+
+[[gnu::noinline]] int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
+                          uint64_t bytes, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
-  if (of(segment)->put_here(rank, offset, origin, bytes)) [[likely]] {
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
-  if (mode != Mode::blocking && of(segment)->remote_holds(rank, offset, bytes) &&
-      of(segment)->job().engine().join_batch({rank, of(segment)->id()}, offset, origin, bytes)) {
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
                                contiguous(origin, 0, bytes), nullptr, mode, handle));
 }
 
-int get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes, Mode mode,
-        Handle* handle) {
+[[gnu::noinline]] int get(skerry_segment* segment, int rank, uint64_t offset, void* origin,
+                          uint64_t bytes, Mode mode, Handle* handle) {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
-  if (of(segment)->get_here(rank, offset, origin, bytes)) [[likely]] {
-    if (handle != nullptr) *handle = 0;
-    return SKERRY_OK;
-  }
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->get(rank, contiguous(nullptr, offset, bytes),
                                contiguous(origin, 0, bytes), mode, handle));
@@ -134,14 +130,24 @@ int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
   return done(of(segment)->accumulate(rank, v.target, v.origin, what, mode, handle));
 }
 
-int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64_t word_bytes,
-        uint64_t operand, uint64_t expected, uint64_t* old) {
+[[gnu::noinline]] int rmw_anywhere(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op,
+                                   uint64_t word_bytes, uint64_t operand, uint64_t expected,
+                                   uint64_t* old) {
   CHECK(check_live(segment));
   Status status = of(segment)->check(rank, offset, word_bytes);
   if (status.ok() && offset % word_bytes != 0)
     status = error(Code::invalid, "offset ", offset, " is not a multiple of ", word_bytes);
   if (!status.ok()) return fail(status);
   return done(of(segment)->read_modify_write(rank, offset, op, operand, expected, old));
+}
+
+int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64_t word_bytes,
+        uint64_t operand, uint64_t expected, uint64_t* old) {
+  job::Segment* const here = plain(segment, nullptr, 0);
+  if (here != nullptr &&
+      here->read_modify_write_here(rank, offset, op, operand, expected, old)) [[likely]]
+    return SKERRY_OK;
+  return rmw_anywhere(segment, rank, offset, op, word_bytes, operand, expected, old);
 }
 
 int rmw64(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, int64_t operand,
@@ -168,9 +174,15 @@ extern "C" {
 
 int skerry_put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                uint64_t bytes) {
+  job::Segment* const here = plain(segment, origin, bytes);
+  if (here != nullptr && here->put_here(rank, offset, origin, bytes)) [[likely]]
+    return SKERRY_OK;
   return put(segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_get(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes) {
+  job::Segment* const here = plain(segment, origin, bytes);
+  if (here != nullptr && here->get_here(rank, offset, origin, bytes)) [[likely]]
+    return SKERRY_OK;
   return get(segment, rank, offset, origin, bytes, Mode::blocking, nullptr);
 }
 int skerry_acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
@@ -204,10 +216,21 @@ int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* s
 
 int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
                   uint64_t bytes, skerry_handle* handle) {
+  if (job::Segment* const found = plain(segment, origin, bytes); found != nullptr) [[likely]]
+    if (found->put_here(rank, offset, origin, bytes) ||
+        found->join_batch(rank, offset, origin, bytes)) [[likely]] {
+      if (handle != SKERRY_IMPLICIT) *handle = 0;
+      return SKERRY_OK;
+    }
   return put(segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
 int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes,
                   skerry_handle* handle) {
+  job::Segment* const here = plain(segment, origin, bytes);
+  if (here != nullptr && here->get_here(rank, offset, origin, bytes)) [[likely]] {
+    if (handle != SKERRY_IMPLICIT) *handle = 0;
+    return SKERRY_OK;
+  }
   return get(segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
 int skerry_acc_nb(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,

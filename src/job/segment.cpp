@@ -296,6 +296,11 @@ void count_local(Job& job, uint64_t bytes) { job.local_counters().add(bytes); }
 
 constexpr uint64_t buffer_bytes = 4096;
 
+memory::Rmw rmw_of(wire::Rmw op, uint64_t operand, uint64_t expected) {
+  return {static_cast<memory::RmwOp>(wire::operation_of(op)), wire::word_bytes_of(op), operand,
+          expected};
+}
+
 // Moves a packed stream between two cursors through a small buffer: sides of different forms on one
 // node.
 template <class Step>
@@ -378,6 +383,25 @@ bool Segment::update_here(Rank rank, uint64_t offset, ElementType type, Operatio
     return false;
   count_local(*job_, element_bytes(type));
   return true;
+}
+
+bool Segment::read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
+                                     uint64_t expected, uint64_t* old) {
+  const memory::Region* region = local(rank);
+  const memory::Rmw what = rmw_of(op, operand, expected);
+  if (region == nullptr || freed_ || offset % what.word_bytes != 0 || offset > region->bytes ||
+      what.word_bytes > region->bytes - offset) [[unlikely]]
+    return false;
+  if (memory::rmw(*region, offset, what, job_->stripes(), memory::Patience::wait, old) !=
+      LockResult::locked) [[unlikely]]
+    return false;
+  count_local(*job_, what.word_bytes);
+  return true;
+}
+
+bool Segment::join_batch(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
+  return remote_holds(rank, offset, bytes) &&
+         job_->engine().join_batch({rank, id_}, offset, origin, bytes);
 }
 
 Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify,
@@ -497,8 +521,7 @@ Status Segment::read_modify_write(Rank rank, uint64_t offset, wire::Rmw op, uint
   const memory::Region* region = local(rank);
   if (region == nullptr)
     return job_->engine().read_modify_write({rank, id_}, offset, op, operand, expected, old);
-  const memory::Rmw what{static_cast<memory::RmwOp>(wire::operation_of(op)),
-                         wire::word_bytes_of(op), operand, expected};
+  const memory::Rmw what = rmw_of(op, operand, expected);
   count_local(*job_, what.word_bytes);
   const LockResult result = memory::rmw(*region, offset, what, job_->stripes(),
                                         memory::Patience::wait, old);

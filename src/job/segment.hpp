@@ -47,6 +47,8 @@ class Segment {
   Group& group() const { return *group_; }
   SegmentId id() const { return id_; }
   bool is_freed() const { return freed_; }
+  // False in a forked child, where nothing of the job works.
+  bool is_alive() const { return alive_->load(std::memory_order_relaxed) == 1; }
 
   // The slice of a rank of this node; null if it is elsewhere or no member. A few instructions: the
   // fast path of everything.
@@ -59,7 +61,7 @@ class Segment {
   // The same for the fast paths: also null in a forked child, which then takes the slow path and
   // its error.
   const memory::Region* usable(Rank rank) const {
-    return alive_->load(std::memory_order_relaxed) == 1 ? local(rank) : nullptr;
+    return is_alive() ? local(rank) : nullptr;
   }
   // Is [offset, offset + bytes) inside the slice of a rank of another node? No error: false says
   // only that the long way is to be taken.
@@ -87,6 +89,11 @@ class Segment {
   // The type has the operation. `old` null: not wanted.
   bool update_here(Rank rank, uint64_t offset, ElementType type, Operation operation,
                    const void* origin, void* old);
+  // The same for a word; `old` as in memory::rmw.
+  bool read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
+                              uint64_t expected, uint64_t* old);
+  // The shortest way for a small non-blocking put to another node: see Engine::join_batch.
+  bool join_batch(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
 
   // Any rank, local or remote; arguments have been checked.
   Status put(Rank rank, const operation::Side& to, const operation::Side& from,

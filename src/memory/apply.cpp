@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/futex.hpp"
 #include "core/pure/assert.hpp"
 #include "memory/copy.hpp"
 #include "memory/given.hpp"
@@ -48,6 +49,41 @@ void copy_in_steps(std::byte* to, const std::byte* from, uint64_t bytes) {
     step = step_bytes;
   }
   std::memcpy(to, from, bytes);
+}
+
+namespace {
+
+// The quickest of some copies between two pages that are in the cache, in ns.
+template <class Copy>
+int64_t shortest_ns(Copy&& copy_pages) {
+  int64_t shortest = INT64_MAX;
+  for (int i = 0; i < 8; ++i) {
+    const int64_t begin_ns = monotonic_ns();
+    copy_pages();
+    shortest = std::min(shortest, monotonic_ns() - begin_ns);
+  }
+  return shortest;
+}
+
+// Where it happens the string instruction takes 20 times as long, otherwise steps are a little
+// slower: a factor of three tells one from the other. Some microseconds, once.
+bool steps_are_faster() {
+  constexpr uint64_t bytes = 2 * 4096, behind = 16;
+  alignas(4096) static std::byte from[bytes], to[bytes + behind];  // one thread comes here, once
+  const int64_t whole_ns = shortest_ns([&] {
+    std::memcpy(to + behind, from, bytes);
+    asm volatile("" : : : "memory");  // nobody reads it: it is made all the same
+  });
+  const int64_t steps_ns = shortest_ns([&] { copy_in_steps(to + behind, from, bytes); });
+  return whole_ns > 3 * steps_ns;
+}
+
+}  // namespace
+
+void copy_seemingly_overlapping(std::byte* to, const std::byte* from, uint64_t bytes) {
+  static const bool in_steps = steps_are_faster();
+  if (in_steps) copy_in_steps(to, from, bytes);
+  else std::memcpy(to, from, bytes);
 }
 
 void put(std::byte* target, const void* origin, uint64_t bytes) {
