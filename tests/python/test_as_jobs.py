@@ -35,7 +35,7 @@ def run(ranks, nodes, *program):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), LAYOUTS)
-@pytest.mark.parametrize("module", ["test_arrays.py", "test_job.py"])
+@pytest.mark.parametrize("module", ["test_arrays.py", "test_job.py", "test_windows.py"])
 def test_module(module, ranks, nodes):
     job = run(
         ranks,
