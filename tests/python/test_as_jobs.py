@@ -60,6 +60,16 @@ def test_example(example):
     assert job.returncode == 0, job.stdout
 
 
+@pytest.mark.parametrize("example", ["hash_table", "work_stealing", "ring"])
+def test_help_of_an_example(example):
+    told = subprocess.run(
+        [sys.executable, ROOT / "examples" / "python" / f"{example}.py", "--help"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert told.returncode == 0 and "skerry run" in told.stdout and "--" in told.stdout
+
+
 LEAVES = """
 import sys
 import skerry as sk
