@@ -86,6 +86,17 @@ def archive(flags):
     return ["-l:libarmci.a" if flag == "-larmci" else flag for flag in flags]
 
 
+def try_programs(installed, run):
+    """A C and two C++ programs, with what pkg-config says."""
+    cpp = ["-std=c++20", *installed.flags("skerry_array")]
+    for name, compiler, source, flags, expected in (
+        ("skerry, C", "cc", "tests/ops/smoke.c", installed.flags("skerry"), "right on 2 ranks"),
+        ("skerry_array, C++", "c++", "examples/cpp/array.cpp", cpp, ""),
+        ("skerry_array, windows", "c++", "examples/cpp/window.cpp", cpp, "sum 1, expected 1"),
+    ):
+        installed.job(name, compiler, ROOT / source, flags, run, expected)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -104,22 +115,7 @@ def main():
         )
         installed = Installed(prefix)
         run = [str(prefix / "bin/skerry"), "run", "-n", "2"]
-        installed.job(
-            "skerry, C",
-            "cc",
-            ROOT / "tests/ops/smoke.c",
-            installed.flags("skerry"),
-            run,
-            "right on 2 ranks",
-        )
-        installed.job(
-            "skerry_array, C++",
-            "c++",
-            ROOT / "examples/cpp/array.cpp",
-            ["-std=c++20", *installed.flags("skerry_array")],
-            run,
-            "",
-        )
+        try_programs(installed, run)
         for mpi, launch in LAUNCH.items():
             if not (installed.pkgconfig / f"armci-{mpi}.pc").exists():
                 continue

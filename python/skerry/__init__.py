@@ -25,10 +25,12 @@ from ._arrays import (
 from ._core import (
     Array,
     Counter,
+    Epoch,
     Group,
     Mutexes,
     Request,
     Segment,
+    Window,
     __version__,
     abort,
     barrier,
@@ -47,6 +49,7 @@ from ._core import (
     sync,
     world,
 )
+from ._windows import window
 from .errors import (
     ConfigError,
     DtypeError,

@@ -525,3 +525,147 @@ class Mutexes:
         InvalidError (not held)."""
 
     def free(self) -> None: ...
+
+# ---- windows -------------------------------------------------------------------------------------
+
+def window(
+    shape: int | Sequence[int], dtype: DTypeLike = "uint8", *, group: Group | None = None
+) -> Window:
+    """A window over new memory: `shape` elements of `dtype` on this member, zeroed; by default
+    bytes. Shapes may differ between members, the dtype may not. Collective.
+
+        w = sk.window(100, "int64")
+        with w.lock(1):                  # rank 1 takes no part
+            w.put(1, 7, w.get(1, 7) + 1)
+
+    Errors: InvalidError (a shape), DtypeError, NoMemoryError; on every member if on one."""
+
+@final
+class Window:
+    """Memory of each member of a group that the others access between two synchronization calls,
+    in an *access epoch*. docs/windows.md explains epochs. The meaning is that of MPI's windows.
+
+    lock, lock_all, fence, start and post act at once; what they return is a context manager that
+    ends the epoch: with unlock, unlock_all, a second fence, complete or wait. After an error in its
+    body, `with` ends epochs of lock, lock_all and start all the same. It leaves out what would wait
+    for other members: the second fence, and wait.
+
+    Displacements (`at`) count elements of the target's memory, in C order, from 0. Calls that may
+    wait release the interpreter lock. Every call may raise InvalidError (outside an epoch, or in
+    one of another kind: the text names it) and FreedError."""
+
+    @property
+    def local(self) -> NDArray[Any]:
+        """The own memory, without a copy: shape and dtype as given. Valid until free()."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the own memory."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def group(self) -> Group: ...
+    def pointer(self, rank: int) -> NDArray[Any] | None:
+        """The memory of a member on the own node, without a copy, flat; None if it is on another
+        node. Valid until free()."""
+
+    def nbytes(self, rank: int | None = None) -> int:
+        """Bytes of the memory of `rank` (default: own)."""
+
+    # Passive target: `rank` takes no part.
+    def lock(self, rank: int, *, shared: bool = False, no_check: bool = False) -> Epoch:
+        """Begins an access epoch at the memory of `rank`: alone, or beside other shared holders.
+        no_check: you promise that nobody locks in conflict. Errors: InvalidError (locked already,
+        or another kind of epoch is open)."""
+
+    def unlock(self, rank: int) -> None:
+        """Ends it. What was issued in it is done there and here."""
+
+    def lock_all(self, *, no_check: bool = False) -> Epoch:
+        """Shared locks of all members, each taken when it is first used. Not collective."""
+
+    def unlock_all(self) -> None: ...
+    def flush(self, rank: int | None = None) -> None:
+        """What was issued to `rank` (default: to all) is done there and here; the epoch goes on."""
+
+    def sync(self) -> None:
+        """Orders own loads and stores of window memory with others' accesses."""
+
+    # Active target. The promises are those of MPI's assertions.
+    def fence(
+        self,
+        *,
+        no_store: bool = False,
+        no_put: bool = False,
+        no_precede: bool = False,
+        no_succeed: bool = False,
+    ) -> Epoch:
+        """Ends the epochs of the last fence and begins new ones: what any member issued before is
+        done. Collective. `with` calls it again at the end, with no_succeed."""
+
+    def post(
+        self,
+        ranks: Sequence[int],
+        *,
+        no_check: bool = False,
+        no_store: bool = False,
+        no_put: bool = False,
+    ) -> Epoch:
+        """Exposes the own memory to `ranks`, which call start. `with` waits at the end, so
+        ``with w.post([left]), w.start([right]): w.put(right, 0, x)`` passes x round a ring."""
+
+    def start(self, ranks: Sequence[int], *, no_check: bool = False) -> Epoch:
+        """Begins an access epoch at the memory of `ranks`; waits until they have posted."""
+
+    def complete(self) -> None:
+        """Ends the epoch of start: what was issued in it is done here."""
+
+    def wait(self) -> None:
+        """Ends the epoch of post: waits until all `ranks` of it called complete. What they issued
+        is done."""
+
+    def test(self) -> bool:
+        """Whether wait would return at once; if so, the epoch of post has ended."""
+
+    # Access, inside an epoch. Arrays are C-contiguous and of the window's dtype; a window of bytes
+    # (uint8) takes arrays of every dtype. Numbers and lists are converted. Errors: RangeError
+    # (beyond the target's memory), DtypeError.
+    def put(self, rank: int, at: int, values: ArrayLike) -> None:
+        """Copies `values` to displacement `at` of the memory of `rank`. They may be reused on
+        return; others see the data after the epoch, or flush."""
+
+    def get(self, rank: int, at: int, out: NDArray[Any] | None = None) -> Any:
+        """Copies into `out` what is at displacement `at`, and returns it. `out` None: returns one
+        element, as a NumPy scalar. Returns with the data."""
+
+    def put_nb(self, rank: int, at: int, values: ArrayLike) -> Request:
+        """Starts a put. Wait for the request inside the epoch; do not change `values` before."""
+
+    def get_nb(self, rank: int, at: int, out: NDArray[Any]) -> Request:
+        """Starts a get. Wait for the request inside the epoch; it returns `out`."""
+
+    def free(self) -> None:
+        """Frees the window and its memory; collective. Errors: InvalidError (an own epoch is
+        open)."""
+
+    def __enter__(self) -> Window: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Epoch:
+    """An epoch of a window, for ``with``, which ends it. Without ``with``, end it by the window's
+    calls."""
+
+    def __enter__(self) -> Epoch: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

@@ -29,3 +29,39 @@ def conform(values, dtype, shape, patch):
         raise InvalidError(
             f"values of shape {converted.shape} do not fit patch {patch}, which needs {shape}"
         ) from None
+
+
+def window_values(values, dtype):
+    """An origin buffer for a window of `dtype`: arrays as they are, numbers and lists converted.
+
+    A window of bytes (uint8) takes arrays of every dtype. Others refuse another dtype than theirs:
+    the target would read other numbers than were sent.
+    """
+    if isinstance(values, (np.ndarray, np.generic)) or not _is_plain(values):
+        array = np.asarray(values)
+        if array.dtype != dtype and dtype != np.uint8:
+            raise DtypeError(
+                f"values are {array.dtype}, the window is {dtype}: convert them with .astype()"
+            )
+        return array
+    try:
+        if np.asarray(values).dtype.kind in "fc" and dtype.kind in "iu":
+            raise TypeError("digits would be lost")
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DtypeError(f"cannot make {dtype} of {values!r}: {error}") from None
+
+
+def _is_plain(values):
+    """Whether it has no dtype of its own."""
+    return isinstance(values, (int, float, complex, list, tuple))
+
+
+def window_out(out, dtype):
+    """Where data of a window of `dtype` may arrive; one new element if `out` is None."""
+    if out is None:
+        return np.empty((), dtype)
+    found = getattr(out, "dtype", None)
+    if found is not None and found != dtype and dtype != np.uint8:
+        raise DtypeError(f"out is {found}, the window is {dtype}: give an array of its dtype")
+    return out

@@ -68,5 +68,6 @@ void bind_errors(nb::module_& m);
 void bind_job(nb::module_& m);
 void bind_array(nb::module_& m);
 void bind_memory(nb::module_& m);
+void bind_window(nb::module_& m);
 
 }  // namespace skpy

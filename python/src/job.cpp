@@ -266,4 +266,5 @@ NB_MODULE(_core, m) {
   skpy::bind_job(m);
   skpy::bind_array(m);
   skpy::bind_memory(m);
+  skpy::bind_window(m);
 }

@@ -35,7 +35,7 @@ def run(ranks, nodes, *program):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), LAYOUTS)
-@pytest.mark.parametrize("module", ["test_arrays.py", "test_job.py"])
+@pytest.mark.parametrize("module", ["test_arrays.py", "test_job.py", "test_windows.py"])
 def test_module(module, ranks, nodes):
     job = run(
         ranks,
@@ -58,6 +58,16 @@ def test_module(module, ranks, nodes):
 def test_example(example):
     job = run(4, 2, example)
     assert job.returncode == 0, job.stdout
+
+
+@pytest.mark.parametrize("example", ["hash_table", "work_stealing", "ring"])
+def test_help_of_an_example(example):
+    told = subprocess.run(
+        [sys.executable, ROOT / "examples" / "python" / f"{example}.py", "--help"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert told.returncode == 0 and "skerry run" in told.stdout and "--" in told.stdout
 
 
 LEAVES = """

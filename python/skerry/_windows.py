@@ -1,0 +1,53 @@
+"""Making windows. The interface is described in __init__.pyi."""
+
+import math
+import zlib
+
+import numpy as np
+
+from . import _core
+from .errors import DtypeError, Error, InvalidError
+
+
+def window(shape, dtype="uint8", *, group=None):
+    """Memory that the others access in epochs; collective."""
+    dims, kind, refused = None, None, None
+    try:
+        dims, kind = _shape(shape), _dtype(dtype)
+    except Error as error:
+        refused = error
+    _agree(kind, refused, group)
+    return _core._window_allocate(math.prod(dims) * kind.itemsize, kind, dims, group)
+
+
+def _shape(shape):
+    try:
+        dims = (int(shape),) if hasattr(shape, "__index__") else tuple(int(n) for n in shape)
+    except (TypeError, ValueError):
+        raise InvalidError(f"shape is {shape!r}: give a number or a tuple of numbers") from None
+    if any(n < 0 for n in dims):
+        raise InvalidError(f"shape is {dims}: no dimension can be negative")
+    return dims
+
+
+def _dtype(dtype):
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise DtypeError(f"no such dtype: {dtype!r}") from None
+    if kind.hasobject or not kind.itemsize:
+        raise DtypeError(f"dtype is {kind}: a window holds numbers, not references, of 1 byte on")
+    return kind
+
+
+def _agree(kind, refused, group):
+    """Raises the same kind of error on every member, if one was refused or the dtypes differ."""
+    mark = 0 if refused else zlib.crc32(repr(kind).encode()) + 1
+    marks = np.empty(len(group if group is not None else _core.world()), "int64")
+    _core._allgather(np.array([mark]), marks, group)
+    if refused:
+        raise refused
+    if not marks.all():
+        raise InvalidError("another member's shape or dtype was refused: see its message")
+    if (marks != mark).any():
+        raise DtypeError(f"dtype is {kind}, but another member gave another: all give the same")

@@ -1,0 +1,286 @@
+// Windows: their memory as NumPy arrays, epochs as context managers, and access. Collecting a
+// window frees nothing, as in memory.cpp.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "binding.hpp"
+#include "skerry/window.hpp"
+
+namespace skpy {
+
+namespace {
+
+struct PyWindow {
+  sk::Window window;
+  sk::Group group;
+  nb::object dtype;  // of every member's elements
+  nb::object shape;  // of the own memory
+  PyWindow(sk::Window w, sk::Group g, nb::object type, nb::object own)
+      : window(std::move(w)), group(std::move(g)), dtype(std::move(type)), shape(std::move(own)) {}
+  PyWindow(PyWindow&&) = default;
+  ~PyWindow() { window.release(); }
+};
+
+enum class EpochKind { lock, lock_all, fence, start, post };
+
+// What `with` ends.
+struct Epoch {
+  nb::object owner;  // the PyWindow
+  EpochKind kind;
+  int rank;  // of lock
+};
+
+sk::Promise promise_if(bool wanted, sk::Promise promise) {
+  return wanted ? promise : sk::Promise::none;
+}
+
+// `count` elements at `data`, or of 0 bytes, that keep `owner` alive.
+nb::object array_at(void* data, std::size_t bytes, nb::handle owner, nb::handle shape,
+                    nb::handle dtype) {
+  static std::uint8_t nothing_there;
+  const std::size_t length[] = {data ? bytes : 0};
+  auto* first = data ? static_cast<std::uint8_t*>(data) : &nothing_there;
+  const nb::object memory = nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(first, 1, length, owner));
+  return nb::module_::import_("numpy").attr("ndarray")(shape, dtype, memory);
+}
+
+nb::object local_array(nb::handle self) {
+  auto& w = nb::cast<PyWindow&>(self);
+  return array_at(w.window.local(), w.window.bytes(job().rank()), self, w.shape, w.dtype);
+}
+
+nb::object array_of_peer(nb::handle self, int rank) {
+  auto& w = nb::cast<PyWindow&>(self);
+  w.group.index(rank);  // throws if it is no member
+  if (!job().same_node(rank)) return nb::none();
+  const auto bytes = w.window.bytes(rank);
+  return array_at(w.window.pointer(rank), bytes, self, nb::int_(bytes / w.window.unit(rank)),
+                  w.dtype);
+}
+
+// ---- values -------------------------------------------------------------------------------------
+
+// An origin buffer of the window's dtype: `values` itself if it is such an array, or made of it.
+struct Values {
+  nb::object array;
+  View view;
+  Values(const PyWindow& w, nb::handle values) {
+    array = convert_function("window_values")(values, w.dtype);
+    acquire_contiguous(view, array, false, "the values");
+  }
+};
+
+// Where a get arrives: `out`, or one new element.
+struct Result {
+  nb::object array;
+  View view;
+  bool is_element;
+  Result(const PyWindow& w, nb::handle out) : is_element(out.is_none()) {
+    array = convert_function("window_out")(out, w.dtype);
+    acquire_contiguous(view, array, true, "out");
+  }
+  nb::object value() const { return is_element ? array[nb::make_tuple()] : array; }
+};
+
+void put(PyWindow& w, int rank, std::uint64_t at, nb::handle values) {
+  const Values from(w, values);
+  nb::gil_scoped_release waits;
+  w.window.put_nb(rank, at, std::span<const char>(from.view.data(), from.view.bytes())).wait();
+}
+
+nb::object get(PyWindow& w, int rank, std::uint64_t at, nb::handle out) {
+  const Result to(w, out);
+  {
+    nb::gil_scoped_release waits;
+    w.window.get_nb(rank, at, std::span<char>(to.view.data(), to.view.bytes())).wait();
+  }
+  return to.value();
+}
+
+// `array` is the origin buffer, of the window's dtype.
+nb::object start_transfer(nb::handle self, int rank, std::uint64_t at, nb::object array,
+                          bool is_get) {
+  auto& w = nb::cast<PyWindow&>(self);
+  auto view = std::make_unique<View>();
+  acquire_contiguous(*view, array, is_get, is_get ? "out" : "the values");
+  sk::Handle handle;
+  {
+    nb::gil_scoped_release waits;
+    if (is_get) handle = w.window.get_nb(rank, at, std::span<char>(view->data(), view->bytes()));
+    else handle = w.window.put_nb(rank, at, std::span<const char>(view->data(), view->bytes()));
+  }
+  return nb::cast(
+      Request{is_get, nb::borrow(self), std::move(array), std::move(view), {}, std::move(handle)});
+}
+
+void bind_access(nb::class_<PyWindow>& c) {
+  c.def("put", &put, nb::arg("rank"), nb::arg("at"), nb::arg("values"));
+  c.def("get", &get, nb::arg("rank"), nb::arg("at"), nb::arg("out") = nb::none());
+  c.def(
+      "put_nb",
+      [](nb::handle self, int rank, std::uint64_t at, nb::handle values) {
+        const nb::object dtype = nb::cast<PyWindow&>(self).dtype;
+        return start_transfer(self, rank, at, convert_function("window_values")(values, dtype),
+                              false);
+      },
+      nb::arg("rank"), nb::arg("at"), nb::arg("values"));
+  c.def(
+      "get_nb",
+      [](nb::handle self, int rank, std::uint64_t at, nb::handle out) {
+        const nb::object dtype = nb::cast<PyWindow&>(self).dtype;
+        return start_transfer(self, rank, at, convert_function("window_out")(out, dtype), true);
+      },
+      nb::arg("rank"), nb::arg("at"), nb::arg("out"));
+}
+
+// ---- epochs -------------------------------------------------------------------------------------
+
+Epoch lock(nb::handle self, int rank, bool shared, bool no_check) {
+  const sk::Window& window = nb::cast<PyWindow&>(self).window;
+  {
+    nb::gil_scoped_release waits;
+    sk::check(skerry_window_lock(window.get(), shared ? SKERRY_LOCK_SHARED : SKERRY_LOCK_EXCLUSIVE,
+                                 rank, no_check ? SKERRY_NO_CHECK : 0));
+  }
+  return {nb::borrow(self), EpochKind::lock, rank};
+}
+
+Epoch lock_all(nb::handle self, bool no_check) {
+  const sk::Window& window = nb::cast<PyWindow&>(self).window;
+  sk::check(skerry_window_lock_all(window.get(), no_check ? SKERRY_NO_CHECK : 0));
+  return {nb::borrow(self), EpochKind::lock_all, 0};
+}
+
+Epoch fence(nb::handle self, bool no_store, bool no_put, bool no_precede, bool no_succeed) {
+  const sk::Window& window = nb::cast<PyWindow&>(self).window;
+  const sk::Promise promises = promise_if(no_store, sk::Promise::no_store) |
+                               promise_if(no_put, sk::Promise::no_put) |
+                               promise_if(no_precede, sk::Promise::no_precede) |
+                               promise_if(no_succeed, sk::Promise::no_succeed);
+  {
+    nb::gil_scoped_release waits;
+    window.fence(promises);
+  }
+  return {nb::borrow(self), EpochKind::fence, 0};
+}
+
+Epoch start(nb::handle self, const std::vector<int>& ranks, bool no_check) {
+  const sk::Window& window = nb::cast<PyWindow&>(self).window;
+  {
+    nb::gil_scoped_release waits;
+    window.start(ranks, promise_if(no_check, sk::Promise::no_check));
+  }
+  return {nb::borrow(self), EpochKind::start, 0};
+}
+
+Epoch post(nb::handle self, const std::vector<int>& ranks, bool no_check, bool no_store,
+           bool no_put) {
+  const sk::Window& window = nb::cast<PyWindow&>(self).window;
+  {
+    nb::gil_scoped_release waits;
+    window.post(ranks, promise_if(no_check, sk::Promise::no_check) |
+                           promise_if(no_store, sk::Promise::no_store) |
+                           promise_if(no_put, sk::Promise::no_put));
+  }
+  return {nb::borrow(self), EpochKind::post, 0};
+}
+
+// After an error in the body, what waits for other members is left out: they may never come.
+void end_epoch(Epoch& e, nb::handle error) {
+  const sk::Window& window = nb::cast<PyWindow&>(e.owner).window;
+  const bool failed = !error.is_none();
+  nb::gil_scoped_release waits;
+  switch (e.kind) {
+    case EpochKind::lock: sk::check(skerry_window_unlock(window.get(), e.rank)); break;
+    case EpochKind::lock_all: sk::check(skerry_window_unlock_all(window.get())); break;
+    case EpochKind::start: window.complete(); break;
+    case EpochKind::fence:
+      if (!failed) window.fence(sk::Promise::no_succeed);
+      break;
+    case EpochKind::post:
+      if (!failed) window.wait();
+      break;
+  }
+}
+
+void bind_epochs(nb::class_<PyWindow>& c) {
+  using Free = nb::call_guard<nb::gil_scoped_release>;
+  c.def("lock", &lock, nb::arg("rank"), nb::kw_only(), nb::arg("shared") = false,
+        nb::arg("no_check") = false);
+  c.def(
+      "unlock",
+      [](PyWindow& w, int rank) { sk::check(skerry_window_unlock(w.window.get(), rank)); },
+      nb::arg("rank"), Free());
+  c.def("lock_all", &lock_all, nb::kw_only(), nb::arg("no_check") = false);
+  c.def(
+      "unlock_all", [](PyWindow& w) { sk::check(skerry_window_unlock_all(w.window.get())); },
+      Free());
+  c.def(
+      "flush",
+      [](PyWindow& w, std::optional<int> rank) { rank ? w.window.flush(*rank) : w.window.flush(); },
+      nb::arg("rank") = nb::none(), Free());
+  c.def("fence", &fence, nb::kw_only(), nb::arg("no_store") = false, nb::arg("no_put") = false,
+        nb::arg("no_precede") = false, nb::arg("no_succeed") = false);
+  c.def("post", &post, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false,
+        nb::arg("no_store") = false, nb::arg("no_put") = false);
+  c.def("start", &start, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false);
+  c.def("complete", [](PyWindow& w) { w.window.complete(); }, Free());
+  c.def("wait", [](PyWindow& w) { w.window.wait(); }, Free());
+  c.def("test", [](PyWindow& w) { return w.window.test(); });
+  c.def("sync", [](PyWindow& w) { w.window.sync(); });
+}
+
+void bind_life(nb::module_& m, nb::class_<PyWindow>& c) {
+  c.def_prop_ro("local", &local_array);
+  c.def_prop_ro("shape", [](const PyWindow& w) { return w.shape; });
+  c.def_prop_ro("dtype", [](const PyWindow& w) { return w.dtype; });
+  c.def_prop_ro("group", [](const PyWindow& w) { return w.group; });
+  c.def("pointer", &array_of_peer, nb::arg("rank"));
+  c.def(
+      "nbytes",
+      [](const PyWindow& w, std::optional<int> rank) {
+        return w.window.bytes(rank ? *rank : job().rank());
+      },
+      nb::arg("rank") = nb::none());
+  c.def("free", [](PyWindow& w) { w.window.free(); }, nb::call_guard<nb::gil_scoped_release>());
+  c.def("__enter__", [](nb::handle self) { return nb::borrow(self); });
+  c.def(
+      "__exit__",
+      [](PyWindow& w, nb::handle kind, nb::handle, nb::handle) {
+        if (!kind.is_none() || !w.window) return;  // after an error the others may never come
+        nb::gil_scoped_release waits;
+        w.window.free();
+      },
+      nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+  m.def(
+      "_window_allocate",
+      [](std::uint64_t bytes, nb::object dtype, nb::object shape, nb::handle group) {
+        const sk::Group members = group_or_world(group);
+        const auto unit = nb::cast<std::uint64_t>(dtype.attr("itemsize"));
+        sk::Window made;
+        {
+          nb::gil_scoped_release waits;
+          made = sk::Window::allocate(members, bytes, unit);
+        }
+        return nb::cast(PyWindow(std::move(made), members, std::move(dtype), std::move(shape)));
+      },
+      nb::arg("bytes"), nb::arg("dtype"), nb::arg("shape"), nb::arg("group").none());
+}
+
+}  // namespace
+
+void bind_window(nb::module_& m) {
+  nb::class_<PyWindow> window(m, "Window");
+  bind_life(m, window);
+  bind_epochs(window);
+  bind_access(window);
+  nb::class_<Epoch>(m, "Epoch")
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+      .def(
+          "__exit__", [](Epoch& e, nb::handle kind, nb::handle, nb::handle) { end_epoch(e, kind); },
+          nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
+}
+
+}  // namespace skpy
