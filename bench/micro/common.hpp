@@ -1,6 +1,7 @@
 // Shared by all benchmark programs: a clock, placement, medians and one line of output per figure.
 // Header only and without Skerry, so that the limits stay independent of what they judge.
 #pragma once
+#include <dirent.h>
 #include <sched.h>
 #include <time.h>
 
@@ -31,6 +32,40 @@ inline void pin(int core) {
     std::perror("sched_setaffinity: no such core, or it is outside this process's cpuset");
     std::exit(2);
   }
+}
+
+// Which core this rank belongs on: BENCH_CPUS is a list such as "0,1", used in turn by rank; empty:
+// anywhere.
+inline int core_of_rank(int rank) {
+  const char* text = std::getenv("BENCH_CPUS");
+  if (text == nullptr || *text == 0) return -1;
+  std::vector<int> cores;
+  for (const char* at = text; *at;) {
+    char* end = nullptr;
+    cores.push_back(static_cast<int>(std::strtol(at, &end, 10)));
+    if (end == at) {
+      std::fprintf(stderr, "BENCH_CPUS must be numbers separated by commas, not \"%s\"\n", text);
+      std::exit(2);
+    }
+    at = *end == ',' ? end + 1 : end;
+  }
+  return cores[static_cast<size_t>(rank) % cores.size()];
+}
+
+// Binds every thread of this process. The library may have freed its own threads from the binding
+// of the thread that started them, but both ends of a limit stay on given cores.
+inline void pin_all_threads(int core) {
+  if (core < 0) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(core), &set);
+  DIR* tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return;
+  while (const dirent* task = readdir(tasks)) {
+    const int id = std::atoi(task->d_name);
+    if (id > 0) sched_setaffinity(id, sizeof set, &set);
+  }
+  closedir(tasks);
 }
 
 inline double median(std::vector<double> values) {

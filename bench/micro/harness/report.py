@@ -55,7 +55,10 @@ def to_records(rows: list[Row], samples: Samples, peers: dict[str, Samples]) -> 
     return records
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | str | None) -> str:
+    """Words in place of a figure stay as they are."""
+    if isinstance(value, str):
+        return value
     return "" if value is None else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 

@@ -6,14 +6,14 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from . import machine
+from . import machine, mpis
+from .process import run_program
 from .report import Samples
 
 CORES = {"one_core": (0, 0), "two_cores": (0, 1)}  # origin, target
@@ -37,8 +37,7 @@ class Runner:
         self.environment = {
             **os.environ,
             "BENCH_TIME_SCALE": "0.3" if quick else "1",
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **mpis.AS_ROOT,
         }
 
     def has(self, program: str) -> bool:
@@ -46,7 +45,7 @@ class Runner:
 
     # ---- processes -------------------------------------------------------------------------------
 
-    def _on(self, host: str, command: list) -> list[str]:
+    def on(self, host: str, command: list) -> list[str]:
         command = [str(part) for part in command]
         return [str(self.testbed), "exec", host, *command] if self.hosts else command
 
@@ -68,39 +67,17 @@ class Runner:
         self.loads.append(machine.load())
         if self.verbose:
             print("bench: " + " ".join(command), file=sys.stderr)
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**self.environment, **(extra or {})},
-            stdin=subprocess.DEVNULL,
-            process_group=0,
-        )
-        try:
-            output, errors = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                output, errors = process.communicate(timeout=5)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                output, errors = process.communicate()
-            errors += f"\nno end after {limit_s:g} s"
-        for line in output.splitlines():
-            if line.startswith('{"row"'):
-                found = json.loads(line)
-                into.setdefault((scenario, found["row"]), []).append(found["value"])
-        if process.returncode != 0:
-            self._note(
-                f"{name} failed with status {process.returncode}: {' | '.join(errors.strip().splitlines()[-3:])}"
-            )
-        return process.returncode == 0
+        done = run_program(command, {**self.environment, **(extra or {})}, limit_s)
+        for row, value in done.rows:
+            into.setdefault((scenario, row), []).append(value)
+        if done.why:
+            self._note(f"{name} failed: {done.why}")
+        return not done.why
 
     @contextlib.contextmanager
     def _server(self, host: tuple[str, str], command: list, on_hosts: bool):
         process = subprocess.Popen(
-            self._on(host[0], command) if on_hosts else [str(c) for c in command],
+            self.on(host[0], command) if on_hosts else [str(c) for c in command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -147,7 +124,7 @@ class Runner:
             ]
             self._collect(
                 "limit_tcp",
-                self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure],
+                self.on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure],
                 self.samples,
                 f"{scenario}.{cores}",
             )
@@ -173,7 +150,7 @@ class Runner:
             ]
             self._collect(
                 "limit_ofi",
-                self._on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure],
+                self.on(CLIENT[0], measure) if on_hosts else [str(m) for m in measure],
                 self.samples,
                 f"{'ofi_loopback' if loopback else 'ofi'}.{cores}",
                 limit_s=60,
@@ -186,16 +163,16 @@ class Runner:
 
     # ---- Skerry ----------------------------------------------------------------------------------
 
-    def _job(
+    def job_command(
         self,
         ranks: int,
         nodes: int,
         cores: str | None,
         program: list,
-        per_host: tuple[int, int] | None = None,
+        per_host: tuple[int, ...] | None = None,
         extra: dict[str, str] | None = None,
     ) -> tuple[list[str], dict[str, str]]:
-        """The command of a Skerry job, on the testbed's two hosts when `per_host` is given and hosts are there."""
+        """The command of a Skerry job: on the testbed's hosts, `per_host` ranks each, when that is given and hosts are there."""
         pins = ",".join(map(str, CORES[cores])) if cores else ""
         variables = {
             "BENCH_CPUS": pins,
@@ -206,13 +183,13 @@ class Runner:
         if per_host and self.hosts:
             command += [
                 "--hosts",
-                f"sk1:{per_host[0]},sk2:{per_host[1]}",
+                ",".join(f"sk{host}:{each}" for host, each in enumerate(per_host, 1)),
                 "--agent",
                 os.environ["TESTBED_AGENT"],
             ]
             for name, value in variables.items():
                 command += ["--env", f"{name}={value}"]
-            return self._on("sk0", [*command, *program]), variables
+            return self.on("sk0", [*command, *program]), variables
         return [*command, "--nodes", str(nodes), *map(str, program)], variables
 
     def skerry(
@@ -232,12 +209,12 @@ class Runner:
             )
             return
         program = [self.bench / "skerry_rows", scenario] + ([argument] if argument else [])
-        command, variables = self._job(ranks, nodes, cores, program, per_host, extra)
+        command, variables = self.job_command(ranks, nodes, cores, program, per_host, extra)
         self._collect(f"skerry_rows {scenario}", command, self.samples, name, variables)
 
     def array(self) -> None:
         if self.has("array_row") and self.launcher.exists():
-            command, variables = self._job(2, 1, "two_cores", [self.bench / "array_row"])
+            command, variables = self.job_command(2, 1, "two_cores", [self.bench / "array_row"])
             self._collect("array_row", command, self.samples, "array", variables)
         python = os.environ.get("BENCH_PYTHON") or next(
             (
@@ -259,7 +236,7 @@ class Runner:
             ).returncode
             == 0
         ):
-            command, variables = self._job(
+            command, variables = self.job_command(
                 2,
                 1,
                 "two_cores",
@@ -274,7 +251,7 @@ class Runner:
         """User + system time of a 4-rank, 2-node job waiting in a barrier, launcher included, scaled to 10 s."""
         if not (self.has("skerry_rows") and self.launcher.exists()):
             return
-        command, variables = self._job(
+        command, variables = self.job_command(
             4, 2, None, [self.bench / "skerry_rows", "idle", str(seconds + 1)]
         )
         process = subprocess.Popen(
@@ -383,46 +360,12 @@ class Runner:
         starter = shutil.which("mpiexec.hydra" if mpich else "mpirun.openmpi")
         if starter is None or (remote and not self.hosts):
             return
-        start = self._hydra if mpich else self._mpirun
-        command = [starter, *start(each, hosts), str(self.bench / program), scenario]
+        mpi = mpis.Mpi("hydra" if mpich else "openmpi4", starter)
+        command = [*mpi.command((each,) * hosts), str(self.bench / program), scenario]
         self._collect(
             f"{name} ({scenario})",
-            self._on("sk0", command) if remote else command,
+            self.on("sk0", command) if remote else command,
             self.peers.setdefault(name, {}),
             scenario,
             limit_s=90,
         )
-
-    @staticmethod
-    def _where(each: int, hosts: int) -> str:
-        return ",".join(f"sk{number + 1}:{each}" for number in range(hosts))
-
-    def _hydra(self, each: int, hosts: int) -> list[str]:
-        count = ["-n", str(each * hosts)]
-        if hosts == 1:
-            return count
-        agent = ["-launcher", "ssh", "-launcher-exec", os.environ.get("TESTBED_AGENT", "")]
-        return [*agent, "-hosts", self._where(each, hosts), "-iface", "skbr", *count]
-
-    def _mpirun(self, each: int, hosts: int) -> list[str]:
-        # MPI's own ranks yield where there are more of them than cores, as mpirun would set it if
-        # it knew how many cores there are.
-        words = ["-n", str(each * hosts), "--bind-to", "none", "--oversubscribe"]
-        if each * hosts > (os.cpu_count() or 1):
-            words += ["--mca", "mpi_yield_when_idle", "1"]
-        if hosts == 1:
-            return words
-        net = "10.77.0.0/24"
-        words += ["--host", self._where(each, hosts)]
-        for key, value in (
-            ("plm", "rsh"),
-            ("plm_rsh_agent", os.environ.get("TESTBED_AGENT", "")),
-            ("plm_rsh_no_tree_spawn", "1"),
-            ("oob_tcp_if_include", net),
-            ("btl_tcp_if_include", net),
-            ("pml", "ob1"),
-            ("btl", "tcp,vader,self"),
-            ("osc", "pt2pt"),
-        ):
-            words += ["--mca", key, value]
-        return words
