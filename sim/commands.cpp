@@ -21,6 +21,8 @@ constexpr const char* help_text =
     "usage: skerry sim [run] [options]   one kind of traffic, any number of caps and policies\n"
     "       skerry sim paper [options]   the jobs of the ACTS paper: 2048, 4096 and 6144 ranks, 4 "
     "on each node\n"
+    "       skerry sim locks [options]   one hot lock under each lock protocol, to 100,000 ranks "
+    "(--help)\n"
     "       skerry sim storm [options]   the protocol in a storm of faults, checked after every "
     "step\n\n"
     "Everything it prints is simulated. What it computes with, and what it cannot tell: "

@@ -29,6 +29,10 @@ constexpr Field fields[] = {
     {"server_connection_bytes", &Costs::server_connection_bytes},
     {"origin_link_bytes", &Costs::origin_link_bytes},
     {"server_session_bytes", &Costs::server_session_bytes},
+    {"cpu_atomic_ns", &Costs::cpu_atomic_ns},
+    {"cpu_transfer_ns", &Costs::cpu_transfer_ns},
+    {"adapter_ns", &Costs::adapter_ns},
+    {"wake_ns", &Costs::wake_ns},
 };
 
 // The values of one flat JSON object: "name": number, true, false or "text". Enough for a file of

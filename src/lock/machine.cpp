@@ -75,9 +75,8 @@ bool from_string(std::string_view name, Migration* policy) {
 
 int64_t pause_ns(const Config& config, const Action& pause, uint64_t random) {
   const Pauses& pauses = pauses_of(config, pause.unit);
-  const int64_t longest = pauses.first_ns << pauses.doublings;
   const int64_t bound = pause.ahead != 0
-                            ? std::min<int64_t>(longest, pauses.first_ns * pause.ahead)
+                            ? std::min<int64_t>(longest_pause_ns, config.turn_ns * pause.ahead)
                             : pauses.first_ns << std::min(pause.attempt, pauses.doublings);
   const uint64_t half = static_cast<uint64_t>(bound) / 2;
   return bound - static_cast<int64_t>(random % (half + 1));

@@ -140,6 +140,7 @@ struct Config {
   bool network_swap = false;
   Pauses cpu_pauses = {.first_ns = 100, .doublings = 10};      // before it asks the processor again
   Pauses network_pauses = {.first_ns = 2000, .doublings = 8};  // before it asks the network again
+  int64_t turn_ns = 4000;  // what a pause that knows its place reckons for each turn before it
 };
 
 constexpr const Pauses& pauses_of(const Config& config, Unit unit) {
@@ -148,7 +149,9 @@ constexpr const Pauses& pauses_of(const Config& config, Unit unit) {
 
 // The length of a pause. `random`: 64 fresh random bits. Between half of and the whole bound, so
 // that two requesters that failed together do not fail together again. A pause that knows how many
-// stand before it is `ahead` times the first one (DSLR, section 4.3), within the same bound.
+// stand before it is `ahead` times Config::turn_ns (DSLR, section 4.3), and may be long: the line
+// before it takes its time anyway.
+constexpr int64_t longest_pause_ns = 1'000'000'000;
 int64_t pause_ns(const Config& config, const Action& pause, uint64_t random);
 
 // One requester as its machine sees it.

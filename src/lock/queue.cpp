@@ -6,7 +6,7 @@ namespace skerry::lock::machine {
 
 Action QueuePlace::join(const Where& where) {
   state_ = State::joining;
-  next_ = guess_ = pass_ = 0;
+  next_ = guess_ = pass_ = attempt_ = 0;
   if (where.has_swap) return swap(where.unit, where.place, where.word, me_ + 1);
   return compare_and_swap(where.unit, where.place, where.word, 0, me_ + 1);
 }
@@ -37,7 +37,25 @@ Action QueuePlace::hand_over() {
   return tell(next_ - 1, Note::granted, pass_);
 }
 
-Action QueuePlace::step(const Event& event, const Where& where) {
+Action QueuePlace::on_joined(uint64_t before, const Where& where, const Config& config) {
+  if (!where.has_swap && before != guess_) {
+    guess_ = static_cast<uint32_t>(before);
+    // Somebody joined meanwhile. Once is nothing; a crowd that joins at one time must be thinned
+    // out, since only one of all that are under way succeeds.
+    attempt_ = next_attempt(config, where.unit, attempt_);
+    if (attempt_ > 1) {
+      state_ = State::pausing;
+      return pause(where.unit, attempt_);
+    }
+    return compare_and_swap(where.unit, where.place, where.word, guess_, me_ + 1);
+  }
+  guess_ = attempt_ = 0;
+  first_ = before == 0;
+  state_ = first_ ? State::front : State::linking;
+  return first_ ? granted() : tell(static_cast<Requester>(before - 1), Note::linked);
+}
+
+Action QueuePlace::step(const Event& event, const Where& where, const Config& config) {
   if (event.kind == Event::Kind::told && event.note == Note::linked) {
     next_ = event.from + 1;
     if (state_ == State::awaiting_link) return hand_over();
@@ -45,17 +63,10 @@ Action QueuePlace::step(const Event& event, const Where& where) {
   }
   switch (state_) {
     case State::out: break;
-    case State::joining:
-      if (!where.has_swap && event.value != guess_) {
-        // Somebody joined meanwhile: one step further each time somebody gets in.
-        guess_ = static_cast<uint32_t>(event.value);
-        return compare_and_swap(where.unit, where.place, where.word, guess_, me_ + 1);
-      }
-      guess_ = 0;
-      first_ = event.value == 0;
-      state_ = first_ ? State::front : State::linking;
-      if (first_) return granted();
-      return tell(static_cast<Requester>(event.value - 1), Note::linked);
+    case State::joining: return on_joined(event.value, where, config);
+    case State::pausing:
+      state_ = State::joining;
+      return compare_and_swap(where.unit, where.place, where.word, guess_, me_ + 1);
     case State::linking: state_ = State::waiting; return wait();
     case State::waiting:
       SKERRY_ASSERT(event.kind == Event::Kind::told && event.note == Note::granted,
@@ -86,17 +97,17 @@ Action QueueClient::step(const Event& event, const Config& config) {
       state_ = State::locking;
       return place_.join(where);
     case State::locking: {
-      const Action action = place_.step(event, where);
+      const Action action = place_.step(event, where, config);
       if (action.kind == Action::Kind::granted) state_ = State::held;
       return action;
     }
     case State::held:
-      if (event.kind == Event::Kind::told) return place_.step(event, where);
+      if (event.kind == Event::Kind::told) return place_.step(event, where, config);
       if (event.kind != Event::Kind::unlock) return refused();
       state_ = State::unlocking;
       return place_.leave(where, 0);
     case State::unlocking: {
-      const Action action = place_.step(event, where);
+      const Action action = place_.step(event, where, config);
       if (action.kind == Action::Kind::released) state_ = State::idle;
       return action;
     }
