@@ -1,6 +1,6 @@
-// apply: the one place where put, get, accumulate, update and read-modify-write touch bytes of a
-// slice.
-// Pure but for the stripes it locks.
+// apply: where put, get, accumulate, update and read-modify-write touch bytes of a slice. The one
+// other place is the fabric, which places long puts directly (docs/design/0004). Pure but for the
+// stripes it locks, and for memory that a program gave (given.hpp).
 //
 // Callers have checked bounds (core/pure/shape.hpp: within), element types and alignment; apply
 // asserts nothing about user input.

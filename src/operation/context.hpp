@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "core/pure/assert.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"

@@ -10,7 +10,7 @@
 #include <deque>
 #include <unordered_map>
 
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "connection/core/retry.hpp"
 #include "core/pure/ids.hpp"
 #include "fabric/fabric.h"

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "connection/core/quota.hpp"
 #include "core/pure/ids.hpp"
 #include "core/thread.hpp"

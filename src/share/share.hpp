@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "fabric/fabric.h"
 
 namespace skerry::share {

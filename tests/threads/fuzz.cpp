@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "capi/handles.hpp"
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "fabric/fabric.h"
 #include "job/bootstrap/thread_bootstrap.hpp"
 #include "ops/check.hpp"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "capi/handles.hpp"
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "fabric/fabric.h"
 #include "fabric/tcp/address.hpp"
 #include "fabric/tcp/frame.hpp"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "fabric/hooks/forward.hpp"
 #include "fabric/loop/loop.hpp"
 #include "operation/engine.hpp"

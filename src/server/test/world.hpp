@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 #include "fabric/loop/loop.hpp"
 #include "placement/node_map.hpp"
 #include "server/server.hpp"

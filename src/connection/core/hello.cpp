@@ -1,4 +1,4 @@
-#include "connection/core/admission.hpp"
+#include "connection/core/hello.hpp"
 
 #include <sodium.h>
 
