@@ -34,6 +34,7 @@ constexpr const char* help_text =
     "  --sweep-think-us N  the same, in the other two sweeps (200)\n"
     "  --migration NAME    of hybrid: always, hysteresis, history (always)\n"
     "  --hand-overs N      inside a cohort, in a row (8)\n"
+    "  --network-swap B    yes: the adapter exchanges a value in one atomic; no: by a loop (yes)\n"
     "  --acquisitions N    ends a run (at least 20,000 and two for each rank)\n"
     "  --costs NAME|FILE   tcp, infiniband-2010, or a file of skerry calibrate (server: tcp, nic:\n"
     "                      infiniband-2010)\n"
@@ -52,6 +53,7 @@ struct Options {
   std::string costs;
   std::string out = "out/sim-locks.json";
   bool help = false;
+  Options() { study.lock.network_swap = true; }
 };
 
 Status number(const std::string& option, const std::string& text, uint64_t most, uint64_t* out) {
@@ -140,6 +142,12 @@ Status set(const std::string& option, const std::string& value, Options* o) {
                    "\": give always, hysteresis or history");
     return {};
   }
+  if (option == "--network-swap") {
+    if (value != "yes" && value != "no")
+      return error(Code::config, option, " ", value, ": give yes or no");
+    o->study.lock.network_swap = value == "yes";
+    return {};
+  }
   if (option == "--costs") o->costs = value;
   else if (option == "--out") o->out = value;
   else return set_number(option, value, o);
@@ -218,6 +226,7 @@ class Sweeps {
          << ",\n  \"sweep_think_ns\": " << o_.sweep_think_us * 1000 << ",\n  \"migration\": \""
          << to_string(o_.study.lock.migration)
          << "\",\n  \"hand_overs\": " << static_cast<int>(o_.study.lock.hand_overs)
+         << ",\n  \"network_swap\": " << (o_.study.lock.network_swap ? "true" : "false")
          << ",\n  \"runs\": [" << runs_ << "\n  ],\n  \"rows\": [" << rows_ << "\n  ]\n}\n";
     file.close();
     if (!file) return error(Code::config, "cannot write ", o_.out);

@@ -41,7 +41,7 @@ Action AsymmetricClient::try_later(const Config& config) {
 Action AsymmetricClient::step(const Event& event, const Config& config) {
   if (event.kind == Event::Kind::told && event.note == Note::linked && state_ != State::leaving &&
       state_ != State::joining) {
-    return place_.step(event, where(config), config);  // held: as before
+    return place_.step(event, where(config));  // held: as before
   }
   switch (state_) {
     case State::idle:
@@ -49,7 +49,7 @@ Action AsymmetricClient::step(const Event& event, const Config& config) {
       state_ = State::joining;
       return place_.join(where(config));
     case State::joining: {
-      const Action action = place_.step(event, where(config), config);
+      const Action action = place_.step(event, where(config));
       return action.kind == Action::Kind::granted ? on_front(config) : action;
     }
     case State::pausing:
@@ -70,7 +70,7 @@ Action AsymmetricClient::step(const Event& event, const Config& config) {
       state_ = State::leaving;
       return place_.leave(where(config), SKERRY_LOCK_RULE(bounded_hand_over) ? left_ - 1 : left_);
     case State::leaving: {
-      const Action action = place_.step(event, where(config), config);
+      const Action action = place_.step(event, where(config));
       if (action.kind == Action::Kind::released) state_ = State::idle;
       return action;
     }

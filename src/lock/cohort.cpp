@@ -46,13 +46,13 @@ Action CohortClient::step(const Event& event, const Config& config) {
       state_ = State::joining;
       return place_.join(node_queue);
     case State::joining: {
-      const Action action = place_.step(event, node_queue, config);
+      const Action action = place_.step(event, node_queue);
       return action.kind == Action::Kind::granted ? on_front(config) : action;
     }
     case State::asking: state_ = State::waiting; return wait();
     case State::waiting:
       if (event.note == Note::linked) {
-        (void)place_.step(event, node_queue, config);
+        (void)place_.step(event, node_queue);
         return wait();
       }
       SKERRY_ASSERT(event.note == Note::granted, "the manager grants");
@@ -60,9 +60,9 @@ Action CohortClient::step(const Event& event, const Config& config) {
       state_ = State::held;
       return granted();
     case State::held:
-      if (event.kind == Event::Kind::told) return place_.step(event, node_queue, config);
+      if (event.kind == Event::Kind::told) return place_.step(event, node_queue);
       return event.kind == Event::Kind::unlock ? unlock(config) : refused();
-    case State::leaving: return on_leaving(place_.step(event, node_queue, config));
+    case State::leaving: return on_leaving(place_.step(event, node_queue));
     case State::giving_back: state_ = State::idle; return released();
   }
   return refused();

@@ -136,7 +136,8 @@ struct Config {
   Migration migration = Migration::always;
   uint8_t in_a_row = 3;    // hysteresis: requests of the other kind before it migrates (1 to 16)
   uint8_t hand_overs = 8;  // cohorts: at most so many in a row inside a cohort
-  // nic: adapters compare, swap and add; few exchange. Without it a loop of compare-and-swaps does.
+  // nic: can the adapter exchange a value? All compare and swap, and add; with a mask of zero
+  // compared bits (extended atomics) some exchange. The others do it by a loop.
   bool network_swap = false;
   Pauses cpu_pauses = {.first_ns = 100, .doublings = 10};      // before it asks the processor again
   Pauses network_pauses = {.first_ns = 2000, .doublings = 8};  // before it asks the network again

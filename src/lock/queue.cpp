@@ -6,7 +6,7 @@ namespace skerry::lock::machine {
 
 Action QueuePlace::join(const Where& where) {
   state_ = State::joining;
-  next_ = guess_ = pass_ = attempt_ = 0;
+  next_ = guess_ = pass_ = 0;
   if (where.has_swap) return swap(where.unit, where.place, where.word, me_ + 1);
   return compare_and_swap(where.unit, where.place, where.word, 0, me_ + 1);
 }
@@ -37,25 +37,19 @@ Action QueuePlace::hand_over() {
   return tell(next_ - 1, Note::granted, pass_);
 }
 
-Action QueuePlace::on_joined(uint64_t before, const Where& where, const Config& config) {
+Action QueuePlace::on_joined(uint64_t before, const Where& where) {
   if (!where.has_swap && before != guess_) {
+    // Somebody joined meanwhile. At once again: a pause would only make the guess older.
     guess_ = static_cast<uint32_t>(before);
-    // Somebody joined meanwhile. Once is nothing; a crowd that joins at one time must be thinned
-    // out, since only one of all that are under way succeeds.
-    attempt_ = next_attempt(config, where.unit, attempt_);
-    if (attempt_ > 1) {
-      state_ = State::pausing;
-      return pause(where.unit, attempt_);
-    }
     return compare_and_swap(where.unit, where.place, where.word, guess_, me_ + 1);
   }
-  guess_ = attempt_ = 0;
+  guess_ = 0;
   first_ = before == 0;
   state_ = first_ ? State::front : State::linking;
   return first_ ? granted() : tell(static_cast<Requester>(before - 1), Note::linked);
 }
 
-Action QueuePlace::step(const Event& event, const Where& where, const Config& config) {
+Action QueuePlace::step(const Event& event, const Where& where) {
   if (event.kind == Event::Kind::told && event.note == Note::linked) {
     next_ = event.from + 1;
     if (state_ == State::awaiting_link) return hand_over();
@@ -63,10 +57,7 @@ Action QueuePlace::step(const Event& event, const Where& where, const Config& co
   }
   switch (state_) {
     case State::out: break;
-    case State::joining: return on_joined(event.value, where, config);
-    case State::pausing:
-      state_ = State::joining;
-      return compare_and_swap(where.unit, where.place, where.word, guess_, me_ + 1);
+    case State::joining: return on_joined(event.value, where);
     case State::linking: state_ = State::waiting; return wait();
     case State::waiting:
       SKERRY_ASSERT(event.kind == Event::Kind::told && event.note == Note::granted,
@@ -97,17 +88,17 @@ Action QueueClient::step(const Event& event, const Config& config) {
       state_ = State::locking;
       return place_.join(where);
     case State::locking: {
-      const Action action = place_.step(event, where, config);
+      const Action action = place_.step(event, where);
       if (action.kind == Action::Kind::granted) state_ = State::held;
       return action;
     }
     case State::held:
-      if (event.kind == Event::Kind::told) return place_.step(event, where, config);
+      if (event.kind == Event::Kind::told) return place_.step(event, where);
       if (event.kind != Event::Kind::unlock) return refused();
       state_ = State::unlocking;
       return place_.leave(where, 0);
     case State::unlocking: {
-      const Action action = place_.step(event, where, config);
+      const Action action = place_.step(event, where);
       if (action.kind == Action::Kind::released) state_ = State::idle;
       return action;
     }

@@ -20,7 +20,7 @@ class QueuePlace {
     Unit unit;
     Place place;
     uint8_t word;
-    bool has_swap;  // otherwise a loop of compare-and-swaps exchanges
+    bool has_swap;  // otherwise a loop of compare-and-swaps exchanges: unfair to those that join
   };
   explicit QueuePlace(Requester me) : me_(me) {}
 
@@ -29,11 +29,9 @@ class QueuePlace {
   Action leave(const Where& where, uint32_t pass);
   // Leaves the front without a message to the next one: the caller tells next().
   Action leave_untold(const Where& where);
-  Action step(const Event& event, const Where& where, const Config& config);
+  Action step(const Event& event, const Where& where);
 
-  bool joined() const {
-    return state_ != State::out && state_ != State::joining && state_ != State::pausing;
-  }
+  bool joined() const { return state_ != State::out && state_ != State::joining; }
   // When it has left: the number + 1 of the one who stood behind; 0: nobody did.
   uint32_t next() const { return next_; }
   bool was_first() const { return first_; }  // nobody was in line when it joined
@@ -43,7 +41,6 @@ class QueuePlace {
   enum class State : uint8_t {
     out,
     joining,
-    pausing,  // others joined just then, twice
     linking,  // tells the one before it
     waiting,
     front,
@@ -52,7 +49,7 @@ class QueuePlace {
     handing_over,
   };
   Action hand_over();
-  Action on_joined(uint64_t before, const Where& where, const Config& config);
+  Action on_joined(uint64_t before, const Where& where);
 
   Requester me_;
   uint32_t next_ = 0;   // number + 1 of the one behind; 0: not known
@@ -61,7 +58,7 @@ class QueuePlace {
   State state_ = State::out;
   bool first_ = false;
   bool untold_ = false;  // leaving: without a message
-  uint8_t attempt_ = 0;  // joining: failed ones, bounded
+  uint8_t unused_ = 0;
 };
 
 class QueueClient {
