@@ -97,9 +97,10 @@ void neighbours(Kind kind, const bench::Arguments&) {
 
 // Every rank, rank 0 included, increments a counter in rank 0's memory under its lock.
 void contended(Kind kind, const bench::Arguments& arguments) {
-  Window window(kind, window_words, arguments.has("--broken"));
+  const bool broken = arguments.has("--broken");
+  Window window(kind, window_words, broken);
   const Span span = common_span(600);
-  const Tally tally = repeat_in(span, [&](int64_t) { increment(window, 0); });
+  const Tally tally = repeat_in(span, [&](int64_t) { increment(window, 0, broken); });
   layer::barrier();
   const std::vector<double> all = layer::gather(static_cast<double>(tally.all));
   const std::vector<double> counted = layer::gather(static_cast<double>(tally.in_span));
