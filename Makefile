@@ -76,6 +76,11 @@ sim: build       ## simulate the connection caps of the ACTS paper's jobs: out/s
 	@build/bin/skerry sim paper
 	@.venv/bin/python sim/figure.py out/sim.json
 
+.PHONY: bench-locks
+bench-locks: build ## locks of windows beside four MPIs: out/locks.json, .svg (hosts: root)
+	@tools/setup.sh --with-peers
+	@.venv/bin/python bench/locks/bench.py
+
 .PHONY: bench-acts
 bench-acts: build ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
 	@.venv/bin/python bench/acts/acts.py

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Locks of one-sided windows: Skerry with each of its protocols beside four MPIs, all in one run.
 
-The same program (program/) is built over Skerry's windows and over each MPI's, and the libraries take turns within each round. Values are
-medians over the rounds, ratios medians of each round's own ratio. Prints one table, writes out/locks.json and draws out/locks.svg and .png.
-Rows between hosts need root (testbed/hosts.sh makes four hosts). Nothing here fails because a target is missed: `met` says so.
+The same program (program/) is built over Skerry's windows and over each MPI's, and the libraries
+take turns within each round. Values are medians over the rounds, ratios medians of each round's own
+ratio. Prints one table, writes out/locks.json and draws out/locks.svg and .png. Rows between hosts
+need root (testbed/hosts.sh makes four hosts). Nothing here fails because a target is missed: `met`
+says so.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class Table:
         if self.verbose:
             print("bench/locks: " + " ".join(command), file=sys.stderr)
         self.runner.loads.append(machine.load())
-        limit_s = self.peer_limit_s if library.mpi else 60
+        limit_s = self.peer_limit_s * case.patience if library.mpi else 60
         done = run_program(command, {**self.runner.environment, **library.environment()}, limit_s)
         if not done.why:
             for row, value in done.rows:

@@ -1,4 +1,8 @@
-"""The libraries of the table: Skerry with each of its lock protocols, and the MPIs. Builds the program for each MPI that is here."""
+"""The libraries of the table: Skerry with each of its lock protocols, and the MPIs.
+
+Builds the program for each MPI, and fetches those that come from PyPI into a cache (LOCKS_CACHE, by
+default ~/.cache/skerry-bench).
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,14 @@ from harness.process import run_program
 from harness.runner import Runner
 
 HERE = Path(__file__).resolve().parent
+MICRO = HERE.parent / "micro"  # whose headers the program shares
 PROTOCOLS = ("two_sided", "one_sided", "hybrid", "cohort", "asymmetric")
 FLAGS = ("-std=c++20", "-O2", "-Wall", "-Wextra", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX")
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where an MPI comes from. `package`: on PyPI, with its version; empty: Debian's, on the search path."""
+    """Where an MPI comes from. package: on PyPI, with its version; empty: on the search path."""
 
     name: str
     family: str
@@ -40,7 +45,7 @@ SOURCES = (
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """`missing`: why it cannot run here, or empty. `protocol`: the value of SKERRY_LOCK; empty: the default."""
+    """missing: why it cannot run here, or empty. protocol: of SKERRY_LOCK; empty: the default."""
 
     name: str
     missing: str = ""
@@ -117,6 +122,9 @@ def _compiled(source: Source, compiler: str, directory: Path) -> tuple[Path, str
     program = directory / f"locks_{source.name}"
     directory.mkdir(parents=True, exist_ok=True)
     sources = [str(path) for path in sorted((HERE / "program").glob("*.cpp"))]
+    parts = [*HERE.glob("program/*"), *MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
+    if program.exists() and program.stat().st_mtime > max(p.stat().st_mtime for p in parts):
+        return program, ""
     made = subprocess.run(
         [compiler, *FLAGS, *sources, "-o", str(program)], capture_output=True, text=True
     )

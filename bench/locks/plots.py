@@ -18,14 +18,27 @@ def _value(record: dict | None, library: str) -> float | None:
     return record["protocols"].get(library, record["peers"].get(library))
 
 
+def _color(names: list[str], library: str) -> str:
+    """The same in every panel."""
+    return f"C{names.index(library)}"
+
+
 def _lines(axis, records: Records, names: list[str], points: list, name_of) -> None:
     """A line for each library over `points`; a library without a figure has a gap there."""
     for library in names:
         found = [(x, _value(records.get(name_of(x)), library)) for x in points]
         found = [(x, y) for x, y in found if y is not None]
         if found:
-            style = "-" if library == OURS else "--"
-            axis.plot(*zip(*found), style, marker="o", markersize=3, label=library)
+            style = "o-" if library == OURS else "o--"
+            color = _color(names, library)
+            axis.plot(*zip(*found), style, color=color, markersize=3, label=library)
+
+
+def _count_axis(axis, points: list, what: str) -> None:
+    """Powers of two, each with its number."""
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(points, points)
+    axis.set_xlabel(what)
 
 
 def _lock(axis, records: Records, names: list[str]) -> None:
@@ -34,7 +47,8 @@ def _lock(axis, records: Records, names: list[str]) -> None:
     for index, library in enumerate(names):
         found = [_value(records.get(bar), library) for bar in bars]
         places = [place + index * width for place, y in enumerate(found) if y is not None]
-        axis.bar(places, [y for y in found if y is not None], width, label=library)
+        if heights := [y for y in found if y is not None]:
+            axis.bar(places, heights, width, color=_color(names, library), label=library)
     axis.set_xticks([0.4, 1.4], ["allocated", "created"])
     axis.set_ylabel("ns")
     axis.set_yscale("log")
@@ -51,19 +65,22 @@ def _computing(axis, records: Records, names: list[str], place: str) -> None:
 
 def _neighbours(axis, records: Records, names: list[str]) -> None:
     _lines(axis, records, names, list(NEIGHBOURS), lambda x: f"neighbours.{x}")
-    axis.set(xscale="log", yscale="log", xlabel="processes", ylabel="us")
+    _count_axis(axis, list(NEIGHBOURS), "processes")
+    axis.set(yscale="log", ylabel="us")
     axis.set_title("8: neighbour locks")
 
 
 def _contended(axis, records: Records, names: list[str], what: str, unit: str) -> None:
     _lines(axis, records, names, list(CONTENDERS), lambda x: f"contended.{x}.{what}")
-    axis.set(xscale="log", yscale="log", xlabel="processes", ylabel=unit)
+    _count_axis(axis, list(CONTENDERS), "processes")
+    axis.set(yscale="log", ylabel=unit)
     axis.set_title(f"9: contended lock, {what}")
 
 
 def _ring(axis, records: Records, names: list[str]) -> None:
     _lines(axis, records, names, list(SPANS_US), lambda x: f"ring.span_{x}_us")
-    axis.set(xlabel="computing in a lap, us", ylabel="lap, us")
+    axis.plot(SPANS_US, SPANS_US, ":", color="grey", label="the computing alone")
+    axis.set(yscale="log", xlabel="computing in a lap, us", ylabel="lap, us")
     axis.set_title("10: ring of two hosts")
 
 
@@ -75,13 +92,15 @@ def _migration(axis, records: Records, names: list[str], what: str, unit: str) -
 
 def _tasks(axis, records: Records, names: list[str]) -> None:
     _lines(axis, records, names, [4 * each for each in TASKS], lambda x: f"tasks.{x}")
-    axis.set(yscale="log", xlabel="processes on four hosts", ylabel="ms")
+    _count_axis(axis, [4 * each for each in TASKS], "processes on four hosts")
+    axis.set(yscale="log", ylabel="ms")
     axis.set_title("12: hierarchical task sharing")
 
 
 def _readers(axis, records: Records, names: list[str]) -> None:
     _lines(axis, records, names, list(READERS), lambda x: f"readers.{x}")
-    axis.set(yscale="log", xlabel="readers", ylabel="M/s")
+    _count_axis(axis, list(READERS), "readers")
+    axis.set(yscale="log", ylabel="M/s")
     axis.set_title("shared locks")
 
 

@@ -32,12 +32,14 @@ inline void lock_put_unlock(Window& window, Mode mode, int target, int64_t value
   window.put(target, word, &value);
   window.unlock(target);
 }
-// Reads and then writes: two ranks inside at once would lose a count.
-inline void increment(Window& window, int target) {
+// Reads and then writes: two ranks inside at once would lose a count. `linger`: lets others run in
+// between, so that this is certain to happen where locks do not exclude.
+inline void increment(Window& window, int target, bool linger = false) {
   int64_t value = 0;
   window.lock(Mode::exclusive, target);
   window.get(target, count_word, &value);
   window.flush(target);
+  if (linger) sched_yield();
   ++value;
   window.put(target, count_word, &value);
   window.unlock(target);

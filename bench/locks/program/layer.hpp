@@ -8,7 +8,9 @@
 //   progress()           what a library needs from a rank that polls its own memory
 //   stop(text)           ends the whole job with an error
 //
-//   Window               `words` 64-bit words in each rank, zeroed; made and freed collectively
+//   Window               `words` 64-bit words in each rank, zeroed; made and freed collectively.
+//                        `promise_free`: promises wrongly that no lock conflicts, so that a test
+//                        can see that the checks notice
 //     lock(mode, rank), unlock(rank)         an access epoch at `rank`
 //     put(rank, word, from), get(rank, word, to), add(rank, word, value)
 //                                            one word, inside an epoch; add is atomic

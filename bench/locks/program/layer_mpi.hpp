@@ -57,7 +57,8 @@ inline std::vector<double> gather(double mine) {
 
 class Window {
  public:
-  Window(Kind kind, size_t words) {
+  Window(Kind kind, size_t words, bool promise_free = false)
+      : promises_(promise_free ? MPI_MODE_NOCHECK : 0) {
     const auto bytes = static_cast<MPI_Aint>(words * sizeof(int64_t));
     if (kind == Kind::allocated) {
       MPI_Win_allocate(bytes, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &memory_, &window_);
@@ -76,7 +77,8 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   void lock(Mode mode, int rank) {
-    MPI_Win_lock(mode == Mode::exclusive ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, rank, 0, window_);
+    MPI_Win_lock(mode == Mode::exclusive ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, rank, promises_,
+                 window_);
   }
   void unlock(int rank) { MPI_Win_unlock(rank, window_); }
   void put(int rank, size_t word, const int64_t* from) {
@@ -94,6 +96,7 @@ class Window {
   void flush(int rank) { MPI_Win_flush(rank, window_); }
 
  private:
+  int promises_;
   std::vector<int64_t> own_;  // empty if MPI allocated the memory
   void* memory_ = nullptr;
   MPI_Win window_ = MPI_WIN_NULL;

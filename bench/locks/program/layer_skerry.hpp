@@ -60,7 +60,8 @@ inline std::vector<double> gather(double mine) {
 
 class Window {
  public:
-  Window(Kind kind, size_t words) {
+  Window(Kind kind, size_t words, bool promise_free = false)
+      : promises_(promise_free ? SKERRY_NO_CHECK : 0) {
     const uint64_t bytes = words * sizeof(int64_t);
     if (kind == Kind::allocated) {
       check(skerry_window_allocate(world(), bytes, sizeof(int64_t), &window_),
@@ -77,10 +78,8 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   void lock(Mode mode, int rank) {
-    check(
-        skerry_window_lock(
-            window_, mode == Mode::exclusive ? SKERRY_LOCK_EXCLUSIVE : SKERRY_LOCK_SHARED, rank, 0),
-        "skerry_window_lock");
+    const int asked = mode == Mode::exclusive ? SKERRY_LOCK_EXCLUSIVE : SKERRY_LOCK_SHARED;
+    check(skerry_window_lock(window_, asked, rank, promises_), "skerry_window_lock");
   }
   void unlock(int rank) { check(skerry_window_unlock(window_, rank), "skerry_window_unlock"); }
   void put(int rank, size_t word, const int64_t* from) {
@@ -97,6 +96,7 @@ class Window {
   void flush(int rank) { check(skerry_window_flush(window_, rank), "skerry_window_flush"); }
 
  private:
+  uint32_t promises_;
   std::vector<int64_t> own_;  // empty if Skerry allocated the memory
   skerry_window* window_ = nullptr;
 };

@@ -1,10 +1,12 @@
 // Locks of one-sided windows, measured the same way over every library.
 //
 //   locks CASE [--kind allocated|created] [--cpus LIST] [--scale S] [--count N]
+//         [--broken]
 //
 // CASE: idle, computing, neighbours, contended, ring, migration, tasks, readers, or none (start and
 // end only). --cpus: cores, used in turn by rank; without it ranks run anywhere. --scale shortens
-// every measurement. --count: operations on each rank in `tasks`. Prints a line per figure; ends
+// every measurement. --count: operations on each rank in `tasks`, whose figure is always for 1,000.
+// --broken: `contended` without locks, which must end with an error. Prints a line per figure; ends
 // with an error if a result is wrong.
 #include <cstdlib>
 
@@ -44,7 +46,7 @@ int main(int argc, char** argv) {
   if (chosen == nullptr) {
     std::fputs(
         "usage: locks CASE [--kind allocated|created] [--cpus LIST] [--scale S]"
-        " [--count N]; cases are in locks.cpp\n",
+        " [--count N] [--broken]; cases are in locks.cpp\n",
         stderr);
     return 2;
   }

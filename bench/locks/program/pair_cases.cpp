@@ -9,20 +9,23 @@ namespace {
 
 constexpr int target = 1;
 
-// Mean time of what fits into most of the target's computing. Looks at the clock often enough to
-// notice an operation that waits for the target.
+// The median time of what fits into most of the target's computing. Looks at the clock often enough
+// to notice an operation that waits for the target, and seldom enough not to weigh beside quick
+// ones.
 double each_during_ns(Window& window, double span_ns) {
   compute_for(0.1 * span_ns);  // by now the target computes
   const uint64_t start = bench::now_ns();
-  int64_t done = 1;
-  lock_put_unlock(window, Mode::exclusive, target, done);
-  uint64_t last = bench::now_ns();
-  const int batch = last - start < 10'000 ? 8 : 1;  // the clock must not weigh beside quick ones
-  while (static_cast<double>(last - start) < 0.6 * span_ns) {
-    for (int i = 0; i < batch; ++i) lock_put_unlock(window, Mode::exclusive, target, ++done);
-    last = bench::now_ns();
+  std::vector<double> each_ns;
+  int64_t value = 0;
+  int batch = 1;
+  for (uint64_t before = start; static_cast<double>(before - start) < 0.6 * span_ns;) {
+    for (int i = 0; i < batch; ++i) lock_put_unlock(window, Mode::exclusive, target, ++value);
+    const uint64_t after = bench::now_ns();
+    each_ns.push_back(static_cast<double>(after - before) / batch);
+    batch = each_ns.back() < 10'000 ? 32 : 1;
+    before = after;
   }
-  return static_cast<double>(last - start) / static_cast<double>(done);
+  return bench::median(each_ns);
 }
 
 double with_idle_target_ns(Window& window) {

@@ -37,7 +37,7 @@ class Mpi:
 
 
 def _yielding(ranks: tuple[int, ...]) -> list[tuple[str, str]]:
-    """OpenMPI's ranks yield where there are more of them than cores, as its launcher would set it if it knew how many cores there are."""
+    """Ranks yield if there are more of them than cores: mpirun sets it so itself where it knows."""
     return [("mpi_yield_when_idle", "1")] if sum(ranks) > (os.cpu_count() or 1) else []
 
 
@@ -72,6 +72,9 @@ def _openmpi5(ranks: tuple[int, ...], agent: str) -> list[str]:
                 ("plm_ssh_agent", agent),
                 ("plm_ssh_no_tree_spawn", "1"),
                 ("prte_if_include", NET),
+                # Daemons name their directory by process number, which hosts may share; /tmp is
+                # one for all hosts, /dev/shm is each host's own.
+                ("prte_tmpdir_base", "/dev/shm"),
             ],
         )
     return words + _options("mca", mca)

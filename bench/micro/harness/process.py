@@ -15,7 +15,7 @@ from . import machine
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """`rows`: the figures that the program printed, (row, value). `why`: empty, or why the run does not count."""
+    """rows: (row, value) of what the program printed. why: empty, or why the run does not count."""
 
     rows: list[tuple[str, float]]
     status: int
@@ -23,30 +23,34 @@ class Outcome:
 
 
 def _stamp(pid: int) -> str:
-    """The start time of a process: its number may belong to another one later. Empty: it is gone."""
+    """When a process started, as its number may belong to another one later. Empty: it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except OSError:
         return ""
 
 
-def _end(process: subprocess.Popen) -> tuple[str, str]:
-    """Ends a program's group, then whatever of its descendants is left: launchers that die at once leave ranks that spin for ever."""
+def _end(process: subprocess.Popen, grace_s: float) -> tuple[str, str]:
+    """Asks a program to end, then ends what is left of it and of all that it started.
+
+    A launcher that is killed may leave ranks behind that spin for ever. They also hold its output
+    open, so they end before the rest of it is read.
+    """
     family = [(pid, _stamp(pid)) for pid in machine.descendants(process.pid)]
     os.killpg(process.pid, signal.SIGTERM)
-    try:
-        return process.communicate(timeout=5)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.communicate()
-    finally:
-        for pid, stamp in family:
-            if stamp and _stamp(pid) == stamp:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=grace_s)
+    for pid, stamp in family:
+        if stamp and _stamp(pid) == stamp:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return process.communicate()
 
 
-def run_program(command: list[str], environment: dict[str, str], limit_s: float) -> Outcome:
+def run_program(
+    command: list[str], environment: dict[str, str], limit_s: float, grace_s: float = 5
+) -> Outcome:
+    """Runs `command` to its end. After `limit_s` it is asked to end, and ended `grace_s` later."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -61,9 +65,9 @@ def run_program(command: list[str], environment: dict[str, str], limit_s: float)
         output, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         late = True
-        output, errors = _end(process)
+        output, errors = _end(process, grace_s)
     except BaseException:
-        _end(process)
+        _end(process, grace_s)
         raise
     found = [json.loads(line) for line in output.splitlines() if line.startswith('{"row"')]
     why = ""
