@@ -109,7 +109,26 @@ struct type_of<std::complex<double>> {
 template <class T>
 inline constexpr Type type_of_v = type_of<std::remove_cv_t<T>>::value;
 
-enum class Reduction : int {
+// The skerry_type of any C++ type that updates take: also integers of 8 and 16 bits, unsigned ones
+// and long double.
+template <class T>
+constexpr int element_type_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_integral_v<U> && !std::is_same_v<U, bool>) {
+    constexpr bool is_signed = std::is_signed_v<U>;
+    if constexpr (sizeof(U) == 1) return is_signed ? SKERRY_INT8 : SKERRY_UINT8;
+    else if constexpr (sizeof(U) == 2) return is_signed ? SKERRY_INT16 : SKERRY_UINT16;
+    else if constexpr (sizeof(U) == 4) return is_signed ? SKERRY_INT32 : SKERRY_UINT32;
+    else return is_signed ? SKERRY_INT64 : SKERRY_UINT64;
+  } else if constexpr (std::is_same_v<U, long double>) {
+    return SKERRY_LONG_DOUBLE;
+  } else {
+    return static_cast<int>(type_of_v<U>);
+  }
+}
+
+// Of updates and, but for the last two, of reductions.
+enum class Operation : int {
   sum = SKERRY_SUM,
   prod = SKERRY_PROD,
   min = SKERRY_MIN,
@@ -119,8 +138,11 @@ enum class Reduction : int {
   logical_xor = SKERRY_LXOR,
   bit_and = SKERRY_BAND,
   bit_or = SKERRY_BOR,
-  bit_xor = SKERRY_BXOR
+  bit_xor = SKERRY_BXOR,
+  replace = SKERRY_REPLACE,
+  no_op = SKERRY_NO_OP
 };
+using Reduction = Operation;
 enum class ThreadLevel : int {
   single = SKERRY_THREAD_SINGLE,
   serialized = SKERRY_THREAD_SERIALIZED,
@@ -508,6 +530,50 @@ class Segment {
     check(skerry_get_strided(get(), rank, offset, origin, &shape));
   }
 
+  // target = target (operation) values, atomic per element; any element_type_of. INVALID for an
+  // operation that the type does not have.
+  template <class T>
+  void update(int rank, std::uint64_t offset, std::span<const T> values,
+              Operation operation) const {
+    check(skerry_update(get(), rank, offset, element_type_of<T>(), static_cast<int>(operation),
+                        values.data(), values.size()));
+  }
+  // The same; old[i] is what the target's element was before. `values` has as many elements, or
+  // none with Operation::no_op, and does not overlap `old`.
+  template <class T>
+  void fetch_update(int rank, std::uint64_t offset, std::span<const std::type_identity_t<T>> values,
+                    std::span<T> old, Operation operation) const {
+    check_operands(values.size(), old.size(), operation);
+    check(skerry_fetch_update(get(), rank, offset, element_type_of<T>(),
+                              static_cast<int>(operation), values.data(), old.data(), old.size()));
+  }
+  template <class T>
+  T fetch_update(int rank, std::uint64_t offset, T value, Operation operation) const {
+    T old;
+    check(skerry_fetch_update(get(), rank, offset, element_type_of<T>(),
+                              static_cast<int>(operation), &value, &old, 1));
+    return old;
+  }
+  template <class T>
+  Handle update_nb(int rank, std::uint64_t offset, std::span<const T> values,
+                   Operation operation) const {
+    skerry_handle handle = 0;
+    check(skerry_update_nb(get(), rank, offset, element_type_of<T>(), static_cast<int>(operation),
+                           values.data(), values.size(), &handle));
+    return {owner_.job_ref(), handle};
+  }
+  template <class T>
+  Handle fetch_update_nb(int rank, std::uint64_t offset,
+                         std::span<const std::type_identity_t<T>> values, std::span<T> old,
+                         Operation operation) const {
+    check_operands(values.size(), old.size(), operation);
+    skerry_handle handle = 0;
+    check(skerry_fetch_update_nb(get(), rank, offset, element_type_of<T>(),
+                                 static_cast<int>(operation), values.data(), old.data(), old.size(),
+                                 &handle));
+    return {owner_.job_ref(), handle};
+  }
+
   // Read-modify-write on std::int32_t or std::int64_t; each returns the old value.
   template <class T>
   T fetch_add(int rank, std::uint64_t offset, T value) const {
@@ -548,6 +614,12 @@ class Segment {
   }
 
  private:
+  static void check_operands(std::size_t values, std::size_t old, Operation operation) {
+    if (values != old && operation != Operation::no_op)
+      throw Error(SKERRY_ERR_INVALID, std::to_string(values) + " operands for " +
+                                          std::to_string(old) + " elements: give one for each");
+  }
+
   detail::Owner<skerry_segment, skerry_segment_free> owner_;
 };
 

@@ -147,6 +147,7 @@ def fence(rank: int | None = None) -> None:
     collective."""
 
 Op: TypeAlias = Literal["sum", "prod", "min", "max", "land", "lor", "lxor", "band", "bor", "bxor"]
+UpdateOp: TypeAlias = Op | Literal["replace", "no_op"]
 
 def allreduce(
     values: ArrayLike,
@@ -487,6 +488,33 @@ class Segment:
         """slice += alpha * values (alpha None: 1), atomic per element; int32, int64, float32,
         float64, complex64 or complex128."""
 
+    def update(self, rank: int, offset: int, values: NDArray[Any], op: UpdateOp = "sum") -> None:
+        """slice = slice (op) values, atomic per element; integers of 8 to 64 bits, float32,
+        float64, longdouble, complex64, complex128. "min" and "max" are not for complex numbers,
+        logical ("l") and bitwise ("b") operations for integers only. Errors: InvalidError,
+        DtypeError."""
+
+    def fetch_update(
+        self,
+        rank: int,
+        offset: int,
+        values: NDArray[Any] | None = None,
+        op: UpdateOp = "sum",
+        *,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """The same; returns what the elements were before, in `out` or a new array like `values`.
+        "no_op" reads, each element at once, and needs no values if there is an `out`."""
+
+    def fetch_update_nb(
+        self,
+        rank: int,
+        offset: int,
+        values: NDArray[Any] | None = None,
+        op: UpdateOp = "sum",
+        *,
+        out: NDArray[Any] | None = None,
+    ) -> Request: ...
     def get_nb(self, rank: int, offset: int, out: NDArray[Any]) -> Request: ...
     def put_nb(self, rank: int, offset: int, values: NDArray[Any]) -> Request: ...
     # Atomic on one word, int64 or int32, at a multiple of its size; each returns the old value.

@@ -97,6 +97,104 @@ void segment_acc(HeldSegment& s, int rank, std::uint64_t offset, nb::handle valu
                        view.bytes() / sk::bytes_of(*type)));
 }
 
+// The skerry_type of a buffer's elements.
+int element_type_of(const View& view) {
+  if (const auto type = view.type()) return static_cast<int>(*type);
+  const char* format = view.get().format != nullptr ? view.get().format : "B";
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (std::strcmp(format, "g") == 0) return SKERRY_LONG_DOUBLE;
+  const bool is_signed = std::strlen(format) == 1 && std::strchr("bhilq", *format) != nullptr;
+  const bool is_unsigned = std::strlen(format) == 1 && std::strchr("BHILQ", *format) != nullptr;
+  if (is_signed || is_unsigned) switch (view.get().itemsize) {
+      case 1: return is_signed ? SKERRY_INT8 : SKERRY_UINT8;
+      case 2: return is_signed ? SKERRY_INT16 : SKERRY_UINT16;
+      case 4: return SKERRY_UINT32;
+      case 8: return SKERRY_UINT64;
+      default: break;
+    }
+  throw_dtype(
+      "cannot update this dtype: use an integer, float32, float64, longdouble, complex64 or "
+      "complex128");
+}
+
+int operation_of(const std::string& name) {
+  static const char* const names[] = {"sum",  "prod", "min", "max",  "land",    "lor",
+                                      "lxor", "band", "bor", "bxor", "replace", "no_op"};
+  for (int i = 0; i <= SKERRY_NO_OP; ++i)
+    if (name == names[i]) return i;
+  throw sk::Error(SKERRY_ERR_INVALID,
+                  "no operation \"" + name +
+                      "\": use sum, prod, min, max, land, lor, lxor, band, bor, bxor, replace or "
+                      "no_op");
+}
+
+void segment_update(HeldSegment& s, int rank, std::uint64_t offset, nb::handle values,
+                    const std::string& op) {
+  View view;
+  acquire_contiguous(view, values, false, "the values");
+  const int type = element_type_of(view), operation = operation_of(op);
+  nb::gil_scoped_release waits;
+  sk::check(skerry_update(s.owner.get(), rank, offset, type, operation, view.data(),
+                          view.bytes() / skerry_type_bytes(type)));
+}
+
+// What a fetching update works on: the operands, if there are any, and where the old elements go.
+struct Fetch {
+  nb::object values, out;
+  View operands;
+  std::unique_ptr<View> old = std::make_unique<View>();
+  int type = 0, operation = 0;
+  std::uint64_t count = 0;
+
+  Fetch(nb::object given, const std::string& op, nb::object out_given)
+      : values(std::move(given)), out(std::move(out_given)), operation(operation_of(op)) {
+    const bool reads = operation != SKERRY_NO_OP;
+    if (reads && values.is_none())
+      throw sk::Error(SKERRY_ERR_INVALID, "values is None: only no_op goes without");
+    if (!values.is_none()) acquire_contiguous(operands, values, false, "the values");
+    if (out.is_none()) {
+      if (values.is_none())
+        throw sk::Error(SKERRY_ERR_INVALID, "give `out` or `values`: how many elements, of what?");
+      out = nb::module_::import_("numpy").attr("empty_like")(values);
+    }
+    acquire_contiguous(*old, out, true, "out");
+    type = element_type_of(*old);
+    count = old->bytes() / skerry_type_bytes(type);
+    if (reads && (element_type_of(operands) != type || operands.bytes() != old->bytes()))
+      throw sk::Error(SKERRY_ERR_INVALID,
+                      "`out` must have as many elements as the values, of the same dtype");
+  }
+};
+
+nb::object segment_fetch_update(HeldSegment& s, int rank, std::uint64_t offset, nb::object values,
+                                const std::string& op, nb::object out) {
+  Fetch f(std::move(values), op, std::move(out));
+  {
+    nb::gil_scoped_release waits;
+    sk::check(skerry_fetch_update(s.owner.get(), rank, offset, f.type, f.operation,
+                                  f.operands.data(), f.old->data(), f.count));
+  }
+  return f.out;
+}
+
+nb::object segment_fetch_update_nb(nb::handle self, int rank, std::uint64_t offset,
+                                   nb::object values, const std::string& op, nb::object out) {
+  auto& s = nb::cast<HeldSegment&>(self);
+  Fetch f(std::move(values), op, std::move(out));
+  skerry_handle handle = 0;
+  {
+    nb::gil_scoped_release waits;
+    sk::check(skerry_fetch_update_nb(s.owner.get(), rank, offset, f.type, f.operation,
+                                     f.operands.data(), f.old->data(), f.count, &handle));
+  }
+  return nb::cast(Request{true,
+                          nb::make_tuple(self, f.values),
+                          f.out,
+                          std::move(f.old),
+                          {},
+                          sk::Handle(job().world().job_ref(), handle)});
+}
+
 nb::object segment_start(nb::handle self, int rank, std::uint64_t offset, nb::object buffer,
                          bool get) {
   auto& s = nb::cast<HeldSegment&>(self);
@@ -218,6 +316,14 @@ void bind_memory(nb::module_& m) {
           nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
       .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
            nb::arg("alpha") = nb::none())
+      .def("update", &segment_update, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
+           nb::arg("op") = "sum")
+      .def("fetch_update", &segment_fetch_update, nb::arg("rank"), nb::arg("offset"),
+           nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
+           nb::arg("out") = nb::none())
+      .def("fetch_update_nb", &segment_fetch_update_nb, nb::arg("rank"), nb::arg("offset"),
+           nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
+           nb::arg("out") = nb::none())
       .def(
           "get_nb",
           [](nb::handle self, int rank, std::uint64_t offset, nb::object out) {

@@ -14,6 +14,34 @@ struct TypeOf<int32_t> {
   static constexpr int value = SKERRY_INT32;
 };
 template <>
+struct TypeOf<int8_t> {
+  static constexpr int value = SKERRY_INT8;
+};
+template <>
+struct TypeOf<uint8_t> {
+  static constexpr int value = SKERRY_UINT8;
+};
+template <>
+struct TypeOf<int16_t> {
+  static constexpr int value = SKERRY_INT16;
+};
+template <>
+struct TypeOf<uint16_t> {
+  static constexpr int value = SKERRY_UINT16;
+};
+template <>
+struct TypeOf<uint32_t> {
+  static constexpr int value = SKERRY_UINT32;
+};
+template <>
+struct TypeOf<uint64_t> {
+  static constexpr int value = SKERRY_UINT64;
+};
+template <>
+struct TypeOf<long double> {
+  static constexpr int value = SKERRY_LONG_DOUBLE;
+};
+template <>
 struct TypeOf<int64_t> {
   static constexpr int value = SKERRY_INT64;
 };
@@ -120,6 +148,13 @@ void check_group(Context& c, skerry_group* group) {
     check_reductions<std::complex<float>>(c, group, count);
     check_reductions<std::complex<double>>(c, group, count);
   }
+  check_reductions<int8_t>(c, group, 4001);
+  check_reductions<uint8_t>(c, group, 7);
+  check_reductions<int16_t>(c, group, 7);
+  check_reductions<uint16_t>(c, group, 4001);
+  check_reductions<uint32_t>(c, group, 7);
+  check_reductions<uint64_t>(c, group, 7);
+  check_reductions<long double>(c, group, 2501);
   check_reductions<double>(c, group, 20'001, SKERRY_SUM);  // several bursts, the last one short
   for (const uint64_t bytes :
        {uint64_t{0}, uint64_t{1}, uint64_t{8192}, uint64_t{100'001}, uint64_t{300'001}}) {

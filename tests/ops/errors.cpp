@@ -90,7 +90,7 @@ void check_on(skerry_segment* s, int rank) {
                "multiple of 8");
   EXPECT_ERROR(skerry_acc(s, rank, 4, SKERRY_DOUBLE, nullptr, &number, 1), SKERRY_ERR_INVALID,
                "offset 4 is not a multiple of 8");
-  EXPECT_ERROR(skerry_acc(s, rank, 0, 6, nullptr, &number, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_acc(s, rank, 0, 13, nullptr, &number, 1), SKERRY_ERR_INVALID, "type 13");
   EXPECT_ERROR(skerry_acc(s, rank, 0, -1, nullptr, &number, 1), SKERRY_ERR_INVALID, "type -1");
   EXPECT_ERROR(skerry_put_notify(s, rank, 0, &word, 8, 12, 1), SKERRY_ERR_INVALID,
                "counter_offset 12");
@@ -134,11 +134,11 @@ void check_collectives(Context& c) {
   EXPECT_ERROR(skerry_broadcast(c.world(), nullptr, 8, 0), SKERRY_ERR_INVALID, "buffer is null");
   EXPECT_ERROR(skerry_reduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, &x, 1, -1), SKERRY_ERR_INVALID,
                "root -1");
-  EXPECT_ERROR(skerry_allreduce(c.world(), 6, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 6");
+  EXPECT_ERROR(skerry_allreduce(c.world(), 13, SKERRY_SUM, &x, 1), SKERRY_ERR_INVALID, "type 13");
   EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, 10, &x, 1), SKERRY_ERR_INVALID,
                "reduction 10");
   EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_BAND, &x, 1), SKERRY_ERR_INVALID,
-               "int32 or int64, not ");
+               "double elements have no bitwise and");
   EXPECT_ERROR(skerry_allreduce(c.world(), SKERRY_DOUBLE, SKERRY_SUM, nullptr, 1),
                SKERRY_ERR_INVALID, "buffer is null");
   EXPECT_ERROR(skerry_allgather(c.world(), nullptr, 8, &x), SKERRY_ERR_INVALID, "null");
@@ -230,7 +230,8 @@ void run_errors(Context& c) {
   EXPECT(std::strcmp(skerry_status_name(SKERRY_OK), "SKERRY_OK") == 0);
   EXPECT(skerry_status_name(-1000) != nullptr);
   EXPECT_IS(skerry_type_bytes(SKERRY_COMPLEX_DOUBLE), 16u);
-  EXPECT_IS(skerry_type_bytes(6), 0u);
+  EXPECT_IS(skerry_type_bytes(SKERRY_UINT16), 2u);
+  EXPECT_IS(skerry_type_bytes(13), 0u);
   if (!c.as_threads) {
     check_options();
     // A forked child is told that it cannot, and its parent goes on.

@@ -1,6 +1,7 @@
 """The job, collectives, groups, segments, mutexes, threads."""
 
 import ast
+import re
 import threading
 from pathlib import Path
 
@@ -96,6 +97,28 @@ def test_segment():
             and s.compare_swap(0, 200, -3, 8) == -3
             and s.fetch_add(0, 200, 0, dtype="int32") == 8
         )
+    sk.sync()
+    small = np.array([3, 250, 7], dtype="uint8")
+    s.update(right, 232, small, "replace")
+    assert s.fetch_update(right, 232, small).tolist() == [3, 250, 7]  # in issue order
+    old = s.fetch_update_nb(right, 232, small, "max", out=np.empty(3, "uint8")).wait()
+    assert old.tolist() == [6, 244, 14]
+    assert s.fetch_update(right, 232, op="no_op", out=np.empty(3, "u1")).tolist() == [6, 250, 14]
+    assert s.fetch_update(right, 240, np.array([1.5], "longdouble"), "replace")[0] == 0
+    assert s.fetch_update(right, 240, np.zeros(1, "longdouble"), "min")[0] == 1.5
+    for wrong, message in [
+        (lambda: s.update(0, 232, small, "add"), 'no operation "add"'),
+        (lambda: s.update(0, 192, np.zeros(1), "band"), "double elements have no bitwise and"),
+        (lambda: s.fetch_update(0, 232), "give `out` or `values`"),
+        (lambda: s.fetch_update(0, 232, out=small), "only no_op goes without"),
+        (lambda: s.fetch_update(0, 232, small, out=small), "origin and result overlap"),
+        (lambda: s.fetch_update(0, 232, small, out=small[:2].copy()), "as many elements"),
+    ]:
+        with pytest.raises(sk.InvalidError, match=re.escape(message)):
+            wrong()
+    with pytest.raises(sk.DtypeError, match="cannot update"):
+        s.update(0, 232, np.zeros(3, "bool"))
+    sk.sync()
     with pytest.raises(sk.RangeError):
         s.get(right, 250, out)
     with pytest.raises(sk.InvalidError, match="negative"):
