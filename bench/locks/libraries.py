@@ -134,9 +134,10 @@ def _compiled(source: Source, compiler: str, directory: Path) -> tuple[Path, str
     )
 
 
-def peers(runner: Runner, install: bool) -> list[Library]:
+def peers(runner: Runner, install: bool, wanted) -> list[Library]:
+    """The MPIs for whose name wanted(name) holds. install: fetch what comes from PyPI."""
     found = []
-    for source in SOURCES:
+    for source in filter(lambda source: wanted(source.name), SOURCES):
         starter, compiler, missing = _tools(source, install)
         if not missing:
             program, missing = _compiled(source, compiler, runner.bench)
