@@ -203,7 +203,10 @@ def main(arguments: list[str]) -> int:
     runner = Runner(ROOT, options.build.resolve(), can_host, options.quick, options.verbose)
     known = known_libraries(runner, options)
     if all(one.missing for one in known):
-        print("bench.py: no library to measure; build first (make build)", file=sys.stderr)
+        print(
+            "bench.py: nothing to measure, see above; make build builds Skerry's part",
+            file=sys.stderr,
+        )
         return 2
     table = Table(runner, options)
     rounds = options.rounds or (1 if options.quick else 3)

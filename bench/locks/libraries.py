@@ -94,8 +94,8 @@ def _install(package: str, into: Path) -> str:
     print(f"bench/locks: installing {package} into {into}", file=sys.stderr)
     pip = [str(into / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", package]
     try:
-        subprocess.run([sys.executable, "-m", "venv", str(into)], check=True, timeout=120)
-        subprocess.run(pip, check=True, timeout=300, capture_output=True, text=True)
+        subprocess.run([sys.executable, "-m", "venv", str(into)], check=True, timeout=600)
+        subprocess.run(pip, check=True, timeout=600, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
         words = (error.stderr or str(error)).strip().splitlines()
         return f"not installed: pip install {package}: {words[-1] if words else 'failed'}"
