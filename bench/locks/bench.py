@@ -171,11 +171,12 @@ def select(options: argparse.Namespace) -> tuple[list[cases.Case], list[cases.Ro
 
 
 def known_libraries(runner: Runner, options: argparse.Namespace) -> list[libraries.Library]:
-    found = libraries.skerry(runner)
+    def wanted(name: str) -> bool:
+        return not options.libraries or name in options.libraries.split(",")
+
+    found = [one for one in libraries.skerry(runner) if wanted(one.name)]
     if not options.no_peers:
-        found += libraries.peers(runner, install=not options.no_install)
-    if options.libraries:
-        found = [one for one in found if one.name in options.libraries.split(",")]
+        found += libraries.peers(runner, not options.no_install, wanted)
     for one in found:
         if one.missing:
             print(f"bench/locks: {one.name} is left out: {one.missing}", file=sys.stderr)
@@ -202,7 +203,10 @@ def main(arguments: list[str]) -> int:
     runner = Runner(ROOT, options.build.resolve(), can_host, options.quick, options.verbose)
     known = known_libraries(runner, options)
     if all(one.missing for one in known):
-        print("bench.py: no library to measure; build first (make build)", file=sys.stderr)
+        print(
+            "bench.py: nothing to measure, see above; make build builds Skerry's part",
+            file=sys.stderr,
+        )
         return 2
     table = Table(runner, options)
     rounds = options.rounds or (1 if options.quick else 3)
@@ -236,4 +240,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("bench.py: interrupted")

@@ -94,8 +94,8 @@ def _install(package: str, into: Path) -> str:
     print(f"bench/locks: installing {package} into {into}", file=sys.stderr)
     pip = [str(into / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", package]
     try:
-        subprocess.run([sys.executable, "-m", "venv", str(into)], check=True, timeout=120)
-        subprocess.run(pip, check=True, timeout=300, capture_output=True, text=True)
+        subprocess.run([sys.executable, "-m", "venv", str(into)], check=True, timeout=600)
+        subprocess.run(pip, check=True, timeout=600, capture_output=True, text=True)
     except subprocess.CalledProcessError as error:
         words = (error.stderr or str(error)).strip().splitlines()
         return f"not installed: pip install {package}: {words[-1] if words else 'failed'}"
@@ -134,9 +134,10 @@ def _compiled(source: Source, compiler: str, directory: Path) -> tuple[Path, str
     )
 
 
-def peers(runner: Runner, install: bool) -> list[Library]:
+def peers(runner: Runner, install: bool, wanted) -> list[Library]:
+    """The MPIs for whose name wanted(name) holds. install: fetch what comes from PyPI."""
     found = []
-    for source in SOURCES:
+    for source in filter(lambda source: wanted(source.name), SOURCES):
         starter, compiler, missing = _tools(source, install)
         if not missing:
             program, missing = _compiled(source, compiler, runner.bench)
