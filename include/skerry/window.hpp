@@ -17,9 +17,11 @@
 #ifndef SKERRY_WINDOW_HPP
 #define SKERRY_WINDOW_HPP
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -50,6 +52,43 @@ enum class Promise : std::uint32_t {
 constexpr Promise operator|(Promise a, Promise b) noexcept {
   return static_cast<Promise>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
+
+// What becomes of an element when it meets an operand (skerry_operation).
+enum class Operation : int {
+  sum = SKERRY_SUM,
+  prod = SKERRY_PROD,
+  min = SKERRY_MIN,
+  max = SKERRY_MAX,
+  logical_and = SKERRY_LAND,
+  logical_or = SKERRY_LOR,
+  logical_xor = SKERRY_LXOR,
+  bit_and = SKERRY_BAND,
+  bit_or = SKERRY_BOR,
+  bit_xor = SKERRY_BXOR,
+  replace = SKERRY_REPLACE,
+  no_op = SKERRY_NO_OP
+};
+
+namespace detail {
+// The skerry_type of a C++ type that updates know: integers by size and sign, floating point.
+template <class T>
+consteval int update_type() {
+  static_assert(!std::is_same_v<T, bool>, "use std::uint8_t: bool has no updates");
+  if constexpr (std::is_integral_v<T>) {
+    constexpr int of_signed[] = {SKERRY_INT8, SKERRY_INT16, SKERRY_INT32, SKERRY_INT64};
+    constexpr int of_unsigned[] = {SKERRY_UINT8, SKERRY_UINT16, SKERRY_UINT32, SKERRY_UINT64};
+    constexpr int log2_bytes = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return std::is_signed_v<T> ? of_signed[log2_bytes] : of_unsigned[log2_bytes];
+  } else if constexpr (std::is_same_v<T, float>) return SKERRY_FLOAT;
+  else if constexpr (std::is_same_v<T, double>) return SKERRY_DOUBLE;
+  else if constexpr (std::is_same_v<T, long double>) return SKERRY_LONG_DOUBLE;
+  else if constexpr (std::is_same_v<T, std::complex<float>>) return SKERRY_COMPLEX_FLOAT;
+  else {
+    static_assert(std::is_same_v<T, std::complex<double>>, "updates do not know this type");
+    return SKERRY_COMPLEX_DOUBLE;
+  }
+}
+}  // namespace detail
 
 // An access epoch of lock or lock_all. The destructor ends it, also while an exception unwinds:
 // nobody else takes part, and others wait for the lock. It hides an error of the target; call
@@ -106,6 +145,32 @@ class Window {
   static Window allocate(const Group& group, std::uint64_t count) {
     static_assert(std::is_trivially_copyable_v<T>);
     return allocate(group, count * sizeof(T), sizeof(T));
+  }
+
+  // Over memory of the program, which stays where it is until the window is freed. One displacement
+  // is one T.
+  template <class T>
+  static Window create(const Group& group, std::span<T> memory) {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+    skerry_window* made = nullptr;
+    check(skerry_window_create(group.get(), memory.data(), memory.size_bytes(), sizeof(T), &made));
+    return Window(group, made);
+  }
+  // Without memory: members attach theirs. Displacements are addresses there (address_of).
+  static Window create_dynamic(const Group& group) {
+    skerry_window* made = nullptr;
+    check(skerry_window_create_dynamic(group.get(), &made));
+    return Window(group, made);
+  }
+  template <class T>
+  void attach(std::span<T> memory) const {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+    check(skerry_window_attach(get(), memory.data(), memory.size_bytes()));
+  }
+  void detach(void* memory) const { check(skerry_window_detach(get(), memory)); }
+  // What the others give as displacement of attached memory of this rank.
+  static std::uint64_t address_of(const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory);
   }
 
   explicit operator bool() const noexcept { return static_cast<bool>(owner_); }
@@ -196,6 +261,66 @@ class Window {
     skerry_handle handle = 0;
     check(skerry_window_get_nb(get(), rank, at, values.data(), values.size_bytes(), &handle));
     return {owner_.job_ref(), handle};
+  }
+
+  // target[i] = target[i] OPERATION values[i], each element atomically with all other updates.
+  template <class T>
+  void update(int rank, std::uint64_t at, std::span<const T> values, Operation operation) const {
+    check(skerry_window_update(get(), rank, at, detail::update_type<T>(),
+                               static_cast<int>(operation), values.data(), values.size()));
+  }
+  template <class T>
+  void update(int rank, std::uint64_t at, const T& value, Operation operation) const {
+    update(rank, at, std::span<const T>(&value, 1), operation);
+  }
+  template <class T>
+    requires(!std::is_lvalue_reference_v<T>)
+  void update(int rank, std::uint64_t at, T&& value, Operation operation) const = delete;
+  // The same; result[i] is what target[i] was before. It does not overlap `values`, which may be
+  // empty for Operation::no_op: then the result's size counts.
+  template <class T>
+  void fetch_update(int rank, std::uint64_t at, std::span<const T> values, std::span<T> result,
+                    Operation operation) const {
+    fetch_update_nb(rank, at, values, result, operation).wait();
+  }
+  // Waits for the old value.
+  template <class T>
+  T fetch_update(int rank, std::uint64_t at, T value, Operation operation) const {
+    T result;
+    fetch_update(rank, at, std::span<const T>(&value, 1), std::span<T>(&result, 1), operation);
+    return result;
+  }
+  template <class T>
+  Handle update_nb(int rank, std::uint64_t at, std::span<const T> values,
+                   Operation operation) const {
+    skerry_handle handle = 0;
+    check(skerry_window_update_nb(get(), rank, at, detail::update_type<T>(),
+                                  static_cast<int>(operation), values.data(), values.size(),
+                                  &handle));
+    return {owner_.job_ref(), handle};
+  }
+  // Throws INVALID if the sizes differ.
+  template <class T>
+  Handle fetch_update_nb(int rank, std::uint64_t at, std::span<const T> values, std::span<T> result,
+                         Operation operation) const {
+    if (values.size() != result.size() && operation != Operation::no_op)
+      throw Error(SKERRY_ERR_INVALID, "fetch_update of " + std::to_string(values.size()) +
+                                          " values into " + std::to_string(result.size()) +
+                                          ": give one place for each");
+    skerry_handle handle = 0;
+    check(skerry_window_fetch_update_nb(get(), rank, at, detail::update_type<T>(),
+                                        static_cast<int>(operation), values.data(), result.data(),
+                                        result.size(), &handle));
+    return {owner_.job_ref(), handle};
+  }
+  // Stores `desired` if the element is `expected`. Returns what it was before; waits for it.
+  template <class T>
+  T compare_swap(int rank, std::uint64_t at, T expected, T desired) const {
+    static_assert(std::is_integral_v<T>);
+    T result;
+    check(skerry_window_compare_swap(get(), rank, at, detail::update_type<T>(), &expected, &desired,
+                                     &result));
+    return result;
   }
 
  private:
