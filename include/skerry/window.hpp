@@ -133,6 +133,8 @@ class [[nodiscard]] Lock {
 class Window {
  public:
   Window() = default;
+  // Takes over what window.h made over `group`.
+  Window(const Group& group, skerry_window* made) : owner_(group.job_ref(), made) {}
 
   // Collective, as all ways to make one. The sizes may differ between members; zeroed.
   static Window allocate(const Group& group, std::uint64_t bytes, std::uint64_t unit) {
@@ -324,7 +326,6 @@ class Window {
   }
 
  private:
-  Window(const Group& group, skerry_window* made) : owner_(group.job_ref(), made) {}
   static std::uint32_t bits(Promise promises) { return static_cast<std::uint32_t>(promises); }
 
   detail::Owner<skerry_window, skerry_window_free> owner_;
