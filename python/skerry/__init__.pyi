@@ -659,9 +659,9 @@ class Window:
         element, as a NumPy scalar. Returns with the data."""
 
     # Each element changes atomically with all other updates of the window. op: "sum", "prod",
-    # "min", "max", "land", "lor", "lxor", "band", "bor", "bxor", "replace" or "no_op"; whole numbers
-    # of 1 to 8 bytes, floating point, complex. Errors as above, and InvalidError for an operation
-    # that the dtype does not have.
+    # "min", "max", "land", "lor", "lxor", "band", "bor", "bxor", "replace" or "no_op". Whole
+    # numbers of 1 to 8 bytes, floating point, complex. Errors as above, and InvalidError for an
+    # operation that the dtype does not have.
     def update(self, rank: int, at: int, values: ArrayLike, op: str = "sum") -> None:
         """target[i] = target[i] op values[i]. `values` may be reused on return."""
 
