@@ -185,7 +185,7 @@ def test_updates_refuse_what_they_cannot_do():
         for mistake, text in (
             (lambda: w.update(0, 0, 1, "mean"), 'no operation "mean"'),
             (lambda: w.fetch_update(0, 0, None), "only"),
-            (lambda: w.compare_swap(0, 0, 1.0, 2.0), ""),
+            (lambda: w.compare_swap(0, 0, 1.0, 2.0), "integer type"),
         ):
             with pytest.raises(sk.InvalidError, match=text):
                 mistake()
