@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles and runs the programs in README.md, as jobs of several ranks, so that they stay true.
+"""Compiles and runs the programs in README.md and docs/windows.md, as jobs of 4 ranks, so that they
+stay true.
 
     tests/readme.py [--build DIR]
 
@@ -16,16 +17,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "README.md"
-# What the programs must print, by language: one expression for each block of that language.
+# What the programs of a page must print: one expression for each block of a language.
 EXPECTED = {
-    "c": [r"rank 0 got 103, drew [0-3]\n"],  # its left neighbour is rank 3
-    "python": [r"\[\[100\. +100\.49"],  # sqrt(100) * 10, sqrt(101) * 10, ...
+    ("README.md", "c"): [r"rank 0 got 103, drew [0-3]\n"],  # its left neighbour is rank 3
+    ("README.md", "python"): [r"\[\[100\. +100\.49"],  # sqrt(100) * 10, sqrt(101) * 10, ...
+    ("docs/windows.md", "c"): [r"^sum 6\n"],
+    ("docs/windows.md", "python"): [r"^sum 6\.0\n"],
 }
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
 
 
 def run(command, environment=None):
@@ -74,20 +76,21 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     build = parser.parse_args().build.resolve()
     passed = failed = 0
-    for language, start in {"c": run_c, "python": run_python}.items():
-        found = blocks(language)
-        if len(found) != len(EXPECTED[language]):
+    for (page, language), wanted in EXPECTED.items():
+        start = {"c": run_c, "python": run_python}[language]
+        found = blocks(page, language)
+        if len(found) != len(wanted):
             failed += 1
             print(
-                f"FAILED  README.md has {len(found)} blocks of {language}, "
-                f"tests/readme.py expects {len(EXPECTED[language])}"
+                f"FAILED  {page} has {len(found)} blocks of {language}, "
+                f"tests/readme.py expects {len(wanted)}"
             )
-        for number, (source, expected) in enumerate(zip(found, EXPECTED[language]), 1):
+        for number, (source, expected) in enumerate(zip(found, wanted), 1):
             with tempfile.TemporaryDirectory(prefix="skerry-readme-") as scratch:
                 output, status = start(source, Path(scratch), build)
-            good = status == 0 and re.search(expected, output)
+            good = status == 0 and re.search(expected, output, re.M)
             passed, failed = passed + bool(good), failed + (not good)
-            print(f"{'passed' if good else 'FAILED'}  README.md, {language}, block {number}")
+            print(f"{'passed' if good else 'FAILED'}  {page}, {language}, block {number}")
             if not good:
                 print(f"        status {status}, wanted 0 and /{expected}/ in")
                 print("\n".join(f"        {line}" for line in output.splitlines()[-20:]))

@@ -3,19 +3,17 @@
  * Use one when every rank must find or add records by key and nobody can say who will need which:
  * removing duplicates, counting words or k-mers, remembering results of a search.
  *
- * A writer holds the owner's part alone, readers share it; the owner takes no part.
+ * A slot is claimed by compare-and-swap and counted by an atomic sum, so ranks never wait for one
+ * another; the owner of a slot takes no part.
  *
  *   skerry run -n 4 --nodes 2 build/bin/examples/hash_table --draws 1000
  */
 #include "example.h"
 
-typedef struct slot {
-  int64_t key; /* 0: empty */
-  int64_t count;
-} slot;
+enum { KEY, COUNT, SLOT_WORDS }; /* words of a slot; key 0: empty */
 
 typedef struct table {
-  skerry_window* window; /* one displacement is one slot */
+  skerry_window* window; /* one displacement is one word */
   uint64_t slots;        /* of each rank */
   uint64_t ranks;
 } table;
@@ -26,37 +24,39 @@ static uint64_t first_slot(const table* t, int64_t key) {
   return mix((uint64_t)key) / t->ranks % t->slots;
 }
 
-/* Reads the slot of a key, or the empty one where it belongs, into *found; returns its place.
- * Inside an epoch at the owner. */
-static uint64_t find(const table* t, int owner, int64_t key, slot* found) {
+/* The place of a key in its owner's memory; claims an empty slot for a new one. */
+static uint64_t claim(const table* t, int owner, int64_t key) {
+  const int64_t empty = 0;
   for (uint64_t i = 0; i < t->slots; ++i) {
-    uint64_t at = (first_slot(t, key) + i) % t->slots;
-    OK(skerry_window_get(t->window, owner, at, found, sizeof *found));
-    OK(skerry_window_flush_local(t->window, owner));
-    if (found->key == key || found->key == 0) return at;
+    uint64_t at = SLOT_WORDS * ((first_slot(t, key) + i) % t->slots);
+    int64_t found;
+    OK(skerry_window_compare_swap(t->window, owner, at + KEY, SKERRY_INT64, &empty, &key, &found));
+    if (found == empty || found == key) return at;
   }
   fprintf(stderr, "rank %d's part is full: give more --slots\n", owner);
   exit(1);
 }
 
 static void count(const table* t, int64_t key) {
+  static const int64_t one = 1; /* stays until the epoch ends */
   int owner = owner_of(t, key);
-  slot s;
-  OK(skerry_window_lock(t->window, SKERRY_LOCK_EXCLUSIVE, owner, 0));
-  uint64_t at = find(t, owner, key, &s);
-  s.key = key;
-  ++s.count;
-  OK(skerry_window_put(t->window, owner, at, &s, sizeof s));
-  OK(skerry_window_unlock(t->window, owner));
+  uint64_t at = claim(t, owner, key) + COUNT;
+  OK(skerry_window_update(t->window, owner, at, SKERRY_INT64, SKERRY_SUM, &one, 1));
 }
 
+/* Also right while others count: each word is read atomically. */
 static int64_t look_up(const table* t, int64_t key) {
   int owner = owner_of(t, key);
-  slot s;
-  OK(skerry_window_lock(t->window, SKERRY_LOCK_SHARED, owner, 0));
-  find(t, owner, key, &s);
-  OK(skerry_window_unlock(t->window, owner));
-  return s.key == key ? s.count : 0;
+  for (uint64_t i = 0; i < t->slots; ++i) {
+    uint64_t at = SLOT_WORDS * ((first_slot(t, key) + i) % t->slots);
+    int64_t slot[SLOT_WORDS];
+    OK(skerry_window_fetch_update(t->window, owner, at, SKERRY_INT64, SKERRY_NO_OP, NULL, slot,
+                                  SLOT_WORDS));
+    OK(skerry_window_flush_local(t->window, owner));
+    if (slot[KEY] == key) return slot[COUNT];
+    if (slot[KEY] == 0) return 0;
+  }
+  return 0;
 }
 
 /* The i-th key that a rank draws, 1..keys. Few are drawn often, as words are. */
@@ -87,10 +87,14 @@ int main(int argc, char** argv) {
   OK(skerry_init(NULL, &job));
   int rank = skerry_rank(job);
   table t = {NULL, (uint64_t)options[2].value, (uint64_t)skerry_size(job)};
-  OK(skerry_window_allocate(skerry_world(job), t.slots * sizeof(slot), sizeof(slot), &t.window));
+  uint64_t bytes = t.slots * SLOT_WORDS * sizeof(int64_t);
+  OK(skerry_window_allocate(skerry_world(job), bytes, sizeof(int64_t), &t.window));
+  OK(skerry_window_lock_all(t.window, 0));
   for (long i = 0; i < draws; ++i) count(&t, draw(rank, i, keys));
+  OK(skerry_window_flush_all(t.window)); /* the own counts are there, after the barrier all are */
   OK(skerry_barrier(skerry_world(job)));
   int64_t wrong = wrong_counts(&t, rank, draws, keys);
+  OK(skerry_window_unlock_all(t.window));
   OK(skerry_allreduce(skerry_world(job), SKERRY_INT64, SKERRY_SUM, &wrong, 1));
   if (rank == 0)
     printf("%ld draws of %d ranks: %ld counts, %ld wrong\n", draws, (int)t.ranks, keys,

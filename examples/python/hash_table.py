@@ -15,44 +15,42 @@ import numpy as np
 
 import skerry as sk
 
-EMPTY = 0
-SLOT = np.dtype([("key", "i8"), ("count", "i8")])
+EMPTY = 0  # no key
 
 
 class Table:
-    """`slots` slots in each rank's part. A writer holds the owner's part alone, readers share it;
-    the owner takes no part."""
+    """`slots` slots of key and count in each rank's part. A slot is claimed by compare-and-swap and
+    counted by an atomic sum, so ranks never wait for one another; the owner takes no part. Use it
+    inside `with table.window.lock_all()`."""
 
     def __init__(self, slots):
         self.slots = slots
-        self.window = sk.window(slots, SLOT)
+        self.window = sk.window((slots, 2), "int64")
 
     def owner(self, key):
         return key * 2654435761 % 2**32 // 2**16 % sk.size()  # Knuth's multiplicative hash
 
+    def places(self, key):
+        """Where the key's slot may be, in the order in which slots are claimed."""
+        return (2 * ((key * 40503 + i) % self.slots) for i in range(self.slots))
+
     def count(self, key):
         """Adds 1 to what the key has; a new key has 0."""
         owner = self.owner(key)
-        with self.window.lock(owner):
-            at, slot = self._find(owner, key)
-            slot["key"], slot["count"] = key, slot["count"] + 1
-            self.window.put(owner, at, slot)
+        for at in self.places(key):
+            if self.window.compare_swap(owner, at, EMPTY, key) in (EMPTY, key):
+                self.window.update(owner, at + 1, 1)
+                return
+        raise RuntimeError(f"rank {owner}'s part is full: give more --slots")
 
     def __getitem__(self, key):
-        owner = self.owner(key)
-        with self.window.lock(owner, shared=True):
-            _, slot = self._find(owner, key)
-        return int(slot["count"])
-
-    def _find(self, owner, key):
-        """Place and contents of the key's slot, or of the empty one where it belongs."""
-        slot = np.empty((), SLOT)
-        for i in range(self.slots):
-            at = (key * 40503 + i) % self.slots
-            self.window.get(owner, at, slot)
-            if slot["key"] in (key, EMPTY):
-                return at, slot
-        raise RuntimeError(f"rank {owner}'s part is full: give more --slots")
+        """Also right while others count: each word is read atomically."""
+        owner, slot = self.owner(key), np.empty(2, "int64")
+        for at in self.places(key):
+            self.window.fetch_update(owner, at, None, "no_op", slot)
+            if slot[0] in (key, EMPTY):
+                return int(slot[1]) if slot[0] == key else 0
+        return 0
 
 
 def draw(rank, draws, keys):
@@ -71,15 +69,17 @@ def main():
     options = parser.parse_args()
     sk.init()
     table = Table(options.slots)
-    for key in draw(sk.rank(), options.draws, options.keys):
-        table.count(key)
+    with table.window.lock_all():
+        for key in draw(sk.rank(), options.draws, options.keys):
+            table.count(key)
     sk.barrier()
     # Compare with counts made without it. Each rank checks the keys of its own number.
     expected = collections.Counter()
     for rank in range(sk.size()):
         expected.update(draw(rank, options.draws, options.keys))
     own = range(1 + sk.rank(), options.keys + 1, sk.size())
-    wrong = sk.allreduce(sum(table[key] != expected[key] for key in own))
+    with table.window.lock_all():
+        wrong = sk.allreduce(sum(table[key] != expected[key] for key in own))
     if sk.rank() == 0:
         print(f"{options.draws} draws of {sk.size()} ranks: {options.keys} counts, {wrong} wrong")
     sk.finalize()

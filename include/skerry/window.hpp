@@ -17,9 +17,11 @@
 #ifndef SKERRY_WINDOW_HPP
 #define SKERRY_WINDOW_HPP
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -50,6 +52,7 @@ enum class Promise : std::uint32_t {
 constexpr Promise operator|(Promise a, Promise b) noexcept {
   return static_cast<Promise>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
+
 
 // An access epoch of lock or lock_all. The destructor ends it, also while an exception unwinds:
 // nobody else takes part, and others wait for the lock. It hides an error of the target; call
@@ -94,6 +97,8 @@ class [[nodiscard]] Lock {
 class Window {
  public:
   Window() = default;
+  // Takes over what window.h made over `group`.
+  Window(const Group& group, skerry_window* made) : owner_(group.job_ref(), made) {}
 
   // Collective, as all ways to make one. The sizes may differ between members; zeroed.
   static Window allocate(const Group& group, std::uint64_t bytes, std::uint64_t unit) {
@@ -106,6 +111,32 @@ class Window {
   static Window allocate(const Group& group, std::uint64_t count) {
     static_assert(std::is_trivially_copyable_v<T>);
     return allocate(group, count * sizeof(T), sizeof(T));
+  }
+
+  // Over memory of the program, which stays where it is until the window is freed. One displacement
+  // is one T.
+  template <class T>
+  static Window create(const Group& group, std::span<T> memory) {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+    skerry_window* made = nullptr;
+    check(skerry_window_create(group.get(), memory.data(), memory.size_bytes(), sizeof(T), &made));
+    return Window(group, made);
+  }
+  // Without memory: members attach theirs. Displacements are addresses there (address_of).
+  static Window create_dynamic(const Group& group) {
+    skerry_window* made = nullptr;
+    check(skerry_window_create_dynamic(group.get(), &made));
+    return Window(group, made);
+  }
+  template <class T>
+  void attach(std::span<T> memory) const {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+    check(skerry_window_attach(get(), memory.data(), memory.size_bytes()));
+  }
+  void detach(void* memory) const { check(skerry_window_detach(get(), memory)); }
+  // What the others give as displacement of attached memory of this rank.
+  static std::uint64_t address_of(const void* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory);
   }
 
   explicit operator bool() const noexcept { return static_cast<bool>(owner_); }
@@ -198,8 +229,67 @@ class Window {
     return {owner_.job_ref(), handle};
   }
 
+  // target[i] = target[i] OPERATION values[i], each element atomically with all other updates.
+  template <class T>
+  void update(int rank, std::uint64_t at, std::span<const T> values, Operation operation) const {
+    check(skerry_window_update(get(), rank, at, element_type_of<T>(),
+                               static_cast<int>(operation), values.data(), values.size()));
+  }
+  template <class T>
+  void update(int rank, std::uint64_t at, const T& value, Operation operation) const {
+    update(rank, at, std::span<const T>(&value, 1), operation);
+  }
+  template <class T>
+    requires(!std::is_lvalue_reference_v<T>)
+  void update(int rank, std::uint64_t at, T&& value, Operation operation) const = delete;
+  // The same; result[i] is what target[i] was before. It does not overlap `values`, which may be
+  // empty for Operation::no_op: then the result's size counts.
+  template <class T>
+  void fetch_update(int rank, std::uint64_t at, std::span<const T> values, std::span<T> result,
+                    Operation operation) const {
+    fetch_update_nb(rank, at, values, result, operation).wait();
+  }
+  // Waits for the old value.
+  template <class T>
+  T fetch_update(int rank, std::uint64_t at, T value, Operation operation) const {
+    T result;
+    fetch_update(rank, at, std::span<const T>(&value, 1), std::span<T>(&result, 1), operation);
+    return result;
+  }
+  template <class T>
+  Handle update_nb(int rank, std::uint64_t at, std::span<const T> values,
+                   Operation operation) const {
+    skerry_handle handle = 0;
+    check(skerry_window_update_nb(get(), rank, at, element_type_of<T>(),
+                                  static_cast<int>(operation), values.data(), values.size(),
+                                  &handle));
+    return {owner_.job_ref(), handle};
+  }
+  // Throws INVALID if the sizes differ.
+  template <class T>
+  Handle fetch_update_nb(int rank, std::uint64_t at, std::span<const T> values, std::span<T> result,
+                         Operation operation) const {
+    if (values.size() != result.size() && operation != Operation::no_op)
+      throw Error(SKERRY_ERR_INVALID, "fetch_update of " + std::to_string(values.size()) +
+                                          " values into " + std::to_string(result.size()) +
+                                          ": give one place for each");
+    skerry_handle handle = 0;
+    check(skerry_window_fetch_update_nb(get(), rank, at, element_type_of<T>(),
+                                        static_cast<int>(operation), values.data(), result.data(),
+                                        result.size(), &handle));
+    return {owner_.job_ref(), handle};
+  }
+  // Stores `desired` if the element is `expected`. Returns what it was before; waits for it.
+  template <class T>
+  T compare_swap(int rank, std::uint64_t at, T expected, T desired) const {
+    static_assert(std::is_integral_v<T>);
+    T result;
+    check(skerry_window_compare_swap(get(), rank, at, element_type_of<T>(), &expected, &desired,
+                                     &result));
+    return result;
+  }
+
  private:
-  Window(const Group& group, skerry_window* made) : owner_(group.job_ref(), made) {}
   static std::uint32_t bits(Promise promises) { return static_cast<std::uint32_t>(promises); }
 
   detail::Owner<skerry_window, skerry_window_free> owner_;

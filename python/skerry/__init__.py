@@ -49,7 +49,7 @@ from ._core import (
     sync,
     world,
 )
-from ._windows import window
+from ._windows import window, window_dynamic, window_over
 from .errors import (
     ConfigError,
     DtypeError,

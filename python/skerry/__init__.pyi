@@ -568,6 +568,16 @@ def window(
 
     Errors: InvalidError (a shape), DtypeError, NoMemoryError; on every member if on one."""
 
+def window_over(memory: NDArray[Any], *, group: Group | None = None) -> Window:
+    """A window over memory that the program owns: any C-contiguous, writable array, of the same
+    dtype on every member. It keeps the array alive until free(). The others reach it without this
+    process's help. Collective. Errors: InvalidError, DtypeError; UnsupportedError if this system
+    does not let the processes of a node reach each other's memory."""
+
+def window_dynamic(*, group: Group | None = None) -> Window:
+    """A window of bytes, without memory: members attach and detach their own at any time.
+    Displacements are addresses, as attach returns them, in bytes. Collective."""
+
 @final
 class Window:
     """Memory of each member of a group that the others access between two synchronization calls,
@@ -596,10 +606,19 @@ class Window:
     def group(self) -> Group: ...
     def pointer(self, rank: int) -> NDArray[Any] | None:
         """The memory of a member on the own node, without a copy, flat; None if it is on another
-        node. Valid until free()."""
+        node, or was not allocated by window(). Valid until free()."""
 
     def nbytes(self, rank: int | None = None) -> int:
         """Bytes of the memory of `rank` (default: own)."""
+
+    def attach(self, memory: NDArray[Any]) -> int:
+        """Makes a C-contiguous, writable array accessible through a dynamic window. Returns its
+        address: send that to the others. Keeps it alive until detach or free. Not collective.
+        Errors: InvalidError (it overlaps attached memory, or the window is not dynamic),
+        NoMemoryError (1024 areas are attached)."""
+
+    def detach(self, address: int) -> None:
+        """Takes back what was attached at `address`. Errors: InvalidError (nothing is)."""
 
     # Passive target: `rank` takes no part.
     def lock(self, rank: int, *, shared: bool = False, no_check: bool = False) -> Epoch:
@@ -666,6 +685,29 @@ class Window:
     def get(self, rank: int, at: int, out: NDArray[Any] | None = None) -> Any:
         """Copies into `out` what is at displacement `at`, and returns it. `out` None: returns one
         element, as a NumPy scalar. Returns with the data."""
+
+    # Each element changes atomically with all other updates of the window. op: "sum", "prod",
+    # "min", "max", "land", "lor", "lxor", "band", "bor", "bxor", "replace" or "no_op". Whole
+    # numbers of 1 to 8 bytes, floating point, complex. Errors as above, and InvalidError for an
+    # operation that the dtype does not have.
+    def update(self, rank: int, at: int, values: ArrayLike, op: str = "sum") -> None:
+        """target[i] = target[i] op values[i]. `values` may be reused on return."""
+
+    def fetch_update(
+        self,
+        rank: int,
+        at: int,
+        values: ArrayLike | None,
+        op: str = "sum",
+        out: NDArray[Any] | None = None,
+    ) -> Any:
+        """The same; returns what the elements were before, in `out` if given: an array like the
+        values, a NumPy scalar for a scalar. values None with "no_op": reads one element, or
+        `out`."""
+
+    def compare_swap(self, rank: int, at: int, expected: Any, desired: Any) -> Any:
+        """Stores `desired` if the element is `expected`: it was if that is what is returned. Whole
+        numbers of 1 to 8 bytes."""
 
     def put_nb(self, rank: int, at: int, values: ArrayLike) -> Request:
         """Starts a put. Wait for the request inside the epoch; do not change `values` before."""

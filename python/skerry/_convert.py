@@ -65,3 +65,8 @@ def window_out(out, dtype):
     if found is not None and found != dtype and dtype != np.uint8:
         raise DtypeError(f"out is {found}, the window is {dtype}: give an array of its dtype")
     return out
+
+
+def like(array):
+    """A new array of the shape and dtype of `array`."""
+    return np.empty(array.shape, array.dtype)

@@ -20,6 +20,26 @@ def window(shape, dtype="uint8", *, group=None):
     return _core._window_allocate(math.prod(dims) * kind.itemsize, kind, dims, group)
 
 
+def window_over(memory, *, group=None):
+    """A window over memory that the program owns; collective."""
+    kind, refused = None, None
+    try:
+        if not isinstance(memory, np.ndarray):
+            raise InvalidError(f"memory is {type(memory).__name__}: give a NumPy array")
+        if not (memory.flags.c_contiguous and memory.flags.writeable):
+            raise InvalidError("memory must be C-contiguous and writable: give a copy of it")
+        kind = _dtype(memory.dtype)
+    except Error as error:
+        refused = error
+    _agree(kind, refused, group)
+    return _core._window_over(memory, kind, memory.shape, group)
+
+
+def window_dynamic(*, group=None):
+    """A window to which members attach memory; collective."""
+    return _core._window_over(None, np.dtype("uint8"), (0,), group)
+
+
 def _shape(shape):
     try:
         dims = (int(shape),) if hasattr(shape, "__index__") else tuple(int(n) for n in shape)

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
+
 #include "binding.hpp"
 #include "skerry/window.hpp"
 
@@ -17,10 +19,24 @@ struct PyWindow {
   sk::Group group;
   nb::object dtype;  // of every member's elements
   nb::object shape;  // of the own memory
+  // Memory that the program gave, by its address; empty if Skerry allocated it.
+  std::map<const void*, std::unique_ptr<View>> given;
   PyWindow(sk::Window w, sk::Group g, nb::object type, nb::object own)
       : window(std::move(w)), group(std::move(g)), dtype(std::move(type)), shape(std::move(own)) {}
   PyWindow(PyWindow&&) = default;
-  ~PyWindow() { window.release(); }
+  // A window that was not freed is still open to others, so its memory stays for ever.
+  ~PyWindow() {
+    if (window)
+      for (auto& [address, view] : given) (void)view.release();
+    window.release();
+  }
+  void free() {
+    {
+      nb::gil_scoped_release waits;
+      window.free();
+    }
+    given.clear();
+  }
 };
 
 enum class EpochKind { lock, lock_all, fence, start, post };
@@ -56,6 +72,7 @@ nb::object array_of_peer(nb::handle self, int rank) {
   w.group.index(rank);  // throws if it is no member
   if (!job().same_node(rank)) return nb::none();
   const auto bytes = w.window.bytes(rank);
+  if (!w.given.empty() || (bytes > 0 && !w.window.pointer(rank))) return nb::none();
   return array_at(w.window.pointer(rank), bytes, self, nb::int_(bytes / w.window.unit(rank)),
                   w.dtype);
 }
@@ -113,6 +130,107 @@ nb::object start_transfer(nb::handle self, int rank, std::uint64_t at, nb::objec
   }
   return nb::cast(
       Request{is_get, nb::borrow(self), std::move(array), std::move(view), {}, std::move(handle)});
+}
+
+// ---- updates ------------------------------------------------------------------------------------
+
+int type_of_elements(const View& view) {
+  std::string format = view.get().format ? view.get().format : "B";
+  if (format.front() == '@' || format.front() == '=' || format.front() == '<') format.erase(0, 1);
+  const auto bytes = view.get().itemsize;
+  if (format == "f") return SKERRY_FLOAT;
+  if (format == "d") return SKERRY_DOUBLE;
+  if (format == "g" && bytes == 16) return SKERRY_LONG_DOUBLE;
+  if (format == "Zf") return SKERRY_COMPLEX_FLOAT;
+  if (format == "Zd") return SKERRY_COMPLEX_DOUBLE;
+  const bool is_signed = format.find_first_of("bhilq") == 0;
+  if (format.size() == 1 && (is_signed || format.find_first_of("BHILQ") == 0)) switch (bytes) {
+      case 1: return is_signed ? SKERRY_INT8 : SKERRY_UINT8;
+      case 2: return is_signed ? SKERRY_INT16 : SKERRY_UINT16;
+      case 4: return is_signed ? SKERRY_INT32 : SKERRY_UINT32;
+      case 8: return is_signed ? SKERRY_INT64 : SKERRY_UINT64;
+    }
+  throw_dtype("cannot update elements of format \"" + format +
+              "\": use whole numbers of 1 to 8 bytes, floating point or complex");
+}
+
+int operation_of(const std::string& op) {
+  static const char* const names[] = {"sum",  "prod", "min", "max",  "land",    "lor",
+                                      "lxor", "band", "bor", "bxor", "replace", "no_op"};
+  for (int i = 0; i < 12; ++i)
+    if (op == names[i]) return i;
+  throw sk::Error(SKERRY_ERR_INVALID,
+                  "no operation \"" + op +
+                      "\": use sum, prod, min, max, land, lor, lxor, band, bor, bxor, replace or "
+                      "no_op");
+}
+
+std::uint64_t elements_of(const View& view) {
+  return view.bytes() / static_cast<std::size_t>(view.get().itemsize);
+}
+
+void update(PyWindow& w, int rank, std::uint64_t at, nb::handle values, const std::string& op) {
+  const Values from(w, values);
+  const int type = type_of_elements(from.view), operation = operation_of(op);
+  nb::gil_scoped_release waits;
+  skerry_handle handle = 0;
+  sk::check(skerry_window_update_nb(w.window.get(), rank, at, type, operation, from.view.data(),
+                                    elements_of(from.view), &handle));
+  sk::Handle(w.group.job_ref(), handle).wait();
+}
+
+nb::object fetch_update(PyWindow& w, int rank, std::uint64_t at, nb::object values,
+                        const std::string& op, nb::handle out) {
+  const int operation = operation_of(op);
+  if (values.is_none()) {
+    if (operation != SKERRY_NO_OP)
+      throw sk::Error(SKERRY_ERR_INVALID,
+                      "values None with \"" + op + "\": only \"no_op\" needs none");
+    values = convert_function("window_out")(out, w.dtype);
+  }
+  const Values from(w, values);
+  nb::object result = out.is_none() ? convert_function("like")(from.array) : nb::borrow(out);
+  View to;
+  acquire_contiguous(to, result, true, "out");
+  const int type = type_of_elements(from.view);
+  if (to.bytes() != from.view.bytes() || type_of_elements(to) != type)
+    throw_dtype("out must be an array like the values");
+  const bool reads = operation != SKERRY_NO_OP;
+  {
+    nb::gil_scoped_release waits;
+    skerry_handle handle = 0;
+    sk::check(skerry_window_fetch_update_nb(w.window.get(), rank, at, type, operation,
+                                            reads ? from.view.data() : nullptr, to.data(),
+                                            elements_of(from.view), &handle));
+    sk::Handle(w.group.job_ref(), handle).wait();
+  }
+  return out.is_none() ? nb::object(result[nb::make_tuple()]) : result;
+}
+
+nb::object compare_swap(PyWindow& w, int rank, std::uint64_t at, nb::handle expected,
+                        nb::handle desired) {
+  const Values if_it_is(w, expected), then(w, desired);
+  const nb::object result = convert_function("like")(if_it_is.array);
+  View old;
+  acquire_contiguous(old, result, true, "the result");
+  const int type = type_of_elements(old);
+  if (elements_of(old) != 1 || elements_of(then.view) != 1 || type_of_elements(then.view) != type)
+    throw_dtype("expected and desired must be one element each, of the same dtype");
+  {
+    nb::gil_scoped_release waits;
+    sk::check(skerry_window_compare_swap(w.window.get(), rank, at, type, if_it_is.view.data(),
+                                         then.view.data(), old.data()));
+  }
+  return result[nb::make_tuple()];
+}
+
+void bind_updates(nb::class_<PyWindow>& c) {
+  c.def("update", &update, nb::arg("rank"), nb::arg("at"), nb::arg("values"),
+        nb::arg("op") = "sum");
+  c.def("fetch_update", &fetch_update, nb::arg("rank"), nb::arg("at"), nb::arg("values").none(),
+        nb::arg("op") = "sum", nb::arg("out") = nb::none());
+  c.def("compare_swap", &compare_swap, nb::arg("rank"), nb::arg("at"), nb::arg("expected"),
+        nb::arg("desired"));
 }
 
 void bind_access(nb::class_<PyWindow>& c) {
@@ -232,7 +350,7 @@ void bind_epochs(nb::class_<PyWindow>& c) {
   c.def("sync", [](PyWindow& w) { w.window.sync(); });
 }
 
-void bind_life(nb::module_& m, nb::class_<PyWindow>& c) {
+void bind_life(nb::class_<PyWindow>& c) {
   c.def_prop_ro("local", &local_array);
   c.def_prop_ro("shape", [](const PyWindow& w) { return w.shape; });
   c.def_prop_ro("dtype", [](const PyWindow& w) { return w.dtype; });
@@ -244,38 +362,82 @@ void bind_life(nb::module_& m, nb::class_<PyWindow>& c) {
         return w.window.bytes(rank ? *rank : job().rank());
       },
       nb::arg("rank") = nb::none());
-  c.def("free", [](PyWindow& w) { w.window.free(); }, nb::call_guard<nb::gil_scoped_release>());
+  c.def("free", &PyWindow::free);
   c.def("__enter__", [](nb::handle self) { return nb::borrow(self); });
   c.def(
       "__exit__",
       [](PyWindow& w, nb::handle kind, nb::handle, nb::handle) {
-        if (!kind.is_none() || !w.window) return;  // after an error the others may never come
-        nb::gil_scoped_release waits;
-        w.window.free();
+        if (kind.is_none() && w.window) w.free();  // after an error the others may never come
       },
       nb::arg("kind").none(), nb::arg("value").none(), nb::arg("trace").none());
-  m.def(
-      "_window_allocate",
-      [](std::uint64_t bytes, nb::object dtype, nb::object shape, nb::handle group) {
-        const sk::Group members = group_or_world(group);
-        const auto unit = nb::cast<std::uint64_t>(dtype.attr("itemsize"));
-        sk::Window made;
-        {
-          nb::gil_scoped_release waits;
-          made = sk::Window::allocate(members, bytes, unit);
-        }
-        return nb::cast(PyWindow(std::move(made), members, std::move(dtype), std::move(shape)));
-      },
-      nb::arg("bytes"), nb::arg("dtype"), nb::arg("shape"), nb::arg("group").none());
+}
+
+// ---- making windows -----------------------------------------------------------------------------
+
+nb::object allocate(std::uint64_t bytes, nb::object dtype, nb::object shape, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  const auto unit = nb::cast<std::uint64_t>(dtype.attr("itemsize"));
+  sk::Window made;
+  {
+    nb::gil_scoped_release waits;
+    made = sk::Window::allocate(members, bytes, unit);
+  }
+  return nb::cast(PyWindow(std::move(made), members, std::move(dtype), std::move(shape)));
+}
+
+// `memory`: a writable C-contiguous array; None: a dynamic window, of bytes.
+nb::object over(nb::handle memory, nb::object dtype, nb::object shape, nb::handle group) {
+  const sk::Group members = group_or_world(group);
+  std::unique_ptr<View> view;
+  if (!memory.is_none()) {
+    view = std::make_unique<View>();
+    acquire_contiguous(*view, memory, true, "the memory of a window");
+  }
+  const auto unit = nb::cast<std::uint64_t>(dtype.attr("itemsize"));
+  skerry_window* made = nullptr;
+  {
+    nb::gil_scoped_release waits;
+    sk::check(view ? skerry_window_create(members.get(), view->data(), view->bytes(), unit, &made)
+                   : skerry_window_create_dynamic(members.get(), &made));
+  }
+  PyWindow window(sk::Window(members, made), members, std::move(dtype), std::move(shape));
+  if (view) window.given.emplace(view->data(), std::move(view));
+  return nb::cast(std::move(window));
+}
+
+std::uint64_t attach(PyWindow& w, nb::handle memory) {
+  auto view = std::make_unique<View>();
+  acquire_contiguous(*view, memory, true, "attached memory");
+  w.window.attach(std::span<char>(view->data(), view->bytes()));
+  const void* const address = view->data();
+  w.given.emplace(address, std::move(view));
+  return sk::Window::address_of(address);
+}
+
+void detach(PyWindow& w, std::uint64_t address) {
+  void* const memory = reinterpret_cast<void*>(address);
+  w.window.detach(memory);
+  w.given.erase(memory);
+}
+
+void bind_makers(nb::module_& m, nb::class_<PyWindow>& c) {
+  m.def("_window_allocate", &allocate, nb::arg("bytes"), nb::arg("dtype"), nb::arg("shape"),
+        nb::arg("group").none());
+  m.def("_window_over", &over, nb::arg("memory").none(), nb::arg("dtype"), nb::arg("shape"),
+        nb::arg("group").none());
+  c.def("attach", &attach, nb::arg("memory"));
+  c.def("detach", &detach, nb::arg("address"));
 }
 
 }  // namespace
 
 void bind_window(nb::module_& m) {
   nb::class_<PyWindow> window(m, "Window");
-  bind_life(m, window);
+  bind_life(window);
+  bind_makers(m, window);
   bind_epochs(window);
   bind_access(window);
+  bind_updates(window);
   nb::class_<Epoch>(m, "Epoch")
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def(

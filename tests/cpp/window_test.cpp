@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <string>
 #include <vector>
 
@@ -140,6 +141,109 @@ TEST(Handles, AreDoneWhenWaitedFor) {
   w.put_nb<int>(right(), 0, sent).wait();
   w.get_nb<int>(right(), 0, got).wait();
   EXPECT_EQ(got, sent);
+}
+
+TEST(Update, HasEveryTypeAndOperation) {
+  const sk::Window w = sk::Window::allocate(world(), 64, 8);
+  const auto add_all = [&]<class T>(std::uint64_t at, T one) {
+    const sk::Lock locked = w.lock_all();
+    for (int i = 0; i < 10; ++i) w.update(0, at, one, sk::Operation::sum);
+  };
+  add_all(0, std::int8_t{1});
+  add_all(1, std::uint16_t{1});
+  add_all(2, 1u);
+  add_all(3, 1ull);
+  add_all(4, std::complex<float>{1, -1});
+  add_all(6, 1.0L);  // 16 bytes
+  world().barrier();
+  if (job->rank() == 0) {
+    const sk::Lock locked = w.lock(0, LockMode::exclusive);
+    const int n = 10 * job->size();
+    EXPECT_EQ(w.get<std::int8_t>(0, 0), n);
+    EXPECT_EQ(w.get<std::uint16_t>(0, 1), n);
+    EXPECT_EQ(w.get<unsigned>(0, 2), static_cast<unsigned>(n));
+    EXPECT_EQ(w.get<unsigned long long>(0, 3), static_cast<unsigned long long>(n));
+    EXPECT_EQ(w.get<std::complex<float>>(0, 4),
+              std::complex<float>(static_cast<float>(n), static_cast<float>(-n)));
+    EXPECT_EQ(w.get<long double>(0, 6), n);
+    using enum sk::Operation;
+    EXPECT_EQ(w.fetch_update(0, 5, 12, replace), 0);
+    EXPECT_EQ(w.fetch_update(0, 5, 3, prod), 12);
+    EXPECT_EQ(w.fetch_update(0, 5, 7, min), 36);
+    EXPECT_EQ(w.fetch_update(0, 5, 9, max), 7);
+    EXPECT_EQ(w.fetch_update(0, 5, 0, logical_or), 9);
+    EXPECT_EQ(w.fetch_update(0, 5, 6, bit_xor), 1);
+    EXPECT_EQ(w.fetch_update(0, 5, 0, no_op), 7);
+    EXPECT_EQ(w.compare_swap(0, 5, 8, 1), 7);
+    EXPECT_EQ(w.compare_swap(0, 5, 7, 1), 7);
+    EXPECT_EQ(w.get<int>(0, 5), 1);
+    expect_error(SKERRY_ERR_INVALID, "", [&] { (void)w.fetch_update(0, 5, 1.0f, bit_and); });
+  }
+  world().barrier();
+}
+
+TEST(Update, HandsOutNumbersOnceEach) {
+  const sk::Window w = sk::Window::allocate<std::int64_t>(world(), 4);
+  std::vector<std::int64_t> drawn;
+  {
+    const sk::Lock locked = w.lock_all();
+    for (int i = 0; i < 25; ++i)
+      drawn.push_back(w.fetch_update<std::int64_t>(0, 1, 1, sk::Operation::sum));
+    const std::array<std::int64_t, 2> values = {1, 2};
+    std::array<std::int64_t, 2> old = {-1, -1};
+    w.fetch_update<std::int64_t>(job->rank(), 2, values, old, sk::Operation::replace);
+    EXPECT_EQ(old[1], 0);
+    w.update_nb<std::int64_t>(job->rank(), 2, values, sk::Operation::sum).wait();
+    w.flush(job->rank());
+    w.fetch_update<std::int64_t>(job->rank(), 2, {}, old, sk::Operation::no_op);
+    EXPECT_EQ(old[1], 4);
+    expect_error(SKERRY_ERR_INVALID, "one place for each", [&] {
+      w.fetch_update<std::int64_t>(0, 2, std::span(values).first(1), old, sk::Operation::sum);
+    });
+  }
+  std::int64_t sum = 0;
+  for (std::int64_t number : drawn) sum += number;
+  const std::int64_t n = 25 * job->size();
+  EXPECT_EQ(world().allreduce(sum), n * (n - 1) / 2);
+}
+
+TEST(Create, ReachesMemoryOfTheProgram) {
+  std::vector<double> memory(100, job->rank());
+  const sk::Window w = sk::Window::create<double>(world(), memory);
+  EXPECT_EQ(w.local<double>(), memory.data());
+  EXPECT_EQ(w.pointer(right()), nullptr);
+  world().barrier();
+  {
+    const sk::Lock locked = w.lock(right(), LockMode::exclusive);
+    EXPECT_EQ(w.get<double>(right(), 99), right());
+    const double value = 0.5;
+    w.put(right(), 99, value);
+    w.update(right(), 98, value, sk::Operation::sum);
+  }
+  world().barrier();
+  EXPECT_EQ(memory[99], 0.5);
+  EXPECT_EQ(memory[98], job->rank() + 0.5);
+}
+
+TEST(CreateDynamic, ReachesWhatIsAttached) {
+  const sk::Window w = sk::Window::create_dynamic(world());
+  std::array<int, 50> memory{};
+  memory[7] = job->rank();
+  w.attach<int>(memory);
+  expect_error(SKERRY_ERR_INVALID, "", [&] { w.attach<int>(std::span(memory).first(1)); });
+  const auto addresses = world().allgather(sk::Window::address_of(memory.data()));
+  const auto there = addresses[static_cast<std::size_t>(right())];
+  {
+    const sk::Lock locked = w.lock(right(), LockMode::shared);
+    EXPECT_EQ(w.get<int>(right(), there + 7 * sizeof(int)), right());
+    expect_error(SKERRY_ERR_RANGE, "", [&] {
+      (void)w.get<int>(right(), there + sizeof memory);
+      w.flush(right());
+    });
+  }
+  world().barrier();
+  w.detach(memory.data());
+  expect_error(SKERRY_ERR_INVALID, "", [&] { w.detach(memory.data()); });
 }
 
 TEST(Owner, RefusesToFreeInsideAnEpochAndStaysUsable) {

@@ -116,6 +116,141 @@ def test_requests():
     w.free()
 
 
+UPDATES = {
+    "sum": lambda a, b: a + b,
+    "prod": lambda a, b: a * b,
+    "min": np.minimum,
+    "max": np.maximum,
+    "land": lambda a, b: (a != 0) & (b != 0),
+    "lor": lambda a, b: (a != 0) | (b != 0),
+    "lxor": lambda a, b: (a != 0) ^ (b != 0),
+    "band": lambda a, b: a & b,
+    "bor": lambda a, b: a | b,
+    "bxor": lambda a, b: a ^ b,
+    "replace": lambda a, b: b,
+    "no_op": lambda a, b: a,
+}
+
+
+@pytest.mark.parametrize(
+    "dtype", "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64 complex128".split()
+)
+def test_updates_do_what_numpy_does(dtype):
+    right = neighbours()[1]
+    with sk.window(4, dtype) as w:
+        first, second = np.array([0, 1, 6, 100], dtype), np.array([3, 0, 5, 2], dtype)
+        known = set(UPDATES)
+        if dtype.startswith(("float", "complex")):
+            known -= {"land", "lor", "lxor", "band", "bor", "bxor"}
+        if dtype.startswith("complex"):
+            known -= {"min", "max"}
+        with w.lock(right):
+            for op in UPDATES:
+                w.put(right, 0, first)
+                if op not in known:
+                    with pytest.raises(sk.InvalidError):
+                        w.update(right, 0, second, op)
+                    continue
+                w.update(right, 0, second, op)
+                expected = UPDATES[op](first, second).astype(dtype)
+                assert w.get(right, 0, np.empty(4, dtype)).tolist() == expected.tolist(), op
+                old = w.fetch_update(right, 0, first, "replace")
+                assert old.dtype == dtype and old.tolist() == expected.tolist()
+            assert w.fetch_update(right, 2, None, "no_op") == 6
+            out = np.empty(2, dtype)
+            assert w.fetch_update(right, 1, None, "no_op", out) is out and out.tolist() == [1, 6]
+        sk.barrier()
+
+
+def test_fetching_hands_out_numbers_once_each():
+    w = sk.window(2, "int64")
+    with w.lock_all():
+        drawn = [w.fetch_update(0, 1, 1) for _ in range(20)]
+    assert drawn == sorted(drawn)
+    everyone = sk.allgather(np.array(drawn))
+    assert sorted(everyone.ravel().tolist()) == list(range(20 * sk.size()))
+    won = 0
+    with w.lock_all():
+        won = int(w.compare_swap(0, 0, 0, 7 + sk.rank()) == 0)
+    assert sk.allreduce(won) == 1
+    with w.lock(0, shared=True):
+        assert 7 <= w.get(0, 0) < 7 + sk.size()
+    sk.barrier()
+    w.free()
+
+
+def test_updates_refuse_what_they_cannot_do():
+    w = sk.window(4, "float64")
+    with w.lock(0):
+        for mistake, text in (
+            (lambda: w.update(0, 0, 1, "mean"), 'no operation "mean"'),
+            (lambda: w.fetch_update(0, 0, None), "only"),
+            (lambda: w.compare_swap(0, 0, 1.0, 2.0), "integer type"),
+        ):
+            with pytest.raises(sk.InvalidError, match=text):
+                mistake()
+        with pytest.raises(sk.DtypeError, match="out must be"):
+            w.fetch_update(0, 0, [1, 2], "sum", np.empty(3))
+        with pytest.raises(sk.RangeError):
+            w.update(0, 3, [1, 2])
+    sk.barrier()
+    w.free()
+    pairs = sk.window(4, [("a", "i8"), ("b", "i8")])
+    with pairs.lock(0):
+        with pytest.raises(sk.DtypeError, match="cannot update"):
+            pairs.update(0, 0, np.zeros(1, pairs.dtype))
+    sk.barrier()
+    pairs.free()
+
+
+def test_windows_over_memory_of_the_program():
+    memory = np.full((3, 4), float(sk.rank()))
+    left, right = neighbours()
+    w = sk.window_over(memory)
+    assert w.shape == (3, 4) and w.pointer(sk.rank()) is None
+    assert w.local.ctypes.data == memory.ctypes.data
+    sk.barrier()
+    with w.lock(right):
+        assert w.get(right, 11) == right
+        w.put(right, 4, [5, 6])
+        w.update(right, 11, 0.5)
+    sk.barrier()
+    assert memory.ravel().tolist() == [sk.rank()] * 4 + [5, 6] + [sk.rank()] * 5 + [sk.rank() + 0.5]
+    sk.barrier()
+    w.free()
+    memory[...] = 0
+    for bad in (memory.T, [1, 2], np.broadcast_to(memory, (2, 3, 4))):
+        with pytest.raises(sk.InvalidError, match="memory"):
+            sk.window_over(bad)
+
+
+def test_dynamic_windows():
+    left, right = neighbours()
+    w = sk.window_dynamic()
+    assert w.local.size == 0
+    memory = np.arange(6, dtype="int64") + 10 * sk.rank()
+    address = w.attach(memory)
+    addresses = sk.allgather(np.array(address, "uint64"))
+    with w.lock(right):
+        got = w.get(right, int(addresses[right]) + 8, np.empty(2, "int64"))
+        assert got.tolist() == [10 * right + 1, 10 * right + 2]
+        w.put(right, int(addresses[right]), np.array([-1]))
+    sk.barrier()
+    assert memory[0] == -1
+    with pytest.raises(sk.InvalidError):
+        w.attach(memory)
+    w.detach(address)
+    with pytest.raises(sk.InvalidError):
+        w.detach(address)
+    w.attach(memory)
+    sk.barrier()
+    w.free()
+    allocated = sk.window(8)
+    with pytest.raises(sk.InvalidError):
+        allocated.attach(memory)
+    allocated.free()
+
+
 def test_values_are_converted_or_refused():
     w = sk.window(8, "int64")
     with w.lock(0):
