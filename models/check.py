@@ -83,7 +83,73 @@ MODELS = {
             "BREAK_WHILE_CLOSING": ["CLOSES=1"],
         },
     },
+    "migrating": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [
+            ["LOCALS=2", "REMOTES=2"],
+            ["LOCALS=1", "REMOTES=2", "ANY_POLICY"],
+            ["LOCALS=1", "REMOTES=1", "TURNS=2", "BREAKS=2", "ANY_POLICY"],
+            ["LOCALS=1", "REMOTES=1", "LIVELY"],
+        ],
+        "long": [
+            ["LOCALS=2", "REMOTES=2", "ANY_POLICY"],
+            ["LOCALS=1", "REMOTES=2", "BREAKS=2", "ANY_POLICY"],
+            ["LOCALS=1", "REMOTES=2", "LIVELY"],
+        ],
+        "small": ["LOCALS=1", "REMOTES=1", "BREAKS=0"],
+        "broken": {
+            "MODE_LOOKED_AT_ONCE": [],
+            "ONE_LOCK_ONLY": [],
+            "STEP_4_AS_PRINTED": [],
+            "FREED_BEFORE_MODE": [],
+            "CROSSING_MIGRATES": ["REMOTES=2"],
+            "UNLOCK_IN_NETWORK": ["ANY_POLICY"],
+            "NETWORK_WORD_BY_CPU": ["REMOTES=2", "ANY_POLICY"],
+            "REPEATED_SWAP_MISREAD": ["BREAKS=1"],
+            "LOST_AGAIN_FORGOTTEN": ["REMOTES=2", "BREAKS=1"],
+            "DEAF_WHILE_PAUSING": ["BREAKS=1"],
+            "ANSWER_WITHOUT_TAG": ["TURNS=2", "BREAKS=1"],
+        },
+    },
+    "network_lock": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [
+            ["ONE_SIDED"],
+            ["TWO_SIDED", "SHARERS=3"],
+            ["TWO_SIDED", "SHARERS=3", "LIVELY"],
+            ["COHORT"],
+            ["COHORT", "LIVELY"],
+            ["ASYMMETRIC"],
+            ["ASYMMETRIC", "LIVELY"],
+        ],
+        "long": [
+            ["COHORT", "REMOTES=2"],
+            ["COHORT", "HAND_OVERS=2", "TURNS=3"],
+            ["ASYMMETRIC", "REMOTES=2"],
+            ["ASYMMETRIC", "HAND_OVERS=2", "TURNS=3"],
+        ],
+        "small": ["TURNS=1"],
+        "broken": {
+            "FAILED_SWAP_HOLDS": ["ONE_SIDED"],
+            "LOCAL_BY_CPU": ["ONE_SIDED"],
+            "REPEATED_SWAP_MISREAD": ["ONE_SIDED"],
+            "MANAGER_TWO_WRITERS": ["TWO_SIDED"],
+            "MANAGER_FORGETS_NEXT": ["TWO_SIDED"],
+            "READER_OVERTAKES": ["TWO_SIDED", "SHARERS=3", "LIVELY"],
+            "LINK_NOT_AWAITED": ["COHORT"],
+            "UNBOUNDED_HAND_OVER": ["COHORT", "LIVELY"],
+            "RELEASED_WITHOUT_RENEWAL": ["COHORT", "TURNS=2"],
+            "UNBOUNDED_QUEUE": ["ASYMMETRIC", "LIVELY"],
+            "NO_VICTIM": ["ASYMMETRIC"],
+            "VICTIM_BEFORE_TAIL": ["ASYMMETRIC", "TURNS=2"],
+        },
+    },
 }
+
+# How a configuration with LIVELY is searched: does each get on, if each is scheduled now and then?
+LIVELY = {"search": ["-a", "-f"], "compile": ["-DNFAIR=3"]}
 
 
 def configuration(plan, rule):
@@ -96,7 +162,7 @@ def configuration(plan, rule):
 
 def search(model, defines, shortest=False, small=False):
     """Returns (found a mistake, states, what pan said, the run as text). `small`: the search is short beside the compiler's work."""
-    plan = MODELS[model]
+    plan = MODELS[model] if "LIVELY" not in defines else LIVELY
     with tempfile.TemporaryDirectory() as work:
         run = lambda *command, **more: subprocess.run(
             command, cwd=work, text=True, capture_output=True, **more
