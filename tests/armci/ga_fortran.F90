@@ -70,10 +70,11 @@ contains
     print '(i0,a,a)', me, ': wrong: ', what
   end subroutine
 
-  ! What member `rank` brings: small, of both signs, none of them zero.
+  ! What member `rank` brings: of both signs, none of them zero, and so small that the product of
+  ! 16 fits into 4 bytes.
   integer function brought(rank, i)
     integer, intent(in) :: rank, i
-    brought = (mod(rank, 4) + i) * merge(-1, 1, mod(rank + i, 2) == 0)
+    brought = merge(rank + i, mod(rank, 2) + 1, rank < 4) * merge(-1, 1, mod(rank + i, 2) == 0)
   end function
 
   ! The operator on all members, by hand.
