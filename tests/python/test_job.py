@@ -109,7 +109,7 @@ def test_segment():
     for wrong, message in [
         (lambda: s.update(0, 232, small, "add"), 'no operation "add"'),
         (lambda: s.update(0, 192, np.zeros(1), "band"), "double elements have no bitwise and"),
-        (lambda: s.fetch_update(0, 232), "give `out` or `values`"),
+        (lambda: s.fetch_update(0, 232, op="no_op"), "give `out` or `values`"),
         (lambda: s.fetch_update(0, 232, out=small), "only no_op goes without"),
         (lambda: s.fetch_update(0, 232, small, out=small), "origin and result overlap"),
         (lambda: s.fetch_update(0, 232, small, out=small[:2].copy()), "as many elements"),
