@@ -125,13 +125,15 @@ def _compiled(source: Source, compiler: str, directory: Path) -> tuple[Path, str
     parts = [*HERE.glob("program/*"), *MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
     if program.exists() and program.stat().st_mtime > max(p.stat().st_mtime for p in parts):
         return program, ""
-    made = subprocess.run(
-        [compiler, *FLAGS, *sources, "-o", str(program)], capture_output=True, text=True
-    )
-    words = made.stderr.strip().splitlines()
-    return program, f"not compiled: {words[-1] if words else made.returncode}" * bool(
-        made.returncode
-    )
+    # Under a name of its own until it is whole: a compiler may outlive an interrupted run.
+    fresh = program.with_suffix(f".{os.getpid()}")
+    command = [compiler, *FLAGS, *sources, "-o", str(fresh)]
+    made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode:
+        words = made.stderr.strip().splitlines()
+        return program, f"not compiled: {words[-1] if words else made.returncode}"
+    fresh.replace(program)
+    return program, ""
 
 
 def peers(runner: Runner, install: bool, wanted) -> list[Library]:
