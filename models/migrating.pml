@@ -74,7 +74,7 @@ inline network_swap(who, expected, value, result, repeated) {
 #endif
        if
        :: true -> break
-       :: !is_local(who) && breaks > 0 -> breaks--; repeated = true; printf("%d's connection breaks under its compare-and-swap\n", who)
+       :: !is_local(who) && who < ALL && breaks > 0 -> breaks--; repeated = true; printf("%d's connection breaks under its compare-and-swap\n", who)
        fi }
   od;
   repeated = false
