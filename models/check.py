@@ -161,7 +161,9 @@ def configuration(plan, rule):
 
 
 def search(model, defines, shortest=False, small=False):
-    """Returns (found a mistake, states, what pan said, the run as text). `small`: the search is short beside the compiler's work."""
+    """Returns (found a mistake, states, what pan said, the run as text).
+
+    small: the search is short beside the compiler's work, which is kept short then."""
     plan = MODELS[model] if "LIVELY" not in defines else LIVELY
     with tempfile.TemporaryDirectory() as work:
         run = lambda *command, **more: subprocess.run(

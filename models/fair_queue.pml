@@ -1,14 +1,17 @@
-/* The fair queue of src/lock (mutex.cpp, fair_queue.cpp) with all who drive it: local ranks that sleep for it (src/server/lock_wait.hpp,
- * src/job/mutexes.cpp), the data server that acts for ranks of other nodes (src/server/locks.cpp), and one such rank, whose threads ask over
- * one connection (wait_granted in src/operation/transfers.cpp). The connection breaks, is given up and comes back at any moment. One writer or
- * many readers have the lock, nobody overtakes the queue, no grant is lost, and in the end all had their turns.
+/* The fair queue of src/lock (mutex.cpp, fair_queue.cpp) with all who drive it: local ranks that
+ * sleep for it (src/server/lock_wait.hpp, src/job/mutexes.cpp), the data server that acts for
+ * ranks of other nodes (src/server/locks.cpp), and one such rank, whose threads ask over one
+ * connection (wait_granted in src/operation/transfers.cpp). The connection breaks, is given up
+ * and comes back at any moment. One writer or many readers have the lock, nobody overtakes the
+ * queue, no grant is lost, and in the end all had their turns.
  *
  * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
  *
- * connection.pml has the crossings of opening and closing. Here a break loses everything under way in both directions at once, each end
- * notices at any later time, and opening again is one step. A step that changes nothing but what the guard protects is one with the step that
- * gives the guard back. A fruitless attempt (the server tries again what it keeps; a sleep's time limit ends) is left out.
- */
+ * connection.pml has the crossings of opening and closing. Here a break loses everything under
+ * way in both directions at once, each end notices at any later time, and opening again is one
+ * step. A step that changes nothing but what the guard protects is one with the step that gives
+ * the guard back. A fruitless attempt (the server tries again what it keeps; a sleep's time
+ * limit ends) is left out. */
 #ifndef LOCALS
 #define LOCALS 2    /* ranks of the lock's node, 1 or 2: 0 .. LOCALS - 1 */
 #endif
@@ -29,7 +32,8 @@
 #define BREAKS 1
 #endif
 #ifndef CLOSES
-#define CLOSES 0    /* how often the cap evicts the connection, or the server drops it with a farewell */
+/* How often the cap evicts the connection, or the server drops it with a farewell */
+#define CLOSES 0
 #endif
 #define REQUESTS (2 * TURNS * REMOTES)
 #define shares(who) ((SHARERS >> (who)) & 1)
@@ -38,29 +42,32 @@
 #define nobody 255
 
 mtype = { lock, unlock, bye };                                        /* up */
-mtype = { grant, acknowledge, farewell, by_peer };                    /* down; by_peer: the end of a connection that the server closed */
+/* Down; by_peer: the end of a connection that the server closed */
+mtype = { grant, acknowledge, farewell, by_peer };
 mtype = { idle, opening, open, closing };                             /* of the link */
 
 /* The lock, in the shared memory of its node. */
-byte owner = 0, sharers = 0;                 /* the word: 0 free, who + 1, or shared_owner with a number of sharers; */
-bool queued = false;                         /* and queued_bit */
+/* The word: 0 free, who + 1, or shared_owner with a number of sharers; and queued_bit */
+byte owner = 0, sharers = 0;
+bool queued = false;
 bool guard = false;
 chan queue = [ALL] of { byte };              /* the waiters' records, linked */
 bool stands[ALL];                            /* in it */
 byte records = RECORDS, starving = 0;        /* the pool */
-bool freed[LOCALS];                      /* a record was given back since this rank looked at `freed` */
+bool freed[LOCALS];  /* a record was given back since this rank looked at `freed` */
 bool asleep[LOCALS];                     /* on `freed` */
 bool filled[ALL];                            /* completion slots: done, in this use */
 byte tag[ALL];                               /* which use */
 
 /* The data server of that node. */
-chan from_locals = [LOCALS + 1] of { byte }; /* its own ranks' unlocks, over connections that do not break */
+/* Its own ranks' unlocks, over connections that do not break */
+chan from_locals = [LOCALS + 1] of { byte };
 bool unlocked[LOCALS];                   /* applied: the fence behind it may end */
 chan kept = [ALL] of { byte };               /* requests without a record, or without the guard */
 bool is_kept[ALL];
 bool connected = false;                      /* as far as it knows */
 byte applied = 0;                            /* of the session */
-byte relayed[ALL];                           /* grants on their way through the origin's own server: the tag, 0: none */
+byte relayed[ALL];  /* grants on their way through the origin's own server: the tag, 0: none */
 
 /* The network. */
 chan up = [REQUESTS + REMOTES + 1] of { mtype, byte, byte };   /* kind, number, who */
@@ -78,7 +85,8 @@ byte pending[ALL];                           /* the number of its lock request; 
 
 /* What the claims speak of. */
 byte writers = 0, readers = 0, through = 0;
-bool handed_on[LOCALS];                      /* a record was given back by a hand-over since this rank looked at `freed` */
+/* A record was given back by a hand-over since this rank looked at `freed` */
+bool handed_on[LOCALS];
 bool wake_due = false;                         /* and the wake-up follows */
 
 inline enter(who) {
@@ -108,7 +116,7 @@ inline leave(who) {
 
 /* try_lock, when obtainable */
 inline take_it(who) {
-  assert(empty(queue));                                               /* nobody overtakes the queue */
+  assert(empty(queue));  /* nobody overtakes the queue */
   if
   :: shares(who) -> owner = shared_owner; sharers++
   :: else -> owner = who + 1
@@ -193,7 +201,8 @@ inline lock_guarded(who, has_record, answer) {
   od
 }
 
-/* Which waiters the next hand-over takes, a bit for each: one, or all sharers at the queue's head. */
+/* Which waiters the next hand-over takes, a bit for each: one, or all sharers at the queue's
+ * head. */
 inline next_batch(batch) {
   byte rest = len(queue), one;
   bool ends = false;
@@ -221,7 +230,7 @@ inline next_batch(batch) {
 /* unlock_guarded, when somebody waits. `batch`: who has it now. */
 inline hand_over(batch) {
   byte left, next_one;
-  assert(len(queue) > 0);                                             /* a word with the bit has a queue */
+  assert(len(queue) > 0);  /* a word with the bit has a queue */
   next_batch(batch);
   left = len(queue);
   owner = 0;
@@ -233,7 +242,7 @@ inline hand_over(batch) {
        queue?next_one;
        if
        :: (batch >> next_one) & 1 ->
-            assert(len(queue) == left);                               /* those that stay stand behind: nobody was overtaken */
+            assert(len(queue) == left);  /* those that stay stand behind: nobody was overtaken */
             stands[next_one] = false;
             if
             :: shares(next_one) -> owner = shared_owner; sharers++
@@ -258,7 +267,7 @@ inline tell(who, by_server) {
   printf("%d is told\n", who);
   if
   :: is_local(who) -> filled[who] = true
-  :: !is_local(who) && !by_server                                     /* a rank has nothing that would reach it */
+  :: !is_local(who) && !by_server  /* a rank has nothing that would reach it */
   :: !is_local(who) && by_server ->                                   /* Server::grant */
        if
        :: connected -> say(grant, tag[who], who)
@@ -308,7 +317,8 @@ proctype Local(byte me) {
        fi;
 again: atomic { freed[me] = false; handed_on[me] = false;
          if
-         :: obtainable(me) -> take_it(me); enter(me); goto held       /* the first look of lock_request */
+         /* The first look of lock_request */
+         :: obtainable(me) -> take_it(me); enter(me); goto held
          :: else
          fi };
        atomic { !guard -> guard = true };
@@ -322,16 +332,21 @@ again: atomic { freed[me] = false; handed_on[me] = false;
             starving++;
 #else
             atomic { answer = 0; starving++ };
-            atomic { if :: !freed[me] -> asleep[me] = true; printf("%d sleeps for a record\n", me) :: else fi };
+            atomic {
+              if
+              :: !freed[me] -> asleep[me] = true; printf("%d sleeps for a record\n", me)
+              :: else
+              fi };
 #endif
             atomic {
               if
               :: !asleep[me]
 #ifndef SLEEP_WITHOUT_LIMIT
-              :: free_word && !queued                                 /* the time limit: the lock got free, and no record did */
+              :: free_word && !queued  /* the time limit: the lock got free, and no record did */
 #endif
               fi;
-              assert(!asleep[me] || !handed_on[me] || wake_due); /* no wake-up for a waiter's record is lost */
+              /* No wake-up for a waiter's record is lost */
+              assert(!asleep[me] || !handed_on[me] || wake_due);
               asleep[me] = false; starving-- };
             goto again
        fi;
@@ -347,7 +362,10 @@ held:  atomic { leave(me); try_unlock(me, contended) };
               if
               :: (batch >> LOCALS) != 0 ->
                    batch = 0;
-                   guard = false; from_locals!me; printf("%d leaves the unlock to the server\n", me); goto fence
+                   guard = false;
+                   from_locals!me;
+                   printf("%d leaves the unlock to the server\n", me);
+                   goto fence
               :: else
               fi;
 #endif
@@ -378,7 +396,8 @@ active proctype Server() {
   mtype kind, answer;
 again:
   do
-  /* Admits its connection, and the origin resumes (src/operation/resume.cpp): what was not applied goes again, then parked locks. */
+  /* Admits its connection, and the origin resumes (src/operation/resume.cpp): what was not
+   * applied goes again, then parked locks. */
   :: atomic { link == opening ->
        do
        :: up?_, _, _
@@ -410,7 +429,10 @@ again:
        n = 0 }
   :: atomic { broken && connected -> connected = false; printf("the server hears of the break\n") }
   :: atomic { connected && !broken && closes > 0 && empty(up) ->
-       closes--; connected = false; say(farewell, applied, 0); printf("the server drops the connection\n") }
+       closes--;
+       connected = false;
+       say(farewell, applied, 0);
+       printf("the server drops the connection\n") }
 
   :: atomic { connected && nempty(up) ->
 #ifdef NO_RECORD_STOPS_SESSION
@@ -418,7 +440,7 @@ again:
 #endif
        up?kind, n, w };
      if
-     :: atomic { kind == bye -> connected = false; say(by_peer, applied, 0) }                            /* on_bye */
+     :: atomic { kind == bye -> connected = false; say(by_peer, applied, 0) }  /* on_bye */
      :: atomic { kind == lock && n > applied ->
           assert(n == applied + 1);
           applied = n;
@@ -426,8 +448,8 @@ again:
           :: len(kept) > 0 -> kept!w; is_kept[w] = true; say(acknowledge, n, 0)
           :: else -> fresh = true; goto attempt
           fi }
-     :: kind == lock && n <= applied ->                                                                  /* answer_again: holds? */
-          atomic { !guard ->                                          /* only a sharer's needs the guard; it changes nothing */
+     :: kind == lock && n <= applied ->  /* answer_again: holds? */
+          atomic { !guard ->  /* only a sharer's needs the guard; it changes nothing */
             if
             :: shares(w) ->
                  if
@@ -456,7 +478,7 @@ again:
 attempt:
   if
   :: atomic { obtainable(w) -> take_it(w); answer = granted }
-  :: atomic { !obtainable(w) && guard -> answer = no_record }                                            /* no_guard: the same follows */
+  :: atomic { !obtainable(w) && guard -> answer = no_record }  /* no_guard: the same follows */
   :: atomic { !obtainable(w) && !guard -> guard = true };
      lock_guarded(w, has_record, answer)
   fi;
@@ -481,7 +503,8 @@ release:
   if
   :: !contended
   :: contended ->
-       atomic { !guard -> guard = true };                             /* the code tries again and again: its session is parked */
+       /* The code tries again and again: its session is parked */
+       atomic { !guard -> guard = true };
        atomic {
          try_unlock(w, contended);
          if
@@ -523,12 +546,14 @@ proctype Remote(byte me) {
   :: turns > 0 ->
        do
        :: atomic { link == idle -> link = opening }                   /* Links::wait_open */
-       :: atomic { link == open -> tag[me]++; request(lock, me); pending[me] = issued; filled[me] = false; printf("%d asks\n", me); break }
+       :: atomic { link == open -> tag[me]++; request(lock, me); pending[me] = issued;
+            filled[me] = false; printf("%d asks\n", me); break }
        od;
-       atomic { filled[me] -> pending[me] = 0; enter(me) };           /* granted_here, or the answer came */
+       atomic { filled[me] -> pending[me] = 0; enter(me) };  /* granted_here, or the answer came */
        do
        :: atomic { link == idle -> link = opening }
-       :: atomic { link == open -> leave(me); request(unlock, me); printf("%d unlocks\n", me); break }
+       :: atomic { link == open -> leave(me); request(unlock, me); printf("%d unlocks\n", me);
+            break }
        od;
        turns--
   od;
@@ -539,7 +564,7 @@ proctype Remote(byte me) {
 inline fill(who) {
   if
 #ifndef GRANT_WITHOUT_TAG
-  :: relayed[who] != tag[who]                                         /* late: of an earlier use of the slot */
+  :: relayed[who] != tag[who]  /* late: of an earlier use of the slot */
 #endif
   :: else -> filled[who] = true; printf("%d's grant comes through its own server\n", who)
   fi;
@@ -557,7 +582,7 @@ active proctype Origin() {
        :: kind == grant -> filled[w] = true
 #else
        :: kind == grant && n == tag[w] -> filled[w] = true
-       :: kind == grant && n != tag[w]                                /* late: of an earlier use of the slot */
+       :: kind == grant && n != tag[w]  /* late: of an earlier use of the slot */
 #endif
        :: kind == acknowledge ->
             if
@@ -565,7 +590,13 @@ active proctype Origin() {
             :: else
             fi
        :: kind == by_peer -> link = idle
-       :: kind == farewell -> if :: n > acknowledged -> acknowledged = n :: else fi; link = idle; printf("the origin hears the farewell\n")
+       :: kind == farewell ->
+            if
+            :: n > acknowledged -> acknowledged = n
+            :: else
+            fi;
+            link = idle;
+            printf("the origin hears the farewell\n")
        fi;
        kind = 0; n = 0; w = 0 }
   /* Evicted: a lock that is parked at the server keeps no connection. */
@@ -612,7 +643,7 @@ active proctype OtherLock() {
   atomic { records > 0 -> records--; printf("a waiter of another lock has a record\n") };
   if
   :: true
-  :: atomic { give_back_record(false) }                               /* it got its lock after all */
+  :: atomic { give_back_record(false) }  /* it got its lock after all */
   :: atomic { give_back_record(true) };
      atomic { record_freed() }
   fi

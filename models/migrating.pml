@@ -1,13 +1,15 @@
-/* The lock that migrates between a lock of the processor and one of the network: src/lock/hybrid.cpp (Santhanaraman et al., "Natively Supporting
- * True One-sided Communication in MPI on Multi-core Systems with InfiniBand", section 4; step numbers are its). Requesters of the lock's node,
- * requesters of other nodes and the manager. Requests from both sides cross; connections break while a requester waits, takes or gives back.
- * One has the lock, no word is changed by processor and network at once, and in the end all had their turns.
+/* The lock that migrates between a lock of the processor and one of the network:
+ * src/lock/hybrid.cpp (Santhanaraman et al., "Natively Supporting True One-sided Communication
+ * in MPI on Multi-core Systems with InfiniBand", section 4; step numbers are its). Requesters of
+ * the lock's node, requesters of other nodes and the manager. Requests from both sides cross;
+ * connections break while a requester waits, takes or gives back. One has the lock, no word is
+ * changed by processor and network at once, and in the end all had their turns.
  *
  * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
  *
- * The network's atomics are serial among themselves, and two steps for the processor. A requester that pauses tries again when it could come
- * further. Messages to the manager arrive, each once: connection.pml shows it. Answers are lost with a connection, and asked for again.
- */
+ * The network's atomics are serial among themselves, and two steps for the processor. A
+ * requester that pauses tries again when it could come further. Messages to the manager arrive,
+ * each once: connection.pml shows it. Answers are lost with a connection, and asked for again. */
 #ifndef LOCALS
 #define LOCALS 2    /* 0 .. LOCALS - 1 */
 #endif
@@ -52,7 +54,8 @@ inline enter(who) {
 }
 inline leave(who) { holders--; printf("%d unlocks\n", who) }
 
-/* compare_and_swap by the network. After a break its driver does not know whether it was done, and does it again. */
+/* compare_and_swap by the network. After a break its driver does not know whether it was done,
+ * and does it again. */
 inline network_swap(who, expected, value, result, repeated) {
   repeated = false;
   do
@@ -65,7 +68,8 @@ inline network_swap(who, expected, value, result, repeated) {
        fi;
        adapter = false;
 #ifndef REPEATED_SWAP_MISREAD
-       /* Only this requester writes its own number, and takes it away: then it was done the first time. */
+       /* Only this requester writes its own number, and takes it away: then it was done the
+        * first time. */
        if
        :: repeated && expected == FREE && result == value -> result = expected
        :: repeated && expected == who && result != expected -> result = expected
@@ -74,7 +78,8 @@ inline network_swap(who, expected, value, result, repeated) {
 #endif
        if
        :: true -> break
-       :: !is_local(who) && breaks > 0 -> breaks--; repeated = true; printf("%d's connection breaks under its compare-and-swap\n", who)
+       :: !is_local(who) && who < ALL && breaks > 0 -> breaks--; repeated = true;
+            printf("%d's connection breaks under its compare-and-swap\n", who)
        fi }
   od;
   repeated = false
@@ -82,7 +87,7 @@ inline network_swap(who, expected, value, result, repeated) {
 /* A read-modify-write by the processor, of the network's word: never, as it is. */
 inline network_swap_by_cpu(expected, value, result) {
   atomic {
-    assert(!adapter);                                                 /* else it loses what the adapter writes next, or the other way round */
+    assert(!adapter);  /* else it loses what the adapter writes next, or the other way round */
     result = network;
     if
     :: network == expected -> network = value
@@ -99,7 +104,8 @@ inline cpu_swap(value, result) {
     fi }
 }
 
-/* An answer names the request that it is for. So what else is on its way for an earlier one has no effect from here on. */
+/* An answer names the request that it is for. So what else is on its way for an earlier one has
+ * no effect from here on. */
 inline heard(who) {
   waits[who] = false;
 #ifndef ANSWER_WITHOUT_TAG
@@ -112,7 +118,13 @@ inline heard(who) {
   od
 #endif
 }
-inline ask(who) { atomic { waits[who] = true; stands[who] = true; requests!who; printf("%d asks the manager\n", who) } }
+inline ask(who) {
+  atomic {
+    waits[who] = true;
+    stands[who] = true;
+    requests!who;
+    printf("%d asks the manager\n", who) }
+}
 
 /* migration.cpp. Any policy, or the paper's. */
 inline shall_migrate(yes) {
@@ -134,7 +146,12 @@ proctype Local(byte me) {
 begin:
        atomic { mode = network_mode;                                  /* looking */
          if
-         :: mode -> shall_migrate(yes); if :: yes -> yes = false; goto asking :: else -> goto taking_network fi
+         :: mode ->
+              shall_migrate(yes);
+              if
+              :: yes -> yes = false; goto asking
+              :: else -> goto taking_network
+              fi
          :: else
          fi };
        cpu_swap(me, was);                                             /* taking_cpu */
@@ -149,10 +166,11 @@ begin:
             fi
 #endif
           }
-       :: atomic { was != FREE -> was = 0; cpu == FREE || network_mode -> goto begin }                    /* pausing */
+       /* Pausing */
+       :: atomic { was != FREE -> was = 0; cpu == FREE || network_mode -> goto begin }
        fi;
 #ifdef ANY_POLICY
-       network_mode = mode;                                           /* recording, with the history */
+       network_mode = mode;  /* recording, with the history */
 #endif
 held_cpu:
        enter(me);
@@ -169,8 +187,9 @@ taking_network:
        network_swap(me, FREE, me, was, repeated);
 #endif
        if
-       :: atomic { was == CPU_MODE -> was = 0; goto begin }           /* it migrated to our side meanwhile */
-       :: atomic { was < FREE -> was = 0; network == FREE || !network_mode -> goto begin }               /* pausing */
+       :: atomic { was == CPU_MODE -> was = 0; goto begin }  /* it migrated to our side meanwhile */
+       /* Pausing */
+       :: atomic { was < FREE -> was = 0; network == FREE || !network_mode -> goto begin }
        :: was == FREE -> was = 0
        fi;
        mode = network_mode;                                           /* looking_at_history */
@@ -208,7 +227,8 @@ proctype Remote(byte me) {
 begin:
        network_swap(me, FREE, me, was, repeated);                     /* step 1 */
        if
-       :: atomic { was < FREE -> was = 0; network == FREE || network == CPU_MODE -> goto begin }         /* pausing */
+       /* Pausing */
+       :: atomic { was < FREE -> was = 0; network == FREE || network == CPU_MODE -> goto begin }
        :: atomic { was == CPU_MODE -> was = 0; goto asking }
        :: atomic { was == FREE -> was = 0; goto held_network }
        fi;
@@ -237,8 +257,9 @@ done:  turns--
   through++
 }
 
-/* A requester asks again, for its connection broke. While it is in the queue its answer is still to come. If it has the lock it is told so, and
- * otherwise to try again: so it was told, or it was granted before. */
+/* A requester asks again, for its connection broke. While it is in the queue its answer is still
+ * to come. If it has the lock it is told so, and otherwise to try again: so it was told, or it
+ * was granted before. */
 inline answer_resumed(has_it, how, who) {
   if
   :: stands[who]
@@ -258,7 +279,8 @@ inline pause_unless(good, useful, label) {
   :: good -> break
   :: atomic { !(good) && useful -> was = 0; goto label }
 #ifndef DEAF_WHILE_PAUSING
-  :: atomic { !(good) && nempty(asked_again) -> asked_again?who; answer_resumed(network == who, granted, who) }
+  :: atomic { !(good) && nempty(asked_again) -> asked_again?who;
+       answer_resumed(network == who, granted, who) }
 #endif
   od
 }
@@ -273,7 +295,8 @@ next:
   :: atomic { nempty(requests) -> requests?<front>;
 #ifndef CROSSING_MIGRATES
        if
-       :: !is_local(front) == in_network_mode -> note = again; goto answer                                /* it migrated meanwhile */
+       /* It migrated meanwhile */
+       :: !is_local(front) == in_network_mode -> note = again; goto answer
        :: else
        fi;
 #endif
@@ -285,7 +308,7 @@ next:
   od;
 
 to_network:
-  cpu_swap(MANAGER, was);                                             /* step 3; the network lock is ours already: it says "CPU mode" */
+  cpu_swap(MANAGER, was);  /* step 3; the network lock is ours already: it says "CPU mode" */
 #ifndef ONE_LOCK_ONLY
   pause_unless(was == FREE, cpu == FREE, to_network);
 #endif
@@ -300,10 +323,10 @@ to_network:
 #ifdef STEP_4_AS_PRINTED
   network_mode = false;
 #else
-  network_mode = true;                                                /* step 4; the paper's text says "CPU mode" */
+  network_mode = true;  /* step 4; the paper's text says "CPU mode" */
 #endif
   network_swap(MANAGER, CPU_MODE, front, was, repeated);
-  assert(was == CPU_MODE);                                            /* nobody takes it in CPU mode */
+  assert(was == CPU_MODE);  /* nobody takes it in CPU mode */
   was = 0;
 #ifndef FREED_BEFORE_MODE
   cpu = FREE;
@@ -314,7 +337,8 @@ to_network:
 
 keep:
   network_mode = false;                                               /* writing_history */
-  atomic { requests?front; stands[front] = false; told!granted_by_manager, front; printf("the manager holds the CPU lock for %d\n", front) };
+  atomic { requests?front; stands[front] = false; told!granted_by_manager, front;
+    printf("the manager holds the CPU lock for %d\n", front) };
   do
   :: atomic { releases?eval(front) -> cpu = FREE; goto next }
   :: atomic { asked_again?who -> answer_resumed(who == front, granted_by_manager, who) }
@@ -327,7 +351,8 @@ to_cpu:
 #ifdef ONE_LOCK_ONLY
   cpu = front;
 #else
-  atomic { cpu == FREE -> cpu = front };                              /* held for a moment by one that has not seen the mode yet */
+  /* Held for a moment by one that has not seen the mode yet */
+  atomic { cpu == FREE -> cpu = front };
 #endif
   in_network_mode = false;
   network_mode = false;
@@ -336,7 +361,14 @@ to_cpu:
   goto answer;
 
 answer:
-  atomic { requests?front; stands[front] = false; told!note, front; if :: note == again -> printf("the manager tells %d to try again\n", front) :: else fi;
+  atomic {
+    requests?front;
+    stands[front] = false;
+    told!note, front;
+    if
+    :: note == again -> printf("the manager tells %d to try again\n", front)
+    :: else
+    fi;
     note = 0; goto next };
 }
 

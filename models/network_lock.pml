@@ -1,16 +1,21 @@
-/* The locks of src/lock that do not migrate. One of ONE_SIDED, TWO_SIDED, COHORT and ASYMMETRIC is defined:
+/* The locks of src/lock that do not migrate. One of ONE_SIDED, TWO_SIDED, COHORT and ASYMMETRIC
+ * is defined:
  *   ONE_SIDED   one_sided.cpp: compare-and-swap by the network, and again after a pause
- *   TWO_SIDED   two_sided.cpp: a manager queues requests; shared ones that stand together are granted together
- *   COHORT      cohort.cpp: a queue for each node, whose front gets the lock from the manager for a bounded number of hand-overs
- *   ASYMMETRIC  asymmetric.cpp: a queue of local and one of remote requesters, Peterson's algorithm between their fronts
- * The queues are queue.cpp (MCS). One has the lock, or several share it, and in the end all had their turns. With LIVELY turns have no end, and
- * each requester gets the lock again and again, if each is scheduled now and then (not ONE_SIDED, which is not fair).
+ *   TWO_SIDED   two_sided.cpp: a manager queues requests; shared ones that stand together are
+ *               granted together
+ *   COHORT      cohort.cpp: a queue for each node, whose front gets the lock from the manager for
+ *               a bounded number of hand-overs
+ *   ASYMMETRIC  asymmetric.cpp: a queue of local and one of remote requesters, Peterson's
+ *               algorithm between their fronts
+ * The queues are queue.cpp (MCS). One has the lock, or several share it, and in the end all had
+ * their turns. With LIVELY turns have no end, and each requester gets the lock again and again,
+ * if each is scheduled now and then (not ONE_SIDED, which is not fair).
  *
  * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
  *
- * The network's atomics are serial among themselves, and two steps for the processor. A requester that pauses tries again when it could come
- * further. A message arrives once, at any later time.
- */
+ * The network's atomics are serial among themselves, and two steps for the processor. A
+ * requester that pauses tries again when it could come further. A message arrives once, at any
+ * later time. */
 #ifndef LOCALS
 #define LOCALS 2    /* of the lock's node: 0 .. LOCALS - 1 */
 #endif
@@ -74,7 +79,8 @@ inline network_swap(who, expected, value, result) {
        fi;
        adapter = false;
 #ifndef REPEATED_SWAP_MISREAD
-       /* Only this requester writes its own number, and takes it away: then it was done the first time. */
+       /* Only this requester writes its own number, and takes it away: then it was done the
+        * first time. */
        if
        :: repeated && expected == FREE && result == value -> result = expected
        :: repeated && expected == who && result != expected -> result = expected
@@ -83,14 +89,15 @@ inline network_swap(who, expected, value, result) {
 #endif
        if
        :: repeated = false; break
-       :: who >= LOCALS && breaks > 0 -> breaks--; repeated = true; printf("%d's connection breaks under its compare-and-swap\n", who)
+       :: who >= LOCALS && breaks > 0 -> breaks--; repeated = true;
+            printf("%d's connection breaks under its compare-and-swap\n", who)
        fi }
   od
 }
 /* A read-modify-write by the processor: never, as it is. */
 inline cpu_swap(expected, value, result) {
   atomic {
-    assert(!adapter);                                                 /* else it loses what the adapter writes next, or the other way round */
+    assert(!adapter);  /* else it loses what the adapter writes next, or the other way round */
     result = network;
     if
     :: network == expected -> network = value
@@ -120,7 +127,7 @@ inline lock(me) {
 }
 inline unlock(me) {
   swap(me, me, FREE, was);
-  assert(was == me)                                                   /* the holder's number was in the word */
+  assert(was == me)  /* the holder's number was in the word */
 }
 #endif
 
@@ -138,11 +145,13 @@ active proctype Manager() {
   :: atomic { to_manager?kind, who ->
        if
 #ifdef READER_OVERTAKES
-       :: kind == request && shares(who) && shared && holders > 0 -> holders++; told[who] = 1; goto granted
+       :: kind == request && shares(who) && shared && holders > 0 -> holders++; told[who] = 1;
+            goto granted
 #endif
        :: kind == request -> waiting!who
        :: kind == release -> holders--
-       :: kind == renew -> holders--; waiting!who                     /* given back, and asked for in the name of the next in line */
+       /* Given back, and asked for in the name of the next in line */
+       :: kind == renew -> holders--; waiting!who
        fi;
 #ifdef MANAGER_FORGETS_NEXT
        if
@@ -158,7 +167,8 @@ active proctype Manager() {
 #ifndef MANAGER_TWO_WRITERS
             :: holders > 0 && !(shares(who) && shared) -> break
 #endif
-            :: else -> waiting?_; holders++; shared = shares(who); told[who] = 1; printf("the manager grants it to %d\n", who)
+            :: else -> waiting?_; holders++; shared = shares(who); told[who] = 1;
+                 printf("the manager grants it to %d\n", who)
             fi
        :: empty(waiting) -> break
        od;
@@ -182,11 +192,12 @@ inline unlock(me) { to_manager!release, me }
 
 #if defined(COHORT) || defined(ASYMMETRIC)
 /* queue.cpp */
-byte tail[2];                                /* of both sides: 0 nobody; otherwise the last in line, its number + 1 */
-byte next[ALL];                              /* who told it that it stands behind it: its number + 1 */
+byte tail[2];  /* of both sides: 0 nobody; otherwise the last in line, its number + 1 */
+byte next[ALL];  /* who told it that it stands behind it: its number + 1 */
 
 inline join(me) {
-  atomic { was = tail[side(me)]; tail[side(me)] = me + 1; printf("%d joins the queue of side %d\n", me, side(me)) };
+  atomic { was = tail[side(me)]; tail[side(me)] = me + 1;
+    printf("%d joins the queue of side %d\n", me, side(me)) };
   if
   :: was != 0 -> next[was - 1] = me + 1                               /* linked */
   :: else
@@ -223,12 +234,14 @@ inline unlock(me) {
 #endif
   leave_queue(me, was);
   if
-  :: was != 0 && left > 0 -> atomic { told[was - 1] = left + 1; printf("%d hands over to %d\n", me, was - 1) }
+  :: was != 0 && left > 0 -> atomic { told[was - 1] = left + 1;
+       printf("%d hands over to %d\n", me, was - 1) }
   :: was == 0 -> to_manager!release, me
 #ifdef RELEASED_WITHOUT_RENEWAL
   :: was != 0 && left == 0 -> to_manager!release, me
 #else
-  :: was != 0 && left == 0 -> atomic { to_manager!renew, was - 1; printf("%d gives it back and asks for %d\n", me, was - 1) }
+  :: was != 0 && left == 0 -> atomic { to_manager!renew, was - 1;
+       printf("%d gives it back and asks for %d\n", me, was - 1) }
 #endif
   fi;
   atomic { was = 0; left = 0 }
@@ -261,7 +274,8 @@ inline lock(me) {
        :: tail[1 - side(me)] != 0 ->
             if
             :: victim != side(me) -> break
-            :: atomic { victim == side(me) -> (tail[1 - side(me)] == 0 || victim != side(me)) }             /* pausing */
+            /* Pausing */
+            :: atomic { victim == side(me) -> (tail[1 - side(me)] == 0 || victim != side(me)) }
             fi
        od
   fi
@@ -272,7 +286,8 @@ inline unlock(me) {
 #ifdef UNBOUNDED_QUEUE
   :: was != 0 -> atomic { told[was - 1] = left + 1; printf("%d hands over to %d\n", me, was - 1) }
 #else
-  :: was != 0 -> atomic { told[was - 1] = left; printf("%d hands over to %d\n", me, was - 1) }            /* left - 1, + 1 */
+  /* What is passed is one less, and told + 1 */
+  :: was != 0 -> atomic { told[was - 1] = left; printf("%d hands over to %d\n", me, was - 1) }
 #endif
   :: else
   fi;
