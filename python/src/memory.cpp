@@ -259,10 +259,24 @@ void bind_mutexes(nb::module_& m) {
           "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
 }
 
+void bind_updates(nb::class_<HeldSegment>& segment) {
+  segment
+      .def("update", &segment_update, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
+           nb::arg("op") = "sum")
+      .def("fetch_update", &segment_fetch_update, nb::arg("rank"), nb::arg("offset"),
+           nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
+           nb::arg("out") = nb::none())
+      .def("fetch_update_nb", &segment_fetch_update_nb, nb::arg("rank"), nb::arg("offset"),
+           nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
+           nb::arg("out") = nb::none());
+}
+
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  nb::class_<HeldSegment>(m, "Segment")
+  nb::class_<HeldSegment> segment(m, "Segment");
+  bind_updates(segment);
+  segment
       .def(
           "__init__",
           [](HeldSegment* self, std::int64_t bytes, nb::handle group) {
@@ -316,14 +330,6 @@ void bind_memory(nb::module_& m) {
           nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
       .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
            nb::arg("alpha") = nb::none())
-      .def("update", &segment_update, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
-           nb::arg("op") = "sum")
-      .def("fetch_update", &segment_fetch_update, nb::arg("rank"), nb::arg("offset"),
-           nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
-           nb::arg("out") = nb::none())
-      .def("fetch_update_nb", &segment_fetch_update_nb, nb::arg("rank"), nb::arg("offset"),
-           nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
-           nb::arg("out") = nb::none())
       .def(
           "get_nb",
           [](nb::handle self, int rank, std::uint64_t offset, nb::object out) {

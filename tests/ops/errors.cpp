@@ -186,12 +186,7 @@ void check_arguments(Context& c, skerry_segment* s) {
 
 }  // namespace
 
-void run_errors(Context& c) {
-  skerry_segment* s = nullptr;
-  OK(skerry_segment_alloc(c.world(), 4096, &s));
-  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
-  check_arguments(c, s);
-  // Handles.
+static void check_handles(Context& c, skerry_segment* s) {
   EXPECT_ERROR(skerry_wait(c.job, nullptr), SKERRY_ERR_INVALID, "handle is null");
   skerry_handle handle = 0;
   int done = 0;
@@ -207,6 +202,14 @@ void run_errors(Context& c) {
   skerry_handle copy = handle;
   OK(skerry_wait(c.job, &handle));
   if (copy != 0) EXPECT_ERROR(skerry_wait(c.job, &copy), SKERRY_ERR_INVALID, "waited for already");
+}
+
+void run_errors(Context& c) {
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 4096, &s));
+  for (int rank = 0; rank < c.size; ++rank) check_on(s, rank);
+  check_arguments(c, s);
+  check_handles(c, s);
   // A sync that reports an earlier refusal used to leave before the barrier, and the others waited
   // for it for ever: so did a free.
   skerry_mutexes* mutexes = nullptr;

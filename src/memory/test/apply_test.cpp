@@ -118,6 +118,19 @@ Transfer random_transfer(uint64_t unit, uint64_t limit, Random& random) {
   }
 }
 
+// Every second one is one. `value` gets its 16 bytes.
+Scale random_scale(ElementType type, std::byte* value, std::mt19937_64& random) {
+  fill_with_numbers(type, value, 16, random);
+  if (random() % 2 != 0) return Scale::of(type, value);
+  std::memset(value, 0, 16);
+  const auto one = [&](auto number) { std::memcpy(value, &number, sizeof number); };
+  if (is_integer(type)) one(uint64_t{1});
+  if (type == ElementType::float32 || type == ElementType::complex_float) one(1.0F);
+  if (type == ElementType::float64 || type == ElementType::complex_double) one(1.0);
+  EXPECT_TRUE(Scale::of(type, value).is_one);
+  return Scale::one();
+}
+
 class ApplyOracle : public ::testing::TestWithParam<int> {};
 
 // Every operation on the fast paths (direct, and through the packed stream in random chunks) and on
@@ -197,17 +210,7 @@ TEST_P(ApplyOracle, AgreesWithTheReferenceOnRandomStreams) {
         std::vector<std::byte> old(total), old_expected(total);
         std::byte* const fetched = random() % 2 == 0 ? nullptr : old.data();
         alignas(16) std::byte scale_value[16];
-        fill_with_numbers(type, scale_value, sizeof scale_value, random);
-        Scale scale = Scale::of(type, scale_value);
-        if (random() % 2 == 0) {
-          scale = Scale::one();
-          std::memset(scale_value, 0, sizeof scale_value);
-          const auto one = [&](auto value) { std::memcpy(scale_value, &value, sizeof value); };
-          if (is_integer(type)) one(uint64_t{1});
-          if (type == ElementType::float32 || type == ElementType::complex_float) one(1.0F);
-          if (type == ElementType::float64 || type == ElementType::complex_double) one(1.0);
-          ASSERT_TRUE(Scale::of(type, scale_value).is_one);
-        }
+        const Scale scale = random_scale(type, scale_value, random);
         what.scale = what.operation == Operation::sum ? scale : Scale::one();
         reference.accumulate(t.target_offset, t.target, origin_first, t.origin, what, scale_value,
                              fetched == nullptr ? nullptr : old_expected.data());
