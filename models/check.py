@@ -87,12 +87,13 @@ MODELS = {
         "search": [],
         "compile": ["-DSAFETY"],
         "holds": [
-            ["LOCALS=2", "REMOTES=2"],
+            ["LOCALS=2", "REMOTES=1", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=2", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=1", "TURNS=2", "BREAKS=2", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=1", "LIVELY"],
         ],
         "long": [
+            ["LOCALS=2", "REMOTES=2"],
             ["LOCALS=2", "REMOTES=2", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=2", "BREAKS=2", "ANY_POLICY"],
             ["LOCALS=1", "REMOTES=2", "LIVELY"],

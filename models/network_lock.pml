@@ -15,7 +15,8 @@
  *
  * The network's atomics are serial among themselves, and two steps for the processor. A
  * requester that pauses tries again when it could come further. A message arrives once, at any
- * later time. */
+ * later time. Joining a queue is one exchange (a loop of compare-and-swaps, where there is none,
+ * has no place in line until it succeeds). */
 #ifndef LOCALS
 #define LOCALS 2    /* of the lock's node: 0 .. LOCALS - 1 */
 #endif
