@@ -259,7 +259,7 @@ void bind_mutexes(nb::module_& m) {
           "free", [](HeldCounter& h) { h.owner.free(); }, nb::call_guard<nb::gil_scoped_release>());
 }
 
-void bind_updates(nb::class_<HeldSegment>& segment) {
+void bind_starts_and_updates(nb::class_<HeldSegment>& segment) {
   segment
       .def("update", &segment_update, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
            nb::arg("op") = "sum")
@@ -268,14 +268,26 @@ void bind_updates(nb::class_<HeldSegment>& segment) {
            nb::arg("out") = nb::none())
       .def("fetch_update_nb", &segment_fetch_update_nb, nb::arg("rank"), nb::arg("offset"),
            nb::arg("values").none() = nb::none(), nb::arg("op") = "sum", nb::kw_only(),
-           nb::arg("out") = nb::none());
+           nb::arg("out") = nb::none())
+      .def(
+          "get_nb",
+          [](nb::handle self, int rank, std::uint64_t offset, nb::object out) {
+            return segment_start(self, rank, offset, std::move(out), true);
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
+      .def(
+          "put_nb",
+          [](nb::handle self, int rank, std::uint64_t offset, nb::object values) {
+            return segment_start(self, rank, offset, std::move(values), false);
+          },
+          nb::arg("rank"), nb::arg("offset"), nb::arg("values"));
 }
 
 }  // namespace
 
 void bind_memory(nb::module_& m) {
   nb::class_<HeldSegment> segment(m, "Segment");
-  bind_updates(segment);
+  bind_starts_and_updates(segment);
   segment
       .def(
           "__init__",
@@ -330,18 +342,6 @@ void bind_memory(nb::module_& m) {
           nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
       .def("acc", &segment_acc, nb::arg("rank"), nb::arg("offset"), nb::arg("values"),
            nb::arg("alpha") = nb::none())
-      .def(
-          "get_nb",
-          [](nb::handle self, int rank, std::uint64_t offset, nb::object out) {
-            return segment_start(self, rank, offset, std::move(out), true);
-          },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("out"))
-      .def(
-          "put_nb",
-          [](nb::handle self, int rank, std::uint64_t offset, nb::object values) {
-            return segment_start(self, rank, offset, std::move(values), false);
-          },
-          nb::arg("rank"), nb::arg("offset"), nb::arg("values"))
       .def(
           "fetch_add",
           [](HeldSegment& s, int rank, std::uint64_t offset, std::int64_t value, nb::handle dtype) {
