@@ -38,8 +38,12 @@ class FairQueue final : public Protocol {
  public:
   Request request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool,
                   Caller& caller) const override {
+    const uint32_t given_back = pool.freed().load(std::memory_order_relaxed);
     switch (lock_request(mutex, waiter, pool, caller)) {
-      case LockAnswer::granted: return Request::granted;
+      case LockAnswer::granted:
+        // It may have taken a record, and needed none after all.
+        if (pool.freed().load(std::memory_order_relaxed) != given_back) caller.record_freed();
+        return Request::granted;
       case LockAnswer::queued: return Request::queued;
       case LockAnswer::recursive: return Request::recursive;
       case LockAnswer::no_record: return Request::no_record;
