@@ -358,7 +358,9 @@ Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
   target->hold = promises != 0 ? Hold::free : Hold::wanted;
   epoch_ = Epoch::lock;
   ++locked_;
-  if (target->mutex == nullptr || promises != 0) return {};
+  // Where several threads call, an access must not be the one that waits for the lock.
+  const bool can_wait = target->mutex == nullptr && !multiple_;
+  if (can_wait || promises != 0) return {};
   if (state.owns_lock()) state.unlock();
   const Status status = acquire(*target);
   if (status.ok()) [[likely]]
