@@ -472,7 +472,8 @@ Server::Outcome Server::apply_locked(Client& client, fabric::Bytes payload, Stat
   const SegmentId locks{g.segment_owner, g.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
   if (*failure = check_holder(client, g.holder); !failure->ok()) return Outcome::failed;
-  if (!client.session->lock_taken()) {
+  // That a lock is taken is said of the session's next request, not of one that comes again.
+  if (again_ || !client.session->lock_taken()) {
     switch (locks_.try_request(locks, rank, g.index, g.holder, failure)) {
       case Locks::Answer::granted: break;
       case Locks::Answer::refused: return Outcome::failed;

@@ -95,9 +95,11 @@ Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failur
   return Answer::refused;
 }
 
+// The same requester's, to share or not.
 bool Locks::is_owed(const Request& request) const {
   return std::any_of(owed_.begin(), owed_.end(), [&](const Request& r) {
-    return same_lock(r, request) && r.waiter.holder == request.waiter.holder;
+    const lock::Holder differ = r.waiter.holder ^ request.waiter.holder;
+    return same_lock(r, request) && (differ & ~lock::shared_bit) == 0;
   });
 }
 
