@@ -98,6 +98,8 @@ void print_counts(uint64_t seeds, const StormResult::Counts& c) {
   print("seeds, every rule held (simulated)", seeds);
   print("steps of fibers", c.steps);
   print("operations of programs", c.operations);
+  print("accesses that took their lock along", c.at_once);
+  print("those that others had it from", c.contended);
   print("requests that servers applied", c.requests);
   print("connections cut", c.cuts);
   print("connections resumed with something to send again", c.resumed);

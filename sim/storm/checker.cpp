@@ -15,7 +15,9 @@ Layout::Layout(const StormConfig& config) : area_bytes(config.area_bytes), sums(
   tickets = shared_sum + 8;
   swapped = tickets + 8;
   compared = swapped + 8;
-  total_bytes = compared + 8;
+  counted_at = (compared + 8 + 15) / 16 * 16;
+  stamped_at = counted_at + mutexes * 16;
+  total_bytes = stamped_at + mutexes * 16;
 }
 
 Checker::Checker(const StormConfig& config) : config_(config), layout_(config) {
@@ -140,18 +142,130 @@ void Checker::finish_chain(Rank target, const char* what, Chain& chain, uint64_t
 
 // ---- mutexes ----------------------------------------------------------------------------------
 
-void Checker::granted(Rank target, uint32_t mutex, uint32_t thread) {
-  const auto [holder, free] = holders_.emplace(lock_key(target, mutex), thread);
-  if (!free)
-    fail("thread ", thread, " was granted mutex ", mutex, " of rank ", target, ", which thread ",
-         holder->second, " holds");
+// Those that have a record, in their order.
+std::vector<lock::Waiter> Checker::waiting(Rank target, uint32_t mutex) {
+  Locks& here = locks_.at(target);
+  std::vector<lock::Waiter> all;
+  for (uint32_t record = here.locks[mutex].first; record != 0; record = here.pool.next_of(record))
+    all.push_back(here.pool.at(record).waiter);
+  return all;
 }
 
-void Checker::released(Rank target, uint32_t mutex, uint32_t thread) {
-  const auto found = holders_.find(lock_key(target, mutex));
-  if (found == holders_.end() || found->second != thread)
-    return fail("thread ", thread, " lost mutex ", mutex, " of rank ", target);
-  holders_.erase(found);
+Checker::Asked Checker::asks(Rank target, uint32_t mutex, uint32_t thread, bool shares) {
+  return {target,
+          mutex,
+          thread,
+          shares,
+          waiting(target, mutex),
+          ++clock_,
+          pairs_[lock_key(target, mutex)].ended};
+}
+
+// Whoever waited in the queue when this one asked has had its turn. So a waiter waits for those
+// before it, and for one batch of sharers at most.
+void Checker::check_turn(const Asked& asked) {
+  ++checks_;
+  if (asked.before.empty()) return;
+  for (const lock::Waiter& now : waiting(asked.target, asked.mutex))
+    for (const lock::Waiter& then : asked.before)
+      if (now.holder == then.holder && now.reply[0] == then.reply[0] &&
+          now.reply[1] == then.reply[1])
+        return fail("thread ", asked.thread, " overtook thread ", lock::thread_of(now.holder),
+                    " of rank ", lock::rank_of(now.holder), ", which waited for mutex ",
+                    asked.mutex, " of rank ", asked.target, " before it asked");
+}
+
+void Checker::granted(const Asked& asked) {
+  check_turn(asked);
+  std::vector<Hold>& holds = holders_[lock_key(asked.target, asked.mutex)];
+  for (const Hold& hold : holds)
+    if (!asked.shares || !hold.shares)
+      return fail("thread ", asked.thread, " was granted mutex ", asked.mutex, " of rank ",
+                  asked.target, asked.shares ? " to share" : "", ", which thread ", hold.thread,
+                  hold.shares ? " shares" : " holds");
+  holds.push_back({asked.thread, asked.shares, ++clock_});
+}
+
+void Checker::released(const Asked& asked) {
+  std::vector<Hold>& holds = holders_[lock_key(asked.target, asked.mutex)];
+  if (std::erase_if(holds, [&](const Hold& h) { return h.thread == asked.thread; }) != 1)
+    fail("thread ", asked.thread, " lost mutex ", asked.mutex, " of rank ", asked.target);
+}
+
+void Checker::had(const Asked& asked) {
+  check_turn(asked);
+  for (const Hold& hold : holders_[lock_key(asked.target, asked.mutex)])
+    if (hold.since < asked.at && (!asked.shares || !hold.shares))
+      return fail("thread ", asked.thread, " had mutex ", asked.mutex, " of rank ", asked.target,
+                  ", while thread ", hold.thread, hold.shares ? " shared" : " held", " it");
+}
+
+// ---- pairs ------------------------------------------------------------------------------------
+
+void Checker::check_pair(const Asked& asked, const char* what, const Pair& found) {
+  ++checks_;
+  if (found[0] != found[1])
+    fail("thread ", asked.thread, " found half a ", what, " under mutex ", asked.mutex, " of rank ",
+         asked.target, ": ", found[0], " and ", found[1]);
+}
+
+void Checker::count_begins(const Asked& asked, uint64_t more) {
+  pairs_[lock_key(asked.target, asked.mutex)].begun += more;
+}
+
+void Checker::count_ended(const Asked& asked, uint64_t more, const std::optional<Pair>& old) {
+  Pairs& pairs = pairs_[lock_key(asked.target, asked.mutex)];
+  pairs.ended += more;
+  if (!old) return;
+  check_pair(asked, "count", *old);
+  if ((*old)[0] + more > pairs.begun || !pairs.olds.insert((*old)[0]).second)
+    fail("thread ", asked.thread, " added ", more, " to ", (*old)[0], " under mutex ", asked.mutex,
+         " of rank ", asked.target,
+         (*old)[0] + more > pairs.begun ? ": more than was ever added" : ", as another did");
+}
+
+void Checker::count_read(const Asked& asked, const Pair& found) {
+  const Pairs& pairs = pairs_[lock_key(asked.target, asked.mutex)];
+  check_pair(asked, "count", found);
+  if (found[0] < asked.counted || found[0] > pairs.begun)
+    fail("thread ", asked.thread, " read ", found[0], " under mutex ", asked.mutex, " of rank ",
+         asked.target, ", which is not from ", asked.counted, " to ", pairs.begun);
+}
+
+void Checker::stamp_begins(const Asked& asked, uint64_t stamp) {
+  pairs_[lock_key(asked.target, asked.mutex)].stamps.push_back({stamp, ++clock_, 0});
+}
+
+void Checker::stamp_ended(const Asked& asked, uint64_t stamp) {
+  for (Stamp& one : pairs_[lock_key(asked.target, asked.mutex)].stamps)
+    if (one.value == stamp) one.ended = ++clock_;
+}
+
+// A stamp is gone when another one began after it ended, and has ended, too.
+void Checker::stamp_read(const Asked& asked, const Pair& found) {
+  check_pair(asked, "stamp", found);
+  const std::vector<Stamp>& stamps = pairs_[lock_key(asked.target, asked.mutex)].stamps;
+  uint64_t newest = 0;  // of those that had ended when this one asked
+  for (const Stamp& one : stamps)
+    if (one.ended != 0 && one.ended < asked.at) newest = std::max(newest, one.began);
+  const auto known = std::find_if(stamps.begin(), stamps.end(),
+                                  [&](const Stamp& one) { return one.value == found[0]; });
+  const bool is_first = found[0] == 0 && newest == 0;
+  if (!is_first && (known == stamps.end() || (known->ended != 0 && known->ended < newest)))
+    fail("thread ", asked.thread, " read stamp ", found[0], " under mutex ", asked.mutex,
+         " of rank ", asked.target,
+         known == stamps.end() ? ", which is none" : ", which another had followed");
+}
+
+void Checker::finish_pairs(Rank target, uint32_t mutex) {
+  const Pairs& pairs = pairs_[lock_key(target, mutex)];
+  const uint64_t at = layout_.counted(mutex);
+  if (const uint64_t a = word(target, at), b = word(target, at + 8);
+      a != pairs.begun || b != pairs.begun)
+    fail("what was counted under mutex ", mutex, " of rank ", target, " is ", a, " and ", b,
+         ", not ", pairs.begun);
+  const uint64_t stamp = layout_.stamped(mutex);
+  stamp_read(asks(target, mutex, 0, false), {word(target, stamp), word(target, stamp + 8)});
 }
 
 // ---- refusals ---------------------------------------------------------------------------------
@@ -207,8 +321,14 @@ void Checker::finish() {
       if (const uint64_t count = word(target, layout_.guarded(m)); count != guarded(target, m))
         fail("the word that mutex ", m, " of rank ", target, " guards is ", count, ", not ",
              guarded(target, m));
+    for (uint32_t m = 0; m < Layout::mutexes; ++m) finish_pairs(target, m);
   }
-  if (!holders_.empty()) fail("a mutex is held at the end");
+  for (const auto& [mutex, holds] : holders_)
+    if (!holds.empty()) return fail("a mutex is held at the end");
+  for (const auto& [target, locks] : locks_)
+    for (uint32_t m = 0; m < Layout::mutexes; ++m)
+      if (const uint64_t left = locks.locks[m].word; left != 0)
+        return fail("mutex ", m, " of rank ", target, " is not free at the end: ", left);
 }
 
 }  // namespace skerry::sim

@@ -6,8 +6,11 @@
 // what the operations returned, and by their sums.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +19,7 @@
 #include "core/pure/ids.hpp"
 #include "core/pure/shape.hpp"
 #include "core/pure/status.hpp"
+#include "lock/mutex.hpp"
 #include "sim/storm/config.hpp"
 
 namespace skerry::sim {
@@ -30,13 +34,20 @@ struct Layout {
   uint64_t mailbox(uint32_t thread) const { return mailboxes_at + thread * 8; }
   uint64_t counter(uint32_t thread) const { return counters_at + thread * 8; }
   uint64_t guarded(uint32_t mutex) const { return guarded_at + mutex * 8; }
+  // Two words each, equal whenever nobody has the lock for itself.
+  uint64_t counted(uint32_t mutex) const { return counted_at + mutex * 16; }
+  uint64_t stamped(uint32_t mutex) const { return stamped_at + mutex * 16; }
 
   static constexpr uint32_t mutexes = 2;  // of each rank
   uint64_t area_bytes, sums;
   uint64_t sums_at, mailboxes_at, counters_at, guarded_at;
   uint64_t shared_sum, tickets, swapped, compared;
+  uint64_t counted_at, stamped_at;
   uint64_t total_bytes;
 };
+
+// Two words that only exclusive holders of a lock change.
+using Pair = std::array<uint64_t, 2>;
 
 class Checker {
  public:
@@ -54,6 +65,9 @@ class Checker {
   }
   // Where a rank's memory is, for looking at it.
   void attach(Rank rank, const std::byte* memory) { memory_[static_cast<size_t>(rank)] = memory; }
+  void attach_locks(Rank rank, const lock::Mutex* locks, lock::WaiterPool pool) {
+    locks_.insert_or_assign(rank, Locks{locks, pool});
+  }
 
   // --- areas and sums of one thread ---
   void put(uint32_t thread, Rank target, std::span<const Piece> pieces,
@@ -88,11 +102,35 @@ class Checker {
     return found == notified_.end() ? 0 : found->second;
   }
 
-  // --- mutexes ---
-  void granted(Rank target, uint32_t mutex, uint32_t thread);
-  void released(Rank target, uint32_t mutex, uint32_t thread);
+  // --- locks: one holder, or several sharers; nobody overtakes ---
+  struct Asked {
+    Rank target = no_rank;
+    uint32_t mutex = 0;
+    uint32_t thread = 0;
+    bool shares = false;
+    std::vector<lock::Waiter> before;  // who waited in the queue when it was asked for
+    uint64_t at = 0;
+    uint64_t counted = 0;  // all that had been counted under it by then
+  };
+  // A call that asks for it begins.
+  Asked asks(Rank target, uint32_t mutex, uint32_t thread, bool shares);
+  void granted(const Asked& asked);
+  void released(const Asked& asked);
+  // It was taken and released in between.
+  void had(const Asked& asked);
   uint64_t guarded(Rank target, uint32_t mutex) { return guarded_[lock_key(target, mutex)]; }
   void count_guarded(Rank target, uint32_t mutex) { ++guarded_[lock_key(target, mutex)]; }
+
+  // --- pairs ---
+  // Counts: only grow, by whoever has the lock for itself. Begins: before the lock is asked for.
+  void count_begins(const Asked& asked, uint64_t more);
+  // `old`: what it was before, if that is known.
+  void count_ended(const Asked& asked, uint64_t more, const std::optional<Pair>& old);
+  void count_read(const Asked& asked, const Pair& found);
+  // Stamps: whoever has the lock for itself writes another.
+  void stamp_begins(const Asked& asked, uint64_t stamp);
+  void stamp_ended(const Asked& asked, uint64_t stamp);
+  void stamp_read(const Asked& asked, const Pair& found);
 
   // --- refusals of one-way requests: told by a fence that begins after them ---
   // The call begins; answers its name for refused_sent, when it has returned. Another thread's
@@ -117,6 +155,8 @@ class Checker {
     return static_cast<uint64_t>(target) * Layout::mutexes + mutex;
   }
   uint64_t word(Rank target, uint64_t offset) const;
+  void check_pair(const Asked& asked, const char* what, const Pair& found);
+  void finish_pairs(Rank target, uint32_t mutex);
   void finish_shared(Rank target);
   using Chain = std::multimap<uint64_t, uint64_t>;  // old -> new
   void finish_chain(Rank target, const char* what, Chain& chain, uint64_t last);
@@ -128,6 +168,28 @@ class Checker {
     uint32_t fences = 0;  // under way
   };
 
+  // Of one lock.
+  struct Hold {
+    uint32_t thread = 0;
+    bool shares = false;
+    uint64_t since = 0;
+  };
+  struct Stamp {
+    uint64_t value = 0;
+    uint64_t began = 0, ended = 0;  // 0: not yet
+  };
+  struct Pairs {
+    uint64_t begun = 0, ended = 0;  // counted
+    std::set<uint64_t> olds;        // what exclusive holders found
+    std::vector<Stamp> stamps;
+  };
+  struct Locks {
+    const lock::Mutex* locks;
+    lock::WaiterPool pool;
+  };
+  std::vector<lock::Waiter> waiting(Rank target, uint32_t mutex);
+  void check_turn(const Asked& asked);
+
   const StormConfig& config_;
   const Layout layout_;
   std::string failure_;
@@ -138,7 +200,9 @@ class Checker {
   std::vector<std::map<uint64_t, uint64_t>> tickets_;  // old -> increment
   std::vector<Chain> swaps_, compares_;
   std::map<uint64_t, uint64_t> notified_, waitable_;
-  std::map<uint64_t, uint32_t> holders_;
+  std::map<Rank, Locks> locks_;
+  std::map<uint64_t, std::vector<Hold>> holders_;
+  std::map<uint64_t, Pairs> pairs_;
   std::map<uint64_t, uint64_t> guarded_;
   std::map<std::pair<Rank, NodeId>, Refusals> refusals_;
   uint64_t clock_ = 0;

@@ -99,6 +99,13 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   c.compare_swaps = random.chance(0.5);
   c.updates = random.chance(0.5);
   if (c.updates && c.sums > 4) c.sums = 8192;  // more than a message of them
+  if (c.lock_percent != 0 && random.chance(0.7)) {
+    c.shared_percent = 20 + random.below(60);
+    c.at_once_percent = random.chance(0.7) ? 20 + random.below(60) : 0;
+    c.hot_lock = random.chance(0.5);
+    c.guards_held = random.chance(0.3);
+    c.stripes_held |= c.guards_held;
+  }
   return c;
 }
 
@@ -107,6 +114,8 @@ StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
   c.death = c.pauses = c.limits_change = c.compare_swaps = c.updates = false;
   c.connect_timeout_ns = StormConfig().connect_timeout_ns;
   c.network.no_descriptor_per_1024 = 0;
+  c.shared_percent = c.at_once_percent = 0;
+  c.hot_lock = c.guards_held = false;
   c.refused_percent = 0;
   c.share = Share::none;
   c.waiters = 64;
@@ -181,6 +190,10 @@ std::string StormConfig::describe() const {
                             ", ", slots, " slots, ", waiters, " waiters, ", operations,
                             " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
                             lock_percent, " %, refused ", refused_percent, " %");
+  if (shared_percent != 0)
+    text += concat(", shared ", shared_percent, " %, at once ", at_once_percent, " %");
+  if (hot_lock) text += ", one lock is hot";
+  if (guards_held) text += ", guards held";
   if (limits_change) text += ", limits change";
   if (stripes_held) text += ", stripes held";
   if (compare_swaps) text += ", compare-and-swap";

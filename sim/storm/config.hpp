@@ -56,9 +56,13 @@ struct StormConfig {
   uint32_t area_bytes = 512;     // of each thread in each rank's memory
   uint32_t sums = 4;             // numbers of each thread there that it accumulates to, or updates
   uint32_t lock_percent = 15;    // of the operations
+  uint32_t shared_percent = 0;   // of the locks: taken to read what others may read, too
+  uint32_t at_once_percent = 0;  // of the locks: asked for by the access, in one message
+  bool hot_lock = false;         // most of them are the same one
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;
   bool stripes_held = false;
+  bool guards_held = false;  // of the queues of locks
   // The network, and what goes wrong.
   NetworkOptions network;
   int64_t fault_interval_ns = 0;  // mean time between faults while they last; 0: none

@@ -52,7 +52,7 @@ bool Program::run_all() {
 }
 
 bool Program::step() {
-  if (random_.below(100) < config_.lock_percent) return section();
+  if (random_.below(100) < config_.lock_percent) return lock_something();
   if (random_.below(100) < config_.refused_percent) return refused_unlock();
   const uint32_t dice = random_.below(100);
   if (dice < 26) return transfer(false);
@@ -402,54 +402,6 @@ bool Program::wait_notified() {
   if (value < count)
     checker_.fail(describe(), ": notified ", count, " times by thread ", from,
                   ", and what came before is ", value);
-  return true;
-}
-
-// ---- mutexes ----------------------------------------------------------------------------------
-
-bool Program::section() {
-  const Rank target = at_rank_ = any_rank();
-  const uint32_t mutex = random_.below(Layout::mutexes);
-  at_ = "lock";
-  if (failed(process_.lock(target, mutex, holder_), "lock")) return false;
-  checker_.granted(target, mutex, thread_);
-  uint64_t value = 0;
-  Side there, here;
-  there.bytes = here.bytes = 8;
-  there.offset = checker_.layout().guarded(mutex);
-  here.base = reinterpret_cast<std::byte*>(&value);
-  at_ = "get under a mutex";
-  if (failed(process_.get(target, there, here, Mode::blocking, nullptr), "get")) return false;
-  if (value != checker_.guarded(target, mutex))
-    checker_.fail(describe(), ": under mutex ", mutex, " of rank ", target, " it read ", value,
-                  ", not ", checker_.guarded(target, mutex));
-  ++value;
-  checker_.count_guarded(target, mutex);
-  at_ = "put under a mutex";
-  if (failed(process_.put(target, there, here, nullptr,
-                          random_.below(2) == 0 ? Mode::blocking : Mode::implicit, nullptr),
-             "put"))
-    return false;
-  // Something else meanwhile: never another mutex, never somebody else's notification.
-  if (random_.below(3) == 0 && !transfer(random_.below(2) == 0)) return false;
-  if (random_.below(4) == 0 && !accumulate()) return false;
-  if (random_.below(6) == 0 && !compute()) return false;
-  at_ = "unlock";
-  at_rank_ = target;
-  checker_.released(target, mutex, thread_);
-  return !failed(process_.unlock(target, mutex, holder_), "unlock");
-}
-
-// An unlock of what it does not hold. On other nodes the refusal comes later, by a fence.
-bool Program::refused_unlock() {
-  const Rank target = at_rank_ = any_rank();
-  if (process_.is_local(target)) return true;
-  at_ = "unlock of what it does not hold";
-  const NodeId node = process_.node().map().node_of(target);
-  const uint64_t call = checker_.refused_begins(process_.rank(), node);
-  if (failed(process_.unlock(target, random_.below(Layout::mutexes), holder_), "unlock"))
-    return false;
-  checker_.refused_sent(process_.rank(), node, call);
   return true;
 }
 

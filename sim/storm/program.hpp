@@ -4,6 +4,8 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <span>
+#include <utility>
 
 #include "sim/storm/cluster.hpp"
 
@@ -17,6 +19,8 @@ class Program {
   // On a fiber of its process. Afterwards everything is done and fenced, or the storm has failed.
   void run();
   uint64_t operations() const { return operations_; }
+  uint64_t at_once() const { return at_once_; }
+  uint64_t contended() const { return contended_; }
   bool ended() const { return ended_; }
   // What it is doing, to diagnose a storm that hangs.
   std::string describe() const;
@@ -37,6 +41,19 @@ class Program {
     bool is_get = false;              // it brings something
     operation::Handle handle = 0;
     bool implicit = false;
+  };
+
+  // What lock, access and unlock in one message do to the pair that the lock guards.
+  struct Access {
+    enum class Kind : uint8_t { add, fetch_add, read_count, put_stamp, read_stamp };
+    static constexpr uint32_t kinds = 5;
+    Kind kind = Kind::add;
+    bool shares = false;
+    uint64_t more = 0, stamp = 0;
+    Pair found{};
+    Pair operands() const {
+      return kind == Kind::put_stamp ? Pair{stamp, stamp} : Pair{more, more};
+    }
   };
 
   Rank any_rank() { return static_cast<Rank>(random_.below(config_.ranks())); }
@@ -63,7 +80,20 @@ class Program {
   bool compare_swap(Rank target);
   bool notify();
   bool wait_notified();
+  bool lock_something();
+  std::pair<Rank, uint32_t> draw_lock();
+  lock::Holder holder(bool shares) const { return shares ? holder_ | lock::shared_bit : holder_; }
+  bool take(Rank target, uint32_t mutex, bool shares, Checker::Asked* asked);
+  bool give_back(const Checker::Asked& asked);
   bool section();
+  Status get_words(Rank target, uint64_t offset, std::span<uint64_t> words);
+  Status put_words(Rank target, uint64_t offset, std::span<uint64_t> words);
+  bool pair_section(bool shares);
+  Access draw_access();
+  bool access_at_once();
+  Status send_locked(const Checker::Asked& asked, Access* access, bool* contended);
+  Status apply_locked(const Checker::Asked& asked, Access* access);
+  void check_access(const Checker::Asked& asked, const Access& access);
   bool refused_unlock();
   bool fence(NodeId node);
   bool fence_all();
@@ -75,13 +105,14 @@ class Program {
   RankProcess& process_;
   Checker& checker_;
   const bool& ending_;
-  const uint64_t holder_;
+  const lock::Holder holder_;
   Random random_;
   std::list<Transfer> under_way_;
   std::list<std::vector<int64_t>> added_;  // buffers of accumulates that may be under way
   uint64_t tickets_ = 0;
   std::map<Rank, uint64_t> seen_;  // what each rank's word for compare-and-swap last was
   uint64_t operations_ = 0;
+  uint64_t at_once_ = 0, contended_ = 0;  // accesses with their lock in one message
   bool ended_ = false;
   const char* at_ = "start";
   Rank at_rank_ = no_rank;

@@ -31,6 +31,7 @@ class Storm {
       Node& node = *nodes_[static_cast<uint32_t>(r) / config.ranks_per_node];
       ranks_.push_back(std::make_unique<RankProcess>(r, config_, node));
       checker_.attach(r, node.region(r).base);
+      checker_.attach_locks(r, &node.mutex(r, 0), server::waiter_pool(node.control()));
     }
     for (uint32_t t = 0; t < config.all_threads(); ++t)
       programs_.push_back(
@@ -48,7 +49,11 @@ class Storm {
       checker_.fail(
           ending_ ? "a rank died, and calls do not return; " : "nothing goes on any more; ",
           describe());
-    for (const auto& program : programs_) result_.counts.operations += program->operations();
+    for (const auto& program : programs_) {
+      result_.counts.operations += program->operations();
+      result_.counts.at_once += program->at_once();
+      result_.counts.contended += program->contended();
+    }
     if (checker_.failed()) {
       leave_behind();
     } else if (!ending_) {
@@ -118,6 +123,10 @@ class Storm {
     if (config_.stripes_held)
       for (const auto& node : nodes_)
         scheduler_.spawn(Process{0}, "holder of stripes", [this, n = node.get()] { hold(*n); });
+    if (config_.guards_held)
+      for (const auto& node : nodes_)
+        scheduler_.spawn(Process{0}, "holder of guards",
+                         [this, n = node.get()] { stop_inside_guards(*n); });
     run_programs();
     network_->stop_faults();
     finish();
@@ -215,13 +224,32 @@ class Storm {
     Random random(config_.seed + static_cast<uint64_t>(node.id()));
     while (!programs_over_ && !ending_ &&
            scheduler_.now_ns() < began_ns_ + config_.faults_last_ns) {
-      const uint32_t stripe = memory::stripe_index(
-          memory::stripe_seed(data_segment, static_cast<Rank>(random.below(config_.ranks()))),
-          random.below(static_cast<uint32_t>(checker_.layout().total_bytes)));
+      const bool of_locks = config_.at_once_percent != 0 && random.below(2) == 0;
+      const auto all = static_cast<uint32_t>(checker_.layout().total_bytes);
+      const uint64_t offset = of_locks ? checker_.layout().counted(0) : random.below(all);
+      const auto rank = static_cast<Rank>(random.below(config_.ranks()));
+      const uint32_t stripe = memory::stripe_index(memory::stripe_seed(data_segment, rank), offset);
       if (node.stripes(0).lock(stripe, memory::Patience::wait) != LockResult::locked) return;
       scheduler_.sleep(random.below(30'000));
       node.stripes(0).unlock(stripe);
       scheduler_.sleep(random.below(60'000));
+    }
+  }
+
+  // Somebody on the node stops while it changes the queue of a lock, again and again.
+  void stop_inside_guards(Node& node) {
+    Random random(~config_.seed + static_cast<uint64_t>(node.id()));
+    while (!programs_over_ && !ending_ &&
+           scheduler_.now_ns() < began_ns_ + config_.faults_last_ns) {
+      const auto rank = static_cast<Rank>(static_cast<uint32_t>(node.id()) *
+                                              config_.ranks_per_node +
+                                          random.below(config_.ranks_per_node));
+      OwnerWord& word = node.mutex(rank, random.below(Layout::mutexes)).guard;
+      const OwnerWatch watch = node.control().watch();
+      if (lock_word(word, node.member_of(rank), watch, Sharing::node) != LockResult::locked) return;
+      scheduler_.sleep(random.below(30'000));
+      unlock_word(word, Sharing::node);
+      scheduler_.sleep(random.below(30'000));
     }
   }
 
@@ -323,6 +351,8 @@ std::string run_storm_apart(const StormConfig& config) {
 StormResult::Counts& StormResult::Counts::operator+=(const Counts& more) {
   steps += more.steps;
   operations += more.operations;
+  at_once += more.at_once;
+  contended += more.contended;
   requests += more.requests;
   cuts += more.cuts;
   resumed += more.resumed;

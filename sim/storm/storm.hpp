@@ -15,6 +15,8 @@ struct StormResult {
   struct Counts {
     uint64_t steps = 0;       // of fibers
     uint64_t operations = 0;  // of programs
+    uint64_t at_once = 0;     // accesses that got their lock in the same message
+    uint64_t contended = 0;   // those that did not
     uint64_t requests = 0;    // that servers applied
     uint64_t cuts = 0;        // connections broken by the storm
     uint64_t resumed = 0;     // connections that had something to send again

@@ -61,6 +61,8 @@ TEST(Storm, HoldsEveryRuleForManySeeds) {
   EXPECT_GT(all.relayed, 0u);
   EXPECT_GT(all.dropped, 0u);
   EXPECT_GT(all.trunks, 0u);
+  EXPECT_GT(all.at_once, seeds() / 10);
+  EXPECT_GT(all.contended, 0u);
   if (seeds() >= 1000) {
     EXPECT_GT(all.deaths, 0u);
   }
@@ -73,6 +75,8 @@ TEST(Storm, HoldsForSeedsThatFoundFaults) {
   for (const uint64_t seed : {1216, 3369, 23393}) {
     StormConfig config = StormConfig::of_seed(seed);
     config.updates = false;  // as it was when it found the fault
+    config.shared_percent = config.at_once_percent = 0;
+    config.hot_lock = config.guards_held = false;
     if (config.sums > 4) config.sums = 2048;
     EXPECT_EQ(run_storm(config).failure, "") << config.describe();
   }

@@ -1,3 +1,4 @@
+#include "core/pure/rule.hpp"
 #include "lock/protocol.hpp"
 
 namespace skerry::lock {
@@ -74,7 +75,10 @@ class FairQueue final : public Protocol {
     caller.release(mutex.guard);
     if (answer == UnlockAnswer::not_holder) return Release::not_holder;
     if (answer == UnlockAnswer::handed_over) {
-      for (Waiter next; handed.next(pool, &next);) caller.tell(next);
+      for (Waiter next; handed.next(pool, &next);) {
+        caller.tell(next);
+        if (!SKERRY_RULE(tell_the_batch)) break;
+      }
       caller.record_freed();
     }
     return Release::released;
@@ -86,7 +90,7 @@ class FairQueue final : public Protocol {
                                                                                   : Holds::no;
     // The word does not name its sharers. One that asked, and does not wait, has it.
     if (!caller.acquire(mutex.guard)) return Holds::no_guard;
-    const bool waits = waits_guarded(mutex, holder, pool);
+    const bool waits = SKERRY_RULE(sharers_may_wait) && waits_guarded(mutex, holder, pool);
     caller.release(mutex.guard);
     return waits ? Holds::no : Holds::yes;
   }

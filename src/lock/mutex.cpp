@@ -79,7 +79,8 @@ uint32_t next_of(const WaiterRecord& record) {
 
 LockAnswer try_share(Mutex& mutex, Holder holder) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
-  while (value == 0 || (value & (shared_bit | queued_bit)) == shared_bit) {
+  const uint64_t closed = SKERRY_RULE(sharers_queue) ? shared_bit | queued_bit : shared_bit;
+  while (value == 0 || (value & closed) == shared_bit) {
     const uint64_t more = value == 0 ? shared_bit | 1 : value + 1;
     if (mutex.word.compare_exchange_weak(value, more, std::memory_order_acquire,
                                          std::memory_order_relaxed))

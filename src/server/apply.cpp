@@ -335,7 +335,8 @@ Server::Outcome Server::apply_locked(Client& client, fabric::Bytes payload, Stat
   const SegmentId locks{g.segment_owner, g.segment_generation};
   const Rank rank = static_cast<Rank>(h.target_rank);
   if (*failure = check_holder(client, g.holder); !failure->ok()) return Outcome::failed;
-  if (!client.session->lock_taken()) {
+  // That a lock is taken is said of the session's next request, not of one that comes again.
+  if (again_ || !client.session->lock_taken()) {
     switch (locks_.try_request(locks, rank, g.index, g.holder, failure)) {
       case Locks::Answer::granted: break;
       case Locks::Answer::refused: return Outcome::failed;
@@ -351,7 +352,7 @@ Server::Outcome Server::apply_locked(Client& client, fabric::Bytes payload, Stat
   const uint64_t number = h.number;
   const Outcome outcome = apply_access(client, payload, failure);
   if (outcome == Outcome::park) {  // a stripe is busy: the lock stays taken until it is free
-    client.session->set_lock_taken();
+    if (SKERRY_RULE(keep_lock)) client.session->set_lock_taken();
     return outcome;
   }
   locks_.release_soon(locks, rank, g.index, g.holder);
@@ -546,6 +547,7 @@ fabric::Verdict Server::on_message(fabric::EndpointId endpoint, fabric::Bytes he
     case session::Order::apply: break;
     case session::Order::duplicate:
       if (!SKERRY_RULE(skip_duplicates)) break;
+      if (!SKERRY_RULE(locked_once) && request_.has(wire::flag_locked)) break;
       answer_again(*client, payload);
       return fabric::Verdict::taken;
     case session::Order::gap:

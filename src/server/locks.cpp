@@ -8,6 +8,7 @@
 #include "core/futex.hpp"
 #include "core/owner_lock.hpp"
 #include "core/pure/assert.hpp"
+#include "core/pure/rule.hpp"
 #include "memory/slots.hpp"
 
 namespace skerry::server {
@@ -95,9 +96,11 @@ Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failur
   return Answer::refused;
 }
 
+// The same requester's, to share or not.
 bool Locks::is_owed(const Request& request) const {
   return std::any_of(owed_.begin(), owed_.end(), [&](const Request& r) {
-    return same_lock(r, request) && r.waiter.holder == request.waiter.holder;
+    const lock::Holder differ = r.waiter.holder ^ request.waiter.holder;
+    return same_lock(r, request) && (differ & ~lock::shared_bit) == 0;
   });
 }
 
@@ -127,7 +130,7 @@ void Locks::release_soon(SegmentId segment, Rank rank, uint64_t index, lock::Hol
   bool busy = false;
   // An error: the segment was freed meanwhile, and the lock with it.
   (void)release(segment, rank, index, holder, &busy);
-  if (busy) owed_.push_back({segment, rank, index, {holder, {}}, 0});
+  if (busy && SKERRY_RULE(owed_releases)) owed_.push_back({segment, rank, index, {holder, {}}, 0});
 }
 
 Locks::Answer Locks::request(const Request& request, Status* failure) {

@@ -319,6 +319,72 @@ TEST(ServerProtocol, AGrantThatWasLostIsToldWhenAskedAgain) {
   b.run([&] { return b.granted(1); });
 }
 
+// Duplicate: a get that took a lock along comes again while the next request of its session waits
+// for a stripe, with a lock of its own. Guards against: the get was read without its lock, which
+// was then released although somebody else had it.
+TEST(ServerProtocol, AnAccessThatComesAgainTakesItsOwnLock) {
+  World world;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  const lock::Holder reader = lock::make_holder(1, 1) | lock::shared_bit;
+  b.locked(wire::Kind::get, 1, 0, lock::make_holder(2, 1) | lock::shared_bit, 0);
+  b.run([&] { return b.answer_to(1) != nullptr; });
+  EXPECT_EQ(world.mutex(0).word.load(), 0u);
+  world.mutex(0).word = lock::shared_bit | 1;  // rank 0 shares it
+  const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch(),
+                                Sharing::node);
+  ASSERT_EQ(stripes.lock(memory::stripe_index(7, 0), memory::Patience::try_once),
+            LockResult::locked);
+  a.reads = false;
+  a.locked(wire::Kind::get, 1, 0, reader, 0);
+  a.locked(wire::Kind::accumulate, 2, 1, lock::make_holder(1, 2), 0);
+  a.settle();
+  EXPECT_NE(world.mutex(1).word.load(), 0u);
+  a.break_off();
+  a.reads = true;
+  a.open();
+  EXPECT_EQ(a.applied, 1u);
+  a.locked(wire::Kind::get, 1, 0, reader, 0);
+  a.run([&] { return a.answer_to(1) != nullptr; });
+  // Expect: rank 0 shares it as before.
+  EXPECT_EQ(world.mutex(0).word.load(), lock::shared_bit | 1);
+  stripes.unlock(memory::stripe_index(7, 0));
+  a.locked(wire::Kind::accumulate, 2, 1, lock::make_holder(1, 2), 0);
+  a.run([&] { return a.answer_to(2) != nullptr; });
+  EXPECT_EQ(world.word(0), 1);
+  EXPECT_EQ(world.mutex(1).word.load(), 0u);
+}
+
+// Guards against: its holder asked for it once more, to share it, and was told that it holds it.
+TEST(ServerProtocol, AReleaseThatIsOwedKeepsItsHolderFromNothing) {
+  World world;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  const lock::Holder holder = lock::make_holder(1, 1);
+  const memory::Stripes stripes(world.control().stripes(), 0, world.control().watch(),
+                                Sharing::node);
+  ASSERT_EQ(stripes.lock(memory::stripe_index(7, 0), memory::Patience::try_once),
+            LockResult::locked);
+  a.locked(wire::Kind::accumulate, 1, 0, holder, 0);
+  a.settle();
+  b.lock(1, 0);
+  b.settle();
+  ASSERT_TRUE(world.mutex(0).guard.try_lock(0));  // rank 0 stops while it changes the queue
+  stripes.unlock(memory::stripe_index(7, 0));
+  a.run([&] { return a.answer_to(1) != nullptr; });
+  a.lock(2, 0, 1, lock::shared_bit);
+  a.settle();
+  EXPECT_FALSE(b.granted(1));
+  EXPECT_EQ(a.answer_to(2), nullptr);  // it is not refused
+  (void)world.mutex(0).guard.release();
+  b.run([&] { return b.granted(1); });
+  b.unlock(2, 0);
+  a.heard.clear();
+  a.run([&] { return a.granted(1); });
+}
+
 // ---- connection slots -------------------------------------------------------------------------
 
 TEST(ServerSlots, ANewcomerIsToldToWaitAndGetsTheSlotOfAnIdleClient) {

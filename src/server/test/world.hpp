@@ -178,9 +178,11 @@ class Origin final : public fabric::Sink {
     r.operands = {value, 0};
     send(r);
   }
-  void lock(uint64_t number, uint64_t index, uint32_t thread = 1) {
+  // `mode`: lock::shared_bit to share it.
+  void lock(uint64_t number, uint64_t index, uint32_t thread = 1, lock::Holder mode = 0) {
     wire::Request r = request(wire::Kind::lock, number);
     to_mutex(r, index, thread);
+    r.operands.first |= mode;
     r.header.reply_slot = thread;
     r.header.reply_tag = 100 + thread;
     send(r);
@@ -189,6 +191,24 @@ class Origin final : public fabric::Sink {
     wire::Request r = request(wire::Kind::unlock, number);
     to_mutex(r, index, thread);
     send(r);
+  }
+  // A get of 8 bytes, or an accumulate of one int64, that takes a lock along.
+  void locked(wire::Kind kind, uint64_t number, uint64_t index, lock::Holder holder,
+              uint64_t offset) {
+    wire::Request r = request(kind, number);
+    r.header.offset = offset;
+    r.header.flags = wire::flag_locked;
+    r.header.reply_slot = lock::thread_of(holder);
+    r.header.reply_tag = static_cast<uint32_t>(number);
+    r.guard = {mutexes.owner, mutexes.generation, index, holder};
+    if (kind == wire::Kind::get) {
+      r.extent_bytes = 8;
+      return send(r);
+    }
+    r.header.type = static_cast<uint8_t>(ElementType::int64);
+    r.header.operation = static_cast<uint8_t>(Operation::sum);
+    const int64_t one = 1;
+    send(r, {reinterpret_cast<const char*>(&one), sizeof one});
   }
   void bye(uint64_t last_number) {
     const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::bye), 0, 1,
