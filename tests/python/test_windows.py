@@ -375,3 +375,37 @@ def test_groups():
     sk.barrier(half)
     w.free()
     half.free()
+
+
+def test_a_thread_that_waits_for_a_lock_lets_another_unlock():
+    """The waiting thread once kept the whole window, so that two ranks waited for each other."""
+    if sk.size() < 4:
+        return  # nobody's lock is far from both
+    near, far = sk.size() - 2, sk.size() - 1
+    w = sk.window(1, "int64")
+
+    def add(rank):
+        with w.lock(rank):
+            w.put(rank, 0, w.get(rank, 0) + 1)
+
+    for _ in range(3):
+        if sk.rank() < 2:
+            w.lock((near, far)[sk.rank()])
+            w.get((near, far)[sk.rank()], 0)  # held now
+        sk.barrier()
+        if sk.rank() == 0:
+            started = threading.Event()
+            waiter = threading.Thread(target=lambda: (started.set(), add(far)))
+            waiter.start()
+            started.wait()
+            w.unlock(near)
+            waiter.join()
+        if sk.rank() == 1:
+            add(near)
+            w.unlock(far)
+        sk.barrier()
+    if sk.rank() in (near, far):
+        with w.lock(sk.rank(), shared=True):
+            assert w.local[0] == 3
+    sk.barrier()
+    w.free()
