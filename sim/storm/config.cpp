@@ -104,7 +104,6 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
     c.at_once_percent = random.chance(0.7) ? 20 + random.below(60) : 0;
     c.hot_lock = random.chance(0.5);
     c.guards_held = random.chance(0.3);
-    c.stripes_held |= c.guards_held;
   }
   return c;
 }

@@ -62,7 +62,7 @@ struct StormConfig {
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;
   bool stripes_held = false;
-  bool guards_held = false;  // of the queues of locks
+  bool guards_held = false;  // of the queues of locks, and stripes
   // The network, and what goes wrong.
   NetworkOptions network;
   int64_t fault_interval_ns = 0;  // mean time between faults while they last; 0: none

@@ -120,7 +120,7 @@ class Storm {
     if (config_.death)
       scheduler_.at(scheduler_.now_ns() + scheduler_.random().between(1, config_.faults_last_ns),
                     [this] { die(); });
-    if (config_.stripes_held)
+    if (config_.stripes_held || config_.guards_held)
       for (const auto& node : nodes_)
         scheduler_.spawn(Process{0}, "holder of stripes", [this, n = node.get()] { hold(*n); });
     if (config_.guards_held)
