@@ -8,7 +8,6 @@
 #include "core/futex.hpp"
 #include "core/owner_lock.hpp"
 #include "core/pure/assert.hpp"
-#include "core/pure/rule.hpp"
 #include "memory/slots.hpp"
 
 namespace skerry::server {
@@ -130,7 +129,7 @@ void Locks::release_soon(SegmentId segment, Rank rank, uint64_t index, lock::Hol
   bool busy = false;
   // An error: the segment was freed meanwhile, and the lock with it.
   (void)release(segment, rank, index, holder, &busy);
-  if (busy && SKERRY_RULE(owed_releases)) owed_.push_back({segment, rank, index, {holder, {}}, 0});
+  if (busy) owed_.push_back({segment, rank, index, {holder, {}}, 0});
 }
 
 Locks::Answer Locks::request(const Request& request, Status* failure) {
