@@ -108,8 +108,11 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   return c;
 }
 
-StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
-  StormConfig c = of_seed(seed);
+namespace {
+
+// Without what is not needed to find the old defects.
+void calm(StormConfig* config) {
+  StormConfig& c = *config;
   c.death = c.pauses = c.limits_change = c.compare_swaps = c.updates = false;
   c.connect_timeout_ns = StormConfig().connect_timeout_ns;
   c.network.no_descriptor_per_1024 = 0;
@@ -120,6 +123,13 @@ StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
   c.waiters = 64;
   c.area_bytes = 512;
   c.fault_interval_ns = c.network.refused_per_1024 = 0;
+}
+
+}  // namespace
+
+StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
+  StormConfig c = of_seed(seed);
+  calm(&c);
   switch (defect) {
     case Defect::drain_not_noticed:
       c.nodes = 3;
