@@ -157,6 +157,21 @@ Server::Outcome Server::apply_notify(Client& client, const memory::Region& regio
   return Outcome::done;
 }
 
+// The bytes of a contiguous get, which are inside: where they lie, or a copy in scratch_.
+Status Server::read_plain(const memory::Region& region, uint64_t bytes, fabric::Bytes* answer) {
+  const uint64_t offset = request_.header.offset;
+  const bool is_given = region.kind == memory::Kind::given;
+  if (is_given && bytes > scratch_.size())
+    return error(Code::invalid, "a get of ", bytes, " bytes of given memory, at most ",
+                 scratch_.size(), " in one request");
+  if (!is_given && bytes > 8) {
+    *answer = {region.base + offset, bytes};
+    return {};
+  }
+  *answer = {scratch_.data(), bytes};  // aligned words do not tear, also on their way out
+  return memory::get(scratch_.data(), region, offset, bytes);
+}
+
 Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
                                   fabric::Bytes payload, Status* failure) {
   const wire::RequestHeader& h = request_.header;
