@@ -26,6 +26,12 @@ SECTIONS = (
     "segments transfer words notify collectives groups mutexes windows errors litmus counters"
 ).split()
 
+# What SKERRY_LOCK takes beside the default.
+PROTOCOLS = (
+    "two_sided one_sided hybrid hybrid:hysteresis hybrid:history queue cohort asymmetric"
+    " reader_writer"
+).split()
+
 
 class Case:
     """One job: its name, the words after `skerry run`, variables, and how long it may take."""
@@ -135,6 +141,29 @@ def cases(options):
             f"random stream, seed {seed}, {label}",
             ["-n", "8", "--nodes", "4", ops, "stream", "--seed", str(seed)],
             environment=environment,
+        )
+    for protocol in PROTOCOLS:
+        for nodes in [2] if options.quick else [1, 2, 4]:
+            yield Case(
+                f"windows, locks {protocol}, 4 ranks on {nodes} nodes",
+                ["-n", "4", "--nodes", str(nodes), ops, "windows"],
+                environment={"SKERRY_LOCK": protocol},
+            )
+        if options.quick and protocol not in ("two_sided", "cohort"):
+            continue
+        yield Case(
+            f"windows, locks {protocol}, 4 ranks on 4 nodes, cap 1, 3000 breaks per million messages",
+            ["-n", "4", "--nodes", "4", ops, "windows"],
+            environment={
+                "SKERRY_LOCK": protocol,
+                "SKERRY_MAX_CONN": "1",
+                "SKERRY_FAULTS": f"drop=3000,seed={seed}",
+            },
+        )
+        yield Case(
+            f"windows, locks {protocol}, 4 ranks on 2 nodes that share connections",
+            ["-n", "4", "--nodes", "2", ops, "windows"],
+            environment={"SKERRY_LOCK": protocol, "SKERRY_SHARE": "1"},
         )
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)

@@ -25,6 +25,9 @@ constexpr Variable known[] = {
      "1: the processes of a node share connections to other nodes, through its data server"},
     {"SKERRY_NODE_MAX_CONN", "0",
      "with SKERRY_SHARE=1: shared connections of one node to other nodes, at most; 0: no limit"},
+    {"SKERRY_LOCK", "fair",
+     "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
+     "queue, cohort, asymmetric, reader_writer"},
     {"SKERRY_RECONNECT_TIMEOUT", "60",
      "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "",
@@ -145,6 +148,8 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->server_max_connections = static_cast<uint32_t>(parsed);
   } else if (name == "SKERRY_VICTIM") {
     config->victim = value;
+  } else if (name == "SKERRY_LOCK") {
+    config->lock = value;
   } else if (name == "SKERRY_SHARE") {
     SKERRY_TRY(flag(name, value, &config->share));
   } else if (name == "SKERRY_NODE_MAX_CONN") {

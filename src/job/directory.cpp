@@ -13,7 +13,9 @@ Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region)
   if (!local.find(rank, region))
     return error(Code::invalid, "rank ", rank, " has no slice of segment (", segment.owner, ", ",
                  segment.generation, ") on node ", node_);
-  if (local.purpose() == purpose_given && region->base != nullptr) {
+  const uint32_t purpose = local.purpose();
+  if (purpose == purpose_homes) region->kind = memory::Kind::lock_words;
+  if (purpose == purpose_given && region->base != nullptr) {
     region->given = reinterpret_cast<const memory::Given*>(region->base);
     region->kind = memory::Kind::given;
     region->base = nullptr;

@@ -17,6 +17,7 @@
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
+#include "lock/home.hpp"
 #include "share/share.hpp"
 
 namespace skerry::job {
@@ -94,6 +95,8 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   made->rank_ = made->bootstrap_->rank();
   SKERRY_TRY(connection::VictimPolicy::check_name(
       options.config.victim));  // on all ranks alike, before anyone waits for another
+  lock::Choice unused;
+  SKERRY_TRY(lock::choose(options.config.lock, &unused));
   SKERRY_TRY(made->join(make_fabric));
   *job = std::move(made);
   return {};

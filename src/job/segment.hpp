@@ -22,6 +22,7 @@ class Group;
 // What a segment's slices are, if not memory.
 constexpr uint32_t purpose_mutexes = 1;  // arrays of lock::Mutex
 constexpr uint32_t purpose_given = 2;    // memory::Given, which describes the memory
+constexpr uint32_t purpose_homes = 3;    // lock::machine::Home
 
 class Segment {
  public:

@@ -156,6 +156,21 @@ uint64_t modify(std::byte* address, const Rmw& what) {
   return before;
 }
 
+// Of a word of Kind::lock_words.
+uint64_t modify_lock_word(std::byte* address, const Rmw& what) {
+  auto* word = reinterpret_cast<uint64_t*>(address);
+  uint64_t before = what.expected;
+  switch (what.op) {
+    case RmwOp::fetch_add: return __atomic_fetch_add(word, what.operand, __ATOMIC_SEQ_CST);
+    case RmwOp::swap: return __atomic_exchange_n(word, what.operand, __ATOMIC_SEQ_CST);
+    case RmwOp::compare_swap:
+      (void)__atomic_compare_exchange_n(word, &before, what.operand, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST);
+      break;
+  }
+  return before;
+}
+
 uint64_t modify_word(std::byte* word, const Rmw& what) {
   switch (what.word_bytes) {
     case 8: return modify<uint64_t>(word, what);
@@ -337,6 +352,10 @@ Applied Cursor::accumulate(const Region& region, uint64_t first, std::span<const
 
 LockResult rmw(const Region& region, uint64_t offset, const Rmw& what, const Stripes& stripes,
                Patience patience, uint64_t* old, Status* failure) {
+  if (region.kind == Kind::lock_words && what.word_bytes == 8) [[unlikely]] {
+    *old = modify_lock_word(region.base + offset, what);
+    return LockResult::locked;
+  }
   const uint32_t stripe = stripe_index(region.seed, offset);
   const LockResult result = stripes.lock(stripe, patience);
   if (result != LockResult::locked) [[unlikely]]

@@ -33,6 +33,8 @@ enum class Kind : uint8_t {
   node_shared,   // a slice of a segment, mapped by every process of the node
   given,         // memory of one process of the node alone (given.hpp); no base
   user_private,  // an origin's own memory
+  lock_words,    // node_shared, and ranks change its words by atomics of the processor, without
+                 // stripes: read-modify-writes are atomics, too
 };
 
 // One rank's slice as mapped by the caller.

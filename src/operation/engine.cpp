@@ -173,6 +173,15 @@ Status Engine::unlock(const Target& target, uint64_t index, uint64_t holder) {
   return transfers_.unlock(lock, link_to(target.rank), target, index, holder);
 }
 
+Status Engine::lock_note(const Target& target, const wire::NoteWord& note, uint64_t value,
+                         wire::NoteAnswer* answer) {
+  Transfers::Word word{target, wire::Kind::lock_note, 0, 0, {wire::note_word(note), value}};
+  word.into = reinterpret_cast<std::byte*>(answer);
+  word.bytes = sizeof *answer;
+  Lock lock(context_.mutex);
+  return transfers_.ask(lock, link_to(target.rank), word, work_);
+}
+
 // ---- completion -------------------------------------------------------------------------------
 
 namespace {

@@ -85,6 +85,10 @@ class Engine final : private fabric::Sink {
   // Blocks until granted. `holder` distinguishes threads of this rank.
   Status lock(const Target& target, uint64_t index, uint64_t holder);
   Status unlock(const Target& target, uint64_t index, uint64_t holder);
+  // A message to the manager of the target's lock, in the segment of locks that the target names.
+  // Blocks until the data server has done what follows from it.
+  Status lock_note(const Target& target, const wire::NoteWord& note, uint64_t value,
+                   wire::NoteAnswer* answer);
 
   Status wait(Handle* handle);
   Status test(Handle* handle, bool* done);

@@ -47,6 +47,7 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
     case wire::Kind::unlock:
     case wire::Kind::key:
     case wire::Kind::fetch_update:
+    case wire::Kind::lock_note:
     case wire::Kind::bye:
     case wire::Kind::grant:
     case wire::Kind::grant_taken: break;

@@ -323,6 +323,7 @@ Server::Outcome Server::apply_lock(Client& client, Status* failure) {
 Server::Outcome Server::apply(Client& client, fabric::Bytes payload, Status* failure) {
   if (request_.kind() == wire::Kind::lock || request_.kind() == wire::Kind::unlock)
     return apply_lock(client, failure);
+  if (request_.kind() == wire::Kind::lock_note) return apply_note(client, failure);
   if (request_.has(wire::flag_locked)) return apply_locked(client, payload, failure);
   return apply_access(client, payload, failure);
 }
@@ -380,6 +381,7 @@ Server::Outcome Server::apply_access(Client& client, fabric::Bytes payload, Stat
     case wire::Kind::key: return apply_key(client, region, failure);
     case wire::Kind::lock:
     case wire::Kind::unlock:
+    case wire::Kind::lock_note:
     case wire::Kind::acknowledge:
     case wire::Kind::reply:
     case wire::Kind::failure:
@@ -462,6 +464,7 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     case wire::Kind::accumulate:
     case wire::Kind::read_modify_write:
     case wire::Kind::fetch_update:
+    case wire::Kind::lock_note:
     case wire::Kind::unlock:
     case wire::Kind::acknowledge:
     case wire::Kind::reply:

@@ -229,6 +229,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   Outcome apply_access(Client& client, fabric::Bytes payload, Status* failure);
   Status check_holder(const Client& client, lock::Holder holder) const;
   Outcome apply_lock(Client& client, Status* failure);
+  Outcome apply_note(Client& client, Status* failure);
   Status check_mapped(const memory::Region& region) const;
   Status read_plain(const memory::Region& region, uint64_t bytes, fabric::Bytes* answer);
   Status read_shape(Shape* shape) const;

@@ -163,6 +163,9 @@ class TargetSession {
   // that a replay is answered and not executed twice; failures, so that no break swallows one. At
   // most as many as the link has credits; usually one.
   void keep_result(uint64_t number, uint64_t result) { keep({number, result, 0, false, {}}); }
+  void keep_answer(uint64_t number, std::string payload) {
+    keep({number, 0, 0, false, std::move(payload)});
+  }
   void keep_failure(uint64_t number, int32_t code, bool one_way, std::string text) {
     keep({number, 0, code, one_way, std::move(text)});
   }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "lock/mutex.hpp"
 #include "memory/apply.hpp"
+#include "window/machine_locks.hpp"
 
 namespace skerry::window {
 
@@ -43,7 +45,8 @@ struct Target {
   uint64_t bytes = 0;
   const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
   memory::Region given;                    // what `region` points to if the program gave it
-  lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere
+  lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere, or a machine
+  std::unique_ptr<MachineLock> machine;    // its lock if it is a machine protocol's; null: it is not
   Deferred deferred;  // only while `hold` is wanted, in an epoch of lock, at a member elsewhere
 };
 

@@ -40,7 +40,7 @@ lock::Holder holder_of(const job::Job& job, const Target& target) {
 
 // ---- life -------------------------------------------------------------------------------------
 
-Status Window::open_segments(void* base, uint64_t bytes) {
+Status Window::open_segments(void* base, uint64_t bytes, const lock::Choice& choice) {
   const uint64_t slice_bytes = flavor_ == Flavor::allocated ? bytes
                                : flavor_ == Flavor::created ? memory::given_one_bytes
                                                             : sizeof(memory::Given);
@@ -50,7 +50,8 @@ Status Window::open_segments(void* base, uint64_t bytes) {
     if (flavor_ == Flavor::created) given()->give_one(base, bytes);
     else given()->give_many();
   }
-  SKERRY_TRY(job::Mutexes::create(*group_, 1, &locks_));
+  if (choice.is_fair_queue) SKERRY_TRY(job::Mutexes::create(*group_, 1, &locks_));
+  else SKERRY_TRY(MachineLocks::create(*group_, choice, &machines_));
   job::Segment* signals = nullptr;
   SKERRY_TRY(job::Segment::alloc(*group_, Exposure::slice_bytes(group_->size()), &signals));
   exposure_.open(*group_, *signals);
@@ -61,15 +62,22 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                     std::unique_ptr<Window>* window) {
   struct Told {
     uint64_t bytes, unit;
+    uint8_t is_fair_queue, protocol, migration, reserved[5];
   };
-  Status status;
-  if (unit == 0)
+  lock::Choice choice;
+  Status status = lock::choose(group.job().options().config.lock, &choice);
+  if (status.ok() && unit == 0)
     status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
   if (status.ok() && flavor == Flavor::created && base == nullptr && bytes > 0)
     status = error(Code::invalid, "base is null, and bytes ", bytes, ": give the memory");
   if (status.ok() && flavor != Flavor::allocated) status = memory::allow_given();
   SKERRY_TRY(group.agree(status));
-  const Told mine{bytes, unit};
+  const Told mine{bytes,
+                  unit,
+                  choice.is_fair_queue,
+                  static_cast<uint8_t>(choice.kind),
+                  static_cast<uint8_t>(choice.migration),
+                  {}};
   std::vector<Told> told(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, told.data()));
   auto made = std::make_unique<Window>();
@@ -79,12 +87,15 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   made->multiple_ = group.job().options().thread_level == job::ThreadLevel::multiple;
   std::vector<uint64_t> sizes, units;
   for (const Told& one : told) {
+    if (one.is_fair_queue != mine.is_fair_queue || one.protocol != mine.protocol ||
+        one.migration != mine.migration)
+      return error(Code::config, "SKERRY_LOCK is not the same on all members of the window");
     sizes.push_back(one.bytes);
     units.push_back(one.unit);
   }
   made->members_.bytes.assign(std::move(sizes));
   made->members_.unit.assign(std::move(units));
-  SKERRY_TRY(made->open_segments(base, bytes));
+  SKERRY_TRY(made->open_segments(base, bytes, choice));
   made->own_ = flavor == Flavor::allocated ? made->data_->own() : base;
   *window = std::move(made);
   return {};
@@ -137,17 +148,18 @@ Status Window::free() {
     return error(Code::invalid, "the window is freed between post and wait: wait first");
   const Status waited = flush_local_all();
   Status first = waited;
-  job::Segment* const lock_segment = &locks_->segment();
+  job::Segment* const lock_segment = &lock_memory();
   for (job::Segment* segment : {data_, exposure_.signals()}) {
     if (Status status = segment->free(); !status.ok() && first.ok()) first = status;
     if (segment->is_freed()) job_->discard(segment, &job_->segments_);
   }
-  if (Status status = locks_->free(); !status.ok() && first.ok()) first = status;
+  if (Status status = lock_segment->free(); !status.ok() && first.ok()) first = status;
+  targets_.clear();
+  machines_.reset();
   if (lock_segment->is_freed()) {
-    job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
+    if (locks_ != nullptr) job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
     job_->discard(lock_segment, &job_->segments_);
   }
-  targets_.clear();
   recent_ = nullptr;
   group_ = nullptr;
   return first;
@@ -219,7 +231,8 @@ Status Window::find_target(Rank rank, Target** found) {
     known->bytes = flavor_ == Flavor::dynamic ? UINT64_MAX : bytes_of(rank);
     known->region = data_->local(rank);
     if (known->region != nullptr && flavor_ != Flavor::allocated) describe_given(*known);
-    if (const memory::Region* lock = locks_->segment().local(rank); lock != nullptr)
+    if (machines_ != nullptr) known->machine = machines_->requester_of(rank);
+    else if (const memory::Region* lock = locks_->segment().local(rank); lock != nullptr)
       known->mutex = reinterpret_cast<lock::Mutex*>(lock->base);
   }
   *found = known.get();
@@ -230,6 +243,11 @@ Status Window::find_target(Rank rank, Target** found) {
 // ---- locks ------------------------------------------------------------------------------------
 
 Status Window::acquire(Target& target) {
+  if (target.machine != nullptr) [[unlikely]] {
+    SKERRY_TRY(target.machine->lock(target.shared));
+    target.hold = Hold::held;
+    return {};
+  }
   const lock::Holder holder = holder_of(*job_, target);
   if (target.mutex == nullptr || lock::try_lock(*target.mutex, holder) != lock::LockAnswer::granted)
       [[unlikely]]
@@ -309,8 +327,20 @@ Status Window::finish(const Target& target) {
   return waited.ok() ? fenced : waited;
 }
 
+Status Window::give_back(Target& target) {
+  // What goes to the lock's node behind the accesses takes effect behind them. Only a message to
+  // another rank could come before.
+  const bool tells = target.machine->tells_directly();
+  const Status waited = tells                      ? finish(target)
+                        : target.region == nullptr ? job_->engine().wait_implicit()
+                                                   : Status();
+  const Status unlocked = target.machine->unlock();
+  const Status fenced = tells ? Status() : finish(target);
+  return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+}
+
 Status Window::release(Target& target) {
-  if (target.hold == Hold::wanted) {
+  if (target.hold == Hold::wanted && machines_ == nullptr) {
     bool released = false;
     const Status status = release_at_once(target, &released);
     if (released) {
@@ -326,6 +356,7 @@ Status Window::release(Target& target) {
   }
   const Hold before = std::exchange(target.hold, Hold::none);
   if (before == Hold::held) {
+    if (target.machine != nullptr) return give_back(target);
     const lock::Holder holder = holder_of(*job_, target);
     if (target.mutex != nullptr) {
       if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
@@ -359,7 +390,7 @@ Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
   epoch_ = Epoch::lock;
   ++locked_;
   // Where several threads call, an access must not be the one that waits for the lock.
-  const bool can_wait = target->mutex == nullptr && !multiple_;
+  const bool can_wait = target->mutex == nullptr && machines_ == nullptr && !multiple_;
   if (can_wait || promises != 0) return {};
   if (state.owns_lock()) state.unlock();
   const Status status = acquire(*target);

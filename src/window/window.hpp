@@ -2,7 +2,8 @@
 // with the meaning that MPI gives them (MPI 4.1, chapter 12). Every call acts by itself: the target
 // takes no part in lock, access, flush and unlock.
 //
-// A window is made of three segments: its data, one lock for each member (src/lock), and signals,
+// A window is made of three segments: its data, one lock for each member (src/lock; SKERRY_LOCK
+// chooses between the fair queue, job::Mutexes, and the machines, machine_locks.hpp), and signals,
 // by which post, start, complete and wait tell each other. What is kept of a member begins with the
 // first access to it.
 //
@@ -24,6 +25,7 @@
 #include "job/segment.hpp"
 #include "memory/given.hpp"
 #include "window/exposure.hpp"
+#include "window/machine_locks.hpp"
 #include "window/target.hpp"
 
 namespace skerry::window {
@@ -106,9 +108,12 @@ class Window {
   Status compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
  private:
+  job::Segment& lock_memory() const {
+    return machines_ != nullptr ? machines_->segment() : locks_->segment();
+  }
   static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                      std::unique_ptr<Window>* window);
-  Status open_segments(void* base, uint64_t bytes);
+  Status open_segments(void* base, uint64_t bytes, const lock::Choice& choice);
   void describe_given(Target& target) const;
   memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
   // Where requests for this member's memory go.
@@ -133,6 +138,7 @@ class Window {
   }
   Status find_target(Rank rank, Target** found);
   Status acquire(Target& target);         // its lock is held on return
+  Status give_back(Target& target);       // the same lock; everything done under it is done
   Status issue_deferred(Target& target);  // its lock is held
   Status flush_deferred(Target& target);
   Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
@@ -160,7 +166,8 @@ class Window {
   bool multiple_ = false;  // several threads may call at the same time
   void* own_ = nullptr;
   job::Segment* data_ = nullptr;  // allocated: the memory. Otherwise its description (target.hpp)
-  job::Mutexes* locks_ = nullptr;
+  job::Mutexes* locks_ = nullptr;  // null: `machines_`
+  std::unique_ptr<MachineLocks> machines_;
   Exposure exposure_;
   Members members_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();

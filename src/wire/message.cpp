@@ -38,7 +38,8 @@ class Writer {
 };
 
 bool takes_operands(Kind kind) {
-  return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock;
+  return kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock ||
+         kind == Kind::lock_note;
 }
 
 bool takes_extent(Kind kind) { return kind == Kind::get || kind == Kind::fetch_update; }
@@ -46,7 +47,7 @@ bool takes_operation(Kind kind) { return kind == Kind::accumulate || kind == Kin
 
 bool is_request(uint8_t kind) {
   return kind >= static_cast<uint8_t>(Kind::put) &&
-         kind <= static_cast<uint8_t>(Kind::fetch_update);
+         kind <= static_cast<uint8_t>(Kind::lock_note);
 }
 
 bool may_be_locked(const RequestHeader& header) {
@@ -78,6 +79,7 @@ std::string_view to_string(Kind kind) {
     case Kind::unlock: return "unlock";
     case Kind::key: return "key";
     case Kind::fetch_update: return "fetching update";
+    case Kind::lock_note: return "lock note";
     case Kind::acknowledge: return "acknowledge";
     case Kind::reply: return "reply";
     case Kind::failure: return "failure";

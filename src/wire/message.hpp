@@ -31,6 +31,7 @@ enum class Kind : uint8_t {
   unlock = 6,
   key = 7,  // asks for the fabric's key to a slice; the reply's payload is a fabric::RemoteKey
   fetch_update = 8,  // an accumulate whose reply carries the elements before it
+  lock_note = 9,     // a message to a lock's manager; the reply's payload is a NoteAnswer
   // server -> origin
   acknowledge = 32,  // everything up to `applied` is remote done
   reply = 33,        // the answer to one request, for its completion slot
@@ -118,8 +119,8 @@ static_assert(sizeof(RequestHeader) == 80 && offsetof(RequestHeader, number) == 
               offsetof(RequestHeader, reply_slot) == 60 &&
               offsetof(RequestHeader, operation) == 70 && offsetof(RequestHeader, offset) == 72);
 
-// Optional parts, in this order: Scale, Notify, Guard, Operands (read_modify_write, lock, unlock),
-// Extent (get, fetch_update), Shape.
+// Optional parts, in this order: Scale, Notify, Guard, Operands (read_modify_write, lock, unlock,
+// lock_note), Extent (get, fetch_update), Shape.
 struct Scale {
   std::byte value[16];
 };
@@ -138,7 +139,8 @@ struct Guard {
 struct Operands {
   uint64_t first;
   uint64_t second;
-};  // rmw: operand, expected value; lock and unlock: holder token, 0
+};  // rmw: operand, expected value; lock and unlock: holder token, 0; lock_note: see note_word, and
+    // the note's value
 struct Extent {
   uint64_t bytes;
 };  // get, fetch_update: how many bytes of the packed stream the reply carries. A fetch_update's
@@ -163,6 +165,39 @@ struct Key {
   uint64_t base;
   uint64_t offset;
 };  // payload of the reply to `key`: offset of the slice within what the key names
+
+// First operand of a lock_note: what is said, by which requester of the lock, who wants to share it
+// or not.
+struct NoteWord {
+  uint8_t note;  // lock::machine::Note; 0: none, the manager goes on
+  uint8_t shared;
+  uint32_t requester;
+};
+constexpr uint64_t note_word(const NoteWord& w) {
+  return uint64_t{w.requester} << 32 | uint64_t{w.shared} << 8 | w.note;
+}
+constexpr NoteWord note_word(uint64_t word) {
+  return {static_cast<uint8_t>(word), static_cast<uint8_t>(word >> 8 & 1),
+          static_cast<uint32_t>(word >> 32)};
+}
+// What came of it: messages of the manager to requesters, which the origin now sends, and how the
+// manager rests. Payload of the reply to a lock_note.
+struct NoteTell {
+  uint32_t to;     // requester
+  uint32_t value;  // of the note
+  uint32_t note;
+  uint32_t reserved;  // 0
+};
+constexpr uint32_t most_note_tells = 7;
+struct NoteAnswer {
+  uint8_t rest;   //  0  lock::machine::Rest::State
+  uint8_t taken;  //  1  0: send the note again
+  uint8_t tells;  //  2  how many of `tell` there are
+  uint8_t reserved[5];
+  NoteTell tell[most_note_tells];  //  8
+};
+static_assert(sizeof(NoteTell) == 16 && sizeof(NoteAnswer) == 120 &&
+              offsetof(NoteAnswer, tell) == 8);
 static_assert(sizeof(Scale) == 16 && sizeof(Notify) == 16 && sizeof(Guard) == 24 &&
               sizeof(Operands) == 16 && sizeof(Extent) == 8 && sizeof(ShapeHead) == 24 &&
               sizeof(ShapeLevel) == 16 && sizeof(Piece) == 16);

@@ -1,5 +1,6 @@
 // Jobs that get into trouble, one kind per word. trouble.py starts them and looks at how they end.
 #include <signal.h>
+#include <skerry/window.h>
 #include <unistd.h>
 
 #include <thread>
@@ -89,6 +90,29 @@ int main(int argc, char** argv) {
     OK(skerry_barrier(world));
     OK(skerry_put_notify(s, victim, 0, nullptr, 0, 8, 1));
     if (skerry_mutex_lock(m, 0, 0) == SKERRY_OK) return 0;
+    std::fprintf(stderr, "told: %s\n", skerry_last_error());
+    return 6;
+  }
+  if (kind == "window") {
+    // The same with the lock of a window, by the protocol of SKERRY_LOCK.
+    skerry_window* w = nullptr;
+    OK(skerry_window_allocate(world, 8, 8, &w));
+    const auto take = [&] {
+      // A lock of another node may be taken by the first access.
+      const int locked = skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, 0, 0);
+      return locked != SKERRY_OK
+                 ? locked
+                 : skerry_window_compare_swap(w, 0, 0, SKERRY_INT64, &seen, &seen, &seen);
+    };
+    if (rank == victim) {
+      OK(take());
+      OK(skerry_barrier(world));
+      OK(skerry_notify_wait(s, 8, static_cast<uint64_t>(size) - 1, patience_ns, nullptr));
+      die();
+    }
+    OK(skerry_barrier(world));
+    OK(skerry_put_notify(s, victim, 0, nullptr, 0, 8, 1));
+    if (take() == SKERRY_OK) return 0;
     std::fprintf(stderr, "told: %s\n", skerry_last_error());
     return 6;
   }

@@ -22,6 +22,9 @@ LIMIT_S = 60
 DEATH_S = 30  # "within seconds", on a loaded machine
 
 
+LOCK_PROTOCOLS = "fair two_sided one_sided hybrid queue cohort asymmetric reader_writer".split()
+
+
 class Failure(Exception):
     pass
 
@@ -131,9 +134,11 @@ def wait_until(condition, what, limit_s=20):
 # ---- the kinds of trouble ------------------------------------------------------------------------
 
 
-def death(kind, victim, cause=r"signal 9|SIGKILL", layout=("-n", 4, "--nodes", 2)):
+def death(
+    kind, victim, cause=r"signal 9|SIGKILL", layout=("-n", 4, "--nodes", 2), environment=None
+):
     def check(build, program):
-        job = Job(build, [*layout, program, kind, victim])
+        job = Job(build, [*layout, program, kind, victim], environment)
         status = job.end(DEATH_S)
         expect(status != 0, "status 0 although a rank died")
         messages = [line for line in job.err.splitlines() if line.startswith("skerry: ")]
@@ -334,6 +339,14 @@ TROUBLES = [
     ("a rank dies holding the stripes of its node", death("stripe", 3)),
     ("a rank dies holding a mutex with waiters", death("mutex", 1)),
     ("a rank of another node dies holding a mutex with waiters", death("mutex", 3)),
+    *(
+        (
+            f"rank {victim} dies holding a window's lock with waiters, locks {protocol}",
+            death("window", victim, environment={"SKERRY_LOCK": protocol}),
+        )
+        for protocol in LOCK_PROTOCOLS
+        for victim in (1, 3)
+    ),
     ("a rank dies before it starts Skerry", death("before-init", 1)),
     ("a rank ends with status 0 without finalizing", death("no-finalize", 1, r"without")),
     ("a rank is stopped: its memory is at work all the same", stopped(3, False)),
@@ -356,6 +369,10 @@ TROUBLES = [
     (
         "a victim policy that does not exist",
         variable("SKERRY_VICTIM", "oldest", "SKERRY_VICTIM=oldest", "lru_m"),
+    ),
+    (
+        "a lock protocol that does not exist",
+        variable("SKERRY_LOCK", "fairest", "SKERRY_LOCK=fairest", "reader_writer"),
     ),
     (
         "a bound on shared connections without sharing",

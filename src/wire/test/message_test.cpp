@@ -12,8 +12,8 @@ namespace {
 
 Request any_request(std::mt19937_64& random) {
   static constexpr Kind kinds[] = {
-      Kind::put,  Kind::get,    Kind::accumulate,  Kind::read_modify_write,
-      Kind::lock, Kind::unlock, Kind::fetch_update};
+      Kind::put,  Kind::get,    Kind::accumulate,   Kind::read_modify_write,
+      Kind::lock, Kind::unlock, Kind::fetch_update, Kind::lock_note};
   Request r;
   r.header.version = version;
   const Kind kind = kinds[random() % std::size(kinds)];
@@ -44,7 +44,8 @@ Request any_request(std::mt19937_64& random) {
   }
   if (kind == Kind::get || kind == Kind::fetch_update) r.extent_bytes = random();
   if (r.has(flag_notify)) r.notify = {random(), random()};
-  if (kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock)
+  if (kind == Kind::read_modify_write || kind == Kind::lock || kind == Kind::unlock ||
+      kind == Kind::lock_note)
     r.operands = {random(), random()};
   return r;
 }

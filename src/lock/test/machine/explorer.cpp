@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <random>
 #include <type_traits>
 #include <unordered_map>
@@ -26,8 +27,9 @@ struct Party {
   Action action;  // acting: to be performed
   Stage stage = Stage::idle;
   bool unlocking = false;
-  uint8_t left = 0;       // acquisitions
-  uint32_t bypassed = 0;  // grants to others since it stands in line
+  uint8_t left = 0;                           // acquisitions
+  uint32_t bypassed = 0;                      // grants to others since it stands in line
+  std::optional<SharingClient> sharing = {};  // steps instead of `machine`
 };
 
 struct State {
@@ -64,7 +66,11 @@ class Explorer {
  public:
   explicit Explorer(const Scenario& scenario) : scenario_(scenario), config_(scenario.config) {
     config_.requesters = static_cast<uint32_t>(scenario.requests.size());
-    words_ = words_of(scenario.kind);
+    const std::span<const Word> words = words_of(scenario.kind);
+    words_.assign(words.begin(), words.end());
+    if (!scenario.counts_sharers) return;
+    while (words_.size() < sharers_word) words_.push_back({"unused", Place::home, Label::both});
+    words_.push_back({"sharers", Place::home, Label::network});
   }
 
   State first() const {
@@ -72,12 +78,15 @@ class Explorer {
     uint8_t nodes = 1;
     for (const Requests& one : scenario_.requests)
       nodes = std::max<uint8_t>(nodes, static_cast<uint8_t>(one.node + 1));
+    const size_t own = words_of(scenario_.kind).size();
     for (uint8_t w = 0; w < words_.size(); ++w)
-      state.home.push_back(initial_value(scenario_.kind, w, config_));
+      state.home.push_back(w < own ? initial_value(scenario_.kind, w, config_) : 0);
     state.nodes.assign(nodes, state.home);
     for (Requester r = 0; r < config_.requesters; ++r)
       state.parties.push_back({make_client(scenario_.kind, self(r)), wait(), Stage::idle, false,
                                scenario_.requests[r].count, 0});
+    for (Requester r = 0; r < config_.requesters && scenario_.counts_sharers; ++r)
+      state.parties[r].sharing.emplace(scenario_.kind, self(r));
     state.manager = make_manager(scenario_.kind);
     state.links.assign(config_.requesters, {});
     return state;
@@ -91,7 +100,9 @@ class Explorer {
     for (const auto& node : state.nodes)
       for (const uint64_t word : node) key.add(word);
     for (const Party& party : state.parties) {
-      std::visit([&](const auto& machine) { key.add(machine); }, party.machine);
+      if (party.sharing) key.add(party.sharing->key());
+      std::visit([&](const auto& machine) { key.add(machine); },
+                 party.sharing ? party.sharing->inner() : party.machine);
       key.add(static_cast<uint8_t>(party.stage));
       key.add(party.unlocking), key.add(party.left), key.add(party.bypassed);
       if (party.stage == Stage::acting) key.add(party.action);
@@ -146,7 +157,8 @@ class Explorer {
     Party& party = state->parties[step.who];
     if (step.letter < 0) event = own_step(state, step.who, said, problem);
     const Stage before = party.stage;
-    const Action action = machine::step(party.machine, event, config_);
+    const Action action = party.sharing ? party.sharing->step(event, config_)
+                                        : machine::step(party.machine, event, config_);
     take(state, step.who, before, action, problem);
   }
 
@@ -314,7 +326,8 @@ class Explorer {
       Party& other = state->parties[o];
       if (other.stage == Stage::holding) {
         ++all;
-        writers += !scenario_.requests[o].shared || !has_readers(scenario_.kind);
+        writers += !scenario_.requests[o].shared ||
+                   (!has_readers(scenario_.kind) && !scenario_.counts_sharers);
       }
       if (o == r || scenario_.bypass_bound == 0 || other.stage != Stage::acting ||
           other.unlocking || !in_line(other.machine))
@@ -346,7 +359,7 @@ class Explorer {
 
   const Scenario& scenario_;
   Config config_;
-  std::span<const Word> words_;
+  std::vector<Word> words_;
 };
 
 bool is_endless(const Scenario& scenario) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lock/machines.hpp"
+#include "lock/sharing.hpp"
 
 namespace skerry::lock::machine {
 
@@ -25,6 +26,7 @@ struct Scenario {
   std::vector<Requests> requests;
   uint32_t bypass_bound = 0;  // grants to others while one stands in line; 0: not checked
   uint32_t states_most = 3'000'000;
+  bool counts_sharers = false;  // SharingClient around each client
 };
 
 struct Verdict {

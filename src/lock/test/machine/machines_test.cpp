@@ -66,6 +66,20 @@ TEST_P(EveryProtocol, HoldsInAllInterleavingsOfTwo) {
   }
 }
 
+// With the count of sharers around it every protocol has readers.
+TEST_P(EveryProtocol, SharesByCounting) {
+  const auto with_sharers = [&](std::vector<Requests> requests) {
+    Scenario s = scenario(kind(), std::move(requests), Domain::server);
+    s.counts_sharers = true;
+    holds(s);
+    return explore(s).holders_most;
+  };
+  EXPECT_EQ(with_sharers({local(1, true), remote(1, 1, true)}), 2u);
+  EXPECT_EQ(with_sharers({local(2), remote(1, 2, true)}), 1u);
+  EXPECT_EQ(with_sharers({local(1), remote(1, 1, true), remote(2, 1, true)}), 2u);
+  EXPECT_EQ(with_sharers({local(1, true), remote(1), remote(1, 1, true)}), 2u);
+}
+
 TEST_P(EveryProtocol, HoldsInAllInterleavingsOfThree) {
   holds(scenario(kind(), {local(), local(), remote()}));
   holds(scenario(kind(), {local(), remote(), remote(2)}));

@@ -1,0 +1,192 @@
+#include "lock/home.hpp"
+
+#include <new>
+
+#include "core/pure/assert.hpp"
+
+namespace skerry::lock {
+
+Status choose(std::string_view text, Choice* choice) {
+  constexpr std::string_view hybrid = "hybrid:";
+  Choice chosen;
+  chosen.is_fair_queue = text == "fair";
+  bool known = chosen.is_fair_queue || from_string(text, &chosen.kind);
+  if (text.substr(0, hybrid.size()) == hybrid) {
+    chosen.kind = ProtocolKind::hybrid;
+    known = machine::from_string(text.substr(hybrid.size()), &chosen.migration);
+  }
+  if (!known)
+    return error(Code::config, "SKERRY_LOCK=", text,
+                 ": give fair, two_sided, one_sided, hybrid[:always|hysteresis|history], queue, "
+                 "cohort, asymmetric or reader_writer");
+  *choice = chosen;
+  return {};
+}
+
+bool has_manager(ProtocolKind kind) {
+  switch (kind) {
+    case ProtocolKind::two_sided:
+    case ProtocolKind::hybrid:
+    case ProtocolKind::cohort: return true;
+    case ProtocolKind::one_sided:
+    case ProtocolKind::queue:
+    case ProtocolKind::asymmetric:
+    case ProtocolKind::reader_writer: return false;
+  }
+  return false;
+}
+
+namespace machine {
+
+// ---- the slice --------------------------------------------------------------------------------
+
+uint64_t Home::bytes(ProtocolKind kind, uint32_t requesters) {
+  const uint64_t words = kind == ProtocolKind::cohort ? 2 : 1;
+  const uint64_t links = has_manager(kind) ? sizeof(Link) : 0;
+  return mail_begin + requesters * (words * 8 + links);
+}
+
+Links Home::links() const {
+  const Record& r = record();
+  if (!has_manager(r.kind)) return {};
+  const uint64_t words = r.kind == ProtocolKind::cohort ? 2 : 1;
+  return {reinterpret_cast<Link*>(base_ + mail_begin + r.requesters * words * 8), r.requesters};
+}
+
+Status Home::open(std::byte* base, uint64_t bytes, Home* home) {
+  if (base == nullptr || bytes < mail_begin)
+    return error(Code::invalid, "a slice of ", bytes, " bytes holds no lock");
+  const Home found(base);
+  const Record& r = found.record();
+  if (static_cast<uint8_t>(r.kind) >= protocol_kinds || Home::bytes(r.kind, r.requesters) > bytes)
+    return error(Code::invalid, "a lock's record names protocol ", int(r.kind), " and ",
+                 r.requesters, " requesters, in ", bytes, " bytes");
+  *home = found;
+  return {};
+}
+
+void Home::make(ProtocolKind kind, const Config& config) {
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+  for (uint8_t i = 0; i < words_of(kind).size(); ++i)
+    if (words_of(kind)[i].place == Place::home) word(i).store(initial_value(kind, i, config));
+  Record& r = *new (base_ + record_begin) Record{};
+  r.kind = kind;
+  r.requesters = config.requesters;
+  r.config = config;
+  r.manager = make_manager(kind);
+}
+
+uint64_t perform(std::atomic<uint64_t>& word, const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::load: return word.load();
+    case Action::Kind::store: word.store(action.value); return 0;
+    case Action::Kind::compare_and_swap: {
+      uint64_t before = action.expected;
+      (void)word.compare_exchange_strong(before, action.value);
+      return before;
+    }
+    case Action::Kind::fetch_and_add: return word.fetch_add(action.value);
+    case Action::Kind::swap: return word.exchange(action.value);
+    case Action::Kind::ask:
+    case Action::Kind::tell:
+    case Action::Kind::pause:
+    case Action::Kind::wait:
+    case Action::Kind::granted:
+    case Action::Kind::released:
+    case Action::Kind::refused: break;
+  }
+  SKERRY_ASSERT(false, "no atomic");
+  return 0;
+}
+
+// ---- mail -------------------------------------------------------------------------------------
+
+uint64_t mail_of(const Tell& tell, Requester from) {
+  if (tell.note == Note::linked) return (uint64_t{from} + 1) << 32;
+  SKERRY_ASSERT(tell.value < 1u << 24, "the value has 24 bits");
+  return uint64_t{tell.value} << 8 | static_cast<uint8_t>(tell.note);
+}
+
+Mail read_mail(uint64_t word) {
+  Mail mail;
+  mail.is_followed = word >> 32 != 0;
+  if (mail.is_followed) mail.follower = static_cast<Requester>((word >> 32) - 1);
+  mail.answer = static_cast<Note>(word & 0xff);
+  mail.value = static_cast<uint32_t>(word >> 8) & 0xff'ffff;
+  return mail;
+}
+
+// ---- the manager ------------------------------------------------------------------------------
+
+bool is_sound(const Home& home, const Event& event) {
+  const Record& r = home.record();
+  if (!has_manager(r.kind) || event.from >= r.requesters) return false;
+  switch (event.note) {
+    case Note::none:
+    case Note::request:
+    case Note::release: return true;
+    case Note::renew: return event.value < r.requesters;
+    case Note::granted:
+    case Note::granted_by_manager:
+    case Note::again:
+    case Note::linked: return false;
+  }
+  return false;
+}
+
+namespace {
+
+// From one event until the manager rests or there is no room for one more message.
+Rest follow(const Home& home, Event event, Links links, std::span<Tell> tells, size_t* told) {
+  Record& r = home.record();
+  for (;;) {
+    const Action action = step(r.manager, event, r.config, links);
+    event = Event{};
+    switch (action.kind) {
+      case Action::Kind::load:
+      case Action::Kind::store:
+      case Action::Kind::compare_and_swap:
+      case Action::Kind::fetch_and_add:
+      case Action::Kind::swap: event.value = perform(home.word(action.word), action); break;
+      case Action::Kind::tell:
+        tells[(*told)++] = {action.to, action.note, static_cast<uint32_t>(action.value)};
+        if (*told == tells.size()) return {Rest::State::not_yet, {}, false};
+        break;
+      case Action::Kind::pause: return {Rest::State::pauses, action, false};
+      case Action::Kind::wait: return {Rest::State::waits, {}, false};
+      case Action::Kind::ask:
+      case Action::Kind::granted:
+      case Action::Kind::released:
+      case Action::Kind::refused: SKERRY_ASSERT(false, "no answer of a manager"); break;
+    }
+  }
+}
+
+}  // namespace
+
+Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, size_t* told) {
+  Record& r = home.record();
+  const Links links = home.links();
+  const bool has_news = event.note != Note::none;
+  *told = 0;
+  Rest rest;
+  if (r.rest == Rest::State::not_yet) {
+    rest = follow(home, Event{}, links, tells, told);  // its last message was sent
+    r.rest = rest.state;
+  } else if (r.rest == Rest::State::pauses && !has_news) {
+    Event elapsed;
+    elapsed.kind = Event::Kind::elapsed;
+    rest = follow(home, elapsed, links, tells, told);
+    r.rest = rest.state;
+  }
+  rest.taken = !has_news;
+  if (has_news && r.rest != Rest::State::not_yet) {
+    rest = follow(home, event, links, tells, told);
+    r.rest = rest.state;
+    rest.taken = true;
+  }
+  return rest;
+}
+
+}  // namespace machine
+}  // namespace skerry::lock
