@@ -275,6 +275,26 @@ void check_dynamic(Context& c) {
   OK(skerry_window_free(w));
 }
 
+// A transfer of no bytes touches nothing: it succeeds where a dynamic window has no memory.
+void check_no_bytes(Context& c) {
+  skerry_window* w = nullptr;
+  OK(skerry_window_create_dynamic(c.world(), &w));
+  for (int host = 0; host < c.size; ++host) {
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    OK(skerry_window_put(w, host, 0, nullptr, 0));
+    OK(skerry_window_unlock(w, host));
+    OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, host, 0));
+    OK(skerry_window_get(w, host, 64, nullptr, 0));
+    OK(skerry_window_update(w, host, 64, SKERRY_INT64, SKERRY_SUM, nullptr, 0));
+    OK(skerry_window_flush(w, host));
+    OK(skerry_window_put(w, host, 0, nullptr, 0));
+    OK(skerry_window_get(w, host, 0, nullptr, 0));
+    OK(skerry_window_unlock(w, host));
+  }
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_free(w));
+}
+
 void check_mistakes(Context& c) {
   int64_t word = 42;
   skerry_window* none = nullptr;
@@ -344,6 +364,7 @@ void run_windows(Context& c) {
   check_life(c);
   check_mistakes(c);
   check_dynamic(c);
+  check_no_bytes(c);
   for (Memory memory : {Memory::allocated, Memory::given}) {
     check_completion(c, memory);
     check_fences(c, memory);
