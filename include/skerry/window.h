@@ -146,8 +146,9 @@ SKERRY_API int skerry_window_test(skerry_window* window, int* done);
 
 /* ---- access -------------------------------------------------------------------------------- */
 
-/* Copies `bytes` bytes to displacement `at` of `rank`'s memory, or from there. Errors: RANGE;
- * INVALID (no epoch). */
+/* Copies `bytes` bytes to displacement `at` of `rank`'s memory, or from there. 0 bytes touch
+ * nothing, and are no error where a dynamic window has no memory. Errors: RANGE; INVALID (no
+ * epoch). */
 SKERRY_API int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
                                  uint64_t bytes);
 SKERRY_API int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin,

@@ -29,6 +29,9 @@ std::string_view rmw_name(wire::Rmw op) {
 
 Status Server::check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const {
   if (region.holds(offset, bytes)) return {};
+  if (region.kind == memory::Kind::given)  // `region` says how long its description is
+    return error(Code::range, bytes, " bytes at offset or address ", offset,
+                 " lie outside the memory that rank ", request_.header.target_rank, " gave");
   return error(Code::range, "bytes [", offset, ", ", offset + bytes, ") lie outside the ",
                region.bytes, " bytes of rank ", request_.header.target_rank, "'s slice");
 }

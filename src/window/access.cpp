@@ -100,6 +100,8 @@ Status Window::put(const Access& to, const void* origin, operation::Handle* hand
   uint64_t offset = 0;
   SKERRY_TRY(begin(to, may_defer(to, handle), &target, &offset));
   if (handle != nullptr) *handle = 0;
+  if (to.bytes == 0) [[unlikely]]
+    return {};  // wherever: no memory need lie there
   if (target->region != nullptr) [[likely]] {
     job_->local_counters().add(to.bytes);
     return memory::put(*target->region, offset, origin, to.bytes);
@@ -121,6 +123,8 @@ Status Window::get(const Access& from, void* origin, operation::Handle* handle) 
   uint64_t offset = 0;
   SKERRY_TRY(begin(from, may_defer(from, handle), &target, &offset));
   if (handle != nullptr) *handle = 0;
+  if (from.bytes == 0) [[unlikely]]
+    return {};
   if (target->region != nullptr) [[likely]] {
     job_->local_counters().add(from.bytes);
     return memory::get(origin, *target->region, offset, from.bytes);
@@ -171,7 +175,7 @@ Status Window::update(const Access& to, const memory::Update& what, const void* 
   SKERRY_TRY(begin(to, may_defer(to, handle), &target, &offset));
   SKERRY_TRY(check_alignment(what.type, offset));
   if (handle != nullptr) *handle = 0;
-  if (what.operation == Operation::no_op) return {};
+  if (what.operation == Operation::no_op || to.bytes == 0) return {};
   if (target->region != nullptr) [[likely]]
     return update_here(*target, offset, what, origin, nullptr, to.bytes);
   if (target->hold == Hold::wanted) {

@@ -54,8 +54,10 @@ Status Window::complete() {
     return error(Code::invalid, "rank ", job_->rank(), " calls complete without start");
   epoch_ = Epoch::none;
   for (Rank rank : started_) targets_.at(rank)->hold = Hold::none;
-  SKERRY_TRY(job_->engine().wait_implicit());
-  return exposure_.complete(started_);
+  const Status waited = job_->engine().wait_implicit();
+  // The targets wait for this even if an access was refused.
+  const Status told = exposure_.complete(started_);
+  return waited.ok() ? told : waited;
 }
 
 Status Window::wait() {

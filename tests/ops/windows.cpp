@@ -2,6 +2,7 @@
 #include <skerry/window.h>
 
 #include <algorithm>
+#include <string>
 
 #include "ops/check.hpp"
 
@@ -275,6 +276,47 @@ void check_dynamic(Context& c) {
   OK(skerry_window_free(w));
 }
 
+// A transfer of no bytes touches nothing: it succeeds where a dynamic window has no memory.
+void check_no_bytes(Context& c) {
+  skerry_window* w = nullptr;
+  OK(skerry_window_create_dynamic(c.world(), &w));
+  for (int host = 0; host < c.size; ++host) {
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    OK(skerry_window_put(w, host, 0, nullptr, 0));
+    OK(skerry_window_unlock(w, host));
+    OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, host, 0));
+    OK(skerry_window_get(w, host, 64, nullptr, 0));
+    OK(skerry_window_update(w, host, 64, SKERRY_INT64, SKERRY_SUM, nullptr, 0));
+    OK(skerry_window_flush(w, host));
+    OK(skerry_window_put(w, host, 0, nullptr, 0));
+    OK(skerry_window_get(w, host, 0, nullptr, 0));
+    OK(skerry_window_unlock(w, host));
+  }
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_free(w));
+}
+
+// An access that its target refuses is told to its origin alone: the target's wait still ends.
+void check_refused_in_start(Context& c) {
+  skerry_window* w = nullptr;
+  int64_t word = 5, got = 0;
+  OK(skerry_window_create_dynamic(c.world(), &w));
+  OK(skerry_window_attach(w, &word, 8));
+  const int left = (c.rank + c.size - 1) % c.size, right = (c.rank + 1) % c.size;
+  OK(skerry_window_post(w, &left, 1, 0));
+  OK(skerry_window_start(w, &right, 1, 0));
+  const int status = skerry_window_get(w, right, 8, &got, 8);
+  const std::string at_once = status == SKERRY_OK ? "" : skerry_last_error();
+  const int later = skerry_window_complete(w);
+  const std::string told = status == SKERRY_OK ? skerry_last_error() : at_once;
+  EXPECT((status == SKERRY_ERR_RANGE) != (later == SKERRY_ERR_RANGE));
+  EXPECT(told.find("gave") != std::string::npos);
+  OK(skerry_window_wait(w));
+  EXPECT_IS(got, int64_t{0});
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_free(w));
+}
+
 void check_mistakes(Context& c) {
   int64_t word = 42;
   skerry_window* none = nullptr;
@@ -344,6 +386,8 @@ void run_windows(Context& c) {
   check_life(c);
   check_mistakes(c);
   check_dynamic(c);
+  check_no_bytes(c);
+  check_refused_in_start(c);
   for (Memory memory : {Memory::allocated, Memory::given}) {
     check_completion(c, memory);
     check_fences(c, memory);
