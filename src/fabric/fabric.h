@@ -56,6 +56,15 @@ constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect da
 
 enum class KeyKind { none, offset, virtual_address };
 
+// Atomics of the fabric on a peer's memory, and how they see those of the processors there.
+enum class Atomics : uint8_t {
+  none,        // fetch_and_add and compare_and_swap do not work; Capabilities says why
+  incoherent,  // atomic towards each other alone: a word belongs to the processors or to the
+               // fabric. Either may load it. A store or put by the other side may be lost
+  coherent,  // atomic towards the processors' as well
+};
+std::string_view to_string(Atomics atomics);
+
 struct Capabilities {
   bool rma = false;               // put and get of registered memory work
   bool direct_placement = false;  // long payloads are placed without a copy
@@ -74,6 +83,9 @@ struct Capabilities {
   // peer refuses.
   bool early_messages = false;
   bool server_progress = false;  // RMA at the target needs a thread in poll there
+  // Done when their effect is visible to the processors of the target.
+  Atomics atomics = Atomics::none;
+  std::string no_atomics_reason = "this fabric has none";  // only if atomics is none
   KeyKind key_kind = KeyKind::none;
   uint32_t connect_data_bytes = 0;           // hello bytes that connect carries
   uint32_t header_bytes = max_header_bytes;  // of one message, at most
@@ -125,6 +137,10 @@ class Sink {
   // A put or get finished (put: remote done if capabilities say so for the fabric, see put). `ok`
   // false: endpoint is closing, effect unknown.
   virtual void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) = 0;
+  // A fetch_and_add or compare_and_swap finished. `before`: what the word held before it. `ok`
+  // false: as for on_rma_done, and `before` is 0.
+  virtual void on_atomic_done(EndpointId /*endpoint*/, uint64_t /*cookie*/, bool /*ok*/,
+                              uint64_t /*before*/) {}
   // Last upcall for this endpoint. Not called for endpoints closed by close().
   virtual void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) = 0;
   // A descriptor given to watch is readable.
@@ -189,6 +205,20 @@ class Fabric {
   virtual SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset,
                          uint64_t bytes, uint64_t cookie) = 0;
 
+  // Atomics on one 8-byte word of registered memory, in the byte order of the processors. Its
+  // address is a multiple of 8. on_atomic_done(cookie) tells what was there before. Not ordered
+  // with puts, gets and messages of the endpoint, nor among each other: wait for the one before.
+  // Only if capabilities().atomics is not `none`.
+  virtual SendResult fetch_and_add(EndpointId /*endpoint*/, RemoteKey /*key*/, uint64_t /*offset*/,
+                                   uint64_t /*operand*/, uint64_t /*cookie*/) {
+    return SendResult::closed;
+  }
+  virtual SendResult compare_and_swap(EndpointId /*endpoint*/, RemoteKey /*key*/,
+                                      uint64_t /*offset*/, uint64_t /*expected*/,
+                                      uint64_t /*value*/, uint64_t /*cookie*/) {
+    return SendResult::closed;
+  }
+
   // Adds a descriptor of the caller's to what poll waits for (level triggered).
   virtual Status watch(int fd, uint64_t cookie) = 0;
   virtual void unwatch(int fd) = 0;
@@ -251,6 +281,9 @@ struct Options {
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t silence_timeout_ns = 30'000'000'000;  // unacknowledged data older than this closes the
                                                 // endpoint (TCP_USER_TIMEOUT)
+  // Ask for atomics. libfabric's are tried before they are trusted: once in a process, over
+  // a connection to itself. False: those that need no trial may be there all the same.
+  bool atomics = false;
 };
 
 Status make_tcp_fabric(const Options& options, std::unique_ptr<Fabric>* fabric);

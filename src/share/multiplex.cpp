@@ -30,6 +30,8 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       capabilities_.mr_local = capabilities_.early_messages = false;
   capabilities_.rma_from_bytes = 0;
   capabilities_.key_kind = fabric::KeyKind::none;
+  capabilities_.atomics = fabric::Atomics::none;
+  capabilities_.no_atomics_reason = "shared connections carry messages alone";
   capabilities_.header_bytes = fabric::max_header_bytes - sizeof(Prefix);
   capabilities_.max_payload_bytes = std::min<uint64_t>(capabilities_.max_payload_bytes,
                                                        fabric::inline_payload_bytes);

@@ -46,6 +46,14 @@ class Counting final : public Forward {
     tally(result, counts_->gets, counts_->get_bytes, bytes);
     return result;
   }
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) override {
+    return tally_atomic(inner_->fetch_and_add(endpoint, key, offset, operand, cookie));
+  }
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) override {
+    return tally_atomic(inner_->compare_and_swap(endpoint, key, offset, expected, value, cookie));
+  }
   void poll(int64_t timeout_ns, EndpointId only) override {
     add(counts_->polls);
     inner_->poll(timeout_ns, only);
@@ -88,6 +96,11 @@ class Counting final : public Forward {
       add(amount, bytes);
     }
     if (result == SendResult::would_block) add(counts_->would_block);
+  }
+  SendResult tally_atomic(SendResult result) {
+    if (result == SendResult::accepted) add(counts_->atomics);
+    if (result == SendResult::would_block) add(counts_->would_block);
+    return result;
   }
   const std::shared_ptr<HookCounts> counts_;
 };

@@ -46,6 +46,21 @@ class Faulty final : public Forward {
                      ? SendResult::accepted
                      : inner_->get(endpoint, local, key, offset, bytes, cookie));
   }
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) override {
+    return track_atomic(endpoint, cookie,
+                        doomed_.count(endpoint) != 0
+                            ? SendResult::accepted
+                            : inner_->fetch_and_add(endpoint, key, offset, operand, cookie));
+  }
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) override {
+    return track_atomic(
+        endpoint, cookie,
+        doomed_.count(endpoint) != 0
+            ? SendResult::accepted
+            : inner_->compare_and_swap(endpoint, key, offset, expected, value, cookie));
+  }
   int dispatch(Sink& sink) override {
     outer_ = &sink;
     int upcalls = perform_drops(sink);
@@ -74,9 +89,10 @@ class Faulty final : public Forward {
  private:
   struct State {
     uint32_t sent = 0, received = 0;
-    uint32_t delay_left = 0;                // dispatches until we unpark; 0: we do not hold it
-    bool delayed = false;                   // the message at the head was held back already
-    std::unordered_multiset<uint64_t> rma;  // cookies of outstanding RMA: a drop must tell them
+    uint32_t delay_left = 0;                    // dispatches until we unpark; 0: we do not hold it
+    bool delayed = false;                       // the message at the head was held back already
+    std::unordered_multiset<uint64_t> rma;      // cookies of outstanding RMA: a drop must tell them
+    std::unordered_multiset<uint64_t> atomics;  // the same of atomics
   };
 
   bool chance(uint32_t per_million) {
@@ -104,6 +120,10 @@ class Faulty final : public Forward {
     if (result == SendResult::accepted) state_[endpoint].rma.insert(cookie);
     return result;
   }
+  SendResult track_atomic(EndpointId endpoint, uint64_t cookie, SendResult result) {
+    if (result == SendResult::accepted) state_[endpoint].atomics.insert(cookie);
+    return result;
+  }
   int perform_drops(Sink& sink) {
     int upcalls = 0;
     while (!doomed_.empty()) {
@@ -113,11 +133,15 @@ class Faulty final : public Forward {
       state_.erase(endpoint);
       inner_->close(endpoint);
       log_->drops.fetch_add(1, std::memory_order_relaxed);
-      for (uint64_t cookie : state.rma) sink.on_rma_done(endpoint, cookie, false);
+      tell_failed(endpoint, state, sink);
       sink.on_closed(endpoint, CloseReason::reset, "injected fault");
-      upcalls += 1 + static_cast<int>(state.rma.size());
+      upcalls += 1 + static_cast<int>(state.rma.size() + state.atomics.size());
     }
     return upcalls;
+  }
+  static void tell_failed(EndpointId endpoint, const State& state, Sink& sink) {
+    for (uint64_t cookie : state.rma) sink.on_rma_done(endpoint, cookie, false);
+    for (uint64_t cookie : state.atomics) sink.on_atomic_done(endpoint, cookie, false, 0);
   }
   // Before delivery: true to hold the message back.
   bool holds(EndpointId endpoint) {
@@ -155,12 +179,16 @@ class Faulty final : public Forward {
     if (const auto found = rma.find(cookie); found != rma.end()) rma.erase(found);
     outer_->on_rma_done(endpoint, cookie, ok);
   }
+  void on_atomic_done(EndpointId endpoint, uint64_t cookie, bool ok, uint64_t before) override {
+    std::unordered_multiset<uint64_t>& atomics = state_[endpoint].atomics;
+    if (const auto found = atomics.find(cookie); found != atomics.end()) atomics.erase(found);
+    outer_->on_atomic_done(endpoint, cookie, ok, before);
+  }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     State state = std::move(state_[endpoint]);
     state_.erase(endpoint);
     doomed_.erase(endpoint);
-    for (uint64_t cookie : state.rma)
-      outer_->on_rma_done(endpoint, cookie, false);  // those that were swallowed here
+    tell_failed(endpoint, state, *outer_);  // those that were swallowed here
     outer_->on_closed(endpoint, reason, detail);
   }
 

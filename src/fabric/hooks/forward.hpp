@@ -48,6 +48,14 @@ class Forward : public Fabric, protected Sink {
                  uint64_t cookie) override {
     return inner_->get(endpoint, local, key, offset, bytes, cookie);
   }
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) override {
+    return inner_->fetch_and_add(endpoint, key, offset, operand, cookie);
+  }
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) override {
+    return inner_->compare_and_swap(endpoint, key, offset, expected, value, cookie);
+  }
   Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { inner_->poll(timeout_ns, only); }
@@ -82,6 +90,9 @@ class Forward : public Fabric, protected Sink {
   void on_sent(EndpointId endpoint, uint64_t cookie) override { outer_->on_sent(endpoint, cookie); }
   void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {
     outer_->on_rma_done(endpoint, cookie, ok);
+  }
+  void on_atomic_done(EndpointId endpoint, uint64_t cookie, bool ok, uint64_t before) override {
+    outer_->on_atomic_done(endpoint, cookie, ok, before);
   }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     outer_->on_closed(endpoint, reason, detail);

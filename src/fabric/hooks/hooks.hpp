@@ -22,6 +22,7 @@ struct HookCounts {
   std::atomic<uint64_t> bytes_received{0};
   std::atomic<uint64_t> parked{0};
   std::atomic<uint64_t> puts{0}, put_bytes{0}, gets{0}, get_bytes{0};
+  std::atomic<uint64_t> atomics{0};  // fetch_and_add and compare_and_swap
   std::atomic<uint64_t> closed_by_us{0},
       closed{0};  // close() calls of open endpoints by us; on_closed
   std::atomic<uint64_t> polls{0}, dispatches{0};

@@ -71,6 +71,21 @@ class Tracing final : public Forward {
           cookie, " -> ", to_string(result));
     return result;
   }
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) override {
+    const SendResult result = inner_->fetch_and_add(endpoint, key, offset, operand, cookie);
+    write("fetch_and_add ", endpoint, " key ", key.key, " offset ", offset, " operand ", operand,
+          " cookie ", cookie, " -> ", to_string(result));
+    return result;
+  }
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) override {
+    const SendResult result = inner_->compare_and_swap(endpoint, key, offset, expected, value,
+                                                       cookie);
+    write("compare_and_swap ", endpoint, " key ", key.key, " offset ", offset, " expected ",
+          expected, " value ", value, " cookie ", cookie, " -> ", to_string(result));
+    return result;
+  }
   void close(EndpointId endpoint) override {
     write("close ", endpoint);
     inner_->close(endpoint);
@@ -107,6 +122,10 @@ class Tracing final : public Forward {
   void on_rma_done(EndpointId endpoint, uint64_t cookie, bool ok) override {
     write("on_rma_done ", endpoint, " cookie ", cookie, ok ? " ok" : " failed");
     outer_->on_rma_done(endpoint, cookie, ok);
+  }
+  void on_atomic_done(EndpointId endpoint, uint64_t cookie, bool ok, uint64_t before) override {
+    write("on_atomic_done ", endpoint, " cookie ", cookie, ok ? " before " : " failed ", before);
+    outer_->on_atomic_done(endpoint, cookie, ok, before);
   }
   void on_closed(EndpointId endpoint, CloseReason reason, std::string_view detail) override {
     write("on_closed ", endpoint, " ", fabric::to_string(reason), ": ", detail);

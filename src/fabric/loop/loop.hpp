@@ -23,6 +23,11 @@ struct LoopCapabilities {
   bool direct_placement = true;  // off: max_payload_bytes is at most inline_payload_bytes
   uint64_t max_payload_bytes = uint64_t{1} << 40;
   uint64_t rma_from_bytes = 64 * 1024 + 1;  // what capabilities() recommends
+  // Needs rma. Incoherent: an adapter that works on its own copy of a word. It reads the word,
+  // keeps the copy for a number of polls drawn from the seed, performs all atomics of the fabric on
+  // it meanwhile, writes it back even if it did not change, and tells only then. What processors
+  // and puts did to the word meanwhile is lost.
+  Atomics atomics = Atomics::coherent;
   uint64_t seed = 1;
 
   static LoopCapabilities worst(uint64_t seed) {
@@ -32,6 +37,7 @@ struct LoopCapabilities {
     worst.direct_placement = false;
     worst.max_payload_bytes = 8 * 1024;
     worst.rma_from_bytes = 1024;
+    worst.atomics = Atomics::incoherent;
     worst.seed = seed;
     return worst;
   }
@@ -39,6 +45,11 @@ struct LoopCapabilities {
 
 class LoopNetwork;  // what the fabrics made from it can reach: each other
 std::shared_ptr<LoopNetwork> make_loop_network(const LoopCapabilities& capabilities);
+// From now on incoherent adapters keep their copies; with `false` they write all of them back and
+// go on by themselves. So a test can do what it likes between the read and the write.
+void hold_adapters(LoopNetwork& network, bool hold);
+// Words of which an adapter has a copy at the moment.
+size_t words_in_adapters(LoopNetwork& network);
 Status make_loop_fabric(const std::shared_ptr<LoopNetwork>& network, const Options& options,
                         std::unique_ptr<Fabric>* fabric);
 

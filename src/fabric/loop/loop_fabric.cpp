@@ -62,6 +62,8 @@ LoopFabric::LoopFabric(std::shared_ptr<LoopNetwork> network, const Options& opti
       capabilities_.rma_after_am_ordered = can.rma && !can.rma_unordered;
   capabilities_.close_fences_rma = can.rma && (!can.rma_unordered || can.close_fences_rma);
   capabilities_.server_progress = can.rma && !can.rma_unordered;
+  capabilities_.atomics = can.rma ? can.atomics : Atomics::none;
+  capabilities_.no_atomics_reason = "this loop fabric was made without";
   capabilities_.key_kind = can.rma ? KeyKind::offset : KeyKind::none;
   capabilities_.connect_data_bytes = max_hello_bytes;
   capabilities_.max_payload_bytes = can.direct_placement ? can.max_payload_bytes
@@ -94,6 +96,8 @@ LoopFabric::~LoopFabric() {
     std::vector<EndpointId> open;
     for (const auto& [id, reference] : endpoints_) open.push_back(id);
     for (EndpointId id : open) disconnect(id);
+    for (const auto& [number, one] : network_->registrations)
+      if (one.owner == this) network_->write_back(number);
     std::erase_if(network_->registrations,
                   [&](const auto& one) { return one.second.owner == this; });
     network_->fabrics.erase(number_);
@@ -160,7 +164,7 @@ void LoopFabric::disconnect(EndpointId endpoint) {
       ++it;
       continue;
     }
-    if (it->rma.is_put && !capabilities_.close_fences_rma)
+    if (it->rma.kind == loop::Rma::Kind::put && !capabilities_.close_fences_rma)
       network_->strays.push_back(std::move(it->rma));
     it = delayed_.erase(it);
   }
@@ -426,10 +430,10 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
     if (event.kind == Event::Kind::closed) disconnect(event.endpoint);
     if (event.kind == Event::Kind::connected)
       writable = std::exchange(reference->theirs().peer_wants_room, false);
-    if (event.kind == Event::Kind::rma_done) {
+    if (event.kind == Event::Kind::rma_done || event.kind == Event::Kind::atomic_done) {
       const auto found = reference->ours().outstanding.find(event.number);
       if (found == reference->ours().outstanding.end()) return 0;
-      cookie = found->second;
+      cookie = found->second.cookie;
       reference->ours().outstanding.erase(found);
     }
   }
@@ -446,6 +450,9 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
     case Event::Kind::writable: sink.on_writable(event.endpoint); break;
     case Event::Kind::sent: sink.on_sent(event.endpoint, cookie); break;
     case Event::Kind::rma_done: sink.on_rma_done(event.endpoint, cookie, event.ok); break;
+    case Event::Kind::atomic_done:
+      sink.on_atomic_done(event.endpoint, cookie, event.ok, event.before);
+      break;
     case Event::Kind::closed:
       sink.on_closed(event.endpoint, event.reason, to_string(event.reason));
       break;
@@ -455,13 +462,16 @@ int LoopFabric::deliver_event(Event& event, Sink& sink) {
 
 // The peer has closed the connection. Returns the number of upcalls.
 int LoopFabric::deliver_end(EndpointId id, Sink& sink) {
-  std::map<uint64_t, uint64_t> outstanding;
+  std::map<uint64_t, End::Outstanding> outstanding;
   {
     std::lock_guard lock(network_->mutex);
     outstanding.swap(find(id)->ours().outstanding);
     disconnect(id);
   }
-  for (const auto& [number, cookie] : outstanding) sink.on_rma_done(id, cookie, false);
+  for (const auto& [number, one] : outstanding) {
+    if (one.is_atomic) sink.on_atomic_done(id, one.cookie, false, 0);
+    else sink.on_rma_done(id, one.cookie, false);
+  }
   sink.on_closed(id, CloseReason::by_peer, "the peer closed the connection");
   return static_cast<int>(outstanding.size()) + 1;
 }
@@ -479,8 +489,7 @@ int LoopFabric::deliver_inbound(EndpointId id, Sink& sink) {
       entry = std::move(ours.inbound.front());
       ours.inbound.pop_front();
       if (entry.kind == Entry::Kind::rma) {
-        finish(Reference{reference->connection, 1 - reference->side}, entry.rma,
-               network_->apply(entry.rma));
+        perform(Reference{reference->connection, 1 - reference->side}, std::move(entry.rma));
         continue;
       }
     }
@@ -553,7 +562,8 @@ Fabric::Memory LoopFabric::memory() const {
     out.endpoint_bytes += sizeof end + deque_bytes(end.inbound) + vector_bytes(end.held) +
                           end.inbound_bytes + end.held_bytes +
                           end.outstanding.size() *
-                              (sizeof(std::pair<const uint64_t, uint64_t>) + 4 * sizeof(void*));
+                              (sizeof(std::pair<const uint64_t, End::Outstanding>) +
+                               4 * sizeof(void*));
   }
   out.fixed_bytes = sizeof *this + deque_bytes(inbox_) + deque_bytes(ready_) +
                     deque_bytes(deadlines_) + delayed_.size() * sizeof(loop::Delayed) +

@@ -20,10 +20,10 @@ namespace loop {
 
 struct Connection;
 
-// A put or get under way.
+// A put, get or atomic under way.
 struct Rma {
-  uint64_t number = 0;  // unique in the network
-  bool is_put = false;
+  enum class Kind : uint8_t { put, get, fetch_and_add, compare_and_swap } kind = Kind::get;
+  uint64_t number = 0;          // unique in the network
   void* local = nullptr;        // get only; the caller's
   std::vector<std::byte> data;  // put only: copied at issue, for it may be placed after the origin
                                 // was told that it failed
@@ -31,7 +31,10 @@ struct Rma {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t cookie = 0;
-  int delay = 0;  // polls to wait; rma_unordered only
+  uint64_t expected = 0;  // compare_and_swap only
+  uint64_t value = 0;     // atomics only: the operand; when it is done, what was there before
+  int delay = 0;          // polls to wait; rma_unordered only
+  bool is_atomic() const { return kind == Kind::fetch_and_add || kind == Kind::compare_and_swap; }
 };
 
 // What stands in an end's inbound queue.
@@ -55,7 +58,11 @@ struct End {
   bool ready = false;       // stands in its fabric's list of ready endpoints
   std::vector<Entry> held;  // sent with `more`, not yet flushed
   uint64_t held_bytes = 0;
-  std::map<uint64_t, uint64_t> outstanding;  // RMA number -> cookie: issued here, not yet told
+  struct Outstanding {
+    uint64_t cookie;
+    bool is_atomic;
+  };
+  std::map<uint64_t, Outstanding> outstanding;  // by RMA number: issued here, not yet told
 };
 
 struct Connection {
@@ -70,12 +77,13 @@ struct Reference {
 };
 
 struct Event {
-  enum class Kind { request, held, connected, writable, sent, rma_done, closed } kind;
+  enum class Kind { request, held, connected, writable, sent, rma_done, atomic_done, closed } kind;
   EndpointId endpoint;
-  uint64_t number = 0;  // cookie of sent; RMA number of rma_done
+  uint64_t number = 0;  // cookie of sent; RMA number of rma_done and atomic_done
   bool ok = true;
   CloseReason reason = CloseReason::by_peer;
   std::vector<std::byte> data;  // hello or reply
+  uint64_t before = 0;          // atomic_done
 };
 
 struct Delayed {
@@ -89,6 +97,14 @@ struct Registration {
   LoopFabric* owner = nullptr;
 };
 
+// A word that an incoherent adapter works on. It is written back and told together.
+struct AdapterWord {
+  uint64_t registration = 0;
+  uint64_t copy = 0;
+  int delay = 0;             // polls until it is written back
+  std::list<Delayed> ended;  // performed on the copy, not told
+};
+
 }  // namespace loop
 
 class LoopNetwork {
@@ -97,7 +113,13 @@ class LoopNetwork {
       : capabilities(wanted), random_state(wanted.seed * 0x9e3779b97f4a7c15u + 1) {}
 
   uint32_t random(uint32_t below);  // holder of the mutex
-  bool apply(loop::Rma& rma);       // holder of the mutex; false: no such memory
+  // All by the holder of the mutex.
+  bool apply(loop::Rma& rma);               // put or get; false: no such memory
+  uint64_t* word_of(const loop::Rma& rma);  // null: no such memory, or not aligned
+  // Writes back what is due, or all copies of a registration's words, or all.
+  void write_back_due(bool before_sleep);
+  void write_back(uint64_t registration);
+  void write_back_all();
 
   const LoopCapabilities capabilities;
   std::mutex mutex;
@@ -105,6 +127,8 @@ class LoopNetwork {
   std::map<uint64_t, loop::Registration> registrations;
   // Puts of closed endpoints that will still be placed: close_fences_rma is off.
   std::list<loop::Rma> strays;
+  std::map<uint64_t*, loop::AdapterWord> adapter_words;
+  bool hold_adapters = false;
   uint64_t next_number = 1;  // fabrics, keys and RMA
   uint64_t random_state;
 };
@@ -136,6 +160,10 @@ class LoopFabric final : public Fabric {
                  uint64_t bytes, uint64_t cookie) override;
   SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
                  uint64_t cookie) override;
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) override;
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) override;
   Status watch(int fd, uint64_t cookie) override;
   void unwatch(int fd) override;
   void poll(int64_t timeout_ns, EndpointId only) override;
@@ -144,6 +172,9 @@ class LoopFabric final : public Fabric {
   void wake() override;
   Traffic traffic() const override;
   Memory memory() const override;
+
+  // Tells the end that issued it, if it is still open. The mutex is held.
+  static void finish(const loop::Reference& from, const loop::Rma& rma, bool ok);
 
  private:
   // All with the mutex held.
@@ -155,7 +186,7 @@ class LoopFabric final : public Fabric {
   void release_held(const loop::Reference& from);
   void disconnect(EndpointId endpoint);  // our end goes; the peer will see the end
   void run_delayed(bool before_sleep);
-  void finish(const loop::Reference& from, const loop::Rma& rma, bool ok);
+  void perform(const loop::Reference& from, loop::Rma rma);  // and tells, now or later
   int64_t next_deadline_ns() const;
   SendResult start_rma(EndpointId endpoint, loop::Rma rma);
   // Without it.

@@ -1,5 +1,5 @@
-// RMA of the loop fabric: in order through the target's queue, or by itself at a moment drawn from
-// the seed.
+// RMA and atomics of the loop fabric: in order through the target's queue, or by itself at a moment
+// drawn from the seed.
 #include <atomic>
 #include <cstring>
 
@@ -52,12 +52,22 @@ bool LoopNetwork::apply(Rma& rma) {
       rma.bytes > found->second.bytes - rma.offset)
     return false;
   std::byte* const remote = found->second.base + rma.offset;
-  if (rma.is_put) {
+  if (rma.kind == Rma::Kind::put) {
     copy_bytes(remote, rma.data.data(), rma.bytes);
   } else {
     copy_bytes(rma.local, remote, rma.bytes);
   }
   return true;
+}
+
+uint64_t* LoopNetwork::word_of(const Rma& rma) {
+  const auto found = registrations.find(rma.key.key);
+  if (found == registrations.end() || found->second.bytes < sizeof(uint64_t) ||
+      rma.offset > found->second.bytes - sizeof(uint64_t))
+    return nullptr;
+  std::byte* const at = found->second.base + rma.offset;
+  if (reinterpret_cast<uintptr_t>(at) % sizeof(uint64_t) != 0) return nullptr;
+  return reinterpret_cast<uint64_t*>(at);
 }
 
 Status LoopFabric::register_memory(void* base, uint64_t bytes, RemoteKey* key,
@@ -73,13 +83,14 @@ Status LoopFabric::register_memory(void* base, uint64_t bytes, RemoteKey* key,
 
 void LoopFabric::deregister_memory(uint64_t registration) {
   std::lock_guard lock(network_->mutex);
+  network_->write_back(registration);
   network_->registrations.erase(registration);
 }
 
 SendResult LoopFabric::put(EndpointId endpoint, const void* local, RemoteKey key, uint64_t offset,
                            uint64_t bytes, uint64_t cookie) {
   Rma rma;
-  rma.is_put = true;
+  rma.kind = Rma::Kind::put;
   rma.data.resize(bytes);
   std::memcpy(rma.data.data(), local, bytes);
   rma.key = key;
@@ -100,6 +111,33 @@ SendResult LoopFabric::get(EndpointId endpoint, void* local, RemoteKey key, uint
   return start_rma(endpoint, std::move(rma));
 }
 
+SendResult LoopFabric::fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                                     uint64_t operand, uint64_t cookie) {
+  SKERRY_ASSERT(capabilities_.atomics != Atomics::none, "an atomic on a fabric without");
+  Rma rma;
+  rma.kind = Rma::Kind::fetch_and_add;
+  rma.key = key;
+  rma.offset = offset;
+  rma.bytes = sizeof(uint64_t);
+  rma.cookie = cookie;
+  rma.value = operand;
+  return start_rma(endpoint, std::move(rma));
+}
+
+SendResult LoopFabric::compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                                        uint64_t expected, uint64_t value, uint64_t cookie) {
+  SKERRY_ASSERT(capabilities_.atomics != Atomics::none, "an atomic on a fabric without");
+  Rma rma;
+  rma.kind = Rma::Kind::compare_and_swap;
+  rma.key = key;
+  rma.offset = offset;
+  rma.bytes = sizeof(uint64_t);
+  rma.cookie = cookie;
+  rma.expected = expected;
+  rma.value = value;
+  return start_rma(endpoint, std::move(rma));
+}
+
 SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
   SKERRY_ASSERT(capabilities_.rma, "put or get on a fabric without RMA");
   std::lock_guard lock(network_->mutex);
@@ -112,8 +150,8 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
   }
   if (ours.state != End::State::open) return SendResult::closed;
   rma.number = network_->next_number++;
-  ours.outstanding.emplace(rma.number, rma.cookie);
-  (rma.is_put ? traffic_.bytes_sent : traffic_.bytes_received) += rma.bytes;
+  ours.outstanding.emplace(rma.number, End::Outstanding{rma.cookie, rma.is_atomic()});
+  (rma.kind == Rma::Kind::put ? traffic_.bytes_sent : traffic_.bytes_received) += rma.bytes;
   if (!network_->capabilities.rma_unordered) {
     release_held(*reference);
     Entry entry;
@@ -126,7 +164,7 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
   rma.delay = static_cast<int>(
       network_->random(2) == 0 ? 0 : 1 + network_->random(longest_delay_polls));
   if (rma.delay == 0) {
-    finish(*reference, rma, network_->apply(rma));
+    perform(*reference, std::move(rma));
   } else {
     delayed_.push_back({*reference, std::move(rma)});
     signal();  // wakes a thread that sleeps in poll
@@ -137,7 +175,87 @@ SendResult LoopFabric::start_rma(EndpointId endpoint, Rma rma) {
 void LoopFabric::finish(const Reference& from, const Rma& rma, bool ok) {
   End& origin = from.ours();
   if (origin.fabric == nullptr) return;
-  origin.fabric->post({Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}});
+  Event event{Event::Kind::rma_done, origin.id, rma.number, ok, CloseReason::by_peer, {}};
+  if (rma.is_atomic()) {
+    event.kind = Event::Kind::atomic_done;
+    event.before = ok ? rma.value : 0;
+  }
+  origin.fabric->post(std::move(event));
+}
+
+// Takes effect now; an incoherent adapter tells later.
+void LoopFabric::perform(const Reference& from, Rma rma) {
+  if (!rma.is_atomic()) return finish(from, rma, network_->apply(rma));
+  uint64_t* const word = network_->word_of(rma);
+  if (word == nullptr) return finish(from, rma, false);
+  if (network_->capabilities.atomics == Atomics::coherent) {
+    std::atomic_ref<uint64_t> shared(*word);
+    if (rma.kind == Rma::Kind::fetch_and_add) {
+      rma.value = shared.fetch_add(rma.value);
+    } else {
+      uint64_t before = rma.expected;
+      shared.compare_exchange_strong(before, rma.value);
+      rma.value = before;
+    }
+    return finish(from, rma, true);
+  }
+  const auto [found, is_new] = network_->adapter_words.try_emplace(word);
+  loop::AdapterWord& adapter = found->second;
+  if (is_new) {
+    adapter.registration = rma.key.key;
+    adapter.copy = std::atomic_ref<uint64_t>(*word).load();
+    adapter.delay = static_cast<int>(1 + network_->random(longest_delay_polls));
+  }
+  const uint64_t before = adapter.copy;
+  if (rma.kind == Rma::Kind::fetch_and_add) adapter.copy += rma.value;
+  else if (before == rma.expected) adapter.copy = rma.value;
+  rma.value = before;
+  adapter.ended.push_back({from, std::move(rma)});
+  if (from.ours().fabric != nullptr) from.ours().fabric->signal();  // a poll there lets time pass
+}
+
+namespace {
+void write_back_one(uint64_t* word, const loop::AdapterWord& adapter) {
+  std::atomic_ref<uint64_t>(*word).store(adapter.copy);
+  for (const loop::Delayed& one : adapter.ended) LoopFabric::finish(one.from, one.rma, true);
+}
+}  // namespace
+
+void LoopNetwork::write_back(uint64_t registration) {
+  std::erase_if(adapter_words, [&](const auto& one) {
+    if (one.second.registration != registration) return false;
+    write_back_one(one.first, one.second);
+    return true;
+  });
+}
+
+void LoopNetwork::write_back_all() {
+  for (const auto& [word, adapter] : adapter_words) write_back_one(word, adapter);
+  adapter_words.clear();
+}
+
+void LoopNetwork::write_back_due(bool before_sleep) {
+  if (hold_adapters) return;
+  if (before_sleep) return write_back_all();
+  for (auto it = adapter_words.begin(); it != adapter_words.end();) {
+    if (--it->second.delay > 0) {
+      ++it;
+      continue;
+    }
+    write_back_one(it->first, it->second);
+    it = adapter_words.erase(it);
+  }
+}
+
+void hold_adapters(LoopNetwork& network, bool hold) {
+  std::lock_guard lock(network.mutex);
+  network.hold_adapters = hold;
+  if (!hold) network.write_back_all();
+}
+
+size_t words_in_adapters(LoopNetwork& network) {
+  std::lock_guard lock(network.mutex);
+  return network.adapter_words.size();
 }
 
 // Time passes by polls. Before a sleep everything that is due late becomes due. Otherwise it
@@ -150,14 +268,13 @@ void LoopFabric::run_delayed(bool before_sleep) {
     }
     const bool peer_open = it->from.theirs().fabric != nullptr;
     // The passive side closed: a fabric that fences drops it, the other kind places it all
-    // the same. Either way the origin cannot tell.
-    bool ok = false;
-    if (peer_open || (it->rma.is_put && !capabilities_.close_fences_rma))
-      ok = network_->apply(it->rma) && peer_open;
-    if (peer_open)
-      finish(it->from, it->rma, ok);  // otherwise the end in our queue tells what is outstanding
+    // the same. Either way the origin cannot tell: the end in our queue tells what is outstanding.
+    if (peer_open) perform(it->from, std::move(it->rma));
+    else if (it->rma.kind == Rma::Kind::put && !capabilities_.close_fences_rma)
+      network_->apply(it->rma);
     it = delayed_.erase(it);
   }
+  network_->write_back_due(before_sleep);
   for (auto it = network_->strays.begin(); it != network_->strays.end();) {
     if (--it->delay > 0) {
       ++it;

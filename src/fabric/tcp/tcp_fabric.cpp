@@ -55,6 +55,8 @@ TcpFabric::TcpFabric(const Options& options) : options_(options) {
   capabilities_.early_messages = true;
   capabilities_.connect_data_bytes = max_hello_bytes;
   capabilities_.max_payload_bytes = max_payload_bytes;
+  capabilities_.no_atomics_reason =
+      "TCP carries messages alone; the data server's processor performs atomics";
 }
 
 TcpFabric::~TcpFabric() {

@@ -822,6 +822,92 @@ TEST_P(Conformance, RmaEndsWithItsEndpoint) {
   target->fabric->deregister_memory(registration);
 }
 
+// Values, the processors' byte order, visibility when done, atomicity between two origins; a word
+// that is not there fails, or ends the endpoint.
+TEST_P(Conformance, AtomicsOfTheFabric) {
+  auto target = server();
+  auto client = side(), other = side();
+  const Capabilities& can = client->fabric->capabilities();
+  if (can.atomics == Atomics::none) {
+    EXPECT_FALSE(can.no_atomics_reason.empty());
+    GTEST_SKIP() << can.no_atomics_reason;
+  }
+  EndpointId near, far, near_other, far_other;
+  join(*client, *target, &near, &far);
+  join(*other, *target, &near_other, &far_other);
+  const std::initializer_list<Side*> all = {client.get(), other.get(), target.get()};
+  alignas(8) uint64_t words[3] = {0x0102030405060708, 5, 0};
+  const auto word = [&](size_t i) { return std::atomic_ref<uint64_t>(words[i]).load(); };
+  RemoteKey key;
+  uint64_t registration = 0;
+  ASSERT_TRUE(target->fabric->register_memory(words, sizeof words, &key, &registration).ok());
+  const auto done = [&](Side& one) {
+    EXPECT_TRUE(run_until(all, [&] { return !one.atomics_done.empty(); }));
+    const auto answer = one.atomics_done.at(0);
+    one.atomics_done.clear();
+    return answer;
+  };
+  using Answer = std::pair<uint64_t, uint64_t>;
+  ASSERT_EQ(client->fabric->fetch_and_add(near, key, 0, 0x1000000000000001, 11),
+            SendResult::accepted);
+  EXPECT_EQ(done(*client), Answer(11, 0x0102030405060708));
+  EXPECT_EQ(word(0), 0x1102030405060709u);
+  ASSERT_EQ(client->fabric->fetch_and_add(near, key, 0, ~uint64_t{0}, 12), SendResult::accepted);
+  EXPECT_EQ(done(*client), Answer(12, 0x1102030405060709));
+  EXPECT_EQ(word(0), 0x1102030405060708u);  // wraps
+  ASSERT_EQ(other->fabric->compare_and_swap(near_other, key, 8, 6, 9, 13), SendResult::accepted);
+  EXPECT_EQ(done(*other), Answer(13, 5));
+  EXPECT_EQ(word(1), 5u);
+  ASSERT_EQ(other->fabric->compare_and_swap(near_other, key, 8, 5, 9, 14), SendResult::accepted);
+  EXPECT_EQ(done(*other), Answer(14, 5));
+  EXPECT_EQ(word(1), 9u);
+  const size_t count = 500;
+  size_t begun[2] = {0, 0};
+  ASSERT_TRUE(run_until(all, [&] {
+    for (int i = 0; i < 2; ++i)
+      while (begun[i] < count &&
+             (i == 0 ? *client : *other)
+                     .fabric->fetch_and_add(i == 0 ? near : near_other, key, 16, 1, begun[i]) ==
+                 SendResult::accepted)
+        ++begun[i];
+    return client->atomics_done.size() == count && other->atomics_done.size() == count;
+  }));
+  EXPECT_EQ(word(2), 2 * count);
+  std::vector<uint64_t> seen;
+  for (const Side* one : {client.get(), other.get()})
+    for (const auto& [cookie, before] : one->atomics_done) seen.push_back(before);
+  std::sort(seen.begin(), seen.end());
+  for (uint64_t i = 0; i < 2 * count; ++i) ASSERT_EQ(seen[i], i);  // each value once
+  ASSERT_EQ(client->fabric->fetch_and_add(near, RemoteKey{key.key, key.base}, sizeof words, 1, 15),
+            SendResult::accepted);
+  EXPECT_TRUE(run_until(all, [&] { return client->atomics_failed.size() == 1; }));
+  target->fabric->deregister_memory(registration);
+}
+
+// What is outstanding is told before the end, once.
+TEST_P(Conformance, AtomicsEndWithTheirEndpoint) {
+  auto target = server();
+  auto client = side();
+  if (client->fabric->capabilities().atomics == Atomics::none)
+    GTEST_SKIP() << client->fabric->capabilities().no_atomics_reason;
+  EndpointId near, far;
+  join(*client, *target, &near, &far);
+  alignas(8) uint64_t word = 0;
+  RemoteKey key;
+  uint64_t registration = 0;
+  ASSERT_TRUE(target->fabric->register_memory(&word, sizeof word, &key, &registration).ok());
+  size_t begun = 0;
+  while (begun < 8 && client->fabric->fetch_and_add(near, key, 0, 1, begun) == SendResult::accepted)
+    ++begun;
+  target->fabric->close(far);
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->closed.empty(); }));
+  EXPECT_EQ(client->atomics_done.size() + client->atomics_failed.size(), begun);
+  EXPECT_TRUE(client->rma_failed.empty());
+  EXPECT_EQ(client->fabric->fetch_and_add(near, key, 0, 1, 99), SendResult::closed);
+  target->fabric->deregister_memory(registration);
+  EXPECT_LE(word, begun);
+}
+
 TEST_P(Conformance, TrafficCounts) {
   auto target = server();
   auto client = side();

@@ -25,6 +25,9 @@ std::vector<Kind> kinds() {
   loop("loop", {});
   loop("loop_without_rma", without_rma);
   for (uint64_t seed : {1, 2, 3}) loop(concat("loop_worst_", seed), LoopCapabilities::worst(seed));
+  LoopCapabilities incoherent;
+  incoherent.atomics = Atomics::incoherent;
+  loop("loop_incoherent", incoherent);
   // Each provider of libfabric that has something here: tcp wherever the library is, verbs where
   // there is an adapter. Not under the thread sanitizer: it sees our half of what libfabric's own
   // threads and locks order, and reports what is none.
@@ -51,6 +54,17 @@ std::vector<Kind> kinds() {
                      FaultPlan plan;
                      plan.delay_per_million = 50'000;
                      *fabric = hook_faults(std::move(*fabric), plan, std::make_shared<FaultLog>());
+                     *fabric = hook_trace(std::move(*fabric), [](std::string_view) {});
+                     *fabric = hook_count(std::move(*fabric), std::make_shared<HookCounts>());
+                     return Status();
+                   };
+                 }});
+  // The same over a fabric that has RMA and atomics.
+  all.push_back({"hooked_loop", [] {
+                   return [network = make_loop_network({})](const Options& options,
+                                                            std::unique_ptr<Fabric>* fabric) {
+                     SKERRY_TRY(make_loop_fabric(network, options, fabric));
+                     *fabric = hook_faults(std::move(*fabric), {}, std::make_shared<FaultLog>());
                      *fabric = hook_trace(std::move(*fabric), [](std::string_view) {});
                      *fabric = hook_count(std::move(*fabric), std::make_shared<HookCounts>());
                      return Status();
