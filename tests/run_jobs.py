@@ -45,6 +45,34 @@ class Case:
         self.program = program
 
 
+def lock_cases(options, ops, seed):
+    """Windows under each protocol of their locks."""
+    for protocol in PROTOCOLS:
+        for nodes in [2] if options.quick else [1, 2, 4]:
+            yield Case(
+                f"windows, locks {protocol}, 4 ranks on {nodes} nodes",
+                ["-n", "4", "--nodes", str(nodes), ops, "windows"],
+                environment={"SKERRY_LOCK": protocol},
+            )
+        if options.quick and protocol not in ("two_sided", "cohort"):
+            continue
+        yield Case(
+            f"windows, locks {protocol}, 4 ranks on 4 nodes, cap 1, 3000 breaks per million "
+            "messages",
+            ["-n", "4", "--nodes", "4", ops, "windows"],
+            environment={
+                "SKERRY_LOCK": protocol,
+                "SKERRY_MAX_CONN": "1",
+                "SKERRY_FAULTS": f"drop=3000,seed={seed}",
+            },
+        )
+        yield Case(
+            f"windows, locks {protocol}, 4 ranks on 2 nodes that share connections",
+            ["-n", "4", "--nodes", "2", ops, "windows"],
+            environment={"SKERRY_LOCK": protocol, "SKERRY_SHARE": "1"},
+        )
+
+
 def cases(options):
     bin_dir = options.build / "bin" / "tests"
     ops = str(bin_dir / "ops")
@@ -142,29 +170,7 @@ def cases(options):
             ["-n", "8", "--nodes", "4", ops, "stream", "--seed", str(seed)],
             environment=environment,
         )
-    for protocol in PROTOCOLS:
-        for nodes in [2] if options.quick else [1, 2, 4]:
-            yield Case(
-                f"windows, locks {protocol}, 4 ranks on {nodes} nodes",
-                ["-n", "4", "--nodes", str(nodes), ops, "windows"],
-                environment={"SKERRY_LOCK": protocol},
-            )
-        if options.quick and protocol not in ("two_sided", "cohort"):
-            continue
-        yield Case(
-            f"windows, locks {protocol}, 4 ranks on 4 nodes, cap 1, 3000 breaks per million messages",
-            ["-n", "4", "--nodes", "4", ops, "windows"],
-            environment={
-                "SKERRY_LOCK": protocol,
-                "SKERRY_MAX_CONN": "1",
-                "SKERRY_FAULTS": f"drop=3000,seed={seed}",
-            },
-        )
-        yield Case(
-            f"windows, locks {protocol}, 4 ranks on 2 nodes that share connections",
-            ["-n", "4", "--nodes", "2", ops, "windows"],
-            environment={"SKERRY_LOCK": protocol, "SKERRY_SHARE": "1"},
-        )
+    yield from lock_cases(options, ops, seed)
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)
     if not options.quick:

@@ -46,7 +46,7 @@ struct Target {
   const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
   memory::Region given;                    // what `region` points to if the program gave it
   lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere, or a machine
-  std::unique_ptr<MachineLock> machine;    // its lock if it is a machine protocol's; null: it is not
+  std::unique_ptr<MachineLock> machine;  // its lock if it is a machine protocol's; null: it is not
   Deferred deferred;  // only while `hold` is wanted, in an epoch of lock, at a member elsewhere
 };
 

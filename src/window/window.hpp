@@ -165,7 +165,7 @@ class Window {
   Flavor flavor_ = Flavor::allocated;
   bool multiple_ = false;  // several threads may call at the same time
   void* own_ = nullptr;
-  job::Segment* data_ = nullptr;  // allocated: the memory. Otherwise its description (target.hpp)
+  job::Segment* data_ = nullptr;   // allocated: the memory. Otherwise its description (target.hpp)
   job::Mutexes* locks_ = nullptr;  // null: `machines_`
   std::unique_ptr<MachineLocks> machines_;
   Exposure exposure_;

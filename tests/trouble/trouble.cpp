@@ -28,6 +28,34 @@ void await_input() {
   for (;;) pause();
 }
 
+// The victim dies holding the lock of a window, by the protocol of SKERRY_LOCK, for which all other
+// ranks wait.
+int hold_window(skerry_job* job, skerry_segment* s, int victim) {
+  const int rank = skerry_rank(job), size = skerry_size(job);
+  skerry_group* const world = skerry_world(job);
+  int64_t seen = 0;
+  skerry_window* w = nullptr;
+  OK(skerry_window_allocate(world, 8, 8, &w));
+  const auto take = [&] {
+    // A lock of another node may be taken by the first access.
+    const int locked = skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, 0, 0);
+    return locked != SKERRY_OK
+               ? locked
+               : skerry_window_compare_swap(w, 0, 0, SKERRY_INT64, &seen, &seen, &seen);
+  };
+  if (rank == victim) {
+    OK(take());
+    OK(skerry_barrier(world));
+    OK(skerry_notify_wait(s, 8, static_cast<uint64_t>(size) - 1, patience_ns, nullptr));
+    die();
+  }
+  OK(skerry_barrier(world));
+  OK(skerry_put_notify(s, victim, 0, nullptr, 0, 8, 1));
+  if (take() == SKERRY_OK) return 0;
+  std::fprintf(stderr, "told: %s\n", skerry_last_error());
+  return 6;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -93,29 +121,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "told: %s\n", skerry_last_error());
     return 6;
   }
-  if (kind == "window") {
-    // The same with the lock of a window, by the protocol of SKERRY_LOCK.
-    skerry_window* w = nullptr;
-    OK(skerry_window_allocate(world, 8, 8, &w));
-    const auto take = [&] {
-      // A lock of another node may be taken by the first access.
-      const int locked = skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, 0, 0);
-      return locked != SKERRY_OK
-                 ? locked
-                 : skerry_window_compare_swap(w, 0, 0, SKERRY_INT64, &seen, &seen, &seen);
-    };
-    if (rank == victim) {
-      OK(take());
-      OK(skerry_barrier(world));
-      OK(skerry_notify_wait(s, 8, static_cast<uint64_t>(size) - 1, patience_ns, nullptr));
-      die();
-    }
-    OK(skerry_barrier(world));
-    OK(skerry_put_notify(s, victim, 0, nullptr, 0, 8, 1));
-    if (take() == SKERRY_OK) return 0;
-    std::fprintf(stderr, "told: %s\n", skerry_last_error());
-    return 6;
-  }
+  if (kind == "window") return hold_window(job, s, victim);
   if (kind == "no-finalize") {
     if (rank == victim) return 0;
     const int told = skerry_barrier(world);
