@@ -2,8 +2,10 @@
 # test_rdma.sh: the operation checks over libfabric's verbs provider, in a virtual machine with
 # software InfiniBand (testbed/rdma-vm.sh; root).
 #   tools/test_rdma.sh [--build DIR] [TEST_PROGRAM [ARGS...]]
-# Runs host_check on 2 virtual nodes with 2 and 4 ranks; or TEST_PROGRAM (of DIR/bin or a path)
-# alone. Ends with "N passed, N failed, N skipped".
+# Runs host_check on 2 virtual nodes with 2 and 4 ranks, and the lock machines of the domain `nic`
+# with the adapter's atomics (fabric_atomics_test); or TEST_PROGRAM (of DIR/bin or a path) alone.
+# Where the adapter's atomics fail their trial the latter is skipped and says why.
+# Ends with "N passed, N failed, N skipped".
 set -uo pipefail
 SELF=$(realpath "$0"); TREE=$(dirname "$(dirname "$SELF")"); BUILD=$TREE/build
 while [ $# -gt 0 ]; do
@@ -18,9 +20,16 @@ if ! REASON=$("$VM" --check); then echo "skipped: $REASON"; echo "0 passed, 0 fa
 export SKERRY_FABRIC=${SKERRY_FABRIC:-ofi:verbs}
 if [ $# -gt 0 ]; then PROGRAM=$1; shift; [ -x "$PROGRAM" ] || PROGRAM=$BUILD/bin/$PROGRAM; exec "$VM" --share "$TREE" -- "$PROGRAM" "$@"; fi
 [ -x "$BUILD/bin/host_check" ] || { echo "test_rdma.sh: no $BUILD/bin/host_check: build first" >&2; exit 2; }
-SCRIPT='passed=0; failed=0
+ATOMICS=$BUILD/src/fabric/fabric_atomics_test
+[ -x "$ATOMICS" ] || { echo "test_rdma.sh: no $ATOMICS: build first" >&2; exit 2; }
+SCRIPT='passed=0; failed=0; skipped=0
 for n in 2 4; do
   if timeout 200 "$0/bin/skerry" run -n $n --nodes 2 "$0/bin/host_check" 1 $n 2; then passed=$((passed + 1)); else echo "FAILED with $n ranks: status $?"; failed=$((failed + 1)); fi
 done
-echo "$passed passed, $failed failed, 0 skipped"; [ $failed = 0 ]'
-exec "$VM" --share "$TREE" -- bash -c "$SCRIPT" "$BUILD"
+out=$(timeout 300 "$1" --gtest_filter="*/ofi_verbs" 2>&1); status=$?; echo "$out"
+if [ $status != 0 ] || ! grep -q "RUN .*ofi_verbs" <<< "$out"; then
+  failed=$((failed + 1)); echo "FAILED lock machines over verbs: status $status"
+elif grep -q "^\[  SKIPPED \]" <<< "$out"; then skipped=$((skipped + 1))
+else passed=$((passed + 1)); fi
+echo "$passed passed, $failed failed, $skipped skipped"; [ $failed = 0 ]'
+exec "$VM" --share "$TREE" -- bash -c "$SCRIPT" "$BUILD" "$ATOMICS"

@@ -332,17 +332,19 @@ int OfiFabric::run_endings(Sink& sink) {
     Endpoint* const endpoint = endpoints_.find(id);
     if (endpoint == nullptr) continue;
     if (endpoint->parked) continue;  // deliver comes back to it after unpark
-    std::vector<uint64_t> cookies;
+    std::vector<uint64_t> cookies, atomics;
     for (const Operation* operation : endpoint->operations) {
       if (operation->kind == Operation::Kind::put || operation->kind == Operation::Kind::get)
         cookies.push_back(operation->cookie);
+      if (operation->is_atomic()) atomics.push_back(operation->cookie);
     }
     const CloseReason reason = endpoint->end_reason;
     const std::string detail = endpoint->end_detail;
     release(*endpoint);
     for (uint64_t cookie : cookies) sink.on_rma_done(id, cookie, false);
+    for (uint64_t cookie : atomics) sink.on_atomic_done(id, cookie, false, 0);
     sink.on_closed(id, reason, detail);
-    upcalls += 1 + static_cast<int>(cookies.size());
+    upcalls += 1 + static_cast<int>(cookies.size() + atomics.size());
   }
   return upcalls;
 }

@@ -78,7 +78,6 @@ Status OfiFabric::try_address(const std::string& provider, int family, const uin
   const Info hints(library_->dupinfo(nullptr), FreeInfo{library_});
   if (hints == nullptr) return error(Code::no_memory, "no memory for libfabric's hints");
   const tcp::SocketAddress source = tcp::socket_address(family, address, 0);
-  hints->caps = FI_MSG | FI_RMA;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_MSG;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -92,17 +91,20 @@ Status OfiFabric::try_address(const std::string& provider, int family, const uin
   // Queues default to hundreds of entries; what we post is bounded by the window.
   hints->tx_attr->size = window + 2 + max_rma_outstanding;
   hints->rx_attr->size = window + 2;
-  for (const uint64_t flags :
-       {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
-    hints->tx_attr->op_flags = flags;
-    fi_info* info = nullptr;
-    if (library_->getinfo(api_version, nullptr, nullptr, 0, hints.get(), &info) != 0) continue;
-    info_ = Info(info, FreeInfo{library_});
-    write_flags_ = flags;
-    info_->tx_attr->op_flags = 0;  // asked only to learn what there is: a message need not wait for
-                                   // its acknowledgement
-    *found = true;
-    return {};
+  for (const uint64_t atomics : {options_.atomics ? uint64_t{FI_ATOMIC} : 0, uint64_t{0}}) {
+    hints->caps = FI_MSG | FI_RMA | atomics;
+    for (const uint64_t flags :
+         {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
+      hints->tx_attr->op_flags = flags;
+      fi_info* info = nullptr;
+      if (library_->getinfo(api_version, nullptr, nullptr, 0, hints.get(), &info) != 0) continue;
+      info_ = Info(info, FreeInfo{library_});
+      write_flags_ = flags;
+      // Asked only to learn what there is: a message need not wait for its acknowledgement.
+      info_->tx_attr->op_flags = 0;
+      *found = true;
+      return {};
+    }
   }
   return {};
 }
@@ -127,6 +129,12 @@ Status OfiFabric::open_domain(const std::string& provider) {
 }
 
 Status OfiFabric::start(const std::string& provider) {
+  SKERRY_TRY(open(provider));
+  try_atomics(provider);
+  return {};
+}
+
+Status OfiFabric::open(const std::string& provider) {
   name_ = "ofi:" + provider;
   SKERRY_TRY(open_domain(provider));
   SKERRY_TRY(open_queues());

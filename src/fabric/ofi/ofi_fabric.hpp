@@ -28,6 +28,8 @@ namespace skerry::fabric::ofi {
 constexpr uint32_t window = 8;                        // parcels on their way to one peer
 constexpr uint64_t parcel_payload_bytes = 16 * 1024;  // longest payload of one message
 constexpr uint64_t buffer_bytes = 17 * 1024;
+constexpr uint64_t buffers_per_slab = 16;
+constexpr uint64_t slab_bytes = buffers_per_slab * buffer_bytes;
 constexpr uint32_t max_rma_outstanding = 32;  // per endpoint; then would_block
 
 struct ParcelHead {
@@ -47,7 +49,15 @@ struct Buffer {
 struct Operation {
   fi_context2
       context{};  // first: some providers keep their own state here, and completions name it
-  enum class Kind { send, receive, put, get } kind = Kind::receive;
+  enum class Kind {
+    send,
+    receive,
+    put,
+    get,
+    fetch_and_add,
+    compare_and_swap,
+  } kind = Kind::receive;
+  bool is_atomic() const { return kind == Kind::fetch_and_add || kind == Kind::compare_and_swap; }
   EndpointId endpoint = no_endpoint;
   Buffer buffer;       // data null: none (RMA straight from or to the caller's memory)
   uint64_t bytes = 0;  // send: filled so far; receive: received; RMA: all
@@ -94,6 +104,13 @@ struct Endpoint {
   std::deque<Operation*> rma_waiting;  // libfabric said "again"; in operations as well
 };
 
+// What a trial of the provider's atomics found.
+struct AtomicsTrial {
+  bool works = false;
+  bool operands_as_addresses = false;  // works, but takes an operand's address for its value
+  std::string reason;                  // why not; empty if it works
+};
+
 class OfiFabric final : public Fabric {
  public:
   OfiFabric(const Options& options, const Library* library);
@@ -123,6 +140,10 @@ class OfiFabric final : public Fabric {
                  uint64_t bytes, uint64_t cookie) override;
   SendResult get(EndpointId endpoint, void* local, RemoteKey key, uint64_t offset, uint64_t bytes,
                  uint64_t cookie) override;
+  SendResult fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset, uint64_t operand,
+                           uint64_t cookie) override;
+  SendResult compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                              uint64_t expected, uint64_t value, uint64_t cookie) override;
   Status watch(int fd, uint64_t cookie) override;
   void unwatch(int fd) override;
   void poll(int64_t timeout_ns, EndpointId only) override;
@@ -140,6 +161,7 @@ class OfiFabric final : public Fabric {
   };
 
   // ofi_fabric.cpp
+  Status open(const std::string& provider);  // all of start but the trial of atomics
   Status open_queues();
   void describe_capabilities();
   Status open_domain(const std::string& provider);
@@ -176,8 +198,20 @@ class OfiFabric final : public Fabric {
   SendResult start_rma(EndpointId id, Operation::Kind kind, std::byte* local, RemoteKey key,
                        uint64_t offset, uint64_t bytes, uint64_t cookie);
   bool post_rma(Endpoint& endpoint, Operation* operation);
+  int64_t post_piece(Endpoint& endpoint, Operation* operation);  // libfabric's answer
   int finish_rma(Endpoint& endpoint, EndpointId id, Operation* operation, int error_number,
                  Sink& sink);
+
+  // ofi_atomic.cpp
+  SendResult start_atomic(EndpointId id, Operation::Kind kind, RemoteKey key, uint64_t offset,
+                          uint64_t expected, uint64_t value, uint64_t cookie);
+  int64_t post_atomic(Endpoint& endpoint, Operation* operation);  // libfabric's answer
+  static uint64_t result_of_atomic(const Operation& operation);
+  void try_atomics(const std::string& provider);
+  void trust_atomics(const AtomicsTrial& trial);
+  AtomicsTrial trial_of_atomics(const std::string& provider) const;
+  static std::string run_trial(OfiFabric& origin, OfiFabric& target, bool* takes_addresses);
+  bool is_in_buffers(uint64_t address) const;
 
   const Options options_;
   const Library* const library_;
@@ -193,7 +227,8 @@ class OfiFabric final : public Fabric {
   bool mr_local_ = false;     // buffers must be registered
   bool virtual_addresses_ = false;
   bool provider_keys_ = false;
-  uint64_t write_flags_ = 0;  // how a put is to complete
+  bool operands_as_addresses_ = false;  // see AtomicsTrial
+  uint64_t write_flags_ = 0;            // how a put is to complete
   // Parcels up to this size are injected: no completion to read. 0: never.
   uint64_t inject_bytes_ = 0;
   int epoll_fd_ = -1;

@@ -9,8 +9,6 @@
 namespace skerry::fabric::ofi {
 namespace {
 
-constexpr size_t buffers_per_slab = 16;
-
 ParcelHead head_of(const Operation& operation) {
   ParcelHead head;
   std::memcpy(&head, operation.buffer.data, sizeof head);
@@ -24,13 +22,13 @@ ParcelHead head_of(const Operation& operation) {
 bool OfiFabric::take_buffer(Buffer* buffer) {
   if (free_buffers_.empty()) {
     Slab slab;
-    slab.bytes = std::make_unique_for_overwrite<std::byte[]>(buffers_per_slab * buffer_bytes);
+    slab.bytes = std::make_unique_for_overwrite<std::byte[]>(slab_bytes);
     void* descriptor = nullptr;
     if (mr_local_) {
       fid_mr* mr = nullptr;
       const uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-      if (fi_mr_reg(domain_.get(), slab.bytes.get(), buffers_per_slab * buffer_bytes, access, 0,
-                    next_registration_++, 0, &mr, nullptr) != 0)
+      if (fi_mr_reg(domain_.get(), slab.bytes.get(), slab_bytes, access, 0, next_registration_++, 0,
+                    &mr, nullptr) != 0)
         return false;
       slab.registration.reset(mr);
       descriptor = fi_mr_desc(mr);
@@ -247,6 +245,8 @@ int OfiFabric::run_completions(Sink& sink) {
     switch (operation->kind) {
       case Operation::Kind::put:
       case Operation::Kind::get:
+      case Operation::Kind::fetch_and_add:
+      case Operation::Kind::compare_and_swap:
         upcalls += finish_rma(*endpoint, id, operation, completion.error_number, sink);
         break;
       case Operation::Kind::send:

@@ -89,8 +89,18 @@ SendResult OfiFabric::start_rma(EndpointId id, Operation::Kind kind, std::byte* 
   return SendResult::accepted;
 }
 
-// Posts the next piece. False: libfabric says again.
+// Posts the next piece, or an atomic. False: libfabric says again.
 bool OfiFabric::post_rma(Endpoint& endpoint, Operation* operation) {
+  const int64_t result = operation->is_atomic() ? post_atomic(endpoint, operation)
+                                                : post_piece(endpoint, operation);
+  if (result == 0) return true;
+  if (result == -FI_EAGAIN) return false;
+  completions_.push_back({operation, 0, static_cast<int>(-result)});  // told like any other failure
+  want_dispatch();
+  return true;
+}
+
+int64_t OfiFabric::post_piece(Endpoint& endpoint, Operation* operation) {
   operation->piece = std::min<uint64_t>(operation->bytes - operation->at,
                                         info_->ep_attr->max_msg_size);
   std::byte* const base = operation->buffer.data != nullptr ? operation->buffer.data
@@ -110,13 +120,8 @@ bool OfiFabric::post_rma(Endpoint& endpoint, Operation* operation) {
   message.rma_iov_count = 1;
   message.context = &operation->context;
   const bool put = operation->kind == Operation::Kind::put;
-  const ssize_t result = put ? fi_writemsg(endpoint.ep, &message, FI_COMPLETION | write_flags_)
-                             : fi_readmsg(endpoint.ep, &message, FI_COMPLETION);
-  if (result == 0) return true;
-  if (result == -FI_EAGAIN) return false;
-  completions_.push_back({operation, 0, static_cast<int>(-result)});  // told like any other failure
-  want_dispatch();
-  return true;
+  return put ? fi_writemsg(endpoint.ep, &message, FI_COMPLETION | write_flags_)
+             : fi_readmsg(endpoint.ep, &message, FI_COMPLETION);
 }
 
 int OfiFabric::finish_rma(Endpoint& endpoint, EndpointId id, Operation* operation, int error_number,
@@ -133,11 +138,14 @@ int OfiFabric::finish_rma(Endpoint& endpoint, EndpointId id, Operation* operatio
   if (operation->kind == Operation::Kind::get && operation->buffer.data != nullptr)
     std::memcpy(operation->local, operation->buffer.data, operation->bytes);
   const uint64_t cookie = operation->cookie;
+  const bool is_atomic = operation->is_atomic();
+  const uint64_t before = is_atomic ? result_of_atomic(*operation) : 0;
   endpoint.operations.erase(operation);
   --endpoint.rma_outstanding;
   give_back(operation);
   after_progress(endpoint, id);
-  sink.on_rma_done(id, cookie, true);
+  if (is_atomic) sink.on_atomic_done(id, cookie, true, before);
+  else sink.on_rma_done(id, cookie, true);
   return 1;
 }
 
