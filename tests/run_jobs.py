@@ -75,11 +75,10 @@ def lock_cases(options, ops, seed):
 
 def cases(options):
     bin_dir = options.build / "bin" / "tests"
-    ops = str(bin_dir / "ops")
-    smoke = str(bin_dir / "ops_smoke")
+    ops, smoke = str(bin_dir / "ops"), str(bin_dir / "ops_smoke")
     seed = options.seed
-    every = ",".join(SECTIONS)
-    unbroken = every.removesuffix(",counters")  # bytes are counted as if nothing were sent twice
+    every = ",".join(SECTIONS)  # counters: bytes are counted as if nothing were sent twice
+    unbroken = every.removesuffix(",counters")
     layouts = [(4, 2), (3, 1)] if options.quick else LAYOUTS
     for ranks, nodes in layouts:
         where = ["-n", str(ranks), "--nodes", str(nodes)]

@@ -224,6 +224,13 @@ Status Engine::test(Handle* handle, bool* done) {
   return operations_.take_back(op);
 }
 
+Status Engine::wait_named() {
+  Lock lock(context_.mutex);
+  if (operations_.all_named_done()) return {};
+  sender_.open_queued();
+  return progress_.wait_until(lock, [&] { return operations_.all_named_done(); });
+}
+
 Status Engine::wait_implicit() {
   Lock lock(context_.mutex);
   // Links whose queue holds what this waits for.

@@ -93,6 +93,8 @@ class Engine final : private fabric::Sink {
   Status wait(Handle* handle);
   Status test(Handle* handle, bool* done);
   Status wait_implicit();
+  // Until all operations with a handle are done. Their handles stay the program's.
+  Status wait_named();
   Status fence(placement::ServerRef server);
   Status fence_all();
   // A completion slot for a wait within the node (a mutex); given back when free again. May block

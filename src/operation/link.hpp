@@ -49,12 +49,12 @@ struct Link {
   uint64_t nonce = 0;  // of the current opening, to check the answer
   Trust trust = Trust::plain_hello;
   Room room = Room::free;
-  bool corked = false;     // in Batches' list: the fabric holds messages of it back until flush
+  bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush
   bool leaves_later = false;  // the server asked for the connection in the middle of a transfer
-  bool is_listed = false;  // in Links' list of those that something is outstanding on
-  Status failure;          // not ok: the server cannot be reached any more
-  Status request_failure;  // first one-way request that the server refused; reported by the next
-                           // fence or wait
+  bool is_listed = false;     // in Links' list of those that something is outstanding on
+  Status failure;             // not ok: the server cannot be reached any more
+  Status request_failure;     // first one-way request that the server refused; reported by the next
+                              // fence or wait
   uint64_t failure_number = 0;              // newest request of whose refusal we heard
   std::unique_ptr<session::ReplayLog> log;  // null: nothing is outstanding
   std::unique_ptr<Batch> batch;  // null: none lately. Its puts come before whatever is sent next
@@ -62,8 +62,8 @@ struct Link {
                                                     // last drained; only on fabrics with RMA
   uint64_t implicit_number = 0;  // implicit by-reference puts are done when this is acknowledged;
                                  // 0: there are none
-  uint64_t fetching_bytes = 0;  // of fetching updates whose answers are not here: so much
-                                // the server keeps for us if we send nothing more
+  uint64_t fetching_bytes = 0;   // of fetching updates whose answers are not here: so much
+                                 // the server keeps for us if we send nothing more
   uint32_t waiting_replies = 0;  // armed slots
   uint32_t lock_waits = 0;       // of these, requests for mutexes
   uint32_t gets_waiting = 0;     // of these, gets: see Pending::from

@@ -75,6 +75,12 @@ Status Operations::take_status(Op& op) {
   return status;
 }
 
+bool Operations::all_named_done() const {
+  return named_ == 0 || std::none_of(records_.begin(), records_.end(), [](const auto& op) {
+           return op->state == Op::State::named && !is_done(*op);
+         });
+}
+
 bool Operations::all_named_answered() const {
   if (!any_unwaited()) return true;
   return implicit_.waiting_replies == 0 &&

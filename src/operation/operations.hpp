@@ -52,6 +52,8 @@ class Operations {
   static Status take_status(Op& op);
   // Somebody will come back for answers: handles were given out, or implicit gets are under way.
   bool any_unwaited() const { return implicit_.waiting_replies > 0 || named_ > 0; }
+  // Of the operations whose handles the program has, all are done.
+  bool all_named_done() const;
   // Answers that no thread waits for are missing.
   bool all_named_answered() const;
   uint64_t memory_bytes() const { return records_.size() * (sizeof(Op) + sizeof(void*)); }

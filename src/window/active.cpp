@@ -12,7 +12,7 @@ Status Window::fence(uint32_t promises) {
     return error(Code::invalid, "rank ", job_->rank(), " calls fence inside ", to_string(epoch_),
                  " epoch of the same window: end that first");
   epoch_ = (promises & no_succeed) != 0 ? Epoch::none : Epoch::fence;
-  const Status waited = job_->engine().wait_implicit();
+  const Status waited = wait_issued();
   // With no_precede nobody has issued anything; what MPI then still asks for is that no access of
   // the next epoch comes before everybody is here.
   const Status synced = (promises & no_precede) != 0 ? group_->barrier() : group_->sync();
@@ -54,7 +54,7 @@ Status Window::complete() {
     return error(Code::invalid, "rank ", job_->rank(), " calls complete without start");
   epoch_ = Epoch::none;
   for (Rank rank : started_) targets_.at(rank)->hold = Hold::none;
-  const Status waited = job_->engine().wait_implicit();
+  const Status waited = wait_issued();
   // The targets wait for this even if an access was refused.
   const Status told = exposure_.complete(started_);
   return waited.ok() ? told : waited;

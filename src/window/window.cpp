@@ -320,9 +320,16 @@ Status Window::release_at_once(Target& target, bool* released) {
   return status;
 }
 
+// Everything that this rank issued is done here, with handles or without.
+Status Window::wait_issued() const {
+  const Status implicit = job_->engine().wait_implicit();
+  const Status named = job_->engine().wait_named();
+  return implicit.ok() ? named : implicit;
+}
+
 Status Window::finish(const Target& target) {
   if (target.region != nullptr) return {};
-  const Status waited = job_->engine().wait_implicit();
+  const Status waited = wait_issued();
   const Status fenced = job_->engine().fence({target.node, 0});
   return waited.ok() ? fenced : waited;
 }
@@ -332,7 +339,7 @@ Status Window::give_back(Target& target) {
   // another rank could come before.
   const bool tells = target.machine->tells_directly();
   const Status waited = tells                      ? finish(target)
-                        : target.region == nullptr ? job_->engine().wait_implicit()
+                        : target.region == nullptr ? wait_issued()
                                                    : Status();
   const Status unlocked = target.machine->unlock();
   const Status fenced = tells ? Status() : finish(target);
@@ -364,7 +371,7 @@ Status Window::release(Target& target) {
       return locks_->unlock_as(target.rank, 0, holder);
     }
     // The gets' data must be here, and the rest is applied in order before the unlock.
-    const Status waited = job_->engine().wait_implicit();
+    const Status waited = wait_issued();
     const Status unlocked = locks_->unlock_as(target.rank, 0, holder);
     const Status fenced = job_->engine().fence({target.node, 0});
     return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
@@ -438,7 +445,7 @@ Status Window::unlock_all() {
   if (epoch_ != Epoch::lock_all)
     return error(Code::invalid, "rank ", job_->rank(), " calls unlock_all without lock_all");
   epoch_ = Epoch::none;
-  Status first = job_->engine().wait_implicit();
+  Status first = wait_issued();
   for (auto& [rank, target] : targets_)
     if (target->hold != Hold::none)
       if (Status status = release(*target); !status.ok() && first.ok()) first = status;
@@ -463,7 +470,7 @@ Status Window::flush_all() {
   if (epoch_ != Epoch::lock_all && epoch_ != Epoch::lock)
     return error(Code::invalid, "rank ", job_->rank(), " calls flush_all in ", to_string(epoch_),
                  " epoch: it needs lock or lock_all");
-  Status first = job_->engine().wait_implicit();
+  Status first = wait_issued();
   for (auto& [rank, target] : targets_) {
     Status status;
     if (target->deferred.kind != Deferred::Kind::none) status = flush_deferred(*target);
@@ -481,7 +488,7 @@ Status Window::flush_local(Rank rank) {
   SKERRY_TRY(this->target(rank, &target));
   if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", &target));
   if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target));
-  return target->region != nullptr ? Status() : job_->engine().wait_implicit();
+  return target->region != nullptr ? Status() : wait_issued();
 }
 
 Status Window::flush_local_all() {
@@ -489,7 +496,7 @@ Status Window::flush_local_all() {
   const auto state = guard();
   for (auto& [rank, target] : targets_)
     if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target));
-  return job_->engine().wait_implicit();
+  return wait_issued();
 }
 
 Status Window::sync() const {

@@ -142,7 +142,8 @@ class Window {
   Status issue_deferred(Target& target);  // its lock is held
   Status flush_deferred(Target& target);
   Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
-  Status release(Target& target);       // everything issued is done; its lock is not held
+  Status release(Target& target);  // everything issued is done; its lock is not held
+  Status wait_issued() const;
   Status finish(const Target& target);  // everything issued is done
   Status locked_target(Rank rank, std::string_view call, Target** found);
   // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:

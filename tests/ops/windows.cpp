@@ -111,6 +111,8 @@ void check_completion(Context& c, Memory memory) {
   OK(skerry_window_put_nb(w, host, 8, copy.data(), 64, &handle));
   OK(skerry_wait(c.job, &handle));
   OK(skerry_window_get_nb(w, host, 8, back.data(), 64, &handle));
+  OK(skerry_window_flush_local(w, host));  // of request-based ones, too
+  EXPECT(std::equal(copy.begin(), copy.begin() + 64, back.begin()));
   OK(skerry_wait(c.job, &handle));
   EXPECT(std::equal(copy.begin(), copy.begin() + 64, back.begin()));
   OK(skerry_window_unlock(w, host));

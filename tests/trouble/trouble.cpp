@@ -82,8 +82,7 @@ int main(int argc, char** argv) {
   int64_t seen = 0;
 
   if (kind == "gets") {
-    // All ranks get from the victim and from the next rank; the victim dies in the middle of its
-    // own.
+    // All get from the victim and from the next rank; the victim dies in the middle of its own.
     for (int i = 0;; ++i) {
       if (rank == victim && i == 20) die();
       if (skerry_get(s, victim, 0, buffer.data(), bytes) != SKERRY_OK ||
