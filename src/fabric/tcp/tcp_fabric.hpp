@@ -188,7 +188,7 @@ constexpr uint64_t tag_watch_base = 16;  // + descriptor
 // Before it sleeps, a wait looks for so long on a core that nobody else wants: to wake a core that
 // went idle takes 50 us and more.
 constexpr int64_t longest_spin_ns = 60'000;
-constexpr int looks_a_turn = 4;  // system calls
+constexpr int looks_a_turn = 1;  // a system call
 // Unsent output from which on send answers would_block.
 constexpr uint64_t output_limit_bytes = 256 * 1024;
 constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes +
