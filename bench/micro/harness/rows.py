@@ -208,8 +208,7 @@ def _two_hosts(cores: str) -> list[Row]:
             1,
             "raw TCP in a helper thread",
             ">=",
-            # on one core the transfer itself is what keeps the program from computing
-            None if cores == "one_core" else 0.8,
+            None if cores == "one_core" else 0.8,  # one core: the transfer is what computes
             relative=False,
         ),
         Row(
