@@ -155,7 +155,8 @@ SKERRY_API int skerry_window_get(skerry_window* window, int rank, uint64_t at, v
                                  uint64_t bytes);
 
 /* target[i] = target[i] OPERATION origin[i] for `count` elements (skerry_update). The fetching form
- * also copies the old elements to `result`; with SKERRY_NO_OP `origin` may be null. Each element is
+ * also copies the old elements to `result`; with SKERRY_NO_OP `origin` may be null,
+ * otherwise the two must not overlap. Each element is
  * atomic with all other updates of the window. Updates of one rank of the same location are done in
  * order. Errors: RANGE; INVALID (no epoch; the type does not have the operation; the address at
  * the target is not aligned to the element). */

@@ -121,6 +121,25 @@ inline Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) 
   return {};
 }
 
+// A type, and an operation that it has.
+inline Status read_update(int type, int operation, operation::Accumulate* what) {
+  SKERRY_TRY(check_type(type));
+  if (!is_operation(operation))
+    return error(Code::invalid, "operation ", operation, ": give a skerry_operation, 0 to ",
+                 operations - 1);
+  what->type = static_cast<ElementType>(type);
+  what->operation = static_cast<Operation>(operation);
+  return check_operation(what->type, what->operation);
+}
+
+// Of a fetching update.
+inline Status check_apart(const void* origin, const void* result, uint64_t bytes) {
+  const auto a = reinterpret_cast<uintptr_t>(origin), b = reinterpret_cast<uintptr_t>(result);
+  if ((a < b ? b - a : a - b) >= bytes) return {};
+  return error(Code::invalid, "origin and result overlap: give the old elements a buffer of ",
+               bytes, " bytes of their own");
+}
+
 inline Mode mode_of(const skerry_handle* handle) {
   return handle == SKERRY_IMPLICIT ? Mode::implicit : Mode::handle;
 }

@@ -6,24 +6,6 @@ using namespace skerry::capi;
 
 namespace {
 
-// A type, and an operation that it has.
-Status read_update(int type, int operation, operation::Accumulate* what) {
-  SKERRY_TRY(check_type(type));
-  if (!is_operation(operation))
-    return error(Code::invalid, "operation ", operation, ": give a skerry_operation, 0 to ",
-                 operations - 1);
-  what->type = static_cast<ElementType>(type);
-  what->operation = static_cast<Operation>(operation);
-  return check_operation(what->type, what->operation);
-}
-
-Status check_apart(const void* origin, const void* result, uint64_t bytes) {
-  const auto a = reinterpret_cast<uintptr_t>(origin), b = reinterpret_cast<uintptr_t>(result);
-  if ((a < b ? b - a : a - b) >= bytes) return {};
-  return error(Code::invalid, "origin and result overlap: give the old elements a buffer of ",
-               bytes, " bytes of their own");
-}
-
 // The target's side of a contiguous update. Errors: as the calls'.
 Status read_target(const job::Segment& segment, int rank, uint64_t offset, ElementType type,
                    uint64_t count, Side* to) {

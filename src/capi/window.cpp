@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "capi/handles.hpp"
+#include "capi/arguments.hpp"
 #include "window/window.hpp"
 
 using namespace skerry;
@@ -36,12 +36,6 @@ int check_live(const skerry_window* window) {
 int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
   return buffer == nullptr && bytes > 0 ? null_argument(name) : SKERRY_OK;
 }
-
-#define CHECK(call)                                            \
-  do {                                                         \
-    if (const int bad = (call); bad != SKERRY_OK) [[unlikely]] \
-      return bad;                                              \
-  } while (0)
 
 template <class Make>
 int make(skerry_group* group, skerry_window** window, Make&& make_window) {
@@ -77,15 +71,10 @@ int get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t byt
 }
 
 // A type, an operation that it has, and a count that fits.
-Status read_update(int type, int operation, uint64_t count, memory::Update* what) {
-  if (!is_element_type(type)) return error(Code::invalid, "type ", type, ": give a skerry_type");
-  if (!is_operation(operation))
-    return error(Code::invalid, "operation ", operation, ": give a skerry_operation, 0 to ",
-                 operations - 1);
-  what->type = static_cast<ElementType>(type);
-  what->operation = static_cast<Operation>(operation);
+Status read_counted(int type, int operation, uint64_t count, memory::Update* what) {
+  SKERRY_TRY(read_update(type, operation, what));
   if (count > (uint64_t{1} << 58)) return error(Code::invalid, count, " elements: at most 2^58");
-  return check_operation(what->type, what->operation);
+  return {};
 }
 
 int update(skerry_window* window, int rank, uint64_t at, int type, int operation,
@@ -93,7 +82,8 @@ int update(skerry_window* window, int rank, uint64_t at, int type, int operation
   CHECK(check_live(window));
   if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
   memory::Update what;
-  if (Status status = read_update(type, operation, count, &what); !status.ok()) return fail(status);
+  if (Status status = read_counted(type, operation, count, &what); !status.ok())
+    return fail(status);
   return done(
       of(window).update({rank, at, count * element_bytes(what.type)}, what, origin, handle));
 }
@@ -104,7 +94,10 @@ int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int ope
   if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
   CHECK(check_buffer(result, count, "result"));
   memory::Update what;
-  if (Status status = read_update(type, operation, count, &what); !status.ok()) return fail(status);
+  Status status = read_counted(type, operation, count, &what);
+  if (status.ok() && operation != SKERRY_NO_OP)
+    status = check_apart(origin, result, count * element_bytes(what.type));
+  if (!status.ok()) return fail(status);
   return done(of(window).fetch_update({rank, at, count * element_bytes(what.type)}, what, origin,
                                       result, handle));
 }

@@ -347,6 +347,8 @@ void check_mistakes(Context& c) {
                  "type 99");
     EXPECT_ERROR(skerry_window_fetch_update(w, host, 0, SKERRY_INT64, 77, &word, &word, 1),
                  SKERRY_ERR_INVALID, "operation 77");
+    EXPECT_ERROR(skerry_window_fetch_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &word, &word, 1),
+                 SKERRY_ERR_INVALID, "origin and result overlap");
     EXPECT_ERROR(skerry_window_compare_swap(w, host, 0, SKERRY_DOUBLE, &word, &word, &word),
                  SKERRY_ERR_INVALID, "give an integer type");
     OK(skerry_window_put(w, host, 0, nullptr, 0));
