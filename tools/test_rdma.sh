@@ -2,8 +2,9 @@
 # test_rdma.sh: the operation checks over libfabric's verbs provider, in a virtual machine with
 # software InfiniBand (testbed/rdma-vm.sh; root).
 #   tools/test_rdma.sh [--build DIR] [TEST_PROGRAM [ARGS...]]
-# Runs host_check on 2 virtual nodes with 2 and 4 ranks, and the lock machines of the domain `nic`
-# with the adapter's atomics (fabric_atomics_test); or TEST_PROGRAM (of DIR/bin or a path) alone.
+# Runs host_check on 2 virtual nodes with 2 and 4 ranks, the lock machines of the domain `nic` with
+# the adapter's atomics (fabric_atomics_test), and the examples hash_table and ring with each value
+# of SKERRY_LOCK; or TEST_PROGRAM (of DIR/bin or a path) alone.
 # Where the adapter's atomics fail their trial the latter is skipped and says why.
 # Ends with "N passed, N failed, N skipped".
 set -uo pipefail
@@ -25,6 +26,12 @@ ATOMICS=$BUILD/src/fabric/fabric_atomics_test
 SCRIPT='passed=0; failed=0; skipped=0
 for n in 2 4; do
   if timeout 200 "$0/bin/skerry" run -n $n --nodes 2 "$0/bin/host_check" 1 $n 2; then passed=$((passed + 1)); else echo "FAILED with $n ranks: status $?"; failed=$((failed + 1)); fi
+done
+for lock in fair two_sided one_sided hybrid queue cohort asymmetric reader_writer; do
+  for example in hash_table ring; do
+    if out=$(SKERRY_LOCK=$lock timeout 100 "$0/bin/skerry" run -n 4 --nodes 2 "$0/bin/examples/$example" 2>&1); then passed=$((passed + 1)); else
+      failed=$((failed + 1)); echo "FAILED $example with SKERRY_LOCK=$lock: $out"; fi
+  done
 done
 out=$(timeout 300 "$1" --gtest_filter="*/ofi_verbs" 2>&1); status=$?; echo "$out"
 if [ $status != 0 ] || ! grep -q "RUN .*ofi_verbs" <<< "$out"; then
