@@ -81,6 +81,11 @@ bench-locks: build ## locks of windows beside four MPIs: out/locks.json, .svg (h
 	@tools/setup.sh --with-peers
 	@.venv/bin/python bench/locks/bench.py
 
+.PHONY: bench-mpi
+bench-mpi: build ## unmodified MPI programs, stock and preloaded: out/mpi.json, .svg (hosts: root)
+	@tools/setup.sh --with-peers
+	@.venv/bin/python bench/mpi/bench.py
+
 .PHONY: bench-acts
 bench-acts: build ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
 	@.venv/bin/python bench/acts/acts.py

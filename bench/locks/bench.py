@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "micro")]
 import cases  # noqa: E402
 import libraries  # noqa: E402
 import plots  # noqa: E402
-from harness import machine, report  # noqa: E402
+from harness import machine, mpi_sources, report  # noqa: E402
 from harness.process import run_program  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
@@ -211,7 +211,7 @@ def main(arguments: list[str]) -> int:
     table = Table(runner, options)
     rounds = options.rounds or (1 if options.quick else 3)
     protocols = [one.name for one in known if not one.mpi and one.name in libraries.PROTOCOLS]
-    peers = [one.name for one in known if one.name in {s.name for s in libraries.SOURCES}]
+    peers = [one.name for one in known if one.name in {s.name for s in mpi_sources.SOURCES}]
 
     def write() -> list[dict]:
         """What there is so far: an interrupted run keeps it."""

