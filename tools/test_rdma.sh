@@ -29,8 +29,9 @@ for n in 2 4; do
 done
 for lock in fair two_sided one_sided hybrid queue cohort asymmetric reader_writer; do
   for example in hash_table ring; do
-    if out=$(SKERRY_LOCK=$lock timeout 100 "$0/bin/skerry" run -n 4 --nodes 2 "$0/bin/examples/$example" 2>&1); then passed=$((passed + 1)); else
-      failed=$((failed + 1)); echo "FAILED $example with SKERRY_LOCK=$lock: $out"; fi
+    run="$0/bin/skerry run -n 4 --nodes 2 $0/bin/examples/$example"
+    if out=$(SKERRY_LOCK=$lock timeout 100 $run 2>&1); then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "FAILED $example with SKERRY_LOCK=$lock: $out"; fi
   done
 done
 out=$(timeout 300 "$1" --gtest_filter="*/ofi_verbs" 2>&1); status=$?; echo "$out"

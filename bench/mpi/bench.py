@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Unmodified MPI programs, as they are and with Skerry's windows preloaded, in one run.
 
-One program (program/rows.cpp) is built with each MPI's own compiler and runs in turns, stock and
-preloaded (`skerry mpi --`). Values are medians over the rounds, ratios medians of each round's own
+One program (program/rows.cpp) and two examples (examples/mpi) are built with each MPI's own
+compiler and run in turns, stock and preloaded (`skerry mpi --`). Values are medians over the rounds, ratios medians of each round's own
 ratio. Prints one table, writes out/mpi.json and draws out/mpi.svg and .png. Rows between hosts need
 root (testbed/hosts.sh). Nothing here fails because a target is missed: `met` says so.
 """
@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import fnmatch
 import os
+import re
 import signal
 import sys
 import time
@@ -58,12 +59,21 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """One MPI with the program built for it. missing: why it cannot run here, or empty."""
+    """One MPI with the programs built for it. missing: why it cannot run here, or empty."""
 
     name: str
     mpi: mpis.Mpi | None = None
-    program: Path | None = None
+    programs: dict[str, Path] = dataclasses.field(default_factory=dict)
     missing: str = ""
+
+    def command(self, case: cases.Case, quick: bool) -> list[str]:
+        if case.example:
+            words = [str(self.programs[case.example]), *case.words]
+        else:
+            words = [str(self.programs["rows"]), *case.words, "--scale", "0.3" if quick else "1"]
+        if case.pinned:
+            words += ["--cpus", ",".join(map(str, range(min(2, os.cpu_count() or 1))))]
+        return [*self.mpi.command(case.ranks), *words]
 
 
 class Table:
@@ -84,10 +94,7 @@ class Table:
             self.said[key] = "not run: several hosts need root (network namespaces)"
         if key in self.said:
             return
-        words = [*case.words, "--scale", "0.3" if self.options.quick else "1"]
-        if case.pinned:
-            words += ["--cpus", ",".join(map(str, range(min(2, os.cpu_count() or 1))))]
-        command = [*built.mpi.command(case.ranks), str(built.program), *words]
+        command = built.command(case, self.options.quick)
         if library == cases.OURS:
             command = [str(self.runner.launcher), "mpi", "--", *command]
         if case.on_hosts:
@@ -103,10 +110,12 @@ class Table:
             self.said[key] = done.why
             if library == cases.OURS:
                 return
-        for row, value in [
-            *done.rows,
-            *([(case.timed, took_ns)] if case.timed and not done.why else []),
-        ]:
+        rows = list(done.rows)
+        if case.timed and not done.why:
+            rows.append((case.timed, took_ns))
+        if case.example and (found := re.search(r": ([\d.]+) (us a step|ms)$", done.output, re.M)):
+            rows.append((case.example, float(found[1])))
+        for row, value in rows:
             self.samples.add(case.name, row, built.name, library, turn, value)
 
     def raw_tcp(self, turn: int) -> None:
@@ -118,19 +127,22 @@ class Table:
 
 def builds(runner: Runner, install: bool, wanted) -> list[Built]:
     """The MPIs for whose name wanted(name) holds, each with its program."""
-    sources = sorted(HERE.glob("program/*.cpp"))
-    parts = [*sources, *MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
+    parts = {"rows": sorted(HERE.glob("program/*.cpp"))}
+    parts |= {name: [ROOT / "examples" / "mpi" / f"{name}.c"] for name in cases.EXAMPLES}
+    shared = [*MICRO.glob("*.hpp"), *MICRO.glob("limits/*.hpp")]
     found = []
     for source in filter(lambda source: wanted(source.name), mpi_sources.SOURCES):
         starter, compiler, missing = mpi_sources.tools(source, install)
-        program = runner.bench / f"mpi_rows_{source.name}"
-        if not missing:
-            missing = mpi_sources.compiled(compiler, program, sources, parts)
+        programs = {name: runner.bench / f"mpi_{name}_{source.name}" for name in parts}
+        for name, sources in parts.items():
+            missing = missing or mpi_sources.compiled(
+                compiler, programs[name], sources, [*sources, *shared]
+            )
         if missing:
             print(f"bench/mpi: {source.name} is left out: {missing}", file=sys.stderr)
             found.append(Built(source.name, missing=missing))
         else:
-            found.append(Built(source.name, mpis.Mpi(source.family, starter), program))
+            found.append(Built(source.name, mpis.Mpi(source.family, starter), programs))
     return found
 
 

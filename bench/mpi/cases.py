@@ -14,15 +14,23 @@ STOCK, OURS = "stock", "skerry"
 RAW = ("tcp", "raw")  # the case and the library under which raw TCP's figures are kept
 
 
+SPANS_US = (100, 500, 2000, 8000)  # what the examples compute at a time
+EXAMPLES = {"halo": "us", "stealing": "ms"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One run of the program. ranks: on each host, or on this machine if it is one number."""
+    """One run of a program. ranks: on each host, or on this machine if it is one number.
+
+    example: of examples/mpi, whose line ends with the figure; empty: program/rows.cpp.
+    """
 
     name: str
     words: tuple[str, ...]
     ranks: tuple[int, ...]
     pinned: bool = True
     timed: str = ""  # the row that the harness itself takes: the time of the whole run
+    example: str = ""
 
     @property
     def on_hosts(self) -> bool:
@@ -62,6 +70,12 @@ def everything() -> tuple[list[Case], list[Row]]:
         rows.append(Row(f"no_windows.{raw}", "calls", raw, "ns", 1, bound=1.1))
     cases.append(Case("start", ("none",), (2,), pinned=False, timed="start_end"))
     rows.append(Row("no_windows.start_end", "start", "start_end", "ms", 1e-6, bound=1.1))
+    for example, unit in EXAMPLES.items():
+        for span in SPANS_US:
+            name = f"{example}.span_{span}_us"
+            count = str(max(40, 200_000 // span))
+            cases.append(Case(name, (count, str(span)), (1, 1), pinned=False, example=example))
+            rows.append(Row(name, name, example, unit, 1, bound=1.1))
     return cases, rows
 
 

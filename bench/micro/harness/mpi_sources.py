@@ -74,7 +74,11 @@ def compiled(compiler: str, program: Path, sources: list[Path], parts: list[Path
         return ""
     # Under a name of its own until it is whole: a compiler may outlive an interrupted run.
     fresh = program.with_suffix(f".{os.getpid()}")
-    command = [compiler, *FLAGS, *map(str, sources), "-o", str(fresh)]
+    if all(source.suffix == ".c" for source in sources):
+        compiler, flags = compiler.replace("mpicxx", "mpicc"), FLAGS[1:]
+    else:
+        flags = FLAGS
+    command = [compiler, *flags, *map(str, sources), "-o", str(fresh)]
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode:
         words = made.stderr.strip().splitlines()

@@ -15,11 +15,13 @@ from . import machine
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """rows: (row, value) of what the program printed. why: empty, or why the run does not count."""
+    """rows: (row, value) of what the program printed. why: empty, or why the run does not count.
+    output: all that it printed."""
 
     rows: list[tuple[str, float]]
     status: int
     why: str
+    output: str = ""
 
 
 def _stamp(pid: int) -> str:
@@ -76,4 +78,5 @@ def run_program(
     elif process.returncode != 0:
         last = " | ".join(errors.strip().splitlines()[-3:])
         why = f"status {process.returncode}: {last}"
-    return Outcome([(line["row"], line["value"]) for line in found], process.returncode, why)
+    rows = [(line["row"], line["value"]) for line in found]
+    return Outcome(rows, process.returncode, why, output)

@@ -221,8 +221,8 @@ void create(bool) {
     MPI_Barrier(MPI_COMM_WORLD);
     const uint64_t start = bench::now_ns();
     MPI_Win window = MPI_WIN_NULL;
-    MPI_Win_create(own.data(), static_cast<MPI_Aint>(own.size()), 1, MPI_INFO_NULL,
-                   MPI_COMM_WORLD, &window);
+    MPI_Win_create(own.data(), static_cast<MPI_Aint>(own.size()), 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+                   &window);
     MPI_Win_free(&window);
     each_ns.push_back(static_cast<double>(bench::now_ns() - start));
   }
