@@ -2,9 +2,10 @@
 """Unmodified MPI programs, as they are and with Skerry's windows preloaded, in one run.
 
 One program (program/rows.cpp) and two examples (examples/mpi) are built with each MPI's own
-compiler and run in turns, stock and preloaded (`skerry mpi --`). Values are medians over the rounds, ratios medians of each round's own
-ratio. Prints one table, writes out/mpi.json and draws out/mpi.svg and .png. Rows between hosts need
-root (testbed/hosts.sh). Nothing here fails because a target is missed: `met` says so.
+compiler and run in turns, stock and preloaded (`skerry mpi --`). Values are medians over the
+rounds, ratios medians of each round's own ratio. Prints one table, writes out/mpi.json and draws
+out/mpi.svg and .png. Rows between hosts need root (testbed/hosts.sh). Nothing here fails because a
+target is missed: `met` says so.
 """
 
 from __future__ import annotations
