@@ -13,117 +13,112 @@ namespace skerry::memory {
 
 // ---- the owner --------------------------------------------------------------------------------
 
-// Release: a reader that sees part of the change also sees that the number moved on.
-void Given::begin_change() {
-  sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-}
-void Given::end_change() {
-  sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-}
-
 void Given::give_one(void* base, uint64_t bytes) {
-  begin_change();
-  process.store(getpid(), std::memory_order_relaxed);
-  areas[0].address.store(reinterpret_cast<uint64_t>(base), std::memory_order_relaxed);
-  areas[0].bytes.store(bytes, std::memory_order_relaxed);
-  count.store(1, std::memory_order_relaxed);
-  end_change();
+  one.address.store(reinterpret_cast<uint64_t>(base), std::memory_order_relaxed);
+  one.bytes.store(bytes, std::memory_order_relaxed);
+  process.store(getpid(), std::memory_order_release);
 }
 
 void Given::give_many() {
-  begin_change();
-  process.store(getpid(), std::memory_order_relaxed);
   is_many.store(1, std::memory_order_relaxed);
-  end_change();
+  process.store(getpid(), std::memory_order_release);
+}
+
+namespace {
+
+void copy_area(Given::Area& to, const Given::Area& from) {
+  to.address.store(from.address.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  to.bytes.store(from.bytes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+template <class Change>
+void Given::change(Change&& change) {
+  const uint64_t now = version.load(std::memory_order_relaxed);
+  // Release: a reader of the old list that sees part of the new one also sees that the version has
+  // moved on by now. (The last change made it `now`; this fence keeps our stores behind that.)
+  std::atomic_thread_fence(std::memory_order_release);
+  change(static_cast<const List&>(lists[now % 2]), lists[(now + 1) % 2]);
+  version.store(now + 1, std::memory_order_release);
 }
 
 Status Given::add(const void* base, uint64_t bytes) {
   const auto address = reinterpret_cast<uint64_t>(base);
   if (base == nullptr || bytes == 0 || address + bytes < address)
     return error(Code::invalid, bytes, " bytes at address ", address, " are no memory");
-  const uint32_t now = count.load(std::memory_order_relaxed);
+  const List& list = lists[version.load(std::memory_order_relaxed) % 2];
+  const uint32_t now = list.count.load(std::memory_order_relaxed);
   if (now == most_areas)
     return error(Code::no_memory, now, " areas are attached, as many as can be: detach one first");
   uint32_t at = now;
-  for (; at > 0 && areas[at - 1].address.load(std::memory_order_relaxed) > address; --at) {
+  for (; at > 0 && list.areas[at - 1].address.load(std::memory_order_relaxed) > address; --at) {
   }
   const auto overlaps = [&](uint32_t i) {
-    const uint64_t begin = areas[i].address.load(std::memory_order_relaxed);
-    const uint64_t end = begin + areas[i].bytes.load(std::memory_order_relaxed);
+    const uint64_t begin = list.areas[i].address.load(std::memory_order_relaxed);
+    const uint64_t end = begin + list.areas[i].bytes.load(std::memory_order_relaxed);
     return begin < address + bytes && address < end;
   };
   if ((at > 0 && overlaps(at - 1)) || (at < now && overlaps(at)))
     return error(Code::invalid, bytes, " bytes at address ", address,
                  " overlap memory that is attached");
-  begin_change();
-  for (uint32_t i = now; i > at; --i) {
-    areas[i].address.store(areas[i - 1].address.load(std::memory_order_relaxed),
-                           std::memory_order_relaxed);
-    areas[i].bytes.store(areas[i - 1].bytes.load(std::memory_order_relaxed),
-                         std::memory_order_relaxed);
-  }
-  areas[at].address.store(address, std::memory_order_relaxed);
-  areas[at].bytes.store(bytes, std::memory_order_relaxed);
-  count.store(now + 1, std::memory_order_relaxed);
-  end_change();
+  change([&](const List& from, List& to) {
+    for (uint32_t i = 0; i < at; ++i) copy_area(to.areas[i], from.areas[i]);
+    to.areas[at].address.store(address, std::memory_order_relaxed);
+    to.areas[at].bytes.store(bytes, std::memory_order_relaxed);
+    for (uint32_t i = at; i < now; ++i) copy_area(to.areas[i + 1], from.areas[i]);
+    to.count.store(now + 1, std::memory_order_relaxed);
+  });
   return {};
 }
 
 Status Given::remove(const void* base) {
   const auto address = reinterpret_cast<uint64_t>(base);
-  const uint32_t now = count.load(std::memory_order_relaxed);
+  const List& list = lists[version.load(std::memory_order_relaxed) % 2];
+  const uint32_t now = list.count.load(std::memory_order_relaxed);
   uint32_t at = 0;
-  while (at < now && areas[at].address.load(std::memory_order_relaxed) != address) ++at;
+  while (at < now && list.areas[at].address.load(std::memory_order_relaxed) != address) ++at;
   if (at == now) return error(Code::invalid, "nothing is attached at address ", address);
-  begin_change();
-  for (uint32_t i = at; i + 1 < now; ++i) {
-    areas[i].address.store(areas[i + 1].address.load(std::memory_order_relaxed),
-                           std::memory_order_relaxed);
-    areas[i].bytes.store(areas[i + 1].bytes.load(std::memory_order_relaxed),
-                         std::memory_order_relaxed);
-  }
-  count.store(now - 1, std::memory_order_relaxed);
-  end_change();
+  change([&](const List& from, List& to) {
+    for (uint32_t i = 0; i < at; ++i) copy_area(to.areas[i], from.areas[i]);
+    for (uint32_t i = at + 1; i < now; ++i) copy_area(to.areas[i - 1], from.areas[i]);
+    to.count.store(now - 1, std::memory_order_relaxed);
+  });
   return {};
 }
 
 // ---- any process ------------------------------------------------------------------------------
 
-template <class Look>
-void Given::look(Look&& action) const {
-  for (;;) {
-    const uint32_t before = sequence.load(std::memory_order_acquire);
-    if (before % 2 == 0) {
-      action();
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (sequence.load(std::memory_order_relaxed) == before) return;
-    }
-    sched_yield();  // the owner changes it right now, in a few instructions
+bool Given::find_among(const List& list, uint64_t offset, uint64_t bytes, uint64_t* address) const {
+  const uint32_t areas_now = list.count.load(std::memory_order_relaxed);
+  uint32_t low = 0, high = areas_now;  // the last area that begins at or before the offset
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (list.areas[middle].address.load(std::memory_order_relaxed) <= offset) low = middle;
+    else high = middle;
   }
+  if (low >= areas_now) return false;
+  const uint64_t begin = list.areas[low].address.load(std::memory_order_relaxed);
+  const uint64_t size = list.areas[low].bytes.load(std::memory_order_relaxed);
+  if (offset < begin || offset - begin > size || bytes > size - (offset - begin)) return false;
+  *address = offset;
+  return true;
 }
 
 bool Given::find(uint64_t offset, uint64_t bytes, uint64_t* address) const {
-  bool found = false;
-  look([&] {
-    found = false;
-    const uint32_t areas_now = count.load(std::memory_order_relaxed);
-    const bool many = is_many.load(std::memory_order_relaxed) != 0;
-    uint32_t low = 0, high = areas_now;  // the last area that begins at or before the offset
-    while (many && high - low > 1) {
-      const uint32_t middle = low + (high - low) / 2;
-      if (areas[middle].address.load(std::memory_order_relaxed) <= offset) low = middle;
-      else high = middle;
-    }
-    if (low >= areas_now) return;
-    const uint64_t begin = areas[low].address.load(std::memory_order_relaxed);
-    const uint64_t size = areas[low].bytes.load(std::memory_order_relaxed);
-    const uint64_t from = many ? offset - begin : offset;
-    if ((many && offset < begin) || from > size || bytes > size - from) return;
-    *address = begin + from;
-    found = true;
-  });
-  return found;
+  if (is_many.load(std::memory_order_relaxed) == 0) {
+    const uint64_t size = one.bytes.load(std::memory_order_relaxed);
+    if (offset > size || bytes > size - offset) return false;
+    *address = one.address.load(std::memory_order_relaxed) + offset;
+    return true;
+  }
+  for (;;) {
+    const uint64_t before = version.load(std::memory_order_acquire);
+    const bool found = find_among(lists[before % 2], offset, bytes, address);
+    // The owner begins to overwrite this list when it has made the other one valid.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (version.load(std::memory_order_relaxed) == before) return found;
+  }
 }
 
 namespace {

@@ -3,8 +3,10 @@
 // own process reaches it directly.
 //
 // A description of it lies in shared memory: one area, whose offsets count from its start, or many
-// that come and go, whose offsets are addresses. The owner alone writes the description; readers
-// take a copy of what they need under its sequence number and read again if it changed meanwhile.
+// that come and go, whose offsets are addresses. The owner alone writes it. There are two lists of
+// many areas: the owner prepares the one that is not valid, then makes it the valid one. So readers
+// never wait for an owner that is stopped, or that died in the middle of a change; they look again
+// if the owner made two changes meanwhile.
 //
 // A transfer of 8 bytes costs some 0.3 us instead of some ns. Updates are made on a copy, under the
 // same stripe as all others, so they are atomic with each other as everywhere.
@@ -20,22 +22,23 @@
 
 namespace skerry::memory {
 
-struct GivenArea {
-  uint64_t address;  // in the owner's process
-  uint64_t bytes;
-};
-
 // All zero: nothing is given.
 struct Given {
   static constexpr uint32_t most_areas = 1024;
-
-  std::atomic<uint32_t> sequence;  // owner: odd while it changes the rest
-  std::atomic<uint32_t> count;     // owner: areas[0..count-1] are given; ascending, disjoint
-  std::atomic<int32_t> process;    // owner: its process id
-  std::atomic<uint32_t> is_many;   // owner: 1 if offsets are addresses. Set once
   struct Area {
     std::atomic<uint64_t> address, bytes;  // owner
-  } areas[most_areas];
+  };
+  struct List {
+    std::atomic<uint32_t> count;  // owner: areas[0..count-1] are given; ascending, disjoint
+    uint32_t reserved;
+    Area areas[most_areas];
+  };
+
+  std::atomic<uint32_t> is_many;  // owner: 1 if offsets are addresses. Set once
+  std::atomic<int32_t> process;   // owner: its process id. Set once
+  std::atomic<uint64_t> version;  // owner: of many, lists[version % 2] is valid
+  Area one;                       // owner: if it is not many. Set once
+  List lists[2];                  // of many
 
   // ---- the owner ----
   void give_one(void* base, uint64_t bytes);
@@ -53,16 +56,13 @@ struct Given {
   Status write(uint64_t offset, const void* from, uint64_t bytes) const;
 
  private:
-  struct Snapshot {
-    uint32_t count;
-  };
-  template <class Look>
-  void look(Look&& action) const;
-  void begin_change();
-  void end_change();
+  // Calls change(from, to) to make the next list of the present one.
+  template <class Change>
+  void change(Change&& change);
+  bool find_among(const List& list, uint64_t offset, uint64_t bytes, uint64_t* address) const;
 };
 constexpr uint64_t given_one_bytes = 32;  // of a description of one area
-static_assert(offsetof(Given, areas) + sizeof(Given::Area) == given_one_bytes);
+static_assert(offsetof(Given, one) + sizeof(Given::Area) == given_one_bytes);
 
 // May processes of this node reach each other's memory? Lets the others reach this one's, as far as
 // the system needs to be asked. Errors: unsupported, with the remedy.

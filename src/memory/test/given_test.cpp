@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <random>
@@ -118,6 +119,39 @@ TEST_F(GivenTest, AnotherProcessReadsAndWrites) {
   EXPECT_EQ(status, 0) << "the owner did not see what was written";
   // Expect: the owner has ended, and the error says so.
   EXPECT_EQ(shared_->given.read(seen, 0, 8).code(), Code::peer_dead);
+}
+
+// A reader once waited for ever for an owner that was stopped, or died, in the middle of a change.
+TEST_F(GivenTest, NobodyWaitsForAnOwnerThatStopsOrDies) {
+  Given& given = shared_->given;
+  constexpr uint64_t first = 0x10000, second = 0x20000;
+  given.give_many();
+  ASSERT_TRUE(given.add(reinterpret_cast<void*>(first), 64).ok());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    next_turn();
+    for (;;) {  // its parent ends it
+      (void)given.add(reinterpret_cast<void*>(second), 64);
+      (void)given.remove(reinterpret_cast<void*>(second));
+    }
+  }
+  await(1);
+  int status = 0;
+  for (int i = 0; i < 200; ++i) {
+    const bool dies = i == 199;
+    ASSERT_EQ(kill(child, dies ? SIGKILL : SIGSTOP), 0);
+    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+    uint64_t address = 0;
+    EXPECT_TRUE(given.find(first + 8, 56, &address));
+    EXPECT_EQ(address, first + 8);
+    EXPECT_FALSE(given.find(first + 8, 57, &address));
+    (void)given.find(second, 64, &address);
+    if (!dies) {
+      ASSERT_EQ(kill(child, SIGCONT), 0);
+    }
+  }
+  EXPECT_TRUE(WIFSIGNALED(status));
 }
 
 }  // namespace
