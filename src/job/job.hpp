@@ -145,6 +145,8 @@ class Job {
   Shelf<Group> groups_;
   Shelf<Mutexes> mutexes_;
   std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
+  void* lazy_window_ = nullptr;    // src/window: the window of which a lock is asked for and not
+                                   // taken yet; null: none
   AddressIndex address_index_{
       shelves_mutex_,
       [this](Rank rank, std::vector<AddressIndex::Slice>* slices) { list_slices(rank, slices); }};

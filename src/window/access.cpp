@@ -47,9 +47,10 @@ Status Window::out_of_range(const Target& target, const Access& access) const {
 
 Status Window::begin(const Access& access, bool may_wait, Target** found, uint64_t* offset) {
   SKERRY_TRY(check_usable());
-  auto state = guard();
+  State state = guard();
   SKERRY_TRY(target(access.rank, found));
   Target& target = **found;
+  await_settled(target, state);
   if (target.hold == Hold::none && epoch_ == Epoch::lock_all) {
     target.own_epoch = false;
     target.shared = true;
@@ -61,14 +62,18 @@ Status Window::begin(const Access& access, bool may_wait, Target** found, uint64
     return out_of_range(target, access);
   if (target.hold != Hold::wanted) [[likely]]
     return {};
-  if (may_wait && target.mutex == nullptr && target.own_epoch &&
+  if (may_wait && target.mutex == nullptr && target.own_epoch && !multiple_ &&
       target.deferred.kind == Deferred::Kind::none)
     return {};
-  return flush_deferred(target);
+  return flush_deferred(target, state);
 }
 
+// What is deferred has copied its origin: with a handle, a put is source done at once.
+bool Window::may_defer(const Access& access) {
+  return access.bytes <= operation::Engine::longest_locked_bytes;
+}
 bool Window::may_defer(const Access& access, const operation::Handle* handle) {
-  return handle == nullptr && access.bytes <= operation::Engine::longest_locked_bytes;
+  return handle == nullptr && may_defer(access);
 }
 
 Deferred& Window::defer(Target& target, Deferred::Kind kind, uint64_t offset, const void* origin,
@@ -98,7 +103,7 @@ Status Window::in_parts(uint64_t bytes, Mode mode, Move&& move) const {
 Status Window::put(const Access& to, const void* origin, operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(begin(to, may_defer(to, handle), &target, &offset));
+  SKERRY_TRY(begin(to, may_defer(to), &target, &offset));
   if (handle != nullptr) *handle = 0;
   if (to.bytes == 0) [[unlikely]]
     return {};  // wherever: no memory need lie there
@@ -172,7 +177,7 @@ Status Window::update(const Access& to, const memory::Update& what, const void* 
                       operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
-  SKERRY_TRY(begin(to, may_defer(to, handle), &target, &offset));
+  SKERRY_TRY(begin(to, may_defer(to), &target, &offset));
   SKERRY_TRY(check_alignment(what.type, offset));
   if (handle != nullptr) *handle = 0;
   if (what.operation == Operation::no_op || to.bytes == 0) return {};

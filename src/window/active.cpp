@@ -8,10 +8,12 @@ namespace skerry::window {
 Status Window::fence(uint32_t promises) {
   SKERRY_TRY(check_usable());
   SKERRY_TRY(check_promises(promises, no_store | no_put | no_precede | no_succeed, "fence"));
+  State state = guard();
   if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
     return error(Code::invalid, "rank ", job_->rank(), " calls fence inside ", to_string(epoch_),
                  " epoch of the same window: end that first");
   epoch_ = (promises & no_succeed) != 0 ? Epoch::none : Epoch::fence;
+  if (state.owns_lock()) state.unlock();
   const Status waited = wait_issued();
   // With no_precede nobody has issued anything; what MPI then still asks for is that no access of
   // the next epoch comes before everybody is here.
@@ -33,10 +35,13 @@ Status Window::start(std::span<const Rank> ranks, uint32_t promises) {
   SKERRY_TRY(check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "start"));
   for (Rank rank : ranks) SKERRY_TRY(check_member(rank));
+  State state = guard();
   if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
     return error(Code::invalid, "rank ", job_->rank(), " calls start inside ", to_string(epoch_),
                  " epoch of the same window: end that first");
+  if (state.owns_lock()) state.unlock();
   SKERRY_TRY(exposure_.await_posts(ranks));
+  state = guard();
   for (Rank rank : ranks) {
     Target* target = nullptr;
     SKERRY_TRY(this->target(rank, &target));
@@ -50,10 +55,12 @@ Status Window::start(std::span<const Rank> ranks, uint32_t promises) {
 
 Status Window::complete() {
   SKERRY_TRY(check_usable());
+  State state = guard();
   if (epoch_ != Epoch::start)
     return error(Code::invalid, "rank ", job_->rank(), " calls complete without start");
   epoch_ = Epoch::none;
   for (Rank rank : started_) targets_.at(rank)->hold = Hold::none;
+  if (state.owns_lock()) state.unlock();
   const Status waited = wait_issued();
   // The targets wait for this even if an access was refused.
   const Status told = exposure_.complete(started_);
@@ -73,7 +80,7 @@ Status Window::test(bool* done) {
   SKERRY_TRY(check_usable());
   if (!exposure_.is_open())
     return error(Code::invalid, "rank ", job_->rank(), " calls test without post");
-  *done = exposure_.is_completed();
+  SKERRY_TRY(exposure_.test(done));
   if (*done) exposure_.close();
   return {};
 }

@@ -45,7 +45,15 @@ Status Exposure::complete(std::span<const Rank> ranks) {
   return {};
 }
 
-bool Exposure::is_completed() const { return counter(completes_at) >= completes_expected_; }
+// A program may call nothing else until it is done: what this rank has to send, or to close for
+// others, goes on here.
+Status Exposure::test(bool* done) {
+  *done = counter(completes_at) >= completes_expected_;
+  if (*done) return {};
+  const Status waited = signals_->wait_counter(completes_at, completes_expected_, 0, nullptr);
+  *done = waited.ok();
+  return waited.code() == Code::timeout ? Status() : waited;
+}
 
 Status Exposure::wait() {
   return signals_->wait_counter(completes_at, completes_expected_, -1, nullptr);

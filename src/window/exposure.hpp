@@ -40,7 +40,7 @@ class Exposure {
   Status complete(std::span<const Rank> ranks);
   // Waits until all that this rank posted to have completed.
   Status wait();
-  bool is_completed() const;
+  Status test(bool* done);  // the same, without waiting
   void close() {
     exposed_to_.clear();
     posted_to_nobody_ = false;

@@ -19,6 +19,8 @@ enum class Hold : uint8_t {
   none,
   wanted,  // in a lock epoch whose lock was not needed yet: only of members on other nodes, or of
            // lock_all
+  busy,    // a thread takes or gives back its lock right now, and the others wait for that: at
+           // thread level multiple alone
   held,    // its lock is held
   free,    // without a lock: promised not to be needed, or an epoch of start
 };

@@ -95,7 +95,10 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   }
   made->members_.bytes.assign(std::move(sizes));
   made->members_.unit.assign(std::move(units));
-  SKERRY_TRY(made->open_segments(base, bytes, choice));
+  if (Status opened = made->open_segments(base, bytes, choice); !opened.ok()) {
+    (void)made->close_segments();  // all members failed alike, and give back the same
+    return opened;
+  }
   made->own_ = flavor == Flavor::allocated ? made->data_->own() : base;
   *window = std::move(made);
   return {};
@@ -120,7 +123,7 @@ Status Window::attach(void* base, uint64_t bytes) {
   if (flavor_ != Flavor::dynamic)
     return error(Code::invalid, "attach to a window that is ", to_string(flavor_),
                  ": only dynamic ones take further memory");
-  const auto state = guard();
+  const State state = guard();
   return given()->add(base, bytes);
 }
 
@@ -129,7 +132,7 @@ Status Window::detach(void* base) {
   if (flavor_ != Flavor::dynamic)
     return error(Code::invalid, "detach from a window that is ", to_string(flavor_),
                  ": only dynamic ones give memory back");
-  const auto state = guard();
+  const State state = guard();
   return given()->remove(base);
 }
 
@@ -139,6 +142,26 @@ std::unique_ptr<Window> Window::stand_in(job::Job& job) {
   return made;
 }
 
+// Those that there are, in the same order on all members.
+Status Window::close_segments() {
+  Status first;
+  const auto close = [&](job::Segment* segment) {
+    if (segment == nullptr) return;
+    if (Status status = segment->free(); !status.ok() && first.ok()) first = status;
+    if (!segment->is_freed()) return;
+    if (locks_ != nullptr && segment == &locks_->segment())
+      job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
+    job_->discard(segment, &job_->segments_);
+  };
+  close(std::exchange(data_, nullptr));
+  close(exposure_.signals());
+  close(machines_ != nullptr ? &machines_->segment()
+        : locks_ != nullptr  ? &locks_->segment()
+                             : nullptr);
+  machines_.reset();
+  return first;
+}
+
 Status Window::free() {
   SKERRY_TRY(check_usable());
   if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
@@ -146,23 +169,12 @@ Status Window::free() {
                  " epoch: end it first");
   if (exposure_.is_open())
     return error(Code::invalid, "the window is freed between post and wait: wait first");
-  const Status waited = flush_local_all();
-  Status first = waited;
-  job::Segment* const lock_segment = &lock_memory();
-  for (job::Segment* segment : {data_, exposure_.signals()}) {
-    if (Status status = segment->free(); !status.ok() && first.ok()) first = status;
-    if (segment->is_freed()) job_->discard(segment, &job_->segments_);
-  }
-  if (Status status = lock_segment->free(); !status.ok() && first.ok()) first = status;
+  const Status waited = wait_issued();
+  const Status closed = close_segments();
   targets_.clear();
-  machines_.reset();
-  if (lock_segment->is_freed()) {
-    if (locks_ != nullptr) job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
-    job_->discard(lock_segment, &job_->segments_);
-  }
   recent_ = nullptr;
   group_ = nullptr;
-  return first;
+  return waited.ok() ? closed : waited;
 }
 
 // ---- queries ----------------------------------------------------------------------------------
@@ -242,18 +254,55 @@ Status Window::find_target(Rank rank, Target** found) {
 
 // ---- locks ------------------------------------------------------------------------------------
 
+// Where several threads call: a thread takes or gives back this lock right now, outside `state`.
+void Window::await_settled(const Target& target, State& state) const {
+  if (multiple_) settled_->wait(state, [&] { return target.hold != Hold::busy; });
+}
+
+void Window::settle(Target& target, Hold hold, State& state) const {
+  if (multiple_ && !state.owns_lock()) state.lock();
+  target.hold = hold;
+  if (multiple_) settled_->notify_all();
+}
+
+// A rank waits for locks in the order in which it asked for them. So it takes the one that is only
+// asked for before it waits for another, of whatever window.
+Status Window::take_lazy(job::Job& job) {
+  auto* const window = static_cast<Window*>(std::exchange(job.lazy_window_, nullptr));
+  if (window == nullptr) return {};
+  Target& target = *std::exchange(window->lazy_, nullptr);
+  State state;  // below thread level multiple alone
+  return window->flush_deferred(target, state);
+}
+
+void Window::forget_lazy(const Target& target) {
+  if (lazy_ != &target) return;
+  lazy_ = nullptr;
+  job_->lazy_window_ = nullptr;
+}
+
 Status Window::acquire(Target& target) {
-  if (target.machine != nullptr) [[unlikely]] {
-    SKERRY_TRY(target.machine->lock(target.shared));
-    target.hold = Hold::held;
-    return {};
-  }
+  if (job_->lazy_window_ != nullptr) [[unlikely]]
+    SKERRY_TRY(take_lazy(*job_));
+  if (target.machine != nullptr) [[unlikely]]
+    return target.machine->lock(target.shared);
   const lock::Holder holder = holder_of(*job_, target);
   if (target.mutex == nullptr || lock::try_lock(*target.mutex, holder) != lock::LockAnswer::granted)
       [[unlikely]]
-    SKERRY_TRY(locks_->lock_as(target.rank, 0, holder));
-  target.hold = Hold::held;
+    return locks_->lock_as(target.rank, 0, holder);
   return {};
+}
+
+// Its lock is held on return, or as much as before. It waits outside `state`: other threads go on.
+Status Window::take(Target& target, State& state) {
+  const Hold before = target.hold;
+  if (multiple_) {
+    target.hold = Hold::busy;
+    state.unlock();
+  }
+  const Status status = acquire(target);
+  settle(target, status.ok() ? Hold::held : before, state);
+  return status;
 }
 
 Status Window::issue_deferred(Target& target) {
@@ -287,8 +336,9 @@ Status Window::issue_deferred(Target& target) {
 }
 
 // The epoch goes on: the lock is taken after all.
-Status Window::flush_deferred(Target& target) {
-  SKERRY_TRY(acquire(target));
+Status Window::flush_deferred(Target& target, State& state) {
+  forget_lazy(target);
+  SKERRY_TRY(take(target, state));
   return issue_deferred(target);
 }
 
@@ -346,45 +396,58 @@ Status Window::give_back(Target& target) {
   return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
 }
 
-Status Window::release(Target& target) {
-  if (target.hold == Hold::wanted && machines_ == nullptr) {
+Status Window::give_back_fairly(Target& target) {
+  const lock::Holder holder = holder_of(*job_, target);
+  if (target.mutex != nullptr) {
+    if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
+      return {};
+    return locks_->unlock_as(target.rank, 0, holder);
+  }
+  // The gets' data must be here, and the rest is applied in order before the unlock.
+  const Status waited = wait_issued();
+  const Status unlocked = locks_->unlock_as(target.rank, 0, holder);
+  const Status fenced = job_->engine().fence({target.node, 0});
+  return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
+}
+
+Status Window::end_epoch(Target& target, Hold before) {
+  Status issued;
+  if (before == Hold::wanted && machines_ == nullptr) {
+    forget_lazy(target);
     bool released = false;
     const Status status = release_at_once(target, &released);
-    if (released) {
-      target.hold = Hold::none;
-      return status;
-    }
+    if (released) return status;
     // Others have the lock: queue up for it.
-    if (Status taken = flush_deferred(target); !taken.ok()) {
-      target.hold = Hold::none;
+    if (Status taken = acquire(target); !taken.ok()) {
       target.deferred.kind = Deferred::Kind::none;
       return taken;
     }
+    issued = issue_deferred(target);  // whatever comes of it, the lock is given back
+    before = Hold::held;
   }
-  const Hold before = std::exchange(target.hold, Hold::none);
-  if (before == Hold::held) {
-    if (target.machine != nullptr) return give_back(target);
-    const lock::Holder holder = holder_of(*job_, target);
-    if (target.mutex != nullptr) {
-      if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
-        return {};
-      return locks_->unlock_as(target.rank, 0, holder);
-    }
-    // The gets' data must be here, and the rest is applied in order before the unlock.
-    const Status waited = wait_issued();
-    const Status unlocked = locks_->unlock_as(target.rank, 0, holder);
-    const Status fenced = job_->engine().fence({target.node, 0});
-    return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
-  }
-  return before == Hold::free ? finish(target) : Status();
+  Status ended;
+  if (before == Hold::held)
+    ended = target.machine != nullptr ? give_back(target) : give_back_fairly(target);
+  else if (before == Hold::free) ended = finish(target);
+  return issued.ok() ? ended : issued;
+}
+
+Status Window::release(Target& target, State& state) {
+  const Hold before = std::exchange(target.hold, multiple_ ? Hold::busy : Hold::none);
+  if (!multiple_) return end_epoch(target, before);
+  state.unlock();
+  const Status status = end_epoch(target, before);
+  settle(target, Hold::none, state);
+  return status;
 }
 
 Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
   SKERRY_TRY(check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "lock"));
-  auto state = guard();
+  State state = guard();
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
+  await_settled(*target, state);
   if (epoch_ != Epoch::none && epoch_ != Epoch::fence && epoch_ != Epoch::lock) [[unlikely]]
     return error(Code::invalid, "rank ", job_->rank(), " locks rank ", rank, " inside ",
                  to_string(epoch_), " epoch of the same window: end that first");
@@ -393,24 +456,30 @@ Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
                  " again: unlock it first (a shared lock cannot become an exclusive one)");
   target->shared = mode != 0;
   target->own_epoch = true;
-  target->hold = promises != 0 ? Hold::free : Hold::wanted;
   epoch_ = Epoch::lock;
   ++locked_;
-  // Where several threads call, an access must not be the one that waits for the lock.
-  const bool can_wait = target->mutex == nullptr && machines_ == nullptr && !multiple_;
-  if (can_wait || promises != 0) return {};
-  if (state.owns_lock()) state.unlock();
-  const Status status = acquire(*target);
-  if (status.ok()) [[likely]]
+  if (promises != 0) {
+    target->hold = Hold::free;
     return {};
-  if (multiple_) state.lock();
-  target->hold = Hold::none;
-  if (--locked_ == 0) epoch_ = Epoch::none;
-  return status;
+  }
+  // Where several threads call, an access must not be the one that waits for the lock.
+  const bool lazily = target->mutex == nullptr && machines_ == nullptr && !multiple_;
+  const Status status = lazily ? take_lazy(*job_) : take(*target, state);
+  if (!status.ok()) [[unlikely]] {
+    if (--locked_ == 0) epoch_ = Epoch::none;
+    return status;
+  }
+  if (lazily) {
+    target->hold = Hold::wanted;
+    lazy_ = target;
+    job_->lazy_window_ = this;
+  }
+  return {};
 }
 
-Status Window::locked_target(Rank rank, std::string_view call, Target** found) {
+Status Window::locked_target(Rank rank, std::string_view call, State& state, Target** found) {
   SKERRY_TRY(target(rank, found));
+  await_settled(**found, state);
   if ((*found)->hold != Hold::none && (*found)->own_epoch) [[likely]]
     return {};
   return error(Code::invalid, "rank ", job_->rank(), " calls ", call, " for rank ", rank,
@@ -419,18 +488,17 @@ Status Window::locked_target(Rank rank, std::string_view call, Target** found) {
 
 Status Window::unlock(Rank rank) {
   SKERRY_TRY(check_usable());
-  auto state = guard();
+  State state = guard();
   Target* target = nullptr;
-  SKERRY_TRY(locked_target(rank, "unlock", &target));
+  SKERRY_TRY(locked_target(rank, "unlock", state, &target));
   if (--locked_ == 0) epoch_ = Epoch::none;
-  if (state.owns_lock()) state.unlock();
-  return release(*target);
+  return release(*target, state);
 }
 
 Status Window::lock_all(uint32_t promises) {
   SKERRY_TRY(check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "lock_all"));
-  const auto state = guard();
+  const State state = guard();
   if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
     return error(Code::invalid, "rank ", job_->rank(), " calls lock_all inside ", to_string(epoch_),
                  " epoch of the same window: end that first");
@@ -439,63 +507,90 @@ Status Window::lock_all(uint32_t promises) {
   return {};
 }
 
+// Members that an epoch has reached: the map changes while others wait outside `state`.
+std::vector<Target*> Window::targets_in_use(State& state) const {
+  std::vector<Target*> found;
+  for (auto& [rank, target] : targets_)
+    if (target->hold != Hold::none) found.push_back(target.get());
+  for (Target* target : found) await_settled(*target, state);
+  return found;
+}
+
 Status Window::unlock_all() {
   SKERRY_TRY(check_usable());
-  const auto state = guard();
+  State state = guard();
   if (epoch_ != Epoch::lock_all)
     return error(Code::invalid, "rank ", job_->rank(), " calls unlock_all without lock_all");
   epoch_ = Epoch::none;
+  const std::vector<Target*> used = targets_in_use(state);
+  std::vector<Hold> before;
+  for (Target* target : used) before.push_back(std::exchange(target->hold, Hold::busy));
+  if (state.owns_lock()) state.unlock();
   Status first = wait_issued();
-  for (auto& [rank, target] : targets_)
-    if (target->hold != Hold::none)
-      if (Status status = release(*target); !status.ok() && first.ok()) first = status;
+  for (size_t i = 0; i < used.size(); ++i)
+    if (Status status = end_epoch(*used[i], before[i]); !status.ok() && first.ok()) first = status;
+  for (Target* target : used) settle(*target, Hold::none, state);
   return first;
 }
 
 // ---- flush ------------------------------------------------------------------------------------
+// They wait outside `state`, too.
 
 Status Window::flush(Rank rank) {
   SKERRY_TRY(check_usable());
-  const auto state = guard();
+  State state = guard();
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
-  if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush", &target));
-  if (target->deferred.kind != Deferred::Kind::none) SKERRY_TRY(flush_deferred(*target));
+  if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush", state, &target));
+  if (target->deferred.kind != Deferred::Kind::none) SKERRY_TRY(flush_deferred(*target, state));
+  if (state.owns_lock()) state.unlock();
   return finish(*target);
+}
+
+Status Window::check_passive(std::string_view call) const {
+  if (epoch_ == Epoch::lock_all || epoch_ == Epoch::lock) return {};
+  return error(Code::invalid, "rank ", job_->rank(), " calls ", call, " in ", to_string(epoch_),
+               " epoch: it needs lock or lock_all");
 }
 
 Status Window::flush_all() {
   SKERRY_TRY(check_usable());
-  const auto state = guard();
-  if (epoch_ != Epoch::lock_all && epoch_ != Epoch::lock)
-    return error(Code::invalid, "rank ", job_->rank(), " calls flush_all in ", to_string(epoch_),
-                 " epoch: it needs lock or lock_all");
-  Status first = wait_issued();
-  for (auto& [rank, target] : targets_) {
-    Status status;
-    if (target->deferred.kind != Deferred::Kind::none) status = flush_deferred(*target);
-    if (status.ok() && (target->hold == Hold::held || target->hold == Hold::free))
-      status = finish(*target);
-    if (!status.ok() && first.ok()) first = status;
-  }
+  State state = guard();
+  SKERRY_TRY(check_passive("flush_all"));
+  Status first;
+  std::vector<Target*> used = targets_in_use(state);
+  for (Target* target : used)
+    if (target->deferred.kind != Deferred::Kind::none)
+      if (Status status = flush_deferred(*target, state); !status.ok() && first.ok())
+        first = status;
+  std::erase_if(used, [](const Target* target) {
+    return target->hold != Hold::held && target->hold != Hold::free;
+  });
+  if (state.owns_lock()) state.unlock();
+  if (Status status = wait_issued(); !status.ok() && first.ok()) first = status;
+  for (const Target* target : used)
+    if (Status status = finish(*target); !status.ok() && first.ok()) first = status;
   return first;
 }
 
 Status Window::flush_local(Rank rank) {
   SKERRY_TRY(check_usable());
-  const auto state = guard();
+  State state = guard();
   Target* target = nullptr;
   SKERRY_TRY(this->target(rank, &target));
-  if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", &target));
-  if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target));
+  if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", state, &target));
+  if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target, state));
+  if (state.owns_lock()) state.unlock();
   return target->region != nullptr ? Status() : wait_issued();
 }
 
 Status Window::flush_local_all() {
   SKERRY_TRY(check_usable());
-  const auto state = guard();
-  for (auto& [rank, target] : targets_)
-    if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target));
+  State state = guard();
+  SKERRY_TRY(check_passive("flush_local_all"));
+  for (Target* target : targets_in_use(state))
+    if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target, state));
+  if (state.owns_lock()) state.unlock();
   return wait_issued();
 }
 

@@ -11,6 +11,7 @@
 // Multi-core Systems with InfiniBand", sections 2 to 4.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -108,12 +109,10 @@ class Window {
   Status compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
  private:
-  job::Segment& lock_memory() const {
-    return machines_ != nullptr ? machines_->segment() : locks_->segment();
-  }
   static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                      std::unique_ptr<Window>* window);
   Status open_segments(void* base, uint64_t bytes, const lock::Choice& choice);
+  Status close_segments();
   void describe_given(Target& target) const;
   memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
   // Where requests for this member's memory go.
@@ -122,9 +121,8 @@ class Window {
   }
 
   // State is guarded where threads may call at the same time; never while a call waits.
-  std::unique_lock<std::mutex> guard() const {
-    return multiple_ ? std::unique_lock(*mutex_) : std::unique_lock<std::mutex>();
-  }
+  using State = std::unique_lock<std::mutex>;  // owns nothing below thread level multiple
+  State guard() const { return multiple_ ? State(*mutex_) : State(); }
   Status check_usable() const;
   Status check_member(Rank rank) const;
   Status check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const;
@@ -137,19 +135,31 @@ class Window {
     return find_target(rank, found);
   }
   Status find_target(Rank rank, Target** found);
-  Status acquire(Target& target);         // its lock is held on return
-  Status give_back(Target& target);       // the same lock; everything done under it is done
-  Status issue_deferred(Target& target);  // its lock is held
-  Status flush_deferred(Target& target);
+  // `state` is released while they wait and held again on return.
+  void await_settled(const Target& target, State& state) const;
+  void settle(Target& target, Hold hold, State& state) const;
+  std::vector<Target*> targets_in_use(State& state) const;
+  static Status take_lazy(job::Job& job);
+  void forget_lazy(const Target& target);
+  Status acquire(Target& target);  // it has the lock then
+  Status take(Target& target, State& state);
+  Status give_back(Target& target);         // of a machine; everything done under it is done
+  Status give_back_fairly(Target& target);  // of the fair queue
+  Status issue_deferred(Target& target);    // its lock is held
+  Status flush_deferred(Target& target, State& state);
   Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
-  Status release(Target& target);  // everything issued is done; its lock is not held
+  // Everything issued is done; its lock, which was held as `before` says, is not held.
+  Status end_epoch(Target& target, Hold before);
+  Status release(Target& target, State& state);
   Status wait_issued() const;
   Status finish(const Target& target);  // everything issued is done
-  Status locked_target(Rank rank, std::string_view call, Target** found);
+  Status locked_target(Rank rank, std::string_view call, State& state, Target** found);
+  Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all
   // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:
   // in bytes.
   // With `may_wait`, a member elsewhere may still want its lock: then the access is deferred.
   Status begin(const Access& access, bool may_wait, Target** found, uint64_t* offset);
+  static bool may_defer(const Access& access);  // writes alone
   static bool may_defer(const Access& access, const operation::Handle* handle);
   static Deferred& defer(Target& target, Deferred::Kind kind, uint64_t offset, const void* origin,
                          uint64_t bytes);
@@ -172,8 +182,12 @@ class Window {
   Exposure exposure_;
   Members members_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+  // Some target's hold is no longer busy.
+  std::unique_ptr<std::condition_variable> settled_ = std::make_unique<std::condition_variable>();
   std::unordered_map<Rank, std::unique_ptr<Target>> targets_;
   Target* recent_ = nullptr;  // last one asked for; below thread level multiple
+  Target* lazy_ = nullptr;    // asked for by lock and not taken yet: at most one in all windows of
+                              // the job, which knows its window; below thread level multiple
   Epoch epoch_ = Epoch::none;
   uint32_t locked_ = 0;        // targets with a lock of this rank, lock_all's not counted
   uint32_t all_promises_ = 0;  // of lock_all

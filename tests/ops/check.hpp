@@ -51,6 +51,7 @@ void run_groups(Context&);
 void run_collectives(Context&);
 void run_mutexes(Context&);
 void run_windows(Context&);
+void run_window_threads(Context&);
 void run_segments(Context&);
 void run_counters(Context&);
 void run_errors(Context&);

@@ -13,6 +13,7 @@ const Section sections[] = {
     {"groups", run_groups, true},
     {"mutexes", run_mutexes, true},
     {"windows", run_windows, true},
+    {"window_threads", run_window_threads, false},
     {"errors", run_errors, true},
     {"litmus", run_litmus, true},
     {"counters", run_counters, true},

@@ -2,7 +2,9 @@
 #include <skerry/window.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "ops/check.hpp"
 
@@ -319,6 +321,72 @@ void check_refused_in_start(Context& c) {
   OK(skerry_window_free(w));
 }
 
+// Locks of several members at a time, in one order everywhere, but accessed in any: a lock that is
+// taken at the first access would make ranks wait for each other for ever. So would one of another
+// window.
+void check_lock_order(Context& c) {
+  OwnWindow one(c, 64, 8), two(c, 64, 8);
+  skerry_window* const windows[] = {one, two};
+  const int hosts[] = {0, c.size - 1};
+  const int turns = c.as_threads ? 10 : 100;
+  Random random(c.seed + static_cast<uint64_t>(c.rank));
+  const int64_t mine = 1;
+  for (int i = 0; i < turns; ++i) {
+    const uint64_t second = c.size > 1 ? 1 : 0;
+    for (skerry_window* w : windows)
+      for (uint64_t k = 0; k <= second; ++k)
+        OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, hosts[k], 0));
+    int64_t seen[4] = {};
+    for (uint64_t first = below(random, 4), k = 0; k < 4; ++k) {
+      skerry_window* const w = windows[(first + k) / 2 % 2];
+      const int host = hosts[(first + k) % 2];
+      OK(skerry_window_put(w, host, 0, &mine, 8));
+      if (chance(random, 50)) OK(skerry_window_flush(w, host));
+      OK(skerry_window_get(w, host, 1, &seen[k], 8));
+    }
+    for (skerry_window* w : windows)
+      for (uint64_t k = 0; k <= second; ++k) OK(skerry_window_unlock(w, hosts[k]));
+  }
+  OK(skerry_barrier(c.world()));
+}
+
+// An epoch of one short put is one request, also if the put has a handle, as Python's has: three
+// requests once.
+void check_requests_of_an_epoch(Context& c) {
+  if (c.nodes < 2) return;
+  OwnWindow w(c, 64, 8);
+  constexpr int64_t epochs = 200;
+  const auto requests = [&] {  // of all data servers
+    int64_t sum = 0;
+    OK(skerry_sync(c.world()));
+    const Counted counted(c.job);
+    if (counted.status() == SKERRY_OK) sum = static_cast<int64_t>(counted["server_requests"]);
+    OK(skerry_allreduce(c.world(), SKERRY_INT64, SKERRY_SUM, &sum, 1));
+    return sum;
+  };
+  const int64_t before = requests();
+  const int64_t of_asking = requests() - before;
+  if (c.rank == 0) {
+    const int far = c.size - 1;
+    for (int64_t i = 0; i < epochs; ++i) {
+      skerry_handle handle = 0;
+      OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, far, 0));
+      if (i % 2 == 0) OK(skerry_window_put_nb(w, far, 0, &i, 8, &handle));
+      else OK(skerry_window_update_nb(w, far, 1, SKERRY_INT64, SKERRY_SUM, &i, 1, &handle));
+      OK(skerry_wait(c.job, &handle));
+      OK(skerry_window_unlock(w, far));
+    }
+  }
+  const int64_t of_epochs = requests() - before - of_asking;
+  const char* const protocol = std::getenv("SKERRY_LOCK");
+  if (protocol == nullptr || std::string(protocol) == "fair")
+    EXPECT(of_epochs - of_asking < epochs * 3 / 2);
+  if (c.rank == c.size - 1) {
+    EXPECT_IS(w.words()[0], epochs - 2);
+    EXPECT_IS(w.words()[1], epochs / 2 * (epochs / 2));
+  }
+}
+
 void check_mistakes(Context& c) {
   int64_t word = 42;
   skerry_window* none = nullptr;
@@ -328,6 +396,9 @@ void check_mistakes(Context& c) {
     EXPECT_ERROR(skerry_window_put(w, host, 0, &word, 8), SKERRY_ERR_INVALID, "outside an epoch");
     EXPECT_ERROR(skerry_window_unlock(w, host), SKERRY_ERR_INVALID, "has not locked");
     EXPECT_ERROR(skerry_window_flush(w, host), SKERRY_ERR_INVALID, "has not locked");
+    EXPECT_ERROR(skerry_window_flush_all(w), SKERRY_ERR_INVALID, "needs lock or lock_all");
+    EXPECT_ERROR(skerry_window_flush_local(w, host), SKERRY_ERR_INVALID, "has not locked");
+    EXPECT_ERROR(skerry_window_flush_local_all(w), SKERRY_ERR_INVALID, "needs lock or lock_all");
     EXPECT_ERROR(skerry_window_lock(w, 7, host, 0), SKERRY_ERR_INVALID, "mode 7");
     EXPECT_ERROR(skerry_window_lock(w, 0, host, 4), SKERRY_ERR_INVALID, "promises 4");
     OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, host, 0));
@@ -384,7 +455,100 @@ void check_life(Context& c) {
   EXPECT(skerry_window_local(windows[0]) == nullptr);
 }
 
+// ---- several threads ----------------------------------------------------------------------------
+
+// A thread that waits for a lock of lock_all once kept all others out of the window: also the one
+// whose put its holder waits for.
+void check_waiting_thread(Context& c) {
+  OwnWindow w(c, 64, 8);
+  const int holder = 1, host = c.size - 1;
+  constexpr int64_t puts = 1000;
+  if (c.rank == holder) {
+    const int64_t one = 1;
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    OK(skerry_window_put(w, host, 0, &one, 8));
+    OK(skerry_window_flush(w, host));
+  }
+  OK(skerry_barrier(c.world()));
+  if (c.rank == 0) {
+    OK(skerry_window_lock_all(w, 0));
+    std::atomic<bool> started{false};
+    std::thread waiter([&] {
+      int64_t value = 0;
+      started = true;
+      OK(skerry_window_get(w, host, 0, &value, 8));
+      OK(skerry_window_flush(w, host));
+      EXPECT_IS(value, int64_t{1});
+    });
+    while (!started) std::this_thread::yield();
+    for (int64_t i = 1; i <= puts; ++i) {
+      OK(skerry_window_put(w, holder, 1, &i, 8));
+      OK(skerry_window_flush(w, holder));
+    }
+    waiter.join();
+    OK(skerry_window_unlock_all(w));
+  }
+  if (c.rank == holder) {
+    const volatile int64_t* const mine = w.words();
+    while (__atomic_load_n(&mine[1], __ATOMIC_ACQUIRE) < puts) std::this_thread::yield();
+    OK(skerry_window_unlock(w, host));
+  }
+  OK(skerry_barrier(c.world()));
+}
+
+// Threads of every rank work on one window in every way that may meet: in lock_all, with locks of
+// different members, and with flushes of all. Sums are exact.
+void check_threads_in_epochs(Context& c) {
+  OwnWindow w(c, 64, 8);
+  const int turns = c.rounds > 0 ? c.rounds : 5;
+  const int64_t one = 1;
+  const auto all_threads = [&](auto&& work) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < c.threads; ++t) threads.emplace_back([&work, t] { work(t); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  for (int turn = 0; turn < turns; ++turn) {
+    OK(skerry_window_lock_all(w, 0));
+    all_threads([&](int t) {
+      for (int i = 0; i < c.size; ++i) {
+        const int host = (i + t + c.rank) % c.size;
+        int64_t before = -1;
+        OK(skerry_window_update(w, host, 0, SKERRY_INT64, SKERRY_SUM, &one, 1));
+        if (t % 2 == 0) OK(skerry_window_flush_all(w));
+        else OK(skerry_window_flush_local_all(w));
+        OK(skerry_window_fetch_update(w, host, 0, SKERRY_INT64, SKERRY_NO_OP, nullptr, &before, 1));
+        OK(skerry_window_flush(w, host));
+        EXPECT(before >= 1);
+      }
+    });
+    OK(skerry_window_unlock_all(w));
+    // Each thread its own member: a rank locks a member once at a time.
+    all_threads([&](int t) {
+      for (int host = t; host < c.size; host += c.threads) {
+        int64_t value = 0;
+        OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+        OK(skerry_window_get(w, host, 1, &value, 8));
+        OK(skerry_window_flush(w, host));
+        ++value;
+        OK(skerry_window_put(w, host, 1, &value, 8));
+        OK(skerry_window_unlock(w, host));
+      }
+    });
+  }
+  OK(skerry_window_fence(w, 0));
+  EXPECT_IS(w.words()[0], int64_t{turns} * c.size * c.threads);
+  EXPECT_IS(w.words()[1], int64_t{turns} * c.size);
+  OK(skerry_window_fence(w, SKERRY_NO_SUCCEED));
+}
+
 }  // namespace
+
+// At thread level multiple (--threads), of three ranks or more.
+void run_window_threads(Context& c) {
+  if (c.threads < 2 || c.size < 3) return;
+  check_waiting_thread(c);
+  check_threads_in_epochs(c);
+}
 
 void run_windows(Context& c) {
   check_life(c);
@@ -392,6 +556,8 @@ void run_windows(Context& c) {
   check_dynamic(c);
   check_no_bytes(c);
   check_refused_in_start(c);
+  check_lock_order(c);
+  check_requests_of_an_epoch(c);
   for (Memory memory : {Memory::allocated, Memory::given}) {
     check_completion(c, memory);
     check_fences(c, memory);

@@ -4,7 +4,9 @@
 //   growth find   threads look addresses up, and use a handle of a freed segment, while segments
 //                 come and go
 //   growth split  two ranks of one node: a split that fails at one of them leaves nothing behind
+//   growth window two ranks of one node: so does a window
 #include <skerry/skerry.h>
+#include <skerry/window.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -191,6 +193,42 @@ void split(skerry_job* job) {
   OK(skerry_group_free(group));
 }
 
+uint64_t address_space_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  statm >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A window is made of three segments. When a member had no room for the second or third, all kept
+// the first for ever.
+void window(skerry_job* job) {
+  CHECK(skerry_size(job) == 2 && skerry_node_count(job) == 1);
+  constexpr uint64_t bytes = 256 << 10, step = 4096;
+  skerry_window* made = nullptr;
+  OK(skerry_window_allocate(skerry_world(job), bytes, 8, &made));
+  OK(skerry_window_free(made));
+  const int before = shared_mappings();
+  rlimit usual{};
+  CHECK(getrlimit(RLIMIT_AS, &usual) == 0);
+  int failed = 0, status = SKERRY_ERR_NO_MEMORY;
+  for (uint64_t room = bytes; status != SKERRY_OK; room += step) {
+    CHECK(room < 16 * bytes);
+    const rlimit tight{address_space_bytes() + room, usual.rlim_max};
+    if (skerry_rank(job) == 1) CHECK(setrlimit(RLIMIT_AS, &tight) == 0);
+    status = skerry_window_allocate(skerry_world(job), bytes, 8, &made);
+    if (skerry_rank(job) == 1) CHECK(setrlimit(RLIMIT_AS, &usual) == 0);
+    if (status == SKERRY_OK) break;
+    CHECK(status == SKERRY_ERR_NO_MEMORY);
+    ++failed;
+  }
+  CHECK(failed > 3);
+  OK(skerry_window_free(made));
+  const int64_t end_ns = skerry::deadline_after(10'000'000'000);
+  while (shared_mappings() > before && skerry::monotonic_ns() < end_ns) std::this_thread::yield();
+  CHECK(shared_mappings() <= before);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -201,6 +239,7 @@ int main(int count, char** arguments) {
   OK(skerry_init(&options, &job));
   if (std::strcmp(arguments[1], "grow") == 0) grow(job);
   else if (std::strcmp(arguments[1], "split") == 0) split(job);
+  else if (std::strcmp(arguments[1], "window") == 0) window(job);
   else find(job);
   OK(skerry_finalize(job));
   return 0;
