@@ -496,8 +496,8 @@ void check_waiting_thread(Context& c) {
   OK(skerry_barrier(c.world()));
 }
 
-// Threads of every rank work on one window in every way that may meet: in lock_all, with locks of
-// different members, and with flushes of all. Sums are exact.
+// Threads of every rank work on one window in every way that may meet: in lock_all with flushes of
+// all, then with locks of different members. Sums are exact.
 void check_threads_in_epochs(Context& c) {
   OwnWindow w(c, 64, 8);
   const int turns = c.rounds > 0 ? c.rounds : 5;
@@ -522,6 +522,7 @@ void check_threads_in_epochs(Context& c) {
       }
     });
     OK(skerry_window_unlock_all(w));
+    OK(skerry_barrier(c.world()));
     // Each thread its own member: a rank locks a member once at a time.
     all_threads([&](int t) {
       for (int host = t; host < c.size; host += c.threads) {
@@ -534,6 +535,7 @@ void check_threads_in_epochs(Context& c) {
         OK(skerry_window_unlock(w, host));
       }
     });
+    OK(skerry_barrier(c.world()));
   }
   OK(skerry_window_fence(w, 0));
   EXPECT_IS(w.words()[0], int64_t{turns} * c.size * c.threads);
