@@ -33,6 +33,17 @@ int check_live(const skerry_window* window) {
   return of(window).job().is_alive() ? SKERRY_OK : forked();
 }
 
+// What every call does first; in the debug mode it remembers where the program called.
+#define ENTER(window)        \
+  CHECK(check_live(window)); \
+  of(window).called_at(__builtin_return_address(0))
+
+int ended(skerry_window* window, Status status) {
+  if (status.ok()) [[likely]]
+    return SKERRY_OK;
+  return fail(of(window).located(std::move(status)));
+}
+
 int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
   return buffer == nullptr && bytes > 0 ? null_argument(name) : SKERRY_OK;
 }
@@ -58,16 +69,14 @@ int check_ranks(const int* ranks, int count) {
 
 int put(skerry_window* window, int rank, uint64_t at, const void* origin, uint64_t bytes,
         operation::Handle* handle) {
-  CHECK(check_live(window));
   CHECK(check_buffer(origin, bytes, "origin"));
-  return done(of(window).put({rank, at, bytes}, origin, handle));
+  return ended(window, of(window).put({rank, at, bytes}, origin, handle));
 }
 
 int get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
         operation::Handle* handle) {
-  CHECK(check_live(window));
   CHECK(check_buffer(origin, bytes, "origin"));
-  return done(of(window).get({rank, at, bytes}, origin, handle));
+  return ended(window, of(window).get({rank, at, bytes}, origin, handle));
 }
 
 // A type, an operation that it has, and a count that fits.
@@ -79,18 +88,16 @@ Status read_counted(int type, int operation, uint64_t count, memory::Update* wha
 
 int update(skerry_window* window, int rank, uint64_t at, int type, int operation,
            const void* origin, uint64_t count, operation::Handle* handle) {
-  CHECK(check_live(window));
   if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
   memory::Update what;
   if (Status status = read_counted(type, operation, count, &what); !status.ok())
     return fail(status);
-  return done(
-      of(window).update({rank, at, count * element_bytes(what.type)}, what, origin, handle));
+  return ended(window, of(window).update({rank, at, count * element_bytes(what.type)}, what, origin,
+                                         handle));
 }
 
 int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
                  const void* origin, void* result, uint64_t count, operation::Handle* handle) {
-  CHECK(check_live(window));
   if (operation != SKERRY_NO_OP) CHECK(check_buffer(origin, count, "origin"));
   CHECK(check_buffer(result, count, "result"));
   memory::Update what;
@@ -98,8 +105,8 @@ int fetch_update(skerry_window* window, int rank, uint64_t at, int type, int ope
   if (status.ok() && operation != SKERRY_NO_OP)
     status = check_apart(origin, result, count * element_bytes(what.type));
   if (!status.ok()) return fail(status);
-  return done(of(window).fetch_update({rank, at, count * element_bytes(what.type)}, what, origin,
-                                      result, handle));
+  return ended(window, of(window).fetch_update({rank, at, count * element_bytes(what.type)}, what,
+                                               origin, result, handle));
 }
 
 // The integer of `bytes` bytes at `from`; little endian (wire/message.hpp asserts it).
@@ -125,35 +132,39 @@ int skerry_window_create_dynamic(skerry_group* group, skerry_window** window) {
   });
 }
 int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes) {
-  CHECK(check_live(window));
-  return done(of(window).attach(base, bytes));
+  ENTER(window);
+  return ended(window, of(window).attach(base, bytes));
 }
 int skerry_window_detach(skerry_window* window, void* base) {
-  CHECK(check_live(window));
-  return done(of(window).detach(base));
+  ENTER(window);
+  return ended(window, of(window).detach(base));
 }
 int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
                          const void* origin, uint64_t count) {
+  ENTER(window);
   return update(window, rank, at, type, operation, origin, count, nullptr);
 }
 int skerry_window_fetch_update(skerry_window* window, int rank, uint64_t at, int type,
                                int operation, const void* origin, void* result, uint64_t count) {
+  ENTER(window);
   return fetch_update(window, rank, at, type, operation, origin, result, count, nullptr);
 }
 int skerry_window_update_nb(skerry_window* window, int rank, uint64_t at, int type, int operation,
                             const void* origin, uint64_t count, skerry_handle* handle) {
+  ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return update(window, rank, at, type, operation, origin, count, handle);
 }
 int skerry_window_fetch_update_nb(skerry_window* window, int rank, uint64_t at, int type,
                                   int operation, const void* origin, void* result, uint64_t count,
                                   skerry_handle* handle) {
+  ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return fetch_update(window, rank, at, type, operation, origin, result, count, handle);
 }
 int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int type,
                                const void* expected, const void* desired, void* result) {
-  CHECK(check_live(window));
+  ENTER(window);
   if (expected == nullptr || desired == nullptr || result == nullptr)
     return null_argument("expected, desired or result");
   if (!is_element_type(type) || !is_integer(static_cast<ElementType>(type)))
@@ -177,7 +188,7 @@ int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
 }
 
 int skerry_window_free(skerry_window* window) {
-  CHECK(check_live(window));
+  ENTER(window);
   if (of(window).is_freed()) return fail(error(Code::freed, "the window was freed"));
   job::Job& job = of(window).job();
   job::Group* const group = &of(window).group();
@@ -186,7 +197,7 @@ int skerry_window_free(skerry_window* window) {
     const std::lock_guard guard(job.shelves_mutex_);
     shelf_of(job).discard(WindowShelf::object_of(window));
   } else {
-    return done(status);
+    return ended(window, status);
   }
   job.discard_if_unused(group);
   return done(status);
@@ -209,69 +220,70 @@ skerry_group* skerry_window_group(const skerry_window* window) {
 }
 
 int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
-  CHECK(check_live(window));
+  ENTER(window);
   if (mode != SKERRY_LOCK_EXCLUSIVE && mode != SKERRY_LOCK_SHARED) [[unlikely]]
     return fail(error(Code::invalid, "mode ", mode,
                       ": give SKERRY_LOCK_EXCLUSIVE (0) or SKERRY_LOCK_SHARED (1)"));
-  return done(of(window).lock(mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0, rank, promises));
+  return ended(window,
+               of(window).lock(mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0, rank, promises));
 }
 int skerry_window_unlock(skerry_window* window, int rank) {
-  CHECK(check_live(window));
-  return done(of(window).unlock(rank));
+  ENTER(window);
+  return ended(window, of(window).unlock(rank));
 }
 int skerry_window_lock_all(skerry_window* window, uint32_t promises) {
-  CHECK(check_live(window));
-  return done(of(window).lock_all(promises));
+  ENTER(window);
+  return ended(window, of(window).lock_all(promises));
 }
 int skerry_window_unlock_all(skerry_window* window) {
-  CHECK(check_live(window));
-  return done(of(window).unlock_all());
+  ENTER(window);
+  return ended(window, of(window).unlock_all());
 }
 int skerry_window_flush(skerry_window* window, int rank) {
-  CHECK(check_live(window));
-  return done(of(window).flush(rank));
+  ENTER(window);
+  return ended(window, of(window).flush(rank));
 }
 int skerry_window_flush_all(skerry_window* window) {
-  CHECK(check_live(window));
-  return done(of(window).flush_all());
+  ENTER(window);
+  return ended(window, of(window).flush_all());
 }
 int skerry_window_flush_local(skerry_window* window, int rank) {
-  CHECK(check_live(window));
-  return done(of(window).flush_local(rank));
+  ENTER(window);
+  return ended(window, of(window).flush_local(rank));
 }
 int skerry_window_flush_local_all(skerry_window* window) {
-  CHECK(check_live(window));
-  return done(of(window).flush_local_all());
+  ENTER(window);
+  return ended(window, of(window).flush_local_all());
 }
 int skerry_window_sync(skerry_window* window) {
-  CHECK(check_live(window));
-  return done(of(window).sync());
+  ENTER(window);
+  return ended(window, of(window).sync());
 }
 
 int skerry_window_fence(skerry_window* window, uint32_t promises) {
-  CHECK(check_live(window));
-  return done(of(window).fence(promises));
+  ENTER(window);
+  return ended(window, of(window).fence(promises));
 }
 int skerry_window_post(skerry_window* window, const int* ranks, int count, uint32_t promises) {
-  CHECK(check_live(window));
+  ENTER(window);
   CHECK(check_ranks(ranks, count));
-  return done(of(window).post({ranks, static_cast<size_t>(count)}, promises));
+  return ended(window, of(window).post({ranks, static_cast<size_t>(count)}, promises));
 }
 int skerry_window_start(skerry_window* window, const int* ranks, int count, uint32_t promises) {
-  CHECK(check_live(window));
+  ENTER(window);
   CHECK(check_ranks(ranks, count));
-  return done(of(window).start({ranks, static_cast<size_t>(count)}, promises));
+  return ended(window, of(window).start({ranks, static_cast<size_t>(count)}, promises));
 }
 int skerry_window_complete(skerry_window* window) {
-  CHECK(check_live(window));
-  return done(of(window).complete());
+  ENTER(window);
+  return ended(window, of(window).complete());
 }
 int skerry_window_wait(skerry_window* window) {
-  CHECK(check_live(window));
-  return done(of(window).wait());
+  ENTER(window);
+  return ended(window, of(window).wait());
 }
 int skerry_window_test(skerry_window* window, int* done_now) {
-  CHECK(check_live(window));
+  ENTER(window);
   if (done_now == nullptr) return null_argument("done");
   bool is_done = false;
   if (Status status = of(window).test(&is_done); !status.ok()) return fail(status);
@@ -281,18 +293,22 @@ int skerry_window_test(skerry_window* window, int* done_now) {
 
 int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
                       uint64_t bytes) {
+  ENTER(window);
   return put(window, rank, at, origin, bytes, nullptr);
 }
 int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes) {
+  ENTER(window);
   return get(window, rank, at, origin, bytes, nullptr);
 }
 int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at, const void* origin,
                          uint64_t bytes, skerry_handle* handle) {
+  ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return put(window, rank, at, origin, bytes, handle);
 }
 int skerry_window_get_nb(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
                          skerry_handle* handle) {
+  ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return get(window, rank, at, origin, bytes, handle);
 }

@@ -28,6 +28,9 @@ constexpr Variable known[] = {
     {"SKERRY_LOCK", "fair",
      "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
+    {"SKERRY_CHECK", "0",
+     "1: find conflicting accesses and buffers used too early in windows; mpi: also what MPI alone "
+     "forbids; 0: do not"},
     {"SKERRY_RECONNECT_TIMEOUT", "60",
      "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "",
@@ -150,6 +153,8 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->victim = value;
   } else if (name == "SKERRY_LOCK") {
     config->lock = value;
+  } else if (name == "SKERRY_CHECK") {
+    config->check = value;
   } else if (name == "SKERRY_SHARE") {
     SKERRY_TRY(flag(name, value, &config->share));
   } else if (name == "SKERRY_NODE_MAX_CONN") {

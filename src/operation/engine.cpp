@@ -231,6 +231,11 @@ Status Engine::wait_named() {
   return progress_.wait_until(lock, [&] { return operations_.all_named_done(); });
 }
 
+bool Engine::is_outstanding(Handle handle) {
+  const Lock lock(context_.mutex);
+  return operations_.find(handle) != nullptr;
+}
+
 Status Engine::wait_implicit() {
   Lock lock(context_.mutex);
   // Links whose queue holds what this waits for.

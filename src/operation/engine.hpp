@@ -92,6 +92,8 @@ class Engine final : private fabric::Sink {
 
   Status wait(Handle* handle);
   Status test(Handle* handle, bool* done);
+  // A handle that the program has not waited for, whether its operation is done or not.
+  bool is_outstanding(Handle handle);
   Status wait_implicit();
   // Until all operations with a handle are done. Their handles stay the program's.
   Status wait_named();

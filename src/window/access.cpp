@@ -100,6 +100,33 @@ Status Window::in_parts(uint64_t bytes, Mode mode, Move&& move) const {
   return move(done, bytes - done, mode);
 }
 
+// ---- the debug mode ---------------------------------------------------------------------------
+
+template <class Issue>
+Status Window::checked(Rank rank, const Check::Access& access, const void* origin, void* result,
+                       operation::Handle* handle, Issue&& issue) {
+  SKERRY_TRY(check_->begin(rank, access));
+  if (handle == nullptr && origin != nullptr) check_->reads(rank, origin, access.bytes);
+  if (handle == nullptr && result != nullptr) result = check_->fills(rank, result, access.bytes);
+  const Status status = issue(result);
+  if (!status.ok()) check_->refused(rank);
+  else check_->issued(rank, handle);
+  return status;
+}
+
+Status Window::done_here(Rank rank, Status status) const {
+  if (check_ == nullptr) return status;
+  const Status found = check_->done_here(rank);
+  return status.ok() ? found : status;
+}
+Status Window::done_there(Rank rank, Status status) const {
+  if (check_ == nullptr) return status;
+  const Status found = check_->done_there(rank);
+  return status.ok() ? found : status;
+}
+
+// ---- put and get ------------------------------------------------------------------------------
+
 Status Window::put(const Access& to, const void* origin, operation::Handle* handle) {
   Target* target = nullptr;
   uint64_t offset = 0;
@@ -107,18 +134,26 @@ Status Window::put(const Access& to, const void* origin, operation::Handle* hand
   if (handle != nullptr) *handle = 0;
   if (to.bytes == 0) [[unlikely]]
     return {};  // wherever: no memory need lie there
-  if (target->region != nullptr) [[likely]] {
-    job_->local_counters().add(to.bytes);
-    return memory::put(*target->region, offset, origin, to.bytes);
+  if (check_ == nullptr) [[likely]]
+    return issue_put(*target, offset, origin, to.bytes, handle);
+  return checked(to.rank, {Check::Kind::put, offset, to.bytes, {}}, origin, nullptr, handle,
+                 [&](void*) { return issue_put(*target, offset, origin, to.bytes, handle); });
+}
+
+inline Status Window::issue_put(Target& target, uint64_t offset, const void* origin, uint64_t bytes,
+                                operation::Handle* handle) {
+  if (target.region != nullptr) [[likely]] {
+    job_->local_counters().add(bytes);
+    return memory::put(*target.region, offset, origin, bytes);
   }
-  if (target->hold == Hold::wanted) {
-    defer(*target, Deferred::Kind::put, offset, origin, to.bytes);
+  if (target.hold == Hold::wanted) {
+    defer(target, Deferred::Kind::put, offset, origin, bytes);
     return {};
   }
   const auto* const data = static_cast<const std::byte*>(origin);
-  return in_parts(to.bytes, mode_of(handle), [&](uint64_t done, uint64_t bytes, Mode mode) {
-    return job_->engine().put(address(*target), target_side(offset + done, bytes),
-                              origin_side(data + done, bytes), nullptr, mode,
+  return in_parts(bytes, mode_of(handle), [&](uint64_t done, uint64_t part, Mode mode) {
+    return job_->engine().put(address(target), target_side(offset + done, part),
+                              origin_side(data + done, part), nullptr, mode,
                               mode == Mode::handle ? handle : nullptr);
   });
 }
@@ -130,18 +165,26 @@ Status Window::get(const Access& from, void* origin, operation::Handle* handle) 
   if (handle != nullptr) *handle = 0;
   if (from.bytes == 0) [[unlikely]]
     return {};
-  if (target->region != nullptr) [[likely]] {
-    job_->local_counters().add(from.bytes);
-    return memory::get(origin, *target->region, offset, from.bytes);
+  if (check_ == nullptr) [[likely]]
+    return issue_get(*target, offset, origin, from.bytes, handle);
+  return checked(from.rank, {Check::Kind::get, offset, from.bytes, {}}, nullptr, origin, handle,
+                 [&](void* to) { return issue_get(*target, offset, to, from.bytes, handle); });
+}
+
+inline Status Window::issue_get(Target& target, uint64_t offset, void* origin, uint64_t bytes,
+                                operation::Handle* handle) {
+  if (target.region != nullptr) [[likely]] {
+    job_->local_counters().add(bytes);
+    return memory::get(origin, *target.region, offset, bytes);
   }
   auto* const data = static_cast<std::byte*>(origin);
-  if (target->hold == Hold::wanted) {
-    defer(*target, Deferred::Kind::get, offset, nullptr, 0).into = {data, from.bytes};
+  if (target.hold == Hold::wanted) {
+    defer(target, Deferred::Kind::get, offset, nullptr, 0).into = {data, bytes};
     return {};
   }
-  return in_parts(from.bytes, mode_of(handle), [&](uint64_t done, uint64_t bytes, Mode mode) {
-    return job_->engine().get(address(*target), target_side(offset + done, bytes),
-                              origin_side(data + done, bytes), mode,
+  return in_parts(bytes, mode_of(handle), [&](uint64_t done, uint64_t part, Mode mode) {
+    return job_->engine().get(address(target), target_side(offset + done, part),
+                              origin_side(data + done, part), mode,
                               mode == Mode::handle ? handle : nullptr);
   });
 }
@@ -181,14 +224,23 @@ Status Window::update(const Access& to, const memory::Update& what, const void* 
   SKERRY_TRY(check_alignment(what.type, offset));
   if (handle != nullptr) *handle = 0;
   if (what.operation == Operation::no_op || to.bytes == 0) return {};
-  if (target->region != nullptr) [[likely]]
-    return update_here(*target, offset, what, origin, nullptr, to.bytes);
-  if (target->hold == Hold::wanted) {
-    defer(*target, Deferred::Kind::update, offset, origin, to.bytes).what = what;
+  if (check_ == nullptr) [[likely]]
+    return issue_update(*target, offset, what, origin, to.bytes, handle);
+  return checked(
+      to.rank, {Check::Kind::update, offset, to.bytes, what}, origin, nullptr, handle,
+      [&](void*) { return issue_update(*target, offset, what, origin, to.bytes, handle); });
+}
+
+inline Status Window::issue_update(Target& target, uint64_t offset, const memory::Update& what,
+                                   const void* origin, uint64_t bytes, operation::Handle* handle) {
+  if (target.region != nullptr) [[likely]]
+    return update_here(target, offset, what, origin, nullptr, bytes);
+  if (target.hold == Hold::wanted) {
+    defer(target, Deferred::Kind::update, offset, origin, bytes).what = what;
     return {};
   }
-  return job_->engine().accumulate(address(*target), target_side(offset, to.bytes),
-                                   origin_side(origin, to.bytes), what, mode_of(handle), handle);
+  return job_->engine().accumulate(address(target), target_side(offset, bytes),
+                                   origin_side(origin, bytes), what, mode_of(handle), handle);
 }
 
 Status Window::fetch_update(const Access& at, const memory::Update& what, const void* origin,
@@ -199,19 +251,30 @@ Status Window::fetch_update(const Access& at, const memory::Update& what, const 
   SKERRY_TRY(check_alignment(what.type, offset));
   if (handle != nullptr) *handle = 0;
   if (at.bytes == 0) return {};
-  const bool reads = what.operation != Operation::no_op;
-  if (target->region != nullptr) [[likely]]
-    return update_here(*target, offset, what, reads ? origin : result, result, at.bytes);
-  if (target->hold == Hold::wanted) {
-    Deferred& deferred = defer(*target, Deferred::Kind::fetch_update, offset,
-                               reads ? origin : nullptr, at.bytes);
+  if (what.operation == Operation::no_op) origin = nullptr;
+  if (check_ == nullptr) [[likely]]
+    return issue_fetch_update(*target, offset, what, origin, result, at.bytes, handle);
+  return checked(at.rank, {Check::Kind::update, offset, at.bytes, what}, origin, result, handle,
+                 [&](void* to) {
+                   return issue_fetch_update(*target, offset, what, origin, to, at.bytes, handle);
+                 });
+}
+
+// `origin` null: a no-op, which reads none.
+inline Status Window::issue_fetch_update(Target& target, uint64_t offset,
+                                         const memory::Update& what, const void* origin,
+                                         void* result, uint64_t bytes, operation::Handle* handle) {
+  if (target.region != nullptr) [[likely]]
+    return update_here(target, offset, what, origin != nullptr ? origin : result, result, bytes);
+  if (target.hold == Hold::wanted) {
+    Deferred& deferred = defer(target, Deferred::Kind::fetch_update, offset, origin, bytes);
     deferred.what = what;
-    deferred.into = {static_cast<std::byte*>(result), at.bytes};
+    deferred.into = {static_cast<std::byte*>(result), bytes};
     return {};
   }
-  return job_->engine().fetch_update(address(*target), target_side(offset, at.bytes),
-                                     origin_side(reads ? origin : result, at.bytes),
-                                     origin_side(result, at.bytes), what, mode_of(handle), handle);
+  return job_->engine().fetch_update(address(target), target_side(offset, bytes),
+                                     origin_side(origin != nullptr ? origin : result, bytes),
+                                     origin_side(result, bytes), what, mode_of(handle), handle);
 }
 
 Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old) {
@@ -221,6 +284,8 @@ Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desire
   if (offset % at.bytes != 0)
     return error(Code::invalid, "byte ", offset, " of the target's memory is not a multiple of ",
                  at.bytes);
+  if (check_ != nullptr) [[unlikely]]
+    SKERRY_TRY(check_->begin(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
   if (target->region == nullptr) {
     const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64
                          : at.bytes == 4 ? wire::Rmw::compare_swap_32

@@ -18,7 +18,11 @@ Status Window::fence(uint32_t promises) {
   // With no_precede nobody has issued anything; what MPI then still asks for is that no access of
   // the next epoch comes before everybody is here.
   const Status synced = (promises & no_precede) != 0 ? group_->barrier() : group_->sync();
-  return waited.ok() ? synced : waited;
+  const Status status = waited.ok() ? synced : waited;
+  if (check_ == nullptr) [[likely]]
+    return status;
+  const Status compared = synced.ok() ? check_->compare(*group_) : Status();
+  return done_there(no_rank, status.ok() ? compared : status);
 }
 
 Status Window::post(std::span<const Rank> ranks, uint32_t promises) {
@@ -64,7 +68,7 @@ Status Window::complete() {
   const Status waited = wait_issued();
   // The targets wait for this even if an access was refused.
   const Status told = exposure_.complete(started_);
-  return waited.ok() ? told : waited;
+  return done_there(no_rank, waited.ok() ? told : waited);
 }
 
 Status Window::wait() {

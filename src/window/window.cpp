@@ -62,10 +62,12 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                     std::unique_ptr<Window>* window) {
   struct Told {
     uint64_t bytes, unit;
-    uint8_t is_fair_queue, protocol, migration, reserved[5];
+    uint8_t is_fair_queue, protocol, migration, check, reserved[4];
   };
   lock::Choice choice;
   Status status = lock::choose(group.job().options().config.lock, &choice);
+  Check::Level check = Check::Level::off;
+  if (status.ok()) status = Check::read_level(group.job().options().config.check, &check);
   if (status.ok() && unit == 0)
     status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
   if (status.ok() && flavor == Flavor::created && base == nullptr && bytes > 0)
@@ -77,6 +79,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   choice.is_fair_queue,
                   static_cast<uint8_t>(choice.kind),
                   static_cast<uint8_t>(choice.migration),
+                  static_cast<uint8_t>(check),
                   {}};
   std::vector<Told> told(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, told.data()));
@@ -90,6 +93,8 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
     if (one.is_fair_queue != mine.is_fair_queue || one.protocol != mine.protocol ||
         one.migration != mine.migration)
       return error(Code::config, "SKERRY_LOCK is not the same on all members of the window");
+    if (one.check != mine.check)
+      return error(Code::config, "SKERRY_CHECK is not the same on all members of the window");
     sizes.push_back(one.bytes);
     units.push_back(one.unit);
   }
@@ -98,6 +103,13 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   if (Status opened = made->open_segments(base, bytes, choice); !opened.ok()) {
     (void)made->close_segments();  // all members failed alike, and give back the same
     return opened;
+  }
+  if (check != Check::Level::off) {
+    const SegmentId id = made->data_->id();
+    made->check_ = std::make_unique<Check>(
+        check, made->job_->rank(),
+        "window (" + std::to_string(id.owner) + ", " + std::to_string(id.generation) + ")",
+        made->job_->engine());
   }
   made->own_ = flavor == Flavor::allocated ? made->data_->own() : base;
   *window = std::move(made);
@@ -169,7 +181,7 @@ Status Window::free() {
                  " epoch: end it first");
   if (exposure_.is_open())
     return error(Code::invalid, "the window is freed between post and wait: wait first");
-  const Status waited = wait_issued();
+  const Status waited = done_there(no_rank, wait_issued());
   const Status closed = close_segments();
   targets_.clear();
   recent_ = nullptr;
@@ -492,7 +504,7 @@ Status Window::unlock(Rank rank) {
   Target* target = nullptr;
   SKERRY_TRY(locked_target(rank, "unlock", state, &target));
   if (--locked_ == 0) epoch_ = Epoch::none;
-  return release(*target, state);
+  return done_there(rank, release(*target, state));
 }
 
 Status Window::lock_all(uint32_t promises) {
@@ -530,7 +542,7 @@ Status Window::unlock_all() {
   for (size_t i = 0; i < used.size(); ++i)
     if (Status status = end_epoch(*used[i], before[i]); !status.ok() && first.ok()) first = status;
   for (Target* target : used) settle(*target, Hold::none, state);
-  return first;
+  return done_there(no_rank, first);
 }
 
 // ---- flush ------------------------------------------------------------------------------------
@@ -544,7 +556,7 @@ Status Window::flush(Rank rank) {
   if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush", state, &target));
   if (target->deferred.kind != Deferred::Kind::none) SKERRY_TRY(flush_deferred(*target, state));
   if (state.owns_lock()) state.unlock();
-  return finish(*target);
+  return done_there(rank, finish(*target));
 }
 
 Status Window::check_passive(std::string_view call) const {
@@ -570,7 +582,7 @@ Status Window::flush_all() {
   if (Status status = wait_issued(); !status.ok() && first.ok()) first = status;
   for (const Target* target : used)
     if (Status status = finish(*target); !status.ok() && first.ok()) first = status;
-  return first;
+  return done_there(no_rank, first);
 }
 
 Status Window::flush_local(Rank rank) {
@@ -581,7 +593,7 @@ Status Window::flush_local(Rank rank) {
   if (epoch_ != Epoch::lock_all) SKERRY_TRY(locked_target(rank, "flush_local", state, &target));
   if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target, state));
   if (state.owns_lock()) state.unlock();
-  return target->region != nullptr ? Status() : wait_issued();
+  return done_here(rank, target->region != nullptr ? Status() : wait_issued());
 }
 
 Status Window::flush_local_all() {
@@ -591,7 +603,7 @@ Status Window::flush_local_all() {
   for (Target* target : targets_in_use(state))
     if (target->deferred.returns_data()) SKERRY_TRY(flush_deferred(*target, state));
   if (state.owns_lock()) state.unlock();
-  return wait_issued();
+  return done_here(no_rank, wait_issued());
 }
 
 Status Window::sync() const {

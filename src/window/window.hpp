@@ -25,6 +25,7 @@
 #include "job/mutexes.hpp"
 #include "job/segment.hpp"
 #include "memory/given.hpp"
+#include "window/check.hpp"
 #include "window/exposure.hpp"
 #include "window/machine_locks.hpp"
 #include "window/target.hpp"
@@ -66,6 +67,16 @@ class Window {
 
   Status attach(void* base, uint64_t bytes);
   Status detach(void* base);
+
+  // In the debug mode: the program calls from this return address.
+  void called_at(const void* site) const {
+    if (check_ != nullptr) [[unlikely]]
+      Check::set_site(site);
+  }
+  // What the call returns: in the debug mode errors name the window and the place of the call.
+  Status located(Status status) const {
+    return check_ == nullptr || status.ok() ? std::move(status) : check_->located(status);
+  }
 
   job::Job& job() const { return *job_; }
   job::Group& group() const { return *group_; }
@@ -165,6 +176,22 @@ class Window {
                          uint64_t bytes);
   template <class Move>
   Status in_parts(uint64_t bytes, operation::Mode mode, Move&& move) const;
+  Status issue_put(Target& target, uint64_t offset, const void* origin, uint64_t bytes,
+                   operation::Handle* handle);
+  Status issue_get(Target& target, uint64_t offset, void* origin, uint64_t bytes,
+                   operation::Handle* handle);
+  Status issue_update(Target& target, uint64_t offset, const memory::Update& what,
+                      const void* origin, uint64_t bytes, operation::Handle* handle);
+  Status issue_fetch_update(Target& target, uint64_t offset, const memory::Update& what,
+                            const void* origin, void* result, uint64_t bytes,
+                            operation::Handle* handle);
+  // The debug mode around issue(result), which issues the access. Null: it has no such buffer.
+  template <class Issue>
+  Status checked(Rank rank, const Check::Access& access, const void* origin, void* result,
+                 operation::Handle* handle, Issue&& issue);
+  // Everything issued to `rank` (no_rank: to all) is done here, or there, too, with this answer.
+  Status done_here(Rank rank, Status status) const;
+  Status done_there(Rank rank, Status status) const;
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
                      const void* origin, void* result, uint64_t bytes) const;
   Status check_alignment(ElementType type, uint64_t offset) const;
@@ -179,6 +206,7 @@ class Window {
   job::Segment* data_ = nullptr;   // allocated: the memory. Otherwise its description (target.hpp)
   job::Mutexes* locks_ = nullptr;  // null: `machines_`
   std::unique_ptr<MachineLocks> machines_;
+  std::unique_ptr<Check> check_;  // null: not in the debug mode
   Exposure exposure_;
   Members members_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();

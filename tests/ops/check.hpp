@@ -52,6 +52,7 @@ void run_collectives(Context&);
 void run_mutexes(Context&);
 void run_windows(Context&);
 void run_window_threads(Context&);
+void run_window_checks(Context&);
 void run_segments(Context&);
 void run_counters(Context&);
 void run_errors(Context&);

@@ -14,6 +14,7 @@ const Section sections[] = {
     {"mutexes", run_mutexes, true},
     {"windows", run_windows, true},
     {"window_threads", run_window_threads, false},
+    {"window_checks", run_window_checks, false},
     {"errors", run_errors, true},
     {"litmus", run_litmus, true},
     {"counters", run_counters, true},

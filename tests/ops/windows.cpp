@@ -325,6 +325,7 @@ void check_refused_in_start(Context& c) {
 // taken at the first access would make ranks wait for each other for ever. So would one of another
 // window.
 void check_lock_order(Context& c) {
+  if (c.size < 2) return;
   OwnWindow one(c, 64, 8), two(c, 64, 8);
   skerry_window* const windows[] = {one, two};
   const int hosts[] = {0, c.size - 1};
@@ -332,10 +333,8 @@ void check_lock_order(Context& c) {
   Random random(c.seed + static_cast<uint64_t>(c.rank));
   const int64_t mine = 1;
   for (int i = 0; i < turns; ++i) {
-    const uint64_t second = c.size > 1 ? 1 : 0;
     for (skerry_window* w : windows)
-      for (uint64_t k = 0; k <= second; ++k)
-        OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, hosts[k], 0));
+      for (int host : hosts) OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
     int64_t seen[4] = {};
     for (uint64_t first = below(random, 4), k = 0; k < 4; ++k) {
       skerry_window* const w = windows[(first + k) / 2 % 2];
@@ -345,7 +344,7 @@ void check_lock_order(Context& c) {
       OK(skerry_window_get(w, host, 1, &seen[k], 8));
     }
     for (skerry_window* w : windows)
-      for (uint64_t k = 0; k <= second; ++k) OK(skerry_window_unlock(w, hosts[k]));
+      for (int host : hosts) OK(skerry_window_unlock(w, host));
   }
   OK(skerry_barrier(c.world()));
 }
@@ -543,7 +542,113 @@ void check_threads_in_epochs(Context& c) {
   OK(skerry_window_fence(w, SKERRY_NO_SUCCEED));
 }
 
+// ---- the debug mode -----------------------------------------------------------------------------
+
+bool says(const char* part) { return std::strstr(skerry_last_error(), part) != nullptr; }
+
+// Two accesses of one rank to the same bytes, in one epoch.
+void check_conflicts(Context& c, Memory memory, bool as_mpi) {
+  OwnWindow w(c, 256, 8, memory);
+  const int host = (c.rank + 1) % c.size;
+  int64_t one = 1, two[2] = {2, 2}, got = -1, got_too = -1;
+  skerry_handle handle = 0;
+  const std::string me = "rank " + std::to_string(c.rank) + "'s ";
+  OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+  OK(skerry_window_put(w, host, 2, &one, 8));
+  EXPECT_ERROR(skerry_window_put(w, host, 1, two, 16), SKERRY_ERR_INVALID, "conflicts with");
+  EXPECT(says((me + "put at ").c_str()) && says("bytes [16, 24)") && says("window (0, "));
+  EXPECT(says(("of rank " + std::to_string(host) + "'s memory").c_str()) && says("+0x"));
+  EXPECT_ERROR(skerry_window_get(w, host, 2, &got, 8), SKERRY_ERR_INVALID,
+               (me + "get at ").c_str());
+  EXPECT_IS(got, -1);
+  EXPECT_ERROR(skerry_window_update(w, host, 2, SKERRY_INT64, SKERRY_SUM, &one, 1),
+               SKERRY_ERR_INVALID, "sum of int64");
+  OK(skerry_window_put(w, host, 3, two, 16));
+  OK(skerry_window_flush(w, host));
+  OK(skerry_window_get(w, host, 2, &got, 8));  // flushed between
+  OK(skerry_window_get(w, host, 2, &got_too, 8));
+  EXPECT_ERROR(skerry_window_put(w, host, 2, two, 8), SKERRY_ERR_INVALID, "conflicts with");
+  OK(skerry_window_flush_local(w, host));
+  EXPECT(got == 1 && got_too == 1);
+  OK(skerry_window_put(w, host, 2, two, 8));
+  OK(skerry_window_flush(w, host));
+  // Waited for: done. Not waited for: a conflict, unless it was done at once.
+  OK(skerry_window_get_nb(w, host, 2, &got, 8, &handle));
+  OK(skerry_wait(c.job, &handle));
+  OK(skerry_window_put(w, host, 2, &one, 8));
+  OK(skerry_window_get_nb(w, host, 3, &got, 8, &handle));
+  if (handle != 0) {
+    EXPECT_ERROR(skerry_window_put(w, host, 3, &one, 8), SKERRY_ERR_INVALID, "conflicts with");
+    OK(skerry_wait(c.job, &handle));
+  }
+  // Updates are atomic with each other. MPI wants one operation.
+  OK(skerry_window_update(w, host, 8, SKERRY_INT64, SKERRY_SUM, &one, 1));
+  OK(skerry_window_update(w, host, 8, SKERRY_INT64, SKERRY_SUM, &one, 1));
+  OK(skerry_window_fetch_update(w, host, 8, SKERRY_INT64, SKERRY_NO_OP, nullptr, &got, 1));
+  const int mixed = skerry_window_update(w, host, 8, SKERRY_INT64, SKERRY_MAX, &one, 1);
+  EXPECT_IS(mixed, as_mpi ? int{SKERRY_ERR_INVALID} : int{SKERRY_OK});
+  const int swapped = skerry_window_compare_swap(w, host, 8, SKERRY_INT64, &one, &one, &got_too);
+  EXPECT_IS(swapped, as_mpi ? int{SKERRY_ERR_INVALID} : int{SKERRY_OK});
+  OK(skerry_window_unlock(w, host));
+  EXPECT_IS(got, 2);
+  EXPECT_ERROR(skerry_window_put(w, host, 0, &one, 8), SKERRY_ERR_INVALID, "called at ");
+  EXPECT(says("outside an epoch") && says("window (0, "));
+  OK(skerry_barrier(c.world()));
+}
+
+// Accesses of two ranks in one epoch of fence: told by the fence that ends it, to all.
+void check_conflicts_of_ranks(Context& c) {
+  if (c.size < 2) return;
+  OwnWindow w(c, 256, 8);
+  const int64_t value = c.rank;
+  for (const bool wrong : {false, true, false}) {
+    OK(skerry_window_fence(w, 0));
+    const uint64_t at = wrong ? 5 : static_cast<uint64_t>(c.rank);
+    if (c.rank < 2) OK(skerry_window_put(w, 0, at, &value, 8));
+    if (!wrong) {
+      OK(skerry_window_fence(w, 0));
+    } else {
+      EXPECT_ERROR(skerry_window_fence(w, 0), SKERRY_ERR_INVALID, "Put a fence between them");
+      EXPECT(says("rank 0's put at") && says("rank 1's put at") && says("bytes [40, 48)"));
+    }
+  }
+  OK(skerry_window_fence(w, SKERRY_NO_SUCCEED));
+}
+
+// Buffers that the program uses before they are done.
+void check_buffers(Context& c, Memory memory) {
+  OwnWindow w(c, 256, 8, memory);
+  const int host = (c.rank + 1) % c.size;
+  int64_t from = 7, to = -1;
+  OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+  OK(skerry_window_put(w, host, 0, &from, 8));
+  from = 8;
+  EXPECT_ERROR(skerry_window_flush(w, host), SKERRY_ERR_INVALID, "(8 bytes) was changed");
+  OK(skerry_window_get(w, host, 0, &to, 8));
+  EXPECT_IS(to, int64_t(0xDBDBDBDBDBDBDBDBull));  // read too early
+  OK(skerry_window_flush_local(w, host));
+  EXPECT(to == 7 || to == 8);
+  OK(skerry_window_get(w, host, 0, &to, 8));
+  to = 5;
+  EXPECT_ERROR(skerry_window_unlock(w, host), SKERRY_ERR_INVALID, "(8 bytes) was written");
+  EXPECT(says("get from rank") && says("flush first"));
+  OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));  // unlocked all the same
+  OK(skerry_window_unlock(w, host));
+  OK(skerry_barrier(c.world()));
+}
+
 }  // namespace
+
+// With SKERRY_CHECK=1, or mpi.
+void run_window_checks(Context& c) {
+  const char* const level = std::getenv("SKERRY_CHECK");
+  if (level == nullptr || std::string(level) == "0") return;
+  for (Memory memory : {Memory::allocated, Memory::given}) {
+    check_conflicts(c, memory, std::string(level) == "mpi");
+    check_buffers(c, memory);
+  }
+  check_conflicts_of_ranks(c);
+}
 
 // At thread level multiple (--threads), of three ranks or more.
 void run_window_threads(Context& c) {

@@ -1,0 +1,293 @@
+#include "window/check.hpp"
+
+#include <dlfcn.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace skerry::window {
+
+thread_local const void* Check::site_ = nullptr;
+
+namespace {
+
+std::string_view name_of(Check::Kind kind) {
+  switch (kind) {
+    case Check::Kind::put: return "put";
+    case Check::Kind::get: return "get";
+    case Check::Kind::update: return "update";
+    case Check::Kind::compare_swap: return "compare_swap";
+  }
+  return "access";
+}
+
+uint64_t hash_of(const std::byte* data, uint64_t bytes) {  // FNV-1a
+  uint64_t hash = 0xcbf2'9ce4'8422'2325;
+  for (uint64_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<uint64_t>(data[i])) * 0x100'0000'01b3;
+  return hash;
+}
+
+// A buffer of the program, which may be gone by now.
+enum class Seen : uint8_t { read, gone, unknown };
+Seen look_at(const std::byte* address, uint64_t bytes, std::vector<std::byte>* copy) {
+  copy->resize(bytes);
+  for (uint64_t done = 0; done < bytes;) {
+    const iovec to{copy->data() + done, bytes - done};
+    const iovec from{const_cast<std::byte*>(address) + done, bytes - done};
+    const ssize_t now = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    if (now <= 0) return now < 0 && errno == EFAULT ? Seen::gone : Seen::unknown;
+    done += static_cast<uint64_t>(now);
+  }
+  return Seen::read;
+}
+
+}  // namespace
+
+std::string describe_site(const void* address) {
+  Dl_info info{};
+  char text[160];
+  // One byte before: the address is that of the instruction behind the call.
+  const auto* const call = static_cast<const char*>(address) - 1;
+  if (address == nullptr || dladdr(call, &info) == 0 || info.dli_fname == nullptr) {
+    std::snprintf(text, sizeof text, "address %p", address);
+    return text;
+  }
+  const char* const slash = std::strrchr(info.dli_fname, '/');
+  const char* const file = slash != nullptr ? slash + 1 : info.dli_fname;
+  const auto offset = static_cast<unsigned long>(call - static_cast<const char*>(info.dli_fbase));
+  if (info.dli_sname != nullptr)
+    std::snprintf(text, sizeof text, "%s (%s+0x%lx)", info.dli_sname, file, offset);
+  else std::snprintf(text, sizeof text, "%s+0x%lx", file, offset);
+  return text;
+}
+
+Status Check::read_level(const std::string& text, Level* level) {
+  if (text == "0") *level = Level::off;
+  else if (text == "1") *level = Level::skerry;
+  else if (text == "mpi") *level = Level::mpi;
+  else
+    return error(Code::config, "SKERRY_CHECK=", text,
+                 ": give 0, 1 (mistakes in windows), or mpi (also what MPI alone forbids)");
+  return {};
+}
+
+Status Check::located(const Status& status) const {
+  if (status.message().starts_with(window_)) return status;
+  return error(status.code(), status.message(), " (", window_, ", called at ", describe_site(site_),
+               ")");
+}
+
+// ---- conflicts --------------------------------------------------------------------------------
+
+bool Check::conflict(const Access& a, const Access& b) const {
+  if (a.begin >= b.begin + b.bytes || b.begin >= a.begin + a.bytes) return false;
+  const auto updates = [](Kind kind) { return kind == Kind::update || kind == Kind::compare_swap; };
+  if (a.kind == Kind::get && b.kind == Kind::get) return false;
+  if (!updates(a.kind) || !updates(b.kind)) return true;
+  if (level_ != Level::mpi) return false;
+  // accumulate_ops: same_op_no_op, and one type. A compare-and-swap is an operation of its own.
+  if (a.kind != b.kind) return true;
+  if (a.kind == Kind::compare_swap) return a.bytes != b.bytes;
+  const bool no_op = a.what.operation == Operation::no_op || b.what.operation == Operation::no_op;
+  return a.what.type != b.what.type || (a.what.operation != b.what.operation && !no_op);
+}
+
+// The program has waited for its handle: for MPI a put is then done here, not there.
+bool Check::is_over(const Record& record) const {
+  if (!record.has_handle || (record.access.kind == Kind::put && level_ == Level::mpi)) return false;
+  return record.handle == 0 || !engine_.is_outstanding(record.handle);
+}
+
+Check::Told Check::told(Rank target, const Record& record) const {
+  Told told{record.access.begin, record.access.bytes, rank_, target, {}, {}, {}, {}, {}};
+  told.kind = static_cast<uint8_t>(record.access.kind);
+  told.operation = static_cast<uint8_t>(record.access.what.operation);
+  told.type = static_cast<uint8_t>(record.access.what.type);
+  const std::string site = describe_site(record.site);
+  std::memcpy(told.site, site.data(), std::min(site.size(), sizeof told.site - 1));
+  return told;
+}
+
+Status Check::explain(const Told& a, const Told& b) const {
+  const uint64_t begin = std::max(a.begin, b.begin);
+  const uint64_t end = std::min(a.begin + a.bytes, b.begin + b.bytes);
+  const auto name = [](const Told& one) {
+    std::string text(name_of(static_cast<Kind>(one.kind)));
+    if (one.kind == static_cast<uint8_t>(Kind::update))
+      text = std::string(to_string(static_cast<Operation>(one.operation))) + " of " +
+             std::string(to_string(static_cast<ElementType>(one.type)));
+    return text;
+  };
+  return error(Code::invalid, window_, ": rank ", b.origin, "'s ", name(b), " at ", b.site,
+               " conflicts with rank ", a.origin, "'s ", name(a), " at ", a.site,
+               " in the same epoch: bytes [", begin, ", ", end, ") of rank ", b.target,
+               "'s memory. ",
+               a.origin == b.origin ? "Flush between them" : "Put a fence between them");
+}
+
+Status Check::begin(Rank target, const Access& access) {
+  const std::lock_guard guard(mutex_);
+  Target& known = targets_[target];
+  known.last = nullptr;
+  known.has_last_buffer = false;
+  const Record mine{access, site_, 0, false};
+  const uint64_t from = access.begin < known.longest ? 0 : access.begin - known.longest;
+  bool kept = false;
+  for (auto i = known.records.lower_bound(from);
+       i != known.records.end() && i->first < access.begin + access.bytes; ++i) {
+    const Record& other = i->second;
+    if (conflict(other.access, access) && !is_over(other))
+      return explain(told(target, other), told(target, mine));
+    kept = kept || (!other.has_handle && other.access.kind == access.kind &&
+                    other.access.begin == access.begin && other.access.bytes == access.bytes &&
+                    other.access.what.operation == access.what.operation &&
+                    other.access.what.type == access.what.type);
+  }
+  if (kept) return {};
+  known.longest = std::max(known.longest, access.bytes);
+  known.last = &known.records.emplace(access.begin, mine)->second;
+  return {};
+}
+
+void Check::drop_last(Target& target) {
+  if (target.last == nullptr) return;
+  auto [i, end] = target.records.equal_range(target.last->access.begin);
+  while (i != end && &i->second != target.last) ++i;
+  if (i != end) target.records.erase(i);
+  target.last = nullptr;
+}
+
+void Check::issued(Rank target, const operation::Handle* handle) {
+  const std::lock_guard guard(mutex_);
+  Target& known = targets_[target];
+  if (known.last != nullptr && handle != nullptr) {
+    known.last->has_handle = true;
+    known.last->handle = *handle;
+  }
+  if (!known.has_last_buffer) return;
+  const Buffer& buffer = known.buffers.back();
+  if (buffer.data) std::memset(buffer.address, static_cast<int>(missing), buffer.bytes);
+}
+
+void Check::refused(Rank target) {
+  const std::lock_guard guard(mutex_);
+  Target& known = targets_[target];
+  drop_last(known);
+  if (known.has_last_buffer) known.buffers.pop_back();
+  known.has_last_buffer = false;
+}
+
+// ---- buffers ----------------------------------------------------------------------------------
+
+void Check::reads(Rank target, const void* origin, uint64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  auto* const address = static_cast<std::byte*>(const_cast<void*>(origin));
+  Target& known = targets_[target];
+  known.buffers.push_back({address, bytes, hash_of(address, bytes), nullptr, site_});
+  known.has_last_buffer = true;
+}
+
+void* Check::fills(Rank target, void* buffer, uint64_t bytes) {
+  const std::lock_guard guard(mutex_);
+  auto* const address = static_cast<std::byte*>(buffer);
+  auto data = std::make_unique<std::vector<std::byte>>(address, address + bytes);
+  void* const place = data->data();
+  Target& known = targets_[target];
+  known.buffers.push_back({address, bytes, 0, std::move(data), site_});
+  known.has_last_buffer = true;
+  return place;
+}
+
+Status Check::finish(Target& target, Rank rank) const {
+  Status first;
+  std::vector<std::byte> now;
+  const auto report = [&](const Buffer& buffer, std::string_view what) {
+    if (!first.ok()) return;
+    first = error(Code::invalid, window_, ": the buffer of rank ", rank_, "'s ",
+                  buffer.data ? "get from" : "put to", " rank ", rank, " at ",
+                  describe_site(buffer.site), " (", buffer.bytes, " bytes) ", what,
+                  " before the call that completes it, at ", describe_site(site_), ": flush first");
+  };
+  for (Buffer& buffer : target.buffers) {
+    const Seen seen = look_at(buffer.address, buffer.bytes, &now);
+    if (seen == Seen::gone) {
+      report(buffer, "was freed");
+      continue;
+    }
+    if (!buffer.data) {
+      if (seen == Seen::read && hash_of(now.data(), buffer.bytes) != buffer.hash)
+        report(buffer, "was changed");
+      continue;
+    }
+    if (seen == Seen::read &&
+        !std::all_of(now.begin(), now.end(), [](std::byte b) { return b == missing; }))
+      report(buffer, "was written");
+    std::memcpy(buffer.address, buffer.data->data(), buffer.bytes);
+  }
+  target.buffers.clear();
+  return first;
+}
+
+Status Check::done_here(Rank rank) {
+  const std::lock_guard guard(mutex_);
+  Status first;
+  for (auto& [of, target] : targets_) {
+    if (rank != no_rank && of != rank) continue;
+    if (Status status = finish(target, of); !status.ok() && first.ok()) first = status;
+    target.last = nullptr;
+    target.has_last_buffer = false;
+    std::erase_if(target.records,
+                  [](const auto& entry) { return entry.second.access.kind == Kind::get; });
+  }
+  return first;
+}
+
+Status Check::done_there(Rank rank) {
+  const Status status = done_here(rank);
+  const std::lock_guard guard(mutex_);
+  for (auto& [of, target] : targets_)
+    if (rank == no_rank || of == rank) target.records.clear();
+  return status;
+}
+
+// ---- other ranks ------------------------------------------------------------------------------
+
+Status Check::compare(job::Group& group) {
+  std::vector<Told> mine;
+  for (const auto& [of, target] : targets_)
+    for (const auto& [begin, record] : target.records) mine.push_back(told(of, record));
+  std::vector<uint64_t> counts(static_cast<size_t>(group.size()));
+  const uint64_t count = mine.size();
+  SKERRY_TRY(group.allgather(&count, sizeof count, counts.data()));
+  const uint64_t most = *std::max_element(counts.begin(), counts.end());
+  mine.resize(most);
+  std::vector<Told> all(most * counts.size());
+  if (most > 0) SKERRY_TRY(group.allgather(mine.data(), most * sizeof(Told), all.data()));
+  std::vector<Told> used;
+  for (size_t i = 0; i < counts.size(); ++i)
+    used.insert(used.end(), all.begin() + static_cast<ptrdiff_t>(i * most),
+                all.begin() + static_cast<ptrdiff_t>(i * most + counts[i]));
+  std::stable_sort(used.begin(), used.end(), [](const Told& a, const Told& b) {
+    return a.target != b.target ? a.target < b.target : a.begin < b.begin;
+  });
+  const auto access = [](const Told& one) {
+    Access made{static_cast<Kind>(one.kind), one.begin, one.bytes, {}};
+    made.what.operation = static_cast<Operation>(one.operation);
+    made.what.type = static_cast<ElementType>(one.type);
+    return made;
+  };
+  for (size_t i = 0; i < used.size(); ++i)
+    for (size_t k = i + 1; k < used.size() && used[k].target == used[i].target &&
+                           used[k].begin < used[i].begin + used[i].bytes;
+         ++k)
+      if (used[i].origin != used[k].origin && conflict(access(used[i]), access(used[k])))
+        return explain(used[i], used[k]);
+  return {};
+}
+
+}  // namespace skerry::window

@@ -1,0 +1,126 @@
+// The debug mode of windows (SKERRY_CHECK): finds accesses that conflict, and buffers that are used
+// too early. It keeps what this rank has accessed in the epoch and is not done yet.
+//
+//   conflicts     two accesses to the same bytes, not both reads, not both updates, without a flush
+//                 (or, of the _nb forms, a wait) between them. With Level::mpi also two updates of
+//                 different operations or types, which MPI leaves undefined (accumulate_ops) and
+//                 Skerry does not; and only a flush comes between a put and what follows.
+//   other ranks   the same between accesses of different ranks in one epoch of fence: the fence
+//                 that ends it compares them all.
+//   early reads   a get without a handle arrives in a place of its own. Its buffer holds `missing`
+//                 bytes until the call that completes it: so a program that reads too early never
+//                 finds the data by luck.
+//   early writes  that call looks whether the program has changed the buffer of a get, put or
+//                 update meanwhile.
+//
+// What it cannot find: conflicts of different ranks under shared locks, lock_all and start; loads
+// and stores of the target itself; early use of the buffers of the _nb forms.
+//
+// Source: MPI 4.1, sections 12.7 (semantics and correctness) and 12.5 (epochs).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "job/group.hpp"
+#include "memory/apply.hpp"
+#include "operation/engine.hpp"
+
+namespace skerry::window {
+
+class Check {
+ public:
+  enum class Level : uint8_t { off, skerry, mpi };
+  static Status read_level(const std::string& text, Level* level);  // of SKERRY_CHECK
+
+  enum class Kind : uint8_t { put, get, update, compare_swap };
+  // What an access does to bytes [begin, begin + bytes) of its target.
+  struct Access {
+    Kind kind = Kind::put;
+    uint64_t begin = 0;
+    uint64_t bytes = 0;
+    memory::Update what;  // of an update
+  };
+  static constexpr std::byte missing{0xDB};
+
+  Check(Level level, Rank rank, std::string window, operation::Engine& engine)
+      : level_(level), rank_(rank), window_(std::move(window)), engine_(engine) {}
+
+  // Where the program called Skerry: of this thread's present call.
+  static void set_site(const void* address) { site_ = address; }
+  // The error, with the window and the place of the call.
+  Status located(const Status& status) const;
+
+  // Errors: invalid (a conflict); then nothing is kept.
+  Status begin(Rank target, const Access& access);
+  // Of the access that has begun just now. A buffer that stays as it is until it is done here:
+  void reads(Rank target, const void* origin, uint64_t bytes);
+  // A buffer that is filled when it is done here; returns where the data is to arrive.
+  void* fills(Rank target, void* buffer, uint64_t bytes);
+  // It was issued (handle null: it has none), or refused.
+  void issued(Rank target, const operation::Handle* handle);
+  void refused(Rank target);
+
+  // Everything issued to `target` (no_rank: to all) is done here, or there, too. Errors: invalid (a
+  // buffer was used too early).
+  Status done_here(Rank target);
+  Status done_there(Rank target);
+  // Everything that the members issued is done: were there conflicts between them? Collective. The
+  // answer is the same on all. Before done_there.
+  Status compare(job::Group& group);
+
+ private:
+  struct Record {
+    Access access;
+    const void* site = nullptr;
+    operation::Handle handle = 0;  // 0: it was done at once
+    bool has_handle = false;
+  };
+  struct Buffer {
+    std::byte* address = nullptr;
+    uint64_t bytes = 0;
+    uint64_t hash = 0;  // of what it held: put, update
+    // What arrives, and until then what was in the buffer; null: put, update.
+    std::unique_ptr<std::vector<std::byte>> data;
+    const void* site = nullptr;
+  };
+  struct Target {
+    std::multimap<uint64_t, Record> records;  // by the first byte
+    uint64_t longest = 0;                     // of the records, in bytes
+    std::vector<Buffer> buffers;
+    Record* last = nullptr;  // the access that has begun just now, if it is kept
+    bool has_last_buffer = false;
+  };
+  // As members tell each other.
+  struct Told {
+    uint64_t begin, bytes;
+    Rank origin, target;
+    uint8_t kind, operation, type, reserved[5];
+    char site[160];
+  };
+
+  bool conflict(const Access& a, const Access& b) const;
+  bool is_over(const Record& record) const;
+  static void drop_last(Target& target);
+  Status finish(Target& target, Rank rank) const;
+  Status explain(const Told& a, const Told& b) const;
+  Told told(Rank target, const Record& record) const;
+
+  static thread_local const void* site_;
+  const Level level_;
+  const Rank rank_;
+  const std::string window_;  // as messages name it
+  operation::Engine& engine_;
+  std::mutex mutex_;  // several threads may call
+  std::map<Rank, Target> targets_;
+};
+
+// "function+0x12 in program" of a return address, as far as the system knows.
+std::string describe_site(const void* address);
+
+}  // namespace skerry::window
