@@ -31,6 +31,9 @@ constexpr Variable known[] = {
     {"SKERRY_CHECK", "0",
      "1: find conflicting accesses and buffers used too early in windows; mpi: also what MPI alone "
      "forbids; 0: do not"},
+    {"SKERRY_MOVE_GIVEN", "0",
+     "1: whole pages of memory given to windows become shared memory while the window lives; 0: "
+     "they stay private"},
     {"SKERRY_RECONNECT_TIMEOUT", "60",
      "seconds for which a server may be unreachable before the job ends"},
     {"SKERRY_FAULTS", "",
@@ -155,6 +158,8 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->lock = value;
   } else if (name == "SKERRY_CHECK") {
     config->check = value;
+  } else if (name == "SKERRY_MOVE_GIVEN") {
+    SKERRY_TRY(flag(name, value, &config->move_given));
   } else if (name == "SKERRY_SHARE") {
     SKERRY_TRY(flag(name, value, &config->share));
   } else if (name == "SKERRY_NODE_MAX_CONN") {

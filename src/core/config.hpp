@@ -27,6 +27,7 @@ struct Config {
   uint32_t server_max_connections = 0;   // SKERRY_SERVER_MAX_CONN: 0: no limit
   std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
   std::string check = "0";    // SKERRY_CHECK: debug mode of windows, checked in src/window
+  bool move_given = false;    // SKERRY_MOVE_GIVEN: memory of created windows
   bool share = false;                    // SKERRY_SHARE: through the node's data server
   uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share; 0: no limit
   uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=

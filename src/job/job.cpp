@@ -498,6 +498,7 @@ Status Job::stop() {
   SKERRY_TRY(bootstrap_->fence());
   control_.member(member_index_)
       .state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
+  for (auto& [owner, call] : before_segments_go_) call();
   segments_.for_each([](Segment& segment) {
     if (!segment.is_freed()) (void)segment.close();
   });

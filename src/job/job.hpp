@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -144,6 +145,8 @@ class Job {
   Shelf<Segment> segments_;
   Shelf<Group> groups_;
   Shelf<Mutexes> mutexes_;
+  // Called before the segments go at the end, by owner: memory of the program is among them.
+  std::map<const void*, std::function<void()>> before_segments_go_;
   std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
   void* lazy_window_ = nullptr;    // src/window: the window of which a lock is asked for and not
                                    // taken yet; null: none

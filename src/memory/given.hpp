@@ -38,7 +38,10 @@ struct Given {
   std::atomic<int32_t> process;   // owner: its process id. Set once
   std::atomic<uint64_t> version;  // owner: of many, lists[version % 2] is valid
   Area one;                       // owner: if it is not many. Set once
-  List lists[2];                  // of many
+  // owner: these of its bytes lie in shared memory (moved.hpp): bytes [moved_from, moved_from +
+  // moved_bytes) of it one page behind this description. Set once; 0: none do
+  std::atomic<uint64_t> moved_from, moved_bytes;
+  List lists[2];  // of many
 
   // ---- the owner ----
   void give_one(void* base, uint64_t bytes);
@@ -61,8 +64,8 @@ struct Given {
   void change(Change&& change);
   bool find_among(const List& list, uint64_t offset, uint64_t bytes, uint64_t* address) const;
 };
-constexpr uint64_t given_one_bytes = 32;  // of a description of one area
-static_assert(offsetof(Given, one) + sizeof(Given::Area) == given_one_bytes);
+constexpr uint64_t given_one_bytes = 48;  // of a description of one area
+static_assert(offsetof(Given, lists) == given_one_bytes);
 
 // May processes of this node reach each other's memory? Lets the others reach this one's, as far as
 // the system needs to be asked. Errors: unsupported, with the remedy.

@@ -144,7 +144,7 @@ inline Status Window::issue_put(Target& target, uint64_t offset, const void* ori
                                 operation::Handle* handle) {
   if (target.region != nullptr) [[likely]] {
     job_->local_counters().add(bytes);
-    return memory::put(*target.region, offset, origin, bytes);
+    return memory::put(target.region_of(offset, bytes), offset, origin, bytes);
   }
   if (target.hold == Hold::wanted) {
     defer(target, Deferred::Kind::put, offset, origin, bytes);
@@ -175,7 +175,7 @@ inline Status Window::issue_get(Target& target, uint64_t offset, void* origin, u
                                 operation::Handle* handle) {
   if (target.region != nullptr) [[likely]] {
     job_->local_counters().add(bytes);
-    return memory::get(origin, *target.region, offset, bytes);
+    return memory::get(origin, target.region_of(offset, bytes), offset, bytes);
   }
   auto* const data = static_cast<std::byte*>(origin);
   if (target.hold == Hold::wanted) {
@@ -200,7 +200,7 @@ Status Window::check_alignment(ElementType type, uint64_t offset) const {
 Status Window::update_here(const Target& target, uint64_t offset, const memory::Update& what,
                            const void* origin, void* result, uint64_t bytes) const {
   job_->local_counters().add(bytes);
-  const memory::Region& region = *target.region;
+  const memory::Region& region = target.region_of(offset, bytes);
   const memory::Stripes& stripes = job_->stripes();
   if (bytes == element_bytes(what.type) && memory::goes_alone(what.type) &&
       region.kind != memory::Kind::given && origin != result) [[likely]] {
@@ -298,7 +298,7 @@ Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desire
                          expected};
   const memory::Stripes& stripes = job_->stripes();
   Status failure;
-  const LockResult locked = memory::rmw(*target->region, offset, what, stripes,
+  const LockResult locked = memory::rmw(target->region_of(offset, at.bytes), offset, what, stripes,
                                         memory::Patience::wait, old, &failure);
   if (locked == LockResult::locked) return failure;
   return stripes.explain(locked, memory::stripe_index(target->region->seed, offset));

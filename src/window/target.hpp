@@ -47,7 +47,16 @@ struct Target {
   uint64_t bytes = 0;
   const memory::Region* region = nullptr;  // on this node: its memory; null: elsewhere
   memory::Region given;                    // what `region` points to if the program gave it
-  lock::Mutex* mutex = nullptr;            // on this node: its lock; null: elsewhere, or a machine
+  // Of given memory on this node, bytes [moved_from, moved.bytes) lie in shared memory: offsets are
+  // those of `region`. No bytes: none do.
+  memory::Region moved;
+  uint64_t moved_from = 0;
+  const memory::Region& region_of(uint64_t offset, uint64_t count) const {
+    const bool inside = offset >= moved_from && offset < moved.bytes &&
+                        count <= moved.bytes - offset;
+    return inside ? moved : *region;
+  }
+  lock::Mutex* mutex = nullptr;          // on this node: its lock; null: elsewhere, or a machine
   std::unique_ptr<MachineLock> machine;  // its lock if it is a machine protocol's; null: it is not
   Deferred deferred;  // only while `hold` is wanted, in an epoch of lock, at a member elsewhere
 };

@@ -40,15 +40,51 @@ lock::Holder holder_of(const job::Job& job, const Target& target) {
 
 // ---- life -------------------------------------------------------------------------------------
 
-Status Window::open_segments(void* base, uint64_t bytes, const lock::Choice& choice) {
+namespace {
+// Of given memory: its description in a page of its own, then the pages that moved in.
+constexpr uint64_t moved_at = 4096;
+static_assert(memory::given_one_bytes <= moved_at);
+}  // namespace
+
+// Before the others look at the description.
+void Window::move_in(void* base, const memory::Pages& pages) {
+  if (!moved_.move_in(pages, data_->own() + moved_at)) return;
+  given()->moved_from.store(static_cast<uint64_t>(pages.begin - static_cast<std::byte*>(base)));
+  given()->moved_bytes.store(pages.bytes);
+  // A program may end its job without freeing its windows, and go on with its memory.
+  const std::lock_guard lock(job_->shelves_mutex_);
+  job_->before_segments_go_[this] = [this] { (void)moved_.move_out(); };
+}
+
+void Window::forget_moved() {
+  if (!any_moves_) return;
+  const std::lock_guard lock(job_->shelves_mutex_);
+  job_->before_segments_go_.erase(this);
+  any_moves_ = false;
+}
+
+Window::~Window() { forget_moved(); }
+
+Status Window::open_segments(void* base, uint64_t bytes, const lock::Choice& choice,
+                             bool any_moves) {
   const uint64_t slice_bytes = flavor_ == Flavor::allocated ? bytes
                                : flavor_ == Flavor::created ? memory::given_one_bytes
                                                             : sizeof(memory::Given);
-  SKERRY_TRY(job::Segment::alloc(*group_, slice_bytes, &data_));
+  memory::Pages pages;
+  any_moves_ = any_moves;
+  if (any_moves) pages = memory::movable_pages(base, bytes);
+  Status made = job::Segment::alloc(*group_, pages.bytes > 0 ? moved_at + pages.bytes : slice_bytes,
+                                    &data_);
+  if (!made.ok() && any_moves) {  // no room for it: the memory stays where it is
+    pages = {};
+    made = job::Segment::alloc(*group_, slice_bytes, &data_);
+  }
+  SKERRY_TRY(made);
   if (flavor_ != Flavor::allocated) {
     data_->set_purpose(job::purpose_given);  // before the others use it: what follows is collective
     if (flavor_ == Flavor::created) given()->give_one(base, bytes);
     else given()->give_many();
+    move_in(base, pages);
   }
   if (choice.is_fair_queue) SKERRY_TRY(job::Mutexes::create(*group_, 1, &locks_));
   else SKERRY_TRY(MachineLocks::create(*group_, choice, &machines_));
@@ -62,7 +98,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                     std::unique_ptr<Window>* window) {
   struct Told {
     uint64_t bytes, unit;
-    uint8_t is_fair_queue, protocol, migration, check, reserved[4];
+    uint8_t is_fair_queue, protocol, migration, check, moves, reserved[3];
   };
   lock::Choice choice;
   Status status = lock::choose(group.job().options().config.lock, &choice);
@@ -80,6 +116,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(choice.kind),
                   static_cast<uint8_t>(choice.migration),
                   static_cast<uint8_t>(check),
+                  flavor == Flavor::created && group.job().options().config.move_given,
                   {}};
   std::vector<Told> told(static_cast<size_t>(group.size()));
   SKERRY_TRY(group.allgather(&mine, sizeof mine, told.data()));
@@ -89,7 +126,9 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   made->flavor_ = flavor;
   made->multiple_ = group.job().options().thread_level == job::ThreadLevel::multiple;
   std::vector<uint64_t> sizes, units;
+  bool any_moves = false;
   for (const Told& one : told) {
+    any_moves = any_moves || one.moves != 0;
     if (one.is_fair_queue != mine.is_fair_queue || one.protocol != mine.protocol ||
         one.migration != mine.migration)
       return error(Code::config, "SKERRY_LOCK is not the same on all members of the window");
@@ -100,7 +139,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   }
   made->members_.bytes.assign(std::move(sizes));
   made->members_.unit.assign(std::move(units));
-  if (Status opened = made->open_segments(base, bytes, choice); !opened.ok()) {
+  if (Status opened = made->open_segments(base, bytes, choice, any_moves); !opened.ok()) {
     (void)made->close_segments();  // all members failed alike, and give back the same
     return opened;
   }
@@ -165,6 +204,12 @@ Status Window::close_segments() {
       job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
     job_->discard(segment, &job_->segments_);
   };
+  if (any_moves_) {  // nobody accesses them any more
+    const Status synced = group_->sync();
+    const Status moved = moved_.move_out();
+    forget_moved();
+    first = synced.ok() ? moved : synced;
+  }
   close(std::exchange(data_, nullptr));
   close(exposure_.signals());
   close(machines_ != nullptr ? &machines_->segment()
@@ -237,6 +282,14 @@ void Window::describe_given(Target& target) const {
   } else {
     region.kind = memory::Kind::given;
     region.given = reinterpret_cast<const memory::Given*>(target.region->base);
+  }
+  if (flavor_ == Flavor::created && region.given != nullptr &&
+      region.given->moved_bytes.load() > 0) {
+    const uint64_t from = region.given->moved_from.load();
+    target.moved.seed = region.seed;
+    target.moved.base = target.region->base + moved_at - from;  // offsets count from its start
+    target.moved.bytes = from + region.given->moved_bytes.load();
+    target.moved_from = from;
   }
   target.region = &region;
 }

@@ -25,6 +25,7 @@
 #include "job/mutexes.hpp"
 #include "job/segment.hpp"
 #include "memory/given.hpp"
+#include "memory/moved.hpp"
 #include "window/check.hpp"
 #include "window/exposure.hpp"
 #include "window/machine_locks.hpp"
@@ -55,6 +56,10 @@ struct Access {
 
 class Window {
  public:
+  Window() = default;
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window();
   // All collective over the group; all members get the same answer.
   static Status allocate(job::Group& group, uint64_t bytes, uint64_t unit,
                          std::unique_ptr<Window>* window);
@@ -122,7 +127,9 @@ class Window {
  private:
   static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                      std::unique_ptr<Window>* window);
-  Status open_segments(void* base, uint64_t bytes, const lock::Choice& choice);
+  Status open_segments(void* base, uint64_t bytes, const lock::Choice& choice, bool any_moves);
+  void move_in(void* base, const memory::Pages& pages);
+  void forget_moved();
   Status close_segments();
   void describe_given(Target& target) const;
   memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
@@ -204,6 +211,8 @@ class Window {
   bool multiple_ = false;  // several threads may call at the same time
   void* own_ = nullptr;
   job::Segment* data_ = nullptr;   // allocated: the memory. Otherwise its description (target.hpp)
+  bool any_moves_ = false;         // some member wants its given memory moved
+  memory::Moved moved_;            // of created: its own pages that are shared now
   job::Mutexes* locks_ = nullptr;  // null: `machines_`
   std::unique_ptr<MachineLocks> machines_;
   std::unique_ptr<Check> check_;  // null: not in the debug mode
