@@ -146,3 +146,37 @@ def test_data_servers_limit_their_connections(monkeypatch, tmp_path):
     program.write_text(CONTENDED)
     job = run(4, 4, program)
     assert job.returncode == 0, job.stdout
+
+
+EPOCHS = """
+import skerry as sk
+sk.init(threads="serialized")
+w, far, epochs = sk.window(2, "int64"), sk.size() - 1, 100
+
+def requests():
+    sk.sync()
+    return int(sk.allreduce(sk.counters().get("server_requests", 0)))
+
+before = requests()
+of_asking = requests() - before
+if sk.rank() == 0:
+    for i in range(epochs):
+        with w.lock(far):
+            if i % 2:
+                w.put(far, 0, i)
+            else:
+                w.update(far, 1, 1)
+of_epochs = requests() - before - 2 * of_asking
+assert of_epochs < 1.5 * epochs, of_epochs
+if sk.rank() == far:
+    assert w.local.tolist() == [epochs - 1, epochs // 2]
+w.free()
+"""
+
+
+def test_an_epoch_of_one_put_is_one_request(tmp_path):
+    """put waits for a handle, and once made three requests of it."""
+    program = tmp_path / "program.py"
+    program.write_text(EPOCHS)
+    job = run(2, 2, program)
+    assert job.returncode == 0, job.stdout
