@@ -24,6 +24,7 @@ struct Context {
   uint64_t seed = 1;
   int rounds = 0;           // 0: the section's own choice
   int threads = 1;          // user threads per rank; more than one only at thread level multiple
+  bool fair_locks = true;   // windows' locks are the default ones
   bool as_threads = false;  // ranks are threads of one process
   bool thorough = false;    // also what takes long or much memory
   // As skerry_put, to a segment that is freed at the target alone; null: the library hides what

@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
     else if (word == "--thorough") context.thorough = true;
     else wanted = word;
   }
+  if (const char* protocol = std::getenv("SKERRY_LOCK"))
+    context.fair_locks = std::string(protocol) == "fair";
   skerry_options options = SKERRY_OPTIONS_INIT;
   if (context.threads > 1) options.thread_level = SKERRY_THREAD_MULTIPLE;
   OK(skerry_init(&options, &context.job));

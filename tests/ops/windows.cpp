@@ -434,9 +434,7 @@ void check_requests_of_an_epoch(Context& c) {
     }
   }
   const int64_t of_epochs = requests() - before - of_asking;
-  const char* const protocol = std::getenv("SKERRY_LOCK");
-  if (protocol == nullptr || std::string(protocol) == "fair")
-    EXPECT(of_epochs - of_asking < epochs * 3 / 2);
+  if (c.fair_locks) EXPECT(of_epochs - of_asking < epochs * 3 / 2);
   if (c.rank == c.size - 1) {
     EXPECT_IS(w.words()[0], epochs - 2);
     EXPECT_IS(w.words()[1], epochs / 2 * (epochs / 2));
@@ -480,6 +478,16 @@ void check_mistakes(Context& c) {
                  SKERRY_ERR_INVALID, "give an integer type");
     OK(skerry_window_put(w, host, 0, nullptr, 0));
     OK(skerry_window_unlock(w, host));
+    EXPECT_ERROR(skerry_window_unlock(w, host), SKERRY_ERR_INVALID, "has not locked");
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    EXPECT_ERROR(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0), SKERRY_ERR_INVALID,
+                 "again: unlock it first");
+    EXPECT_ERROR(skerry_window_flush(w, c.size), SKERRY_ERR_INVALID, "does not exist");
+    OK(skerry_window_unlock(w, host));
+    OK(skerry_window_lock_all(w, 0));
+    EXPECT_ERROR(skerry_window_lock(w, 0, host, 0), SKERRY_ERR_INVALID, "inside a lock_all epoch");
+    EXPECT_ERROR(skerry_window_unlock(w, host), SKERRY_ERR_INVALID, "has not locked");
+    OK(skerry_window_unlock_all(w));
   }
   EXPECT_ERROR(skerry_window_lock(w, 0, c.size, 0), SKERRY_ERR_INVALID, "does not exist");
   EXPECT_ERROR(skerry_window_unlock_all(w), SKERRY_ERR_INVALID, "without lock_all");
@@ -487,6 +495,34 @@ void check_mistakes(Context& c) {
   EXPECT_ERROR(skerry_window_wait(w), SKERRY_ERR_INVALID, "without post");
   EXPECT_IS(word, 42);
   OK(skerry_barrier(c.world()));
+}
+
+// Displacements count in the target's units; elements must be aligned there, and nothing wraps.
+void check_units(Context& c) {
+  OwnWindow bytes(c, 64, 1), odd(c, 63, 9);
+  const int host = (c.rank + 1) % c.size;
+  int64_t word = 1;
+  for (skerry_window* w : {static_cast<skerry_window*>(bytes), static_cast<skerry_window*>(odd)})
+    OK(skerry_window_lock(w, SKERRY_LOCK_SHARED, host, 0));
+  EXPECT_ERROR(skerry_window_update(bytes, host, 4, SKERRY_INT64, SKERRY_SUM, &word, 1),
+               SKERRY_ERR_INVALID, "byte 4 of the target's memory is not a multiple of 8");
+  EXPECT_ERROR(skerry_window_compare_swap(bytes, host, 2, SKERRY_INT32, &word, &word, &word),
+               SKERRY_ERR_INVALID, "not a multiple of 4");
+  EXPECT_ERROR(skerry_window_get(bytes, host, 57, &word, 8), SKERRY_ERR_RANGE,
+               "displacement 57 (unit 1) lie outside the 64 bytes");
+  EXPECT_ERROR(skerry_window_get(odd, host, 7, &word, 1), SKERRY_ERR_RANGE, "(unit 9)");
+  EXPECT_ERROR(skerry_window_put(odd, host, UINT64_MAX / 9 + 1, &word, 1), SKERRY_ERR_RANGE,
+               "outside");
+  OK(skerry_window_get(odd, host, 6, &word, 8));
+  OK(skerry_window_unlock(odd, host));
+  OK(skerry_window_unlock(bytes, host));
+  OwnWindow nothing(c, 0, 8);
+  OK(skerry_window_lock_all(nothing, 0));
+  EXPECT_ERROR(skerry_window_put(nothing, host, 0, &word, 1), SKERRY_ERR_RANGE,
+               "outside the 0 bytes");
+  OK(skerry_window_put(nothing, host, 0, nullptr, 0));
+  OK(skerry_window_unlock_all(nothing));
+  EXPECT(skerry_window_local(nothing) == nullptr);
 }
 
 void check_life(Context& c) {
@@ -506,6 +542,39 @@ void check_life(Context& c) {
     EXPECT(skerry_window_group(windows[i]) == c.world());
   }
   for (skerry_window* window : windows) OK(skerry_window_free(window));
+  // Every call knows a freed window.
+  skerry_window* const gone = windows[0];
+  int64_t word = 0;
+  int done = 0;
+  skerry_handle handle = 0;
+  const int host = c.rank;
+  const int answers[] = {
+      skerry_window_lock(gone, 0, 0, 0),
+      skerry_window_unlock(gone, 0),
+      skerry_window_lock_all(gone, 0),
+      skerry_window_unlock_all(gone),
+      skerry_window_flush(gone, 0),
+      skerry_window_flush_all(gone),
+      skerry_window_flush_local(gone, 0),
+      skerry_window_flush_local_all(gone),
+      skerry_window_sync(gone),
+      skerry_window_fence(gone, 0),
+      skerry_window_post(gone, &host, 1, 0),
+      skerry_window_start(gone, &host, 1, 0),
+      skerry_window_complete(gone),
+      skerry_window_wait(gone),
+      skerry_window_test(gone, &done),
+      skerry_window_attach(gone, &word, 8),
+      skerry_window_detach(gone, &word),
+      skerry_window_put(gone, 0, 0, &word, 8),
+      skerry_window_get(gone, 0, 0, &word, 8),
+      skerry_window_put_nb(gone, 0, 0, &word, 8, &handle),
+      skerry_window_get_nb(gone, 0, 0, &word, 8, &handle),
+      skerry_window_update(gone, 0, 0, SKERRY_INT64, SKERRY_SUM, &word, 1),
+      skerry_window_fetch_update(gone, 0, 0, SKERRY_INT64, SKERRY_NO_OP, nullptr, &word, 1),
+      skerry_window_compare_swap(gone, 0, 0, SKERRY_INT64, &word, &word, &word),
+  };
+  for (int answer : answers) EXPECT_IS(answer, int{SKERRY_ERR_FREED});
   EXPECT_ERROR(skerry_window_lock(windows[0], 0, 0, 0), SKERRY_ERR_FREED, "was freed");
   EXPECT_ERROR(skerry_window_free(windows[0]), SKERRY_ERR_FREED, "was freed");
   EXPECT(skerry_window_local(windows[0]) == nullptr);
@@ -717,6 +786,7 @@ void run_window_threads(Context& c) {
 void run_windows(Context& c) {
   check_life(c);
   check_mistakes(c);
+  check_units(c);
   check_dynamic(c);
   check_given_memory(c);
   check_no_bytes(c);

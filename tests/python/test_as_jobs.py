@@ -180,3 +180,32 @@ def test_an_epoch_of_one_put_is_one_request(tmp_path):
     program.write_text(EPOCHS)
     job = run(2, 2, program)
     assert job.returncode == 0, job.stdout
+
+
+HOLDER_DIES = """
+import os, signal
+import skerry as sk
+sk.init(on_failure="raise")
+w, last = sk.window(1, "int64"), sk.size() - 1
+if sk.rank() == last:
+    w.lock(0)
+    w.get(0, 0)
+sk.barrier()
+if sk.rank() == last:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    w.lock(0)
+    w.get(0, 0)
+    print("granted")
+except sk.Error as error:
+    print("told", type(error).__name__, f"rank {last} " in str(error), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(3, 1), (3, 3)])
+def test_waiters_learn_which_holder_died(ranks, nodes, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(HOLDER_DIES)
+    job = run(ranks, nodes, program)
+    assert job.stdout.count("told PeerDeadError True") == ranks - 1, job.stdout

@@ -315,6 +315,18 @@ def test_mistakes():
     ):
         with pytest.raises(sk.InvalidError, match=text):
             mistake()
+    with w.lock(right):
+        with pytest.raises(sk.InvalidError, match="again: unlock it first"):
+            w.lock(right)
+        with pytest.raises(sk.RangeError, match="outside the 8 bytes"):
+            w.get(right, 8)
+    with pytest.raises(sk.InvalidError, match="has not locked"):
+        w.unlock(right)
+    with w.lock_all():
+        with pytest.raises(sk.InvalidError, match="inside a lock_all epoch"):
+            w.lock(right)
+    with pytest.raises(sk.InvalidError, match="needs lock or lock_all"):
+        w.flush()
     with w.lock(right, shared=True):
         with pytest.raises(sk.InvalidError, match="cannot become an exclusive one"):
             w.lock(right)
@@ -324,6 +336,22 @@ def test_mistakes():
             w.free()
         w.get(right, 0)
     w.free()
+    for use in (
+        lambda: w.lock(right),
+        lambda: w.unlock(right),
+        lambda: w.lock_all(),
+        lambda: w.flush(),
+        lambda: w.fence(),
+        lambda: w.post([right]),
+        lambda: w.start([right]),
+        lambda: w.put(right, 0, 1),
+        lambda: w.get(right, 0),
+        lambda: w.update(right, 0, 1),
+        lambda: w.fetch_update(right, 0, 1),
+        lambda: w.free(),
+    ):
+        with pytest.raises(sk.FreedError):
+            use()
     with pytest.raises(TypeError):
         sk.Window(8)
 

@@ -4,6 +4,7 @@
 //   growth find   threads look addresses up, and use a handle of a freed segment, while segments
 //                 come and go
 //   growth split  two ranks of one node: a split that fails at one of them leaves nothing behind
+//   growth windows  thousands of windows
 //   growth window two ranks of one node: so does a window
 #include <skerry/skerry.h>
 #include <skerry/window.h>
@@ -229,6 +230,34 @@ void window(skerry_job* job) {
   CHECK(shared_mappings() <= before);
 }
 
+// Thousands of windows of every kind at once; each is locked and used.
+void windows(skerry_job* job) {
+  constexpr int count = 2000;
+  const int rank = skerry_rank(job), other = (rank + 1) % skerry_size(job);
+  std::vector<skerry_window*> made(count);
+  static int64_t memory[4];
+  const int64_t one = 1;
+  for (int i = 0; i < count; ++i) {
+    skerry_group* const world = skerry_world(job);
+    if (i % 3 == 0) OK(skerry_window_allocate(world, 8, 8, &made[size_t(i)]));
+    else if (i % 3 == 1)
+      OK(skerry_window_create(world, memory, sizeof memory, 8, &made[size_t(i)]));
+    else OK(skerry_window_create_dynamic(world, &made[size_t(i)]));
+  }
+  for (int i = 0; i < count; ++i) {
+    if (i % 3 == 2) continue;
+    skerry_window* const w = made[size_t(i)];
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, other, 0));
+    OK(skerry_window_update(w, other, 0, SKERRY_INT64, SKERRY_SUM, &one, 1));
+    OK(skerry_window_unlock(w, other));
+  }
+  OK(skerry_barrier(skerry_world(job)));
+  CHECK(memory[0] == (count + 1) / 3);
+  for (int i = 0; i < count; i += 3)
+    CHECK(*static_cast<int64_t*>(skerry_window_local(made[size_t(i)])) == 1);
+  for (skerry_window* w : made) OK(skerry_window_free(w));
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -240,6 +269,7 @@ int main(int count, char** arguments) {
   if (std::strcmp(arguments[1], "grow") == 0) grow(job);
   else if (std::strcmp(arguments[1], "split") == 0) split(job);
   else if (std::strcmp(arguments[1], "window") == 0) window(job);
+  else if (std::strcmp(arguments[1], "windows") == 0) windows(job);
   else find(job);
   OK(skerry_finalize(job));
   return 0;

@@ -4,6 +4,7 @@
 //   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--threads N]
 //     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
 //     [--victim POLICY] [--drop PER_MILLION] [--share [--node-cap N]]
+//     [--lock PROTOCOL]
 //
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
 // by skerry_init.
@@ -27,8 +28,9 @@ struct Choice {
   int nodes = 2;
   std::string fabric = "tcp";
   std::string victim = "lru";
-  uint32_t cap = 0;         // connections per process; 0: no limit
-  uint32_t server_cap = 0;  // connections per data server; 0: no limit
+  std::string lock = "fair";  // protocol of windows' locks
+  uint32_t cap = 0;           // connections per process; 0: no limit
+  uint32_t server_cap = 0;    // connections per data server; 0: no limit
   bool share = false;
   uint32_t node_cap = 0;  // shared connections per node; 0: no limit
   uint32_t drop = 0;      // connections broken per million messages
@@ -52,6 +54,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   options.config.max_connections = choice.cap;
   options.config.server_max_connections = choice.server_cap;
   options.config.victim = choice.victim;
+  options.config.lock = choice.lock;
   options.config.share = choice.share;
   options.config.node_max_connections = choice.node_cap;
   options.config.fault_drops_per_million = choice.drop;
@@ -62,6 +65,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   if (!started.ok()) fail(__FILE__, __LINE__, started.message());
   Context context = choice.context;
   context.as_threads = true;
+  context.fair_locks = choice.lock == "fair";
   context.put_freed = put_freed;
   context.job = capi::to(job.release());
   context.rank = skerry_rank(context.job);
@@ -97,6 +101,7 @@ int main(int argc, char** argv) {
     else if (word == "--nodes") choice.nodes = static_cast<int>(number());
     else if (word == "--fabric") choice.fabric = next();
     else if (word == "--victim") choice.victim = next();
+    else if (word == "--lock") choice.lock = next();
     else if (word == "--cap") choice.cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--share") choice.share = true;
