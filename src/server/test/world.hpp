@@ -15,6 +15,7 @@
 
 #include "connection/core/hello.hpp"
 #include "fabric/loop/loop.hpp"
+#include "lock/home.hpp"
 #include "placement/node_map.hpp"
 #include "server/server.hpp"
 #include "wire/message.hpp"
@@ -23,6 +24,7 @@ namespace skerry::server::test {
 
 constexpr SegmentId segment{0, 1};
 constexpr SegmentId mutexes{0, 2};
+constexpr SegmentId homes{0, 3};  // of one lock with a manager (two-sided), for all ranks
 constexpr uint64_t slice_bytes = 1 << 20;
 
 // Rank 0 hosts the server on node 0; ranks 1, 2, 3 are each on a node of their own.
@@ -47,6 +49,10 @@ class World {
     control_.initialise();
     directory_.slice.reset(static_cast<std::byte*>(std::aligned_alloc(64, slice_bytes)));
     std::memset(directory_.slice.get(), 0, slice_bytes);
+    directory_.home.assign(lock::machine::Home::bytes(lock::ProtocolKind::two_sided, ranks) / 8, 0);
+    lock::machine::Config config;
+    config.requesters = ranks;
+    home().make(lock::ProtocolKind::two_sided, config);
     server_ = std::make_unique<Server>(ServerConfig{{0, 0}, key_, ranks, max_connections},
                                        make_fabric(), directory_);
     EXPECT_TRUE(server_->listen(&address_).ok());
@@ -72,6 +78,9 @@ class World {
   }
   memory::Control& control() { return control_; }
   lock::Mutex& mutex(uint64_t index) { return directory_.mutexes[index]; }
+  lock::machine::Home home() {
+    return lock::machine::Home(reinterpret_cast<std::byte*>(directory_.home.data()));
+  }
   void lose_mutexes() { directory_.lost = true; }
 
  private:
@@ -80,6 +89,11 @@ class World {
   };
   struct Memory final : Directory {
     Status find(SegmentId id, Rank rank, memory::Region* region) override {
+      if (id == homes && rank == 0) {
+        *region = {reinterpret_cast<std::byte*>(home.data()), home.size() * 8, 7,
+                   memory::Kind::lock_words};
+        return {};
+      }
       if (id != segment || rank != 0) return error(Code::freed, "no such segment");
       *region = {slice.get(), slice_bytes, 7, memory::Kind::node_shared};
       return {};
@@ -93,6 +107,7 @@ class World {
     }
     std::unique_ptr<std::byte, Free> slice;
     lock::Mutex mutexes[4]{};
+    std::vector<uint64_t> home;
     bool lost = false;
   };
   static std::vector<std::byte> bytes(std::string_view text) {
