@@ -109,17 +109,21 @@ class Job {
     work_ = work;
     engine_->while_waiting(work);
   }
-  // Waits by wait(deadline), which sleeps; wakes up for the work in between.
+  // Waits by wait(deadline), which sleeps; wakes up for the work in between, and, if no helper
+  // thread does so, to hear what other processes want of this one's connections.
   template <class Wait>
-  WaitResult wait_working(int64_t deadline_ns, Wait&& wait) const {
-    if (work_.call == nullptr) return wait(deadline_ns);
+  WaitResult wait_working(int64_t deadline_ns, Wait&& wait) {
+    const bool listens = engine_ != nullptr && engine_->needs_looks();
+    if (work_.call == nullptr && !listens) return wait(deadline_ns);
     for (int64_t pause_ns = operation::WaitingWork::first_pause_ns;;
          pause_ns = operation::WaitingWork::next_pause_ns(pause_ns)) {
       const int64_t until_ns = deadline_after(pause_ns);
       const bool last = deadline_ns != no_deadline && deadline_ns <= until_ns;
       const WaitResult result = wait(last ? deadline_ns : until_ns);
-      if (result != WaitResult::timeout || last) return result;
-      work_.call(work_.context);
+      if (result != WaitResult::timeout) return result;
+      if (listens) engine_->look();
+      if (last) return result;
+      if (work_.call != nullptr) work_.call(work_.context);
     }
   }
 

@@ -360,6 +360,17 @@ Status Engine::push_out(int64_t deadline_ns) {
       nullptr, until);
 }
 
+bool Engine::needs_looks() {
+  if (context_.config.helper) return false;
+  const Lock lock(context_.mutex);
+  return !links_.listed().empty();
+}
+
+void Engine::look() {
+  Lock lock(context_.mutex);
+  progress_.look(lock);
+}
+
 Status Engine::borrow_slot(uint32_t* slot) {
   Lock lock(context_.mutex);
   for (bool taken = false; !taken;)

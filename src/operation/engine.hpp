@@ -107,6 +107,10 @@ class Engine final : private fabric::Sink {
   // thread coming back. Returns ok at the deadline (monotonic; no_deadline: none), too: the rest
   // goes out as soon as it can.
   Status push_out(int64_t deadline_ns = no_deadline);
+  // Is there a connection and no helper thread? Then somebody must look now and then while all
+  // threads sleep elsewhere: a server may want the connection for another rank.
+  bool needs_looks();
+  void look();  // without sleeping
   // The helper thread looks at the control segment: it must have ended before that is unmapped. For
   // good.
   void stop_helper() { progress_.stop_helper(); }
