@@ -83,6 +83,14 @@ MODELS = {
             "BREAK_WHILE_CLOSING": ["CLOSES=1"],
         },
     },
+    "several_locks": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [[], ["LOCKS=3"]],
+        "long": [["LOCKS=2", "SHARERS=3"], ["LOCKS=3", "SHARERS=3", "OWNERS=1"]],
+        "small": [],
+        "broken": ["NOBODY_JOINS", "OWNER_WANTS_ANOTHER"],
+    },
     "migrating": {
         "search": [],
         "compile": ["-DSAFETY"],

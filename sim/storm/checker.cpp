@@ -152,20 +152,17 @@ std::vector<lock::Waiter> Checker::waiting(Rank target, uint32_t mutex) {
 }
 
 Checker::Asked Checker::asks(Rank target, uint32_t mutex, uint32_t thread, bool shares) {
-  return {target,
-          mutex,
-          thread,
-          shares,
-          waiting(target, mutex),
-          ++clock_,
-          pairs_[lock_key(target, mutex)].ended};
+  return {target,   mutex,
+          thread,   shares,
+          false,    waiting(target, mutex),
+          ++clock_, pairs_[lock_key(target, mutex)].ended};
 }
 
 // Whoever waited in the queue when this one asked has had its turn. So a waiter waits for those
-// before it, and for one batch of sharers at most.
+// before it, for one batch of sharers, and for those that hold other locks already and join it.
 void Checker::check_turn(const Asked& asked) {
   ++checks_;
-  if (asked.before.empty()) return;
+  if (asked.before.empty() || asked.joins) return;
   for (const lock::Waiter& now : waiting(asked.target, asked.mutex))
     for (const lock::Waiter& then : asked.before)
       if (now.holder == then.holder && now.reply[0] == then.reply[0] &&

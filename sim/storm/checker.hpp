@@ -108,6 +108,7 @@ class Checker {
     uint32_t mutex = 0;
     uint32_t thread = 0;
     bool shares = false;
+    bool joins = false;                // holds others already, and may join present sharers
     std::vector<lock::Waiter> before;  // who waited in the queue when it was asked for
     uint64_t at = 0;
     uint64_t counted = 0;  // all that had been counted under it by then

@@ -144,6 +144,7 @@ class Job {
   Shelf<Segment> segments_;
   Shelf<Group> groups_;
   Shelf<Mutexes> mutexes_;
+  std::atomic<uint32_t> window_locks_{0};  // that this rank holds now, in all windows
   std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
   AddressIndex address_index_{
       shelves_mutex_,

@@ -86,8 +86,9 @@ LockAnswer try_share(Mutex& mutex, Holder holder) {
                                          std::memory_order_relaxed))
       return LockAnswer::granted;
   }
-  return (value & ~queued_bit) == (holder & ~shared_bit) ? LockAnswer::recursive
-                                                         : LockAnswer::contended;
+  return (value & shared_bit) == 0 && same_requester(value & ~queued_bit, holder)
+             ? LockAnswer::recursive
+             : LockAnswer::contended;
 }
 
 UnlockAnswer try_unshare(Mutex& mutex) {
@@ -102,11 +103,29 @@ UnlockAnswer try_unshare(Mutex& mutex) {
   return UnlockAnswer::not_holder;
 }
 
+namespace {
+
+// One more beside present sharers, whoever waits. With the guard, so that the last of them cannot
+// hand the lock over meanwhile.
+bool join_guarded(Mutex& mutex) {
+  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  while ((value & shared_bit) != 0)
+    if (mutex.word.compare_exchange_weak(value, value + 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+}  // namespace
+
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   uint32_t record = 0;
   uint64_t value = 0;
   for (;;) {
-    const LockAnswer quick = try_lock(mutex, waiter.holder);
+    LockAnswer quick = try_lock(mutex, waiter.holder);
+    if (quick == LockAnswer::contended && joins(waiter.holder) && SKERRY_RULE(sharers_join) &&
+        join_guarded(mutex))
+      quick = LockAnswer::granted;
     if (quick != LockAnswer::contended) {
       if (record != 0) pool.give_back(record);
       return quick;

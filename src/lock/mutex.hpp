@@ -13,7 +13,10 @@
 //
 // Sharers and exclusive holders take turns as the queue has them: a sharer never overtakes a
 // waiter, and a hand-over to a sharer takes along those that stand directly behind it. So a waiter
-// for exclusive use waits for one batch of sharers at most.
+// for exclusive use waits for one batch of sharers at most. One exception: a sharer with
+// `joins_bit` holds other locks already. It joins present sharers, whoever waits, so that
+// requesters that share several locks never wait for each other
+// (docs/design/0028-sharers-that-join.md).
 //
 // The guard is held for a few dozen instructions; it names its owner, so that a death inside is
 // found (core/owner_lock.hpp).
@@ -31,19 +34,29 @@ namespace skerry::lock {
 
 constexpr uint64_t queued_bit = uint64_t{1} << 63;  // in the word
 constexpr uint64_t shared_bit = uint64_t{1} << 62;  // in the word and in a Holder
+constexpr uint64_t joins_bit = uint64_t{1} << 31;   // in a Holder that asks to share, see above
 
 // One holder or waiter: its rank, a number that tells the threads of that rank apart, and
 // `shared_bit` if it shares the lock or asks to. Never 0.
 using Holder = uint64_t;
 constexpr Rank most_holder_ranks = 0x3fff'ffff;
+constexpr uint32_t most_holder_thread = 0x7fff'ffff;
 constexpr Holder make_holder(Rank rank, uint32_t thread) {
-  return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) | thread;
+  return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) |
+         (thread & most_holder_thread);
 }
 constexpr Rank rank_of(Holder holder) {
   return static_cast<Rank>(((holder >> 32) & 0x3fff'ffff) - 1);
 }
-constexpr uint32_t thread_of(Holder holder) { return static_cast<uint32_t>(holder); }
+constexpr uint32_t thread_of(Holder holder) {
+  return static_cast<uint32_t>(holder) & most_holder_thread;
+}
 constexpr bool shares(Holder holder) { return (holder & shared_bit) != 0; }
+constexpr bool joins(Holder holder) { return (holder & joins_bit) != 0; }
+// The same requester, however it asks.
+constexpr bool same_requester(Holder a, Holder b) {
+  return ((a ^ b) & ~(shared_bit | joins_bit)) == 0;
+}
 
 struct Waiter {
   Holder holder = 0;

@@ -246,13 +246,18 @@ Status Window::acquire(Target& target) {
   if (target.machine != nullptr) [[unlikely]] {
     SKERRY_TRY(target.machine->lock(target.shared));
     target.hold = Hold::held;
+    count_held(1);
     return {};
   }
-  const lock::Holder holder = holder_of(*job_, target);
+  lock::Holder holder = holder_of(*job_, target);
+  // Ranks that hold some locks and wait for others would wait for each other in a circle.
+  if (target.shared && job_->window_locks_.load(std::memory_order_relaxed) != 0)
+    holder |= lock::joins_bit;
   if (target.mutex == nullptr || lock::try_lock(*target.mutex, holder) != lock::LockAnswer::granted)
       [[unlikely]]
     SKERRY_TRY(locks_->lock_as(target.rank, 0, holder));
   target.hold = Hold::held;
+  count_held(1);
   return {};
 }
 
@@ -363,6 +368,7 @@ Status Window::release(Target& target) {
   }
   const Hold before = std::exchange(target.hold, Hold::none);
   if (before == Hold::held) {
+    count_held(-1);
     if (target.machine != nullptr) return give_back(target);
     const lock::Holder holder = holder_of(*job_, target);
     if (target.mutex != nullptr) {

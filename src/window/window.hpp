@@ -137,7 +137,13 @@ class Window {
     return find_target(rank, found);
   }
   Status find_target(Rank rank, Target** found);
-  Status acquire(Target& target);         // its lock is held on return
+  Status acquire(Target& target);        // its lock is held on return
+  void count_held(int32_t more) const {  // locks of this rank, in all windows
+    std::atomic<uint32_t>& held = job_->window_locks_;
+    const auto change = static_cast<uint32_t>(more);
+    if (multiple_) held.fetch_add(change, std::memory_order_relaxed);
+    else held.store(held.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
   Status give_back(Target& target);       // the same lock; everything done under it is done
   Status issue_deferred(Target& target);  // its lock is held
   Status flush_deferred(Target& target);
