@@ -91,6 +91,20 @@ MODELS = {
         "small": [],
         "broken": ["NOBODY_JOINS", "OWNER_WANTS_ANOTHER"],
     },
+    "passing": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [[], ["RANKS=4", "TURNS=1"]],
+        "long": [["TURNS=3"], ["PASSES=3", "TURNS=3"]],
+        "small": [],
+        "broken": {
+            "UNBOUNDED_PASSING": [],
+            "HAND_OVER_UNSEEN": [],
+            "ARMED_LATE": [],
+            "REST_WITHOUT_A_LOOK": [],
+            "REST_INVITED": [],
+        },
+    },
     "migrating": {
         "search": [],
         "compile": ["-DSAFETY"],

@@ -22,7 +22,7 @@ std::pair<Rank, uint32_t> Program::draw_lock() {
 bool Program::take(Rank target, uint32_t mutex, bool shares, Checker::Asked* asked, bool joins) {
   at_ = shares ? "lock to share" : "lock";
   at_rank_ = target;
-  *asked = checker_.asks(target, mutex, thread_, shares);
+  *asked = checker_.asks(target, mutex, thread_, holder_, shares);
   asked->joins = joins;
   if (failed(process_.lock(target, mutex, holder(shares, joins)), at_)) return false;
   checker_.granted(*asked);
@@ -161,7 +161,7 @@ Program::Access Program::draw_access() {
 bool Program::access_at_once() {
   const auto [target, mutex] = draw_lock();
   Access access = draw_access();
-  const Checker::Asked asked = checker_.asks(target, mutex, thread_, access.shares);
+  const Checker::Asked asked = checker_.asks(target, mutex, thread_, holder_, access.shares);
   if (access.kind == Access::Kind::add || access.kind == Access::Kind::fetch_add)
     checker_.count_begins(asked, access.more);
   if (access.kind == Access::Kind::put_stamp) checker_.stamp_begins(asked, access.stamp);

@@ -75,7 +75,38 @@ uint32_t next_of(const WaiterRecord& record) {
   return __atomic_load_n(&record.next, __ATOMIC_RELAXED);
 }
 
+// Another waiter is first now, or none.
+void set_first(Mutex& mutex, uint32_t record) {
+  mutex.first = record;
+  mutex.passes.store(0, std::memory_order_relaxed);
+  mutex.impatient.store(0, std::memory_order_relaxed);
+}
+
+bool must_hand_over(const Mutex& mutex) {
+  return SKERRY_RULE(bounded_passing) &&
+         (mutex.passes.load(std::memory_order_relaxed) >= most_passes ||
+          mutex.impatient.load(std::memory_order_relaxed) != 0);
+}
+
 }  // namespace
+
+bool pass_queue(Mutex& mutex, Holder holder) {
+  const uint32_t passes = mutex.passes.load(std::memory_order_relaxed);
+  if (passes >= most_passes && SKERRY_RULE(bounded_passing)) return false;
+  uint64_t value = open_word;
+  if (!mutex.word.compare_exchange_strong(value, holder | open_word, std::memory_order_acquire,
+                                          std::memory_order_relaxed))
+    return false;
+  mutex.passes.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool leave_open(Mutex& mutex, Holder holder) {
+  if (must_hand_over(mutex)) return false;
+  uint64_t value = holder | open_word;
+  return mutex.word.compare_exchange_strong(value, open_word, std::memory_order_release,
+                                            std::memory_order_relaxed);
+}
 
 LockAnswer try_share(Mutex& mutex, Holder holder) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
@@ -86,7 +117,7 @@ LockAnswer try_share(Mutex& mutex, Holder holder) {
                                          std::memory_order_relaxed))
       return LockAnswer::granted;
   }
-  return (value & shared_bit) == 0 && same_requester(value & ~queued_bit, holder)
+  return (value & shared_bit) == 0 && same_requester(value & ~open_word, holder)
              ? LockAnswer::recursive
              : LockAnswer::contended;
 }
@@ -144,7 +175,7 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   mine.waiter = waiter;
   set_next(mine, 0);
   if (mutex.first == 0) {
-    mutex.first = record;
+    set_first(mutex, record);
   } else {
     set_next(pool.at(mutex.last), record);
   }
@@ -172,7 +203,7 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Hande
   handed->left_ = next_batch(mutex, pool);
   uint32_t rest = mutex.first;
   for (uint32_t i = 0; i < handed->left_; ++i) rest = next_of(pool.at(rest));
-  if (SKERRY_RULE(hand_over)) mutex.first = rest;
+  if (SKERRY_RULE(hand_over)) set_first(mutex, rest);
   // Release: what the old holder did is visible to the new ones, however they learn of the grant.
   // A store is enough: with the bit set nobody but the holders and we may change the word, and the
   // last holder is the caller.
@@ -192,6 +223,46 @@ bool Handed::next(WaiterPool& pool, Waiter* waiter) {
   return true;
 }
 
+bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited) {
+  const uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  // With the bit it is awake, and the mutex can be left open without the guard.
+  if (value != (holder | queued_bit) || must_hand_over(mutex)) return false;
+  *invited = pool.at(mutex.first).waiter;
+  // A store is enough: with queued_bit alone nobody but the holder, and that is the caller, changes
+  // the word without the guard.
+  mutex.word.store(open_word, std::memory_order_release);
+  return true;
+}
+
+bool take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
+  uint64_t value = mutex.word.load(std::memory_order_acquire);
+  if ((value & ~open_word) == holder) return true;
+  if (value != open_word) return false;
+  const uint32_t record = mutex.first;
+  SKERRY_ASSERT(pool.at(record).waiter.holder == holder, "the first waiter is the invited one");
+  const uint32_t rest = next_of(pool.at(record));
+  if (!mutex.word.compare_exchange_strong(value, holder | (rest != 0 ? queued_bit : 0),
+                                          std::memory_order_acquire, std::memory_order_relaxed))
+    return false;  // a newcomer was faster
+  set_first(mutex, rest);
+  pool.give_back(record);
+  return true;
+}
+
+bool rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool) {
+  for (;;) {
+    if (take_guarded(mutex, waiter.holder, pool)) return true;
+    uint64_t value = mutex.word.load(std::memory_order_relaxed);
+    if ((value & ~open_word) == 0) continue;
+    // Before the bit is gone: the unlocker that finds none reads both.
+    pool.at(mutex.first).waiter = waiter;
+    if (impatient) mutex.impatient.store(1, std::memory_order_relaxed);
+    if (!SKERRY_RULE(rest_uninvited)) return false;
+    if (mutex.word.compare_exchange_strong(value, value & ~invited_bit, std::memory_order_relaxed))
+      return false;
+  }
+}
+
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
   for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record)))
     if (pool.at(record).waiter.holder == holder) return true;
@@ -205,7 +276,10 @@ bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
     if (pool.at(record).waiter.holder != holder) continue;
     const uint32_t after = next_of(pool.at(record));
     if (before == 0) {
-      mutex.first = after;
+      SKERRY_ASSERT((mutex.word.load(std::memory_order_relaxed) & shared_bit) != 0 ||
+                        (mutex.word.load(std::memory_order_relaxed) & invited_bit) == 0,
+                    "an invited waiter does not cancel");
+      set_first(mutex, after);
     } else {
       set_next(pool.at(before), after);
     }

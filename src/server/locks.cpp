@@ -47,6 +47,11 @@ void LockCaller::tell(const lock::Waiter& waiter) {
   memory::fill_slot(control_.slot(member * slots + slot), lock::tag_of(waiter), 0, 0);
 }
 
+// Ranks of this node wait by wait_for_lock, which looks for itself.
+bool LockCaller::invites(const lock::Waiter& waiter) const {
+  return map_.node_of(lock::rank_of(waiter.holder)) == node_;
+}
+
 void LockCaller::record_freed() {
   lock::WaiterPool pool = waiter_pool(control_);
   if (pool.starving().load(std::memory_order_seq_cst) != 0)

@@ -37,6 +37,7 @@ class LockCaller final : public lock::Caller {
   void release(OwnerWord& guard) override;
   bool reaches(const lock::Waiter& waiter) const override;
   void tell(const lock::Waiter& waiter) override;
+  bool invites(const lock::Waiter& waiter) const override;
   void record_freed() override;
 
  private:

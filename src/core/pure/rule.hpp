@@ -25,15 +25,28 @@ enum class Rule : uint8_t {
   locked_once,         // an access under a lock that was applied is not applied again
   keep_lock,           // one that waits for a stripe keeps its lock
   sharers_join,        // a sharer that holds other locks joins present sharers, whoever waits
+  bounded_passing,     // a waiter is passed by so many newcomers at most
+  rest_uninvited,      // an invited waiter that sleeps again lets the next unlock invite it
 };
-constexpr uint8_t rules = 15;
+constexpr uint8_t rules = 17;
 constexpr std::string_view to_string(Rule rule) {
-  constexpr std::string_view names[rules] = {
-      "none",          "skip_duplicates",  "keep_results",
-      "replay",        "connection_limit", "fence_acknowledged",
-      "hand_over",     "gets_before_puts", "relay_grants",
-      "sharers_queue", "tell_the_batch",   "sharers_may_wait",
-      "locked_once",   "keep_lock",        "sharers_join"};
+  constexpr std::string_view names[rules] = {"none",
+                                             "skip_duplicates",
+                                             "keep_results",
+                                             "replay",
+                                             "connection_limit",
+                                             "fence_acknowledged",
+                                             "hand_over",
+                                             "gets_before_puts",
+                                             "relay_grants",
+                                             "sharers_queue",
+                                             "tell_the_batch",
+                                             "sharers_may_wait",
+                                             "locked_once",
+                                             "keep_lock",
+                                             "sharers_join",
+                                             "bounded_passing",
+                                             "rest_uninvited"};
   return names[static_cast<uint8_t>(rule)];
 }
 
