@@ -105,6 +105,19 @@ MODELS = {
             "REST_INVITED": [],
         },
     },
+    "readers": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [[]],
+        "long": [["READERS=3"]],
+        "small": [],
+        "broken": [
+            "LOOK_BEFORE_FLAG",
+            "WITHDRAWN_UNSEEN",
+            "NO_SHARE_OF_ITS_OWN",
+            "FLAG_BEFORE_COUNT",
+        ],
+    },
     "migrating": {
         "search": [],
         "compile": ["-DSAFETY"],

@@ -347,7 +347,8 @@ void Checker::finish() {
     if (!holds.empty()) return fail("a mutex is held at the end");
   for (const auto& [target, locks] : locks_)
     for (uint32_t m = 0; m < Layout::mutexes; ++m)
-      if (const uint64_t left = locks.locks[m].word; left != 0)
+      if (const uint64_t left = locks.locks[m].word;
+          left != 0 && left != (lock::shared_bit | lock::biased_bit))
         return fail("mutex ", m, " of rank ", target, " is not free at the end: ", left);
 }
 

@@ -108,14 +108,16 @@ bool leave_open(Mutex& mutex, Holder holder) {
                                             std::memory_order_relaxed);
 }
 
-LockAnswer try_share(Mutex& mutex, Holder holder) {
+LockAnswer try_share(Mutex& mutex, Holder holder, bool* others) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
   const uint64_t closed = SKERRY_RULE(sharers_queue) ? shared_bit | queued_bit : shared_bit;
   while (value == 0 || (value & closed) == shared_bit) {
     const uint64_t more = value == 0 ? shared_bit | 1 : value + 1;
     if (mutex.word.compare_exchange_weak(value, more, std::memory_order_acquire,
-                                         std::memory_order_relaxed))
+                                         std::memory_order_relaxed)) {
+      if (others != nullptr) *others = static_cast<uint32_t>(value) != 0;
       return LockAnswer::granted;
+    }
   }
   return (value & shared_bit) == 0 && same_requester(value & ~open_word, holder)
              ? LockAnswer::recursive
@@ -124,10 +126,11 @@ LockAnswer try_share(Mutex& mutex, Holder holder) {
 
 UnlockAnswer try_unshare(Mutex& mutex) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
-  while ((value & shared_bit) != 0) {
+  while ((value & shared_bit) != 0 && static_cast<uint32_t>(value) != 0) {
     const bool last = static_cast<uint32_t>(value) == 1;
     if (last && (value & queued_bit) != 0) return UnlockAnswer::contended;
-    if (mutex.word.compare_exchange_weak(value, last ? 0 : value - 1, std::memory_order_release,
+    const uint64_t less = last && (value & biased_bit) == 0 ? 0 : value - 1;
+    if (mutex.word.compare_exchange_weak(value, less, std::memory_order_release,
                                          std::memory_order_relaxed))
       return UnlockAnswer::released;
   }
@@ -153,6 +156,7 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   uint32_t record = 0;
   uint64_t value = 0;
   for (;;) {
+    if (!shares(waiter.holder)) revoke_bias(mutex, pool.lines());
     LockAnswer quick = try_lock(mutex, waiter.holder);
     if (quick == LockAnswer::contended && joins(waiter.holder) && SKERRY_RULE(sharers_join) &&
         join_guarded(mutex))
@@ -163,7 +167,8 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
     }
     value = mutex.word.load(std::memory_order_relaxed);
     if ((value & queued_bit) == 0 && (value == 0 || (shares(waiter.holder) && shares(value))))
-      continue;  // it can be had after all
+      continue;                               // it can be had after all
+    if ((value & biased_bit) != 0) continue;  // once more: a queue and a bias exclude each other
     // The record first: once the bit is set, unlock relies on a queue that is not empty (it waits
     // for the guard, but must find somebody).
     if (record == 0 && (record = pool.take()) == 0) return LockAnswer::no_record;
@@ -197,6 +202,9 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Hande
   // The waiters may have cancelled meanwhile, or other sharers may have come or gone.
   const UnlockAnswer quick = try_unlock(mutex, holder);
   if (quick != UnlockAnswer::contended) return quick;
+  // Acquire: what the sharers before us did, which counted themselves out, goes along with our
+  // store.
+  (void)mutex.word.load(std::memory_order_acquire);
   SKERRY_ASSERT(mutex.first != 0, "a mutex with the queued bit has a queue");
   const Holder first = pool.at(mutex.first).waiter.holder;
   handed->record_ = mutex.first;

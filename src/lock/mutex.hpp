@@ -18,7 +18,7 @@
 // compare-and-swap. The invited waiter is awake and tries, too. If it does not succeed, it takes
 // the bit away with the guard and sleeps again, so no wake-up is lost. Bounded: after `most_passes`
 // newcomers, or when the waiter says that it has waited too long, an unlock hands over again
-// (docs/design/0029-bounded-passing.md).
+// (docs/design/0036-bounded-passing.md).
 //
 // Sharers and exclusive holders take turns as the queue has them: a sharer never overtakes a
 // waiter, and a hand-over to a sharer takes along those that stand directly behind it. So a waiter
@@ -38,6 +38,7 @@
 
 #include "core/pure/ids.hpp"
 #include "core/pure/owner_word.hpp"
+#include "lock/readers.hpp"
 
 namespace skerry::lock {
 
@@ -45,6 +46,9 @@ constexpr uint64_t queued_bit = uint64_t{1} << 63;        // in the word
 constexpr uint64_t shared_bit = uint64_t{1} << 62;        // in the word and in a Holder
 constexpr uint64_t invited_bit = uint64_t{1} << 31;       // in the word, see above
 constexpr uint64_t open_word = queued_bit | invited_bit;  // free, and the first waiter tries
+// In the word, beside shared_bit and a count that may be 0: more may share it (readers.hpp). Never
+// with queued_bit.
+constexpr uint64_t biased_bit = uint64_t{1} << 40;
 constexpr uint64_t joins_bit = uint64_t{1} << 31;  // in a Holder that asks to share, see above
 
 // One holder or waiter: its rank, a number that tells the threads of that rank apart, and
@@ -91,7 +95,10 @@ struct alignas(64) Mutex {
   uint32_t last;    // guard's holder: record of the last waiter; meaningful if first is not 0
   std::atomic<uint32_t> passes;  // how many newcomers passed the first waiter. Such a newcomer, as
                                  // it holds the mutex; the guard's holder when another is first
-  std::atomic<uint32_t> impatient;  // guard's holder: 1: the first waiter waited too long
+  std::atomic<uint32_t> impatient;    // guard's holder: 1: the first waiter waited too long
+  std::atomic<uint32_t> met_sharers;  // sharers: how many met others; revokers of the bias: 0
+  std::atomic<uint64_t> name;         // the first that biases it: its name among the node's locks,
+                                      // never changed again; 0: none
 };
 static_assert(sizeof(Mutex) == 64);
 
@@ -118,11 +125,13 @@ static_assert(sizeof(WaiterRecord) == waiter_record_bytes);
 class WaiterPool {
  public:
   // `memory`: (records + 1) x waiter_record_bytes, zeroed when new, 32-byte aligned, shared by all
-  // processes that use the mutexes.
-  WaiterPool(std::byte* memory, uint32_t records)
+  // processes that use the mutexes. `lines`: what the same processes share by flags.
+  WaiterPool(std::byte* memory, uint32_t records, const ReaderLines& lines = {})
       : head_(reinterpret_cast<Head*>(memory)),
         records_(reinterpret_cast<WaiterRecord*>(memory)),
-        count_(records) {}
+        count_(records),
+        lines_(lines) {}
+  const ReaderLines& lines() const { return lines_; }
 
   uint32_t take();  // 0: exhausted
   void give_back(uint32_t record);
@@ -152,6 +161,7 @@ class WaiterPool {
   Head* head_;
   WaiterRecord* records_;
   uint32_t count_;
+  ReaderLines lines_;
 };
 
 enum class LockAnswer : uint8_t {
@@ -189,7 +199,7 @@ class Handed {
 // ---- without the guard: any thread, one compare-and-swap (sharers: one that succeeds) ----
 // A word with sharers does not say who they are: it cannot tell that one of them asks again, or
 // that an unlocker is none of them.
-LockAnswer try_share(Mutex& mutex, Holder holder);
+LockAnswer try_share(Mutex& mutex, Holder holder, bool* others = nullptr);  // *others: there are
 bool pass_queue(Mutex& mutex, Holder holder);  // of an open word; it may change meanwhile
 bool leave_open(Mutex& mutex, Holder holder);  // the mutex, whose first waiter is invited
 UnlockAnswer try_unshare(Mutex& mutex);

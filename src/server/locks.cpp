@@ -13,9 +13,14 @@
 namespace skerry::server {
 
 static_assert(memory::waiter_record_bytes == lock::waiter_record_bytes);
+static_assert(memory::reader_line_bytes == lock::reader_line_bytes);
+
+lock::ReaderLines reader_lines(const memory::Control& control) {
+  return {reinterpret_cast<lock::ReaderLine*>(control.reader_lines()), control.layout().members};
+}
 
 lock::WaiterPool waiter_pool(const memory::Control& control) {
-  return lock::WaiterPool(control.waiters(), control.layout().waiters - 1);
+  return lock::WaiterPool(control.waiters(), control.layout().waiters - 1, reader_lines(control));
 }
 
 // ---- the caller -------------------------------------------------------------------------------

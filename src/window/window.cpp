@@ -253,8 +253,11 @@ Status Window::acquire(Target& target) {
   // Ranks that hold some locks and wait for others would wait for each other in a circle.
   if (target.shared && job_->window_locks_.load(std::memory_order_relaxed) != 0)
     holder |= lock::joins_bit;
-  if (target.mutex == nullptr || lock::try_lock(*target.mutex, holder) != lock::LockAnswer::granted)
-      [[unlikely]]
+  const bool here = target.mutex != nullptr &&
+                    (target.shared
+                         ? locks_->share_here(*target.mutex, holder)
+                         : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted);
+  if (!here) [[unlikely]]
     SKERRY_TRY(locks_->lock_as(target.rank, 0, holder));
   target.hold = Hold::held;
   count_held(1);
@@ -372,6 +375,7 @@ Status Window::release(Target& target) {
     if (target.machine != nullptr) return give_back(target);
     const lock::Holder holder = holder_of(*job_, target);
     if (target.mutex != nullptr) {
+      if (target.shared && locks_->unshare_here(*target.mutex)) return {};
       if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
         return {};
       return locks_->unlock_as(target.rank, 0, holder);
