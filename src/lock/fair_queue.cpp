@@ -72,8 +72,7 @@ class FairQueue final : public Protocol {
       case UnlockAnswer::guard_failed: break;
     }
     if (!caller.acquire(mutex.guard)) return Release::no_guard;
-    if (mutex.first != 0 && !shares(holder) && !shares(pool.at(mutex.first).waiter.holder) &&
-        caller.invites(pool.at(mutex.first).waiter)) {
+    if (!shares(holder) && may_open(mutex, pool, caller)) {
       Waiter invited;
       if (invite_guarded(mutex, holder, pool, &invited)) {
         caller.release(mutex.guard);
@@ -100,6 +99,15 @@ class FairQueue final : public Protocol {
       caller.record_freed();
     }
     return Release::released;
+  }
+
+  // The first waiter wants it for itself, and all that wait can be invited: an acquisition of
+  // another node takes so long that newcomers would get thousands meanwhile.
+  static bool may_open(const Mutex& mutex, WaiterPool& pool, const Caller& caller) {
+    if (mutex.first == 0 || shares(pool.at(mutex.first).waiter.holder)) return false;
+    for (uint32_t record = mutex.first; record != 0; record = pool.next_of(record))
+      if (!caller.invites(pool.at(record).waiter)) return false;
+    return true;
   }
 
   Turn try_turn(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const override {

@@ -265,7 +265,6 @@ bool rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool
     // Before the bit is gone: the unlocker that finds none reads both.
     pool.at(mutex.first).waiter = waiter;
     if (impatient) mutex.impatient.store(1, std::memory_order_relaxed);
-    if (!SKERRY_RULE(rest_uninvited)) return false;
     if (mutex.word.compare_exchange_strong(value, value & ~invited_bit, std::memory_order_relaxed))
       return false;
   }

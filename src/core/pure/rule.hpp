@@ -27,9 +27,8 @@ enum class Rule : uint8_t {
   sharers_join,        // a sharer that holds other locks joins present sharers, whoever waits
   bounded_passing,     // a waiter is passed by so many newcomers at most
   count_flags,         // a requester for exclusive use counts sharers that have a flag only
-  rest_uninvited,      // an invited waiter that sleeps again lets the next unlock invite it
 };
-constexpr uint8_t rules = 18;
+constexpr uint8_t rules = 17;
 constexpr std::string_view to_string(Rule rule) {
   constexpr std::string_view names[rules] = {"none",
                                              "skip_duplicates",
@@ -47,8 +46,7 @@ constexpr std::string_view to_string(Rule rule) {
                                              "keep_lock",
                                              "sharers_join",
                                              "bounded_passing",
-                                             "count_flags",
-                                             "rest_uninvited"};
+                                             "count_flags"};
   return names[static_cast<uint8_t>(rule)];
 }
 

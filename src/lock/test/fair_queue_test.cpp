@@ -184,6 +184,15 @@ TEST_F(FairQueue, OthersAreHandedTheLock) {
   EXPECT_EQ(lock_.holds(mutex_, holder(20), pool_, server_), Holds::yes);
 }
 
+TEST_F(FairQueue, NobodyPassesWhileAnotherNodeWaits) {
+  rank_.inviting = true;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
+  ASSERT_EQ(lock_.request(mutex_, waiter(20), pool_, server_), Request::queued);
+  EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  EXPECT_EQ(lock_.holds(mutex_, holder(2), pool_, rank_), Holds::yes);
+}
+
 // Duplicate and past.
 TEST_F(FairQueue, WrongRequestsAreErrors) {
   EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::not_holder);
