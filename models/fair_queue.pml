@@ -7,6 +7,9 @@
  *
  * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
  *
+ * Left to models of their own: locks that are left open for newcomers (passing.pml), sharers that
+ * hold other locks (several_locks.pml), shares by flags (readers.pml).
+ *
  * connection.pml has the crossings of opening and closing. Here a break loses everything under
  * way in both directions at once, each end notices at any later time, and opening again is one
  * step. A step that changes nothing but what the guard protects is one with the step that gives

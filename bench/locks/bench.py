@@ -49,6 +49,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--no-hosts", action="store_true", help="no network namespaces, even as root")
     add("--peer-limit", type=float, metavar="S", help="end a peer's run after S (20, quick 8)")
     add(
+        "--minutes",
+        type=float,
+        default=60,
+        metavar="M",
+        help="begin no run after M (60): the whole takes at most a few minutes more",
+    )
+    add(
         "--priority",
         action="store_true",
         help="weigh more than the machine's other work (root): for one that is not quiet",
@@ -68,6 +75,9 @@ class Table:
         self.samples = cases.Samples()
         self.said: dict[tuple[str, str], str] = {}  # (case, library) -> why it has no figure
         self.given_up: dict[tuple[str, str], str] = {}  # (family or case, library) -> where and why
+        self.started = time.monotonic()
+        self.end = self.started + 60 * options.minutes
+        self.late = 0  # runs that did not begin
 
     def _refused(self, case: cases.Case, library: libraries.Library) -> str:
         if library.missing:
@@ -77,7 +87,11 @@ class Table:
         return self.given_up.get((case.family or case.name, library.name), "")
 
     def run(self, case: cases.Case, library: libraries.Library, turn: int) -> None:
-        """A run that fails or is too slow has no figures; a peer does not get another try."""
+        """A run that fails or is too slow has no figures; only our default gets another try."""
+        if time.monotonic() > self.end:
+            self.late += 1
+            self.said.setdefault((case.name, library.name), "not run: --minutes were over")
+            return
         if why := self._refused(case, library):
             self.said.setdefault((case.name, library.name), why)
             return
@@ -96,7 +110,7 @@ class Table:
             return
         print(f"bench/locks: {library.name} in {case.name}: {done.why}", file=sys.stderr)
         self.said[case.name, library.name] = done.why
-        if library.mpi:
+        if library.mpi or library.protocol:
             key = (case.family or case.name, library.name)
             self.given_up[key] = f"in {case.name}: {done.why}"
 
@@ -110,7 +124,6 @@ class Table:
 
 
 def measure(table: Table, chosen: list[cases.Case], known: list, rounds: int, write) -> None:
-    started = time.monotonic()
     for turn in range(rounds):
         if any(case.name.startswith("computing.hosts") for case in chosen):
             table.raw_tcp(turn)
@@ -119,12 +132,14 @@ def measure(table: Table, chosen: list[cases.Case], known: list, rounds: int, wr
             for library in known[turn % len(known) :] + known[: turn % len(known)]:
                 table.run(case, library, turn)
             write()
-            minutes = (time.monotonic() - started) / 60
+            minutes = (time.monotonic() - table.started) / 60
             print(
                 f"bench/locks: {minutes:.1f} min, round {turn + 1} of {rounds}, {case.name} done,"
                 f" load {machine.load():.2f}",
                 file=sys.stderr,
             )
+    if table.late:
+        print(f"bench/locks: {table.late} runs left out: time is over", file=sys.stderr)
 
 
 def word(why: str) -> str:

@@ -2,6 +2,7 @@
 """Tests of what the locks benchmark says and of how it ends programs. Standard library only."""
 
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "micro")]
 
 import bench  # noqa: E402
 import cases  # noqa: E402
+import libraries  # noqa: E402
 from harness.process import run_program  # noqa: E402
 
 PEERS = ["openmpi5", "mpich5"]
@@ -75,6 +77,25 @@ class Judging(unittest.TestCase):
         known, rows = cases.everything(2)
         self.assertLessEqual({row.case for row in rows}, {case.name for case in known})
         self.assertEqual(len({row.name for row in rows}), len(rows))
+
+
+class Time(unittest.TestCase):
+    def test_no_run_begins_after_the_limit(self):
+        options = bench.parse(["--minutes", "0"])
+        table = bench.Table(None, options)
+        case = cases.Case("case", ("none",), (1,))
+        table.end = 0.0
+        table.run(case, libraries.Library(cases.OURS), 0)
+        self.assertEqual(table.late, 1)
+        self.assertIn("not run", table.said["case", cases.OURS])
+
+
+class Protocols(unittest.TestCase):
+    def test_every_protocol_that_the_library_names_is_run(self):
+        named = (HERE.parents[1] / "src/lock/machines.cpp").read_text()
+        known = re.findall(r'case ProtocolKind::\w+: return "(\w+)";', named)
+        self.assertGreater(len(known), 0)
+        self.assertEqual(sorted(libraries.PROTOCOLS), sorted(known))
 
 
 class Words(unittest.TestCase):

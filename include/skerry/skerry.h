@@ -438,8 +438,9 @@ SKERRY_API int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offs
 /* ---- mutexes ------------------------------------------------------------------------------- */
 
 /* Each member hosts `count` mutexes; the number may differ between members and may be 0. Mutexes
- * are fair: first come, first served. Waiters sleep. Collective over the group. Errors:
- * NO_MEMORY. */
+ * are fair over windows of time: first come, first served, but ranks that run may take a mutex of
+ * their own node past one that sleeps, for about 1 ms at most. Waiters sleep. Collective over the
+ * group. Errors: NO_MEMORY. */
 SKERRY_API int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes);
 /* Frees them; none may be held. Collective over the group. */
 SKERRY_API int skerry_mutexes_free(skerry_mutexes* mutexes);

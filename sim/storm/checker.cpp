@@ -151,33 +151,53 @@ std::vector<lock::Waiter> Checker::waiting(Rank target, uint32_t mutex) {
   return all;
 }
 
-Checker::Asked Checker::asks(Rank target, uint32_t mutex, uint32_t thread, bool shares) {
-  return {target,
-          mutex,
-          thread,
-          shares,
-          waiting(target, mutex),
-          ++clock_,
-          pairs_[lock_key(target, mutex)].ended};
+Checker::Asked Checker::asks(Rank target, uint32_t mutex, uint32_t thread, lock::Holder holder,
+                             bool shares) {
+  Asked asked;
+  asked.target = target;
+  asked.mutex = mutex;
+  asked.thread = thread;
+  asked.holder = holder;
+  asked.shares = shares;
+  const uint64_t key = lock_key(target, mutex);
+  for (const lock::Waiter& waiter : waiting(target, mutex))
+    asked.before.emplace_back(waiter.holder, grants_[{key, waiter.holder}]);
+  asked.at = ++clock_;
+  asked.counted = pairs_[key].ended;
+  return asked;
 }
 
-// Whoever waited in the queue when this one asked has had its turn. So a waiter waits for those
-// before it, and for one batch of sharers at most.
+// Who waited in the queue when this one asked has had its turn. So a waiter waits for those before
+// it and for one batch of sharers, with two exceptions. Sharers that hold other locks join that
+// batch. Each waiter, while it is first, may be passed by `most_passes` newcomers: the n-th in the
+// queue by n times as many.
 void Checker::check_turn(const Asked& asked) {
   ++checks_;
-  if (asked.before.empty()) return;
-  for (const lock::Waiter& now : waiting(asked.target, asked.mutex))
-    for (const lock::Waiter& then : asked.before)
-      if (now.holder == then.holder && now.reply[0] == then.reply[0] &&
-          now.reply[1] == then.reply[1])
-        return fail("thread ", asked.thread, " overtook thread ", lock::thread_of(now.holder),
-                    " of rank ", lock::rank_of(now.holder), ", which waited for mutex ",
-                    asked.mutex, " of rank ", asked.target, " before it asked");
+  if (asked.joins) return;
+  const uint64_t key = lock_key(asked.target, asked.mutex);
+  uint64_t place = 0;
+  for (const lock::Waiter& now : waiting(asked.target, asked.mutex)) {
+    ++place;
+    const uint64_t grants = grants_[{key, now.holder}];
+    if (std::find(asked.before.begin(), asked.before.end(), std::pair(now.holder, grants)) ==
+        asked.before.end())
+      continue;
+    Wait& wait = waits_[{key, now.holder}];
+    if (wait.most == 0 || wait.grants != grants) wait = {grants, 0, place * lock::most_passes};
+    if (asked.shares || ++wait.passed > wait.most)
+      return fail("thread ", asked.thread, " overtook thread ", lock::thread_of(now.holder),
+                  " of rank ", lock::rank_of(now.holder), ", which waited for mutex ", asked.mutex,
+                  " of rank ", asked.target, " before it asked",
+                  asked.shares ? "" : " and was passed too often: ", wait.passed);
+  }
 }
 
 void Checker::granted(const Asked& asked) {
   check_turn(asked);
-  std::vector<Hold>& holds = holders_[lock_key(asked.target, asked.mutex)];
+  const uint64_t key = lock_key(asked.target, asked.mutex);
+  ++grants_[{key, asked.holder | (asked.shares ? lock::shared_bit : 0) |
+                      (asked.joins ? lock::joins_bit : 0)}];
+  std::vector<Hold>& holds = holders_[key];
   for (const Hold& hold : holds)
     if (!asked.shares || !hold.shares)
       return fail("thread ", asked.thread, " was granted mutex ", asked.mutex, " of rank ",
@@ -265,7 +285,7 @@ void Checker::finish_pairs(Rank target, uint32_t mutex) {
     fail("what was counted under mutex ", mutex, " of rank ", target, " is ", a, " and ", b,
          ", not ", pairs.begun);
   const uint64_t stamp = layout_.stamped(mutex);
-  stamp_read(asks(target, mutex, 0, false), {word(target, stamp), word(target, stamp + 8)});
+  stamp_read(asks(target, mutex, 0, 0, false), {word(target, stamp), word(target, stamp + 8)});
 }
 
 // ---- refusals ---------------------------------------------------------------------------------
@@ -327,7 +347,8 @@ void Checker::finish() {
     if (!holds.empty()) return fail("a mutex is held at the end");
   for (const auto& [target, locks] : locks_)
     for (uint32_t m = 0; m < Layout::mutexes; ++m)
-      if (const uint64_t left = locks.locks[m].word; left != 0)
+      if (const uint64_t left = locks.locks[m].word;
+          left != 0 && left != (lock::shared_bit | lock::biased_bit))
         return fail("mutex ", m, " of rank ", target, " is not free at the end: ", left);
 }
 

@@ -102,18 +102,21 @@ class Checker {
     return found == notified_.end() ? 0 : found->second;
   }
 
-  // --- locks: one holder, or several sharers; nobody overtakes ---
+  // --- locks: one holder, or several sharers; waiters are overtaken a bounded number of times ---
   struct Asked {
     Rank target = no_rank;
     uint32_t mutex = 0;
     uint32_t thread = 0;
+    lock::Holder holder = 0;  // without how it asks
     bool shares = false;
-    std::vector<lock::Waiter> before;  // who waited in the queue when it was asked for
+    bool joins = false;  // holds others already, and may join present sharers
+    // Who waited in the queue when it was asked for, and how often each had been granted it before.
+    std::vector<std::pair<lock::Holder, uint64_t>> before;
     uint64_t at = 0;
     uint64_t counted = 0;  // all that had been counted under it by then
   };
   // A call that asks for it begins.
-  Asked asks(Rank target, uint32_t mutex, uint32_t thread, bool shares);
+  Asked asks(Rank target, uint32_t mutex, uint32_t thread, lock::Holder holder, bool shares);
   void granted(const Asked& asked);
   void released(const Asked& asked);
   // It was taken and released in between.
@@ -183,6 +186,12 @@ class Checker {
     std::set<uint64_t> olds;        // what exclusive holders found
     std::vector<Stamp> stamps;
   };
+  // Of one waiter's present wait.
+  struct Wait {
+    uint64_t grants = 0;  // of this lock to it before
+    uint64_t passed = 0;  // by how many that asked after it
+    uint64_t most = 0;    // how many may
+  };
   struct Locks {
     const lock::Mutex* locks;
     lock::WaiterPool pool;
@@ -202,6 +211,8 @@ class Checker {
   std::map<uint64_t, uint64_t> notified_, waitable_;
   std::map<Rank, Locks> locks_;
   std::map<uint64_t, std::vector<Hold>> holders_;
+  std::map<std::pair<uint64_t, lock::Holder>, uint64_t> grants_;  // lock, requester
+  std::map<std::pair<uint64_t, lock::Holder>, Wait> waits_;
   std::map<uint64_t, Pairs> pairs_;
   std::map<uint64_t, uint64_t> guarded_;
   std::map<std::pair<Rank, NodeId>, Refusals> refusals_;

@@ -265,7 +265,17 @@ Status RankProcess::wait_counter(uint64_t counter_offset, uint64_t count) {
 Status RankProcess::lock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->lock({target, mutex_segment}, index, holder);
   lock::Mutex& mutex = node_.mutex(target, index);
-  if (lock::try_lock(mutex, holder) == lock::LockAnswer::granted) return {};
+  if (lock::shares(holder)) {
+    const lock::ReaderLines lines = server::reader_lines(node_.control());
+    if (lock::share_by_flag(mutex, lines, member_)) return {};
+    bool others = false;
+    if (lock::try_share(mutex, holder, &others) == lock::LockAnswer::granted) {
+      lock::shared_by_count(mutex, lines, others);
+      return {};
+    }
+  } else if (lock::try_lock(mutex, holder) == lock::LockAnswer::granted) {
+    return {};
+  }
   return lock_here(mutex, holder);
 }
 
@@ -289,6 +299,9 @@ Status RankProcess::lock_here(lock::Mutex& mutex, uint64_t holder) {
 Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
   if (!is_local(target)) return engine_->unlock({target, mutex_segment}, index, holder);
   lock::Mutex& mutex = node_.mutex(target, index);
+  if (lock::shares(holder) &&
+      lock::unshare_by_flag(mutex, server::reader_lines(node_.control()), member_))
+    return {};
   if (lock::try_unlock(mutex, holder) == lock::UnlockAnswer::released) return {};
   lock::WaiterPool pool = server::waiter_pool(node_.control());
   server::LockCaller caller = node_.caller_of(member_);

@@ -104,6 +104,7 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
     c.at_once_percent = random.chance(0.7) ? 20 + random.below(60) : 0;
     c.hot_lock = random.chance(0.5);
     c.guards_held = random.chance(0.3);
+    c.sweep_percent = random.chance(0.5) ? 20 + random.below(60) : 0;
   }
   return c;
 }
@@ -116,7 +117,7 @@ void calm(StormConfig* config) {
   c.death = c.pauses = c.limits_change = c.compare_swaps = c.updates = false;
   c.connect_timeout_ns = StormConfig().connect_timeout_ns;
   c.network.no_descriptor_per_1024 = 0;
-  c.shared_percent = c.at_once_percent = 0;
+  c.shared_percent = c.at_once_percent = c.sweep_percent = 0;
   c.hot_lock = c.guards_held = false;
   c.refused_percent = 0;
   c.share = Share::none;
@@ -201,6 +202,7 @@ std::string StormConfig::describe() const {
                             lock_percent, " %, refused ", refused_percent, " %");
   if (shared_percent != 0)
     text += concat(", shared ", shared_percent, " %, at once ", at_once_percent, " %");
+  if (sweep_percent != 0) text += concat(", several ", sweep_percent, " %");
   if (hot_lock) text += ", one lock is hot";
   if (guards_held) text += ", guards held";
   if (limits_change) text += ", limits change";

@@ -58,6 +58,7 @@ struct StormConfig {
   uint32_t lock_percent = 15;    // of the operations
   uint32_t shared_percent = 0;   // of the locks: taken to read what others may read, too
   uint32_t at_once_percent = 0;  // of the locks: asked for by the access, in one message
+  uint32_t sweep_percent = 0;    // of the locks: several are shared at a time
   bool hot_lock = false;         // most of them are the same one
   uint32_t refused_percent = 0;  // unlocks of mutexes that are not held
   bool limits_change = false;

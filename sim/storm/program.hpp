@@ -82,13 +82,16 @@ class Program {
   bool wait_notified();
   bool lock_something();
   std::pair<Rank, uint32_t> draw_lock();
-  lock::Holder holder(bool shares) const { return shares ? holder_ | lock::shared_bit : holder_; }
-  bool take(Rank target, uint32_t mutex, bool shares, Checker::Asked* asked);
+  lock::Holder holder(bool shares, bool joins = false) const {
+    return holder_ | (shares ? lock::shared_bit : 0) | (joins ? lock::joins_bit : 0);
+  }
+  bool take(Rank target, uint32_t mutex, bool shares, Checker::Asked* asked, bool joins = false);
   bool give_back(const Checker::Asked& asked);
   bool section();
   Status get_words(Rank target, uint64_t offset, std::span<uint64_t> words);
   Status put_words(Rank target, uint64_t offset, std::span<uint64_t> words);
   bool pair_section(bool shares);
+  bool sweep();
   Access draw_access();
   bool access_at_once();
   Status send_locked(const Checker::Asked& asked, Access* access, bool* contended);

@@ -1,8 +1,10 @@
 // What a program does with locks: sections under one that it has for itself or shares, and accesses
 // that take it along in one message.
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "sim/storm/program.hpp"
 
@@ -17,11 +19,12 @@ std::pair<Rank, uint32_t> Program::draw_lock() {
   return {target, random_.below(Layout::mutexes)};
 }
 
-bool Program::take(Rank target, uint32_t mutex, bool shares, Checker::Asked* asked) {
+bool Program::take(Rank target, uint32_t mutex, bool shares, Checker::Asked* asked, bool joins) {
   at_ = shares ? "lock to share" : "lock";
   at_rank_ = target;
-  *asked = checker_.asks(target, mutex, thread_, shares);
-  if (failed(process_.lock(target, mutex, holder(shares)), at_)) return false;
+  *asked = checker_.asks(target, mutex, thread_, holder_, shares);
+  asked->joins = joins;
+  if (failed(process_.lock(target, mutex, holder(shares, joins)), at_)) return false;
   checker_.granted(*asked);
   return true;
 }
@@ -35,6 +38,8 @@ bool Program::give_back(const Checker::Asked& asked) {
 
 bool Program::lock_something() {
   if (config_.shared_percent == 0) return section();
+  if (random_.below(100) < config_.sweep_percent)
+    return random_.below(3) != 0 ? sweep() : section();
   if (random_.below(100) < config_.at_once_percent) return access_at_once();
   if (random_.below(100) < config_.shared_percent) return pair_section(true);
   return random_.below(2) == 0 ? section() : pair_section(false);
@@ -115,6 +120,30 @@ bool Program::pair_section(bool shares) {
   return give_back(asked);
 }
 
+// Shares several locks at a time, in any order, as ranks inside lock_all do. Nobody that has one
+// for itself waits for another, so all get through.
+bool Program::sweep() {
+  std::vector<Checker::Asked> held;
+  for (uint32_t left = 2 + random_.below(2); left > 0; --left) {
+    const auto [target, mutex] = draw_lock();
+    if (std::any_of(held.begin(), held.end(), [&, t = target, m = mutex](const auto& asked) {
+          return asked.target == t && asked.mutex == m;
+        }))
+      continue;
+    Checker::Asked asked;
+    if (!take(target, mutex, true, &asked, !held.empty())) return false;
+    held.push_back(asked);
+    Pair pair{};
+    at_ = "read under several shared locks";
+    if (failed(get_words(target, checker_.layout().counted(mutex), pair), at_)) return false;
+    checker_.count_read(asked, pair);
+    if (random_.below(2) == 0 && !compute()) return false;
+  }
+  for (const Checker::Asked& asked : held)
+    if (!give_back(asked)) return false;
+  return true;
+}
+
 // ---- one message ------------------------------------------------------------------------------
 
 Program::Access Program::draw_access() {
@@ -132,7 +161,7 @@ Program::Access Program::draw_access() {
 bool Program::access_at_once() {
   const auto [target, mutex] = draw_lock();
   Access access = draw_access();
-  const Checker::Asked asked = checker_.asks(target, mutex, thread_, access.shares);
+  const Checker::Asked asked = checker_.asks(target, mutex, thread_, holder_, access.shares);
   if (access.kind == Access::Kind::add || access.kind == Access::Kind::fetch_add)
     checker_.count_begins(asked, access.more);
   if (access.kind == Access::Kind::put_stamp) checker_.stamp_begins(asked, access.stamp);

@@ -75,7 +75,7 @@ TEST(Storm, HoldsForSeedsThatFoundFaults) {
   for (const uint64_t seed : {1216, 3369, 23393}) {
     StormConfig config = StormConfig::of_seed(seed);
     config.updates = false;  // as it was when it found the fault
-    config.shared_percent = config.at_once_percent = 0;
+    config.shared_percent = config.at_once_percent = config.sweep_percent = 0;
     config.hot_lock = config.guards_held = false;
     if (config.sums > 4) config.sums = 2048;
     EXPECT_EQ(run_storm(config).failure, "") << config.describe();

@@ -151,6 +151,7 @@ class Job {
   Shelf<Mutexes> mutexes_;
   // Called before the segments go at the end, by owner: memory of the program is among them.
   std::map<const void*, std::function<void()>> before_segments_go_;
+  std::atomic<uint32_t> window_locks_{0};  // that this rank holds now, in all windows
   std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
   void* lazy_window_ = nullptr;    // src/window: the window of which a lock is asked for and not
                                    // taken yet; null: none

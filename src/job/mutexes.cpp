@@ -32,6 +32,8 @@ server::LockCaller caller_of(const Job& job) {
 Status Mutexes::create(Group& group, uint32_t count, Mutexes** mutexes) {
   auto made = std::make_unique<Mutexes>();
   made->job_ = &group.job();
+  made->readers_ = server::reader_lines(made->job_->control());
+  made->member_ = made->job_->member_index();
   SKERRY_TRY(Segment::alloc(group, uint64_t{count} * sizeof(lock::Mutex), &made->segment_));
   made->segment_->set_purpose(purpose_mutexes);
   SKERRY_TRY(

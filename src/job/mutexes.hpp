@@ -21,6 +21,17 @@ class Mutexes {
   // The same in the name of any holder of this rank; `lock::shared_bit` in it asks to share.
   Status lock_as(Rank rank, uint32_t index, lock::Holder holder);
   Status unlock_as(Rank rank, uint32_t index, lock::Holder holder);
+  // A mutex of this node, without waiting. False: the long way, by lock_as and unlock_as.
+  bool share_here(lock::Mutex& mutex, lock::Holder holder) const {
+    if (lock::share_by_flag(mutex, readers_, member_)) return true;
+    bool others = false;
+    if (lock::try_share(mutex, holder, &others) != lock::LockAnswer::granted) return false;
+    lock::shared_by_count(mutex, readers_, others);
+    return true;
+  }
+  bool unshare_here(lock::Mutex& mutex) const {
+    return lock::unshare_by_flag(mutex, readers_, member_);
+  }
   bool is_freed() const { return segment_->is_freed(); }
   Segment& segment() { return *segment_; }
 
@@ -37,6 +48,8 @@ class Mutexes {
 
   Job* job_ = nullptr;
   Segment* segment_ = nullptr;
+  lock::ReaderLines readers_;  // of the node's ranks
+  uint32_t member_ = 0;        // this rank among them
 };
 
 }  // namespace skerry::job

@@ -24,6 +24,15 @@ std::string_view to_string(Release answer) {
   return "unknown";
 }
 
+std::string_view to_string(Turn answer) {
+  switch (answer) {
+    case Turn::granted: return "granted";
+    case Turn::not_yet: return "not yet";
+    case Turn::no_guard: return "no guard";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(Holds answer) {
   switch (answer) {
     case Holds::no: return "no";
@@ -63,6 +72,14 @@ class FairQueue final : public Protocol {
       case UnlockAnswer::guard_failed: break;
     }
     if (!caller.acquire(mutex.guard)) return Release::no_guard;
+    if (!shares(holder) && may_open(mutex, pool, caller)) {
+      Waiter invited;
+      if (invite_guarded(mutex, holder, pool, &invited)) {
+        caller.release(mutex.guard);
+        caller.tell(invited);
+        return Release::released;
+      }
+    }
     // Under the guard the queue stays as it is: those that are first now get the mutex.
     uint32_t record = mutex.first;
     for (uint32_t i = next_batch(mutex, pool); i > 0; --i, record = pool.next_of(record))
@@ -84,10 +101,39 @@ class FairQueue final : public Protocol {
     return Release::released;
   }
 
+  // The first waiter wants it for itself, and all that wait can be invited: an acquisition of
+  // another node takes so long that newcomers would get thousands meanwhile.
+  static bool may_open(const Mutex& mutex, WaiterPool& pool, const Caller& caller) {
+    if (mutex.first == 0 || shares(pool.at(mutex.first).waiter.holder)) return false;
+    for (uint32_t record = mutex.first; record != 0; record = pool.next_of(record))
+      if (!caller.invites(pool.at(record).waiter)) return false;
+    return true;
+  }
+
+  Turn try_turn(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const override {
+    const uint64_t owner = mutex.word.load(std::memory_order_acquire) & ~open_word;
+    if (owner == holder) return Turn::granted;  // handed over
+    if (owner != 0) return Turn::not_yet;
+    if (!caller.acquire(mutex.guard)) return Turn::no_guard;
+    const bool taken = take_guarded(mutex, holder, pool);
+    caller.release(mutex.guard);
+    if (taken) caller.record_freed();
+    return taken ? Turn::granted : Turn::not_yet;
+  }
+
+  Turn rest(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool,
+            Caller& caller) const override {
+    if (!caller.acquire(mutex.guard)) return Turn::no_guard;
+    const bool taken = rest_guarded(mutex, waiter, impatient, pool);
+    caller.release(mutex.guard);
+    if (taken) caller.record_freed();
+    return taken ? Turn::granted : Turn::not_yet;
+  }
+
   Holds holds(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const override {
     if (!shares(holder))
-      return (mutex.word.load(std::memory_order_acquire) & ~queued_bit) == holder ? Holds::yes
-                                                                                  : Holds::no;
+      return (mutex.word.load(std::memory_order_acquire) & ~open_word) == holder ? Holds::yes
+                                                                                 : Holds::no;
     // The word does not name its sharers. One that asked, and does not wait, has it.
     if (!caller.acquire(mutex.guard)) return Holds::no_guard;
     const bool waits = SKERRY_RULE(sharers_may_wait) && waits_guarded(mutex, holder, pool);

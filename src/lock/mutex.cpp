@@ -75,45 +75,100 @@ uint32_t next_of(const WaiterRecord& record) {
   return __atomic_load_n(&record.next, __ATOMIC_RELAXED);
 }
 
+// Another waiter is first now, or none.
+void set_first(Mutex& mutex, uint32_t record) {
+  mutex.first = record;
+  mutex.passes.store(0, std::memory_order_relaxed);
+  mutex.impatient.store(0, std::memory_order_relaxed);
+}
+
+bool must_hand_over(const Mutex& mutex) {
+  return SKERRY_RULE(bounded_passing) &&
+         (mutex.passes.load(std::memory_order_relaxed) >= most_passes ||
+          mutex.impatient.load(std::memory_order_relaxed) != 0);
+}
+
 }  // namespace
 
-LockAnswer try_share(Mutex& mutex, Holder holder) {
+bool pass_queue(Mutex& mutex, Holder holder) {
+  const uint32_t passes = mutex.passes.load(std::memory_order_relaxed);
+  if (passes >= most_passes && SKERRY_RULE(bounded_passing)) return false;
+  uint64_t value = open_word;
+  if (!mutex.word.compare_exchange_strong(value, holder | open_word, std::memory_order_acquire,
+                                          std::memory_order_relaxed))
+    return false;
+  mutex.passes.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool leave_open(Mutex& mutex, Holder holder) {
+  if (must_hand_over(mutex)) return false;
+  uint64_t value = holder | open_word;
+  return mutex.word.compare_exchange_strong(value, open_word, std::memory_order_release,
+                                            std::memory_order_relaxed);
+}
+
+LockAnswer try_share(Mutex& mutex, Holder holder, bool* others) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
   const uint64_t closed = SKERRY_RULE(sharers_queue) ? shared_bit | queued_bit : shared_bit;
   while (value == 0 || (value & closed) == shared_bit) {
     const uint64_t more = value == 0 ? shared_bit | 1 : value + 1;
     if (mutex.word.compare_exchange_weak(value, more, std::memory_order_acquire,
-                                         std::memory_order_relaxed))
+                                         std::memory_order_relaxed)) {
+      if (others != nullptr) *others = static_cast<uint32_t>(value) != 0;
       return LockAnswer::granted;
+    }
   }
-  return (value & ~queued_bit) == (holder & ~shared_bit) ? LockAnswer::recursive
-                                                         : LockAnswer::contended;
+  return (value & shared_bit) == 0 && same_requester(value & ~open_word, holder)
+             ? LockAnswer::recursive
+             : LockAnswer::contended;
 }
 
 UnlockAnswer try_unshare(Mutex& mutex) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
-  while ((value & shared_bit) != 0) {
+  while ((value & shared_bit) != 0 && static_cast<uint32_t>(value) != 0) {
     const bool last = static_cast<uint32_t>(value) == 1;
     if (last && (value & queued_bit) != 0) return UnlockAnswer::contended;
-    if (mutex.word.compare_exchange_weak(value, last ? 0 : value - 1, std::memory_order_release,
+    const uint64_t less = last && (value & biased_bit) == 0 ? 0 : value - 1;
+    if (mutex.word.compare_exchange_weak(value, less, std::memory_order_release,
                                          std::memory_order_relaxed))
       return UnlockAnswer::released;
   }
   return UnlockAnswer::not_holder;
 }
 
+namespace {
+
+// One more beside present sharers, whoever waits. With the guard, so that the last of them cannot
+// hand the lock over meanwhile.
+bool join_guarded(Mutex& mutex) {
+  uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  while ((value & shared_bit) != 0)
+    if (mutex.word.compare_exchange_weak(value, value + 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+}  // namespace
+
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   uint32_t record = 0;
   uint64_t value = 0;
   for (;;) {
-    const LockAnswer quick = try_lock(mutex, waiter.holder);
+    if (!shares(waiter.holder)) revoke_bias(mutex, pool.lines());
+    LockAnswer quick = try_lock(mutex, waiter.holder);
+    if (quick == LockAnswer::contended && joins(waiter.holder) && SKERRY_RULE(sharers_join) &&
+        join_guarded(mutex))
+      quick = LockAnswer::granted;
     if (quick != LockAnswer::contended) {
       if (record != 0) pool.give_back(record);
       return quick;
     }
     value = mutex.word.load(std::memory_order_relaxed);
     if ((value & queued_bit) == 0 && (value == 0 || (shares(waiter.holder) && shares(value))))
-      continue;  // it can be had after all
+      continue;                               // it can be had after all
+    if ((value & biased_bit) != 0) continue;  // once more: a queue and a bias exclude each other
     // The record first: once the bit is set, unlock relies on a queue that is not empty (it waits
     // for the guard, but must find somebody).
     if (record == 0 && (record = pool.take()) == 0) return LockAnswer::no_record;
@@ -125,7 +180,7 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
   mine.waiter = waiter;
   set_next(mine, 0);
   if (mutex.first == 0) {
-    mutex.first = record;
+    set_first(mutex, record);
   } else {
     set_next(pool.at(mutex.last), record);
   }
@@ -147,13 +202,16 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Hande
   // The waiters may have cancelled meanwhile, or other sharers may have come or gone.
   const UnlockAnswer quick = try_unlock(mutex, holder);
   if (quick != UnlockAnswer::contended) return quick;
+  // Acquire: what the sharers before us did, which counted themselves out, goes along with our
+  // store.
+  (void)mutex.word.load(std::memory_order_acquire);
   SKERRY_ASSERT(mutex.first != 0, "a mutex with the queued bit has a queue");
   const Holder first = pool.at(mutex.first).waiter.holder;
   handed->record_ = mutex.first;
   handed->left_ = next_batch(mutex, pool);
   uint32_t rest = mutex.first;
   for (uint32_t i = 0; i < handed->left_; ++i) rest = next_of(pool.at(rest));
-  if (SKERRY_RULE(hand_over)) mutex.first = rest;
+  if (SKERRY_RULE(hand_over)) set_first(mutex, rest);
   // Release: what the old holder did is visible to the new ones, however they learn of the grant.
   // A store is enough: with the bit set nobody but the holders and we may change the word, and the
   // last holder is the caller.
@@ -173,6 +231,45 @@ bool Handed::next(WaiterPool& pool, Waiter* waiter) {
   return true;
 }
 
+bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited) {
+  const uint64_t value = mutex.word.load(std::memory_order_relaxed);
+  // With the bit it is awake, and the mutex can be left open without the guard.
+  if (value != (holder | queued_bit) || must_hand_over(mutex)) return false;
+  *invited = pool.at(mutex.first).waiter;
+  // A store is enough: with queued_bit alone nobody but the holder, and that is the caller, changes
+  // the word without the guard.
+  mutex.word.store(open_word, std::memory_order_release);
+  return true;
+}
+
+bool take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
+  uint64_t value = mutex.word.load(std::memory_order_acquire);
+  if ((value & ~open_word) == holder) return true;
+  if (value != open_word) return false;
+  const uint32_t record = mutex.first;
+  SKERRY_ASSERT(pool.at(record).waiter.holder == holder, "the first waiter is the invited one");
+  const uint32_t rest = next_of(pool.at(record));
+  if (!mutex.word.compare_exchange_strong(value, holder | (rest != 0 ? queued_bit : 0),
+                                          std::memory_order_acquire, std::memory_order_relaxed))
+    return false;  // a newcomer was faster
+  set_first(mutex, rest);
+  pool.give_back(record);
+  return true;
+}
+
+bool rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool) {
+  for (;;) {
+    if (take_guarded(mutex, waiter.holder, pool)) return true;
+    uint64_t value = mutex.word.load(std::memory_order_relaxed);
+    if ((value & ~open_word) == 0) continue;
+    // Before the bit is gone: the unlocker that finds none reads both.
+    pool.at(mutex.first).waiter = waiter;
+    if (impatient) mutex.impatient.store(1, std::memory_order_relaxed);
+    if (mutex.word.compare_exchange_strong(value, value & ~invited_bit, std::memory_order_relaxed))
+      return false;
+  }
+}
+
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
   for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record)))
     if (pool.at(record).waiter.holder == holder) return true;
@@ -186,7 +283,10 @@ bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
     if (pool.at(record).waiter.holder != holder) continue;
     const uint32_t after = next_of(pool.at(record));
     if (before == 0) {
-      mutex.first = after;
+      SKERRY_ASSERT((mutex.word.load(std::memory_order_relaxed) & shared_bit) != 0 ||
+                        (mutex.word.load(std::memory_order_relaxed) & invited_bit) == 0,
+                    "an invited waiter does not cancel");
+      set_first(mutex, after);
     } else {
       set_next(pool.at(before), after);
     }

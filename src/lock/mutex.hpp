@@ -6,14 +6,26 @@
 // Without contention the word alone decides: one compare-and-swap to lock, one to unlock. With
 // contention the word carries `queued_bit`, and then only the holder of the guard changes it: a
 // newcomer's compare-and-swap expects 0 (or sharers and no bit), an unlocker's expects its holder
-// without the bit. So no requester overtakes the queue. Unlock hands the mutex to the first waiter,
-// and it is never free in between. One exception: of several sharers, all but the last count
-// themselves out of a word with the bit without the guard. The guard's holder never changes a
-// word that has several sharers, but by atomic operations on its bit.
+// without the bit. Unlock hands the mutex to the first waiter, and it is never free in between. One
+// exception: of several sharers, all but the last count themselves out of a word with the bit
+// without the guard. The guard's holder never changes a word that has several sharers, but by
+// atomic operations on its bit.
+//
+// To hand over to a sleeper costs a wake-up each time. So an unlocker may *invite* the first waiter
+// instead, if that is one that looks at the word itself (a rank of the mutex's node) and wants it
+// for exclusive use. The word then carries `invited_bit` beside `queued_bit`. While it does, the
+// mutex may be free (`open_word`), exclusive newcomers may pass the queue, and holders unlock by a
+// compare-and-swap. The invited waiter is awake and tries, too. If it does not succeed, it takes
+// the bit away with the guard and sleeps again, so no wake-up is lost. Bounded: after `most_passes`
+// newcomers, or when the waiter says that it has waited too long, an unlock hands over again
+// (docs/design/0036-bounded-passing.md).
 //
 // Sharers and exclusive holders take turns as the queue has them: a sharer never overtakes a
 // waiter, and a hand-over to a sharer takes along those that stand directly behind it. So a waiter
-// for exclusive use waits for one batch of sharers at most.
+// for exclusive use waits for one batch of sharers at most. One exception: a sharer with
+// `joins_bit` holds other locks already. It joins present sharers, whoever waits, so that
+// requesters that share several locks never wait for each other
+// (docs/design/0028-sharers-that-join.md).
 //
 // The guard is held for a few dozen instructions; it names its owner, so that a death inside is
 // found (core/owner_lock.hpp).
@@ -26,24 +38,40 @@
 
 #include "core/pure/ids.hpp"
 #include "core/pure/owner_word.hpp"
+#include "lock/readers.hpp"
 
 namespace skerry::lock {
 
-constexpr uint64_t queued_bit = uint64_t{1} << 63;  // in the word
-constexpr uint64_t shared_bit = uint64_t{1} << 62;  // in the word and in a Holder
+constexpr uint64_t queued_bit = uint64_t{1} << 63;        // in the word
+constexpr uint64_t shared_bit = uint64_t{1} << 62;        // in the word and in a Holder
+constexpr uint64_t invited_bit = uint64_t{1} << 31;       // in the word, see above
+constexpr uint64_t open_word = queued_bit | invited_bit;  // free, and the first waiter tries
+// In the word, beside shared_bit and a count that may be 0: more may share it (readers.hpp). Never
+// with queued_bit.
+constexpr uint64_t biased_bit = uint64_t{1} << 40;
+constexpr uint64_t joins_bit = uint64_t{1} << 31;  // in a Holder that asks to share, see above
 
 // One holder or waiter: its rank, a number that tells the threads of that rank apart, and
 // `shared_bit` if it shares the lock or asks to. Never 0.
 using Holder = uint64_t;
 constexpr Rank most_holder_ranks = 0x3fff'ffff;
+constexpr uint32_t most_holder_thread = 0x7fff'ffff;
 constexpr Holder make_holder(Rank rank, uint32_t thread) {
-  return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) | thread;
+  return ((static_cast<uint64_t>(static_cast<uint32_t>(rank)) + 1) << 32) |
+         (thread & most_holder_thread);
 }
 constexpr Rank rank_of(Holder holder) {
   return static_cast<Rank>(((holder >> 32) & 0x3fff'ffff) - 1);
 }
-constexpr uint32_t thread_of(Holder holder) { return static_cast<uint32_t>(holder); }
+constexpr uint32_t thread_of(Holder holder) {
+  return static_cast<uint32_t>(holder) & most_holder_thread;
+}
 constexpr bool shares(Holder holder) { return (holder & shared_bit) != 0; }
+constexpr bool joins(Holder holder) { return (holder & joins_bit) != 0; }
+// The same requester, however it asks.
+constexpr bool same_requester(Holder a, Holder b) {
+  return ((a ^ b) & ~(shared_bit | joins_bit)) == 0;
+}
 
 struct Waiter {
   Holder holder = 0;
@@ -58,15 +86,29 @@ constexpr uint32_t slot_of(const Waiter& waiter) { return static_cast<uint32_t>(
 constexpr uint32_t tag_of(const Waiter& waiter) { return static_cast<uint32_t>(waiter.reply[1]); }
 
 struct alignas(64) Mutex {
-  std::atomic<uint64_t> word;  // 0: free; otherwise the Holder, or shared_bit and the number of
-                               // sharers; with queued_bit if a waiter is queued. Lockers,
+  std::atomic<uint64_t> word;  // 0 or open_word: free; otherwise the Holder, or shared_bit and the
+                               // number of sharers; with queued_bit if a waiter is queued. Lockers,
                                // unlockers; see above
   OwnerWord guard;  // owner: member index of the node that hosts the mutex (its data server acts as
                     // its process)
   uint32_t first;   // guard's holder: record of the first waiter; 0: none
   uint32_t last;    // guard's holder: record of the last waiter; meaningful if first is not 0
+  std::atomic<uint32_t> passes;  // how many newcomers passed the first waiter. Such a newcomer, as
+                                 // it holds the mutex; the guard's holder when another is first
+  std::atomic<uint32_t> impatient;    // guard's holder: 1: the first waiter waited too long
+  std::atomic<uint32_t> met_sharers;  // sharers: how many met others; revokers of the bias: 0
+  std::atomic<uint64_t> name;         // the first that biases it: its name among the node's locks,
+                                      // never changed again; 0: none
 };
 static_assert(sizeof(Mutex) == 64);
+
+// How many newcomers may pass a first waiter that was invited. At 60 ns each they take less than
+// what the waiter bears by itself (server/lock_wait.hpp); a simulation can reach its own limit.
+#ifdef SKERRY_SIMULATED
+constexpr uint32_t most_passes = 1;
+#else
+constexpr uint32_t most_passes = 10'000;
+#endif
 
 // Records of waiters, shared by all mutexes of a node. Bounded: when it is exhausted a request is
 // answered `no_record`; a server then keeps the request itself, a local caller sleeps on `freed`.
@@ -83,11 +125,13 @@ static_assert(sizeof(WaiterRecord) == waiter_record_bytes);
 class WaiterPool {
  public:
   // `memory`: (records + 1) x waiter_record_bytes, zeroed when new, 32-byte aligned, shared by all
-  // processes that use the mutexes.
-  WaiterPool(std::byte* memory, uint32_t records)
+  // processes that use the mutexes. `lines`: what the same processes share by flags.
+  WaiterPool(std::byte* memory, uint32_t records, const ReaderLines& lines = {})
       : head_(reinterpret_cast<Head*>(memory)),
         records_(reinterpret_cast<WaiterRecord*>(memory)),
-        count_(records) {}
+        count_(records),
+        lines_(lines) {}
+  const ReaderLines& lines() const { return lines_; }
 
   uint32_t take();  // 0: exhausted
   void give_back(uint32_t record);
@@ -117,6 +161,7 @@ class WaiterPool {
   Head* head_;
   WaiterRecord* records_;
   uint32_t count_;
+  ReaderLines lines_;
 };
 
 enum class LockAnswer : uint8_t {
@@ -154,7 +199,9 @@ class Handed {
 // ---- without the guard: any thread, one compare-and-swap (sharers: one that succeeds) ----
 // A word with sharers does not say who they are: it cannot tell that one of them asks again, or
 // that an unlocker is none of them.
-LockAnswer try_share(Mutex& mutex, Holder holder);
+LockAnswer try_share(Mutex& mutex, Holder holder, bool* others = nullptr);  // *others: there are
+bool pass_queue(Mutex& mutex, Holder holder);  // of an open word; it may change meanwhile
+bool leave_open(Mutex& mutex, Holder holder);  // the mutex, whose first waiter is invited
 UnlockAnswer try_unshare(Mutex& mutex);
 inline LockAnswer try_lock(Mutex& mutex, Holder holder) {  // granted, contended, recursive
   if (shares(holder)) return try_share(mutex, holder);
@@ -162,7 +209,8 @@ inline LockAnswer try_lock(Mutex& mutex, Holder holder) {  // granted, contended
   if (mutex.word.compare_exchange_strong(value, holder, std::memory_order_acquire,
                                          std::memory_order_relaxed)) [[likely]]
     return LockAnswer::granted;
-  return (value & ~queued_bit) == holder ? LockAnswer::recursive : LockAnswer::contended;
+  if (value == open_word && pass_queue(mutex, holder)) return LockAnswer::granted;
+  return (value & ~open_word) == holder ? LockAnswer::recursive : LockAnswer::contended;
 }
 inline UnlockAnswer try_unlock(Mutex& mutex,
                                Holder holder) {  // released, contended, not_holder
@@ -171,7 +219,8 @@ inline UnlockAnswer try_unlock(Mutex& mutex,
   if (mutex.word.compare_exchange_strong(value, 0, std::memory_order_release,
                                          std::memory_order_relaxed)) [[likely]]
     return UnlockAnswer::released;
-  return value == (holder | queued_bit) ? UnlockAnswer::contended : UnlockAnswer::not_holder;
+  if (value == (holder | open_word) && leave_open(mutex, holder)) return UnlockAnswer::released;
+  return (value & ~open_word) == holder ? UnlockAnswer::contended : UnlockAnswer::not_holder;
 }
 
 // ---- with the guard held ----
@@ -182,10 +231,18 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter,
 uint32_t next_batch(const Mutex& mutex, WaiterPool& pool);
 UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool,
                             Handed* handed);  // released, handed_over, not_holder
+// Instead of a hand-over, by an exclusive holder: leaves the mutex open. The first waiter is
+// *invited, and must be told. False: it must be handed over, or nobody waits.
+bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited);
+// An invited waiter tries. True: it has the mutex now, or was handed it meanwhile.
+bool take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
+// It gives up for now, as `waiter` (a new use of its slot); the next unlock invites it again, or
+// hands over if it is `impatient`. True: it has the mutex after all.
+bool rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool);
 // Does it wait in the queue?
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool);
-// Takes a waiter out of the queue (it timed out, or died). False: it does not wait: it holds the
-// mutex already, or never asked.
+// Takes a waiter that is not invited out of the queue (it timed out, or died). False: it does not
+// wait: it holds the mutex already, or never asked.
 bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
 
 // ---- both in one ----

@@ -22,6 +22,9 @@ class Caller {
   virtual bool reaches(const Waiter& waiter) const = 0;
   // Tells it. Called without the guard.
   virtual void tell(const Waiter& waiter) = 0;
+  // Can it invite `waiter`: is that one of the lock's node, that calls Protocol::try_turn when it
+  // is told?
+  virtual bool invites(const Waiter& waiter) const = 0;
   // A waiter's record was given back: requesters that sleep for one may look again. Called
   // without the guard.
   virtual void record_freed() = 0;
@@ -29,7 +32,8 @@ class Caller {
 
 enum class Request : uint8_t {
   granted,
-  queued,     // Caller::tell will say when, whichever process unlocks
+  queued,     // Caller::tell will say when to look, whichever process unlocks. Requesters that
+              // Caller::invites allows, and do not share, then call try_turn; others have it
   recursive,  // error: this holder has it already
   no_record,  // nothing was changed: there is no record for one more waiter. Ask again
   no_guard,   // nothing was changed: Caller::acquire said no
@@ -37,7 +41,8 @@ enum class Request : uint8_t {
 std::string_view to_string(Request answer);
 
 enum class Release : uint8_t {
-  released,      // free, still shared by others, or handed to the next waiters, which were told
+  released,      // free, still shared by others, or handed to the next waiters, which were told,
+                 // or open for the next waiter, which was told, and for newcomers
   out_of_reach,  // nothing was changed: among the next waiters is one that only the lock's data
                  // server can tell. It must release the lock in this holder's name
   not_holder,    // error: this holder does not have it
@@ -48,12 +53,25 @@ std::string_view to_string(Release answer);
 enum class Holds : uint8_t { no, yes, no_guard };
 std::string_view to_string(Holds answer);
 
+enum class Turn : uint8_t {
+  granted,
+  not_yet,   // others were faster
+  no_guard,  // nothing was changed: Caller::acquire said no
+};
+std::string_view to_string(Turn answer);
+
 class Protocol {
  public:
   virtual ~Protocol() = default;
   virtual Request request(Mutex& mutex, const Waiter& waiter, WaiterPool& pool,
                           Caller& caller) const = 0;
   virtual Release release(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const = 0;
+  // A waiter of the lock's node that was told tries to get it, as often as it likes.
+  virtual Turn try_turn(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const = 0;
+  // It did not, and sleeps again: `waiter` names the new use of its slot. not_yet: it will be told.
+  // `impatient`: then it has the lock.
+  virtual Turn rest(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool,
+                    Caller& caller) const = 0;
   // Has a request that was queued been granted meanwhile? Asked of one that was not released since.
   virtual Holds holds(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const = 0;
 };

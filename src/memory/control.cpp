@@ -42,6 +42,8 @@ ControlLayout control_layout(const ControlSizes& sizes) {
   layout.slots_offset = place(uint64_t{layout.slots} * sizeof(CompletionSlot));
   layout.waiters_offset = place((uint64_t{layout.waiters} + 1) *
                                 waiter_record_bytes);  // + 1: the pool's own head
+  layout.reader_lines_offset = place((uint64_t{layout.members} + 1) *
+                                     reader_line_bytes);  // + 1: the last name given
   layout.node_table_offset = place(sizes.node_table_bytes);
   layout.total_bytes = offset;
   return layout;

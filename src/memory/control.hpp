@@ -1,7 +1,8 @@
 // The control segment: the first memory that the ranks of a node share. One per node, zeroed when
 // created; every table that exists once per node lives here or in a segment that this one names.
 //
-//   | header | members | stripes | completion slots | waiters (mutex queues) | node tables |
+//   | header | members | stripes | completion slots | waiters (mutex queues) | readers' lines |
+//   | node tables |
 //
 // Each part starts on a 4 KiB page.
 //
@@ -26,7 +27,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
 }
 
 constexpr uint64_t control_magic = 0x6c72'7463'7279'6b73;  // "skryctrl"
-constexpr uint32_t control_version = 1;
+constexpr uint32_t control_version = 2;
 constexpr uint32_t stripe_count = 1024;  // a power of two
 
 // What the layout follows from. Equal on every process of the node.
@@ -44,6 +45,7 @@ struct ControlLayout {
   uint64_t stripes_offset;
   uint64_t slots_offset;
   uint64_t waiters_offset;
+  uint64_t reader_lines_offset;
   uint64_t node_table_offset;
   uint64_t total_bytes;  // a multiple of page_bytes
   uint32_t members;
@@ -94,7 +96,7 @@ struct alignas(64) Member {
   // that adds to a counter rings it if `doorbell_sleepers` is not 0.
   alignas(64) std::atomic<uint32_t> doorbell;  // ringers: add 1, then wake
   std::atomic<uint32_t> doorbell_sleepers;     // the member's threads: +1 before looking at the
-                                            // counter for the last time, -1 after
+                                               // counter for the last time, -1 after
 };
 static_assert(sizeof(Member) == 128);
 
@@ -137,6 +139,7 @@ static_assert(sizeof(CompletionSlot) == 64);
 // ---- mutex queues -----------------------------------------------------------------------------
 constexpr uint64_t
     waiter_record_bytes = 32;  // src/server asserts that it is lock::waiter_record_bytes
+constexpr uint64_t reader_line_bytes = 128;  // and that this is lock::reader_line_bytes
 
 // ---- the whole --------------------------------------------------------------------------------
 ControlLayout control_layout(const ControlSizes& sizes);
@@ -156,6 +159,7 @@ class Control {
     return at<CompletionSlot>(layout_.slots_offset)[index];
   }
   std::byte* waiters() const { return base_ + layout_.waiters_offset; }
+  std::byte* reader_lines() const { return base_ + layout_.reader_lines_offset; }
   std::byte* node_table() const { return base_ + layout_.node_table_offset; }
   const std::atomic<uint32_t>* abort_flag() const {
     return base_ == nullptr ? nullptr : &header().abort;

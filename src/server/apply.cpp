@@ -286,7 +286,9 @@ Server::Outcome Server::apply_key(Client& client, const memory::Region& region, 
 
 // A grant goes to the rank that the holder names, so no rank may ask in the name of another.
 Status Server::check_holder(const Client& client, lock::Holder holder) const {
-  if (lock::rank_of(holder) == client.rank && (holder & lock::queued_bit) == 0) return {};
+  const bool plain = (holder & lock::queued_bit) == 0 &&
+                     (!lock::joins(holder) || lock::shares(holder));
+  if (lock::rank_of(holder) == client.rank && plain) return {};
   return error(Code::invalid, "rank ", client.rank, " asks for a lock as holder ", holder,
                ", which is not one of its threads");
 }

@@ -15,6 +15,47 @@ enum class LockWait : uint8_t {
   owner_died,  // a rank died while it changed the lock's queue
 };
 
+// A waiter that was told to look tries for so long before it sleeps again; one that comes before it
+// queues up.
+constexpr int64_t lock_spin_ns = 20'000;
+// A waiter that was first for so long, and was passed by others, is handed the lock.
+constexpr int64_t lock_patience_ns = 1'000'000;
+
+// Runs ready() for a moment, and gives way at every turn. The last result.
+template <class Ready>
+bool spin_for_lock(Ready&& ready) {
+  static IdleCoreSpin spin;
+  return spin_limit() == 0 ? ready() : spin.spin<1>(ready, lock_spin_ns);
+}
+
+// What a queued waiter does until it has the lock. `asleep()` returns when its slot is filled.
+template <class Asleep>
+LockWait wait_for_turn(lock::Mutex& mutex, lock::Waiter waiter, memory::CompletionSlot& slot,
+                       lock::WaiterPool& pool, LockCaller& caller, Asleep&& asleep) {
+  int64_t told_first_ns = 0;
+  for (;;) {
+    if (asleep(waiter) == WaitResult::aborted) return LockWait::ended;
+    if (lock::shares(waiter.holder)) return LockWait::granted;
+    if (told_first_ns == 0) told_first_ns = monotonic_ns();
+    lock::Turn turn = lock::Turn::not_yet;
+    spin_for_lock([&] {
+      turn = lock::fair_queue().try_turn(mutex, waiter.holder, pool, caller);
+      return turn != lock::Turn::not_yet;
+    });
+    if (turn == lock::Turn::not_yet) {
+      const bool impatient = monotonic_ns() - told_first_ns >= lock_patience_ns;
+      waiter = lock::make_waiter(waiter.holder, lock::rank_of(waiter.holder), lock::slot_of(waiter),
+                                 memory::arm_slot(slot));
+      turn = lock::fair_queue().rest(mutex, waiter, impatient, pool, caller);
+    }
+    switch (turn) {
+      case lock::Turn::granted: return LockWait::granted;
+      case lock::Turn::not_yet: break;
+      case lock::Turn::no_guard: return LockWait::owner_died;
+    }
+  }
+}
+
 // Waits for `lock` in the name of `holder`, with a completion slot that the caller borrowed:
 // `slot`, number `slot_index` (0, 1, ...) of the caller's. `sleep(wait)` calls wait(until_ns) until
 // it does not time out, and returns the last result; it may do other work in between.
@@ -23,32 +64,45 @@ LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint3
                        memory::CompletionSlot& slot, const memory::Control& control,
                        LockCaller& caller, Sleep&& sleep) {
   lock::WaiterPool pool = waiter_pool(control);
-  const uint32_t tag = memory::arm_slot(slot);
-  const uint32_t done = memory::CompletionSlot::make_word(tag, memory::SlotState::done);
-  const lock::Waiter waiter = lock::make_waiter(holder, rank, slot_index + 1, tag);
+  if (spin_for_lock([&] {
+        const uint64_t word = mutex.word.load(std::memory_order_relaxed);
+        return (lock::shares(holder) || word == 0 || word == lock::open_word) &&
+               lock::try_lock(mutex, holder) == lock::LockAnswer::granted;
+      }))
+    return LockWait::granted;
+  const lock::Waiter waiter = lock::make_waiter(holder, rank, slot_index + 1,
+                                                memory::arm_slot(slot));
+  const auto asleep = [&](const lock::Waiter& now) {
+    const uint32_t done = memory::CompletionSlot::make_word(lock::tag_of(now),
+                                                            memory::SlotState::done);
+    return sleep(no_deadline, [&](int64_t until_ns) {
+      return wait_until(
+          &slot.word, [&](uint32_t word) { return word == done; }, until_ns, control.abort_flag(),
+          Sharing::node);
+    });
+  };
   for (;;) {
     const uint32_t given_back = pool.freed().load(std::memory_order_acquire);
     switch (lock::fair_queue().request(mutex, waiter, pool, caller)) {
       case lock::Request::granted: return LockWait::granted;
       case lock::Request::recursive: return LockWait::recursive;
-      case lock::Request::queued: {
-        const auto asleep = [&](int64_t until_ns) {
-          return wait_until(
-              &slot.word, [&](uint32_t word) { return word == done; }, until_ns,
-              control.abort_flag(), Sharing::node);
-        };
-        return sleep(no_deadline, asleep) == WaitResult::aborted ? LockWait::ended
-                                                                 : LockWait::granted;
-      }
+      case lock::Request::queued:
+        switch (wait_for_turn(mutex, waiter, slot, pool, caller, asleep)) {
+          case LockWait::granted: return LockWait::granted;
+          case LockWait::recursive:
+          case LockWait::ended: return LockWait::ended;
+          case LockWait::owner_died: break;
+        }
+        return control.is_aborted() ? LockWait::ended : LockWait::owner_died;
       case lock::Request::no_record:
         pool.starving().fetch_add(1, std::memory_order_seq_cst);
         if (pool.freed().load(std::memory_order_seq_cst) == given_back) {
-          const auto asleep = [&](int64_t until_ns) {
+          const auto for_record = [&](int64_t until_ns) {
             return wait_until(
                 &pool.freed(), [&](uint32_t freed) { return freed != given_back; }, until_ns,
                 control.abort_flag(), Sharing::node);
           };
-          (void)sleep(deadline_after(wait_slice_ns), asleep);
+          (void)sleep(deadline_after(wait_slice_ns), for_record);
         }
         pool.starving().fetch_sub(1, std::memory_order_relaxed);
         if (control.is_aborted()) return LockWait::ended;

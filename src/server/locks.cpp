@@ -13,9 +13,14 @@
 namespace skerry::server {
 
 static_assert(memory::waiter_record_bytes == lock::waiter_record_bytes);
+static_assert(memory::reader_line_bytes == lock::reader_line_bytes);
+
+lock::ReaderLines reader_lines(const memory::Control& control) {
+  return {reinterpret_cast<lock::ReaderLine*>(control.reader_lines()), control.layout().members};
+}
 
 lock::WaiterPool waiter_pool(const memory::Control& control) {
-  return lock::WaiterPool(control.waiters(), control.layout().waiters - 1);
+  return lock::WaiterPool(control.waiters(), control.layout().waiters - 1, reader_lines(control));
 }
 
 // ---- the caller -------------------------------------------------------------------------------
@@ -45,6 +50,11 @@ void LockCaller::tell(const lock::Waiter& waiter) {
   if (slot >= slots) return;  // a peer broke the protocol: no slot to fill
   const uint32_t member = static_cast<uint32_t>(map_.index_in_node(rank));
   memory::fill_slot(control_.slot(member * slots + slot), lock::tag_of(waiter), 0, 0);
+}
+
+// Ranks of this node wait by wait_for_lock, which looks for itself.
+bool LockCaller::invites(const lock::Waiter& waiter) const {
+  return map_.node_of(lock::rank_of(waiter.holder)) == node_;
 }
 
 void LockCaller::record_freed() {
@@ -98,8 +108,7 @@ Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failur
 // The same requester's, to share or not.
 bool Locks::is_owed(const Request& request) const {
   return std::any_of(owed_.begin(), owed_.end(), [&](const Request& r) {
-    const lock::Holder differ = r.waiter.holder ^ request.waiter.holder;
-    return same_lock(r, request) && (differ & ~lock::shared_bit) == 0;
+    return same_lock(r, request) && lock::same_requester(r.waiter.holder, request.waiter.holder);
   });
 }
 
@@ -136,8 +145,10 @@ Locks::Answer Locks::request(const Request& request, Status* failure) {
   // An earlier use of the same slot is over, or its rank would not have asked again.
   std::erase_if(kept_,
                 [&](const Request& r) { return r.waiter.reply[0] == request.waiter.reply[0]; });
-  // Nobody overtakes those that are kept for the same lock.
-  bool again = std::any_of(kept_.begin(), kept_.end(),
+  // Nobody overtakes those that are kept for the same lock, but one that may join sharers: those
+  // kept may wait for what it holds.
+  bool again = !lock::joins(request.waiter.holder) &&
+               std::any_of(kept_.begin(), kept_.end(),
                            [&](const Request& r) { return same_lock(r, request); });
   const Answer answer = again ? Answer::waits : attempt(request, &again, failure);
   if (again) kept_.push_back(request);
@@ -150,7 +161,8 @@ void Locks::retry() {
   std::vector<Request> still;
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Request& request = kept_[i];
-    bool again = std::any_of(still.begin(), still.end(),
+    bool again = !lock::joins(request.waiter.holder) &&
+                 std::any_of(still.begin(), still.end(),
                              [&](const Request& r) { return same_lock(r, request); });
     if (!again) {
       Status failure;

@@ -16,6 +16,8 @@ namespace skerry::server {
 
 // The records of waiters that all locks of a node share.
 lock::WaiterPool waiter_pool(const memory::Control& control);
+// The lines by which its ranks share locks without a trace in their words.
+lock::ReaderLines reader_lines(const memory::Control& control);
 
 // What drives src/lock from a process of the node: a rank that may sleep for the guard, or its data
 // server, which tries once and tells ranks of other nodes as well. Copies nothing: lives on the
@@ -37,6 +39,7 @@ class LockCaller final : public lock::Caller {
   void release(OwnerWord& guard) override;
   bool reaches(const lock::Waiter& waiter) const override;
   void tell(const lock::Waiter& waiter) override;
+  bool invites(const lock::Waiter& waiter) const override;
   void record_freed() override;
 
  private:

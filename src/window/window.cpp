@@ -349,12 +349,22 @@ void Window::forget_lazy(const Target& target) {
 Status Window::acquire(Target& target) {
   if (job_->lazy_window_ != nullptr) [[unlikely]]
     SKERRY_TRY(take_lazy(*job_));
-  if (target.machine != nullptr) [[unlikely]]
-    return target.machine->lock(target.shared);
-  const lock::Holder holder = holder_of(*job_, target);
-  if (target.mutex == nullptr || lock::try_lock(*target.mutex, holder) != lock::LockAnswer::granted)
-      [[unlikely]]
-    return locks_->lock_as(target.rank, 0, holder);
+  if (target.machine != nullptr) [[unlikely]] {
+    SKERRY_TRY(target.machine->lock(target.shared));
+    count_held(1);
+    return {};
+  }
+  lock::Holder holder = holder_of(*job_, target);
+  // Ranks that hold some locks and wait for others would wait for each other in a circle.
+  if (target.shared && job_->window_locks_.load(std::memory_order_relaxed) != 0)
+    holder |= lock::joins_bit;
+  const bool here = target.mutex != nullptr &&
+                    (target.shared
+                         ? locks_->share_here(*target.mutex, holder)
+                         : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted);
+  if (!here) [[unlikely]]
+    SKERRY_TRY(locks_->lock_as(target.rank, 0, holder));
+  count_held(1);
   return {};
 }
 
@@ -464,6 +474,7 @@ Status Window::give_back(Target& target) {
 Status Window::give_back_fairly(Target& target) {
   const lock::Holder holder = holder_of(*job_, target);
   if (target.mutex != nullptr) {
+    if (target.shared && locks_->unshare_here(*target.mutex)) return {};
     if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
       return {};
     return locks_->unlock_as(target.rank, 0, holder);
@@ -491,9 +502,12 @@ Status Window::end_epoch(Target& target, Hold before) {
     before = Hold::held;
   }
   Status ended;
-  if (before == Hold::held)
+  if (before == Hold::held) {
+    count_held(-1);
     ended = target.machine != nullptr ? give_back(target) : give_back_fairly(target);
-  else if (before == Hold::free) ended = finish(target);
+  } else if (before == Hold::free) {
+    ended = finish(target);
+  }
   return issued.ok() ? ended : issued;
 }
 

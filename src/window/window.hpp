@@ -165,6 +165,12 @@ class Window {
   Status give_back_fairly(Target& target);  // of the fair queue
   Status issue_deferred(Target& target);    // its lock is held
   Status flush_deferred(Target& target, State& state);
+  void count_held(int32_t more) const {  // locks of this rank, in all windows
+    std::atomic<uint32_t>& held = job_->window_locks_;
+    const auto change = static_cast<uint32_t>(more);
+    if (multiple_) held.fetch_add(change, std::memory_order_relaxed);
+    else held.store(held.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
   Status release_at_once(Target& target, bool* released);  // lock, access and unlock in one
   // Everything issued is done; its lock, which was held as `before` says, is not held.
   Status end_epoch(Target& target, Hold before);

@@ -24,15 +24,29 @@ enum class Rule : uint8_t {
   sharers_may_wait,    // a sharer that asks again has the lock only if it does not wait for it
   locked_once,         // an access under a lock that was applied is not applied again
   keep_lock,           // one that waits for a stripe keeps its lock
+  sharers_join,        // a sharer that holds other locks joins present sharers, whoever waits
+  bounded_passing,     // a waiter is passed by so many newcomers at most
+  count_flags,         // a requester for exclusive use counts sharers that have a flag only
 };
-constexpr uint8_t rules = 14;
+constexpr uint8_t rules = 17;
 constexpr std::string_view to_string(Rule rule) {
-  constexpr std::string_view names[rules] = {
-      "none",          "skip_duplicates",  "keep_results",
-      "replay",        "connection_limit", "fence_acknowledged",
-      "hand_over",     "gets_before_puts", "relay_grants",
-      "sharers_queue", "tell_the_batch",   "sharers_may_wait",
-      "locked_once",   "keep_lock"};
+  constexpr std::string_view names[rules] = {"none",
+                                             "skip_duplicates",
+                                             "keep_results",
+                                             "replay",
+                                             "connection_limit",
+                                             "fence_acknowledged",
+                                             "hand_over",
+                                             "gets_before_puts",
+                                             "relay_grants",
+                                             "sharers_queue",
+                                             "tell_the_batch",
+                                             "sharers_may_wait",
+                                             "locked_once",
+                                             "keep_lock",
+                                             "sharers_join",
+                                             "bounded_passing",
+                                             "count_flags"};
   return names[static_cast<uint8_t>(rule)];
 }
 

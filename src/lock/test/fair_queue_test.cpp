@@ -15,10 +15,14 @@ struct TestCaller final : Caller {
   void release(OwnerWord& guard) override { (void)guard.release(); }
   bool reaches(const Waiter& waiter) const override { return rank_of(waiter.holder) < reach; }
   void tell(const Waiter& waiter) override { told.push_back(waiter); }
+  bool invites(const Waiter& waiter) const override {
+    return inviting && rank_of(waiter.holder) < 10;
+  }
   void record_freed() override { ++freed; }
 
   Rank reach;
   bool no_guard = false;
+  bool inviting = false;  // waiters of the node
   std::vector<Waiter> told;
   int freed = 0;
 };
@@ -95,6 +99,98 @@ TEST_F(FairQueue, WithoutARecordOrTheGuardNothingChanges) {
   EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
   // Expect: the record that came back serves the one that had none.
   EXPECT_EQ(lock_.request(mutex_, waiter(4), pool_, rank_), Request::queued);
+}
+
+// ---- an invited waiter ------------------------------------------------------------------------
+
+TEST_F(FairQueue, AnInvitedWaiterTakesTheLock) {
+  rank_.inviting = true;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
+  EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  EXPECT_EQ(mutex_.word.load(), open_word);
+  ASSERT_EQ(rank_.told.size(), 1u);
+  EXPECT_EQ(lock_.holds(mutex_, holder(2), pool_, rank_), Holds::no);
+  EXPECT_EQ(lock_.try_turn(mutex_, holder(2), pool_, rank_), Turn::granted);
+  EXPECT_EQ(lock_.holds(mutex_, holder(2), pool_, rank_), Holds::yes);
+  EXPECT_EQ(lock_.release(mutex_, holder(2), pool_, rank_), Release::released);
+  EXPECT_EQ(mutex_.word.load(), 0u);
+  EXPECT_EQ(lock_.release(mutex_, holder(2), pool_, rank_), Release::not_holder);
+}
+
+TEST_F(FairQueue, OneThatRestsIsInvitedAgain) {
+  rank_.inviting = true;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
+  ASSERT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  // A newcomer passes it. It unlocks without the guard, and wakes nobody.
+  rank_.no_guard = true;
+  EXPECT_EQ(lock_.request(mutex_, waiter(3), pool_, rank_), Request::granted);
+  EXPECT_EQ(lock_.release(mutex_, holder(3), pool_, rank_), Release::released);
+  EXPECT_EQ(lock_.request(mutex_, waiter(3), pool_, rank_), Request::granted);
+  EXPECT_EQ(lock_.request(mutex_, waiter(3), pool_, rank_), Request::recursive);
+  rank_.no_guard = false;
+  EXPECT_EQ(rank_.told.size(), 1u);
+  EXPECT_EQ(lock_.try_turn(mutex_, holder(2), pool_, rank_), Turn::not_yet);
+  const Waiter again = make_waiter(holder(2), 2, 3, 8);
+  EXPECT_EQ(lock_.rest(mutex_, again, false, pool_, rank_), Turn::not_yet);
+  EXPECT_EQ(lock_.release(mutex_, holder(3), pool_, rank_), Release::released);
+  ASSERT_EQ(rank_.told.size(), 2u);
+  EXPECT_EQ(tag_of(rank_.told[1]), 8u);
+  // Expect: it found the lock free as it lay down to rest.
+  EXPECT_EQ(lock_.rest(mutex_, again, false, pool_, rank_), Turn::granted);
+  EXPECT_EQ(lock_.release(mutex_, holder(2), pool_, rank_), Release::released);
+  EXPECT_EQ(mutex_.word.load(), 0u);
+}
+
+TEST_F(FairQueue, AnImpatientWaiterIsHandedTheLock) {
+  rank_.inviting = true;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
+  ASSERT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  ASSERT_EQ(lock_.request(mutex_, waiter(3), pool_, rank_), Request::granted);
+  EXPECT_EQ(lock_.rest(mutex_, waiter(2), true, pool_, rank_), Turn::not_yet);
+  EXPECT_EQ(lock_.release(mutex_, holder(3), pool_, rank_), Release::released);
+  EXPECT_EQ(lock_.request(mutex_, waiter(3), pool_, rank_), Request::queued);
+  EXPECT_EQ(lock_.try_turn(mutex_, holder(2), pool_, rank_), Turn::granted);
+}
+
+TEST_F(FairQueue, ABoundedNumberOfNewcomersPass) {
+  rank_.inviting = true;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
+  ASSERT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  uint32_t passed = 0;
+  for (; lock_.request(mutex_, waiter(3), pool_, rank_) == Request::granted; ++passed)
+    ASSERT_EQ(lock_.release(mutex_, holder(3), pool_, rank_), Release::released);
+  EXPECT_EQ(passed, most_passes);
+  EXPECT_EQ(lock_.try_turn(mutex_, holder(2), pool_, rank_), Turn::granted);
+  // Expect: the next waiter's count begins anew.
+  EXPECT_EQ(lock_.release(mutex_, holder(2), pool_, rank_), Release::released);
+  EXPECT_EQ(mutex_.word.load(), open_word);
+}
+
+// Neither sharers nor waiters of other nodes are invited: they do not look at the word.
+TEST_F(FairQueue, OthersAreHandedTheLock) {
+  rank_.inviting = server_.inviting = true;
+  Waiter sharer = waiter(2);
+  sharer.holder |= shared_bit;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, sharer, pool_, rank_), Request::queued);
+  ASSERT_EQ(lock_.request(mutex_, waiter(20), pool_, server_), Request::queued);
+  EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  EXPECT_EQ(lock_.holds(mutex_, sharer.holder, pool_, rank_), Holds::yes);
+  EXPECT_EQ(lock_.release(mutex_, sharer.holder, pool_, server_), Release::released);
+  EXPECT_EQ(lock_.holds(mutex_, holder(20), pool_, server_), Holds::yes);
+}
+
+TEST_F(FairQueue, NobodyPassesWhileAnotherNodeWaits) {
+  rank_.inviting = true;
+  ASSERT_EQ(lock_.request(mutex_, waiter(1), pool_, rank_), Request::granted);
+  ASSERT_EQ(lock_.request(mutex_, waiter(2), pool_, rank_), Request::queued);
+  ASSERT_EQ(lock_.request(mutex_, waiter(20), pool_, server_), Request::queued);
+  EXPECT_EQ(lock_.release(mutex_, holder(1), pool_, rank_), Release::released);
+  EXPECT_EQ(lock_.holds(mutex_, holder(2), pool_, rank_), Holds::yes);
 }
 
 // Duplicate and past.

@@ -64,11 +64,12 @@ UnlockAnswer unlock_to(Host& host, Holder holder, Waiter* next, Guard&& guard) {
 }
 
 TEST(Mutex, HolderCarriesRankAndThread) {
-  const Holder holder = make_holder(0x3fff'fffd, 0xffff'ffff);
+  const Holder holder = make_holder(0x3fff'fffd, most_holder_thread);
   EXPECT_EQ(rank_of(holder), 0x3fff'fffd);
-  EXPECT_EQ(thread_of(holder), 0xffff'ffffu);
-  EXPECT_EQ(holder & (queued_bit | shared_bit), 0u);
-  EXPECT_EQ(rank_of(holder | shared_bit), 0x3fff'fffd);
+  EXPECT_EQ(thread_of(holder), 0x7fff'ffffu);
+  EXPECT_EQ(holder & (queued_bit | shared_bit | joins_bit), 0u);
+  EXPECT_EQ(rank_of(holder | shared_bit | joins_bit), 0x3fff'fffd);
+  EXPECT_EQ(thread_of(holder | shared_bit | joins_bit), 0x7fff'ffffu);
   EXPECT_NE(make_holder(0, 0), 0u);
 }
 
@@ -283,6 +284,31 @@ TEST(Mutex, ASharerOvertakesNobody) {
   // Expect: nobody is queued now, so another sharer joins.
   EXPECT_EQ(lock_request(host.mutex, sharer_of(3), host.pool, SleepingGuard{}),
             LockAnswer::granted);
+}
+
+// Two requesters that share two locks each in opposite order, with a waiter for exclusive use at
+// both: they waited for each other for ever.
+TEST(Mutex, ASharerThatHoldsOthersJoinsPresentSharers) {
+  Host host(8);
+  Waiter next, joiner = sharer_of(2);
+  joiner.holder |= joins_bit;
+  ASSERT_EQ(lock_request(host.mutex, sharer_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(lock_request(host.mutex, joiner, host.pool, TryingGuard{}), LockAnswer::granted);
+  // Expect: the one that waits gets it from the last of them, whichever that is.
+  EXPECT_EQ(unlock_to(host, sharer_of(0).holder, &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(unlock_to(host, joiner.holder, &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(next.holder, make_holder(1, 0));
+  // Expect: beside an exclusive holder it queues up like others.
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(3), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(lock_request(host.mutex, joiner, host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(unlock_to(host, make_holder(1, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(next.holder, make_holder(3, 0));
+  EXPECT_EQ(unlock_to(host, make_holder(3, 0), &next, SleepingGuard{}), UnlockAnswer::handed_over);
+  EXPECT_EQ(next.holder, joiner.holder);
+  EXPECT_EQ(unlock_to(host, joiner.holder, &next, SleepingGuard{}), UnlockAnswer::released);
+  EXPECT_EQ(host.mutex.word.load(), 0u);
 }
 
 TEST(Mutex, AHandOverTakesAllSharersAtTheHead) {
