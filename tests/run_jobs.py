@@ -73,6 +73,22 @@ def lock_cases(options, ops, seed):
         )
 
 
+def without_helper(ops, seed):
+    """Jobs in which no thread makes progress while the program's own sleep or compute."""
+    yield Case(
+        "random stream without the helper thread",
+        ["-n", "3", "--nodes", "2", ops, "stream,transfer", "--seed", str(seed + 1)],
+        environment={"SKERRY_PROGRESS_THREAD": "0"},
+    )
+    # Bug guarded against: a rank that slept on its own memory never heard that a server wanted its
+    # connection back.
+    yield Case(
+        "windows without the helper thread, 4 ranks on 4 nodes, server cap 1",
+        ["-n", "4", "--nodes", "4", ops, "windows"],
+        environment={"SKERRY_PROGRESS_THREAD": "0", "SKERRY_SERVER_MAX_CONN": "1"},
+    )
+
+
 def cases(options):
     bin_dir = options.build / "bin" / "tests"
     ops, smoke = str(bin_dir / "ops"), str(bin_dir / "ops_smoke")
@@ -100,18 +116,7 @@ def cases(options):
         ["-n", "3", "--nodes", "3", ops, "stream,transfer", "--seed", str(seed)],
         environment={"SKERRY_SLOTS": "16"},
     )
-    yield Case(
-        "random stream without the helper thread",
-        ["-n", "3", "--nodes", "2", ops, "stream,transfer", "--seed", str(seed + 1)],
-        environment={"SKERRY_PROGRESS_THREAD": "0"},
-    )
-    # Bug guarded against: a rank that slept on its own memory never heard that a server wanted its
-    # connection back.
-    yield Case(
-        "windows without the helper thread, 4 ranks on 4 nodes, server cap 1",
-        ["-n", "4", "--nodes", "4", ops, "windows"],
-        environment={"SKERRY_PROGRESS_THREAD": "0", "SKERRY_SERVER_MAX_CONN": "1"},
-    )
+    yield from without_helper(ops, seed)
     for cap, victim, drop in [(1, "lru", 0), (2, "lru_m", 0), (0, "lru", 5000), (1, "lru", 3000)]:
         breaks = f", {drop} breaks per million messages" if drop else ""
         yield Case(
