@@ -103,7 +103,9 @@ class Table:
             print("bench/locks: " + " ".join(command), file=sys.stderr)
         self.runner.loads.append(machine.load())
         limit_s = self.peer_limit_s * case.patience if library.mpi else 60
-        done = run_program(command, {**self.runner.environment, **library.environment()}, limit_s)
+        done = run_program(
+            command, {**self.runner.environment, **library.environment(case)}, limit_s
+        )
         if not done.why:
             for row, value in done.rows:
                 self.samples.add(case.name, row, library.name, turn, value)

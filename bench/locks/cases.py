@@ -40,6 +40,7 @@ class Case:
     ranks: on each host, the first hosts of the testbed; one number: this machine.
     family: of cases that grow. A peer that failed in one is spared the larger ones.
     patience: how many times the usual limit a peer gets.
+    environment: variables of Skerry's jobs.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Case:
     pinned: bool = False
     family: str = ""
     patience: int = 1
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def on_hosts(self) -> bool:
@@ -138,9 +140,15 @@ def overlapped(case: str, span_us: int) -> Mark:
 
 def _lock(cores: int) -> tuple[list[Case], list[Row]]:
     cases, rows = [], []
-    for kind, most in (("allocated", 60), ("created", 200)):
+    moved = (("SKERRY_MOVE_GIVEN", "1"),)
+    for kind, most, environment in (
+        ("allocated", 60, ()),
+        ("created", 200, ()),
+        ("pages", 200, moved),
+    ):
         name = f"same_node.{kind}"
-        cases.append(Case(name, ("idle", "--kind", kind), (2,), pinned=True))
+        words = ("idle", "--kind", kind)
+        cases.append(Case(name, words, (2,), pinned=True, environment=environment))
         for mode in ("exclusive", "shared"):
             rows.append(Row(f"{name}.lock.{mode}", "6", name, f"lock.{mode}", "ns"))
             raw = f"lock_put.{mode}"

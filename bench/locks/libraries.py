@@ -32,7 +32,7 @@ class Library:
     def command(self, case: Case, runner: Runner, words: list[str]) -> list[str]:
         if self.mpi is None:
             program = [runner.bench / "locks", *words]
-            extra = {"SKERRY_LOCK": self.protocol} if self.protocol else {}
+            extra = self.environment(case)
             per_host = case.ranks if case.on_hosts else None
             return runner.job_command(
                 sum(case.ranks), len(case.ranks), None, program, per_host, extra
@@ -40,8 +40,10 @@ class Library:
         line = [*self.mpi.command(case.ranks), str(self.program), *words]
         return runner.on("sk0", line) if case.on_hosts else line
 
-    def environment(self) -> dict[str, str]:
-        return {"SKERRY_LOCK": self.protocol} if self.protocol else {}
+    def environment(self, case: Case) -> dict[str, str]:
+        """What a Skerry job of this case needs, wherever its ranks are."""
+        protocol = {"SKERRY_LOCK": self.protocol} if self.protocol else {}
+        return {} if self.mpi else {**dict(case.environment), **protocol}
 
 
 def skerry(runner: Runner) -> list[Library]:
@@ -50,10 +52,11 @@ def skerry(runner: Runner) -> list[Library]:
         why = "not built: no build/bin/bench/locks or build/bin/skerry"
         return [Library(OURS, why), *(Library(name, why) for name in PROTOCOLS)]
     found = [Library(OURS)]
+    nothing = Case("none", ("none",), (1,))
     for name in PROTOCOLS:
         asked = Library(name, protocol=name)
-        command = asked.command(Case("none", ("none",), (1,)), runner, ["none"])
-        done = run_program(command, {**runner.environment, **asked.environment()}, 60)
+        command = asked.command(nothing, runner, ["none"])
+        done = run_program(command, {**runner.environment, **asked.environment(nothing)}, 60)
         found.append(Library(name, f"not built: {done.why}") if done.why else asked)
     return found
 

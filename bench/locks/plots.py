@@ -42,14 +42,14 @@ def _count_axis(axis, points: list, what: str) -> None:
 
 
 def _lock(axis, records: Records, names: list[str]) -> None:
-    bars = [f"same_node.{kind}.lock_put.exclusive" for kind in ("allocated", "created")]
+    bars = [f"same_node.{kind}.lock_put.exclusive" for kind in ("allocated", "created", "pages")]
     width = 0.8 / max(1, len(names))
     for index, library in enumerate(names):
         found = [_value(records.get(bar), library) for bar in bars]
         places = [place + index * width for place, y in enumerate(found) if y is not None]
         if heights := [y for y in found if y is not None]:
             axis.bar(places, heights, width, color=_color(names, library), label=library)
-    axis.set_xticks([0.4, 1.4], ["allocated", "created"])
+    axis.set_xticks([0.4, 1.4, 2.4], ["allocated", "created", "pages"])
     axis.set_ylabel("ns")
     axis.set_yscale("log")
     axis.set_title("6: lock + put + unlock, same node")

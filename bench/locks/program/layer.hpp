@@ -18,14 +18,29 @@
 //
 // An error of the library ends the job, so no call here returns one.
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 enum class Mode { exclusive, shared };
-// allocated: the library's memory. created: the program's own, from the heap.
-enum class Kind { allocated, created };
+// allocated: the library's memory. created: the program's own, from the heap. pages: the same, in
+// whole pages.
+enum class Kind { allocated, created, pages };
+constexpr size_t page_words = 512;
 
 inline const char* to_string(Mode mode) { return mode == Mode::exclusive ? "exclusive" : "shared"; }
 inline const char* to_string(Kind kind) {
-  return kind == Kind::allocated ? "allocated" : "created";
+  return kind == Kind::allocated ? "allocated" : kind == Kind::created ? "created" : "pages";
+}
+
+// The program's own memory, zeroed: the first of `words` words, at least, within `own`.
+inline int64_t* own_words(Kind kind, size_t* words, std::vector<int64_t>* own) {
+  if (kind == Kind::pages) *words = (*words + page_words - 1) / page_words * page_words;
+  own->resize(*words + (kind == Kind::pages ? page_words : 0));
+  if (kind != Kind::pages) return own->data();
+  const auto address = reinterpret_cast<uintptr_t>(own->data());
+  const uintptr_t page_bytes = page_words * sizeof(int64_t);
+  return own->data() + (page_bytes - address % page_bytes) % page_bytes / sizeof(int64_t);
 }
 
 #ifdef LOCKS_SKERRY

@@ -59,12 +59,11 @@ class Window {
  public:
   Window(Kind kind, size_t words, bool promise_free = false)
       : promises_(promise_free ? MPI_MODE_NOCHECK : 0) {
+    if (kind != Kind::allocated) memory_ = own_words(kind, &words, &own_);
     const auto bytes = static_cast<MPI_Aint>(words * sizeof(int64_t));
     if (kind == Kind::allocated) {
       MPI_Win_allocate(bytes, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &memory_, &window_);
     } else {
-      own_.resize(words);
-      memory_ = own_.data();
       MPI_Win_create(memory_, bytes, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &window_);
     }
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank(), 0, window_);

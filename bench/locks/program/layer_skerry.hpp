@@ -62,13 +62,13 @@ class Window {
  public:
   Window(Kind kind, size_t words, bool promise_free = false)
       : promises_(promise_free ? SKERRY_NO_CHECK : 0) {
+    int64_t* const own = kind == Kind::allocated ? nullptr : own_words(kind, &words, &own_);
     const uint64_t bytes = words * sizeof(int64_t);
     if (kind == Kind::allocated) {
       check(skerry_window_allocate(world(), bytes, sizeof(int64_t), &window_),
             "skerry_window_allocate");
     } else {
-      own_.resize(words);
-      check(skerry_window_create(world(), own_.data(), bytes, sizeof(int64_t), &window_),
+      check(skerry_window_create(world(), own, bytes, sizeof(int64_t), &window_),
             "skerry_window_create");
     }
     barrier();

@@ -1,6 +1,6 @@
 // Locks of one-sided windows, measured the same way over every library.
 //
-//   locks CASE [--kind allocated|created] [--cpus LIST] [--scale S] [--count N]
+//   locks CASE [--kind allocated|created|pages] [--cpus LIST] [--scale S] [--count N]
 //         [--broken]
 //
 // CASE: idle, computing, neighbours, contended, ring, migration, tasks, readers, or none (start and
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   const Case* chosen = find(argc > 1 ? argv[1] : "");
   if (chosen == nullptr) {
     std::fputs(
-        "usage: locks CASE [--kind allocated|created] [--cpus LIST] [--scale S]"
+        "usage: locks CASE [--kind allocated|created|pages] [--cpus LIST] [--scale S]"
         " [--count N] [--broken]; cases are in locks.cpp\n",
         stderr);
     return 2;
@@ -57,7 +57,10 @@ int main(int argc, char** argv) {
   if (layer::size() < chosen->fewest_ranks || layer::size() > 64)
     layer::stop("this case does not run with so few or so many ranks");
   bench::pin_all_threads(bench::core_of_rank(layer::rank()));
-  chosen->run(arguments.text("--kind", "allocated") == "created" ? Kind::created : Kind::allocated,
+  const std::string kind = arguments.text("--kind", "allocated");
+  chosen->run(kind == "created" ? Kind::created
+              : kind == "pages" ? Kind::pages
+                                : Kind::allocated,
               arguments);
   layer::finish();
   return 0;
