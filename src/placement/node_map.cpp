@@ -2,48 +2,58 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace skerry::placement {
 namespace {
 
-constexpr uint64_t map_magic = 0x7061'6d65'646f'6e73;  // "snodemap"
+constexpr uint64_t map_magic = 0x3270'616d'6564'6f6e;  // "nodemap2"
 
 template <class T>
 std::span<const T> part(std::span<const std::byte> block, uint64_t offset, uint64_t count) {
   return {reinterpret_cast<const T*>(block.data() + offset), count};
 }
 
-uint64_t runs_offset() { return sizeof(NodeMap::Head); }
-uint64_t node_first_offset(const NodeMap::Head& h) {
-  return runs_offset() + h.run_count * sizeof(NodeMap::Run);
+uint64_t stretches_offset() { return sizeof(NodeMap::Head); }
+uint64_t bands_offset(const NodeMap::Head& h) {
+  return stretches_offset() + h.stretch_count * sizeof(NodeMap::Stretch);
 }
-uint64_t by_node_offset(const NodeMap::Head& h) {
-  return node_first_offset(h) + (static_cast<uint64_t>(h.nodes) + 1) * 4;
+uint64_t covers_offset(const NodeMap::Head& h) {
+  return bands_offset(h) + h.band_count * sizeof(NodeMap::Band);
 }
 uint64_t server_first_offset(const NodeMap::Head& h) {
-  return by_node_offset(h) + h.run_count * sizeof(NodeMap::Run);
+  return covers_offset(h) + uint64_t{h.cover_count} * 4;
 }
-uint64_t servers_offset(const NodeMap::Head& h) {
-  return server_first_offset(h) + (static_cast<uint64_t>(h.nodes) + 1) * 4;
+uint64_t server_first_count(const NodeMap::Head& h) {
+  return h.servers_each == NodeMap::no_equal ? static_cast<uint64_t>(h.nodes) + 1 : 0;
 }
-uint64_t end_offset(const NodeMap::Head& h) {
-  return servers_offset(h) + h.server_count * sizeof(NodeMap::ServerEntry);
+uint64_t address_first_offset(const NodeMap::Head& h) {
+  return server_first_offset(h) + server_first_count(h) * 4;
 }
+uint64_t address_first_count(const NodeMap::Head& h) {
+  return h.address_bytes_each == NodeMap::no_equal ? uint64_t{h.server_count} + 1 : 0;
+}
+uint64_t addresses_offset(const NodeMap::Head& h) {
+  return address_first_offset(h) + address_first_count(h) * 4;
+}
+uint64_t end_offset(const NodeMap::Head& h) { return addresses_offset(h) + h.address_bytes; }
 
 }  // namespace
 
-std::span<const NodeMap::Run> NodeMap::runs() const {
-  return part<Run>(block_, runs_offset(), head().run_count);
+std::span<const NodeMap::Stretch> NodeMap::stretches() const {
+  return part<Stretch>(block_, stretches_offset(), head().stretch_count);
 }
-std::span<const uint32_t> NodeMap::node_first() const {
-  return part<uint32_t>(block_, node_first_offset(head()), static_cast<uint64_t>(head().nodes) + 1);
+std::span<const NodeMap::Band> NodeMap::bands() const {
+  return part<Band>(block_, bands_offset(head()), head().band_count);
 }
-std::span<const NodeMap::Run> NodeMap::by_node() const {
-  return part<Run>(block_, by_node_offset(head()), head().run_count);
+std::span<const uint32_t> NodeMap::covers() const {
+  return part<uint32_t>(block_, covers_offset(head()), head().cover_count);
 }
 std::span<const uint32_t> NodeMap::server_first() const {
-  return part<uint32_t>(block_, server_first_offset(head()),
-                        static_cast<uint64_t>(head().nodes) + 1);
+  return part<uint32_t>(block_, server_first_offset(head()), server_first_count(head()));
+}
+std::span<const uint32_t> NodeMap::address_first() const {
+  return part<uint32_t>(block_, address_first_offset(head()), address_first_count(head()));
 }
 
 Status NodeMap::view(std::span<const std::byte> block, NodeMap* map) {
@@ -58,94 +68,164 @@ Status NodeMap::view(std::span<const std::byte> block, NodeMap* map) {
   return {};
 }
 
-const NodeMap::Run* NodeMap::run_of(Rank rank) const {
+// ---- ranks ------------------------------------------------------------------------------------
+
+const NodeMap::Stretch* NodeMap::stretch_of(Rank rank) const {
   if (rank < 0 || rank >= ranks()) return nullptr;
-  const auto all = runs();
-  auto after = std::upper_bound(all.begin(), all.end(), rank,
-                                [](Rank r, const Run& run) { return r < run.first_rank; });
-  return &*(after - 1);
+  return &*(std::ranges::upper_bound(stretches(), rank, {}, &Stretch::first_rank) - 1);
 }
 
 NodeId NodeMap::node_of(Rank rank) const {
-  const Run* run = run_of(rank);
-  return run == nullptr ? no_node : run->node;
+  const Stretch* s = stretch_of(rank);
+  return s == nullptr ? no_node : s->first_node + (rank - s->first_rank) / s->per_node;
 }
 
 int32_t NodeMap::index_in_node(Rank rank) const {
-  const Run* run = run_of(rank);
-  return run == nullptr ? -1 : run->first_index + (rank - run->first_rank);
+  const Stretch* s = stretch_of(rank);
+  return s == nullptr ? -1 : s->first_index + (rank - s->first_rank) % s->per_node;
+}
+
+std::span<const uint32_t> NodeMap::covers_of(NodeId node) const {
+  const auto all = bands();
+  const auto after = std::ranges::upper_bound(all, node, {}, &Band::first_node);
+  const uint32_t end = after == all.end() ? head().cover_count : after->first_cover;
+  const uint32_t first = (after - 1)->first_cover;
+  return covers().subspan(first, end - first);
 }
 
 int32_t NodeMap::node_size(NodeId node) const {
   if (node < 0 || node >= nodes()) return 0;
-  const uint32_t last = node_first()[static_cast<size_t>(node) + 1];
-  const Run& run = by_node()[last - 1];
-  return run.first_index + run.count;
+  const Stretch& last = stretches()[covers_of(node).back()];
+  return last.first_index + last.per_node;
 }
 
 Rank NodeMap::node_rank(NodeId node, int32_t index) const {
   if (index < 0 || index >= node_size(node)) return no_rank;
-  const auto mine = by_node().subspan(
-      node_first()[static_cast<size_t>(node)],
-      node_first()[static_cast<size_t>(node) + 1] - node_first()[static_cast<size_t>(node)]);
-  auto after = std::upper_bound(mine.begin(), mine.end(), index,
-                                [](int32_t i, const Run& run) { return i < run.first_index; });
-  const Run& run = *(after - 1);
-  return run.first_rank + (index - run.first_index);
+  const auto first_index = [&](uint32_t s) { return stretches()[s].first_index; };
+  const auto mine = covers_of(node);
+  const Stretch& s = stretches()[*(std::ranges::upper_bound(mine, index, {}, first_index) - 1)];
+  return s.first_rank + (node - s.first_node) * s.per_node + (index - s.first_index);
+}
+
+// ---- servers ----------------------------------------------------------------------------------
+
+uint32_t NodeMap::first_server(NodeId node) const {
+  const auto n = static_cast<uint32_t>(node);
+  return head().servers_each == no_equal ? server_first()[n] : head().servers_each * n;
 }
 
 uint16_t NodeMap::servers(NodeId node) const {
   if (node < 0 || node >= nodes()) return 0;
-  return static_cast<uint16_t>(server_first()[static_cast<size_t>(node) + 1] -
-                               server_first()[static_cast<size_t>(node)]);
+  return static_cast<uint16_t>(first_server(node + 1) - first_server(node));
 }
 
 std::span<const std::byte> NodeMap::server_address(ServerRef server) const {
   if (server.index >= servers(server.node)) return {};
-  const auto entries = part<ServerEntry>(block_, servers_offset(head()), head().server_count);
-  const ServerEntry&
-      entry = entries[server_first()[static_cast<size_t>(server.node)] + server.index];
-  return {entry.address, std::min<size_t>(entry.bytes, max_address_bytes)};
+  const uint32_t number = first_server(server.node) + server.index;
+  const auto addresses = block_.subspan(addresses_offset(head()), head().address_bytes);
+  if (const uint64_t each = head().address_bytes_each; each != no_equal)
+    return addresses.subspan(number * each, each);
+  const uint32_t* const first = &address_first()[number];
+  return addresses.subspan(first[0], first[1] - first[0]);
 }
+
+// ---- building ---------------------------------------------------------------------------------
+
+namespace {
+
+// Adds the run of ranks [first, end), which are all on `node`: to the last stretch if it goes on
+// there.
+void add_run(std::vector<NodeMap::Stretch>* stretches, Rank first, Rank end, NodeId node,
+             int32_t first_index) {
+  if (!stretches->empty()) {
+    NodeMap::Stretch& last = stretches->back();
+    if (node == last.first_node + last.nodes && end - first == last.per_node &&
+        first_index == last.first_index) {
+      ++last.nodes;
+      return;
+    }
+  }
+  stretches->push_back({first, end - first, node, 1, first_index});
+}
+
+std::vector<NodeMap::Stretch> stretches_of(std::span<const NodeId> rank_node, NodeId nodes) {
+  std::vector<int32_t> filled(static_cast<size_t>(nodes), 0);
+  std::vector<NodeMap::Stretch> stretches;
+  const auto ranks = static_cast<Rank>(rank_node.size());
+  for (Rank first = 0, end = 0; first < ranks; first = end) {
+    const NodeId node = rank_node[static_cast<size_t>(first)];
+    while (end < ranks && rank_node[static_cast<size_t>(end)] == node) ++end;
+    int32_t& on_node = filled[static_cast<size_t>(node)];
+    add_run(&stretches, first, end, node, on_node);
+    on_node += end - first;
+  }
+  return stretches;
+}
+
+// Bands begin where a stretch begins or ends.
+void build_bands(std::span<const NodeMap::Stretch> stretches, NodeId nodes,
+                 std::vector<NodeMap::Band>* bands, std::vector<uint32_t>* covers) {
+  std::vector<NodeId> edges;
+  for (const NodeMap::Stretch& s : stretches) {
+    edges.push_back(s.first_node);
+    edges.push_back(s.first_node + s.nodes);
+  }
+  std::ranges::sort(edges);
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  if (edges.back() == nodes) edges.pop_back();
+  // Of band k: [first_cover, first_cover of k + 1), filled in order of ranks.
+  const auto each_band = [&](const NodeMap::Stretch& s, auto&& act) {
+    auto k = std::ranges::lower_bound(edges, s.first_node) - edges.begin();
+    for (; k < std::ssize(edges) && edges[static_cast<size_t>(k)] < s.first_node + s.nodes; ++k)
+      act(static_cast<size_t>(k));
+  };
+  std::vector<uint32_t> next(edges.size() + 1, 0);
+  for (const NodeMap::Stretch& s : stretches) each_band(s, [&](size_t k) { ++next[k + 1]; });
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (size_t k = 0; k < edges.size(); ++k) bands->push_back({edges[k], next[k]});
+  covers->resize(next.back());
+  for (size_t i = 0; i < stretches.size(); ++i)
+    each_band(stretches[i], [&](size_t k) { (*covers)[next[k]++] = static_cast<uint32_t>(i); });
+}
+
+// The distance that all neighbours have, or no_equal. `first`: where each begins, and the end.
+uint32_t equal_step(std::span<const uint32_t> first) {
+  const uint32_t step = first.size() < 2 ? 0 : first[1];
+  for (size_t k = 1; k < first.size(); ++k)
+    if (first[k] - first[k - 1] != step) return NodeMap::no_equal;
+  return step;
+}
+
+}  // namespace
 
 std::vector<std::byte> build_node_map(
     std::span<const NodeId> rank_node,
     const std::vector<std::vector<std::vector<std::byte>>>& server_addresses) {
-  const int32_t ranks = static_cast<int32_t>(rank_node.size());
-  const int32_t nodes = 1 + *std::max_element(rank_node.begin(), rank_node.end());
-  std::vector<int32_t> filled(static_cast<size_t>(nodes), 0);
-  std::vector<NodeMap::Run> runs;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    const NodeId node = rank_node[static_cast<size_t>(rank)];
-    if (runs.empty() || runs.back().node != node)
-      runs.push_back({rank, 0, node, filled[static_cast<size_t>(node)]});
-    ++runs.back().count;
-    ++filled[static_cast<size_t>(node)];
-  }
-  std::vector<NodeMap::Run> by_node = runs;
-  std::stable_sort(by_node.begin(), by_node.end(),
-                   [](const auto& a, const auto& b) { return a.node < b.node; });
-  std::vector<uint32_t> node_first(static_cast<size_t>(nodes) + 1, 0),
-      server_first(static_cast<size_t>(nodes) + 1, 0);
-  for (const auto& run : by_node) ++node_first[static_cast<size_t>(run.node) + 1];
-  std::vector<NodeMap::ServerEntry> servers;
-  for (int32_t n = 0; n < nodes; ++n) {
-    const auto k = static_cast<size_t>(n);
-    node_first[k + 1] += node_first[k];
-    if (k < server_addresses.size())
-      for (const auto& address : server_addresses[k]) {
-        NodeMap::ServerEntry entry{};
-        entry.bytes = static_cast<uint32_t>(std::min<size_t>(address.size(), max_address_bytes));
-        std::copy_n(address.begin(), entry.bytes, entry.address);
-        servers.push_back(entry);
+  const NodeId nodes = 1 + *std::max_element(rank_node.begin(), rank_node.end());
+  const std::vector<NodeMap::Stretch> stretches = stretches_of(rank_node, nodes);
+  std::vector<NodeMap::Band> bands;
+  std::vector<uint32_t> covers;
+  build_bands(stretches, nodes, &bands, &covers);
+  std::vector<uint32_t> server_first = {0}, address_first = {0};
+  std::vector<std::byte> all;
+  for (size_t n = 0; n < static_cast<size_t>(nodes); ++n) {
+    if (n < server_addresses.size())
+      for (const auto& address : server_addresses[n]) {
+        all.insert(all.end(), address.begin(), address.end());
+        address_first.push_back(static_cast<uint32_t>(all.size()));
       }
-    server_first[k + 1] = static_cast<uint32_t>(servers.size());
+    server_first.push_back(static_cast<uint32_t>(address_first.size() - 1));
   }
   NodeMap::Head head{map_magic,
-                     ranks,
+                     static_cast<int32_t>(rank_node.size()),
                      nodes,
-                     static_cast<uint32_t>(runs.size()),
-                     static_cast<uint32_t>(servers.size()),
+                     static_cast<uint32_t>(stretches.size()),
+                     static_cast<uint32_t>(bands.size()),
+                     static_cast<uint32_t>(covers.size()),
+                     server_first.back(),
+                     equal_step(server_first),
+                     equal_step(address_first),
+                     all.size(),
                      0};
   head.bytes = end_offset(head);
   std::vector<std::byte> block(head.bytes);
@@ -153,11 +233,12 @@ std::vector<std::byte> build_node_map(
     if (bytes > 0) std::memcpy(block.data() + offset, from, bytes);
   };
   write(0, &head, sizeof head);
-  write(runs_offset(), runs.data(), runs.size() * sizeof runs[0]);
-  write(node_first_offset(head), node_first.data(), node_first.size() * 4);
-  write(by_node_offset(head), by_node.data(), by_node.size() * sizeof by_node[0]);
-  write(server_first_offset(head), server_first.data(), server_first.size() * 4);
-  write(servers_offset(head), servers.data(), servers.size() * sizeof(NodeMap::ServerEntry));
+  write(stretches_offset(), stretches.data(), stretches.size() * sizeof stretches[0]);
+  write(bands_offset(head), bands.data(), bands.size() * sizeof bands[0]);
+  write(covers_offset(head), covers.data(), covers.size() * 4);
+  write(server_first_offset(head), server_first.data(), server_first_count(head) * 4);
+  write(address_first_offset(head), address_first.data(), address_first_count(head) * 4);
+  write(addresses_offset(head), all.data(), all.size());
   return block;
 }
 

@@ -1,11 +1,16 @@
 // Where ranks and data servers are: a read-only view on one block of bytes that exists once per
 // node (in its control segment). Pure.
 //
-// Ranks are kept as runs of consecutive ranks on one node, so that the usual block placement costs
-// one run per node however many ranks there are; a cyclic placement costs one per rank.
+// Ranks are kept as *stretches*: consecutive ranks on consecutive nodes, equally many on each.
+// Block placement is one stretch, however many ranks and nodes there are; cyclic placement is one
+// for each round over the nodes. Nodes that the same stretches cover are a *band*. So a node costs
+// the bytes of its server's address, and nothing else, unless nodes or addresses differ in size.
 //
-//   | Head | Run runs[run_count] | uint32 node_first[nodes + 1] | Run by_node[run_count]
-//   | uint32 server_first[nodes + 1] | ServerEntry servers[] |
+//   | Head | Stretch stretches[] | Band bands[] | uint32 covers[]: of each band, in order of ranks
+//   | uint32 server_first[nodes + 1] | uint32 address_first[servers + 1] | addresses |
+//
+// server_first is there only if nodes have different numbers of servers, address_first only if
+// addresses have different lengths.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +32,6 @@ struct ServerRef {
 };
 
 enum class Where : uint8_t { mine, same_node, remote };
-
-constexpr uint32_t max_address_bytes = 256;
 
 class NodeMap {
  public:
@@ -57,28 +60,38 @@ class NodeMap {
     uint64_t magic;
     int32_t ranks;
     int32_t nodes;
-    uint32_t run_count;
+    uint32_t stretch_count;
+    uint32_t band_count;
+    uint32_t cover_count;
     uint32_t server_count;
-    uint64_t bytes;  // of the whole block
+    uint32_t servers_each;        // of every node; no_equal: see server_first
+    uint32_t address_bytes_each;  // of every server; no_equal: see address_first
+    uint64_t address_bytes;       // of all servers
+    uint64_t bytes;               // of the whole block
   };
-  struct Run {
-    int32_t first_rank;
-    int32_t count;
-    NodeId node;
-    int32_t first_index;  // of first_rank within its node
+  static constexpr uint32_t no_equal = UINT32_MAX;
+  struct Stretch {
+    Rank first_rank;
+    int32_t per_node;  // ranks on each of its nodes
+    NodeId first_node;
+    int32_t nodes;
+    int32_t first_index;  // of the first rank of each node within the node
   };
-  struct ServerEntry {
-    uint32_t bytes;
-    std::byte address[max_address_bytes];
+  struct Band {
+    NodeId first_node;     // it ends where the next one begins
+    uint32_t first_cover;  // likewise
   };
 
  private:
   const Head& head() const { return *reinterpret_cast<const Head*>(block_.data()); }
-  std::span<const Run> runs() const;
-  std::span<const uint32_t> node_first() const;
-  std::span<const Run> by_node() const;
+  std::span<const Stretch> stretches() const;
+  std::span<const Band> bands() const;
+  std::span<const uint32_t> covers() const;
+  std::span<const uint32_t> covers_of(NodeId node) const;  // numbers of stretches
   std::span<const uint32_t> server_first() const;
-  const Run* run_of(Rank rank) const;
+  std::span<const uint32_t> address_first() const;
+  uint32_t first_server(NodeId node) const;  // `node` may be the number of nodes
+  const Stretch* stretch_of(Rank rank) const;
 
   std::span<const std::byte> block_;
 };

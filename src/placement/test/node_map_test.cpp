@@ -44,20 +44,58 @@ TEST(NodeMap, BlockCyclicAndMixedPlacements) {
   }
 }
 
-// What a node holds per remote node under block placement is a constant, whatever the number of
-// ranks.
-TEST(NodeMap, BlockPlacementCostsABoundedNumberOfBytesPerNode) {
-  auto bytes = [](int nodes, int per_node) {
-    std::vector<NodeId> rank_node;
-    std::vector<std::vector<std::vector<std::byte>>> addresses(static_cast<size_t>(nodes),
-                                                               {std::vector<std::byte>(40)});
-    for (int n = 0; n < nodes; ++n)
-      rank_node.insert(rank_node.end(), static_cast<size_t>(per_node), n);
-    return build_node_map(rank_node, addresses).size();
-  };
-  EXPECT_EQ(bytes(100, 4), bytes(100, 128));
-  EXPECT_EQ((bytes(200, 4) - bytes(100, 4)) / 100,
-            2 * sizeof(NodeMap::Run) + 8 + sizeof(NodeMap::ServerEntry));
+TEST(NodeMap, ManyRoundsOfCyclicPlacementAndUnequalNodes) {
+  std::vector<NodeId> cyclic, blocks, uneven;
+  for (int r = 0; r < 1000; ++r) cyclic.push_back(r % 37);
+  for (int r = 0; r < 1000; ++r) blocks.push_back(r / 10 % 25);
+  for (int n = 0; n < 40; ++n)
+    uneven.insert(uneven.end(), static_cast<size_t>(1 + n % 7 * n % 3), n);
+  expect_map_of(cyclic);
+  expect_map_of(blocks);
+  expect_map_of(uneven);
+}
+
+uint64_t bytes_of(const std::vector<NodeId>& rank_node, size_t address_bytes) {
+  const auto nodes = static_cast<size_t>(rank_node.back()) + 1;
+  const std::vector<std::vector<std::vector<std::byte>>> addresses(
+      nodes, {std::vector<std::byte>(address_bytes)});
+  const auto block = build_node_map(rank_node, addresses);
+  NodeMap map;
+  EXPECT_TRUE(NodeMap::view(block, &map).ok());
+  return map.bytes();
+}
+
+// A node cost 300 bytes: two runs, and room for the longest address.
+TEST(NodeMap, OfAMillionRanksCostsANodeItsAddress) {
+  constexpr int per_node = 64, nodes = 15'625;
+  constexpr size_t address = 48;  // tcp, one interface
+  std::vector<NodeId> block, cyclic;
+  for (int r = 0; r < per_node * nodes; ++r) block.push_back(r / per_node);
+  for (int r = 0; r < per_node * nodes; ++r) cyclic.push_back(r % nodes);
+  EXPECT_LE(bytes_of(block, address), nodes * address + 128);
+  // Each round over the nodes is a stretch.
+  EXPECT_LE(bytes_of(cyclic, address), nodes * address + 128 + per_node * 24);
+  EXPECT_LE(bytes_of(block, address), nodes * uint64_t{64});
+  // Nodes of different sizes: a stretch and a band for each.
+  std::vector<NodeId> uneven;
+  for (int n = 0; n < nodes; ++n) uneven.insert(uneven.end(), static_cast<size_t>(60 + n % 2), n);
+  EXPECT_LE(bytes_of(uneven, address), nodes * uint64_t{address + 32} + 128);
+}
+
+// Addresses take what they are long, not what the longest may be.
+TEST(NodeMap, KeepsAddressesOfAnyLength) {
+  const auto bytes = [](size_t count) { return std::vector<std::byte>(count, std::byte{7}); };
+  const auto block = build_node_map(std::vector<NodeId>{0, 1, 2},
+                                    {{bytes(40)}, {bytes(0), bytes(260)}, {}});
+  NodeMap map;
+  ASSERT_TRUE(NodeMap::view(block, &map).ok());
+  EXPECT_EQ(map.server_address({0, 0}).size(), 40u);
+  EXPECT_EQ(map.servers(1), 2u);
+  EXPECT_EQ(map.server_address({1, 0}).size(), 0u);
+  EXPECT_EQ(map.server_address({1, 1}).size(), 260u);
+  EXPECT_EQ(map.server_address({1, 1}).back(), std::byte{7});
+  EXPECT_EQ(map.server_address({1, 2}).size(), 0u);
+  EXPECT_EQ(map.server_address({2, 0}).size(), 0u);
 }
 
 TEST(NodeMap, AddressesOfSeveralServersPerNode) {

@@ -1,0 +1,151 @@
+#include "placement/members.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace skerry::placement {
+namespace {
+
+// So many runs are looked through one after the other.
+constexpr size_t few_runs = 8;
+// A run takes 16 bytes, a rank without one 8: runs shorter than this on average do not pay.
+constexpr size_t least_per_run = 4;
+
+Rank lowest_of(const Sequence::Run& run) {
+  return run.step >= 0 ? run.first : run.first + run.step * (run.count - 1);
+}
+Rank highest_of(const Sequence::Run& run) {
+  return run.step >= 0 ? run.first + run.step * (run.count - 1) : run.first;
+}
+// -1: not in it.
+int32_t position_in(const Sequence::Run& run, Rank rank) {
+  const int64_t distance = int64_t{rank} - run.first;
+  if (run.count == 1 || run.step == 0) return distance == 0 ? run.position : -1;
+  const int64_t steps = distance / run.step;
+  if (distance % run.step != 0 || steps < 0 || steps >= run.count) return -1;
+  return run.position + static_cast<int32_t>(steps);
+}
+
+}  // namespace
+
+void Sequence::add(int32_t value) {
+  if (!runs_.empty()) {
+    Run& last = runs_.back();
+    const int64_t step = last.count == 1 ? int64_t{value} - last.first : last.step;
+    const int64_t next = int64_t{last.first} + step * last.count;
+    if (next == value && step == static_cast<int32_t>(step)) {
+      last.step = static_cast<int32_t>(step);
+      ++last.count;
+      ++size_;
+      return;
+    }
+  }
+  runs_.push_back({size_++, value, 0, 1});
+}
+
+void Sequence::add_run(int32_t first, int32_t step, int32_t count) {
+  runs_.push_back({size_, first, step, count});
+  size_ += count;
+}
+
+int32_t Sequence::at(int32_t position) const {
+  const auto after = std::upper_bound(runs_.begin(), runs_.end(), position,
+                                      [](int32_t p, const Run& run) { return p < run.position; });
+  const Run& run = *(after - 1);
+  return static_cast<int32_t>(run.first + int64_t{run.step} * (position - run.position));
+}
+
+Members Members::all(Rank count) {
+  Members made;
+  made.size_ = count;
+  made.lowest_ = count > 0 ? 0 : no_rank;
+  made.highest_ = count - 1;
+  if (count > 0) made.sequence_.add_run(0, 1, count);
+  return made;
+}
+
+Members::Members(Sequence ranks) : size_(ranks.size()), sequence_(std::move(ranks)) {
+  if (size_ == 0) return;
+  lowest_ = lowest_of(sequence_.runs().front());
+  highest_ = lowest_;
+  for (const Sequence::Run& run : sequence_.runs()) {
+    lowest_ = std::min(lowest_, lowest_of(run));
+    highest_ = std::max(highest_, highest_of(run));
+  }
+  if (!index_runs()) index_ranks();
+}
+
+// False: there are too many runs, or they interleave.
+bool Members::index_runs() {
+  const auto& runs = sequence_.runs();
+  if (runs.size() > few_runs) {
+    if (static_cast<size_t>(size_) < runs.size() * least_per_run) return false;
+    by_rank_.resize(runs.size());
+    std::iota(by_rank_.begin(), by_rank_.end(), 0);
+    const auto run_at = [&](int32_t k) -> const Sequence::Run& {
+      return runs[static_cast<size_t>(k)];
+    };
+    std::ranges::sort(by_rank_, {}, [&](int32_t k) { return lowest_of(run_at(k)); });
+    for (size_t i = 1; i < by_rank_.size(); ++i)
+      if (lowest_of(run_at(by_rank_[i])) <= highest_of(run_at(by_rank_[i - 1]))) {
+        std::vector<int32_t>().swap(by_rank_);
+        return false;
+      }
+  }
+  sequence_.shrink();
+  return true;
+}
+
+void Members::index_ranks() {
+  ranks_.reserve(static_cast<size_t>(size_));
+  for (const Sequence::Run& run : sequence_.runs())
+    for (int32_t i = 0; i < run.count; ++i) ranks_.push_back(run.first + run.step * i);
+  sequence_ = Sequence();
+  positions_.resize(ranks_.size());
+  std::iota(positions_.begin(), positions_.end(), 0);
+  std::ranges::sort(positions_, {}, [&](int32_t i) { return ranks_[static_cast<size_t>(i)]; });
+}
+
+Rank Members::rank_of(int32_t index) const {
+  if (index < 0 || index >= size_) return no_rank;
+  return ranks_.empty() ? sequence_.at(index) : ranks_[static_cast<size_t>(index)];
+}
+
+int32_t Members::index_of(Rank rank) const {
+  if (rank < lowest_ || rank > highest_ || size_ == 0) return -1;
+  if (!ranks_.empty()) {
+    const auto rank_at = [&](int32_t i) { return ranks_[static_cast<size_t>(i)]; };
+    const auto found = std::ranges::lower_bound(positions_, rank, {}, rank_at);
+    return found != positions_.end() && rank_at(*found) == rank ? *found : -1;
+  }
+  const auto& runs = sequence_.runs();
+  if (by_rank_.empty()) {
+    for (const Sequence::Run& run : runs)
+      if (const int32_t position = position_in(run, rank); position >= 0) return position;
+    return -1;
+  }
+  const auto lowest_at = [&](int32_t k) { return lowest_of(runs[static_cast<size_t>(k)]); };
+  const auto after = std::ranges::upper_bound(by_rank_, rank, {}, lowest_at);
+  if (after == by_rank_.begin()) return -1;
+  return position_in(runs[static_cast<size_t>(*(after - 1))], rank);
+}
+
+uint64_t Members::bytes() const {
+  return sequence_.bytes() + (by_rank_.capacity() + ranks_.capacity() + positions_.capacity()) * 4;
+}
+
+Rank Members::find_double() const {
+  for (int32_t i = 0; i < size_; ++i) {
+    const Rank rank = rank_of(i);
+    if (!positions_.empty()) break;
+    if (index_of(rank) != i) return rank;
+  }
+  for (size_t i = 1; i < positions_.size(); ++i) {
+    const Rank rank = ranks_[static_cast<size_t>(positions_[i])];
+    if (rank == ranks_[static_cast<size_t>(positions_[i - 1])]) return rank;
+  }
+  return no_rank;
+}
+
+}  // namespace skerry::placement

@@ -1,0 +1,70 @@
+// The ranks of a group by position, compressed: a million ranks in arithmetic order (the world, a
+// row, a column, the leaders of nodes) cost 16 bytes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/pure/ids.hpp"
+
+namespace skerry::placement {
+
+// Numbers by position, kept as runs first, first + step, first + 2 step ...
+class Sequence {
+ public:
+  struct Run {
+    int32_t position;  // of its first number
+    int32_t first;
+    int32_t step;
+    int32_t count;
+  };
+  void add(int32_t value);
+  // first, first + step, ..., as one run.
+  void add_run(int32_t first, int32_t step, int32_t count);
+  int32_t size() const { return size_; }
+  // `position`: in [0, size). O(log runs).
+  int32_t at(int32_t position) const;
+  const std::vector<Run>& runs() const { return runs_; }
+  uint64_t bytes() const { return runs_.capacity() * sizeof(Run); }  // beside this object
+  void shrink() { runs_.shrink_to_fit(); }
+
+ private:
+  std::vector<Run> runs_;  // by position
+  int32_t size_ = 0;
+};
+
+// The members of a group: different ranks, in any order. Ranks in no order at all cost 8 bytes
+// each.
+class Members {
+ public:
+  Members() = default;
+  // Position is rank.
+  static Members all(Rank count);
+  explicit Members(Sequence ranks);
+
+  int32_t size() const { return size_; }
+  Rank rank_of(int32_t index) const;       // no_rank if out of range
+  int32_t index_of(Rank rank) const;       // -1 if not a member
+  Rank lowest() const { return lowest_; }  // no_rank if empty
+  Rank highest() const { return highest_; }
+  // Every rank from lowest to highest is a member.
+  bool is_dense() const { return highest_ - lowest_ + 1 == size_; }
+  uint64_t bytes() const;  // beside this object
+  // A rank that is named twice; no_rank: none is.
+  Rank find_double() const;
+
+ private:
+  bool index_runs();
+  void index_ranks();
+
+  int32_t size_ = 0;
+  Rank lowest_ = no_rank;
+  Rank highest_ = no_rank;
+  Sequence sequence_;               // of ranks; empty: see ranks_
+  std::vector<int32_t> by_rank_;    // runs whose ranks do not interleave: their numbers, by rank;
+                                    // empty: look into each
+  std::vector<Rank> ranks_;         // in no order: by position; otherwise empty
+  std::vector<int32_t> positions_;  // of ranks_, by rank
+};
+
+}  // namespace skerry::placement
