@@ -19,14 +19,14 @@ Server::Memory Server::memory() {
       for (const std::vector<std::byte>& payload : client->sending)
         out.connection_bytes += vector_bytes(payload);
     }
-    out.ranks_known = known_.size();
-    out.known_bytes = table_bytes(known_);
+    out.ranks_known = known_.size() + resting_.size();
+    out.known_bytes = table_bytes(known_) + resting_.memory_bytes();
     for (const auto& [rank, known] : known_) out.known_bytes += known.session.memory_bytes();
     out.fixed_bytes = fabric.fixed_bytes + sizeof *this + table_bytes(registrations_) +
                       vector_bytes(acknowledge_) + vector_bytes(retry_) + vector_bytes(full_) +
                       table_bytes(watched_) + vector_bytes(pieces_) + vector_bytes(scratch_) +
                       table_bytes(held_) + table_bytes(neighbours_) + quota_.memory_bytes() +
-                      locks_.memory_bytes();
+                      vector_bytes(left_) + locks_.memory_bytes();
     for (const auto& [segment, ranks] : registrations_) out.fixed_bytes += table_bytes(ranks);
   });
   return out;

@@ -38,7 +38,8 @@ void Server::on_connect_request(fabric::RequestId request, fabric::Bytes bytes, 
     return;
   }
   const Rank rank = static_cast<Rank>(hello.rank);
-  Known& known = known_.try_emplace(rank, uint32_t{1}).first->second;
+  Known& known = recall(rank);
+  left_.push_back(rank);  // should it not be admitted
   const auto held = held_.find(rank);
   // Generations of one origin only grow: an old one is a replayed hello, or an attempt that was
   // overtaken by its successor.

@@ -148,6 +148,7 @@ void Server::turn(int64_t longest_ns) {
   if (locks_.keeps_any()) locks_.retry();
   send_acknowledgements();
   manage_slots();
+  let_rest();
   store_traffic();
 }
 
@@ -169,9 +170,40 @@ void Server::drop(Client& client) {
   if (known != known_.end() && known->second.endpoint == client.endpoint)
     known->second.endpoint = fabric::no_endpoint;
   client.session->tidy();
+  left_.push_back(client.rank);
   if (last_client_ == &client) last_client_ = nullptr;
   clients_.erase(client.endpoint);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
+}
+
+// What is known of a rank, from wherever it is; a new rank: nothing yet.
+Server::Known& Server::recall(Rank rank) {
+  const auto [known, is_new] = known_.try_emplace(rank, uint32_t{1});
+  session::Resting::Origin origin;
+  if (is_new && resting_.take(rank, &origin)) {
+    known_.erase(known);
+    Known& back = known_.try_emplace(rank, origin.incarnation, origin.applied).first->second;
+    back.generation = origin.generation;
+    return back;
+  }
+  return known->second;
+}
+
+// Ranks that left in this turn, have no new connection and wait for nothing. (Under a limit of
+// connections the quota may know them still.)
+void Server::let_rest() {
+  for (const Rank rank : left_) {
+    const auto known = known_.find(rank);
+    if (quota_.is_limited() || known == known_.end() ||
+        known->second.endpoint != fabric::no_endpoint || !known->second.session.is_plain())
+      continue;
+    const session::TargetSession& session = known->second.session;
+    resting_.put(rank, {session.applied(), session.incarnation(), known->second.generation});
+    known_.erase(known);
+  }
+  left_.clear();
+  // The table does not shrink by itself.
+  if (known_.bucket_count() > 64 + 4 * known_.size()) known_.rehash(known_.size());
 }
 
 void Server::store_traffic() {
@@ -298,13 +330,12 @@ void Server::grant(const lock::Waiter& waiter) {
 // as well.
 void Server::refuse(const Locks::Request& request, const Status& why) {
   assert_server_thread();
-  const auto known = known_.find(lock::rank_of(request.waiter.holder));
-  if (known == known_.end()) return;
+  Known& known = recall(lock::rank_of(request.waiter.holder));
   const int code = static_cast<int>(why.code());
   const std::string text = why.message().substr(0, longest_text);
-  session::TargetSession& session = known->second.session;
+  session::TargetSession& session = known.session;
   session.keep_failure(request.number, code, false, text);
-  Client* client = client_of(known->second.endpoint);
+  Client* client = client_of(known.endpoint);
   if (client == nullptr || client->said_bye()) return;
   wire::ReplyHeader header{};
   header.version = wire::version;

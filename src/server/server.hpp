@@ -27,6 +27,7 @@
 #include "placement/node_map.hpp"
 #include "server/locks.hpp"
 #include "server/relay.hpp"
+#include "session/resting.hpp"
 #include "session/session.hpp"
 #include "wire/message.hpp"
 
@@ -152,13 +153,13 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     bool said_bye() const { return state == State::owing || state == State::leaving; }
   };
   struct Known {  // what is kept of a rank between its connections
-    explicit Known(uint32_t incarnation) : session(incarnation) {}
+    explicit Known(uint32_t incarnation, uint64_t applied = 0) : session(incarnation, applied) {}
     session::TargetSession session;
     uint32_t generation = 0;          // of its newest connection; only grows
     connection::Quota::Id quota = 0;  // valid while it is connected or waits under a limit
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
-  static_assert(sizeof(Known) <= 48, "kept for every rank that ever connected");
+  static_assert(sizeof(Known) <= 48);
 
   struct Held {  // request of an origin that is proven and waits for a connection slot
     fabric::RequestId request;
@@ -187,6 +188,8 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   void run();
   Client* client_of(fabric::EndpointId endpoint);
   void drop(Client& client);
+  Known& recall(Rank rank);
+  void let_rest();
   void assert_server_thread() const;
   void refuse_unproven(fabric::RequestId request);
   void refuse_replayed(fabric::RequestId request);
@@ -284,7 +287,11 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   NodeView view_;
   std::optional<memory::Stripes> stripes_;
   std::unordered_map<fabric::EndpointId, std::unique_ptr<Client>> clients_;
+  // Every rank that ever connected is in one of these: those that are connected, wait for something
+  // or have left an answer; and all others.
   std::unordered_map<Rank, Known> known_;
+  session::Resting resting_;
+  std::vector<Rank> left_;  // in this turn
   connection::Quota quota_;
   std::unordered_map<Rank, Held> held_;  // at most Quota::Limits::held, one for a rank
   Locks locks_;

@@ -134,7 +134,8 @@ struct Kept {
 // The server's memory of one origin process: 32 bytes while no result waits for its confirmation.
 class TargetSession {
  public:
-  explicit TargetSession(uint32_t incarnation) : incarnation_(incarnation) {}
+  explicit TargetSession(uint32_t incarnation, uint64_t applied = 0)
+      : applied_(applied), incarnation_(incarnation) {}
 
   Order classify(uint64_t number) const {
     if (number == applied_ + 1) return Order::apply;
@@ -215,6 +216,8 @@ class TargetSession {
 
   uint32_t incarnation() const { return incarnation_; }
   uint64_t applied() const { return applied_; }
+  // Its two numbers say all of it: nothing is kept, and no request is applied in part.
+  bool is_plain() const { return progress_ == 0 && (!kept_ || kept_->empty()); }
   // Of what is kept beside this object.
   uint64_t memory_bytes() const {
     if (!kept_) return 0;
@@ -241,7 +244,7 @@ class TargetSession {
     kept_->push_back(std::move(kept));
   }
 
-  uint64_t applied_ = 0;
+  uint64_t applied_;
   std::unique_ptr<std::vector<Kept>> kept_;  // ascending numbers; null: none is kept
   uint32_t incarnation_;
   uint32_t progress_ = 0;  // bytes, notify_pending_bit, lock_taken_bit

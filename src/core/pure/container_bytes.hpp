@@ -18,6 +18,11 @@ uint64_t table_bytes(const Table& table) {
   return uint64_t{table.size()} * (sizeof(typename Table::value_type) + sizeof(void*)) +
          uint64_t{table.bucket_count()} * sizeof(void*);
 }
+// A map or set: one node for each element, with three pointers and a colour.
+template <class Tree>
+uint64_t tree_bytes(const Tree& tree) {
+  return uint64_t{tree.size()} * (sizeof(typename Tree::value_type) + 4 * sizeof(void*));
+}
 // A deque: blocks of 512 bytes (one at least), and a pointer to each.
 template <class Deque>
 uint64_t deque_bytes(const Deque& deque) {

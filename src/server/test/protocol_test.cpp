@@ -146,6 +146,42 @@ TEST(ServerProtocol, AByeLeavesNothingBehind) {
   EXPECT_EQ(world.server().memory().known_bytes, quiet.server().memory().known_bytes);
 }
 
+// A rank that had left took as much as one that is connected, for ever.
+TEST(ServerProtocol, RanksThatLeftTakeLittleAndGoOnWhereTheyWere) {
+  constexpr Rank size = 64;
+  World world(0, 0, size);
+  std::vector<std::unique_ptr<Origin>> origins;
+  for (Rank rank = 1; rank < size; ++rank) {
+    Origin& one = *origins.emplace_back(std::make_unique<Origin>(world, rank));
+    one.open();
+    for (uint64_t number = 1; number <= 3; ++number)
+      one.put(number, 8 * static_cast<uint64_t>(rank), rank);
+    one.settle();
+  }
+  const Server::Memory connected = world.server().memory();
+  for (auto& one : origins) {
+    one->bye(3);
+    one->run([&] { return one->is_closed; });
+  }
+  const Server::Memory left = world.server().memory();
+  EXPECT_EQ(left.ranks_known, connected.ranks_known);
+  EXPECT_LT(left.known_bytes, connected.known_bytes / 2);
+  // Expect: a recorded hello is still refused, and the session goes on.
+  Origin& first = *origins.front();
+  first.generation -= 1;
+  first.connect();
+  first.run([&] { return first.is_closed; });
+  EXPECT_FALSE(first.is_open);
+  first.open();
+  EXPECT_EQ(first.applied, 3u);
+  first.put(3, 8, 77);  // again: changes nothing
+  first.put(4, 16, 78);
+  first.settle();
+  EXPECT_EQ(world.word(8), 1);
+  EXPECT_EQ(world.word(16), 78);
+  EXPECT_EQ(world.server().memory().ranks_known, connected.ranks_known);
+}
+
 // ---- refusals ---------------------------------------------------------------------------------
 
 TEST(ServerProtocol, ARefusedUnlockIsToldBeforeItIsAcknowledged) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,10 @@ constexpr int32_t ranks = 4;
 
 class World {
  public:
-  explicit World(uint32_t max_connections = 0, uint32_t waiters = 0) {
+  explicit World(uint32_t max_connections = 0, uint32_t waiters = 0, int32_t size = ranks) {
     EXPECT_GE(sodium_init(), 0);
-    const std::vector<NodeId> nodes = {0, 1, 2, 3};
+    std::vector<NodeId> nodes(static_cast<size_t>(size));
+    std::iota(nodes.begin(), nodes.end(), 0);
     const std::vector<std::vector<std::vector<std::byte>>> addresses = {
         {bytes("a")}, {bytes("b")}, {bytes("c")}, {bytes("d")}};
     map_bytes_ = placement::build_node_map(nodes, addresses);
@@ -53,7 +55,7 @@ class World {
     lock::machine::Config config;
     config.requesters = ranks;
     home().make(lock::ProtocolKind::two_sided, config);
-    server_ = std::make_unique<Server>(ServerConfig{{0, 0}, key_, ranks, max_connections},
+    server_ = std::make_unique<Server>(ServerConfig{{0, 0}, key_, size, max_connections},
                                        make_fabric(), directory_);
     EXPECT_TRUE(server_->listen(&address_).ok());
     server_->open({control_, 0, [this](Rank r) { return map_.node_of(r) == 0 ? 0 : -1; }, &map_});
