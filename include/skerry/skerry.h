@@ -499,7 +499,11 @@ typedef struct skerry_memory {
   uint64_t server_known_bytes; /* memory it keeps for those, connected or not */
   uint64_t server_fixed_bytes;
   uint64_t
-      node_table_bytes; /* the table of nodes and addresses, once for all processes of a node */
+      node_table_bytes;  /* the table of nodes and addresses, once for all processes of a node */
+  uint64_t waiter_bytes; /* records of those that wait for mutexes of the node, once for a node */
+  uint64_t group_bytes;  /* which ranks the groups of this process have */
+  uint64_t segment_table_bytes; /* where the slices of live segments are, if not all alike; once for
+                                   a node */
 } skerry_memory;
 /* In the process of a data server it waits for the server's thread: do not call it in inner
  * loops. */

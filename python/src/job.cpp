@@ -105,6 +105,9 @@ nb::dict memory() {
   set("server_known_bytes", m.server_known_bytes);
   set("server_fixed_bytes", m.server_fixed_bytes);
   set("node_table_bytes", m.node_table_bytes);
+  set("waiter_bytes", m.waiter_bytes);
+  set("group_bytes", m.group_bytes);
+  set("segment_table_bytes", m.segment_table_bytes);
   return values;
 }
 

@@ -3,25 +3,35 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
 #include <utility>
 
+#include "core/pure/assert.hpp"
 #include "job/job.hpp"
 
 namespace skerry::job {
 
 // ---- members ----------------------------------------------------------------------------------
 
-int32_t Group::index_of(Rank rank) const {
-  if (is_world_) return rank >= 0 && rank < size_ ? rank : -1;
-  const auto found = std::lower_bound(
-      by_rank_.begin(), by_rank_.end(), rank,
-      [&](int32_t i, Rank r) { return ranks_[static_cast<size_t>(i)] < r; });
-  return found != by_rank_.end() && ranks_[static_cast<size_t>(*found)] == rank ? *found : -1;
+void Group::set_members(placement::Members members) {
+  members_ = std::move(members);
+  index_ = index_of(job_->rank());
 }
 
-Rank Group::rank_of(int32_t index) const {
-  if (index < 0 || index >= size_) return no_rank;
-  return is_world_ ? index : ranks_[static_cast<size_t>(index)];
+Group::OnNode Group::on_node(NodeId node, Rank rank) const {
+  const placement::NodeMap& map = job_->map();
+  const int32_t ranks = map.node_size(node);
+  if (is_world_) return {ranks, map.node_of(rank) == node ? map.index_in_node(rank) : 0};
+  OnNode found;
+  for (int32_t k = 0; k < ranks; ++k) {
+    const Rank other = map.node_rank(node, k);
+    if (index_of(other) < 0) continue;
+    ++found.count;
+    if (other < rank) ++found.before;
+  }
+  return found;
 }
 
 // ---- making and freeing -----------------------------------------------------------------------
@@ -41,23 +51,64 @@ struct Heap {
   size_t children(size_t place) const { return first_child(place + 1) - first_child(place); }
 };
 
+// The nodes with members in the order in which their first members come. Per node of the job, and
+// only while the tree is built; nothing per rank.
+class NodesOf {
+ public:
+  NodesOf(const placement::NodeMap& map, const placement::Members& members, bool is_world)
+      : map_(map), is_world_(is_world) {
+    if (is_world) return;  // nodes are numbered by their lowest ranks
+    place_.assign(static_cast<size_t>(map.nodes()), -1);
+    for (int32_t i = 0; i < members.size(); ++i) {
+      const Rank rank = members.rank_of(i);
+      int32_t& place = place_[static_cast<size_t>(map.node_of(rank))];
+      if (place < 0) {
+        place = static_cast<int32_t>(first_.size());
+        first_.push_back(rank);
+        size_.push_back(0);
+      }
+      ++size_[static_cast<size_t>(place)];
+    }
+  }
+  size_t count() const { return is_world_ ? static_cast<size_t>(map_.nodes()) : first_.size(); }
+  size_t place(NodeId node) const {
+    return static_cast<size_t>(is_world_ ? node : place_[static_cast<size_t>(node)]);
+  }
+  Rank first(size_t place) const {
+    return is_world_ ? map_.leader(static_cast<NodeId>(place)) : first_[place];
+  }
+  size_t size(size_t place) const {
+    return static_cast<size_t>(is_world_ ? map_.node_size(static_cast<NodeId>(place))
+                                         : size_[place]);
+  }
+
+ private:
+  const placement::NodeMap& map_;
+  const bool is_world_;
+  std::vector<int32_t> place_;  // by node; -1: no member there
+  std::vector<Rank> first_;
+  std::vector<int32_t> size_;
+};
+
+// Of one node, in the order of the group.
+std::vector<Rank> members_on(const placement::NodeMap& map, NodeId node, const Group& group) {
+  std::vector<Rank> local;
+  for (int32_t k = 0; k < map.node_size(node); ++k)
+    if (const Rank rank = map.node_rank(node, k); group.index_of(rank) >= 0) local.push_back(rank);
+  std::ranges::sort(local, {}, [&](Rank rank) { return group.index_of(rank); });
+  return local;
+}
+
 }  // namespace
 
-std::map<Rank, uint64_t> Group::build_tree(std::span<const Rank> members) {
-  // Node by node in order of first appearance; inside a node in group order.
-  std::vector<std::vector<Rank>> nodes;
-  std::map<NodeId, size_t> place;
-  for (const Rank rank : members) {
-    const auto [entry, is_new] = place.try_emplace(job_->map().node_of(rank), nodes.size());
-    if (is_new) nodes.emplace_back();
-    nodes[entry->second].push_back(rank);
-  }
+std::map<Rank, uint64_t> Group::build_tree() {
+  const NodesOf nodes(job_->map(), members_, is_world_);
   constexpr size_t inner = 4, outer = 2;
   static_assert(inner + outer <= max_children);
   // Two tops take one crossing between nodes less, unless the nodes just fill a heap with one.
-  const Heap leaders{nodes.size(), outer, std::has_single_bit(nodes.size() + 1) ? 1U : 2U};
-  const size_t my_node = place.at(job_->node());
-  const auto& local = nodes[my_node];
+  const Heap leaders{nodes.count(), outer, std::has_single_bit(nodes.count() + 1) ? 1U : 2U};
+  const size_t my_node = nodes.place(job_->node());
+  const std::vector<Rank> local = members_on(job_->map(), job_->node(), *this);
   const Heap inside{local.size(), inner, 1};
   const size_t my_place = static_cast<size_t>(std::find(local.begin(), local.end(), job_->rank()) -
                                               local.begin());
@@ -68,31 +119,32 @@ std::map<Rank, uint64_t> Group::build_tree(std::span<const Rank> members) {
     children_.push_back(local[inside.first_child(my_place) + c]);
   leaders_below_ = leads ? static_cast<int32_t>(leaders.children(my_node)) : 0;
   for (size_t c = 0; leads && c < leaders.children(my_node); ++c)
-    children_.push_back(nodes[leaders.first_child(my_node) + c].front());
+    children_.push_back(nodes.first(leaders.first_child(my_node) + c));
   children_to_.assign(children_.rbegin(), children_.rend());
   if (!leads) {
     parent_ = local[inside.parent(my_place)];
     child_slot_ = inside.slot(my_place);
   } else if (my_node >= leaders.tops) {
-    const auto& above = nodes[leaders.parent(my_node)];
-    parent_ = above.front();
-    child_slot_ = Heap{above.size(), inner, 1}.children(0) + leaders.slot(my_node);
+    const size_t above = leaders.parent(my_node);
+    parent_ = nodes.first(above);
+    child_slot_ = Heap{nodes.size(above), inner, 1}.children(0) + leaders.slot(my_node);
   } else if (leaders.tops == 2) {
-    const auto& other = nodes[1 - my_node];
-    other_top_ = other.front();
-    other_children_ = Heap{other.size(), inner, 1}.children(0) + leaders.children(1 - my_node);
+    const size_t other = 1 - my_node;
+    other_top_ = nodes.first(other);
+    other_children_ = Heap{nodes.size(other), inner, 1}.children(0) + leaders.children(other);
     is_first_top_ = my_node == 0;
   }
   std::map<Rank, uint64_t> areas;
   for (size_t p = 0; p < local.size(); ++p)
     areas[local[p]] = up_data(inside.children(p) + (p == 0 ? leaders.children(my_node) : 0), 0);
   if (leaders.tops == 2 && my_node < 2) areas[local[0]] += 2 * depth * slot_bytes;
-  if (members.size() == 1) areas[local[0]] = counters_bytes;
+  if (size() == 1) areas[local[0]] = counters_bytes;
   return areas;
 }
 
-Status Group::open_area(SegmentId id, std::span<const Rank> members) {
-  const std::map<Rank, uint64_t> areas = build_tree(members);
+Status Group::open_area(SegmentId id) {
+  addresses_ = Addresses(job_->address_secret(), id.packed());
+  const std::map<Rank, uint64_t> areas = build_tree();
   return Segment::open(*this, id, areas, &area_);
 }
 
@@ -120,42 +172,81 @@ Status Group::create_world(Job& job, Group** group) {
   auto world = std::make_unique<Group>();
   world->job_ = &job;
   world->is_world_ = true;
-  world->size_ = job.size();
-  world->index_ = job.rank();
-  world->lowest_ = 0;
-  std::vector<Rank> members(static_cast<size_t>(job.size()));
-  for (Rank r = 0; r < job.size(); ++r) members[static_cast<size_t>(r)] = r;
-  SKERRY_TRY(world->open_area(SegmentId{0, 1}, members));
+  world->set_members(placement::Members::all(job.size()));
+  SKERRY_TRY(world->open_area(SegmentId{0, 1}));
   *group = keep(std::move(world));
   return {};
 }
 
+namespace {
+
+struct Card {  // what a member says of itself when a group is split
+  int32_t color;
+  int32_t key;
+  uint32_t generation;
+  int32_t rank;
+};
+
+// The cards of one color as they pass by. Keys usually come in order, and then neither they nor the
+// ranks take memory by the member.
+class CardsOf {
+ public:
+  explicit CardsOf(int32_t color) : color_(color) {}
+  void take(const Card& card) {
+    if (card.color != color_) return;
+    if (ranks_.size() == 0 || card.rank < lowest_) {
+      lowest_ = card.rank;
+      generation_ = card.generation;
+    }
+    const std::pair place{card.key, card.rank};
+    in_order_ = in_order_ && (ranks_.size() == 0 || last_ < place);
+    last_ = place;
+    keys_.add(card.key);
+    ranks_.add(card.rank);
+  }
+  placement::Sequence members() && {
+    if (in_order_) return std::move(ranks_);
+    std::vector<std::pair<int32_t, Rank>> cards;
+    cards.reserve(static_cast<size_t>(ranks_.size()));
+    for (int32_t i = 0; i < ranks_.size(); ++i) cards.emplace_back(keys_.at(i), ranks_.at(i));
+    std::ranges::sort(cards);
+    placement::Sequence sorted;
+    for (const auto& [key, rank] : cards) sorted.add(rank);
+    return sorted;
+  }
+  SegmentId id() const { return {static_cast<uint32_t>(lowest_), generation_}; }
+
+ private:
+  const int32_t color_;
+  placement::Sequence keys_, ranks_;  // in order of the parent's members
+  std::pair<int32_t, Rank> last_;
+  bool in_order_ = true;
+  Rank lowest_ = no_rank;
+  uint32_t generation_ = 0;  // the lowest rank's
+};
+
+}  // namespace
+
 Status Group::split(Group& parent, int color, int key, Group** group) {
   Job& job = *parent.job_;
-  struct Card {
-    int32_t color;
-    int32_t key;
-    uint32_t generation;
-    int32_t rank;
-  };
   const Card mine{color, key, color < 0 ? 0 : job.next_generation(), job.rank()};
-  std::vector<Card> cards(static_cast<size_t>(parent.size_));
-  SKERRY_TRY(parent.allgather(&mine, sizeof mine, cards.data()));
-
+  CardsOf cards(color);
+  SKERRY_TRY(parent.collect(&mine, sizeof mine, 0, parent.size(),
+                            [&](const std::byte* data, int32_t, int32_t count) {
+                              for (; color >= 0 && count > 0; --count, data += sizeof(Card)) {
+                                Card card;
+                                std::memcpy(&card, data, sizeof card);
+                                cards.take(card);
+                              }
+                            }));
   Status opened;
   std::unique_ptr<Group> made;
   if (color >= 0) {
-    std::erase_if(cards, [&](const Card& card) { return card.color != color; });
-    std::stable_sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) {
-      return a.key != b.key ? a.key < b.key : a.rank < b.rank;
-    });
     made = std::make_unique<Group>();
     made->job_ = &job;
-    for (const Card& card : cards) made->ranks_.push_back(card.rank);
-    made->index_members();
-    const Card& first = cards[static_cast<size_t>(made->by_rank_.front())];
-    opened = made->open_area(SegmentId{static_cast<uint32_t>(first.rank), first.generation},
-                             made->ranks_);
+    const SegmentId id = cards.id();
+    made->set_members(placement::Members(std::move(cards).members()));
+    opened = made->open_area(id);
   }
   if (Status agreed = parent.agree(opened);  // also the barrier after which every area may be used
       !agreed.ok()) {
@@ -166,57 +257,68 @@ Status Group::split(Group& parent, int color, int key, Group** group) {
   return {};
 }
 
-void Group::index_members() {
-  size_ = static_cast<int32_t>(ranks_.size());
-  by_rank_.resize(ranks_.size());
-  for (size_t i = 0; i < ranks_.size(); ++i) by_rank_[i] = static_cast<int32_t>(i);
-  std::sort(by_rank_.begin(), by_rank_.end(), [&](int32_t a, int32_t b) {
-    return ranks_[static_cast<size_t>(a)] < ranks_[static_cast<size_t>(b)];
-  });
-  lowest_ = ranks_[static_cast<size_t>(by_rank_.front())];
-  index_ = index_of(job_->rank());
+namespace {
+
+// Members without a tree yet tell each other how they fared: 4 bytes each. *generation in: the
+// caller's, 0 from all but one member; out: that one's. All get the failure of the first in order
+// of position.
+Status agree_through(const Exchange& exchange, const Status& mine, uint32_t* generation) {
+  constexpr uint32_t failed = uint32_t{1} << 31;
+  const auto count = static_cast<size_t>(exchange.count);
+  const uint32_t word = mine.ok() ? *generation & ~failed
+                                  : failed | static_cast<uint32_t>(mine.code());
+  std::vector<uint32_t> words(count);
+  SKERRY_TRY(exchange.allgather(std::as_bytes(std::span(&word, 1)),
+                                reinterpret_cast<std::byte*>(words.data())));
+  const auto first = std::ranges::find_if(words, [](uint32_t w) { return (w & failed) != 0; });
+  if (first == words.end()) {
+    *generation = std::accumulate(words.begin(), words.end(), 0U, std::bit_or<>());
+    return {};
+  }
+  // Its text, in pieces that take a mebibyte from all together, or little more.
+  constexpr size_t text_bytes = 504;
+  const auto code = static_cast<Code>(*first & ~failed);
+  const auto at = static_cast<size_t>(first - words.begin());
+  const size_t piece = std::clamp<size_t>((size_t{1} << 20) / count, 4, text_bytes);
+  std::string text;
+  std::vector<std::byte> all(piece * count);
+  for (size_t from = 0; from < text_bytes; from += piece) {
+    std::vector<std::byte> part(piece);
+    if (from < mine.message().size())
+      mine.message().copy(reinterpret_cast<char*>(part.data()), piece, from);
+    SKERRY_TRY(exchange.allgather(part, all.data()));
+    text.append(reinterpret_cast<const char*>(all.data() + at * piece), piece);
+  }
+  return Status(code, text.c_str());
 }
+
+}  // namespace
 
 Status Group::create(Job& job, std::span<const Rank> ranks, const Exchange& exchange,
                      Group** group) {
-  struct Report {
-    int32_t code;
-    uint32_t generation;  // what the lowest member names the group by
-    char text[504];
-  };
-  std::vector<Report> reports(ranks.size());
-  // Every member tells how it fared; all take the first failure in order of position.
-  const auto agree_on = [&](const Status& mine, uint32_t generation) -> Status {
-    Report report{static_cast<int32_t>(mine.code()), generation, {}};
-    mine.message().copy(report.text, sizeof report.text - 1);
-    SKERRY_TRY(exchange.allgather(std::as_bytes(std::span(&report, 1)),
-                                  reinterpret_cast<std::byte*>(reports.data())));
-    for (const Report& theirs : reports)
-      if (theirs.code != 0) return Status(static_cast<Code>(theirs.code), theirs.text);
-    return {};
-  };
   auto made = std::make_unique<Group>();
   made->job_ = &job;
-  made->ranks_.assign(ranks.begin(), ranks.end());
-  made->index_members();
+  placement::Sequence sequence;
   Status status;
-  for (size_t i = 0; i < ranks.size() && status.ok(); ++i) {
-    const Rank rank = made->ranks_[static_cast<size_t>(made->by_rank_[i])];
-    if (rank < 0 || rank >= job.size())
+  for (const Rank rank : ranks) {
+    sequence.add(rank);
+    if ((rank < 0 || rank >= job.size()) && status.ok())
       status = error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
                      job.size() - 1);
-    else if (i > 0 && made->ranks_[static_cast<size_t>(made->by_rank_[i - 1])] == rank)
-      status = error(Code::invalid, "rank ", rank, " is named twice");
   }
+  made->set_members(placement::Members(std::move(sequence)));
+  if (const Rank twice = made->members_.find_double(); status.ok() && twice != no_rank)
+    status = error(Code::invalid, "rank ", twice, " is named twice");
   if (status.ok() && made->index_ != exchange.position)
     status = error(Code::invalid, "rank ", job.rank(), " is at position ", exchange.position,
                    " of the exchange, but ranks says position ", made->index_);
-  SKERRY_TRY(agree_on(status, made->lowest_ == job.rank() ? job.next_generation() : 0));
-  const SegmentId id{static_cast<uint32_t>(made->lowest_),
-                     reports[static_cast<size_t>(made->by_rank_.front())].generation};
-  status = made->open_area(id, made->ranks_);
+  // What the lowest member names the group by.
+  uint32_t generation = made->lowest() == job.rank() ? job.next_generation() : 0;
+  SKERRY_TRY(agree_through(exchange, status, &generation));
+  status = made->open_area(SegmentId{static_cast<uint32_t>(made->lowest()), generation});
   const bool opened = status.ok();
-  if (Status agreed = agree_on(status, 0);
+  uint32_t none = 0;
+  if (Status agreed = agree_through(exchange, status, &none);
       !agreed.ok()) {  // also the barrier after which every area may be used
     if (opened) (void)made->close_area();
     return agreed;
@@ -376,7 +478,7 @@ Status Group::reduce(ElementType type, Reduction reduction, void* buffer, uint64
     return true;
   };
   sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t n) {
-    combine(type, reduction, into, from, n);
+    skerry::job::combine(type, reduction, into, from, n);
   };
   if (root == no_rank || root == job_->rank())
     sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) {
@@ -392,9 +494,34 @@ Status Group::allreduce(ElementType type, Reduction reduction, void* buffer, uin
 // A sum in which every byte has one contributor: members fill their own part of zeros and parts are
 // or-ed. Moves size x bytes over each edge, twice what a gather and a broadcast along the same tree
 // would move up.
+Status Group::collect(const void* mine, uint64_t bytes, int32_t first, int32_t end,
+                      const Take& take) {
+  SKERRY_ASSERT(bytes <= chunk_bytes, "what a member gives passes by in one piece");
+  if (first >= end) return {};
+  Sweep sweep_of;
+  sweep_of.bytes = bytes * static_cast<uint64_t>(end - first);
+  sweep_of.unit = bytes;
+  const bool gives = index_ >= first && index_ < end;
+  const uint64_t mine_from = gives ? bytes * static_cast<uint64_t>(index_ - first) : 0;
+  sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
+    if (!gives || mine_from < from || mine_from >= from + n) return false;
+    std::memset(chunk, 0, n);
+    std::memcpy(chunk + (mine_from - from), mine, bytes);
+    return true;
+  };
+  sweep_of.combine = [](std::byte* into, const std::byte* from, uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) into[i] |= from[i];
+  };
+  sweep_of.deliver = [&](const std::byte* chunk, uint64_t from, uint64_t n) {
+    take(chunk, first + static_cast<int32_t>(from / bytes), static_cast<int32_t>(n / bytes));
+  };
+  return sweep(sweep_of);
+}
+
+// Parts may be longer than a chunk here: they are taken apart.
 Status Group::allgather(const void* in, uint64_t bytes, void* out) {
   Sweep sweep_of;
-  sweep_of.bytes = bytes * static_cast<uint64_t>(size_);
+  sweep_of.bytes = bytes * static_cast<uint64_t>(size());
   const uint64_t mine_from = bytes * static_cast<uint64_t>(index_);
   sweep_of.contribute = [&](std::byte* chunk, uint64_t from, uint64_t n) {
     std::memset(chunk, 0, n);
@@ -413,10 +540,29 @@ Status Group::allgather(const void* in, uint64_t bytes, void* out) {
   return sweep(sweep_of);
 }
 
+Status Group::combine_bytes(void* value, uint64_t bytes,
+                            const std::function<void(std::byte*, const std::byte*)>& merge) {
+  Sweep sweep_of;
+  sweep_of.bytes = sweep_of.unit = bytes;
+  sweep_of.contribute = [&](std::byte* chunk, uint64_t, uint64_t n) {
+    std::memcpy(chunk, value, n);
+    return true;
+  };
+  sweep_of.combine = [&](std::byte* into, const std::byte* from, uint64_t) { merge(into, from); };
+  sweep_of.deliver = [&](const std::byte* chunk, uint64_t, uint64_t n) {
+    std::memcpy(value, chunk, n);
+  };
+  return sweep(sweep_of);
+}
+
 Status Group::agree(const Status& mine) {
-  int32_t first = mine.ok() ? size_ : index_;
+  int32_t first = mine.ok() ? size() : index_;
   SKERRY_TRY(allreduce(ElementType::int32, Reduction::min, &first, 1));
-  if (first == size_) return {};
+  return explain(first, mine);
+}
+
+Status Group::explain(int32_t first, const Status& mine) {
+  if (first == size()) return {};
   struct Report {
     int32_t code;
     char text[1020];

@@ -17,18 +17,22 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "core/pure/element.hpp"
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
+#include "job/addresses.hpp"
 #include "job/bootstrap/exchange.hpp"
 #include "job/reduction.hpp"
 #include "job/segment.hpp"
+#include "placement/members.hpp"
 
 namespace skerry::job {
 
@@ -49,11 +53,22 @@ class Group {
   static std::unique_ptr<Group> stand_in(Job& job);
 
   Job& job() const { return *job_; }
-  int32_t size() const { return size_; }
+  int32_t size() const { return members_.size(); }
   int32_t index() const { return index_; }  // own position
-  int32_t index_of(Rank rank) const;        // -1 if not a member
-  Rank rank_of(int32_t index) const;        // no_rank if out of range
-  Rank lowest() const { return lowest_; }
+  // -1 if not a member.
+  int32_t index_of(Rank rank) const {
+    return is_world_ ? (rank >= 0 && rank < members_.size() ? rank : -1) : members_.index_of(rank);
+  }
+  // no_rank if out of range.
+  Rank rank_of(int32_t index) const { return members_.rank_of(index); }
+  Rank lowest() const { return members_.lowest(); }
+  // The members on a node, ascending by rank: how many, and how many of them come before `rank`.
+  struct OnNode {
+    int32_t count = 0;
+    int32_t before = 0;
+  };
+  OnNode on_node(NodeId node, Rank rank) const;
+  uint64_t member_bytes() const { return members_.bytes(); }
   bool is_freed() const { return freed_; }
   bool is_world() const { return is_world_; }
   int32_t segments() const { return segments_; }  // live ones that were allocated in it
@@ -66,6 +81,27 @@ class Group {
   Status allgather(const void* in, uint64_t bytes, void* out);
   // All members learn the first failure in member order: equal answers. Collective.
   Status agree(const Status& mine);
+  // The second half of agree: `first` is the position of the first member that failed, or size().
+  // Collective; every member gives the same.
+  Status explain(int32_t first, const Status& mine);
+  // Merges what all members give, by merge(&into, from) in some order; all get the same. T is plain
+  // data of at most a chunk (32 KiB). Collective.
+  template <class T, class Merge>
+  Status combine(T* value, Merge&& merge) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= chunk_bytes);
+    return combine_bytes(value, sizeof(T), [&](std::byte* into, const std::byte* from) {
+      T mine, theirs;
+      std::memcpy(&mine, into, sizeof mine);
+      std::memcpy(&theirs, from, sizeof theirs);
+      merge(&mine, theirs);
+      std::memcpy(into, &mine, sizeof mine);
+    });
+  }
+  // What the members [from, to) give, `bytes` each (1 to 32 KiB), passes by in order of members:
+  // take(data, member, count) is called with `count` of them, from `member` on. Nothing of it is
+  // kept. Collective; the others give nothing.
+  using Take = std::function<void(const std::byte* data, int32_t member, int32_t count)>;
+  Status collect(const void* mine, uint64_t bytes, int32_t from, int32_t to, const Take& take);
 
  private:
   static constexpr uint32_t max_children = 6;
@@ -99,33 +135,32 @@ class Group {
     std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;
     uint64_t unit = 1;  // chunks hold whole elements of this many bytes
   };
-  // ranks_ is set: the rest of the membership.
-  void index_members();
+  void set_members(placement::Members members);
+  Status combine_bytes(void* value, uint64_t bytes,
+                       const std::function<void(std::byte*, const std::byte*)>& merge);
   Status sweep(const Sweep& what);
   void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
   // Returns how large the areas of this node's members are.
-  std::map<Rank, uint64_t> build_tree(std::span<const Rank> members);
+  std::map<Rank, uint64_t> build_tree();
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
   Status receive(uint64_t counter, uint64_t at_least);
-  Status open_area(SegmentId id, std::span<const Rank> members);
+  Status open_area(SegmentId id);
   Status close_area();
   static Group* keep(std::unique_ptr<Group> group);
 
   Job* job_ = nullptr;
   bool is_world_ = false;
   bool freed_ = false;
-  int32_t size_ = 0;
   int32_t index_ = 0;
-  Rank lowest_ = 0;
-  std::vector<Rank> ranks_;       // by index; empty: index is rank (the world)
-  std::vector<int32_t> by_rank_;  // indices in ascending order of rank; empty: likewise
-  Segment* area_ = nullptr;       // null: not open
-  int32_t segments_ = 0;          // live ones, written by Segment
-  Rank parent_ = no_rank;         // no_rank: top of the tree
-  Rank other_top_ = no_rank;      // at one of two tops
-  bool is_first_top_ = false;     // of two
-  uint64_t other_children_ = 0;   // the other top's
-  uint64_t child_slot_ = 0;       // which of the parent's children this member is
+  placement::Members members_;
+  Addresses addresses_;          // of its segments
+  Segment* area_ = nullptr;      // null: not open
+  int32_t segments_ = 0;         // live ones, written by Segment
+  Rank parent_ = no_rank;        // no_rank: top of the tree
+  Rank other_top_ = no_rank;     // at one of two tops
+  bool is_first_top_ = false;    // of two
+  uint64_t other_children_ = 0;  // the other top's
+  uint64_t child_slot_ = 0;      // which of the parent's children this member is
   std::vector<Rank> children_;
   std::vector<Rank> children_to_;  // the same in the order of sending: leaders_below_ first
   int32_t leaders_below_ = 0;      // children on other nodes

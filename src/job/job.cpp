@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/memory_limits.hpp"
 #include "job/bootstrap/thread_bootstrap.hpp"
 #include "fabric/hooks/hooks.hpp"
 #include "job/group.hpp"
@@ -78,8 +79,7 @@ memory::ControlSizes control_sizes(const Invitation& invitation) {
   memory::ControlSizes sizes;
   sizes.members = invitation.members;
   sizes.slots_per_member = invitation.slots;
-  sizes.waiters = invitation.ranks +
-                  64;  // every rank may wait for one mutex of this node, and some of their threads
+  sizes.waiters = memory::waiters_of(invitation.ranks, invitation.members);
   sizes.node_table_bytes = invitation.node_table_bytes;
   return sizes;
 }
@@ -234,8 +234,11 @@ Status Job::enter_node() {
   memory::Member& me = control_.member(member_index_);
   me.rank = rank_;
   me.pid = static_cast<int32_t>(getpid());
+  me.cgroup_hash = memory_cgroup_hash();
   randombytes_buf(&me.incarnation, sizeof me.incarnation);
   me.state.store(static_cast<uint32_t>(memory::MemberState::joined), std::memory_order_release);
+  const auto secret = derive<16>(key_, "addresses");  // libsodium makes no shorter ones
+  std::memcpy(&address_secret_, secret.data(), sizeof address_secret_);
   node_memory_->watch_abort(control_.abort_flag());
   stripes_ = std::make_unique<memory::Stripes>(control_.stripes(), member_index_, control_.watch(),
                                                Sharing::node);
@@ -248,6 +251,12 @@ Status Job::enter_node() {
       MADV_WIPEONFORK);  // kernels before 4.14 refuse: then a forked child is not recognised
   alive_ = new (page) std::atomic<uint32_t>(1);
   return {};
+}
+
+bool Job::node_is_one_cgroup() const {
+  for (uint32_t k = 1; k < control_.layout().members; ++k)
+    if (control_.member(k).cgroup_hash != control_.member(0).cgroup_hash) return false;
+  return true;
 }
 
 Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
@@ -370,6 +379,24 @@ void Job::list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices) {
     if (const uint64_t address = segment.address_of(rank); address != 0)
       slices->push_back({address, segment.bytes_of(rank), &segment});
   });
+}
+
+uint64_t Job::waiter_bytes() const {
+  return (uint64_t{control_.layout().waiters} + 1) * memory::waiter_record_bytes;
+}
+
+uint64_t Job::group_bytes() {
+  const std::lock_guard guard(shelves_mutex_);
+  uint64_t bytes = 0;
+  groups_.for_each([&](Group& group) { bytes += group.member_bytes(); });
+  return bytes;
+}
+
+uint64_t Job::segment_table_bytes() {
+  const std::lock_guard guard(shelves_mutex_);
+  uint64_t bytes = 0;
+  segments_.for_each([&](Segment& segment) { bytes += segment.table_bytes(); });
+  return bytes;
 }
 
 // ---- deaths -----------------------------------------------------------------------------------

@@ -91,6 +91,11 @@ class Job {
   int32_t member_of(Rank rank) const {
     return map_.node_of(rank) == node_ ? map_.index_in_node(rank) : -1;
   }
+  // Memory of this node's waiters' records; of the lists of members of this process's groups; of
+  // the tables of live segments on this node. Not while another thread makes or frees any.
+  uint64_t waiter_bytes() const;
+  uint64_t group_bytes();
+  uint64_t segment_table_bytes();
   LocalCounters& local_counters() { return local_counters_; }
   std::string_view fabric_name() const { return fabric_name_; }
 
@@ -126,6 +131,10 @@ class Job {
       if (work_.call != nullptr) work_.call(work_.context);
     }
   }
+
+  uint64_t address_secret() const { return address_secret_; }  // of Addresses
+  // The ranks of this node are charged for memory together.
+  bool node_is_one_cgroup() const;
 
   // This rank's counter for ids of segments and groups that it is the lowest member of.
   uint32_t next_generation() { return ++generation_; }
@@ -182,6 +191,7 @@ class Job {
   Rank leader_ = no_rank;
   uint32_t member_index_ = 0;
   uint32_t generation_ = 1;  // 1 is the world's
+  uint64_t address_secret_ = 0;
   std::string fabric_name_;
   std::unique_ptr<memory::Broker> broker_;           // leader only
   std::unique_ptr<NodeDirectory> directory_;         // leader only

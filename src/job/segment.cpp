@@ -14,8 +14,7 @@ namespace skerry::job {
 
 // ---- layout and life --------------------------------------------------------------------------
 
-Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of,
-                        uint64_t table_bytes, Layout* layout) const {
+void Segment::find_local(const Group& group, Layout* layout) const {
   const placement::NodeMap& map = job_->map();
   const NodeId node = job_->node();
   for (int32_t k = 0; k < map.node_size(node); ++k) {
@@ -24,18 +23,21 @@ Status Segment::lay_out(Group& group, const std::function<uint64_t(int32_t, Rank
     if (index < 0) continue;
     if (rank == job_->rank()) layout->own = static_cast<uint32_t>(layout->local_ranks.size());
     layout->local_ranks.push_back(rank);
-    layout->slice_bytes.push_back(bytes_of(index, rank));
+    layout->local_members.push_back(index);
   }
+}
+
+Status Segment::lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const {
   if (!memory::plan_segment(layout->slice_bytes, &layout->plan))
-    return error(Code::no_memory, "the members on node ", node,
+    return error(Code::no_memory, "the members on node ", job_->node(),
                  " ask for more than 2^62 bytes together");
-  layout->table_offset = layout->plan.total_bytes;
-  layout->total_bytes = layout->plan.total_bytes +
-                        memory::round_up(table_bytes, memory::page_bytes);
+  layout->sizes_offset = layout->plan.total_bytes;
+  layout->bases_offset = layout->sizes_offset + memory::round_up(sizes_bytes, memory::page_bytes);
+  layout->total_bytes = layout->bases_offset + memory::round_up(bases_bytes, memory::page_bytes);
   return {};
 }
 
-Status Segment::attach(const Layout& layout) {
+Status Segment::attach(const Layout& layout, uint64_t address) {
   const uint64_t own_bytes = layout.slice_bytes[layout.own];
   memory::AttachRequest request;
   request.id = id_;
@@ -43,6 +45,7 @@ Status Segment::attach(const Layout& layout) {
   request.members = static_cast<uint32_t>(layout.local_ranks.size());
   request.own_offset = layout.plan.offsets[layout.own];
   request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
+  request.address = address;
   std::byte* base = nullptr;
   SKERRY_TRY(job_->node_memory().attach(request, -1, &base));
   local_ = memory::LocalSegment(base, id_);
@@ -79,10 +82,11 @@ void Segment::index_local(const Layout& layout) {
 // Freed: every look-up takes the slow path, which says so.
 void Segment::forget_local() {
   {
-    // The table is in memory that is about to be unmapped: the index may be reading it.
+    // Tables are in memory that is about to be unmapped: the index may be reading them.
     const std::lock_guard guard(job_->shelves_mutex_);
     freed_ = true;
-    if (std::exchange(table_, nullptr) != nullptr) job_->address_index_.changed();
+    if (std::exchange(has_tables_, false)) job_->address_index_.changed();
+    sizes_ = bases_ = {};
   }
   dense_count_ = 0;
   std::vector<memory::Region>().swap(dense_);
@@ -105,9 +109,10 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
   made->group_ = &group;
   made->id_ = id;
   Layout layout;
-  SKERRY_TRY(
-      made->lay_out(group, [&](int32_t, Rank rank) { return local_bytes.at(rank); }, 0, &layout));
-  SKERRY_TRY(made->attach(layout));
+  made->find_local(group, &layout);
+  for (const Rank rank : layout.local_ranks) layout.slice_bytes.push_back(local_bytes.at(rank));
+  SKERRY_TRY(made->lay_out(0, 0, &layout));
+  SKERRY_TRY(made->attach(layout, 0));
   made->index_local(layout);
   *segment = group.job().keep(std::move(made), &group.job().segments_);
   return {};
@@ -128,37 +133,178 @@ Status Segment::close() {
 
 namespace {
 
-// What each member tells the others before any of them allocates.
-struct Ask {
-  uint64_t bytes;
-  uint64_t machine;  // equal on members that share its memory, also those of other virtual nodes
-  uint64_t cgroup;
-  uint32_t generation;
-  uint32_t reserved;
+uint64_t add_capped(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+uint64_t times_capped(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t whole_pages(uint64_t bytes) {
+  return bytes > UINT64_MAX - memory::page_bytes ? UINT64_MAX
+                                                 : memory::round_up(bytes, memory::page_bytes);
+}
+
+// What the members tell each other before any of them allocates, merged: its size does not depend
+// on how many they are.
+struct Survey {
+  // Members that share a machine's memory, also those of other virtual nodes.
+  struct Machine {
+    uint64_t identity;
+    uint64_t bytes;      // whole pages that they ask for; UINT64_MAX: as many or more
+    uint64_t cgroup;     // of those that ask for any
+    uint32_t asking;     // members that ask for any; 0: `cgroup` says nothing
+    uint32_t is_shared;  // 1: their cgroups are one
+  };
+  static constexpr uint32_t most_machines = 8;
+
+  uint64_t least_bytes = 0, most_bytes = 0;
+  // The bytes that more than half of the members ask for, if there is such a number (the majority
+  // vote of Boyer and Moore, merged: each vote for another one takes one vote away).
+  uint64_t usual_bytes = 0;
+  int64_t votes = 0;
+  uint32_t generation = 0;  // the lowest member's; 0 from the others
+  uint32_t machines = 0;    // most_machines + 1: more than there is room for
+  Machine machine[most_machines] = {};
 };
 
-// Is there room for what this member asks for, beside what the others on its machine do? Virtual
-// nodes share one machine: what fits each of them alone may be too much for all. `beside_bytes`: of
-// this node's part of the segment, other than slices.
-Status check_room(Rank rank, const Ask& mine, std::span<const Ask> asks, uint64_t beside_bytes) {
-  uint64_t on_machine = beside_bytes;
-  bool leaf_is_shared = true;
-  for (const Ask& other : asks) {
-    if (other.machine != mine.machine || other.bytes == 0) continue;
-    const uint64_t taken = other.bytes > UINT64_MAX - memory::page_bytes
-                               ? UINT64_MAX
-                               : memory::round_up(other.bytes, memory::page_bytes);
-    on_machine = taken > UINT64_MAX - on_machine ? UINT64_MAX : on_machine + taken;
-    leaf_is_shared = leaf_is_shared && other.cgroup == mine.cgroup;
+void merge_machine(Survey* into, const Survey::Machine& theirs) {
+  if (into->machines > Survey::most_machines) return;
+  for (uint32_t k = 0; k < into->machines; ++k) {
+    Survey::Machine& mine = into->machine[k];
+    if (mine.identity != theirs.identity) continue;
+    mine.bytes = add_capped(mine.bytes, theirs.bytes);
+    if (theirs.asking == 0) return;
+    const bool is_one = theirs.is_shared == 1 &&
+                        (mine.asking == 0 || (mine.is_shared == 1 && mine.cgroup == theirs.cgroup));
+    mine.is_shared = is_one ? 1 : 0;
+    mine.cgroup = theirs.cgroup;
+    mine.asking += theirs.asking;
+    return;
   }
-  const MemoryAsk ask{memory::round_up(mine.bytes, memory::page_bytes), on_machine, leaf_is_shared};
+  if (into->machines < Survey::most_machines) into->machine[into->machines] = theirs;
+  ++into->machines;
+}
+
+void merge(Survey* into, const Survey& from) {
+  into->least_bytes = std::min(into->least_bytes, from.least_bytes);
+  into->most_bytes = std::max(into->most_bytes, from.most_bytes);
+  if (into->usual_bytes == from.usual_bytes) {
+    into->votes += from.votes;
+  } else if (into->votes >= from.votes) {
+    into->votes -= from.votes;
+  } else {
+    into->usual_bytes = from.usual_bytes;
+    into->votes = from.votes - into->votes;
+  }
+  into->generation |= from.generation;
+  if (from.machines > Survey::most_machines) into->machines = from.machines;
+  for (uint32_t k = 0; k < std::min(from.machines, Survey::most_machines); ++k)
+    merge_machine(into, from.machine[k]);
+}
+
+// Is there room for what this member asks for, beside what the others on its machine do? Virtual
+// nodes share one machine: what fits each of them alone may be too much for all. (A job on more
+// than Survey::most_machines has a node on each of them; virtual nodes count their own members
+// alone there.) `local_bytes`: of this node's slices, `beside_bytes`: of its part of the segment
+// beside those.
+Status check_room(Rank rank, uint64_t bytes, uint64_t machine, const Survey& all,
+                  uint64_t local_bytes, uint64_t beside_bytes, bool node_is_one_cgroup) {
+  MemoryAsk ask{whole_pages(bytes), add_capped(local_bytes, beside_bytes), node_is_one_cgroup};
+  for (uint32_t k = 0; all.machines <= Survey::most_machines && k < all.machines; ++k)
+    if (all.machine[k].identity == machine)
+      ask = {ask.own_bytes, add_capped(all.machine[k].bytes, beside_bytes),
+             all.machine[k].is_shared == 1};
   const Status status = check_memory(ask);
   if (status.ok()) return {};
   return Status(status.code(),
-                concat("rank ", rank, " asks for ", mine.bytes, " bytes: ", status.message()));
+                concat("rank ", rank, " asks for ", bytes, " bytes: ", status.message()));
 }
 
+// What the members agree on when they have mapped the segment, or failed to.
+struct Outcome {
+  int32_t first_failed;  // position; the group's size: none
+  uint32_t reserved;     // 0
+  uint64_t lowest_base, highest_base;
+  uint64_t most_bytes;  // of a node's part
+};
+
 }  // namespace
+
+// Sizes that are not all equal: they pass by, from the first exception to the last. What is kept:
+// those of this node; of all of them runs, at one member of the node.
+Status Segment::learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout* layout,
+                            placement::MemberValues::Builder* sizes) const {
+  struct Range {
+    int32_t first, end;
+  } odd{INT32_MAX, 0};
+  if (mine != usual) odd = {group.index(), group.index() + 1};
+  SKERRY_TRY(group.combine(&odd, [](Range* into, const Range& from) {
+    *into = {std::min(into->first, from.first), std::max(into->end, from.end)};
+  }));
+  sizes->add(usual, odd.first);
+  layout->slice_bytes.assign(layout->local_members.size(), usual);
+  SKERRY_TRY(group.collect(
+      &mine, sizeof mine, odd.first, odd.end,
+      [&](const std::byte* data, int32_t member, int32_t count) {
+        const auto bytes_at = [&](int32_t k) {
+          uint64_t bytes;
+          std::memcpy(&bytes, data + static_cast<size_t>(k) * sizeof bytes, sizeof bytes);
+          return bytes;
+        };
+        for (int32_t k = 0; k < count; ++k) sizes->add(bytes_at(k));
+        for (size_t l = 0; l < layout->local_members.size(); ++l)
+          if (const int32_t k = layout->local_members[l] - member; k >= 0 && k < count)
+            layout->slice_bytes[l] = bytes_at(k);
+      }));
+  sizes->add(usual, group.size() - odd.end);
+  return {};
+}
+
+// Where the members map their nodes' parts, if not all at one address.
+Status Segment::learn_bases(Group& group, bool are_equal, const Layout& layout) {
+  const auto mine = reinterpret_cast<uint64_t>(local_.base());
+  bases_ = placement::MemberValues::equal(mine);
+  if (are_equal) return {};
+  const bool stores = layout.own == 0;
+  placement::MemberValues::Builder bases(group.size(), stores);
+  SKERRY_TRY(group.collect(&mine, sizeof mine, 0, group.size(),
+                           [&](const std::byte* data, int32_t, int32_t count) {
+                             for (; count > 0; --count, data += sizeof(uint64_t)) {
+                               uint64_t base;
+                               std::memcpy(&base, data, sizeof base);
+                               bases.add(base);
+                             }
+                           }));
+  std::byte* const table = local_.base() + layout.bases_offset;
+  if (stores) bases.store(table);
+  bases_ = bases.view(table);
+  return {};
+}
+
+// All members map it, or none. `most_bytes`: a node's part has no more.
+Status Segment::attach_together(Group& group, const Layout& layout, uint64_t most_bytes,
+                                bool* equal_bases) {
+  const uint64_t address = group.addresses_.choose(most_bytes);
+  const Status status = attach(layout, address);
+  const bool attached = status.ok();
+  Outcome outcome{attached ? group.size() : group.index(), 0,
+                  reinterpret_cast<uint64_t>(local_.base()),
+                  reinterpret_cast<uint64_t>(local_.base()), layout.total_bytes};
+  SKERRY_TRY(group.combine(&outcome, [](Outcome* into, const Outcome& from) {
+    *into = {std::min(into->first_failed, from.first_failed), 0,
+             std::min(into->lowest_base, from.lowest_base),
+             std::max(into->highest_base, from.highest_base),
+             std::max(into->most_bytes, from.most_bytes)};
+  }));
+  group.addresses_.taken(address, outcome.most_bytes);
+  if (Status agreed = group.explain(outcome.first_failed, status); !agreed.ok()) {
+    if (attached) (void)job_->node_memory().detach(id_);
+    return agreed;
+  }
+  *equal_bases = outcome.lowest_base == outcome.highest_base;
+  return {};
+}
 
 Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   Job& job = group.job();
@@ -166,45 +312,54 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   const Status identified = host_identity(std::nullopt, &identity);
   uint64_t machine = 0;
   std::memcpy(&machine, identity.data(), sizeof machine);
-  const Ask mine{bytes, machine, memory_cgroup_hash(),
-                 job.rank() == group.lowest() ? job.next_generation() : 0, 0};
-  std::vector<Ask> asks(static_cast<size_t>(group.size()));
-  SKERRY_TRY(group.allgather(&mine, sizeof mine, asks.data()));
+  Survey all;
+  all.least_bytes = all.most_bytes = all.usual_bytes = bytes;
+  all.votes = 1;
+  all.generation = job.rank() == group.lowest() ? job.next_generation() : 0;
+  all.machines = 1;
+  all.machine[0] = {machine, whole_pages(bytes), memory_cgroup_hash(), bytes > 0 ? 1U : 0U, 1};
+  SKERRY_TRY(group.combine(&all, merge));
 
   auto made = std::make_unique<Segment>();
   made->job_ = &job;
   made->alive_ = job.alive_flag();
   made->group_ = &group;
-  made->id_ = {static_cast<uint32_t>(group.lowest()),
-               asks[static_cast<size_t>(group.index_of(group.lowest()))].generation};
-  const auto bytes_of_member = [&](int32_t index, Rank) {
-    return asks[static_cast<size_t>(index)].bytes;
-  };
+  made->id_ = {static_cast<uint32_t>(group.lowest()), all.generation};
   Layout layout;
+  made->find_local(group, &layout);
+  const bool stores = layout.own == 0;
+  placement::MemberValues::Builder sizes(group.size(), stores);
+  if (all.least_bytes == all.most_bytes) {
+    layout.slice_bytes.assign(layout.local_ranks.size(), bytes);
+    sizes.add(bytes, group.size());
+  } else {
+    SKERRY_TRY(made->learn_sizes(group, bytes, all.usual_bytes, &layout, &sizes));
+  }
   // First everybody looks whether there is room, then everybody takes: no member touches memory
   // that another is refused.
-  Status status = identified.ok() ? made->lay_out(group, bytes_of_member,
-                                                  asks.size() * sizeof(TableEntry), &layout)
-                                  : identified;
-  if (status.ok())
-    status = check_room(job.rank(), mine, asks, layout.total_bytes - layout.plan.total_bytes);
-  SKERRY_TRY(group.agree(status));
-  status = made->attach(layout);
-  const bool attached = status.ok();
-  uint64_t address = attached && bytes > 0
-                         ? reinterpret_cast<uint64_t>(made->local_.base() +
-                                                      layout.plan.offsets[layout.own])
-                         : 0;
-  if (Status agreed = group.agree(status); !agreed.ok()) {
-    if (attached) (void)job.node_memory().detach(made->id_);
-    return agreed;
+  const auto members = static_cast<uint64_t>(group.size());
+  Status status = identified.ok()
+                      ? made->lay_out(sizes.table_bytes(), members * sizeof(uint64_t), &layout)
+                      : identified;
+  if (status.ok()) {
+    const uint64_t first = memory::first_slice_offset(
+        static_cast<uint32_t>(layout.local_ranks.size()));
+    status = check_room(job.rank(), bytes, machine, all, layout.plan.total_bytes - first,
+                        layout.total_bytes - layout.plan.total_bytes + first,
+                        job.node_is_one_cgroup());
   }
-  std::vector<uint64_t> addresses(static_cast<size_t>(group.size()));
-  SKERRY_TRY(group.allgather(&address, sizeof address, addresses.data()));
-  made->table_ = reinterpret_cast<TableEntry*>(made->local_.base() + layout.table_offset);
-  if (layout.own == 0)
-    for (size_t i = 0; i < addresses.size(); ++i) made->table_[i] = {asks[i].bytes, addresses[i]};
-  SKERRY_TRY(group.barrier());
+  SKERRY_TRY(group.agree(status));
+  bool equal_bases = false;
+  SKERRY_TRY(
+      made->attach_together(group, layout, times_capped(members, all.most_bytes), &equal_bases));
+  SKERRY_TRY(made->learn_bases(group, equal_bases, layout));
+  std::byte* const table = made->local_.base() + layout.sizes_offset;
+  if (stores) sizes.store(table);
+  made->sizes_ = sizes.view(table);
+  made->has_tables_ = true;
+  // Before anybody reads a table that another member of the node writes. Without one, everybody's
+  // word that it has mapped the segment was barrier enough.
+  if (!equal_bases || sizes.table_bytes() > 0) SKERRY_TRY(group.barrier());
   made->index_local(layout);
   ++group.segments_;
   *segment = job.keep(std::move(made), &job.segments_);
@@ -234,17 +389,33 @@ Status Segment::free() {
 
 uint64_t Segment::bytes_of(Rank rank) const {
   const int32_t index = group_->index_of(rank);
-  return index < 0 || table_ == nullptr ? 0 : table_[index].bytes;
+  return index < 0 || !has_tables_ ? 0 : sizes_.at(index);
+}
+
+// In its node's part. At most a look at each rank of that node.
+uint64_t Segment::offset_of(Rank rank, int32_t member) const {
+  const NodeId node = job_->map().node_of(rank);
+  const Group::OnNode there = group_->on_node(node, rank);
+  const uint64_t first = memory::first_slice_offset(static_cast<uint32_t>(there.count));
+  const auto before = static_cast<uint64_t>(there.before);
+  if (sizes_.are_equal()) return first + before * whole_pages(sizes_.at(member));
+  uint64_t offset = first;
+  const placement::NodeMap& map = job_->map();
+  for (int32_t k = 0; map.node_rank(node, k) != rank; ++k)
+    if (const int32_t index = group_->index_of(map.node_rank(node, k)); index >= 0)
+      offset += whole_pages(sizes_.at(index));
+  return offset;
 }
 
 uint64_t Segment::address_of(Rank rank) const {
   const int32_t index = group_->index_of(rank);
-  return index < 0 || table_ == nullptr ? 0 : table_[index].address;
+  if (index < 0 || !has_tables_ || sizes_.at(index) == 0) return 0;
+  return bases_.at(index) + offset_of(rank, index);
 }
 
 // Answers false: the caller goes the long way this time.
 bool Segment::note_recent(Rank rank) const {
-  if (freed_ || table_ == nullptr || job_->options().thread_level == ThreadLevel::multiple ||
+  if (freed_ || !has_tables_ || job_->options().thread_level == ThreadLevel::multiple ||
       local(rank) != nullptr || group_->index_of(rank) < 0)
     return false;
   recent_bytes_ = bytes_of(rank);

@@ -13,6 +13,7 @@
 #include "memory/apply.hpp"
 #include "memory/segment.hpp"
 #include "operation/engine.hpp"
+#include "placement/member_values.hpp"
 
 namespace skerry::job {
 
@@ -61,9 +62,7 @@ class Segment {
   }
   // The same for the fast paths: also null in a forked child, which then takes the slow path and
   // its error.
-  const memory::Region* usable(Rank rank) const {
-    return is_alive() ? local(rank) : nullptr;
-  }
+  const memory::Region* usable(Rank rank) const { return is_alive() ? local(rank) : nullptr; }
   // Is [offset, offset + bytes) inside the slice of a rank of another node? No error: false says
   // only that the long way is to be taken.
   bool remote_holds(Rank rank, uint64_t offset, uint64_t bytes) const {
@@ -73,6 +72,8 @@ class Segment {
   uint64_t bytes_of(Rank rank) const;    // 0 if not a member
   uint64_t address_of(Rank rank) const;  // in the rank's own address space
   std::byte* own() const;
+  // Of what says how large and where slices are; 0 if they are all alike.
+  uint64_t table_bytes() const { return sizes_.table_bytes() + bases_.table_bytes(); }
 
   // Checks what a caller gave: live, member, and that [offset, offset + bytes) is inside. Errors:
   // freed, invalid, range.
@@ -115,23 +116,27 @@ class Segment {
                       uint64_t* value);
 
  private:
-  struct TableEntry {  // one per member, by group index; once per node, at the end of its part of
-                       // the segment
-    uint64_t bytes;    // the first local member, before the barrier that ends alloc
-    uint64_t address;  // likewise
-  };
   struct Layout {
-    std::vector<Rank> local_ranks;      // of this node, ascending
-    std::vector<uint64_t> slice_bytes;  // theirs
+    std::vector<Rank> local_ranks;       // of this node, ascending
+    std::vector<int32_t> local_members;  // their positions in the group
+    std::vector<uint64_t> slice_bytes;   // theirs
     memory::SegmentPlan plan;
-    uint64_t table_offset = 0;
+    uint64_t sizes_offset = 0;  // of the table of sizes_, if it takes any
+    uint64_t bases_offset = 0;  // likewise of bases_; the last part
     uint64_t total_bytes = 0;
     uint32_t own = 0;  // position among the local members
   };
-  // `bytes_of(index, rank)` of this node's members.
-  Status lay_out(Group& group, const std::function<uint64_t(int32_t, Rank)>& bytes_of,
-                 uint64_t table_bytes, Layout* layout) const;
-  Status attach(const Layout& layout);
+  void find_local(const Group& group, Layout* layout) const;
+  // Room for so many bytes of tables behind the slices.
+  Status lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const;
+  Status learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout* layout,
+                     placement::MemberValues::Builder* sizes) const;
+  Status attach_together(Group& group, const Layout& layout, uint64_t most_bytes,
+                         bool* equal_bases);
+  Status learn_bases(Group& group, bool are_equal, const Layout& layout);
+  // `address`: where the segment should be mapped; 0: anywhere.
+  Status attach(const Layout& layout, uint64_t address);
+  uint64_t offset_of(Rank rank, int32_t member) const;
   void index_local(const Layout& layout);
   void forget_local();
   const memory::Region* find_sparse(Rank rank) const;
@@ -153,7 +158,11 @@ class Segment {
   SegmentId id_;
   bool freed_ = false;
   memory::LocalSegment local_;
-  TableEntry* table_ = nullptr;  // in shared memory; null for a group's area
+  // By group index. A table, where one is needed, is in shared memory, behind the slices. A group's
+  // area has neither.
+  bool has_tables_ = false;
+  placement::MemberValues sizes_;
+  placement::MemberValues bases_;  // where the member's process maps its node's part
   // The remote rank last asked for by remote_holds; the calling thread's own below thread level
   // multiple, never written at multiple.
   mutable Rank recent_rank_ = no_rank;

@@ -235,7 +235,8 @@ Status Broker::attach(const Request& request, Segment** segment_out) {
     segment.total_bytes = request.total_bytes;
     segment.members = request.members;
     SKERRY_TRY(create_memfd(request.total_bytes, &segment.fd));
-    if (Status status = map_memfd(segment.fd, request.total_bytes, &segment.base); !status.ok()) {
+    if (Status status = map_memfd(segment.fd, request.total_bytes, request.address, &segment.base);
+        !status.ok()) {
       close(segment.fd);
       return status;
     }

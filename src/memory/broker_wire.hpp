@@ -9,7 +9,7 @@
 
 namespace skerry::memory::broker_wire {
 
-constexpr uint64_t magic = 0x316b'6f72'6279'6b73;  // "skybrok1": changes with any change below
+constexpr uint64_t magic = 0x326b'6f72'6279'6b73;  // "skybrok2": changes with any change below
 
 enum class Op : uint32_t { attach = 1, detach = 2 };
 
@@ -20,8 +20,9 @@ struct Request {
   uint32_t members;
   uint64_t id;  // SegmentId::packed
   uint64_t total_bytes;
+  uint64_t address;  // attach: where to map it; 0: anywhere
 };
-static_assert(sizeof(Request) == 48);
+static_assert(sizeof(Request) == 56);
 
 struct Reply {
   uint64_t magic_number;

@@ -30,14 +30,22 @@ constexpr uint64_t control_magic = 0x6c72'7463'7279'6b73;  // "skryctrl"
 constexpr uint32_t control_version = 2;
 constexpr uint32_t stripe_count = 1024;  // a power of two
 
+// Records of waiters on a node with `members` of a job's `ranks`: for all ranks and some of their
+// threads, but not more than a bound. Past it the data server keeps the requests of other nodes
+// itself, in memory that it gives back, and a rank of this node sleeps until a record is free.
+constexpr uint32_t waiters_of(uint32_t ranks, uint32_t members) {
+  constexpr uint32_t threads = 64, bound = 4096, each = 64;
+  const uint64_t all = uint64_t{ranks} + threads, most = bound + uint64_t{each} * members;
+  return static_cast<uint32_t>(all < most ? all : most);
+}
+
 // What the layout follows from. Equal on every process of the node.
 struct ControlSizes {
   uint32_t members = 1;            // ranks on this node
   uint32_t slots_per_member = 64;  // requests of one rank that may await a reply at once
   uint32_t waiters = 0;            // records for requests that wait for a mutex hosted by this node
-                         // (lock/mutex.hpp); 0: 64. Twice the job's size, at most 4096, lets nearly
-                         // every job queue without waiting for a record
-  uint64_t node_table_bytes = 0;  // for the job's tables: addresses of servers, ranks by node
+                                   // (lock/mutex.hpp): waiters_of(); 0: 64
+  uint64_t node_table_bytes = 0;   // for the job's tables: addresses of servers, ranks by node
 };
 
 struct ControlLayout {

@@ -51,7 +51,17 @@ Status create_memfd(uint64_t bytes, int* fd) {
   return {};
 }
 
-Status map_memfd(int fd, uint64_t bytes, std::byte** base) {
+Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
+  if (address != 0) {
+    // A hint: the kernel takes it if nothing is there.
+    auto* const wanted = reinterpret_cast<void*>(address);
+    void* mapped = mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == wanted) {
+      *base = static_cast<std::byte*>(mapped);
+      return {};
+    }
+    if (mapped != MAP_FAILED) munmap(mapped, bytes);
+  }
   if (bytes < huge_page_bytes) {
     void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED) return out_of_memory("mmap", bytes, errno);

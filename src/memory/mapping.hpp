@@ -12,9 +12,9 @@ namespace skerry::memory {
 // A new memfd of `bytes`, zeroed, closed on exec. Errors: no_memory.
 Status create_memfd(uint64_t bytes, int* fd);
 
-// Maps all of it; 2 MiB-aligned when it is that large, so that huge pages are possible. Errors:
-// no_memory.
-Status map_memfd(int fd, uint64_t bytes, std::byte** base);
+// Maps all of it: at `address` if there is room and it is not 0, otherwise anywhere; 2 MiB-aligned
+// when it is that large, so that huge pages are possible. Errors: no_memory.
+Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base);
 void unmap(std::byte* base, uint64_t bytes);
 
 // Allocates the pages of [offset, offset + bytes) now, from the calling thread's NUMA node and

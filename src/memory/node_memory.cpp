@@ -179,6 +179,7 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
   broker_wire::Request request = request_for(broker_wire::Op::attach, what.id);
   request.members = what.members;
   request.total_bytes = what.total_bytes;
+  request.address = what.address;
   broker_wire::Reply reply{};
   Descriptor fd(-1);
   Status status = ask(request, deadline_after(timeout_ns), &reply, &fd);
@@ -188,7 +189,7 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
   if (status.ok() && reply.base != 0) {
     mapped.base = reinterpret_cast<std::byte*>(reply.base);
   } else if (status.ok()) {
-    status = map_memfd(fd.get(), mapped.bytes, &mapped.base);
+    status = map_memfd(fd.get(), mapped.bytes, what.address, &mapped.base);
     mapped.own_mapping = status.ok();
   }
   if (status.ok())

@@ -37,6 +37,9 @@ struct AttachRequest {
   // the caller. Empty is fine.
   uint64_t own_offset = 0;
   uint64_t own_bytes = 0;
+  // Where all processes should map it; 0: anywhere. A process where something else is there maps
+  // it elsewhere. A multiple of huge_page_bytes if the segment is that large, otherwise of 4096.
+  uint64_t address = 0;
 };
 
 class NodeMemory {

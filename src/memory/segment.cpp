@@ -7,8 +7,7 @@ namespace skerry::memory {
 bool plan_segment(std::span<const uint64_t> slice_bytes, SegmentPlan* plan) {
   constexpr uint64_t limit = uint64_t{1} << 62;
   SegmentPlan out;
-  uint64_t offset = round_up(
-      offsetof(SegmentHeader, slices) + slice_bytes.size() * sizeof(SliceEntry), page_bytes);
+  uint64_t offset = first_slice_offset(static_cast<uint32_t>(slice_bytes.size()));
   for (const uint64_t bytes : slice_bytes) {
     if (bytes > limit || offset > limit) return false;
     out.offsets.push_back(offset);

@@ -12,6 +12,7 @@
 
 #include "core/pure/ids.hpp"
 #include "memory/apply.hpp"
+#include "memory/control.hpp"
 
 namespace skerry::memory {
 
@@ -31,6 +32,12 @@ struct SegmentHeader {
   uint64_t total_bytes;           // unused by readers of the map; for tools that look at a dump
   SliceEntry slices[1];           // `members` of them, ascending by rank
 };
+
+// Where the first slice lies in a segment of so many local members.
+constexpr uint64_t first_slice_offset(uint32_t members) {
+  return round_up(offsetof(SegmentHeader, slices) + uint64_t{members} * sizeof(SliceEntry),
+                  page_bytes);
+}
 
 struct SegmentPlan {
   std::vector<uint64_t> offsets;  // of each local member's slice

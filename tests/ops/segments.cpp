@@ -21,6 +21,76 @@ void segments_come_and_go(Context& c) {
   }
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+// Sizes that are equal but for one member, for two, for none: what each member has and where is
+// known to all, also in a group whose order is not that of its ranks.
+void sizes_with_exceptions(Context& c) {
+  skerry_group* backwards = nullptr;
+  OK(skerry_group_split(c.world(), c.rank % 2, -c.rank, &backwards));
+  const uint64_t size = static_cast<uint64_t>(c.size);
+  const auto bytes_of = [&](int kind, int rank) -> uint64_t {
+    const auto r = static_cast<uint64_t>(rank);
+    switch (kind) {
+      case 0: return 5000;                              // all equal
+      case 1: return r + 1 == size ? 17 : 5000;         // the last one is shorter
+      case 2: return r == 0 ? 9000 : 0;                 // only the first has any
+      case 3: return r == size / 2 || r == 1 ? 1 : 64;  // two in the middle
+      case 4: return r % 2 == 0 ? 8 : 40'000;           // no majority
+      default: return r * 1000;                         // all different
+    }
+  };
+  const auto memory = [&] {
+    skerry_memory now{};
+    now.size = sizeof now;
+    OK(skerry_memory_read(c.job, &now));
+    return now;
+  };
+  // However many members: a group in order of ranks is a run, equal slices are one number.
+  const skerry_memory before = memory();
+  skerry_group* evens = nullptr;
+  OK(skerry_group_split(c.world(), c.rank % 2 == 0 ? 0 : -1, 0, &evens));
+  if (c.rank % 2 == 0) {
+    EXPECT_IS(memory().group_bytes, before.group_bytes + 16);
+    OK(skerry_group_free(evens));
+  }
+  for (int kind = 0; kind < 6; ++kind)
+    for (skerry_group* group : {c.world(), backwards}) {
+      skerry_segment* s = nullptr;
+      OK(skerry_segment_alloc(group, bytes_of(kind, c.rank), &s));
+      // Of processes: threads of one process cannot all map memory at one address, and a
+      // sanitizer's process has no such address.
+      if (!c.as_threads && !sanitized) {
+        const uint64_t took = memory().segment_table_bytes - before.segment_table_bytes;
+        if (kind == 0) EXPECT_IS(took, 0u);
+        if (kind == 1 && group == c.world() && c.size > 3) EXPECT_IS(took, 2u * 16);
+      }
+      const int members = skerry_group_size(group);
+      std::vector<uint64_t> addresses(static_cast<size_t>(members));
+      const auto mine = reinterpret_cast<uint64_t>(skerry_segment_local(s));
+      OK(skerry_allgather(group, &mine, sizeof mine, addresses.data()));
+      for (int i = 0; i < members; ++i) {
+        const int rank = skerry_group_rank(group, i);
+        EXPECT_IS(skerry_segment_bytes(s, rank), bytes_of(kind, rank));
+        EXPECT_IS(skerry_segment_address(s, rank), addresses[static_cast<size_t>(i)]);
+        if (bytes_of(kind, rank) < 8) continue;
+        OK(skerry_fetch_add_i64(s, rank, bytes_of(kind, rank) / 8 * 8 - 8, 1, nullptr));
+      }
+      OK(skerry_sync(group));
+      if (bytes_of(kind, c.rank) >= 8) {
+        int64_t sum = 0;
+        OK(skerry_get(s, c.rank, bytes_of(kind, c.rank) / 8 * 8 - 8, &sum, sizeof sum));
+        EXPECT_IS(sum, members);
+      }
+      OK(skerry_segment_free(s));
+    }
+  OK(skerry_group_free(backwards));
+}
+
 void refuse_too_much_memory(Context& c) {
   skerry_segment* s = nullptr;
   // No bytes on any rank.
@@ -103,6 +173,7 @@ void run_segments(Context& c) {
     EXPECT_ERROR(skerry_segment_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE,
                  "");
   segments_come_and_go(c);
+  sizes_with_exceptions(c);
   refuse_too_much_memory(c);
 }
 

@@ -261,7 +261,7 @@ TEST(Broker, WhoSpeaksWhenAPauseEndsIsHeard) {
   request.magic_number = broker_wire::magic;
   request.token = options.token;
   request.op = static_cast<uint32_t>(broker_wire::Op::detach);
-  ASSERT_EQ(send(peers[0], &request, sizeof request, MSG_NOSIGNAL), 48);
+  ASSERT_EQ(send(peers[0], &request, sizeof request, MSG_NOSIGNAL), 56);
   broker->on_readable_owner();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
   broker_wire::Reply reply{};
@@ -469,6 +469,17 @@ TEST(Control, KeepsTheFirstReasonToEnd) {
   EXPECT_EQ(control.header().abort_rank, 3);
   EXPECT_EQ(std::string(control.header().abort_text), std::string(1023, 'x'));
   munmap(shared, layout.total_bytes);
+}
+
+// The records took 32 bytes for each rank of the job.
+TEST(Control, RecordsOfWaitersDoNotGrowWithTheJob) {
+  EXPECT_EQ(waiters_of(4, 2), 68u);
+  const auto bytes_of = [](uint32_t ranks) {
+    const ControlLayout layout = control_layout({.members = 64, .waiters = waiters_of(ranks, 64)});
+    return layout.node_table_offset - layout.waiters_offset;
+  };
+  EXPECT_EQ(bytes_of(10'000), bytes_of(1'000'000));
+  EXPECT_LE(bytes_of(1'000'000), 300u * 1024);
 }
 
 TEST(Control, CostsWhatTheDesignAllows) {
