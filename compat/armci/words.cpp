@@ -1,5 +1,6 @@
 // Read-modify-write, mutexes and notification.
 #include <cstring>
+#include <unordered_map>
 
 #include "memory.hpp"
 
@@ -9,8 +10,9 @@ namespace {
 skerry_mutexes* mutexes = nullptr;        // the one set that ARMCI has; null: none
 skerry_segment* notifications = nullptr;  // in every process: a counter (8 bytes) of what each
                                           // process has sent it
-std::vector<int64_t> sent,
-    awaited;  // by process: notifications sent to it; waits for it that have returned
+// By process, of those that it has to do with: notifications sent to it; waits for it that have
+// returned.
+std::unordered_map<int, int64_t> sent, awaited;
 
 // A word of the caller's own that is in no allocation.
 template <class Word>
@@ -113,8 +115,8 @@ PROFILED(void, Unlock, (int mutex, int proc)) {
 int start_notifications() {
   const auto size = static_cast<size_t>(runtime().size);
   mutexes = nullptr;
-  sent.assign(size, 0);
-  awaited.assign(size, 0);
+  sent.clear();
+  awaited.clear();
   return skerry_segment_alloc(runtime().world.group, 8 * size, &notifications);
 }
 
@@ -124,7 +126,7 @@ extern "C" int armci_notify(int proc) {
   settle("notify", skerry_put_notify(notifications, proc, 0, nullptr, 0,
                                      8 * static_cast<uint64_t>(runtime().rank), 1));
   const Guard guard;
-  return static_cast<int>(++sent[static_cast<size_t>(proc)]);
+  return static_cast<int>(++sent[proc]);
 }
 
 extern "C" int armci_notify_wait(int proc, int* count) {
@@ -133,7 +135,7 @@ extern "C" int armci_notify_wait(int proc, int* count) {
   int64_t number = 0;
   {
     const Guard guard;
-    number = ++awaited[static_cast<size_t>(proc)];
+    number = ++awaited[proc];
   }
   settle("notify_wait", skerry_notify_wait(notifications, 8 * static_cast<uint64_t>(proc),
                                            static_cast<uint64_t>(number), -1, nullptr));
