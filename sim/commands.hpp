@@ -8,7 +8,8 @@ namespace skerry::sim {
 
 int run_main(const std::vector<std::string>& words);
 int paper_main(const std::vector<std::string>& words);
-int locks_main(const std::vector<std::string>& words);  // locks_command.cpp
+int locks_main(const std::vector<std::string>& words);   // locks_command.cpp
+int memory_main(const std::vector<std::string>& words);  // memory_command.cpp
 const char* help();
 
 }  // namespace skerry::sim

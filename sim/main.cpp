@@ -1,5 +1,5 @@
 // skerry-sim: `skerry sim` starts it. Commands: run (the default), paper, locks,
-// storm.
+// memory, storm.
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,6 +38,7 @@ int main(int count, char** arguments) {
   if (command.empty() || command == "run") return run_main(words);
   if (command == "paper") return paper_main(words);
   if (command == "locks") return locks_main(words);
+  if (command == "memory") return memory_main(words);
   if (command == "storm") return storm_main(words);
   std::fprintf(stderr, "skerry sim: unknown command \"%s\"\n\n%s", command.c_str(), help());
   return 2;
