@@ -59,8 +59,8 @@ class Bootstrap {
   // Collective over all ranks. Blocks (sleeping) until all have called it.
   virtual Status fence() = 0;
 
-  // No put follows: later fences only wait. The exchange that brought the job up may be gone from
-  // here on.
+  // No put or get follows: later fences only wait, and values may be forgotten. The exchange that
+  // brought the job up may be gone from here on.
   virtual void start_is_over() {}
 
   // Collective, once, after the last fence and before the process ends; tells the launcher that

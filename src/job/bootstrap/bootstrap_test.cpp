@@ -1,9 +1,11 @@
 #include "job/bootstrap/bootstrap.hpp"
+#include "job/bootstrap/exchange.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 
@@ -182,6 +184,24 @@ TEST(RunBootstrap, RefusesAWelcomeThatMakesNoSense) {
   std::unique_ptr<Bootstrap> mine;
   EXPECT_EQ(RunBootstrap::connect(launcher.fds[1], &mine).code(), Code::network);
   EXPECT_EQ(RunBootstrap::connect(launcher.fds[1] + 100, &mine).code(), Code::config);
+}
+
+// Every process kept what all ranks had put, some 140 bytes a rank, for as long as the job ran.
+TEST(ExchangeBootstrap, ForgetsWhatWasPutWhenTheStartIsOver) {
+  Exchange exchange;
+  exchange.allgather = [](std::span<const std::byte> in, std::byte* out) {
+    std::ranges::copy(in, out);
+    return Status();
+  };
+  ExchangeBootstrap mine(exchange);
+  ASSERT_TRUE(mine.put("host", bytes_of("card")).ok());
+  ASSERT_TRUE(mine.fence().ok());
+  std::vector<std::byte> value;
+  ASSERT_TRUE(mine.get(0, "host", &value).ok());
+  EXPECT_EQ(value, bytes_of("card"));
+  mine.start_is_over();
+  EXPECT_EQ(mine.get(0, "host", &value).code(), Code::network);
+  EXPECT_TRUE(mine.fence().ok());
 }
 
 }  // namespace

@@ -36,7 +36,10 @@ class ExchangeBootstrap final : public Bootstrap {
   Status put(std::string_view key, std::span<const std::byte> value) override;
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override;
   Status fence() override;
-  void start_is_over() override { is_over_ = true; }
+  void start_is_over() override {
+    is_over_ = true;
+    values_.clear();
+  }
   Status finish() override { return meet(); }
   [[noreturn]] void abort(int exit_status, std::string_view message) override;
 
@@ -48,6 +51,7 @@ class ExchangeBootstrap final : public Bootstrap {
   Meeting meeting_;               // fences without the exchange
   bool is_over_ = false;          // the exchange is not to be used any more
   std::vector<std::byte> fresh_;  // put since the last fence, as frames
+  // Some 140 bytes a rank, until the start is over.
   std::map<std::pair<int, std::string>, std::vector<std::byte>> values_;
 };
 

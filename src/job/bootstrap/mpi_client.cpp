@@ -86,6 +86,8 @@ class MpiBootstrap final : public Bootstrap {
     return meeting_.accept_invitation(invitation);
   }
 
+  void start_is_over() override { values_.clear(); }
+
   // Over our own connections: the program may have finalised its MPI, and a barrier could meet
   // another rank's MPI_Finalize.
   Status finish() override { return meet(); }
@@ -142,6 +144,7 @@ class MpiBootstrap final : public Bootstrap {
   int size_ = 1;
   Meeting meeting_;
   std::vector<std::byte> fresh_;  // put since the last fence, as frames
+  // Some 140 bytes a rank, until the start is over.
   std::map<std::pair<int, std::string>, std::vector<std::byte>> values_;
 };
 
