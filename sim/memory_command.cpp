@@ -116,15 +116,15 @@ struct Row {
 
 const Row rows[] = {
     {"node table", "the address of each node's server", true, node_table_bytes},
-    {"slots and stripes", "of this node's ranks alone", true,
+    {"slots, stripes, readers' lines", "of this node's ranks alone", true,
      [](const Job& job) {
        const memory::ControlLayout layout = control(job);
-       return layout.waiters_offset;
+       return layout.waiters_offset + layout.node_table_offset - layout.reader_lines_offset;
      }},
     {"waiters' records", "bounded; of this node's locks", true,
      [](const Job& job) {
        const memory::ControlLayout layout = control(job);
-       return layout.node_table_offset - layout.waiters_offset;
+       return layout.reader_lines_offset - layout.waiters_offset;
      }},
     {"members of four groups", "a run each, in each process", true, group_bytes},
     {"buffers of the world group", "of this node's ranks alone", true, area_bytes},

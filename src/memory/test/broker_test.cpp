@@ -476,7 +476,7 @@ TEST(Control, RecordsOfWaitersDoNotGrowWithTheJob) {
   EXPECT_EQ(waiters_of(4, 2), 68u);
   const auto bytes_of = [](uint32_t ranks) {
     const ControlLayout layout = control_layout({.members = 64, .waiters = waiters_of(ranks, 64)});
-    return layout.node_table_offset - layout.waiters_offset;
+    return layout.reader_lines_offset - layout.waiters_offset;
   };
   EXPECT_EQ(bytes_of(10'000), bytes_of(1'000'000));
   EXPECT_LE(bytes_of(1'000'000), 300u * 1024);
