@@ -107,7 +107,8 @@ void print_counts(uint64_t seeds, const StormResult::Counts& c) {
   print("evictions", c.evictions);
   print("connections that servers closed for others", c.dropped);
   print("grants through other servers", c.relayed);
-  print("connections of shared connections", c.trunks);
+  print("connections between data servers", c.trunks);
+  print("messages passed on", c.forwarded);
   print("ranks that died", c.deaths);
 }
 

@@ -89,9 +89,48 @@ def without_helper(ops, seed):
     )
 
 
+def cluster_cases(options, ops, seed, sections):
+    """Clusters of data servers: sizes that divide the nodes and others, with caps and breaks."""
+    shapes = [  # ranks, nodes, cluster, cap, node cap, share, breaks per million messages
+        (4, 4, 2, 0, 0, 0, 0),
+        (6, 6, 3, 1, 0, 0, 1000),
+        (7, 5, 2, 2, 1, 0, 0),
+        (11, 5, 3, 1, 1, 0, 1000),
+        (8, 4, 2, 0, 0, 1, 1000),
+        (6, 6, "sqrt", 0, 1, 1, 0),
+        (12, 6, 2, 1, 0, 0, 1000),
+        (6, 6, 6, 0, 0, 0, 1000),
+    ]
+    for ranks, nodes, size, cap, node_cap, share, drop in shapes[:2] if options.quick else shapes:
+        environment = {
+            "SKERRY_CLUSTER_SIZE": str(size),
+            "SKERRY_MAX_CONN": str(cap),
+            "SKERRY_NODE_MAX_CONN": str(node_cap),
+            "SKERRY_SHARE": str(share),
+            "SKERRY_FAULTS": f"drop={drop},seed={seed}",
+        }
+        label = (
+            f"{ranks} ranks on {nodes} nodes, clusters of {size}, cap {cap}, node cap {node_cap}"
+        )
+        label += ", shared" if share else ""
+        label += f", {drop} breaks per million messages" if drop else ""
+        where = ["-n", str(ranks), "--nodes", str(nodes), ops]
+        yield Case(f"operations, {label}", where + [sections], environment=environment)
+        yield Case(
+            f"random stream, seed {seed}, {label}",
+            where + ["stream", "--seed", str(seed)],
+            environment=environment,
+        )
+        seed += 1
+
+
+def cluster_and_lock_cases(options, ops, seed, sections):
+    yield from cluster_cases(options, ops, seed, sections)
+    yield from lock_cases(options, ops, seed)
+
+
 def cases(options):
-    bin_dir = options.build / "bin" / "tests"
-    ops, smoke = str(bin_dir / "ops"), str(bin_dir / "ops_smoke")
+    ops, smoke = (str(options.build / "bin" / "tests" / name) for name in ("ops", "ops_smoke"))
     seed = options.seed
     every = ",".join(SECTIONS)  # counters: bytes are counted as if nothing were sent twice
     unbroken = every.removesuffix(",counters")
@@ -181,7 +220,7 @@ def cases(options):
             ["-n", "8", "--nodes", "4", ops, "stream", "--seed", str(seed)],
             environment=environment,
         )
-    yield from lock_cases(options, ops, seed)
+    yield from cluster_and_lock_cases(options, ops, seed, unbroken)
     yield Case("C program, 4 ranks on 2 nodes", ["-n", "4", "--nodes", "2", smoke])
     yield Case("a job of one without a launcher", [ops, "all"], program=ops)
     if not options.quick:

@@ -38,7 +38,14 @@ ROOMS = {
     "src/lock": (["src/core/pure"], True),
     "src/fabric": (["src/core", "src/core/pure"], False),
     "src/share": (
-        ["src/core", "src/core/pure", "src/wire", "src/connection/core", "src/fabric"],
+        [
+            "src/core",
+            "src/core/pure",
+            "src/wire",
+            "src/placement",
+            "src/connection/core",
+            "src/fabric",
+        ],
         False,
     ),
     "src/server": (

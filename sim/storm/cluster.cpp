@@ -46,11 +46,12 @@ Status Node::start(std::shared_ptr<SimulatedNetwork> network, const connection::
   auto made = std::make_unique<SimulatedFabric>(std::move(network), options);
   fabric_ = made.get();
   std::unique_ptr<fabric::Fabric> side = std::move(made);
-  if (config_.share != Share::none) {
+  if (!config_.routes().is_direct()) {
     share::ProxyOptions proxy;
     proxy.key = key;
     proxy.node = static_cast<uint32_t>(id_);
-    proxy.max_trunks = config_.share == Share::limited ? config_.cap : 0;
+    proxy.guide = guide();
+    proxy.max_trunks = config_.trunk_cap();
     proxy.victim = config_.victim;
     proxy.connect_timeout_ns = config_.connect_timeout_ns;
     proxy.counters = proxy_ = std::make_shared<share::Counters>();
@@ -61,6 +62,10 @@ Status Node::start(std::shared_ptr<SimulatedNetwork> network, const connection::
           {id_, 0}, key, static_cast<int32_t>(config_.ranks()), config_.server_cap},
       std::move(side), *this);
   return server_->start(&address_);
+}
+
+share::Guide Node::guide() const {
+  return {config_.routes(), [this](NodeId node) { return map_.server_address({node, 0}); }};
 }
 
 void Node::open(std::span<const std::byte> map_block) {
@@ -119,20 +124,23 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
   config.helper = config_.helper;
   config.victim = config_.victim;
   const bool node_limits = config_.share == Share::limited;
-  config.servers_drop = config_.server_cap != 0 || (node_limits && config_.cap != 0);
+  config.servers_drop = config_.server_cap != 0 || config_.trunk_cap() != 0;
   config.reconnect_limit_ns = config_.reconnect_limit_ns;
   fabric::Options options;
   options.connect_timeout_ns = config_.connect_timeout_ns;
   auto made = std::make_unique<SimulatedFabric>(std::move(network), options);
   fabric_ = made.get();
   std::unique_ptr<fabric::Fabric> side = std::move(made);
-  if (config_.share != Share::none) {
+  if (!config_.routes().is_direct()) {
     share::ProxyClientOptions client;
     client.key = key;
     client.rank = static_cast<uint32_t>(rank_);
-    client.proxy = node_.address();
+    client.node = static_cast<uint32_t>(node_.id());
+    client.guide = node_.guide();
+    client.victim = config_.victim;
     client.connect_timeout_ns = config_.connect_timeout_ns;
-    side = share::make_proxy_client(std::move(side), std::move(client));
+    SKERRY_ASSERT(share::make_proxy_client(std::move(side), std::move(client), &side).ok(),
+                  "the policy is one of the known");
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(side));
   (void)limit(node_limits ? 0 : config_.cap);

@@ -35,6 +35,7 @@ class Node final : public server::Directory {
   NodeId id() const { return id_; }
   const std::vector<std::byte>& address() const { return address_; }
   const placement::NodeMap& map() const { return map_; }
+  share::Guide guide() const;  // the way to other servers, once open
   const memory::Control& control() const { return control_; }
   const memory::Stripes& stripes(uint32_t member) const { return stripes_[member]; }
   server::Server* server() { return server_.get(); }

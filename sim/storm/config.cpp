@@ -62,6 +62,18 @@ std::string_view to_string(Share share) {
 }
 
 StormConfig StormConfig::of_seed(uint64_t seed) {
+  StormConfig c = without_clusters(seed);
+  Random random(Random(~seed).next());
+  if (!random.chance(0.3)) return c;
+  c.nodes = 3 + random.below(4);
+  c.ranks_per_node = 1 + random.below(2);
+  c.threads = 1 + random.below(2);
+  c.cluster = 2 + random.below(c.nodes - 1);
+  c.trunks_limited = c.share == Share::none && random.chance(0.5);
+  return c;
+}
+
+StormConfig StormConfig::without_clusters(uint64_t seed) {
   Random random(Random(seed).next());  // of neighbouring seeds nothing is alike
   StormConfig c;
   c.seed = seed;
@@ -129,7 +141,7 @@ void calm(StormConfig* config) {
 }  // namespace
 
 StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
-  StormConfig c = of_seed(seed);
+  StormConfig c = without_clusters(seed);
   calm(&c);
   switch (defect) {
     case Defect::drain_not_noticed:
@@ -194,12 +206,13 @@ StormConfig StormConfig::of_defect(Defect defect, uint64_t seed) {
 
 std::string StormConfig::describe() const {
   const NetworkOptions& n = network;
-  std::string text = concat("seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ",
-                            threads, " threads, cap ", cap, ", server cap ", server_cap, ", share ",
-                            to_string(share), helper ? ", helper" : ", no helper", ", ", victim,
-                            ", ", slots, " slots, ", waiters, " waiters, ", operations,
-                            " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
-                            lock_percent, " %, refused ", refused_percent, " %");
+  std::string text = concat(
+      "seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ", threads,
+      " threads, cap ", cap, ", server cap ", server_cap, ", share ", to_string(share),
+      cluster > 1 ? concat(", clusters of ", cluster) : std::string(),
+      trunks_limited ? " with the cap" : "", helper ? ", helper" : ", no helper", ", ", victim,
+      ", ", slots, " slots, ", waiters, " waiters, ", operations, " operations, area ", area_bytes,
+      " B, ", sums, " sums, locks ", lock_percent, " %, refused ", refused_percent, " %");
   if (shared_percent != 0)
     text += concat(", shared ", shared_percent, " %, at once ", at_once_percent, " %");
   if (sweep_percent != 0) text += concat(", several ", sweep_percent, " %");

@@ -7,6 +7,7 @@
 
 #include "core/config.hpp"
 #include "core/pure/rule.hpp"
+#include "placement/routes.hpp"
 #include "sim/fabric/network.hpp"
 
 namespace skerry::sim {
@@ -45,6 +46,8 @@ struct StormConfig {
   uint32_t cap = 0;      // connections of a rank, or of a node's data server (share); 0: no limit
   uint32_t server_cap = 0;  // connections that a data server accepts; 0: no limit
   Share share = Share::none;
+  uint32_t cluster = 1;         // nodes in a cluster of data servers
+  bool trunks_limited = false;  // clusters without shared connections: `cap` bounds a server's too
   bool helper = true;
   std::string victim = "lru";
   uint32_t slots = 64;
@@ -82,9 +85,15 @@ struct StormConfig {
 
   // Drawn from the seed, so that a thousand seeds are a thousand different jobs.
   static StormConfig of_seed(uint64_t seed);
+  static StormConfig without_clusters(uint64_t seed);
   // A storm that meets the defect, mended or not.
   static StormConfig of_defect(Defect defect, uint64_t seed);
   std::string describe() const;
+  placement::Routes routes() const {
+    return {static_cast<NodeId>(nodes), static_cast<NodeId>(cluster), share != Share::none};
+  }
+  // Connections that a data server opens to others; 0: no limit.
+  uint32_t trunk_cap() const { return share == Share::limited || trunks_limited ? cap : 0; }
   uint32_t ranks() const { return nodes * ranks_per_node; }
   uint32_t all_threads() const { return ranks() * threads; }
 };

@@ -184,10 +184,11 @@ class Storm {
                     " connections; its limit is ", config_.server_cap);
     if (node.proxy() == nullptr) return;
     result_.counts.trunks += node.proxy()->trunks_opened.load();
-    if (config_.share == Share::limited && config_.cap != 0 &&
-        node.proxy()->trunks_peak.load() > config_.cap + 1)
+    result_.counts.forwarded += node.proxy()->messages.load();
+    const uint32_t limit = config_.trunk_cap();
+    if (limit != 0 && node.proxy()->trunks_peak.load() > limit + 1)
       checker_.fail("the proxy of node ", node.id(), " had ", node.proxy()->trunks_peak.load(),
-                    " connections; its limit is ", config_.cap, ", and one that leaves besides");
+                    " connections; its limit is ", limit, ", and one that leaves besides");
   }
 
   // ---- faults ----
@@ -361,6 +362,7 @@ StormResult::Counts& StormResult::Counts::operator+=(const Counts& more) {
   dropped += more.dropped;
   relayed += more.relayed;
   trunks += more.trunks;
+  forwarded += more.forwarded;
   deaths += more.deaths;
   return *this;
 }

@@ -22,9 +22,10 @@ struct StormResult {
     uint64_t resumed = 0;     // connections that had something to send again
     uint64_t replayed = 0;    // requests sent again
     uint64_t evictions = 0;
-    uint64_t dropped = 0;  // connections that servers closed to make room
-    uint64_t relayed = 0;  // grants through other servers
-    uint64_t trunks = 0;   // connections of shared connections
+    uint64_t dropped = 0;    // connections that servers closed to make room
+    uint64_t relayed = 0;    // grants through other servers
+    uint64_t trunks = 0;     // connections between data servers
+    uint64_t forwarded = 0;  // messages that they passed on
     uint64_t deaths = 0;
     Counts& operator+=(const Counts& more);
   } counts;

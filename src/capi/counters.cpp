@@ -13,7 +13,7 @@ struct CounterSources {
   const operation::EngineCounters& engine;
   const fabric::Fabric::Traffic& traffic;
   const server::Server::Counters* server;  // null: this process hosts no data server
-  const share::Counters* share;            // null: it hosts none, or SKERRY_SHARE is off
+  const share::Counters* share;            // null: it hosts none, or it does not forward
 };
 
 namespace {
@@ -141,8 +141,8 @@ constexpr CounterEntry entries[] = {
     {trunks, "trunks_evicted", total, "connections",
      "connections closed to make room for another one, see SKERRY_NODE_MAX_CONN",
      share_value<&Share::trunks_evicted>},
-    {trunks, "trunk_channels", now, "channels", "connections of the node's ranks that use them",
-     share_value<&Share::channels>},
+    {trunks, "trunk_channels", now, "channels",
+     "connections of ranks that pass through this server", share_value<&Share::channels>},
     {trunks, "trunk_messages", total, "messages", "messages passed on, both ways",
      share_value<&Share::messages>},
 
@@ -187,7 +187,7 @@ std::string_view to_string(CounterSection section) {
     case operations: return "operations";
     case connections: return "connections of processes";
     case server: return "data servers";
-    case trunks: return "connections shared by the processes of a node (SKERRY_SHARE)";
+    case trunks: return "connections between data servers (SKERRY_SHARE, SKERRY_CLUSTER_SIZE)";
     case refused: return "connections that data servers refused";
   }
   return "unknown";

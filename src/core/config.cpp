@@ -24,7 +24,13 @@ constexpr Variable known[] = {
     {"SKERRY_SHARE", "0",
      "1: the processes of a node share connections to other nodes, through its data server"},
     {"SKERRY_NODE_MAX_CONN", "0",
-     "with SKERRY_SHARE=1: shared connections of one node to other nodes, at most; 0: no limit"},
+     "with SKERRY_SHARE=1 or clusters: connections of one node's data server to others, at most; "
+     "0: no limit"},
+    {"SKERRY_CLUSTER_SIZE", "auto",
+     "nodes whose data servers form a cluster, which a client reaches through one of them: a "
+     "number, sqrt (of the number of nodes), or auto: 1 unless SKERRY_SERVER_BUDGET asks for more"},
+    {"SKERRY_SERVER_BUDGET", "0",
+     "bytes that a data server may take for its connections, such as 64M; 0: no budget"},
     {"SKERRY_LOCK", "fair",
      "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
@@ -107,6 +113,31 @@ Status flag(std::string_view name, std::string_view value, bool* out) {
   return {};
 }
 
+// A whole number of bytes, or of KiB, MiB, GiB.
+Status bytes(std::string_view name, std::string_view value, uint64_t* out) {
+  constexpr std::string_view units = "KMG";
+  const size_t unit = value.empty() ? std::string_view::npos : units.find(value.back());
+  const std::string_view digits = value.substr(
+      0, value.size() - (unit == std::string_view::npos ? 0 : 1));
+  const int shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<int>(unit) + 1);
+  int64_t parsed = 0;
+  if (!number(name, digits, 0, INT64_MAX >> shift, &parsed).ok())
+    return error(Code::config, name, "=", value,
+                 ": give a whole number of bytes, or one with K, M or G behind it");
+  *out = static_cast<uint64_t>(parsed) << shift;
+  return {};
+}
+
+Status cluster(std::string_view name, std::string_view value, int32_t* out) {
+  int64_t parsed = 0;
+  if (value == "auto") *out = Config::cluster_auto;
+  else if (value == "sqrt") *out = Config::cluster_sqrt;
+  else if (number(name, value, 1, INT32_MAX, &parsed).ok()) *out = static_cast<int32_t>(parsed);
+  else
+    return error(Code::config, name, "=", value, ": give a number of nodes from 1, sqrt or auto");
+  return {};
+}
+
 // drop=N,seed=N in any order.
 Status faults(std::string_view value, Config* config) {
   while (!value.empty()) {
@@ -165,6 +196,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_NODE_MAX_CONN") {
     SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
     config->node_max_connections = static_cast<uint32_t>(parsed);
+  } else if (name == "SKERRY_CLUSTER_SIZE") {
+    SKERRY_TRY(cluster(name, value, &config->cluster_size));
+  } else if (name == "SKERRY_SERVER_BUDGET") {
+    SKERRY_TRY(bytes(name, value, &config->server_budget_bytes));
   } else if (name == "SKERRY_COUNTERS") {
     SKERRY_TRY(flag(name, value, &config->report_counters));
   } else if (name == "SKERRY_TRACE_REQUESTS") {
@@ -186,6 +221,12 @@ Status set(std::string_view name, std::string_view value, Config* config) {
 
 }  // namespace
 
+std::string cluster_size_name(int32_t cluster_size) {
+  if (cluster_size == Config::cluster_auto) return "auto";
+  if (cluster_size == Config::cluster_sqrt) return "sqrt";
+  return std::to_string(cluster_size);
+}
+
 std::span<const Variable> variables() { return known; }
 
 Status read_config(const char* const* environment, Config* config) {
@@ -202,10 +243,13 @@ Status read_config(const char* const* environment, Config* config) {
       return unknown(name);
     SKERRY_TRY(set(name, value, &read));
   }
-  if (read.node_max_connections != 0 && !read.share)
+  const bool no_clusters = read.cluster_size == 1 || (read.cluster_size == Config::cluster_auto &&
+                                                      read.server_budget_bytes == 0);
+  if (read.node_max_connections != 0 && !read.share && no_clusters)
     return error(Code::config, "SKERRY_NODE_MAX_CONN=", read.node_max_connections,
-                 " bounds the connections that a node shares, but SKERRY_SHARE is 0: set "
-                 "SKERRY_SHARE=1, or bound each process with SKERRY_MAX_CONN");
+                 " bounds the connections between data servers, and without clusters and sharing "
+                 "there are none: set SKERRY_SHARE=1 or SKERRY_CLUSTER_SIZE, or bound each process "
+                 "with SKERRY_MAX_CONN");
   *config = std::move(read);
   return {};
 }

@@ -23,13 +23,18 @@ struct Config {
   int64_t silence_timeout_ns = 30'000'000'000;    // SKERRY_SILENCE_TIMEOUT, seconds
   int64_t reconnect_timeout_ns = 60'000'000'000;  // SKERRY_RECONNECT_TIMEOUT, seconds
   uint32_t max_connections = 0;                   // SKERRY_MAX_CONN: of each process; 0: no limit
-  std::string victim = "lru";            // SKERRY_VICTIM: checked where the policies are known
-  uint32_t server_max_connections = 0;   // SKERRY_SERVER_MAX_CONN: 0: no limit
+  std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
+  uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
   std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
   std::string check = "0";    // SKERRY_CHECK: debug mode of windows, checked in src/window
   bool move_given = false;    // SKERRY_MOVE_GIVEN: memory of created windows
-  bool share = false;                    // SKERRY_SHARE: through the node's data server
-  uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share; 0: no limit
+  bool share = false;         // SKERRY_SHARE: through the node's data server
+  // SKERRY_CLUSTER_SIZE: nodes in a cluster of data servers, or one of these two
+  static constexpr int32_t cluster_auto = 0, cluster_sqrt = -1;
+  int32_t cluster_size = cluster_auto;
+  uint64_t server_budget_bytes = 0;      // SKERRY_SERVER_BUDGET: 0: none
+  uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
+                                         // limit
   uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=
   uint64_t fault_seed = 1;               // SKERRY_FAULTS: seed=
   std::string trace_requests;  // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written
@@ -41,6 +46,9 @@ struct Config {
 // Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which
 // variable, its value, what is allowed).
 Status read_config(const char* const* environment, Config* config);
+
+// As SKERRY_CLUSTER_SIZE names it.
+std::string cluster_size_name(int32_t cluster_size);
 
 // Name, default, what it means: one line per variable, for `skerry info` and the documentation
 // check.

@@ -61,7 +61,7 @@ enum class Atomics : uint8_t {
   none,        // fetch_and_add and compare_and_swap do not work; Capabilities says why
   incoherent,  // atomic towards each other alone: a word belongs to the processors or to the
                // fabric. Either may load it. A store or put by the other side may be lost
-  coherent,  // atomic towards the processors' as well
+  coherent,    // atomic towards the processors' as well
 };
 std::string_view to_string(Atomics atomics);
 
@@ -92,6 +92,9 @@ struct Capabilities {
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
+  // What one more connection takes at a data server, with the system's and the provider's part: for
+  // plans, not a bound.
+  uint64_t connection_bytes = 16 * 1024;
 };
 
 enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
@@ -218,6 +221,20 @@ class Fabric {
                                       uint64_t /*value*/, uint64_t /*cookie*/) {
     return SendResult::closed;
   }
+
+  // A fabric whose endpoints share connections decides itself which of these exist: the caller then
+  // keeps no limit of its own.
+  virtual bool limits_connections() const { return false; }
+  // From now on at most so many (one more may be closing); 0: no limit.
+  // Errors: config (no such victim policy), unsupported.
+  virtual Status limit_connections(uint32_t /*limit*/) {
+    return error(Code::unsupported, "this fabric keeps no limit of connections");
+  }
+  struct Connections {
+    uint64_t now = 0, peak = 0;  // with those that open and close
+    uint64_t evicted = 0;        // made way for another
+  };
+  virtual Connections connections() const { return {}; }  // only if limits_connections()
 
   // Adds a descriptor of the caller's to what poll waits for (level triggered).
   virtual Status watch(int fd, uint64_t cookie) = 0;

@@ -49,9 +49,28 @@ std::string hex(std::span<const std::byte> bytes) {
 
 struct HostCard {         // every rank -> all
   HostIdentity identity;  // equal: one node
-  bool share;             // how its connections are made; equal on all ranks
-  uint8_t reserved[7];    // 0
+  // How its connections are made; equal on all ranks:
+  uint64_t server_budget_bytes;
+  int32_t cluster_size;
+  bool share;
+  uint8_t reserved[3];  // 0
 };
+
+// The first variable on which two ranks disagree.
+Status check_routes(const HostCard& mine, Rank rank, const HostCard& theirs, Rank other) {
+  const auto differ = [&](std::string_view name, const auto& one, const auto& two) {
+    return error(Code::config, name, "=", one, " on rank ", rank, ", but ", name, "=", two,
+                 " on rank ", other, ": give all ranks of a job the same");
+  };
+  if (mine.share != theirs.share)
+    return differ("SKERRY_SHARE", mine.share ? 1 : 0, theirs.share ? 1 : 0);
+  if (mine.cluster_size != theirs.cluster_size)
+    return differ("SKERRY_CLUSTER_SIZE", cluster_size_name(mine.cluster_size),
+                  cluster_size_name(theirs.cluster_size));
+  if (mine.server_budget_bytes != theirs.server_budget_bytes)
+    return differ("SKERRY_SERVER_BUDGET", mine.server_budget_bytes, theirs.server_budget_bytes);
+  return {};
+}
 
 struct Invitation {  // leader -> the other ranks of its node
   uint64_t node_table_bytes;
@@ -170,18 +189,13 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   }
   SKERRY_TRY(host_identity(node_hint, &card.identity));
   card.share = options_.config.share;
+  card.cluster_size = options_.config.cluster_size;
+  card.server_budget_bytes = options_.config.server_budget_bytes;
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
-  const auto check_share = [&](const HostCard& theirs, Rank r) {
-    return theirs.share == card.share
-               ? Status()
-               : error(Code::config, "SKERRY_SHARE=", card.share ? 1 : 0, " on rank ", rank_,
-                       ", but SKERRY_SHARE=", theirs.share ? 1 : 0, " on rank ", r,
-                       ": give all ranks of a job the same");
-  };
   HostCard theirs{};
   SKERRY_TRY(get_value(*bootstrap_, 0, "host", &theirs));
-  SKERRY_TRY(check_share(theirs, 0));
+  SKERRY_TRY(check_routes(card, rank_, theirs, 0));
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
@@ -192,7 +206,7 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   std::map<HostIdentity, NodeId> nodes;
   for (const Rank r : everybody) {
     SKERRY_TRY(read_value(cards[static_cast<size_t>(r)], r, "host", &theirs));
-    SKERRY_TRY(check_share(theirs, r));
+    SKERRY_TRY(check_routes(card, rank_, theirs, r));
     const auto [node, is_new] = nodes.try_emplace(theirs.identity,
                                                   static_cast<NodeId>(nodes.size()));
     rank_node->push_back(node->second);
@@ -273,24 +287,41 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
   config.servers_drop = options_.config.server_max_connections != 0 ||
                         options_.config.node_max_connections != 0;
+  uint32_t most_ranks = 1;
+  for (NodeId n = 0; n < map_.nodes(); ++n)
+    most_ranks = std::max(most_ranks, static_cast<uint32_t>(map_.node_size(n)));
   if (options_.config.fault_drops_per_million != 0) {
     origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
                                       std::make_shared<fabric::FaultLog>());
   }
-  const bool shares = options_.config.share && map_.nodes() > 1;
-  if (shares) {
+  share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes);
+  if (!way.routes.is_direct()) {
     share::ProxyClientOptions member;
     member.key = key_;
     member.rank = static_cast<uint32_t>(rank_);
-    const auto hub = map_.server_address({node_, 0});
-    member.proxy.assign(hub.begin(), hub.end());
+    member.node = static_cast<uint32_t>(node_);
+    member.guide = std::move(way);
+    member.victim = options_.config.victim;
     member.connect_timeout_ns = options_.config.connect_timeout_ns;
-    origin_side = share::make_proxy_client(std::move(origin_side), std::move(member));
+    SKERRY_TRY(share::make_proxy_client(std::move(origin_side), std::move(member), &origin_side));
   }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
   if (options_.config.trace_requests.empty()) return {};
   return engine_->trace_requests(options_.config.trace_requests);
+}
+
+// The same on all ranks: they agree on what it is made of.
+share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t bytes_each) const {
+  const Config& config = options_.config;
+  NodeId size = config.cluster_size;
+  if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
+  if (size == Config::cluster_auto)
+    size = placement::cluster_within(config.server_budget_bytes, bytes_each, nodes,
+                                     most_ranks_per_node, config.share);
+  const bool shared = config.share && nodes > 1;
+  return {placement::Routes(nodes, size, shared),
+          [this](NodeId node) { return map_.server_address({node, 0}); }};
 }
 
 fabric::FaultPlan Job::faults(int32_t side) const {
@@ -300,10 +331,34 @@ fabric::FaultPlan Job::faults(int32_t side) const {
   return plan;
 }
 
+// Where routes lead through other servers, this node's passes on what is not for it.
+Status Job::forward(const std::vector<NodeId>& rank_node, std::unique_ptr<fabric::Fabric>* side) {
+  std::vector<uint32_t> ranks_of;  // by node
+  for (const NodeId n : rank_node) {
+    ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
+    ++ranks_of[static_cast<size_t>(n)];
+  }
+  share::Guide way = guide(static_cast<NodeId>(ranks_of.size()),
+                           *std::max_element(ranks_of.begin(), ranks_of.end()),
+                           (*side)->capabilities().connection_bytes);
+  if (way.routes.is_direct()) return {};
+  // Trunks break, too.
+  if (options_.config.fault_drops_per_million != 0)
+    *side = fabric::hook_faults(std::move(*side), faults(node_),
+                                std::make_shared<fabric::FaultLog>());
+  share::ProxyOptions hub;
+  hub.key = key_;
+  hub.node = static_cast<uint32_t>(node_);
+  hub.guide = std::move(way);
+  hub.max_trunks = options_.config.node_max_connections;
+  hub.victim = options_.config.victim;
+  hub.connect_timeout_ns = options_.config.connect_timeout_ns;
+  hub.counters = share_counters_ = std::make_shared<share::Counters>();
+  return share::make_proxy(std::move(*side), std::move(hub), side);
+}
+
 Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
   node_ = rank_node[static_cast<size_t>(rank_)];
-  NodeId nodes = 0;
-  for (const NodeId n : rank_node) nodes = std::max(nodes, n + 1);
   memory::Broker::Options broker_options;
   broker_options.job_tag = hex(derive<16>(key_, "broker name"));
   broker_options.node = node_;
@@ -312,20 +367,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_fabric({}, &server_side));
-  if (options_.config.share && nodes > 1) {
-    // Carriers break, too.
-    if (options_.config.fault_drops_per_million != 0)
-      server_side = fabric::hook_faults(std::move(server_side), faults(node_),
-                                        std::make_shared<fabric::FaultLog>());
-    share::ProxyOptions hub;
-    hub.key = key_;
-    hub.node = static_cast<uint32_t>(node_);
-    hub.max_trunks = options_.config.node_max_connections;
-    hub.victim = options_.config.victim;
-    hub.connect_timeout_ns = options_.config.connect_timeout_ns;
-    hub.counters = share_counters_ = std::make_shared<share::Counters>();
-    SKERRY_TRY(share::make_proxy(std::move(server_side), std::move(hub), &server_side));
-  }
+  SKERRY_TRY(forward(rank_node, &server_side));
   server_ = std::make_unique<server::Server>(
       server::ServerConfig{{node_, 0},
                            key_,

@@ -177,6 +177,8 @@ class Job {
   Status enter_node();
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
+  share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t bytes_each) const;
+  Status forward(const std::vector<NodeId>& rank_node, std::unique_ptr<fabric::Fabric>* side);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);
   Status watch_members();
@@ -196,7 +198,7 @@ class Job {
   std::unique_ptr<memory::Broker> broker_;           // leader only
   std::unique_ptr<NodeDirectory> directory_;         // leader only
   std::unique_ptr<server::Server> server_;           // leader only
-  std::shared_ptr<share::Counters> share_counters_;  // leader only, and only with SKERRY_SHARE
+  std::shared_ptr<share::Counters> share_counters_;  // leader only, and only if it forwards
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;

@@ -23,7 +23,7 @@ Engine::~Engine() { stop_helper(); }
 
 Link& Engine::link_to(Rank target) {
   const placement::NodeMap& map = *context_.config.map;
-  return links_.to(placement::route(map, context_.config.node, placement::server_of(map, target)));
+  return links_.to(placement::server_of(map, target));
 }
 
 // ---- issuing ----------------------------------------------------------------------------------
@@ -397,7 +397,10 @@ Status Engine::close_all() {
 
 Status Engine::limit_connections(uint32_t max_connections) {
   const Lock lock(context_.mutex);
-  return links_.limit(max_connections);
+  if (!context_.fabric->limits_connections()) return links_.limit(max_connections);
+  SKERRY_TRY(context_.fabric->limit_connections(max_connections));
+  if (max_connections != 0) context_.config.servers_drop = true;  // as if a server needed the slot
+  return {};
 }
 
 EngineCounters Engine::counters() {

@@ -573,6 +573,12 @@ void Links::count(EngineCounters* counters) const {
   counters->connections_now = cap_.occupied() + cap_.leaving();
   counters->connections_peak = cap.peak;
   counters->connections_evicted = cap.evicted;
+  if (context_.fabric->limits_connections()) {
+    const fabric::Fabric::Connections shared = context_.fabric->connections();
+    counters->connections_now = shared.now;
+    counters->connections_peak = shared.peak;
+    counters->connections_evicted = shared.evicted;
+  }
   counters->setup_ns = cap.setup_ns;
   counters->teardown_ns = cap.teardown_ns;
   counters->teardown_exposed_ns = cap.teardown_exposed_ns;

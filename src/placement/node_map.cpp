@@ -244,10 +244,4 @@ std::vector<std::byte> build_node_map(
 
 ServerRef server_of(const NodeMap& map, Rank rank) { return {map.node_of(rank), 0}; }
 
-ServerRef route(const NodeMap& map, NodeId from, ServerRef target) {
-  (void)map;
-  (void)from;
-  return target;
-}
-
 }  // namespace skerry::placement

@@ -102,10 +102,7 @@ std::vector<std::byte> build_node_map(
     std::span<const NodeId> rank_node,
     const std::vector<std::vector<std::vector<std::byte>>>& server_addresses);
 
-// Which server serves requests for `rank` (its target server), and which one a request from `from`
-// goes to next on its way there. Today the target itself; cooperative clusters of servers change
-// this function and nothing else.
+// Which server applies requests for `rank`: its target server. The way there: routes.hpp.
 ServerRef server_of(const NodeMap& map, Rank rank);
-ServerRef route(const NodeMap& map, NodeId from, ServerRef target);
 
 }  // namespace skerry::placement

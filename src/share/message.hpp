@@ -8,21 +8,22 @@
 #include <string>
 #include <string_view>
 
+#include "core/pure/ids.hpp"
 #include "fabric/fabric.h"
 
 namespace skerry::share {
 
-constexpr uint8_t version = 1;
+constexpr uint8_t version = 2;
 
 enum class Kind : uint8_t {
   open = 1,      // the end that opened the trunk begins a channel. Header: the hello; payload: the
-                 // address of the data server
+                 // address of the data server; `servers`: how many it has passed
   accepted = 2,  // header: the answer
   closed = 3,    // last message of a channel, from either side. Header: reason 1, then text for
                  // people
   data = 4,
   taken = 5,  // nothing but what its prefix says
-  leave = 6,  // proxy to rank: the slot of its trunk is needed: drain and close
+  leave = 6,  // proxy to the channel's beginning: the slot of its trunk is needed: drain and close
   held = 7,   // to the rank that opened the channel: the data server, or the proxy on the way, is
               // there and has no slot yet. It will answer; it may take long
 };
@@ -30,7 +31,8 @@ enum class Kind : uint8_t {
 struct Prefix {
   uint8_t version;
   uint8_t kind;
-  uint16_t reserved;  // 0
+  uint16_t servers;  // open: data servers on the way so far, without the one that gets this; 0 in
+                     // other kinds
   uint32_t channel;  // of this link or trunk: given out by the end that opened it, never used twice
   uint64_t taken;  // data, taken: cost of what this end of the channel has taken from the other so
                    // far; 0 in other kinds
@@ -66,6 +68,20 @@ struct Header {
 inline fabric::Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 inline std::string text_of(fabric::Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A server's address, as its listen returns it: the node in 4 bytes, then that of the fabric
+// beneath.
+inline std::string address_with_node(NodeId node, fabric::Bytes address) {
+  return text_of(std::as_bytes(std::span(&node, 1))) + text_of(address);
+}
+inline bool read_node(std::string_view address, NodeId* node) {
+  if (address.size() <= sizeof *node) return false;
+  std::memcpy(node, address.data(), sizeof *node);
+  return *node >= 0;
+}
+inline std::string_view without_node(std::string_view address) {
+  return address.substr(sizeof(NodeId));
 }
 
 inline std::string closed_text(fabric::CloseReason reason, std::string_view detail) {

@@ -13,6 +13,7 @@ namespace skerry::share {
 using fabric::Bytes;
 using fabric::CloseReason;
 using fabric::EndpointId;
+using fabric::no_endpoint;
 using fabric::SendResult;
 using fabric::Verdict;
 
@@ -20,6 +21,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
     : Forward(std::move(inner)),
       options_(std::move(options)),
       capabilities_(inner_->capabilities()),
+      has_several_links_(!options_.is_proxy && options_.guide.routes.most_links() > 1),
       cap_(longest_unproven_ns),
       openings_(options_.openings_before) {
   const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
@@ -39,7 +41,29 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
 
 Status Multiplex::listen(std::vector<std::byte>* address) {
   SKERRY_TRY(inner_->listen(address));
-  own_address_ = text_of(*address);
+  own_address_ = address_with_node(options_.node, *address);
+  const Bytes own = bytes_of(own_address_);
+  address->assign(own.begin(), own.end());
+  return {};
+}
+
+// The address of the first server on the way to `target`, which is an address, too.
+Status Multiplex::next_hop(std::string_view target, std::string* address) const {
+  NodeId node = no_node;
+  if (!read_node(target, &node))
+    return error(Code::invalid, "an address of ", target.size(),
+                 " bytes names no data server: it begins with its node, in 4 bytes");
+  const placement::Routes& routes = options_.guide.routes;
+  const NodeId next = is_proxy() ? routes.from_server(options_.node, node)
+                                 : routes.from_rank(options_.node, node);
+  if (next == node) {
+    *address = target;
+    return {};
+  }
+  if (options_.guide.address_of) *address = text_of(options_.guide.address_of(next));
+  if (address->empty())
+    return error(Code::invalid, "the way to the data server of node ", node,
+                 " leads through that of node ", next, ", whose address is not known here");
   return {};
 }
 
@@ -57,6 +81,7 @@ Multiplex::End& Multiplex::new_end(Trunk& trunk, uint32_t channel, State state) 
   end.channel = channel;
   end.state = state;
   if (state == State::asking) ++asking_;
+  if (trunk.is_ours()) ++trunk.unanswered;
   trunk.channels[channel].end = &end;
   return end;
 }
@@ -70,13 +95,15 @@ Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   if (hello.size() > fabric::max_hello_bytes)
     return error(Code::invalid, "hello of ", hello.size(), " bytes; at most ",
                  fabric::max_hello_bytes);
+  std::string next;
+  SKERRY_TRY(next_hop(text_of(address), &next));
   Trunk* trunk = nullptr;
-  SKERRY_TRY(trunk_to(text_of(is_proxy() ? address : Bytes(options_.through)), &trunk));
+  SKERRY_TRY(trunk_to(std::move(next), &trunk));
   End& end = new_end(*trunk, ++trunk->next_channel, State::opening);
   end.deadline_ns = monotonic_ns() + options_.connect_timeout_ns;
   note_deadline(end.deadline_ns);
   *endpoint = end.id;
-  control(*trunk, Kind::open, end.channel, hello, address);
+  control(*trunk, Kind::open, end.channel, hello, address);  // no server passed yet
   return {};
 }
 
@@ -127,6 +154,8 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
   }
   end->sent += cost;
   end->told = end->taken;
+  if (trunk.use == Use::link) note_link(endpoint, trunk.id);
+  if (trunk.is_ours() && trunk.phase != Phase::leaving) cap_.used(trunk.claim);
   return SendResult::accepted;
 }
 
@@ -160,8 +189,7 @@ void Multiplex::close(EndpointId endpoint) {
   if (end == nullptr) return;
   Trunk* const trunk = end->trunk;
   if (trunk == nullptr) return release(*end);
-  if (end->in_line) leave_line(*trunk, {endpoint, nullptr, 0});
-  trunk->channels.erase(end->channel);
+  detach(*end);
   const bool last = trunk->use == Use::outgoing && trunk->channels.empty();  // its end says it all
   if (!last)
     control(*trunk, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::by_peer, {})),
@@ -191,9 +219,22 @@ fabric::Fabric::Memory Multiplex::memory() const {
     memory.endpoint_bytes += sizeof(Trunk) + vector_bytes(trunk.address) +
                              table_bytes(trunk.channels) + deque_bytes(trunk.line) +
                              of_messages(trunk.control);
-  memory.fixed_bytes += sizeof *this + table_bytes(newest_) + table_bytes(partners_) +
+  memory.fixed_bytes += sizeof *this + table_bytes(openers_) + table_bytes(partners_) +
                         vector_bytes(partner_trunk_);
   return memory;
+}
+
+// Of a rank whose routes begin at several servers.
+Status Multiplex::limit_connections(uint32_t limit) {
+  SKERRY_TRY(cap_.set_limit(limit, options_.victim, most_partners));
+  for (const Trunk& trunk : trunks_)
+    if (trunk.is_ours()) cap_.readmit(trunk.claim);
+  give_slots();
+  return {};
+}
+
+fabric::Fabric::Connections Multiplex::connections() const {
+  return {cap_.occupied() + cap_.leaving(), cap_.counters().peak, cap_.counters().evicted};
 }
 
 fabric::Fabric::Traffic Multiplex::traffic() const {
@@ -205,6 +246,22 @@ fabric::Fabric::Traffic Multiplex::traffic() const {
 
 // ---- progress ---------------------------------------------------------------------------------
 
+void Multiplex::note_link(EndpointId channel, EndpointId link) {
+  if (last_channel_.load(std::memory_order_relaxed) == channel &&
+      last_link_.load(std::memory_order_relaxed) == link)
+    return;
+  last_channel_.store(no_endpoint, std::memory_order_release);
+  last_link_.store(link, std::memory_order_release);
+  last_channel_.store(channel, std::memory_order_release);
+}
+
+// Any thread. None if the channel is not the one that sent last: poll then looks at all.
+EndpointId Multiplex::link_of(EndpointId channel) const {
+  if (last_channel_.load(std::memory_order_acquire) != channel) return no_endpoint;
+  const EndpointId link = last_link_.load(std::memory_order_acquire);
+  return last_channel_.load(std::memory_order_acquire) == channel ? link : no_endpoint;
+}
+
 void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
   // As in Dekker's algorithm with want_dispatch: we say that we are about to sleep, then look for
   // work; want_dispatch adds work, then looks whether a thread sleeps.
@@ -215,7 +272,7 @@ void Multiplex::poll(int64_t timeout_ns, EndpointId only) {
     const int64_t left_ns = std::max<int64_t>(deadline_ns - monotonic_ns(), 0);
     timeout_ns = timeout_ns < 0 ? left_ns : std::min(timeout_ns, left_ns);
   }
-  inner_->poll(timeout_ns, is_channel(only) ? link_id_.load(std::memory_order_relaxed) : only);
+  inner_->poll(timeout_ns, is_channel(only) ? link_of(only) : only);
   polling_.store(false, std::memory_order_relaxed);
 }
 
@@ -259,6 +316,7 @@ void Multiplex::run_deferred() {
     switch (upcall.what) {
       case Deferred::What::resume: resume(upcall.end); break;
       case Deferred::What::fail: fail(upcall.end, upcall.reason, upcall.detail); break;
+      case Deferred::What::leave: ask_to_leave(upcall.end); break;
     }
   }
 }
@@ -284,9 +342,8 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       outer_->on_writable(id);
       return;
     case Kind::closed: {
-      end->trunk->channels.erase(end->channel);
-      if (end->in_line) leave_line(*end->trunk, {id, nullptr, 0});
-      Trunk* const trunk = std::exchange(end->trunk, nullptr);
+      Trunk* const trunk = end->trunk;
+      detach(*end);
       const CloseReason reason = rest.empty() || rest[0] > static_cast<std::byte>(
                                                                CloseReason::protocol_error)
                                      ? CloseReason::by_peer
@@ -298,6 +355,7 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
     }
     case Kind::data:
       if (end->state != State::open) return;
+      if (!std::exchange(end->answered, true) && end->trunk->is_ours()) --end->trunk->unanswered;
       deliver(*end, rest, payload);
       end = end_of(id);
       if (end == nullptr) return;
@@ -315,15 +373,28 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       end->deadline_ns = INT64_MAX;
       outer_->on_held(id);
       return;
-    case Kind::leave: {
-      // As if the data server had asked for it.
-      const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::please_close),
-                                    0, 0, 0};
-      if (end->state == State::open)
-        (void)outer_->on_message(id, std::as_bytes(std::span(&close, 1)), {});
-      return;
-    }
+    case Kind::leave: return ask_to_leave(id);
   }
+}
+
+// The channel's connection is needed for another: as if the data server had asked for it.
+void Multiplex::ask_to_leave(EndpointId id) {
+  const End* const end = end_of(id);
+  if (end == nullptr || end->trunk == nullptr || end->state != State::open) return;
+  const wire::CloseHeader close{wire::version, static_cast<uint8_t>(wire::Kind::please_close), 0, 0,
+                                0};
+  ++upcalls_;
+  (void)outer_->on_message(id, std::as_bytes(std::span(&close, 1)), {});
+}
+
+// The channel has no trunk any more, which its trunk knows from now on.
+void Multiplex::detach(End& end) {
+  Trunk& trunk = *end.trunk;
+  if (end.in_line) leave_line(trunk, {end.id, nullptr, 0});
+  end.in_line = false;
+  trunk.channels.erase(end.channel);
+  if (trunk.is_ours() && !end.answered) --trunk.unanswered;
+  end.trunk = nullptr;
 }
 
 void Multiplex::deliver(End& end, Bytes header, Bytes payload) {
@@ -390,7 +461,10 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
                   std::unique_ptr<fabric::Fabric>* proxy) {
   Multiplex::Options made;
   made.key = options.key;
+  made.is_proxy = true;
   made.name = options.node;
+  made.node = static_cast<NodeId>(options.node);
+  made.guide = std::move(options.guide);
   made.max_trunks = options.max_trunks;
   made.connect_timeout_ns = options.connect_timeout_ns;
   made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();
@@ -401,15 +475,20 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
   return {};
 }
 
-std::unique_ptr<fabric::Fabric> make_proxy_client(std::unique_ptr<fabric::Fabric> inner,
-                                                  ProxyClientOptions options) {
+Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, ProxyClientOptions options,
+                         std::unique_ptr<fabric::Fabric>* client) {
   Multiplex::Options made;
   made.key = options.key;
   made.name = options.rank;
-  made.through = std::move(options.proxy);
+  made.node = static_cast<NodeId>(options.node);
+  made.guide = std::move(options.guide);
+  made.max_trunks = options.max_links;
   made.connect_timeout_ns = options.connect_timeout_ns;
-  made.counters = std::make_shared<Counters>();
-  return std::make_unique<Multiplex>(std::move(inner), std::move(made));
+  made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();
+  SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
+  made.victim = std::move(options.victim);
+  *client = std::make_unique<Multiplex>(std::move(inner), std::move(made));
+  return {};
 }
 
 }  // namespace skerry::share

@@ -1,6 +1,6 @@
-// Multiplex: the fabric on both sides of sharing. A rank's has one trunk, its link, for whatever
-// it connects to; a proxy's has a trunk per node it connects to, those of other proxies, and the
-// links of its ranks, and passes the channels of these on.
+// Multiplex: the fabric on both sides of routes through servers. A rank's has links, to the first
+// servers of its routes. A proxy's has trunks to the next servers, those of other proxies, and the
+// links of ranks, and passes the channels of these on.
 //
 // Threads: as fabric.h says. All state is touched by issue calls and dispatch alone; poll looks at
 // atomics.
@@ -24,9 +24,11 @@ class Multiplex final : public fabric::Forward {
  public:
   struct Options {
     connection::JobKey key{};
-    uint32_t name = 0;               // rank or node: what our hellos say
-    std::vector<std::byte> through;  // a rank's: address of its proxy. Empty: this is a proxy
-    uint32_t max_trunks = 0;
+    bool is_proxy = false;  // otherwise a rank
+    uint32_t name = 0;      // rank or node: what our hellos say
+    NodeId node = 0;        // our own
+    Guide guide;
+    uint32_t max_trunks = 0;     // of outgoing ones, or links
     std::string victim = "lru";  // policy
     uint64_t openings_before = 0;
     int64_t connect_timeout_ns = 0;
@@ -73,6 +75,9 @@ class Multiplex final : public fabric::Forward {
   void close(fabric::EndpointId endpoint) override;
   Traffic traffic() const override;
   Memory memory() const override;
+  bool limits_connections() const override { return !is_proxy() && has_several_links_; }
+  Status limit_connections(uint32_t limit) override;
+  Connections connections() const override;
 
  private:
   struct Transit;
@@ -113,11 +118,11 @@ class Multiplex final : public fabric::Forward {
     Phase phase = Phase::waiting;
     bool blocked = false;          // until on_writable
     bool dirty = false;            // something is held back until the end of dispatch
-    uint32_t unanswered = 0;       // outgoing: channels of ranks on which no data came back yet
+    uint32_t unanswered = 0;       // ours: channels on which no data came back yet
     uint32_t name = 0;             // incoming, client: whose
     uint32_t next_channel = 0;     // opened by us
     uint64_t nonce = 0;            // opened by us: in our hello; grows with each opening
-    connection::Cap::Claim claim;  // outgoing: to a slot
+    connection::Cap::Claim claim;  // ours: to a slot
     int64_t heard_ns = 0;          // leaving: when data came back last
     std::string address;           // opened by us: whose
     std::unordered_map<uint32_t, Route> channels;
@@ -137,6 +142,7 @@ class Multiplex final : public fabric::Forward {
     uint32_t channel = 0;
     State state = State::opening;
     bool parked = false;
+    bool answered = false;             // data came back
     bool in_line = false;              // for room on the trunk
     bool writable_wanted = false;      // when it is open, or the other end has taken more
     uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
@@ -147,7 +153,7 @@ class Multiplex final : public fabric::Forward {
                                                                 // undelivered message was taken
     std::string detail;
   };
-  // A channel of a rank of ours that leads to another node.
+  // A channel that passes through.
   struct Half {
     Trunk* trunk = nullptr;  // null: closed on this side
     uint32_t channel = 0;
@@ -155,12 +161,12 @@ class Multiplex final : public fabric::Forward {
     std::deque<Message> waiting;  // to be sent on it
   };
   struct Transit {
-    Half half[2];           // the rank's link, the trunk
+    Half half[2];           // where it came from, where it leads
     bool answered = false;  // data came back
     std::list<Transit>::iterator self;
   };
   struct Deferred {
-    enum class What : uint8_t { resume, fail } what;
+    enum class What : uint8_t { resume, fail, leave } what;
     fabric::EndpointId end;
     fabric::CloseReason reason = fabric::CloseReason::by_us;
     std::string detail;
@@ -174,15 +180,17 @@ class Multiplex final : public fabric::Forward {
   static constexpr uint64_t channel_bit = 1ull
                                           << 31;  // no slot of the fabrics beneath is that high
   static bool is_channel(fabric::EndpointId id) { return (id & channel_bit) != 0; }
-  bool is_proxy() const { return options_.through.empty(); }
+  bool is_proxy() const { return options_.is_proxy; }
   connection::Peer peer_of(std::string_view address) const;
 
   // trunks
   Trunk* trunk_of(fabric::EndpointId id);
   Status trunk_to(std::string address, Trunk** trunk);
+  void name_partner(Trunk& trunk);
   Status begin(Trunk& trunk);
   void admit(fabric::RequestId request, Use use, const connection::Hello& hello);
-  void lose(Trunk& trunk, fabric::CloseReason reason, std::string_view detail);
+  std::string with_way(const Trunk& trunk, std::string_view what) const;
+  void lose(Trunk& trunk, fabric::CloseReason reason, std::string_view what);
   void remove(Trunk& trunk);
   void remove_if_unused(Trunk& trunk);
   void leave_line(Trunk& trunk, const Waiter& waiter);
@@ -201,10 +209,16 @@ class Multiplex final : public fabric::Forward {
   void note_deadline(int64_t deadline_ns);
 
   // channels
+  Status next_server(std::string_view target, uint32_t servers, std::string* address) const;
+  Status next_hop(std::string_view target, std::string* address) const;
+  void note_link(fabric::EndpointId channel, fabric::EndpointId link);
+  fabric::EndpointId link_of(fabric::EndpointId channel) const;
   End* end_of(fabric::EndpointId id) const;
   End& new_end(Trunk& trunk, uint32_t channel, State state);
   void release(End& end);
   void take_open(Trunk& trunk, const Prefix& prefix, fabric::Bytes hello, fabric::Bytes address);
+  void ask_to_leave(fabric::EndpointId id);
+  void detach(End& end);
   void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
   void deliver(End& end, fabric::Bytes header, fabric::Bytes payload);
   void took(End& end, uint64_t cost);
@@ -233,13 +247,21 @@ class Multiplex final : public fabric::Forward {
 
   Options options_;
   fabric::Capabilities capabilities_;
-  std::string own_address_;  // empty: not listening
+  const bool has_several_links_;  // a rank's: routes lead to more than one first server
+  std::string own_address_;       // with the node's number before it; empty: not listening
   std::list<Trunk> trunks_;
   std::unordered_map<fabric::EndpointId, Trunk*> by_id_;
   std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving
-  // Newest opening of each peer that connected to us: by use << 32 | name.
-  std::unordered_map<uint64_t, uint64_t> newest_;
-  std::unordered_map<std::string, connection::Partner> partners_;  // by address; under a limit only
+  struct Opener {                                       // a peer that connected to us
+    uint64_t newest = 0;                                // of its openings
+    Trunk* trunk = nullptr;                             // null: it is closed
+  };
+  static uint64_t opener_key(Use use, uint32_t name) {
+    return static_cast<uint64_t>(use) << 32 | name;
+  }
+  std::unordered_map<uint64_t, Opener> openers_;
+  std::unordered_map<std::string, connection::Partner>
+      partners_;                       // by address; if there is a limit, or may be
   std::vector<Trunk*> partner_trunk_;  // by partner: the one that is not leaving; null: none
   connection::Cap cap_;                // of outgoing ones
   Status begin_failure_;               // of the last that could not even begin to connect
@@ -256,7 +278,10 @@ class Multiplex final : public fabric::Forward {
   // deferred_ is not empty, or a slot may be free for a waiter
   std::atomic<bool> work_pending_{false};
   std::atomic<int64_t> deadline_ns_{INT64_MAX};  // the earliest; it may have become needless
-  std::atomic<fabric::EndpointId> link_id_{fabric::no_endpoint};  // a rank's: the trunk
+  // A rank's: the channel it sent on last, and the link of that; poll blocks on the link alone if
+  // nothing but that channel matters. Channel 0: changing.
+  std::atomic<fabric::EndpointId> last_channel_{fabric::no_endpoint};
+  std::atomic<fabric::EndpointId> last_link_{fabric::no_endpoint};
 };
 
 }  // namespace skerry::share

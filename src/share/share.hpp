@@ -1,34 +1,49 @@
-// Sharing: the ranks of a node reach other nodes through their own node's data server, which keeps
-// one connection per remote node for all of them.
+// Routes through data servers: what a rank takes for a connection to a far data server is a
+// *channel*, which other data servers pass on.
 //
-//   rank --link--> proxy of its node --trunk--> proxy of another node --> data server there
+//   rank --link--> server --trunk--> server --trunk--> server of the target
 //   rank --link-----^
 //
-// A proxy lives in its node's data server. What a rank takes for a connection is a *channel*. It
-// begins at the rank, passes its node's proxy and ends at the data server it names. Admission,
-// sessions and resuming are between those two ends, as without sharing. A trunk opens with the
-// first channel to its node and closes with the last.
+// placement::Routes says through which servers: the ranks of a node share connections by going
+// through their own node's server; with clusters one server of each cluster takes a rank's requests
+// to all of it. A channel begins at the rank and ends at the data server it names. Admission,
+// sessions and resuming are between those two ends, as without routes. A data server that passes
+// channels on is a *proxy*, a thread's work among others of it.
+//
+// Addresses. What a proxy's listen returns names its node, so that every hop can ask for the way:
+// | node, 4 bytes | address of the fabric beneath |
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "connection/core/hello.hpp"
 #include "fabric/fabric.h"
+#include "placement/routes.hpp"
 
 namespace skerry::share {
 
-// Of a proxy. Written by its thread, read by anyone.
+// The way to other servers.
+struct Guide {
+  placement::Routes routes;
+  // Address of the data server of a node, valid for the call; empty: there is none. Called from the
+  // first connect on. Null: no server is known but a channel's own target.
+  std::function<fabric::Bytes(NodeId)> address_of;
+};
+
+// Written by the owner's thread, read by anyone.
 struct Counters {
-  // Connections to other nodes' proxies that we opened: open and opening ones.
+  // Connections to other nodes' data servers that we opened: open and opening ones. Of a proxy its
+  // trunks, of a rank its links.
   std::atomic<uint64_t> trunks{0};
   std::atomic<uint64_t> trunks_peak{0};
   std::atomic<uint64_t> trunks_opened{0};   // so far
   std::atomic<uint64_t> trunks_evicted{0};  // closed to make way for another
-  std::atomic<uint64_t> channels{0};        // of our ranks, now
+  std::atomic<uint64_t> channels{0};        // that pass through here, now
   std::atomic<uint64_t> messages{0};        // passed on, either way
   std::atomic<uint64_t> bytes{0};           // of these
 };
@@ -36,9 +51,10 @@ struct Counters {
 struct ProxyOptions {
   connection::JobKey key{};
   uint32_t node = 0;
-  uint32_t max_trunks = 0;       // 0: as many as the ranks' channels need. At the limit trunks make
-                                 // way for each other
-  std::string victim = "lru";    // policy that chooses which
+  Guide guide;
+  uint32_t max_trunks = 0;     // 0: as many as the channels need. At the limit trunks make way for
+                               // each other
+  std::string victim = "lru";  // policy that chooses which
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
   int64_t connect_timeout_ns = 20'000'000'000;
   std::shared_ptr<Counters> counters;  // null: not counted
@@ -51,11 +67,17 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
 struct ProxyClientOptions {
   connection::JobKey key{};
   uint32_t rank = 0;
-  std::vector<std::byte> proxy;  // address of the own node's data server
+  uint32_t node = 0;  // of the rank
+  Guide guide;
+  uint32_t max_links = 0;  // 0: as many as the routes need
+  std::string victim = "lru";
   int64_t connect_timeout_ns = 20'000'000'000;
+  std::shared_ptr<Counters> counters;  // null: not counted
 };
-// A rank's side: every connect becomes a channel on its one link to the proxy.
-std::unique_ptr<fabric::Fabric> make_proxy_client(std::unique_ptr<fabric::Fabric> inner,
-                                                  ProxyClientOptions options);
+// A rank's side: every connect becomes a channel on a link to the first server of its route.
+// limit_connections bounds the links if routes lead to several.
+// Errors: config (no such policy).
+Status make_proxy_client(std::unique_ptr<fabric::Fabric> inner, ProxyClientOptions options,
+                         std::unique_ptr<fabric::Fabric>* client);
 
 }  // namespace skerry::share

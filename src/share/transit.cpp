@@ -1,5 +1,4 @@
-// Channels of the node's ranks on their way to other nodes, and messages as they arrive on
-// trunks.
+// Channels on their way through this server, and messages as they arrive on trunks.
 #include <algorithm>
 
 #include "core/futex.hpp"
@@ -37,10 +36,9 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   if (found == trunk->channels.end()) return Verdict::taken;  // it crossed our close
   const Route route = found->second;
   const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
-  if (is_data && route.side == 1) {
-    if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
-    if (!std::exchange(route.transit->answered, true)) --trunk->unanswered;
-  }
+  if (is_data && trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+  if (is_data && route.side == 1 && !std::exchange(route.transit->answered, true))
+    --trunk->unanswered;
   if (route.end != nullptr) {
     take(route.end->id, prefix, rest, payload);
     return Verdict::taken;
@@ -64,7 +62,21 @@ std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t
                                        : Forward::place_directly(endpoint, header, payload_bytes);
 }
 
-// A channel that ends here, or one of a rank of ours to another node.
+// Where a channel goes from here. It has passed `servers`, this one included: a mistake in the
+// routes, or a forged message, must not send it round in circles.
+Status Multiplex::next_server(std::string_view target, uint32_t servers,
+                              std::string* address) const {
+  NodeId node = no_node;
+  if (read_node(target, &node) && node == options_.node)
+    return error(Code::invalid, "that was the address of another data server of node ", node);
+  if (servers >= options_.guide.routes.most_servers())
+    return error(Code::invalid, "a channel to node ", node, " has passed ", servers,
+                 " data servers without getting there: do all ranks have the same SKERRY_SHARE and "
+                 "SKERRY_CLUSTER_SIZE?");
+  return next_hop(target, address);
+}
+
+// A channel that ends here, or passes through.
 void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes address_bytes) {
   if (trunk.channels.count(prefix.channel) != 0) return;
   std::string address = text_of(address_bytes);
@@ -77,9 +89,9 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
     return;
   }
   Trunk* out = nullptr;
-  Status status = trunk.use == Use::client
-                      ? trunk_to(std::move(address), &out)
-                      : error(Code::invalid, "that is the address of another data server");
+  std::string next;
+  Status status = next_server(address, prefix.servers + 1u, &next);
+  if (status.ok()) status = trunk_to(std::move(next), &out);
   if (!status.ok()) {
     control(trunk, Kind::closed, prefix.channel,
             bytes_of(closed_text(CloseReason::unreachable, status.message())), {});
@@ -95,7 +107,9 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   out->channels[transit.half[1].channel] = {nullptr, &transit, 1};
   ++out->unanswered;
   options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
-  (void)pass(transit, 1, prefix, hello, address_bytes);
+  Prefix onward = prefix;
+  ++onward.servers;
+  (void)pass(transit, 1, onward, hello, address_bytes);
   if (out->phase == Phase::waiting) control(trunk, Kind::held, prefix.channel, {}, {});
 }
 

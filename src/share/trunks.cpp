@@ -57,12 +57,8 @@ Status Multiplex::trunk_to(std::string address, Trunk** out) {
   trunk.address = std::move(address);
   by_address_[trunk.address] = &trunk;
   *out = &trunk;
+  if (cap_.limit() != 0 || limits_connections()) name_partner(trunk);
   if (cap_.limit() != 0) {
-    const auto [partner, is_new] = partners_.try_emplace(
-        trunk.address, static_cast<connection::Partner>(partner_trunk_.size()));
-    if (is_new) partner_trunk_.push_back(nullptr);
-    trunk.claim.partner = partner->second;
-    partner_trunk_[trunk.claim.partner] = &trunk;
     const std::string wanted = trunk.address;
     cap_.open(trunk.claim);
     give_slots();
@@ -77,20 +73,27 @@ Status Multiplex::trunk_to(std::string address, Trunk** out) {
   return {};
 }
 
+// What the victim policy calls it: the same name whenever a trunk leads to this address.
+void Multiplex::name_partner(Trunk& trunk) {
+  const auto [partner, is_new] = partners_.try_emplace(
+      trunk.address, static_cast<connection::Partner>(partner_trunk_.size()));
+  if (is_new) partner_trunk_.push_back(nullptr);
+  trunk.claim.partner = partner->second;
+  partner_trunk_[trunk.claim.partner] = &trunk;
+}
+
 Status Multiplex::begin(Trunk& trunk) {
   trunk.nonce = ++openings_;
   const auto role = trunk.use == Use::outgoing ? connection::Role::trunk
                                                : connection::Role::proxy_client;
   const auto hello = connection::make_hello(options_.key, peer_of(trunk.address), options_.name,
                                             static_cast<uint32_t>(trunk.nonce), trunk.nonce, role);
-  SKERRY_TRY(inner_->connect(bytes_of(trunk.address), hello, &trunk.id));
+  SKERRY_TRY(inner_->connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
   by_id_[trunk.id] = &trunk;
   trunk.phase = Phase::opening;
-  if (trunk.use == Use::outgoing) {
-    cap_.hold(trunk.claim, connection::Cap::Hold::occupied, monotonic_ns());
-    options_.counters->trunks_opened.fetch_add(1, std::memory_order_relaxed);
-    count_trunks();
-  }
+  cap_.hold(trunk.claim, connection::Cap::Hold::occupied, monotonic_ns());
+  options_.counters->trunks_opened.fetch_add(1, std::memory_order_relaxed);
+  count_trunks();
   return {};
 }
 
@@ -109,8 +112,7 @@ void Multiplex::on_connected(EndpointId endpoint, Bytes reply) {
   }
   SKERRY_INVARIANT(trunk->phase == Phase::opening, "it connects once");
   trunk->phase = Phase::open;
-  if (trunk->use == Use::outgoing) cap_.connected(trunk->claim, monotonic_ns());
-  if (trunk->use == Use::link) link_id_.store(endpoint, std::memory_order_relaxed);
+  cap_.connected(trunk->claim, monotonic_ns());
   serve(endpoint);
 }
 
@@ -131,16 +133,15 @@ void Multiplex::on_connect_request(fabric::RequestId request, Bytes bytes,
 void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hello& hello) {
   // The nonce counts its openings: 32 bits of generation would be used up in 5 days of 10,000 a
   // second.
-  uint64_t& newest = newest_[static_cast<uint64_t>(use) << 32 | hello.rank];
-  if (hello.nonce <= newest)
+  const uint64_t key = opener_key(use, hello.rank);
+  Opener& opener = openers_[key];
+  if (hello.nonce <= opener.newest)
     return inner_->reject(request);  // recorded, or overtaken by its successor
-  newest = hello.nonce;
+  opener.newest = hello.nonce;
   // Its earlier one broke without our noticing, or is just closing.
-  for (Trunk& old : trunks_) {
-    if (old.use != use || old.name != hello.rank) continue;
-    inner_->close(old.id);
-    lose(old, CloseReason::reset, "its peer opened another one");
-    break;
+  if (Trunk* const old = opener.trunk) {
+    inner_->close(old->id);
+    lose(*old, CloseReason::reset, "its peer opened another one");
   }
   EndpointId id = fabric::no_endpoint;
   if (!inner_
@@ -155,6 +156,7 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
   trunk.phase = Phase::open;
   trunk.name = hello.rank;
   by_id_[id] = &trunk;
+  openers_[key].trunk = &trunk;
 }
 
 // ---- closing ----------------------------------------------------------------------------------
@@ -168,8 +170,17 @@ void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_v
        detail);
 }
 
+// A channel's target is not to blame for the servers on its way: the text says which one it was.
+std::string Multiplex::with_way(const Trunk& trunk, std::string_view what) const {
+  NodeId node = no_node;
+  if (!trunk.is_ours() || !read_node(trunk.address, &node)) return std::string(what);
+  return concat("the connection from ", is_proxy() ? "node " : "rank ", options_.name,
+                " to the data server of node ", node, what.empty() ? "" : ": ", what);
+}
+
 // Closes the channels on a trunk whose endpoint is closed.
-void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view detail) {
+void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view what) {
+  const std::string detail = with_way(trunk, what);
   const auto channels = std::move(trunk.channels);
   trunk.channels.clear();
   std::vector<EndpointId> ends;
@@ -197,20 +208,29 @@ void Multiplex::remove(Trunk& trunk) {
   if (const auto found = by_address_.find(trunk.address);
       found != by_address_.end() && found->second == &trunk)
     by_address_.erase(found);
-  if (trunk.use == Use::link) link_id_.store(fabric::no_endpoint, std::memory_order_relaxed);
-  if (trunk.id != fabric::no_endpoint) by_id_.erase(trunk.id);
-  if (trunk.use == Use::outgoing) {
+  if (trunk.id != fabric::no_endpoint) {
+    by_id_.erase(trunk.id);
+    if (last_link_.load(std::memory_order_relaxed) == trunk.id)
+      note_link(fabric::no_endpoint, fabric::no_endpoint);
+  }
+  if (trunk.is_ours()) {
     cap_.withdraw(trunk.claim);
     cap_.hold(trunk.claim, connection::Cap::Hold::none, monotonic_ns());
-    if (cap_.limit() != 0 && partner_trunk_[trunk.claim.partner] == &trunk)
+    if (trunk.claim.partner < partner_trunk_.size() &&
+        partner_trunk_[trunk.claim.partner] == &trunk)
       partner_trunk_[trunk.claim.partner] = nullptr;
     count_trunks();
+  } else if (const auto opener = openers_.find(opener_key(trunk.use, trunk.name));
+             opener != openers_.end() && opener->second.trunk == &trunk) {
+    opener->second.trunk = nullptr;
   }
   trunks_.erase(trunk.self);
 }
 
 void Multiplex::remove_if_unused(Trunk& trunk) {
-  if (trunk.use != Use::outgoing || !trunk.channels.empty()) return;
+  if (!trunk.is_ours() || !trunk.channels.empty()) return;
+  // A link stays for the rank's next channel.
+  if (trunk.use == Use::link && trunk.is_connected() && trunk.phase != Phase::leaving) return;
   if (trunk.id != fabric::no_endpoint) {
     if (trunk.is_connected()) (void)inner_->flush(trunk.id);
     inner_->close(trunk.id);
@@ -359,10 +379,13 @@ void Multiplex::evict(Trunk& trunk) {
   partner_trunk_[trunk.claim.partner] = nullptr;
   by_address_.erase(trunk.address);
   trunk.phase = Phase::leaving;
-  trunk.heard_ns = now_ns;
-  note_deadline(now_ns + quiet_ns);
+  trunk.heard_ns = trunk.channels.empty() ? now_ns - quiet_ns : now_ns;
+  note_deadline(trunk.heard_ns + quiet_ns);
+  want_dispatch();
   for (const auto& [channel, route] : trunk.channels)
-    if (route.transit != nullptr && route.transit->half[0].trunk != nullptr)
+    if (route.end != nullptr && trunk.use == Use::link)
+      defer({Deferred::What::leave, route.end->id, CloseReason::by_us, {}});
+    else if (route.transit != nullptr && route.transit->half[0].trunk != nullptr)
       (void)pass(*route.transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {},
                  {});
 }
@@ -380,8 +403,8 @@ void Multiplex::run_deadlines() {
   for (const EndpointId id : late) {
     End* const end = end_of(id);
     if (end == nullptr) continue;
-    if (Trunk* const trunk = std::exchange(end->trunk, nullptr)) {
-      trunk->channels.erase(end->channel);
+    if (Trunk* const trunk = end->trunk) {
+      detach(*end);
       control(*trunk, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::timed_out, {})),
               {});
       remove_if_unused(*trunk);

@@ -43,6 +43,8 @@ def draw(seed, fabric):
     if variables["SKERRY_SHARE"]:
         variables["SKERRY_NODE_MAX_CONN"] = dice.choice([0, 1, 2])
     drops = dice.choice([0, 0, 500, 3000])
+    if (cluster := random.Random(~seed).choice([1, 1, 2, 3])) > 1:
+        variables["SKERRY_CLUSTER_SIZE"] = cluster
     if drops:
         variables["SKERRY_FAULTS"] = f"drop={drops},seed={seed}"
     if fabric:

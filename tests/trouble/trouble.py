@@ -259,6 +259,24 @@ def variable(name, value, *fragments):
     return check
 
 
+def one_clusters(build, program):
+    job = Job(
+        build,
+        [
+            *("-n", 4, "--nodes", 4, "sh", "-c"),
+            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_CLUSTER_SIZE=sqrt; exec "$0" fine',
+            program,
+        ],
+        {"SKERRY_CLUSTER_SIZE": "2"},
+    )
+    expect(job.end() != 0, "status 0")
+    expect(
+        "SKERRY_CLUSTER_SIZE=sqrt on rank 3, but SKERRY_CLUSTER_SIZE=2 on rank 0" in job.err,
+        job.err,
+    )
+    return job
+
+
 def one_shares(build, program):
     job = Job(
         build,
@@ -336,6 +354,10 @@ TROUBLES = [
     ("a rank is killed in the middle of gets", death("gets", 3)),
     ("the rank that hosts a data server is killed in the middle of gets", death("gets", 2)),
     ("rank 0 is killed in the middle of gets", death("gets", 0)),
+    (
+        "the rank whose data server forwards for others is killed in the middle of gets",
+        death("gets", 2, layout=("-n", 4, "--nodes", 4), environment={"SKERRY_CLUSTER_SIZE": "2"}),
+    ),
     ("a rank dies holding the stripes of its node", death("stripe", 3)),
     ("a rank dies holding a mutex with waiters", death("mutex", 1)),
     ("a rank of another node dies holding a mutex with waiters", death("mutex", 3)),
@@ -378,6 +400,15 @@ TROUBLES = [
         "a bound on shared connections without sharing",
         variable("SKERRY_NODE_MAX_CONN", "2", "set SKERRY_SHARE=1", "with SKERRY_MAX_CONN"),
     ),
+    (
+        "a cluster size that is none",
+        variable("SKERRY_CLUSTER_SIZE", "0", "SKERRY_CLUSTER_SIZE=0", "sqrt or auto"),
+    ),
+    (
+        "a budget that is none",
+        variable("SKERRY_SERVER_BUDGET", "64X", "SKERRY_SERVER_BUDGET=64X", "K, M or G"),
+    ),
+    ("a rank that forms other clusters than the others", one_clusters),
     ("a rank that shares connections among others that do not", one_shares),
     ("more memory than the machine has", too_much_for_the_machine),
     ("more memory than the cgroup allows", too_much_for_the_cgroup),

@@ -56,6 +56,9 @@ class Forward : public Fabric, protected Sink {
                               uint64_t expected, uint64_t value, uint64_t cookie) override {
     return inner_->compare_and_swap(endpoint, key, offset, expected, value, cookie);
   }
+  bool limits_connections() const override { return inner_->limits_connections(); }
+  Status limit_connections(uint32_t limit) override { return inner_->limit_connections(limit); }
+  Connections connections() const override { return inner_->connections(); }
   Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { inner_->poll(timeout_ns, only); }

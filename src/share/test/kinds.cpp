@@ -22,6 +22,7 @@ std::unique_ptr<Fabric> hub_on(const Maker& beneath, Options options, uint32_t n
   EXPECT_TRUE(beneath(options, &inner).ok());
   share::ProxyOptions made;
   made.node = node;
+  made.guide.routes = placement::Routes(1000, 1, true);
   made.max_trunks = max_trunks;
   EXPECT_TRUE(share::make_proxy(std::move(inner), made, &proxy).ok());
   return proxy;
@@ -120,8 +121,9 @@ class Lazy final : public Fabric {
     ASSERT_TRUE(beneath_(options, &inner).ok());
     share::ProxyClientOptions made;
     made.rank = name_;
-    made.proxy = node_->address;
-    member_ = share::make_proxy_client(std::move(inner), made);
+    made.guide.routes = placement::Routes(1000, 1, true);
+    made.guide.address_of = [node = node_](NodeId) { return Bytes(node->address); };
+    ASSERT_TRUE(share::make_proxy_client(std::move(inner), made, &member_).ok());
     now_ = member_.get();
   }
   const Maker beneath_;

@@ -19,6 +19,7 @@ class Slots : public testing::Test {
     for (uint32_t node = 0; node < 3; ++node) {
       share::ProxyOptions options;
       options.node = node;
+      options.guide.routes = placement::Routes(3, 1, true);
       options.max_trunks = node == 0 ? 1 : 0;
       options.counters = node == 0 ? counters_ : nullptr;
       std::unique_ptr<Fabric> proxy;
@@ -26,10 +27,16 @@ class Slots : public testing::Test {
       proxies_[node] = std::make_unique<Side>(std::move(proxy));
       ASSERT_TRUE(proxies_[node]->fabric->listen(&addresses_[node]).ok());
     }
+    rank_ = std::make_unique<Side>(member(5));
+  }
+  std::unique_ptr<Fabric> member(uint32_t rank) {
     share::ProxyClientOptions options;
-    options.rank = 5;
-    options.proxy = addresses_[0];
-    rank_ = std::make_unique<Side>(share::make_proxy_client(inner(), options));
+    options.rank = rank;
+    options.guide.routes = placement::Routes(3, 1, true);
+    options.guide.address_of = [this](NodeId) { return Bytes(addresses_[0]); };
+    std::unique_ptr<Fabric> made;
+    EXPECT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
+    return made;
   }
   std::unique_ptr<Fabric> inner() {
     Options options;
@@ -97,16 +104,14 @@ TEST_F(Slots, AChannelThatEndsUnansweredHoldsNobodyUp) {
 // openings a second: from then on no trunk was accepted any more.
 TEST_F(Slots, TrunksAreAcceptedBeyondTheirFourBillionthOpening) {
   share::ProxyOptions options;
+  options.guide.routes = placement::Routes(3, 1, true);
   options.max_trunks = 1;
   options.openings_before = (uint64_t{1} << 32) - 2;
   std::unique_ptr<Fabric> proxy;
   ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
   proxies_[0] = std::make_unique<Side>(std::move(proxy));
   ASSERT_TRUE(proxies_[0]->fabric->listen(&addresses_[0]).ok());
-  share::ProxyClientOptions client;
-  client.rank = 5;
-  client.proxy = addresses_[0];
-  rank_ = std::make_unique<Side>(share::make_proxy_client(inner(), client));
+  rank_ = std::make_unique<Side>(member(5));
   for (uint32_t opening = 0; opening < 6; ++opening) {
     const EndpointId channel = connect(1 + opening % 2);
     ASSERT_TRUE(run([&] {
@@ -132,10 +137,7 @@ class Hasty final : public Side {
 // All channels close with their link, one after the other. A sink that is told of the first may
 // use the second.
 TEST_F(Slots, AChannelWhoseEndIsNotToldYetTakesNothing) {
-  share::ProxyClientOptions options;
-  options.rank = 6;
-  options.proxy = addresses_[0];
-  auto hasty = std::make_unique<Hasty>(share::make_proxy_client(inner(), options));
+  auto hasty = std::make_unique<Hasty>(member(6));
   Hasty& rank = *hasty;
   rank_ = std::move(hasty);
   connect(1);

@@ -1,0 +1,79 @@
+// The way of a message to a data server: directly, through the data server of the sender's own
+// node, through one server of the target's cluster, or through both. Pure; used by src/share and by
+// the simulator.
+//
+// Clusters: W. Yu, X. Que, V. Tipparaju, R. L. Graham, J. S. Vetter, "Cooperative server clustering
+// for a scalable GAS model on petascale cray XT5 systems", section 3.2. Contiguous nodes form a
+// cluster. Each node is a client of one server in every cluster, its *gate* there, and reaches the
+// others through that one. The paper's floor(r / g) names a gate for rank r; why it is another
+// formula here: docs/design/0031-routes-and-clusters.md.
+//
+//   rank ---------------------------------------> target     cluster size 1
+//   rank -> own node's server ------------------> target     shared connections
+//   rank -----------------------------> gate ---> target     clusters
+//   rank -> own node's server --------> gate ---> target     both
+//
+// A server that forwards to its own cluster is the last to forward: the target is next.
+#pragma once
+
+#include <cstdint>
+
+#include "core/pure/ids.hpp"
+
+namespace skerry::placement {
+
+// What connects to one data server at a time, if every rank talks to every node.
+struct Neighbours {
+  uint64_t ranks = 0;    // that connect to it themselves
+  uint64_t servers = 0;  // connections with other servers, opened by either
+};
+
+class Routes {
+ public:
+  // One node, direct routes.
+  Routes() = default;
+  // `cluster_size`: nodes in a cluster, at most; 1: no clusters. Clusters are as equal as possible:
+  // their sizes differ by one at most. `shared`: ranks send through their own node's server.
+  // Values below 1 count as 1; a cluster is at most the whole job.
+  Routes(NodeId nodes, NodeId cluster_size, bool shared);
+
+  // Ranks connect to their targets, and servers do not forward.
+  bool is_direct() const { return clusters_ == nodes_ && !shared_; }
+  bool has_clusters() const { return clusters_ != nodes_; }
+  // Data servers on the way of a message, the target included, at most.
+  uint32_t most_servers() const { return 1u + (shared_ ? 1u : 0u) + (has_clusters() ? 1u : 0u); }
+
+  // First servers of a rank's routes: its connections, at most.
+  NodeId most_links() const { return shared_ ? 1 : clusters_; }
+
+  NodeId clusters() const { return clusters_; }
+  NodeId cluster_of(NodeId node) const;
+  NodeId first_of(NodeId cluster) const;  // its lowest node
+  NodeId size_of(NodeId cluster) const;
+  // The node in `cluster` whose server holds the buffers of `client`'s ranks. In its own cluster a
+  // node is its own gate.
+  NodeId gate(NodeId client, NodeId cluster) const;
+
+  // Where a rank of node `from` connects to reach the data server of node `target`.
+  NodeId from_rank(NodeId from, NodeId target) const;
+  // The next server after the one of node `here`; `target` itself if that is next.
+  NodeId from_server(NodeId here, NodeId target) const;
+
+  // Of the server that has most, at most. Every node has so many ranks.
+  Neighbours most_neighbours(uint32_t ranks_per_node) const;
+
+ private:
+  NodeId nodes_ = 1;
+  NodeId clusters_ = 1;
+  bool shared_ = false;
+};
+
+// The whole number that is closest to the square root: clusters as large as there are many.
+NodeId square_root_cluster(NodeId nodes);
+
+// The smallest cluster whose servers keep within `budget_bytes` if each connection takes
+// `bytes_each`; if none does, the one that takes least. 1 without a budget (0).
+NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
+                      uint32_t ranks_per_node, bool shared);
+
+}  // namespace skerry::placement

@@ -1,0 +1,222 @@
+// Clusters: ranks reach a cluster through one server of it, their gate, which passes their channels
+// on.
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+
+#include "connection/core/hello.hpp"
+#include "fabric/loop/loop.hpp"
+#include "fabric/test/side.hpp"
+#include "share/message.hpp"
+#include "share/share.hpp"
+
+namespace skerry::fabric::test {
+namespace {
+
+constexpr NodeId nodes = 6;
+
+// Six nodes in clusters of three: 0 1 2 | 3 4 5, and a rank of node 0, whose gates are the servers
+// of nodes 0 and 3.
+class Clusters : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GE(sodium_init(), 0);
+    for (NodeId node = 0; node < nodes; ++node) {
+      share::ProxyOptions options;
+      options.node = static_cast<uint32_t>(node);
+      options.guide = guide();
+      options.counters = counters_[node] = std::make_shared<share::Counters>();
+      std::unique_ptr<Fabric> proxy;
+      ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
+      servers_[node] = std::make_unique<Side>(std::move(proxy));
+      ASSERT_TRUE(servers_[node]->fabric->listen(&addresses_[node]).ok());
+    }
+    rank_ = std::make_unique<Side>(rank_of(0));
+  }
+  share::Guide guide() {
+    return {placement::Routes(nodes, 3, false),
+            [this](NodeId node) { return Bytes(addresses_[static_cast<size_t>(node)]); }};
+  }
+  std::unique_ptr<Fabric> rank_of(uint32_t node, uint32_t max_links = 0) {
+    share::ProxyClientOptions options;
+    options.rank = 10 + node;
+    options.node = node;
+    options.guide = guide();
+    options.max_links = max_links;
+    options.counters = links_ = std::make_shared<share::Counters>();
+    std::unique_ptr<Fabric> made;
+    EXPECT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
+    return made;
+  }
+  std::unique_ptr<Fabric> inner() {
+    Options options;
+    options.loopback_only = true;
+    std::unique_ptr<Fabric> made;
+    EXPECT_TRUE(make_loop_fabric(network_, options, &made).ok());
+    return made;
+  }
+  EndpointId connect(NodeId node) {
+    EndpointId endpoint = no_endpoint;
+    EXPECT_TRUE(
+        rank_->fabric->connect(addresses_[static_cast<size_t>(node)], as_bytes("hello"), &endpoint)
+            .ok());
+    return endpoint;
+  }
+  template <class Condition>
+  bool run(Condition condition) {
+    return run_until({rank_.get(), servers_[0].get(), servers_[1].get(), servers_[2].get(),
+                      servers_[3].get(), servers_[4].get(), servers_[5].get()},
+                     condition);
+  }
+  bool is_connected(EndpointId endpoint) const {
+    return std::count(rank_->connected.begin(), rank_->connected.end(), endpoint) == 1;
+  }
+  bool join(NodeId node, EndpointId* endpoint) {
+    *endpoint = connect(node);
+    return run([&] { return is_connected(*endpoint); });
+  }
+
+  std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
+  std::array<std::shared_ptr<share::Counters>, nodes> counters_;
+  std::shared_ptr<share::Counters> links_;
+  std::array<std::vector<std::byte>, nodes> addresses_;
+  std::array<std::unique_ptr<Side>, nodes> servers_;
+  std::unique_ptr<Side> rank_;
+};
+
+TEST_F(Clusters, OneConnectionServesAWholeCluster) {
+  EndpointId to[nodes] = {};
+  for (NodeId node = 3; node < nodes; ++node) ASSERT_TRUE(join(node, &to[node]));
+  EXPECT_EQ(links_->trunks.load(), 1u);
+  for (NodeId node = 3; node < nodes; ++node) {
+    ASSERT_EQ(send(*rank_, to[node], concat("to ", node)), SendResult::accepted);
+    ASSERT_TRUE(run([&] { return servers_[node]->message_count == 1; }));
+    EXPECT_EQ(servers_[node]->messages[0].header, concat("to ", node));
+    ASSERT_EQ(send(*servers_[node], servers_[node]->accepted[0], "back"), SendResult::accepted);
+  }
+  ASSERT_TRUE(run([&] { return rank_->message_count == 3; }));
+  EXPECT_EQ(counters_[3]->trunks.load(), 2u);  // to 4 and 5
+  EXPECT_EQ(counters_[3]->channels.load(), 2u);
+  EXPECT_EQ(counters_[4]->trunks.load(), 0u);
+  // The own cluster: through the own node's server.
+  EndpointId near = no_endpoint;
+  ASSERT_TRUE(join(2, &near));
+  EXPECT_EQ(counters_[0]->trunks.load(), 1u);
+  EXPECT_EQ(links_->trunks.load(), 2u);
+}
+
+// A cap of one connection reaches three servers without a change of partner.
+TEST_F(Clusters, AtTheLimitALinkMakesWayWithAllItsChannels) {
+  rank_ = std::make_unique<Side>(rank_of(0, 1));
+  EndpointId first = no_endpoint, second = no_endpoint;
+  ASSERT_TRUE(join(3, &first));
+  ASSERT_TRUE(join(5, &second));
+  EXPECT_EQ(rank_->fabric->connections().evicted, 0u);
+  for (const EndpointId each : {first, second})
+    ASSERT_EQ(send(*rank_, each, "hello"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[3]->message_count + servers_[5]->message_count == 2; }));
+  for (const NodeId node : {3, 5})
+    ASSERT_EQ(send(*servers_[node], servers_[node]->accepted[0], "answer"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return rank_->message_count == 2; }));
+  // Another cluster: both are asked to close, and the link goes with the last of them.
+  EndpointId newcomer = no_endpoint;
+  ASSERT_TRUE(join(1, &newcomer));
+  ASSERT_TRUE(run([&] { return rank_->message_count == 4; }));
+  EXPECT_EQ(rank_->fabric->connections().evicted, 1u);
+  rank_->fabric->close(first);
+  rank_->fabric->close(second);
+  ASSERT_TRUE(run([&] { return rank_->fabric->connections().now == 1; }));
+  EXPECT_LE(rank_->fabric->connections().peak, 2u);
+  EXPECT_TRUE(rank_->closed.empty());
+}
+
+// Channels that do not close in time are closed, so that the newcomer need not wait for ever.
+TEST_F(Clusters, AtTheLimitALinkGoesThoughItsChannelsStay) {
+  rank_ = std::make_unique<Side>(rank_of(0, 1));
+  EndpointId stays = no_endpoint, newcomer = no_endpoint;
+  ASSERT_TRUE(join(4, &stays));
+  ASSERT_TRUE(join(1, &newcomer));
+  ASSERT_TRUE(run([&] { return !rank_->closed.empty(); }));
+  EXPECT_EQ(rank_->closed[0], stays);
+  EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
+}
+
+TEST_F(Clusters, ALimitMayChange) {
+  EndpointId to[nodes] = {};
+  ASSERT_TRUE(rank_->fabric->limits_connections());
+  ASSERT_TRUE(join(3, &to[3]));
+  ASSERT_TRUE(join(1, &to[1]));
+  EXPECT_EQ(rank_->fabric->connections().now, 2u);
+  ASSERT_TRUE(rank_->fabric->limit_connections(1).ok());
+  rank_->fabric->close(to[3]);  // its link stays, unused
+  ASSERT_TRUE(join(4, &to[4]));
+  EXPECT_LE(rank_->fabric->connections().peak, 2u);
+  ASSERT_TRUE(rank_->fabric->limit_connections(0).ok());
+  ASSERT_TRUE(join(2, &to[2]));
+}
+
+// What was under way is lost with the gate, and the sessions at both ends go on over a new channel.
+TEST_F(Clusters, ABrokenGateClosesItsChannelsAtBothEnds) {
+  EndpointId far = no_endpoint, direct = no_endpoint;
+  ASSERT_TRUE(join(5, &far));
+  ASSERT_TRUE(join(0, &direct));
+  servers_[3]->fabric.reset();
+  servers_[3] = nullptr;
+  ASSERT_TRUE(run_until({rank_.get(), servers_[0].get(), servers_[5].get()}, [&] {
+    return rank_->closed.size() == 1 && servers_[5]->closed.size() == 1;
+  }));
+  EXPECT_EQ(rank_->closed[0], far);
+  EXPECT_NE(rank_->details[0].find("node 3"), std::string::npos) << rank_->details[0];
+}
+
+// An own node's server passes it on to a gate, and that to the target: two servers forward.
+TEST_F(Clusters, ARankThatSharesGoesThroughTwoServers) {
+  for (NodeId node = 0; node < nodes; ++node) {
+    share::ProxyOptions options;
+    options.node = static_cast<uint32_t>(node);
+    options.guide = {placement::Routes(nodes, 3, true), guide().address_of};
+    options.counters = counters_[node];
+    std::unique_ptr<Fabric> proxy;
+    ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
+    servers_[node] = std::make_unique<Side>(std::move(proxy));
+    ASSERT_TRUE(servers_[node]->fabric->listen(&addresses_[node]).ok());
+  }
+  share::ProxyClientOptions options;
+  options.rank = 7;
+  options.guide = {placement::Routes(nodes, 3, true), guide().address_of};
+  std::unique_ptr<Fabric> made;
+  ASSERT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
+  rank_ = std::make_unique<Side>(std::move(made));
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(join(5, &far));
+  ASSERT_EQ(send(*rank_, far, "far"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[5]->message_count == 1; }));
+  EXPECT_EQ(counters_[0]->channels.load(), 1u);
+  EXPECT_EQ(counters_[3]->channels.load(), 1u);
+  EXPECT_EQ(counters_[5]->channels.load(), 0u);
+}
+
+// A channel that has passed as many servers as a route may have, and is not there: a rank with
+// other settings, or a forged message. It is refused and not sent on.
+TEST_F(Clusters, NothingGoesRoundInCircles) {
+  share::ProxyClientOptions options;
+  options.rank = 9;
+  options.node = 0;
+  // This rank takes all six nodes for one cluster, and node 1's server for its own.
+  options.guide = {placement::Routes(nodes, 6, true),
+                   [this](NodeId) { return Bytes(addresses_[1]); }};
+  std::unique_ptr<Fabric> made;
+  ASSERT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
+  rank_ = std::make_unique<Side>(std::move(made));
+  // Node 1's server may forward once: its gate for the far cluster is node 4's, which is the last.
+  const EndpointId wrong = connect(5);
+  ASSERT_TRUE(run([&] { return !rank_->closed.empty(); }));
+  EXPECT_EQ(rank_->closed[0], wrong);
+  EXPECT_EQ(rank_->reasons[0], CloseReason::unreachable);
+  EXPECT_NE(rank_->details[0].find("SKERRY_CLUSTER_SIZE"), std::string::npos) << rank_->details[0];
+  EXPECT_TRUE(servers_[5]->requests.empty());
+}
+
+}  // namespace
+}  // namespace skerry::fabric::test
