@@ -109,6 +109,7 @@ void print_counts(uint64_t seeds, const StormResult::Counts& c) {
   print("grants through other servers", c.relayed);
   print("connections between data servers", c.trunks);
   print("messages passed on", c.forwarded);
+  print("channels closed for want of room", c.no_room);
   print("ranks that died", c.deaths);
 }
 

@@ -70,6 +70,7 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   c.threads = 1 + random.below(2);
   c.cluster = 2 + random.below(c.nodes - 1);
   c.trunks_limited = c.share == Share::none && random.chance(0.5);
+  if (random.chance(0.5)) c.pool_bytes = uint64_t{2048} << random.below(8);
   return c;
 }
 
@@ -210,9 +211,11 @@ std::string StormConfig::describe() const {
       "seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ", threads,
       " threads, cap ", cap, ", server cap ", server_cap, ", share ", to_string(share),
       cluster > 1 ? concat(", clusters of ", cluster) : std::string(),
-      trunks_limited ? " with the cap" : "", helper ? ", helper" : ", no helper", ", ", victim,
-      ", ", slots, " slots, ", waiters, " waiters, ", operations, " operations, area ", area_bytes,
-      " B, ", sums, " sums, locks ", lock_percent, " %, refused ", refused_percent, " %");
+      trunks_limited ? " with the cap" : "",
+      pool_bytes != 0 ? concat(", pools of ", pool_bytes, " B") : "",
+      helper ? ", helper" : ", no helper", ", ", victim, ", ", slots, " slots, ", waiters,
+      " waiters, ", operations, " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
+      lock_percent, " %, refused ", refused_percent, " %");
   if (shared_percent != 0)
     text += concat(", shared ", shared_percent, " %, at once ", at_once_percent, " %");
   if (sweep_percent != 0) text += concat(", several ", sweep_percent, " %");

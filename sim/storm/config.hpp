@@ -47,6 +47,7 @@ struct StormConfig {
   uint32_t server_cap = 0;  // connections that a data server accepts; 0: no limit
   Share share = Share::none;
   uint32_t cluster = 1;         // nodes in a cluster of data servers
+  uint64_t pool_bytes = 0;      // of a data server, for what it passes on; 0: no limit
   bool trunks_limited = false;  // clusters without shared connections: `cap` bounds a server's too
   bool helper = true;
   std::string victim = "lru";

@@ -184,6 +184,7 @@ class Storm {
                     " connections; its limit is ", config_.server_cap);
     if (node.proxy() == nullptr) return;
     result_.counts.trunks += node.proxy()->trunks_opened.load();
+    result_.counts.no_room += node.proxy()->channels_dropped.load();
     result_.counts.forwarded += node.proxy()->messages.load();
     const uint32_t limit = config_.trunk_cap();
     if (limit != 0 && node.proxy()->trunks_peak.load() > limit + 1)
@@ -363,6 +364,7 @@ StormResult::Counts& StormResult::Counts::operator+=(const Counts& more) {
   relayed += more.relayed;
   trunks += more.trunks;
   forwarded += more.forwarded;
+  no_room += more.no_room;
   deaths += more.deaths;
   return *this;
 }

@@ -25,6 +25,7 @@ struct StormResult {
     uint64_t dropped = 0;    // connections that servers closed to make room
     uint64_t relayed = 0;    // grants through other servers
     uint64_t trunks = 0;     // connections between data servers
+    uint64_t no_room = 0;    // channels closed because a pool was full
     uint64_t forwarded = 0;  // messages that they passed on
     uint64_t deaths = 0;
     Counts& operator+=(const Counts& more);

@@ -92,9 +92,9 @@ struct Capabilities {
   uint64_t max_payload_bytes = 0;  // of one message; longer ones are for the caller to cut
   // Contiguous transfers from this size on are better as RMA; 0: never.
   uint64_t rma_from_bytes = 0;
-  // What one more connection takes at a data server, with the system's and the provider's part: for
-  // plans, not a bound.
-  uint64_t connection_bytes = 16 * 1024;
+  // What one more idle connection takes at a data server, with the system's and the provider's
+  // part: for plans, not a bound. Buffers that Options bound come on top.
+  uint64_t connection_bytes = 12 * 1024;
 };
 
 enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
@@ -298,6 +298,9 @@ struct Options {
   int64_t connect_timeout_ns = 20'000'000'000;
   int64_t silence_timeout_ns = 30'000'000'000;  // unacknowledged data older than this closes the
                                                 // endpoint (TCP_USER_TIMEOUT)
+  // Kernel buffer of each accepted connection, either way; 0: as the system likes, which is
+  // megabytes for a connection in use. Only where the kernel has buffers (tcp).
+  uint32_t socket_buffer_bytes = 0;
   // Ask for atomics. libfabric's are tried before they are trusted: once in a process, over
   // a connection to itself. False: those that need no trial may be there all the same.
   bool atomics = false;

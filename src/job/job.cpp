@@ -158,7 +158,8 @@ Status Job::join(const FabricMaker& make_fabric) {
     server_options.loopback_only = one_node && server_options.interface.empty() &&
                                    options_.config.fabric == "tcp";
     SKERRY_TRY(start_leader(
-        [&](const fabric::Options&, std::unique_ptr<fabric::Fabric>* f) {
+        [&](const fabric::Options& asked, std::unique_ptr<fabric::Fabric>* f) {
+          server_options.socket_buffer_bytes = asked.socket_buffer_bytes;
           return make_fabric(server_options, f);
         },
         rank_node));
@@ -311,13 +312,14 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   return engine_->trace_requests(options_.config.trace_requests);
 }
 
-// The same on all ranks: they agree on what it is made of.
-share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t bytes_each) const {
+// The same on all ranks: they agree on what it is made of. `idle_bytes`: of one connection at a
+// server.
+share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const {
   const Config& config = options_.config;
   NodeId size = config.cluster_size;
   if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
   if (size == Config::cluster_auto)
-    size = placement::cluster_within(config.server_budget_bytes, bytes_each, nodes,
+    size = placement::cluster_within(config.server_budget_bytes / 2, idle_bytes, nodes,
                                      most_ranks_per_node, config.share);
   const bool shared = config.share && nodes > 1;
   return {placement::Routes(nodes, size, shared),
@@ -331,17 +333,34 @@ fabric::FaultPlan Job::faults(int32_t side) const {
   return plan;
 }
 
-// Where routes lead through other servers, this node's passes on what is not for it.
-Status Job::forward(const std::vector<NodeId>& rank_node, std::unique_ptr<fabric::Fabric>* side) {
+// The fabric of the node's data server, within its budget.
+Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
+                             std::unique_ptr<fabric::Fabric>* side) {
   std::vector<uint32_t> ranks_of;  // by node
   for (const NodeId n : rank_node) {
     ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
     ++ranks_of[static_cast<size_t>(n)];
   }
-  share::Guide way = guide(static_cast<NodeId>(ranks_of.size()),
-                           *std::max_element(ranks_of.begin(), ranks_of.end()),
-                           (*side)->capabilities().connection_bytes);
-  if (way.routes.is_direct()) return {};
+  const auto nodes = static_cast<NodeId>(ranks_of.size());
+  const uint32_t most_ranks = *std::max_element(ranks_of.begin(), ranks_of.end());
+  // What a connection takes is the fabric's to say, and what its buffers may take follows from how
+  // many there are.
+  SKERRY_TRY(make_fabric({}, side));
+  const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
+  share::Guide way = guide(nodes, most_ranks, idle_bytes);
+  const placement::Neighbours all = way.routes.most_neighbours(most_ranks);
+  const placement::Budget budget = placement::spend(options_.config.server_budget_bytes,
+                                                    all.ranks + all.servers, idle_bytes);
+  if (budget.socket_buffer_bytes != 0) {
+    fabric::Options options;
+    options.socket_buffer_bytes = budget.socket_buffer_bytes;
+    SKERRY_TRY(make_fabric(options, side));
+  }
+  return way.routes.is_direct() ? Status() : forward(std::move(way), budget.pool_bytes, side);
+}
+
+// Routes lead through other servers: this node's passes on what is not for it.
+Status Job::forward(share::Guide way, uint64_t pool_bytes, std::unique_ptr<fabric::Fabric>* side) {
   // Trunks break, too.
   if (options_.config.fault_drops_per_million != 0)
     *side = fabric::hook_faults(std::move(*side), faults(node_),
@@ -350,6 +369,7 @@ Status Job::forward(const std::vector<NodeId>& rank_node, std::unique_ptr<fabric
   hub.key = key_;
   hub.node = static_cast<uint32_t>(node_);
   hub.guide = std::move(way);
+  hub.pool_bytes = pool_bytes;
   hub.max_trunks = options_.config.node_max_connections;
   hub.victim = options_.config.victim;
   hub.connect_timeout_ns = options_.config.connect_timeout_ns;
@@ -366,8 +386,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
   directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
   std::unique_ptr<fabric::Fabric> server_side;
-  SKERRY_TRY(make_fabric({}, &server_side));
-  SKERRY_TRY(forward(rank_node, &server_side));
+  SKERRY_TRY(make_server_side(make_fabric, rank_node, &server_side));
   server_ = std::make_unique<server::Server>(
       server::ServerConfig{{node_, 0},
                            key_,

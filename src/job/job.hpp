@@ -177,8 +177,10 @@ class Job {
   Status enter_node();
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
-  share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t bytes_each) const;
-  Status forward(const std::vector<NodeId>& rank_node, std::unique_ptr<fabric::Fabric>* side);
+  share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const;
+  Status forward(share::Guide way, uint64_t pool_bytes, std::unique_ptr<fabric::Fabric>* side);
+  Status make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
+                          std::unique_ptr<fabric::Fabric>* side);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);
   Status watch_members();

@@ -73,4 +73,14 @@ NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
   return best;
 }
 
+Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes) {
+  if (budget_bytes == 0) return {0, usual_pool_bytes, 0};
+  Budget out{budget_bytes / 2, budget_bytes / 4, 0};
+  const uint64_t each = out.connection_bytes / std::max<uint64_t>(connections, 1);
+  const uint64_t buffer = each > idle_bytes ? (each - idle_bytes) / 2 : 0;
+  out.socket_buffer_bytes = static_cast<uint32_t>(
+      std::clamp<uint64_t>(buffer, least_socket_buffer_bytes, most_socket_buffer_bytes));
+  return out;
+}
+
 }  // namespace skerry::placement

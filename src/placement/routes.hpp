@@ -76,4 +76,21 @@ NodeId square_root_cluster(NodeId nodes);
 NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
                       uint32_t ranks_per_node, bool shared);
 
+// How a server spends its budget: half on connections, with the kernel's buffers of each, and a
+// quarter on each of two pools for what it passes on (src/share/pool.hpp).
+struct Budget {
+  uint64_t connection_bytes = 0;     // for all connections; 0: no budget
+  uint64_t pool_bytes = 0;           // of each pool
+  uint32_t socket_buffer_bytes = 0;  // of each connection, either way; 0: the system's own
+};
+// `connections`: that the server is planned for; `idle_bytes`: what each takes without the kernel's
+// buffers.
+Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes);
+// The kernel's buffers are never smaller than this: a window of less than two segments, 64 KiB on a
+// loopback interface, makes senders wait for timers. They are a bound, not a reservation.
+constexpr uint32_t least_socket_buffer_bytes = 256 * 1024;
+constexpr uint32_t most_socket_buffer_bytes = 1024 * 1024;
+// Without a budget the pools are bounded all the same.
+constexpr uint64_t usual_pool_bytes = 64 * 1024 * 1024;
+
 }  // namespace skerry::placement

@@ -13,11 +13,11 @@ Server::Memory Server::memory() {
     out.connection_bytes = fabric.endpoint_bytes + table_bytes(clients_) +
                            clients_.size() * sizeof(Client);
     for (const auto& [endpoint, client] : clients_) {
-      out.connection_bytes += vector_bytes(client->late) + deque_bytes(client->sending);
+      out.connection_bytes += vector_bytes(client->late);
       for (const Client::Late& late : client->late)
         out.connection_bytes += vector_bytes(late.payload);
       for (const std::vector<std::byte>& payload : client->sending)
-        out.connection_bytes += vector_bytes(payload);
+        out.connection_bytes += list_node_bytes<std::vector<std::byte>>() + vector_bytes(payload);
     }
     out.ranks_known = known_.size() + resting_.size();
     out.known_bytes = table_bytes(known_) + resting_.memory_bytes();

@@ -9,7 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -141,7 +141,8 @@ class Server final : private fabric::Sink, private Locks::Outlet {
       std::vector<std::byte> payload;
     };
     std::vector<Late> late;
-    std::deque<std::vector<std::byte>>
+    // A list takes nothing while it is empty, as it mostly is.
+    std::list<std::vector<std::byte>>
         sending;      // payloads of late answers that the fabric still reads from; oldest first
     struct Refused {  // a long put, refused when its header came: where its payload goes
       Status why;

@@ -35,13 +35,10 @@ struct Prefix {
                      // other kinds
   uint32_t channel;  // of this link or trunk: given out by the end that opened it, never used twice
   uint64_t taken;  // data, taken: cost of what this end of the channel has taken from the other so
-                   // far; 0 in other kinds
+                   // far; open, accepted: the channel's window; 0 in other kinds
 };
 static_assert(sizeof(Prefix) == 16);
 
-// How far one end of a channel may be ahead of the other. What cannot be passed on waits in
-// proxies: at most so much per channel and direction.
-constexpr uint64_t window_bytes = 512 * 1024;
 inline uint64_t cost_of(uint64_t header_bytes, uint64_t payload_bytes) {
   return 64 + header_bytes + payload_bytes;
 }

@@ -24,6 +24,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       has_several_links_(!options_.is_proxy && options_.guide.routes.most_links() > 1),
       cap_(longest_unproven_ns),
       openings_(options_.openings_before) {
+  from_ranks_.limit = from_servers_.limit = options_.pool_bytes;
   const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
   SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");
   static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
@@ -80,6 +81,7 @@ Multiplex::End& Multiplex::new_end(Trunk& trunk, uint32_t channel, State state) 
   end.trunk = &trunk;
   end.channel = channel;
   end.state = state;
+  if (is_proxy()) end.undelivered.charge(&pool_of(trunk.use));
   if (state == State::asking) ++asking_;
   if (trunk.is_ours()) ++trunk.unanswered;
   trunk.channels[channel].end = &end;
@@ -103,7 +105,7 @@ Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   end.deadline_ns = monotonic_ns() + options_.connect_timeout_ns;
   note_deadline(end.deadline_ns);
   *endpoint = end.id;
-  control(*trunk, Kind::open, end.channel, hello, address);  // no server passed yet
+  control(*trunk, Kind::open, end.channel, hello, address, end.window);  // no server passed yet
   return {};
 }
 
@@ -115,7 +117,7 @@ Status Multiplex::accept(fabric::RequestId request, Bytes reply, EndpointId* end
   end->state = State::open;
   --asking_;
   *endpoint = request;
-  control(*end->trunk, Kind::accepted, end->channel, reply, {});
+  control(*end->trunk, Kind::accepted, end->channel, reply, {}, end->window);
   return {};
 }
 
@@ -141,8 +143,11 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
   SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes,
                 "longer payloads are for the caller to cut");
   const uint64_t cost = cost_of(header.size(), payload.size());
-  if (end->state == State::opening || end->sent - end->confirmed + cost > window_bytes) {
+  if (end->state == State::opening || end->sent - end->confirmed + cost > end->window) {
     end->writable_wanted = true;
+    // What was held back to go along with more goes now: the other end must take it before there is
+    // room again.
+    (void)flush(endpoint);
     return SendResult::would_block;
   }
   Trunk& trunk = *end->trunk;
@@ -201,24 +206,17 @@ void Multiplex::close(EndpointId endpoint) {
 // Channels and trunks, on top of what the fabric beneath takes for the connections that they are
 // made of.
 fabric::Fabric::Memory Multiplex::memory() const {
-  const auto of_messages = [](const std::deque<Message>& messages) {
-    uint64_t bytes = deque_bytes(messages);
-    for (const Message& message : messages)
-      bytes += vector_bytes(message.header) + vector_bytes(message.payload);
-    return bytes;
-  };
   Memory memory = inner_->memory();
   memory.endpoint_bytes += table_bytes(ends_) + table_bytes(by_id_) + table_bytes(by_address_);
   for (const auto& [id, end] : ends_)
-    memory.endpoint_bytes += sizeof(End) + of_messages(end->undelivered) +
-                             vector_bytes(end->detail);
+    memory.endpoint_bytes += sizeof(End) + end->undelivered.bytes() + vector_bytes(end->detail);
   for (const Transit& transit : transits_)
-    memory.endpoint_bytes += sizeof(Transit) + of_messages(transit.half[0].waiting) +
-                             of_messages(transit.half[1].waiting);
+    memory.endpoint_bytes += list_node_bytes<Transit>() + transit.half[0].waiting.bytes() +
+                             transit.half[1].waiting.bytes();
   for (const Trunk& trunk : trunks_)
-    memory.endpoint_bytes += sizeof(Trunk) + vector_bytes(trunk.address) +
-                             table_bytes(trunk.channels) + deque_bytes(trunk.line) +
-                             of_messages(trunk.control);
+    memory.endpoint_bytes += list_node_bytes<Trunk>() + vector_bytes(trunk.address) +
+                             table_bytes(trunk.channels) +
+                             trunk.line.size() * list_node_bytes<Waiter>() + trunk.control.bytes();
   memory.fixed_bytes += sizeof *this + table_bytes(openers_) + table_bytes(partners_) +
                         vector_bytes(partner_trunk_);
   return memory;
@@ -295,6 +293,13 @@ int Multiplex::dispatch(fabric::Sink& sink) {
   upcalls_ += inner_->dispatch(*this);
   run_deferred();
   if (deadline_ns_.load(std::memory_order_relaxed) != INT64_MAX) run_deadlines();
+  if (is_proxy()) {
+    while (from_ranks_.is_over() && relieve(from_ranks_)) {
+    }
+    while (from_servers_.is_over() && relieve(from_servers_)) {
+    }
+    count_kept();
+  }
   // A trunk that connected, had its answers or lost a channel may be a victim now.
   if (cap_.anyone_waits()) give_slots();
   for (const EndpointId id : dirty_)
@@ -306,6 +311,51 @@ int Multiplex::dispatch(fabric::Sink& sink) {
   work_pending_.store(!deferred_.empty(), std::memory_order_seq_cst);
   dispatching_ = false;
   return upcalls_;
+}
+
+// At a pool's limit the channel that keeps most in it ends here: its session resumes, and sends
+// again what was kept. False: nothing in the pool belongs to a channel.
+bool Multiplex::relieve(const Pool& pool) {
+  uint64_t most = 0;
+  End* end = nullptr;
+  for (const auto& [id, one] : ends_)
+    if (one->undelivered.pool() == &pool && one->undelivered.bytes() > most) {
+      most = one->undelivered.bytes();
+      end = one.get();
+    }
+  Transit* transit = nullptr;
+  for (Transit& one : transits_)
+    for (const Half& half : one.half)
+      if (half.waiting.pool() == &pool && half.waiting.bytes() > most) {
+        most = half.waiting.bytes();
+        transit = &one;
+      }
+  if (most == 0) return false;
+  options_.counters->channels_dropped.fetch_add(1, std::memory_order_relaxed);
+  constexpr std::string_view why = "a data server had no room for what waits in this channel";
+  if (transit != nullptr) drop(*transit, why);
+  else drop(*end, why);
+  return true;
+}
+
+// The channel ends here and now, with what waits in it.
+void Multiplex::drop(End& end, std::string_view why) {
+  const EndpointId id = end.id;
+  end.undelivered.clear();
+  end.parked = false;
+  if (Trunk* const trunk = end.trunk) {
+    const uint32_t channel = end.channel;
+    detach(end);
+    control(*trunk, Kind::closed, channel, bytes_of(closed_text(CloseReason::reset, why)), {});
+    remove_if_unused(*trunk);
+  }
+  fail(id, CloseReason::reset, why);
+}
+
+void Multiplex::count_kept() {
+  Counters& counters = *options_.counters;
+  counters.kept_bytes.store(from_ranks_.held + from_servers_.held, std::memory_order_relaxed);
+  counters.kept_peak_bytes.store(from_ranks_.peak + from_servers_.peak, std::memory_order_relaxed);
 }
 
 void Multiplex::run_deferred() {
@@ -335,6 +385,7 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
     case Kind::accepted:
       if (end->state != State::opening) return;
       end->state = State::open;
+      end->window = std::clamp(prefix.taken, least_window_bytes, most_window_bytes);
       outer_->on_connected(id, rest);
       end = end_of(id);
       if (end == nullptr || !end->writable_wanted) return;
@@ -363,7 +414,7 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
     case Kind::taken:
       end->confirmed = std::max(end->confirmed, std::min(prefix.taken, end->sent));
       if (!end->writable_wanted || end->state != State::open ||
-          end->sent - end->confirmed > window_bytes / 2)
+          end->sent - end->confirmed > end->window / 2)
         return;
       end->writable_wanted = false;
       outer_->on_writable(id);
@@ -399,7 +450,7 @@ void Multiplex::detach(End& end) {
 
 void Multiplex::deliver(End& end, Bytes header, Bytes payload) {
   if (end.parked || !end.undelivered.empty()) {
-    end.undelivered.emplace_back(header, payload);
+    end.undelivered.push(header, payload);
     return;
   }
   const EndpointId id = end.id;
@@ -407,13 +458,13 @@ void Multiplex::deliver(End& end, Bytes header, Bytes payload) {
   End* const still = end_of(id);
   if (still == nullptr) return;
   if (verdict == Verdict::taken) return took(*still, cost_of(header.size(), payload.size()));
-  still->undelivered.emplace_back(header, payload);
+  still->undelivered.push(header, payload);
   still->parked = true;
 }
 
 void Multiplex::took(End& end, uint64_t cost) {
   end.taken += cost;
-  if (end.trunk == nullptr || end.taken - end.told < window_bytes / 4) return;
+  if (end.trunk == nullptr || end.taken - end.told < end.window / 4) return;
   end.told = end.taken;
   control(*end.trunk, Kind::taken, end.channel, {}, {}, end.taken);
 }
@@ -423,17 +474,16 @@ void Multiplex::resume(EndpointId id) {
   if (end == nullptr || !end->parked) return;
   end->parked = false;
   while (!end->undelivered.empty()) {
-    Message message = std::move(end->undelivered.front());
+    Message message = end->undelivered.take();
     const Verdict verdict = outer_->on_message(id, message.header, message.payload);
     ++upcalls_;
     end = end_of(id);
     if (end == nullptr) return;
     if (verdict == Verdict::park) {
-      end->undelivered.front() = std::move(message);
+      end->undelivered.put_back(std::move(message));
       end->parked = true;
       return;
     }
-    end->undelivered.pop_front();
     took(*end, cost_of(message.header.size(), message.payload.size()));
   }
   if (end->state == State::lost) fail(id, end->reason, std::string(end->detail));
@@ -465,6 +515,7 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
   made.name = options.node;
   made.node = static_cast<NodeId>(options.node);
   made.guide = std::move(options.guide);
+  made.pool_bytes = options.pool_bytes;
   made.max_trunks = options.max_trunks;
   made.connect_timeout_ns = options.connect_timeout_ns;
   made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();

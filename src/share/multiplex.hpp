@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <list>
 #include <string>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "connection/core/cap.hpp"
 #include "fabric/hooks/forward.hpp"
 #include "share/message.hpp"
+#include "share/pool.hpp"
 #include "share/share.hpp"
 
 namespace skerry::share {
@@ -29,6 +29,7 @@ class Multiplex final : public fabric::Forward {
     NodeId node = 0;        // our own
     Guide guide;
     uint32_t max_trunks = 0;     // of outgoing ones, or links
+    uint64_t pool_bytes = 0;     // a proxy's: of each of its pools; 0: no limit
     std::string victim = "lru";  // policy
     uint64_t openings_before = 0;
     int64_t connect_timeout_ns = 0;
@@ -82,12 +83,6 @@ class Multiplex final : public fabric::Forward {
  private:
   struct Transit;
   struct End;
-  struct Message {  // one that waits; the header with its prefix, but for undelivered ones
-    std::vector<std::byte> header;
-    std::vector<std::byte> payload;
-    Message(fabric::Bytes h, fabric::Bytes p)
-        : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
-  };
   struct Route {  // where a channel of a trunk leads: one of the two
     End* end = nullptr;
     Transit* transit = nullptr;
@@ -126,8 +121,8 @@ class Multiplex final : public fabric::Forward {
     int64_t heard_ns = 0;          // leaving: when data came back last
     std::string address;           // opened by us: whose
     std::unordered_map<uint32_t, Route> channels;
-    std::deque<Message> control;      // ours; they go before all else
-    std::deque<Waiter> line;          // for room
+    Kept control;                     // ours; they go before all else
+    std::list<Waiter> line;           // for room
     std::list<Trunk>::iterator self;  // in trunks_
     bool is_ours() const { return use == Use::outgoing || use == Use::link; }
     bool is_connected() const { return phase == Phase::open || phase == Phase::leaving; }
@@ -147,8 +142,9 @@ class Multiplex final : public fabric::Forward {
     bool writable_wanted = false;      // when it is open, or the other end has taken more
     uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
     uint64_t taken = 0, told = 0;      // cost of what we took, and of that what the other end knows
-    int64_t deadline_ns = 0;           // opening: of the answer
-    std::deque<Message> undelivered;
+    uint64_t window = most_window_bytes;  // how far we, and the other end, may be ahead
+    int64_t deadline_ns = 0;              // opening: of the answer
+    Kept undelivered;
     fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
                                                                 // undelivered message was taken
     std::string detail;
@@ -158,7 +154,7 @@ class Multiplex final : public fabric::Forward {
     Trunk* trunk = nullptr;  // null: closed on this side
     uint32_t channel = 0;
     bool in_line = false;
-    std::deque<Message> waiting;  // to be sent on it
+    Kept waiting;  // to be sent on it
   };
   struct Transit {
     Half half[2];           // where it came from, where it leads
@@ -229,6 +225,12 @@ class Multiplex final : public fabric::Forward {
                      std::string_view detail);
   void detach(Transit& transit, int side);
   void finish(Transit& transit);
+  void drop(Transit& transit, std::string_view why);
+  void drop(End& end, std::string_view why);
+  Pool& pool_of(Use from) { return from == Use::client ? from_ranks_ : from_servers_; }
+  uint64_t own_window(const Trunk& from, uint64_t wish);
+  bool relieve(const Pool& pool);
+  void count_kept();
   void defer(Deferred upcall);
   void want_dispatch();
   void run_deferred();
@@ -249,6 +251,8 @@ class Multiplex final : public fabric::Forward {
   fabric::Capabilities capabilities_;
   const bool has_several_links_;  // a rank's: routes lead to more than one first server
   std::string own_address_;       // with the node's number before it; empty: not listening
+  // What waits here, by where it came from. Before what is charged to them.
+  Pool from_ranks_, from_servers_;
   std::list<Trunk> trunks_;
   std::unordered_map<fabric::EndpointId, Trunk*> by_id_;
   std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving

@@ -46,15 +46,19 @@ struct Counters {
   std::atomic<uint64_t> channels{0};        // that pass through here, now
   std::atomic<uint64_t> messages{0};        // passed on, either way
   std::atomic<uint64_t> bytes{0};           // of these
+  std::atomic<uint64_t> kept_bytes{0};      // of messages that wait here, now
+  std::atomic<uint64_t> kept_peak_bytes{0};
+  std::atomic<uint64_t> channels_dropped{0};  // because a pool was at its limit
 };
 
 struct ProxyOptions {
   connection::JobKey key{};
   uint32_t node = 0;
   Guide guide;
-  uint32_t max_trunks = 0;     // 0: as many as the channels need. At the limit trunks make way for
-                               // each other
-  std::string victim = "lru";  // policy that chooses which
+  uint64_t pool_bytes = 0;  // for messages that wait, in each of two pools (pool.hpp); 0: no limit
+  uint32_t max_trunks = 0;  // 0: as many as the channels need. At the limit trunks make way for
+                            // each other
+  std::string victim = "lru";    // policy that chooses which
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
   int64_t connect_timeout_ns = 20'000'000'000;
   std::shared_ptr<Counters> counters;  // null: not counted

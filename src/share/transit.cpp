@@ -81,7 +81,8 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   if (trunk.channels.count(prefix.channel) != 0) return;
   std::string address = text_of(address_bytes);
   if (address == own_address_) {
-    const End& end = new_end(trunk, prefix.channel, State::asking);
+    End& end = new_end(trunk, prefix.channel, State::asking);
+    end.window = own_window(trunk, prefix.taken);
     const std::string name = concat(
         trunk.use == Use::incoming ? "through the data server of node " : "rank ", trunk.name);
     ++upcalls_;
@@ -99,6 +100,8 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   }
   Transit& transit = transits_.emplace_back();
   transit.self = std::prev(transits_.end());
+  transit.half[0].waiting.charge(&pool_of(out->use));
+  transit.half[1].waiting.charge(&pool_of(trunk.use));
   transit.half[0].trunk = &trunk;
   transit.half[0].channel = prefix.channel;
   transit.half[1].trunk = out;
@@ -109,6 +112,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
   Prefix onward = prefix;
   ++onward.servers;
+  onward.taken = own_window(trunk, prefix.taken);
   (void)pass(transit, 1, onward, hello, address_bytes);
   if (out->phase == Phase::waiting) control(trunk, Kind::held, prefix.channel, {}, {});
 }
@@ -130,7 +134,7 @@ bool Multiplex::pass(Transit& transit, int to, Prefix prefix, Bytes rest, Bytes 
     }
     return true;
   }
-  half.waiting.emplace_back(header.get(), payload);
+  half.waiting.push(header.get(), payload);
   if (!half.in_line) trunk.line.push_back({fabric::no_endpoint, &transit, to});
   half.in_line = true;
   return false;
@@ -155,6 +159,19 @@ void Multiplex::leave_transit(Transit& transit, int side, CloseReason reason,
   if (pass(transit, 1 - side, Prefix{version, static_cast<uint8_t>(Kind::closed), 0, 0, 0},
            bytes_of(text), {}))
     finish(transit);
+}
+
+// This server ends the channel: both sides are told.
+void Multiplex::drop(Transit& transit, std::string_view why) {
+  const std::string text = closed_text(CloseReason::reset, why);
+  for (const Half& half : transit.half)
+    if (half.trunk != nullptr) control(*half.trunk, Kind::closed, half.channel, bytes_of(text), {});
+  finish(transit);
+}
+
+// The window of a new channel that came on `from`: what waits of it here is charged to that pool.
+uint64_t Multiplex::own_window(const Trunk& from, uint64_t wish) {
+  return window_within(pool_of(from.use), ends_.size() + transits_.size(), wish);
 }
 
 // Nothing is left to pass.

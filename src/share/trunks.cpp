@@ -263,8 +263,7 @@ bool Multiplex::try_send(Trunk& trunk, Bytes header, Bytes payload, bool more) {
 void Multiplex::control(Trunk& trunk, Kind kind, uint32_t channel, Bytes rest, Bytes payload,
                         uint64_t taken) {
   const Header header(Prefix{version, static_cast<uint8_t>(kind), 0, channel, taken}, rest);
-  if (!try_send(trunk, header.get(), payload, false))
-    trunk.control.emplace_back(header.get(), payload);
+  if (!try_send(trunk, header.get(), payload, false)) trunk.control.push(header.get(), payload);
 }
 
 void Multiplex::on_writable(EndpointId endpoint) {
@@ -278,14 +277,13 @@ void Multiplex::on_writable(EndpointId endpoint) {
 void Multiplex::serve(EndpointId id) {
   Trunk* trunk = trunk_of(id);
   while (!trunk->control.empty()) {
-    const Message message = std::move(trunk->control.front());
-    trunk->control.pop_front();
-    std::deque<Message> rest;
+    Message message = trunk->control.take();
+    Kept rest;
     rest.swap(trunk->control);  // they do not stand in its way
     const bool sent = try_send(*trunk, message.header, message.payload, true);
     rest.swap(trunk->control);
     if (!sent) {
-      trunk->control.push_front(message);
+      trunk->control.put_back(std::move(message));
       return;
     }
   }
@@ -305,7 +303,7 @@ void Multiplex::serve(EndpointId id) {
         trunk->line.push_front(waiter);
         return;
       }
-      half.waiting.pop_front();
+      half.waiting.pop();
       half.in_line = !half.waiting.empty();
       if (half.in_line) trunk->line.push_back(waiter);
       else if (waiter.transit->half[1 - waiter.side].trunk == nullptr) finish(*waiter.transit);

@@ -32,4 +32,10 @@ uint64_t deque_bytes(const Deque& deque) {
   return blocks * in_block * element + std::max<uint64_t>(8, blocks + 2) * sizeof(void*);
 }
 
+// One element of a list.
+template <class Element>
+constexpr uint64_t list_node_bytes() {
+  return sizeof(Element) + 2 * sizeof(void*);
+}
+
 }  // namespace skerry

@@ -213,6 +213,7 @@ void OfiFabric::describe_capabilities() {
   capabilities_.server_progress = !is_verbs(*info_);
   capabilities_.key_kind = virtual_addresses_ ? KeyKind::virtual_address : KeyKind::offset;
   capabilities_.connect_data_bytes = max_hello_bytes;
+  capabilities_.connection_bytes = 200 * 1024;  // posted buffers (docs/benchmarks.md#memory)
   capabilities_.max_payload_bytes = parcel_payload_bytes;
   capabilities_.rma_from_bytes = parcel_payload_bytes + 1;
 }

@@ -73,6 +73,13 @@ Status TcpFabric::listen(std::vector<std::byte>* address) {
   const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return error(Code::network, "cannot open a listening socket: ", error_text(errno));
   configure(fd);
+  // Before listen: the window's scale is agreed upon when a connection begins. The kernel doubles
+  // the number for its own overhead.
+  if (options_.socket_buffer_bytes != 0) {
+    const int bytes = static_cast<int>(options_.socket_buffer_bytes / 2);
+    set_option(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+    set_option(fd, SOL_SOCKET, SO_SNDBUF, bytes);
+  }
   static constexpr uint8_t any[16] = {};
   const SocketAddress bound = socket_address(
       family, chosen.size() == 1 ? chosen[0].address.data() : any, 0);

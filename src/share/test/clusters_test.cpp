@@ -9,6 +9,7 @@
 #include "fabric/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/message.hpp"
+#include "share/pool.hpp"
 #include "share/share.hpp"
 
 namespace skerry::fabric::test {
@@ -27,6 +28,7 @@ class Clusters : public testing::Test {
       options.node = static_cast<uint32_t>(node);
       options.guide = guide();
       options.counters = counters_[node] = std::make_shared<share::Counters>();
+      options.pool_bytes = pool_bytes;
       std::unique_ptr<Fabric> proxy;
       ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
       servers_[node] = std::make_unique<Side>(std::move(proxy));
@@ -77,6 +79,7 @@ class Clusters : public testing::Test {
     return run([&] { return is_connected(*endpoint); });
   }
 
+  static constexpr uint64_t pool_bytes = 1024 * 1024;
   std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
   std::array<std::shared_ptr<share::Counters>, nodes> counters_;
   std::shared_ptr<share::Counters> links_;
@@ -195,6 +198,72 @@ TEST_F(Clusters, ARankThatSharesGoesThroughTwoServers) {
   EXPECT_EQ(counters_[0]->channels.load(), 1u);
   EXPECT_EQ(counters_[3]->channels.load(), 1u);
   EXPECT_EQ(counters_[5]->channels.load(), 0u);
+}
+
+// Targets take nothing. What waits for them is kept within the pool: the channel that keeps most is
+// closed, and one that is served goes on.
+TEST_F(Clusters, WhatWaitsIsKeptWithinThePool) {
+  servers_[4]->parks_left = 1;
+  std::vector<EndpointId> stuck(12);
+  for (EndpointId& each : stuck) ASSERT_TRUE(join(4, &each));
+  servers_[4]->hook = [](EndpointId, Bytes, Bytes) { return false; };
+  const std::vector<std::byte> payload = pattern(48 * 1024, 1);
+  EndpointId served = no_endpoint;
+  ASSERT_TRUE(join(5, &served));
+  const auto flood = [&] {
+    for (const EndpointId each : stuck)
+      while (send(*rank_, each, "flood", payload) == SendResult::accepted) {
+      }
+    return counters_[4]->channels_dropped.load() + counters_[3]->channels_dropped.load() > 3;
+  };
+  ASSERT_TRUE(run(flood));
+  uint64_t sent = 0;
+  ASSERT_TRUE(run([&] {
+    sent += send(*rank_, served, "served", payload) == SendResult::accepted;
+    return servers_[5]->message_count >= 100;
+  }));
+  for (const NodeId node : {3, 4}) {
+    EXPECT_LE(counters_[node]->kept_bytes.load(), 2 * pool_bytes) << node;
+    // and what one round brings beyond
+    EXPECT_LE(counters_[node]->kept_peak_bytes.load(), 2 * pool_bytes + 12 * 600 * 1024) << node;
+  }
+  EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), served), 0);
+  ASSERT_TRUE(run([&] { return !rank_->closed.empty(); }));
+  EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
+  EXPECT_NE(rank_->details[0].find("no room"), std::string::npos) << rank_->details[0];
+}
+
+// The more channels there are, the less each may have under way.
+TEST(Pools, AWindowIsTheShareOfAPool) {
+  share::Pool pool;
+  EXPECT_EQ(share::window_within(pool, 1000, share::most_window_bytes), share::most_window_bytes);
+  EXPECT_EQ(share::window_within(pool, 1, ~uint64_t{0}), share::most_window_bytes);  // forged
+  pool.limit = 1 << 20;
+  EXPECT_EQ(share::window_within(pool, 1, share::most_window_bytes), share::most_window_bytes);
+  EXPECT_EQ(share::window_within(pool, 4, share::most_window_bytes), (1u << 20) / 4);
+  EXPECT_EQ(share::window_within(pool, 4, 200'000), 200'000u);
+  EXPECT_EQ(share::window_within(pool, 10'000, share::most_window_bytes),
+            share::least_window_bytes);
+}
+
+TEST(Pools, AreChargedWithWhatWaits) {
+  share::Pool pool;
+  {
+    share::Kept kept(&pool);
+    kept.push(as_bytes("header"), as_bytes("payload"));
+    kept.push(as_bytes("header"), {});
+    EXPECT_EQ(pool.held, kept.bytes());
+    const uint64_t both = pool.held;
+    share::Message first = kept.take();
+    EXPECT_LT(pool.held, both);
+    kept.put_back(std::move(first));
+    EXPECT_EQ(pool.held, both);
+    kept.pop();
+    EXPECT_EQ(kept.front().payload.size(), 0u);
+    EXPECT_GT(pool.held, 0u);
+    EXPECT_GE(pool.peak, both);
+  }
+  EXPECT_EQ(pool.held, 0u);
 }
 
 // A channel that has passed as many servers as a route may have, and is not there: a rank with

@@ -1,0 +1,113 @@
+// What waits in a proxy, and how much of it there may be.
+//
+// A proxy has two pools: one for what came from ranks, one for what came from other servers. A
+// message that was forwarded finds room whatever ranks send, so the pools of several servers never
+// wait for each other in a circle (models/pools.pml). Nothing waits for a pool: at its limit the
+// channel that keeps most in it is closed, and its session resumes. Otherwise a rank that takes no
+// answers while it computes could fill a pool and stop all others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "core/pure/assert.hpp"
+#include "fabric/fabric.h"
+
+namespace skerry::share {
+
+struct Pool {
+  uint64_t limit = 0;  // bytes; 0: none
+  uint64_t held = 0, peak = 0;
+  bool is_over() const { return limit != 0 && held > limit; }
+};
+
+struct Message {  // one that waits; the header with its prefix, but for undelivered ones
+  std::vector<std::byte> header;
+  std::vector<std::byte> payload;
+  Message(fabric::Bytes h, fabric::Bytes p)
+      : header(h.begin(), h.end()), payload(p.begin(), p.end()) {}
+  // With what a list takes for it.
+  uint64_t bytes() const {
+    return sizeof *this + 2 * sizeof(void*) + header.capacity() + payload.capacity();
+  }
+};
+
+// Messages that wait, oldest first, charged to a pool. Takes nothing on the heap while it is empty:
+// there are several for each connection.
+class Kept {
+ public:
+  Kept() = default;
+  explicit Kept(Pool* pool) : pool_(pool) {}
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  ~Kept() { clear(); }
+
+  // Before anything waits. Null: nobody counts it.
+  void charge(Pool* pool) {
+    SKERRY_INVARIANT(messages_.empty(), "what waits is charged already");
+    pool_ = pool;
+  }
+  void push(fabric::Bytes header, fabric::Bytes payload) {
+    messages_.emplace_back(header, payload);
+    add(messages_.back().bytes());
+  }
+  Message& front() { return messages_.front(); }
+  void pop() {
+    subtract(messages_.front().bytes());
+    messages_.pop_front();
+  }
+  // The oldest, which the caller may give back with put_back, unchanged.
+  Message take() {
+    subtract(messages_.front().bytes());
+    Message message = std::move(messages_.front());
+    messages_.pop_front();
+    return message;
+  }
+  void put_back(Message message) {
+    messages_.push_front(std::move(message));
+    add(messages_.front().bytes());
+  }
+  void clear() {
+    messages_.clear();
+    subtract(bytes_);
+  }
+  void swap(Kept& other) {  // of the same pool
+    std::swap(messages_, other.messages_);
+    std::swap(bytes_, other.bytes_);
+  }
+  bool empty() const { return messages_.empty(); }
+  uint64_t bytes() const { return bytes_; }
+  const Pool* pool() const { return pool_; }
+
+ private:
+  void add(uint64_t bytes) {
+    bytes_ += bytes;
+    if (pool_ == nullptr) return;
+    pool_->held += bytes;
+    pool_->peak = std::max(pool_->peak, pool_->held);
+  }
+  void subtract(uint64_t bytes) {
+    bytes_ -= bytes;
+    if (pool_ != nullptr) pool_->held -= bytes;
+  }
+
+  std::list<Message> messages_;
+  uint64_t bytes_ = 0;
+  Pool* pool_ = nullptr;
+};
+
+// How far one end of a channel may be ahead of the other: what cannot be passed on waits on the
+// way. Every server on the way lowers it to its share when the channel opens; two of the longest
+// messages always fit.
+constexpr uint64_t most_window_bytes = 512 * 1024;
+constexpr uint64_t least_window_bytes = 136 * 1024;
+inline uint64_t window_within(const Pool& pool, uint64_t channels, uint64_t wish) {
+  const uint64_t share = pool.limit == 0 ? most_window_bytes
+                                         : pool.limit / std::max<uint64_t>(channels, 1);
+  return std::clamp(std::min(wish, share), least_window_bytes, most_window_bytes);
+}
+
+}  // namespace skerry::share
