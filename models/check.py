@@ -182,6 +182,14 @@ MODELS = {
             "VICTIM_BEFORE_TAIL": ["ASYMMETRIC", "TURNS=2"],
         },
     },
+    "pools": {
+        "search": [],
+        "compile": ["-DSAFETY"],
+        "holds": [[], ["STUBBORN"], ["STUBBORN", "ROOM=1"], ["WAITS"], ["WAITS", "ROOM=1"]],
+        "long": [["STUBBORN", "ROOM=4", "REQUESTS=6"]],
+        "small": [],
+        "broken": ["SINGLE_POOL", "WAIT_FOR_ROOM"],
+    },
 }
 
 # How a configuration with LIVELY is searched: does each get on, if each is scheduled now and then?
