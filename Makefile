@@ -90,6 +90,10 @@ bench-mpi: build ## unmodified MPI programs, stock and preloaded: out/mpi.json, 
 bench-acts: build ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
 	@.venv/bin/python bench/acts/acts.py
 
+.PHONY: bench-clusters
+bench-clusters: build ## cost and gain of clusters of data servers: out/clusters.json, .png
+	@.venv/bin/python bench/clusters/clusters.py
+
 format:          ## clang-format over the C and C++ sources
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 

@@ -129,6 +129,15 @@ ROOMS = {
     "python": ([PUBLIC, "array"], False),
     "compat": ([PUBLIC], False),
     "bench/micro": ([PUBLIC, "array"], False),
+    "bench/clusters": (
+        [
+            PUBLIC,
+            *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
+            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
+            "src/server",
+        ],
+        False,
+    ),
     "bench/hpcaas": ([PUBLIC, "array"], False),
     "examples": ([PUBLIC, "array"], False),
     "sim": (

@@ -297,6 +297,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   }
   share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes);
   if (!way.routes.is_direct()) {
+    if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::ProxyClientOptions member;
     member.key = key_;
     member.rank = static_cast<uint32_t>(rank_);
@@ -319,7 +320,7 @@ share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idl
   NodeId size = config.cluster_size;
   if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
   if (size == Config::cluster_auto)
-    size = placement::cluster_within(config.server_budget_bytes / 2, idle_bytes, nodes,
+    size = placement::cluster_within(config.server_budget_bytes / 4, idle_bytes, nodes,
                                      most_ranks_per_node, config.share);
   const bool shared = config.share && nodes > 1;
   return {placement::Routes(nodes, size, shared),
@@ -356,7 +357,12 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
     options.socket_buffer_bytes = budget.socket_buffer_bytes;
     SKERRY_TRY(make_fabric(options, side));
   }
-  return way.routes.is_direct() ? Status() : forward(std::move(way), budget.pool_bytes, side);
+  max_sessions_ = options_.config.server_max_connections;
+  if (way.routes.is_direct()) return {};
+  // Sessions are one for each rank of the job that talks to this server: the budget bounds those
+  // that are connected.
+  if (max_sessions_ == 0) max_sessions_ = budget.sessions;
+  return forward(std::move(way), budget.pool_bytes, side);
 }
 
 // Routes lead through other servers: this node's passes on what is not for it.
@@ -388,10 +394,7 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   std::unique_ptr<fabric::Fabric> server_side;
   SKERRY_TRY(make_server_side(make_fabric, rank_node, &server_side));
   server_ = std::make_unique<server::Server>(
-      server::ServerConfig{{node_, 0},
-                           key_,
-                           static_cast<int32_t>(rank_node.size()),
-                           options_.config.server_max_connections},
+      server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
       std::move(server_side), *directory_);
   broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
   SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));

@@ -76,13 +76,18 @@ NodeId square_root_cluster(NodeId nodes);
 NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
                       uint32_t ranks_per_node, bool shared);
 
-// How a server spends its budget: half on connections, with the kernel's buffers of each, and a
-// quarter on each of two pools for what it passes on (src/share/pool.hpp).
+// How a server spends its budget: a quarter on connections, with the kernel's buffers of each, one
+// on sessions that are connected, and one on each of two pools for what it passes on
+// (src/share/pool.hpp).
 struct Budget {
   uint64_t connection_bytes = 0;     // for all connections; 0: no budget
   uint64_t pool_bytes = 0;           // of each pool
   uint32_t socket_buffer_bytes = 0;  // of each connection, either way; 0: the system's own
+  uint32_t sessions = 0;             // of ranks, connected at a time; 0: no limit
 };
+// What a session that is connected through other servers takes at its target (bench/clusters).
+constexpr uint64_t session_bytes = 1200;
+constexpr uint32_t least_sessions = 64;
 // `connections`: that the server is planned for; `idle_bytes`: what each takes without the kernel's
 // buffers.
 Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes);

@@ -314,23 +314,29 @@ int Multiplex::dispatch(fabric::Sink& sink) {
 }
 
 // At a pool's limit the channel that keeps most in it ends here: its session resumes, and sends
-// again what was kept. False: nothing in the pool belongs to a channel.
+// again what was kept. False: at most one channel keeps anything, and that one stays, so that
+// somebody gets on whatever the limit is. Its window bounds it.
 bool Multiplex::relieve(const Pool& pool) {
   uint64_t most = 0;
+  uint32_t keepers = 0;
   End* end = nullptr;
-  for (const auto& [id, one] : ends_)
-    if (one->undelivered.pool() == &pool && one->undelivered.bytes() > most) {
-      most = one->undelivered.bytes();
-      end = one.get();
-    }
+  for (const auto& [id, one] : ends_) {
+    if (one->undelivered.pool() != &pool || one->undelivered.empty()) continue;
+    ++keepers;
+    if (one->undelivered.bytes() <= most) continue;
+    most = one->undelivered.bytes();
+    end = one.get();
+  }
   Transit* transit = nullptr;
   for (Transit& one : transits_)
-    for (const Half& half : one.half)
-      if (half.waiting.pool() == &pool && half.waiting.bytes() > most) {
-        most = half.waiting.bytes();
-        transit = &one;
-      }
-  if (most == 0) return false;
+    for (const Half& half : one.half) {
+      if (half.waiting.pool() != &pool || half.waiting.empty()) continue;
+      ++keepers;
+      if (half.waiting.bytes() <= most) continue;
+      most = half.waiting.bytes();
+      transit = &one;
+    }
+  if (keepers < 2) return false;
   options_.counters->channels_dropped.fetch_add(1, std::memory_order_relaxed);
   constexpr std::string_view why = "a data server had no room for what waits in this channel";
   if (transit != nullptr) drop(*transit, why);

@@ -3,8 +3,9 @@
 // A proxy has two pools: one for what came from ranks, one for what came from other servers. A
 // message that was forwarded finds room whatever ranks send, so the pools of several servers never
 // wait for each other in a circle (models/pools.pml). Nothing waits for a pool: at its limit the
-// channel that keeps most in it is closed, and its session resumes. Otherwise a rank that takes no
-// answers while it computes could fill a pool and stop all others.
+// channel that keeps most in it is closed, unless it is the only one there, and its session
+// resumes. Otherwise a rank that takes no answers while it computes could fill a pool and stop all
+// others.
 #pragma once
 
 #include <algorithm>
