@@ -121,6 +121,20 @@ def memory_of(program, clients, routed):
     return found | {"kernel_bytes": found["sockets"] * found["socket_bytes"]}
 
 
+# A channel that passes through a server, by the size of its records (Transit, two table entries).
+PASSING_BYTES = 400
+
+
+def passing_bytes(plan, session_bytes):
+    """What else a server takes if all ranks talk to all: sessions that come by other servers, and
+    about as many channels that it passes on. Computed."""
+    if plan["size"] == 1:
+        return 0
+    return max(0, plan["sessions"] - plan["clients"]) * session_bytes + (
+        plan["sessions"] * PASSING_BYTES
+    )
+
+
 def memory_rows(build):
     program = build / "bin/bench/cluster_memory"
     rows, first = [], {}
@@ -130,25 +144,18 @@ def memory_rows(build):
             routed = plan["size"] > 1
             real = memory_of(program, plan["clients"], routed)
             own = real["resident_bytes"] + real["kernel_bytes"]
+            all_to_all = own + passing_bytes(plan, real["account_bytes"] / plan["clients"])
             first.setdefault(ranks, own)
-            rows.append(
-                row(
-                    f"clusters.memory_{ranks}_ranks.size_{size}",
-                    own / 1e6,
-                    "MB",
-                    first[ranks] / 1e6,
-                    "size 1",
-                    first[ranks] / 1e7 if routed and ranks == 9600 else None,
-                    plan=plan,
-                    label="measured, VmRSS and the kernel's objects: clients connected to one server",
-                    load=machine.load(),
-                    **real,
-                )
-            )
-            print(
-                f"bench-clusters: memory, {rows[-1]['name']}: {rows[-1]['value']:.2f} MB",
-                flush=True,
-            )
+            common = {"plan": plan, "load": machine.load()} | real
+            name = f"clusters.memory_{ranks}_ranks.size_{size}"
+            limit = (first[ranks] / 1e6, "size 1")
+            target = first[ranks] / 1e7 if routed and ranks == 9600 else None
+            label = "measured: VmRSS and the kernel's objects, for a server's own clients"
+            rows.append(row(name, own / 1e6, "MB", *limit, None, label=label, **common))
+            label = "simulated: the same, and the sessions and channels of a job of all to all"
+            name += ".all_to_all"
+            rows.append(row(name, all_to_all / 1e6, "MB", *limit, target, label=label, **common))
+            print(f"bench-clusters: {name}: {own / 1e6:.2f}, {all_to_all / 1e6:.2f} MB", flush=True)
     return rows
 
 
@@ -165,7 +172,7 @@ def million_rows(build):
         rows.append(
             row(
                 f"clusters.million_ranks.size_{size}",
-                (connections * each + plan["sessions"] * session) / 1e6,
+                (connections * each + plan["sessions"] * (session + PASSING_BYTES)) / 1e6,
                 "MB",
                 target=64.0 if size == "auto" else None,
                 plan=plan,
