@@ -4,6 +4,15 @@
 
 namespace skerry::mpi {
 
+#ifndef SKERRY_MPI_LARGE
+// OpenMPI has no large-count forms. Windows of ours have them nevertheless: programs look for them
+// by weak symbols (mpi4py does), and find those of the preloaded library.
+template <class... Counts>
+static bool fit_int(Counts... counts) {
+  return ((counts >= INT32_MIN && counts <= INT32_MAX) && ...);
+}
+#endif
+
 #include "entries.inc"
 
 }  // namespace skerry::mpi

@@ -52,19 +52,32 @@ def read():
     return found
 
 
-def entry(function, large):
+def small_call(function):
+    """Calls the library's int form from the large-count form, if it has only that."""
+    counts = [n for kind, n in function.arguments if kind in ("COUNT", "UNIT")]
+    if any(kind == "UNIT*" for kind, _ in function.arguments):
+        every = ", ".join("&unit" if k == "UNIT*" else n for k, n in function.arguments)
+        return (
+            f"int unit = 0;\n  const int status = real().{function.name}({every});\n"
+            "  if (status == MPI_SUCCESS) *disp_unit = unit;\n  return status"
+        )
+    every = ", ".join(f"static_cast<int>({n})" if n in counts else n for _, n in function.arguments)
+    return f"return fit_int({', '.join(counts)}) ? real().{function.name}({every}) : MPI_ERR_COUNT"
+
+
+def entry(function, large, library_is_small=False):
     name = function.name + ("_c" if large else "")
     names = [n for _, n in function.arguments]
     every = ", ".join(names)
     rest = ", ".join(n for n in names if n != "win")
+    theirs = small_call(function) if library_is_small else f"return real().{name}({every})"
     body = {
-        "make": f"  if (const auto made = {function.ours}({every})) return *made;\n"
-        f"  return real().{name}({every});\n",
+        "make": f"  if (const auto made = {function.ours}({every})) return *made;\n  {theirs};\n",
         "free": f"  Window* const window = find_window(*win);\n"
         f"  if (window == nullptr) return real().{name}({every});\n"
         f"  return {function.ours}(*window, win);\n",
         "use": f"  Window* const window = find_window(win);\n"
-        f"  if (window == nullptr) [[unlikely]]\n    return real().{name}({every});\n"
+        f"  if (window == nullptr) [[unlikely]] {{\n  {theirs};\n  }}\n"
         f'  return answer(*window, "MPI_{name}", {function.ours}(*window{", " if rest else ""}{rest}));\n',
     }[function.kind]
     typed = function.typed(large)
@@ -82,6 +95,10 @@ def entries(functions):
     for function in functions:
         if function.has_large:
             yield entry(function, True)
+    yield "#else\n"
+    for function in functions:
+        if function.has_large:
+            yield entry(function, True, library_is_small=True)
     yield '#endif\n}  // extern "C"\n'
 
 
