@@ -302,6 +302,8 @@ std::shared_ptr<Communicator> make(MPI_Comm comm) {
       if (job->id == decision.job) made->job = job;
   }
   if (made->job != nullptr) find_members(*made);
+  if (made->job == nullptr && made->rank == 0)
+    std::fprintf(stderr, "skerry: windows stay with the MPI library: %s\n", made->why_not.c_str());
   return made;
 }
 
