@@ -15,7 +15,7 @@ namespace skerry::mpi {
 namespace {
 
 constexpr int hello_tag = 4711;
-constexpr int64_t hello_timeout_s = 30;
+constexpr int64_t hello_timeout_s = 10;
 
 struct Hello {
   char what[8];

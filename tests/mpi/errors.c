@@ -8,12 +8,12 @@ static void on_error(MPI_Win* win, int* code, ...) {
   handled = class_of(*code);
 }
 
-#define EXPECT(class, call)                                                           \
-  do {                                                                                \
-    handled = -1;                                                                     \
-    const int code_ = (call);                                                         \
-    CHECK(class_of(code_) == class, "class %d, not %d", class_of(code_), class);      \
-    CHECK(handled == class, "the handler saw %d, not %d", handled, class);            \
+#define EXPECT(class, call)                                                      \
+  do {                                                                           \
+    handled = -1;                                                                \
+    const int code_ = (call);                                                    \
+    CHECK(class_of(code_) == class, "class %d, not %d", class_of(code_), class); \
+    CHECK(handled == class, "the handler saw %d, not %d", handled, class);       \
   } while (0)
 
 void check_errors(void) {
@@ -48,7 +48,8 @@ void check_errors(void) {
   EXPECT(MPI_ERR_TYPE, MPI_Put(&value, 1, MPI_DATATYPE_NULL, right, 0, 1, MPI_LONG, win));
   EXPECT(MPI_ERR_TRUNCATE, MPI_Put(&value, 1, MPI_LONG, right, 0, 1, MPI_INT, win));
   EXPECT(MPI_ERR_OP, MPI_Accumulate(&real, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_BAND, win));
-  EXPECT(MPI_ERR_OP, MPI_Accumulate(&real, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_OP_NULL, win));
+  EXPECT(MPI_ERR_OP,
+         MPI_Accumulate(&real, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_OP_NULL, win));
   EXPECT(MPI_ERR_TYPE, MPI_Accumulate(&value, 1, MPI_LONG, right, 0, 1, MPI_DOUBLE, MPI_SUM, win));
   EXPECT(MPI_ERR_TYPE, MPI_Compare_and_swap(&real, &real, &before, MPI_DOUBLE, right, 0, win));
   TRY(MPI_Win_unlock(right, win));

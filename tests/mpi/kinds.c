@@ -18,7 +18,8 @@ static int on_delete(MPI_Win win, int keyval, void* value, void* extra) {
   return MPI_SUCCESS;
 }
 
-static void check_answers(MPI_Win win, MPI_Comm comm, void* base, long bytes, int unit, int flavor) {
+static void check_answers(MPI_Win win, MPI_Comm comm, void* base, long bytes, int unit,
+                          int flavor) {
   void* found = NULL;
   int flag = 0, length = 0, result = MPI_UNEQUAL, keyval, value = 5;
   char name[MPI_MAX_OBJECT_NAME];

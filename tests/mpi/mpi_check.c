@@ -1,4 +1,5 @@
-/* Windows of MPI, function by function: mpi_check [PART ...]. Ends with "mpi_check: N ranks, ok". */
+/* Windows of MPI, function by function: mpi_check [PART ...]. Ends with "mpi_check: N ranks, ok".
+ */
 #include "mpi_check.h"
 
 int rank, size, right, left;
@@ -8,8 +9,8 @@ static const struct {
   const char* name;
   void (*run)(void);
 } parts[] = {
-    {"kinds", check_kinds},       {"epochs", check_epochs}, {"types", check_types},
-    {"updates", check_updates},   {"requests", check_requests}, {"errors", check_errors},
+    {"kinds", check_kinds},     {"epochs", check_epochs},     {"types", check_types},
+    {"updates", check_updates}, {"requests", check_requests}, {"errors", check_errors},
     {"many", check_many},
 };
 

@@ -12,18 +12,18 @@
 extern int rank, size, right, left; /* of MPI_COMM_WORLD */
 extern int failures;
 
-#define CHECK(condition, ...)                                                             \
-  do {                                                                                    \
-    if (!(condition)) {                                                                   \
-      ++failures;                                                                         \
+#define CHECK(condition, ...)                                                                   \
+  do {                                                                                          \
+    if (!(condition)) {                                                                         \
+      ++failures;                                                                               \
       fprintf(stderr, "mpi_check: rank %d, %s:%d: %s: ", rank, __FILE__, __LINE__, #condition); \
-      fprintf(stderr, __VA_ARGS__);                                                       \
-      fputc('\n', stderr);                                                                \
-    }                                                                                     \
+      fprintf(stderr, __VA_ARGS__);                                                             \
+      fputc('\n', stderr);                                                                      \
+    }                                                                                           \
   } while (0)
-#define TRY(call)                                       \
-  do {                                                  \
-    const int answer_ = (call);                         \
+#define TRY(call)                                        \
+  do {                                                   \
+    const int answer_ = (call);                          \
     CHECK(answer_ == MPI_SUCCESS, "answer %d", answer_); \
   } while (0)
 

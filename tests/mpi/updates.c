@@ -35,7 +35,8 @@ static void make_types(void) {
 #ifdef WITH_FORTRAN_TYPES
   ADD(MPI_INTEGER, fortran_integer), ADD(MPI_REAL, real), ADD(MPI_DOUBLE_PRECISION, real);
   ADD(MPI_COMPLEX, complex), ADD(MPI_DOUBLE_COMPLEX, complex), ADD(MPI_LOGICAL, logical);
-  ADD(MPI_INTEGER1, fortran_integer), ADD(MPI_INTEGER2, fortran_integer), ADD(MPI_INTEGER4, fortran_integer);
+  ADD(MPI_INTEGER1, fortran_integer), ADD(MPI_INTEGER2, fortran_integer),
+      ADD(MPI_INTEGER4, fortran_integer);
   ADD(MPI_INTEGER8, fortran_integer), ADD(MPI_REAL4, real), ADD(MPI_REAL8, real);
   ADD(MPI_2REAL, pair), ADD(MPI_2DOUBLE_PRECISION, pair), ADD(MPI_2INTEGER, pair);
 #endif
@@ -69,58 +70,57 @@ static void make_ops(void) {
   add_op("replace", MPI_REPLACE, ~0u), add_op("no_op", MPI_NO_OP, ~0u);
 }
 
-/* Small numbers of the type, made by MPI itself from those of a type that we can write: repeated
- * sums would need an operation, so each kind is written here. */
-static void write_number(int k, char* at, int value) {
-  const MPI_Datatype type = types[k].type;
-  int bytes = 0;
-  MPI_Type_size(type, &bytes);
-#define PUT_PAIR(kind, first, second)      \
-  do {                                     \
-    struct {                               \
-      first a;                             \
-      second b;                            \
-    } both;                                \
-    memset(&both, 0, sizeof both);         \
-    both.a = (first)value, both.b = value + 3; \
-    memcpy(at, &both, sizeof both);        \
-  } while (0)
-  if (type == MPI_FLOAT_INT) { PUT_PAIR(type, float, int); return; }
-  if (type == MPI_DOUBLE_INT) { PUT_PAIR(type, double, int); return; }
-  if (type == MPI_LONG_INT) { PUT_PAIR(type, long, int); return; }
-  if (type == MPI_2INT) { PUT_PAIR(type, int, int); return; }
-  if (type == MPI_SHORT_INT) { PUT_PAIR(type, short, int); return; }
-  if (type == MPI_LONG_DOUBLE_INT) { PUT_PAIR(type, long double, int); return; }
+/* Pairs differ in their parts only: written through the struct that MPI means. 0: not a pair. */
+static int write_pair(MPI_Datatype type, char* at, int value) {
+#define PAIR(of, first, second)                          \
+  if (type == of) {                                      \
+    struct {                                             \
+      first a;                                           \
+      second b;                                          \
+    } both;                                              \
+    memset(&both, 0, sizeof both);                       \
+    both.a = (first)value, both.b = (second)(value + 3); \
+    memcpy(at, &both, sizeof both);                      \
+    return 1;                                            \
+  }
+  PAIR(MPI_FLOAT_INT, float, int)
+  PAIR(MPI_DOUBLE_INT, double, int)
+  PAIR(MPI_LONG_INT, long, int)
+  PAIR(MPI_2INT, int, int)
+  PAIR(MPI_SHORT_INT, short, int)
+  PAIR(MPI_LONG_DOUBLE_INT, long double, int)
 #ifdef WITH_FORTRAN_TYPES
-  if (type == MPI_2REAL) { PUT_PAIR(type, float, float); return; }
-  if (type == MPI_2DOUBLE_PRECISION) { PUT_PAIR(type, double, double); return; }
-  if (type == MPI_2INTEGER) { PUT_PAIR(type, int, int); return; }
+  PAIR(MPI_2REAL, float, float)
+  PAIR(MPI_2DOUBLE_PRECISION, double, double)
+  PAIR(MPI_2INTEGER, int, int)
 #endif
+  return 0;
+}
+
+/* A small number of the type. */
+static void write_number(int k, char* at, int value) {
+  int bytes = 0;
+  MPI_Type_size(types[k].type, &bytes);
+  if (write_pair(types[k].type, at, value)) return;
   const int64_t whole = value;
-  const float single = (float)value;
-  const double twice = value;
-  const long double longest = value;
-  const float complex_single[2] = {(float)value, (float)(value - 2)};
-  const double complex_twice[2] = {value, value - 2};
-  const long double complex_longest[2] = {value, value - 2};
+  const float single[2] = {(float)value, (float)(value - 2)};
+  const double twice[2] = {value, value - 2};
+  const long double longest[2] = {value, value - 2};
   memset(at, 0, (size_t)bytes);
   switch (types[k].sort) {
     case integer:
     case fortran_integer:
     case byte: memcpy(at, &whole, (size_t)bytes); return;
     case logical: *at = (char)(value % 2 != 0); return;
-    case real:
-      if (bytes == 4) memcpy(at, &single, 4);
-      else if (bytes == 8) memcpy(at, &twice, 8);
-      else memcpy(at, &longest, 10);
-      return;
-    case complex:
-      if (bytes == 8) memcpy(at, complex_single, 8);
-      else if (bytes == 16) memcpy(at, complex_twice, 16);
-      else memcpy(at, complex_longest, 10), memcpy(at + 16, &complex_longest[1], 10);
-      return;
+    case real: bytes *= 2; break; /* as the first half of a complex number */
+    case complex: break;
     case pair: return;
   }
+  const int is_real = types[k].sort == real;
+  if (bytes == 8) memcpy(at, single, is_real ? 4 : 8);
+  else if (bytes == 16) memcpy(at, twice, is_real ? 8 : 16);
+  else memcpy(at, longest, 10); /* x87 numbers have 10 bytes of 16 */
+  if (bytes == 32 && !is_real) memcpy(at + 16, &longest[1], 10);
 }
 
 static int extent_of(MPI_Datatype type) {
@@ -180,8 +180,8 @@ static void check_one(int k, int o, char* memory, MPI_Win win, int shift) {
   /* One element. */
   TRY(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
   memset(result, 0, room);
-  TRY(MPI_Fetch_and_op(ops[o].op == MPI_NO_OP ? NULL : mine, result, type, right, shift,
-                       ops[o].op, win));
+  TRY(MPI_Fetch_and_op(ops[o].op == MPI_NO_OP ? NULL : mine, result, type, right, shift, ops[o].op,
+                       win));
   TRY(MPI_Win_flush(right, win));
   char one[room];
   memcpy(one, result, room);
@@ -296,7 +296,8 @@ static void check_concurrent(char* memory, MPI_Win win) {
       int at;
     } high;
     memcpy(&sum, memory, 4), memcpy(&halves, memory + 8, 8), memcpy(&odd, memory + 19, 4);
-    memcpy(pair_of, memory + 32, 32), memcpy(&high, memory + 64, 16), memcpy(&counter, memory + 96, 4);
+    memcpy(pair_of, memory + 32, 32), memcpy(&high, memory + 64, 16),
+        memcpy(&counter, memory + 96, 4);
     CHECK(sum == times * size, "%d", sum);
     CHECK(odd == times * size, "%d", odd);
     CHECK(halves == 0.5 * times * size, "%g", halves);
