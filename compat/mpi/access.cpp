@@ -54,6 +54,13 @@ int describe(MPI_Datatype type, MPI_Count count, const char* whose, Data* data) 
   *data = {find_type(type), count};
   return data->type != nullptr ? MPI_SUCCESS : MPI_ERR_TYPE;
 }
+int describe_target(MPI_Datatype type, MPI_Count count, MPI_Datatype same, const Data& as,
+                    Data* data) {
+  if (type != same || count < 0) [[unlikely]]
+    return describe(type, count, "target", data);
+  *data = {as.type, count};
+  return MPI_SUCCESS;
+}
 
 enum class Way : uint8_t { put, get };
 
@@ -105,7 +112,8 @@ int put(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype
   Data from, to;
   if (const int failed = describe(origin_type, origin_count, "origin", &from); failed != 0)
     return failed;
-  if (const int failed = describe(target_type, target_count, "target", &to); failed != 0)
+  if (const int failed = describe_target(target_type, target_count, origin_type, from, &to);
+      failed != 0)
     return failed;
   return transfer(Way::put, window, static_cast<char*>(const_cast<void*>(origin)), from, to, rank,
                   at);
@@ -116,7 +124,8 @@ int get(Window& window, void* origin, MPI_Count origin_count, MPI_Datatype origi
   Data to, from;
   if (const int failed = describe(origin_type, origin_count, "origin", &to); failed != 0)
     return failed;
-  if (const int failed = describe(target_type, target_count, "target", &from); failed != 0)
+  if (const int failed = describe_target(target_type, target_count, origin_type, to, &from);
+      failed != 0)
     return failed;
   return transfer(Way::get, window, static_cast<char*>(origin), to, from, rank, at);
 }

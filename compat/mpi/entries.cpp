@@ -13,6 +13,9 @@ static bool fit_int(Counts... counts) {
 }
 #endif
 
+// They are seen from outside, unlike all else of the adapter.
+#pragma GCC visibility push(default)
 #include "entries.inc"
+#pragma GCC visibility pop
 
 }  // namespace skerry::mpi

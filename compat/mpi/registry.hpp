@@ -13,13 +13,15 @@ namespace skerry::mpi {
 template <class Key, class Value>
 class Registry {
  public:
+  constexpr Registry() = default;
   Value* find(Key key) const {
-    for (const Node* node = chain_of(key).load(std::memory_order_acquire); node != nullptr;
-         node = node->next)
-      if (node->key.load(std::memory_order_acquire) == key)
-        if (Value* const value = node->value.load(std::memory_order_acquire); value != nullptr)
-          return value;
-    return nullptr;
+    // The one of the last call is likely it.
+    if (const Node* const node = recent_.load(std::memory_order_acquire);
+        node != nullptr && node->key.load(std::memory_order_acquire) == key) [[likely]]
+      if (Value* const value = node->value.load(std::memory_order_acquire); value != nullptr)
+          [[likely]]
+        return value;
+    return find_in_chain(key);
   }
   void add(Key key, Value* value) {
     const std::lock_guard guard(mutex_);
@@ -61,12 +63,25 @@ class Registry {
   static constexpr unsigned bits = 10;
   static_assert(sizeof(Key) <= sizeof(uint64_t));
 
+  [[gnu::noinline]] Value* find_in_chain(Key key) const {
+    for (Node* node = chain_of(key).load(std::memory_order_acquire); node != nullptr;
+         node = node->next) {
+      if (node->key.load(std::memory_order_acquire) != key) continue;
+      Value* const value = node->value.load(std::memory_order_acquire);
+      if (value == nullptr) continue;
+      recent_.store(node, std::memory_order_release);
+      return value;
+    }
+    return nullptr;
+  }
+
   std::atomic<Node*>& chain_of(Key key) const {
     uint64_t number = 0;
     std::memcpy(&number, &key, sizeof key);
     return chains_[(number * 0x9e3779b97f4a7c15u) >> (64 - bits)];
   }
 
+  mutable std::atomic<Node*> recent_{nullptr};  // found last; readers write it
   mutable std::atomic<Node*> chains_[1u << bits] = {};
   std::mutex mutex_;  // of writers
 };

@@ -9,15 +9,12 @@
 
 #include "errors.hpp"
 #include "library.hpp"
-#include "registry.hpp"
 
 namespace skerry::mpi {
-namespace {
 
-Registry<MPI_Datatype, const Type>& known() {
-  static auto* const types = new Registry<MPI_Datatype, const Type>;
-  return *types;
-}
+constinit Registry<MPI_Datatype, const Type> known_types;
+
+namespace {
 
 // ---- predefined types ---------------------------------------------------------------------------
 
@@ -443,7 +440,7 @@ int copy_nothing(MPI_Datatype, int, void*, void*, void*, int* flag) {
 }
 
 int forget(MPI_Datatype type, int, void*, void*) {
-  delete known().remove(type);
+  delete known_types.remove(type);
   return MPI_SUCCESS;
 }
 
@@ -473,7 +470,7 @@ const Type* make_type(MPI_Datatype type) {
     fail(MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
     return nullptr;
   }
-  if (const Type* const found = known().find(type); found != nullptr) return found;
+  if (const Type* const found = known_types.find(type); found != nullptr) return found;
   int combiner = MPI_COMBINER_NAMED;
   Contents contents;
   if (!read_contents(type, &combiner, &contents)) {
@@ -489,19 +486,14 @@ const Type* make_type(MPI_Datatype type) {
                         (made->pieces.size() == 1 &&
                          static_cast<int64_t>(made->pieces[0].bytes) == made->extent);
   const std::lock_guard guard(making());
-  if (const Type* const found = known().find(type);
+  if (const Type* const found = known_types.find(type);
       found != nullptr) {  // another thread was faster
     delete made;
     return found;
   }
-  known().add(type, made);
+  known_types.add(type, made);
   if (!is_predefined(combiner)) real().Type_set_attr(type, keyval(), nullptr);
   return made;
-}
-
-const Type* find_type(MPI_Datatype type) {
-  const Type* const found = known().find(type);
-  return found != nullptr ? found : make_type(type);
 }
 
 }  // namespace skerry::mpi

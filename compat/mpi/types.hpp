@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi_header.hpp"
+#include "registry.hpp"
 
 namespace skerry::mpi {
 
@@ -43,9 +44,14 @@ struct Type {
   }
 };
 
+extern Registry<MPI_Datatype, const Type> known_types;
+
 // Null: not a datatype, or one that cannot be taken apart; fail() has been called.
-const Type* find_type(MPI_Datatype type);
 const Type* make_type(MPI_Datatype type);
+inline const Type* find_type(MPI_Datatype type) {
+  const Type* const found = known_types.find(type);
+  return found != nullptr ? found : make_type(type);
+}
 
 // Goes through the pieces (or runs) of `count` elements, in order.
 class Cursor {

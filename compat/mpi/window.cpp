@@ -5,15 +5,11 @@
 #include <atomic>
 #include <cstring>
 
-#include "registry.hpp"
-
 namespace skerry::mpi {
-namespace {
 
-Registry<MPI_Win, Window>& windows() {
-  static auto* const live = new Registry<MPI_Win, Window>;
-  return *live;
-}
+constinit Registry<MPI_Win, Window> windows;
+
+namespace {
 
 // What each rank tells the others before the window is made.
 struct Told {
@@ -173,13 +169,11 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
   explain(*over, wanted, "Skerry's", "");
   if (base != nullptr) *base = made->base;
   *win = carrier;
-  windows().add(carrier, made.release());
+  windows.add(carrier, made.release());
   return MPI_SUCCESS;
 }
 
 }  // namespace
-
-Window* find_window(MPI_Win win) { return windows().find(win); }
 
 std::optional<int> win_create(void* base, MPI_Aint size, MPI_Aint unit, MPI_Info info,
                               MPI_Comm comm, MPI_Win* win) {
@@ -214,7 +208,7 @@ int win_free(Window& window, MPI_Win* win) {
   // Callbacks of attributes see a window that still answers.
   const MPI_Win handle = *win;
   const int answer = real().Win_free(win);
-  delete windows().remove(handle);
+  delete windows.remove(handle);
   return answer;
 }
 

@@ -12,6 +12,7 @@
 
 #include "communicator.hpp"
 #include "errors.hpp"
+#include "registry.hpp"
 
 namespace skerry::mpi {
 
@@ -41,8 +42,10 @@ struct Window {
   }
 };
 
+extern Registry<MPI_Win, Window> windows;
+
 // Null: it is the library's.
-Window* find_window(MPI_Win win);
+inline Window* find_window(MPI_Win win) { return windows.find(win); }
 
 inline int answer(Window& window, const char* call, int error_class) {
   if (error_class == MPI_SUCCESS) [[likely]]

@@ -294,8 +294,9 @@ def hosts_again(options):
     words = [word for word in sys.argv[1:] if word != "--hosts"]
     command = [str(ROOT / "testbed/hosts.sh"), "run", "2", "--", sys.executable, __file__]
     inner = subprocess.run([*command, *words, "--inside"], stdout=subprocess.PIPE, text=True)
-    print(inner.stdout, end="")
-    found = re.findall(r"^(\d+) passed, (\d+) failed, (\d+) skipped", inner.stdout, re.M)
+    summary = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped\n", re.M)
+    print(summary.sub("", inner.stdout), end="")
+    found = summary.findall(inner.stdout)
     if not found:
         count("failed", "several hosts: the testbed did not come up")
         return
