@@ -70,6 +70,29 @@ int move_part(Way way, const Place& to, int64_t at, char* origin, uint64_t bytes
                                 : skerry_window_get(to.window, to.rank, offset, origin, bytes));
 }
 
+// Many parts at a time: between nodes they travel together.
+int move_parts(Way way, const Place& to, char* base, const Data& origin, const Data& target,
+               uint64_t bytes) {
+  constexpr size_t most = 1024;
+  std::vector<skerry_piece> parts;
+  const auto flush = [&] {
+    const int status = way == Way::put ? skerry_window_put_vector(to.window, to.rank, parts.data(),
+                                                                  parts.size())
+                                       : skerry_window_get_vector(to.window, to.rank, parts.data(),
+                                                                  parts.size());
+    parts.clear();
+    return settle(status);
+  };
+  const int failed = for_each_part(
+      Cursor(origin.type->pieces, origin.type->extent),
+      Cursor(target.type->pieces, target.type->extent), bytes,
+      [&](int64_t from, int64_t at, uint64_t part) {
+        parts.push_back({base + from, to.offset + static_cast<uint64_t>(at), part});
+        return parts.size() < most ? MPI_SUCCESS : flush();
+      });
+  return failed != MPI_SUCCESS || parts.empty() ? failed : flush();
+}
+
 int transfer(Way way, Window& window, char* base, const Data& origin, const Data& target, int rank,
              MPI_Aint at) {
   bool is_nobody = false;
@@ -87,11 +110,7 @@ int transfer(Way way, Window& window, char* base, const Data& origin, const Data
     return failed;
   if (origin.is_one_piece() && target.is_one_piece()) [[likely]]
     return move_part(way, place, target.type->first, base + origin.type->first, bytes);
-  return for_each_part(Cursor(origin.type->pieces, origin.type->extent),
-                       Cursor(target.type->pieces, target.type->extent), bytes,
-                       [&](int64_t from, int64_t to, uint64_t part) {
-                         return move_part(way, place, to, base + from, part);
-                       });
+  return move_parts(way, place, base, origin, target, bytes);
 }
 
 // The access is done here. A request that is complete is one that receives from nobody.

@@ -242,6 +242,27 @@ void unpack(const char* from, const Elements& to, char* base, uint64_t bytes) {
   }
 }
 
+// The elements that the runtime updates travel together, the others go one by one.
+int update_parts(const Run& run, const Elements& from, const Elements& to, const char* base) {
+  constexpr size_t most = 1024;
+  std::vector<skerry_piece> parts;
+  const auto flush = [&] {
+    const int status = skerry_window_update_vector(run.place.window, run.place.rank,
+                                                   run.basic->skerry_type, run.op->code,
+                                                   parts.data(), parts.size());
+    parts.clear();
+    return settle(status);
+  };
+  const int failed = for_each_part(
+      from.cursor(), to.cursor(), from.bytes(), [&](int64_t here, int64_t there, uint64_t part) {
+        const uint64_t offset = run.place.offset + static_cast<uint64_t>(there);
+        if (!goes_to_runtime(run, offset)) return update_run(run, offset, base + here, part);
+        parts.push_back({const_cast<char*>(base) + here, offset, part});
+        return parts.size() < most ? MPI_SUCCESS : flush();
+      });
+  return failed != MPI_SUCCESS || parts.empty() ? failed : flush();
+}
+
 }  // namespace
 
 int accumulate(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
@@ -261,10 +282,7 @@ int accumulate(Window& window, const void* origin, MPI_Count origin_count, MPI_D
   if (from.is_one_run() && to.is_one_run()) [[likely]]
     return update_run(run, run.place.offset + static_cast<uint64_t>(to.first()),
                       base + from.first(), from.bytes());
-  return for_each_part(
-      from.cursor(), to.cursor(), from.bytes(), [&](int64_t here, int64_t there, uint64_t part) {
-        return update_run(run, run.place.offset + static_cast<uint64_t>(there), base + here, part);
-      });
+  return update_parts(run, from, to, base);
 }
 
 int get_accumulate(Window& window, const void* origin, MPI_Count origin_count,

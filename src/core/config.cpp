@@ -54,7 +54,6 @@ constexpr Variable known[] = {
      "skerry run has --nodes"},
     {"SKERRY_MPI", "1", "0: windows of MPI programs stay with their MPI library (skerry mpi)"},
     {"SKERRY_MPI_EXPLAIN", "0", "1: say of each window of MPI whether it is Skerry's, and why not"},
-    {"SKERRY_MPI_CHECK", "0", "1: look for wrong accesses in windows of MPI"},
     // Set by `skerry run` for the processes it starts; not for users.
     {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
     {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},
