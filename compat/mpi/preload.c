@@ -151,3 +151,61 @@ static inline void* target_of(int entry) {
   STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j, W k, W l, W m), \
        (a, b, c, d, e, f, g, h, i, j, k, l, m))
 #include "stubs.inc"
+
+/* ---- attributes in Fortran ---------------------------------------------------------------------
+ *
+ * The one question about windows that Fortran's libraries answer without C's functions. OpenMPI's
+ * read the window; f08 through pmpi_win_get_attr_, with integers for handles. MPICH's ask
+ * MPII_Win_get_attr, whatever the interface. Handles of MPICH are integers in C, too. */
+
+typedef int (*attribute_t)(int window, int keyval, intptr_t* value);
+
+/* 1: it is a window of ours and the attribute is MPI's own. */
+static int answered(int window, int keyval, intptr_t* value) {
+  static attribute_t ask;
+  static int looked;
+  if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
+    struct found found = {"", NULL};
+    dl_iterate_phdr(look, &found);
+    void* const adapter = found.adapter == NULL ? NULL : open_adapter(found.adapter);
+    ask = adapter == NULL ? NULL : (attribute_t)dlsym(adapter, "skerry_mpi_attribute");
+    __atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
+  }
+  return ask != NULL && ask(window, keyval, value);
+}
+
+static void* next_of(const char* name) {
+  void* const found = dlsym(RTLD_NEXT, name);
+  if (found != NULL) return found;
+  fprintf(stderr, "skerry: no library has %s\n", name);
+  abort();
+}
+
+PUBLIC void pmpi_win_get_attr_(int* window, int* keyval, intptr_t* value, int* flag, int* error) {
+  if (answered(*window, *keyval, value)) {
+    *flag = 1;
+    if (error != NULL) *error = 0;
+    return;
+  }
+  static void (*next)(int*, int*, intptr_t*, int*, int*);
+  if (next == NULL) *(void**)&next = next_of("pmpi_win_get_attr_");
+  next(window, keyval, value, flag, error);
+}
+#define SAME(name)                                                                   \
+  PUBLIC void name(int* window, int* keyval, intptr_t* value, int* flag, int* error) \
+      __attribute__((alias("pmpi_win_get_attr_")));
+SAME(pmpi_win_get_attr)
+SAME(pmpi_win_get_attr__)
+SAME(PMPI_WIN_GET_ATTR)
+SAME(mpi_win_get_attr)
+SAME(mpi_win_get_attr_)
+SAME(mpi_win_get_attr__)
+SAME(MPI_WIN_GET_ATTR)
+
+PUBLIC int MPII_Win_get_attr(int window, int keyval, void* value, int* flag, int type) {
+  static const int as_address = 1; /* MPICH's MPIR_ATTR_AINT: what Fortran asks for */
+  if (type == as_address && answered(window, keyval, value)) return *flag = 1, 0;
+  static int (*next)(int, int, void*, int*, int);
+  if (next == NULL) *(void**)&next = next_of("MPII_Win_get_attr");
+  return next(window, keyval, value, flag, type);
+}

@@ -266,6 +266,27 @@ int win_get_attr(Window& window, int keyval, void* value, int* flag) {
   return MPI_SUCCESS;
 }
 
+// For Fortran, whose libraries do not ask win_get_attr (preload.c): the value itself.
+extern "C" __attribute__((visibility("default"))) int skerry_mpi_attribute(int handle, int keyval,
+                                                                           intptr_t* value) {
+#if defined(OPEN_MPI)
+  Window* const window = find_window(real().Win_f2c(handle));
+#elif defined(SKERRY_MPI_STANDARD_ABI)
+  Window* const window = find_window(real().Win_fromint(handle));
+#else
+  Window* const window = find_window(handle);
+  if (keyval % 2 == 0) --keyval;  // MPICH's predefined ones are odd in C, and one more in Fortran
+#endif
+  if (window == nullptr) return 0;
+  if (keyval == MPI_WIN_BASE) *value = reinterpret_cast<intptr_t>(window->base);
+  else if (keyval == MPI_WIN_SIZE) *value = window->size;
+  else if (keyval == MPI_WIN_DISP_UNIT) *value = window->unit;
+  else if (keyval == MPI_WIN_CREATE_FLAVOR) *value = window->flavor;
+  else if (keyval == MPI_WIN_MODEL) *value = window->model;
+  else return 0;
+  return 1;
+}
+
 int win_get_group(Window& window, MPI_Group* group) {
   return real().Comm_group(window.over->comm, group);
 }

