@@ -11,6 +11,8 @@ constinit Registry<MPI_Win, Window> windows;
 
 namespace {
 
+thread_local Window* dying = nullptr;  // inside win_free
+
 // What each rank tells the others before the window is made.
 struct Told {
   int64_t size;
@@ -175,6 +177,10 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
 
 }  // namespace
 
+Window* find_dying(MPI_Win win) {
+  return dying != nullptr && dying->handle == win ? dying : nullptr;
+}
+
 std::optional<int> win_create(void* base, MPI_Aint size, MPI_Aint unit, MPI_Info info,
                               MPI_Comm comm, MPI_Win* win) {
   return make({MPI_WIN_FLAVOR_CREATE, base, size, unit, info}, comm, win, nullptr);
@@ -205,10 +211,13 @@ int win_free(Window& window, MPI_Win* win) {
   }
   if (const int failed = settle(skerry_window_free(window.window)); failed != MPI_SUCCESS)
     return answer(window, "MPI_Win_free", failed);
-  // Callbacks of attributes see a window that still answers.
-  const MPI_Win handle = *win;
+  // Another thread may get the same handle for a new window as soon as this one is free. Until then
+  // the callbacks of attributes, in this thread, see a window that still answers.
+  dying = &window;
+  windows.remove(window.handle);
   const int answer = real().Win_free(win);
-  delete windows.remove(handle);
+  dying = nullptr;
+  delete &window;
   return answer;
 }
 

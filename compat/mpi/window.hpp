@@ -44,8 +44,13 @@ struct Window {
 
 extern Registry<MPI_Win, Window> windows;
 
+// The window that this thread is freeing, if it is this one; otherwise null.
+Window* find_dying(MPI_Win win);
 // Null: it is the library's.
-inline Window* find_window(MPI_Win win) { return windows.find(win); }
+inline Window* find_window(MPI_Win win) {
+  Window* const found = windows.find(win);
+  return found != nullptr ? found : find_dying(win);
+}
 
 inline int answer(Window& window, const char* call, int error_class) {
   if (error_class == MPI_SUCCESS) [[likely]]

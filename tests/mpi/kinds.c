@@ -11,9 +11,13 @@ static void check_attribute(MPI_Win win, int keyval, long expected) {
   CHECK(value == expected, "keyval %d: %ld, not %ld", keyval, value, expected);
 }
 
-static int deleted;
+static int deleted, freed_flavor;
 static int on_delete(MPI_Win win, int keyval, void* value, void* extra) {
-  (void)win, (void)keyval, (void)extra;
+  (void)keyval, (void)extra;
+  int* flavor = NULL;
+  int flag = 0;
+  TRY(MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &flag));
+  CHECK(flag && *flavor == freed_flavor, "flavor %d in the callback", flag ? *flavor : -1);
   deleted += *(int*)value;
   return MPI_SUCCESS;
 }
@@ -75,7 +79,10 @@ static void pass_on(MPI_Win win, MPI_Comm comm, MPI_Aint at, long* mine) {
 }
 
 static void free_window(MPI_Win* win) {
+  int *flavor = NULL, flag = 0;
   deleted = 0;
+  TRY(MPI_Win_get_attr(*win, MPI_WIN_CREATE_FLAVOR, &flavor, &flag));
+  freed_flavor = flag ? *flavor : -1;
   TRY(MPI_Win_free(win));
   CHECK(*win == MPI_WIN_NULL, "still a window");
   CHECK(deleted == 1, "the attribute was deleted %d times", deleted);

@@ -32,7 +32,7 @@ from harness import mpis  # noqa: E402
 CACHE = Path(os.environ.get("LOCKS_CACHE") or Path.home() / ".cache" / "skerry-bench")
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DWITH_FORTRAN_TYPES", "-O1", "-g", "-Wall", "-Wextra"]
 ENERGY_H2O = "-76.010538615916"
-PARTS = ("kinds", "epochs", "types", "updates", "requests", "errors", "many")
+MPI4PY = "4.1.2"  # the wheel for OpenMPI 5 and MPICH 5
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -243,6 +243,61 @@ def coarrays(runner):
         count("passed", f"openmpi4: OpenCoarrays: {same} programs end the same, {windows} windows")
 
 
+def mpi4py_of(source):
+    """(python, its mpi4py's version, the value of MPI4PY_MPIABI); python None: there is none."""
+    if source.name == "openmpi4":
+        python = "/usr/bin/python3"
+        told = subprocess.run(
+            [python, "-c", "import mpi4py; print(mpi4py.__version__)"],
+            capture_output=True,
+            text=True,
+        )
+        return (python, told.stdout.strip(), "") if told.returncode == 0 else (None, "", "")
+    python = CACHE / f"mpi4py-{MPI4PY}" / "bin" / "python"
+    has_one = source.package and source.adapter != "abi" and python.exists()
+    return (str(python) if has_one else None), MPI4PY, source.adapter
+
+
+def mpi4py(runner):
+    """mpi4py's own tests of windows: of Debian's package, and of the wheel for the newer MPIs."""
+    if runner.options.quick or (runner.options.only or "mpi4py") not in "mpi4py":
+        return
+    python, version, abi = mpi4py_of(runner.source)
+    tests = CACHE / f"mpi4py-{version}-source" / f"mpi4py-{version}" / "test"
+    if runner.options.fetch:
+        fetch_mpi4py(version)
+    if python is None or not tests.exists():
+        count("skipped", f"{runner.source.name}: mpi4py: none for it, or its tests (--fetch)")
+        return
+    main = "main.py" if (tests / "main.py").exists() else "runtests.py"
+    for ranks, nodes in ((1, 1), (2, 1), (2, 2), (4, 1), (4, 2)):
+        runner.job(
+            f"mpi4py {version}, {ranks} ranks on {nodes} nodes",
+            runner.command(
+                (ranks,), [python, str(tests / main), "-v", "-i", "test_rma", "-i", "test_win"]
+            ),
+            r"^OK$",
+            {"SKERRY_NODES": str(nodes), **({"MPI4PY_MPIABI": abi} if abi else {})},
+            unwanted=r"skerry: (?!MPI_Win_allocate_shared).*the MPI library's|FAILED",
+            directory=tests,
+        )
+
+
+def fetch_mpi4py(version):
+    """Tests from the source package; for the wheel's version the wheel, too."""
+    home, source = CACHE / f"mpi4py-{MPI4PY}", CACHE / f"mpi4py-{version}-source"
+    if not (home / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        pip = [str(home / "bin" / "pip"), "install", "--quiet", f"mpi4py=={MPI4PY}", "numpy"]
+        subprocess.run(pip, check=False)
+    if version and not source.exists():
+        download = ["download", "--quiet", "--no-deps", "--no-binary", ":all:", "-d", str(source)]
+        pip = [str(home / "bin" / "pip"), *download, f"mpi4py=={version}"]
+        subprocess.run(pip, check=False)
+        for archive in source.glob("*.tar.gz"):
+            shutil.unpack_archive(archive, source)
+
+
 def troubles(runner):
     program = runner.compiled("mpi_check", sorted(HERE.glob("*.c")))
     if program is None:
@@ -386,7 +441,7 @@ def main():
         elif options.inside:
             on_hosts(runner)
         else:
-            for part in (checks, troubles, fortran, nwchem, coarrays):
+            for part in (checks, troubles, fortran, mpi4py, nwchem, coarrays):
                 part(runner)
     if options.hosts and not options.inside:
         hosts_again(options)
