@@ -59,7 +59,11 @@ int failed(int status, int if_invalid) {
   const std::string what = skerry_last_error();
   switch (static_cast<skerry_status>(status)) {
     case SKERRY_OK: return MPI_SUCCESS;
-    case SKERRY_ERR_INVALID: return fail(if_invalid, what);
+    case SKERRY_ERR_INVALID:
+      // Only the debug mode (SKERRY_CHECK) finds conflicts; they have no status of their own.
+      if (what.find(" conflicts with ") != std::string::npos)
+        return fail(MPI_ERR_RMA_CONFLICT, what);
+      return fail(if_invalid, what);
     case SKERRY_ERR_RANGE: return fail(MPI_ERR_RMA_RANGE, what);
     case SKERRY_ERR_NO_MEMORY: return fail(MPI_ERR_NO_MEM, what);
     case SKERRY_ERR_FREED: return fail(MPI_ERR_WIN, what);

@@ -128,7 +128,7 @@ class Window {
   // The same; `result` gets the elements before. A no-op reads no `origin`.
   Status fetch_update(const Access& at, const memory::Update& what, const void* origin,
                       void* result, operation::Handle* handle);
-  // The same for pieces anywhere in a member's memory (vector.cpp). A wrong one: none is accessed.
+  // The same for pieces anywhere in a member's memory. A wrong one: none is accessed.
   Status put_vector(Rank rank, std::span<const VectorPiece> pieces);
   Status get_vector(Rank rank, std::span<const VectorPiece> pieces);
   Status update_vector(Rank rank, const memory::Update& what, std::span<const VectorPiece> pieces);
@@ -218,6 +218,7 @@ class Window {
   Status done_there(Rank rank, Status status) const;
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
                      const void* origin, void* result, uint64_t bytes) const;
+  bool is_one_request(const Target& target) const;
   Status begin_vector(Rank rank, std::span<const VectorPiece> pieces, Target** found);
   Status check_alignment(ElementType type, uint64_t offset) const;
   Status check_epoch(const Target& target) const;

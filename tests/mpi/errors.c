@@ -52,6 +52,10 @@ void check_errors(void) {
          MPI_Accumulate(&real, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_OP_NULL, win));
   EXPECT(MPI_ERR_TYPE, MPI_Accumulate(&value, 1, MPI_LONG, right, 0, 1, MPI_DOUBLE, MPI_SUM, win));
   EXPECT(MPI_ERR_TYPE, MPI_Compare_and_swap(&real, &real, &before, MPI_DOUBLE, right, 0, win));
+  if (getenv("SKERRY_CHECK") != NULL) { /* two puts to the same bytes */
+    TRY(MPI_Put(&value, 1, MPI_LONG, right, 1, 1, MPI_LONG, win));
+    EXPECT(MPI_ERR_RMA_CONFLICT, MPI_Put(&old, 1, MPI_LONG, right, 1, 1, MPI_LONG, win));
+  }
   TRY(MPI_Win_unlock(right, win));
   MPI_Comm_group(MPI_COMM_SELF, &self);
   char text[MPI_MAX_ERROR_STRING];

@@ -180,6 +180,13 @@ def checks(runner):
             limit_s=900,
         )
     runner.job(
+        "mpi_check in the debug mode, 2 ranks on 2 nodes",
+        runner.command((2,), [program]),
+        r"^mpi_check: 2 ranks, ok$",
+        {"SKERRY_NODES": "2", "SKERRY_CHECK": "mpi"},
+        limit_s=900,
+    )
+    runner.job(
         "without a launcher", [runner.skerry, "mpi", program, "kinds"], r"^mpi_check: 1 ranks, ok$"
     )
     # The checks themselves hold on the library's windows, too.

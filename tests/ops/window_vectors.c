@@ -34,6 +34,7 @@ static void check(skerry_window* window, int target, uint64_t from, int64_t* mem
   OK(skerry_window_put_vector(window, target, to, 8));
   OK(skerry_window_flush(window, target));
   OK(skerry_window_update_vector(window, target, SKERRY_INT64, SKERRY_SUM, to, 8));
+  OK(skerry_window_flush(window, target));
   OK(skerry_window_get_vector(window, target, again, 8));
   OK(skerry_window_unlock(window, target));
   for (int k = 0; k < 7; ++k) CHECK(back[k] == 2 * (100 + k));
