@@ -78,13 +78,22 @@ int win_start(Window& window, MPI_Group group, int assertion) {
   if (const int failed = check_assertion(assertion); failed != MPI_SUCCESS) return failed;
   std::vector<int> ranks;
   if (const int failed = ranks_of(window, group, &ranks); failed != MPI_SUCCESS) return failed;
-  return settle(skerry_window_start(window.window, ranks.data(), static_cast<int>(ranks.size()),
-                                    promises_of(assertion) & SKERRY_NO_CHECK));
+  const int status = skerry_window_start(window.window, ranks.data(),
+                                         static_cast<int>(ranks.size()),
+                                         promises_of(assertion) & SKERRY_NO_CHECK);
+  if (status == SKERRY_OK) window.started = std::move(ranks);
+  return settle(status);
 }
 
+// The targets have heard of it on return: programs expect MPI_Win_test to say yes once the origin
+// has sent a message after this call, and our news travel beside MPI's messages.
 int win_complete(Window& window) {
   order(window);
-  return settle(skerry_window_complete(window.window));
+  int status = skerry_window_complete(window.window);
+  for (int rank : window.started)
+    if (status == SKERRY_OK) status = skerry_fence(window.over->job->job, rank);
+  window.started.clear();
+  return settle(status);
 }
 int win_wait(Window& window) { return settle(skerry_window_wait(window.window)); }
 int win_test(Window& window, int* flag) { return settle(skerry_window_test(window.window, flag)); }

@@ -29,7 +29,8 @@ struct Window {
   std::vector<uint32_t> units;      // displacement units by rank; one if all are equal
   std::vector<uint8_t> misaligned;  // base address modulo 16, by rank; empty: 0 everywhere
   bool is_dynamic = false;
-  int serial = 0;  // number of the window over `over`
+  std::vector<int> started;  // ranks of the job, between start and complete
+  int serial = 0;            // number of the window over `over`
   // What attributes point to.
   void* base = nullptr;
   MPI_Aint size = 0;

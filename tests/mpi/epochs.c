@@ -122,6 +122,38 @@ static void check_generalized(void) {
   MPI_Group_free(&world);
 }
 
+/* One MPI_Win_test after a message that followed MPI_Win_complete: mpi4py's tests expect a yes. */
+static void check_test_after_message(void) {
+  if (size < 2) return;
+  clear();
+  MPI_Group world, others, first;
+  const int root = 0;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_excl(world, 1, &root, &others);
+  MPI_Group_incl(world, 1, &root, &first);
+  for (int round = 1; round <= 50; ++round) {
+    int done = 1;
+    if (rank == root) {
+      TRY(MPI_Win_start(others, 0, win));
+      MPI_Barrier(MPI_COMM_WORLD);
+      TRY(MPI_Win_complete(win));
+      MPI_Barrier(MPI_COMM_WORLD);
+    } else {
+      TRY(MPI_Win_post(first, 0, win));
+      TRY(MPI_Win_test(win, &done));
+      CHECK(!done, "before the origin completes, round %d", round);
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Barrier(MPI_COMM_WORLD);
+      TRY(MPI_Win_test(win, &done));
+      CHECK(done, "round %d", round);
+      if (!done) TRY(MPI_Win_wait(win));
+    }
+  }
+  MPI_Group_free(&first);
+  MPI_Group_free(&others);
+  MPI_Group_free(&world);
+}
+
 /* MPI's messages move on while a rank waits for a window's lock. */
 static void check_messages(void) {
   clear();
@@ -161,6 +193,7 @@ void check_epochs(void) {
     check_several();
     check_fences();
     check_generalized();
+    check_test_after_message();
     check_messages();
     MPI_Barrier(MPI_COMM_WORLD);
     TRY(MPI_Win_free(&win));
