@@ -174,8 +174,15 @@ static int answered(int window, int keyval, intptr_t* value) {
   return ask != NULL && ask(window, keyval, value);
 }
 
+/* In what was loaded after us, or in a library that the program keeps to itself: Python does. */
 static void* next_of(const char* name) {
-  void* const found = dlsym(RTLD_NEXT, name);
+  void* found = dlsym(RTLD_NEXT, name);
+  if (found == NULL) {
+    struct found mpi = {"", NULL};
+    dl_iterate_phdr(look, &mpi);
+    void* const library = mpi.adapter == NULL ? NULL : dlopen(mpi.path, RTLD_NOW | RTLD_NOLOAD);
+    found = library == NULL ? NULL : dlsym(library, name);
+  }
   if (found != NULL) return found;
   fprintf(stderr, "skerry: no library has %s\n", name);
   abort();
@@ -202,6 +209,7 @@ SAME(mpi_win_get_attr_)
 SAME(mpi_win_get_attr__)
 SAME(MPI_WIN_GET_ATTR)
 
+/* MPICH's own C functions call it, too. */
 PUBLIC int MPII_Win_get_attr(int window, int keyval, void* value, int* flag, int type) {
   static const int as_address = 1; /* MPICH's MPIR_ATTR_AINT: what Fortran asks for */
   if (type == as_address && answered(window, keyval, value)) return *flag = 1, 0;
