@@ -25,14 +25,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "mpi"
-sys.path.insert(0, str(ROOT / "bench" / "micro"))
+sys.path[:0] = [str(HERE), str(ROOT / "bench" / "micro")]
 
+import others  # noqa: E402
 from harness import mpis  # noqa: E402
 
 CACHE = Path(os.environ.get("LOCKS_CACHE") or Path.home() / ".cache" / "skerry-bench")
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DWITH_FORTRAN_TYPES", "-O1", "-g", "-Wall", "-Wextra"]
 ENERGY_H2O = "-76.010538615916"
-MPI4PY = "4.1.2"  # the wheel for OpenMPI 5 and MPICH 5
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -107,6 +107,8 @@ def run(command, limit_s, environment, directory=None):
 
 
 class Runner:
+    cache, count, run = CACHE, staticmethod(count), staticmethod(run)
+
     def __init__(self, options, source):
         self.options = options
         self.source = source
@@ -144,10 +146,13 @@ class Runner:
         before = [self.skerry, "mpi", "--"] if with_skerry else []
         return [*before, *mpi.command(ranks), *program]
 
+    def wanted(self, name):
+        return not self.options.only or self.options.only in f"{self.source.name}: {name}"
+
     def job(self, name, command, expected, environment=None, succeeds=True, limit_s=300, **more):
-        name = f"{self.source.name}: {name}"
-        if self.options.only and self.options.only not in name:
+        if not self.wanted(name):
             return
+        name = f"{self.source.name}: {name}"
         status, output, seconds = run(
             command, limit_s, self.environment(environment), more.get("directory")
         )
@@ -218,91 +223,6 @@ def fortran(runner):
                 {"SKERRY_NODES": str(nodes)},
                 unwanted="the MPI library's",
             )
-
-
-def coarrays(runner):
-    """The tests that Debian's OpenCoarrays brings along: they end as they do without Skerry."""
-    pattern = "*/open-coarrays/openmpi/bin/OpenCoarrays-*-tests/*"
-    programs = [p for p in sorted(Path("/usr/lib").glob(pattern)) if os.access(p, os.X_OK)]
-    if runner.source.name != "openmpi4" or runner.options.quick:
-        return
-    if not programs:
-        count("skipped", "openmpi4: OpenCoarrays: install libcoarrays-openmpi-dev")
-        return
-    same, windows, different = 0, 0, []
-    for program in programs:
-        if not program.is_file() or (runner.options.only or "") not in "OpenCoarrays":
-            continue
-        ends = []
-        for with_skerry in (False, True):
-            command = runner.command((4,), [str(program)], with_skerry)
-            status, output, _ = run(command, 120, runner.environment())
-            ends.append(status)
-        windows += len(re.findall("^skerry: .*: Skerry's$", output, re.M))
-        if ends[0] == ends[1]:
-            same += 1
-        else:
-            different.append(f"{program.name}: {ends[0]} without, {ends[1]} with Skerry")
-    for text in different:
-        count("failed", f"openmpi4: OpenCoarrays: {text}")
-    if same and windows:
-        counts["passed"] += same - 1
-        count("passed", f"openmpi4: OpenCoarrays: {same} programs end the same, {windows} windows")
-
-
-def mpi4py_of(source):
-    """(python, its mpi4py's version, the value of MPI4PY_MPIABI); python None: there is none."""
-    if source.name == "openmpi4":
-        python = "/usr/bin/python3"
-        told = subprocess.run(
-            [python, "-c", "import mpi4py; print(mpi4py.__version__)"],
-            capture_output=True,
-            text=True,
-        )
-        return (python, told.stdout.strip(), "") if told.returncode == 0 else (None, "", "")
-    python = CACHE / f"mpi4py-{MPI4PY}" / "bin" / "python"
-    has_one = source.package and source.adapter != "abi" and python.exists()
-    return (str(python) if has_one else None), MPI4PY, source.adapter
-
-
-def mpi4py(runner):
-    """mpi4py's own tests of windows: of Debian's package, and of the wheel for the newer MPIs."""
-    if runner.options.quick or (runner.options.only or "mpi4py") not in "mpi4py":
-        return
-    python, version, abi = mpi4py_of(runner.source)
-    tests = CACHE / f"mpi4py-{version}-source" / f"mpi4py-{version}" / "test"
-    if runner.options.fetch:
-        fetch_mpi4py(version)
-    if python is None or not tests.exists():
-        count("skipped", f"{runner.source.name}: mpi4py: none for it, or its tests (--fetch)")
-        return
-    main = "main.py" if (tests / "main.py").exists() else "runtests.py"
-    for ranks, nodes in ((1, 1), (2, 1), (2, 2), (4, 1), (4, 2)):
-        runner.job(
-            f"mpi4py {version}, {ranks} ranks on {nodes} nodes",
-            runner.command(
-                (ranks,), [python, str(tests / main), "-v", "-i", "test_rma", "-i", "test_win"]
-            ),
-            r"^OK$",
-            {"SKERRY_NODES": str(nodes), **({"MPI4PY_MPIABI": abi} if abi else {})},
-            unwanted=r"skerry: (?!MPI_Win_allocate_shared).*the MPI library's|FAILED",
-            directory=tests,
-        )
-
-
-def fetch_mpi4py(version):
-    """Tests from the source package; for the wheel's version the wheel, too."""
-    home, source = CACHE / f"mpi4py-{MPI4PY}", CACHE / f"mpi4py-{version}-source"
-    if not (home / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        pip = [str(home / "bin" / "pip"), "install", "--quiet", f"mpi4py=={MPI4PY}", "numpy"]
-        subprocess.run(pip, check=False)
-    if version and not source.exists():
-        download = ["download", "--quiet", "--no-deps", "--no-binary", ":all:", "-d", str(source)]
-        pip = [str(home / "bin" / "pip"), *download, f"mpi4py=={version}"]
-        subprocess.run(pip, check=False)
-        for archive in source.glob("*.tar.gz"):
-            shutil.unpack_archive(archive, source)
 
 
 def troubles(runner):
@@ -429,7 +349,7 @@ def hosts_again(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--quick", action="store_true", help="fewer layouts, no strangers")
+    parser.add_argument("--quick", action="store_true", help="fewer layouts and programs")
     parser.add_argument("--only", help="jobs whose name holds this word")
     parser.add_argument("--mpi", action="append", help="only this one; may be repeated")
     parser.add_argument("--fetch", action="store_true", help="install what is missing in the cache")
@@ -447,8 +367,9 @@ def main():
             count("skipped", f"{source.name}: {why}")
         elif options.inside:
             on_hosts(runner)
+            others.on_hosts(runner)
         else:
-            for part in (checks, troubles, fortran, mpi4py, nwchem, coarrays):
+            for part in (checks, troubles, fortran, nwchem, *others.PARTS):
                 part(runner)
     if options.hosts and not options.inside:
         hosts_again(options)
