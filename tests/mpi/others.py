@@ -151,9 +151,10 @@ def mpi4py(runner):
         runner.job(
             f"mpi4py's tests of windows, {ranks} ranks on {nodes} nodes",
             runner.command((ranks,), words),
-            r"^OK",
+            # Ranks print into each other's lines; a rank whose tests fail ends with a status.
+            r"Ran [1-9]\d+ tests",
             {**environment, "SKERRY_NODES": str(nodes)},
-            unwanted=r"^FAILED|^skerry: (?!MPI_Win_allocate_shared).*the MPI library's",
+            unwanted=r"FAILED|skerry: (?!MPI_Win_allocate_shared).*the MPI library's",
             directory=home / "source" / "test",
             limit_s=900,
         )
