@@ -130,6 +130,8 @@ def main():
     for key, why in found.items():
         if isinstance(why, str):
             print(f"skipped {key[0]} of {key[1]}: {why}", file=sys.stderr)
+    if all(isinstance(one, str) for one in found.values()):
+        sys.exit("coverage.py: nothing measured: no Fortran interface is installed")
     text, missing = table(found)
     if options.write:
         page = options.write.read_text()
