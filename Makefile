@@ -60,6 +60,12 @@ test-armci: build ## C and Fortran programs over Debian's Global Arrays on our l
 	@cmake --preset $(PRESET) > /dev/null && cmake --build --preset $(PRESET) -j $(JOBS)
 	@tests/armci/run.py
 
+.PHONY: test-mpi
+test-mpi: build  ## MPI programs, windows on ours, under each MPI (root: on hosts too)
+	@tools/setup.sh --with-peers
+	@cmake --preset $(PRESET) > /dev/null && cmake --build --preset $(PRESET) -j $(JOBS)
+	@tests/mpi/run.py --fetch --hosts
+
 test-nwchem: build ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
 	@tools/test_nwchem.sh
 

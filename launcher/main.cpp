@@ -8,12 +8,14 @@
 #include "launcher/helper_program.hpp"
 #include "launcher/info.hpp"
 #include "launcher/job.hpp"
+#include "launcher/mpi_main.hpp"
 
 namespace {
 
 constexpr const char* help =
     "usage: skerry COMMAND ...\n\n"
     "  run -n P program ...  start P processes of one job (skerry run --help)\n"
+    "  mpi -- mpirun ...     runs an MPI program with its windows on Skerry's (skerry mpi --help)\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
     "  sim ...               simulates caps on connections for jobs of any size (skerry sim "
@@ -30,6 +32,7 @@ int main(int count, char** arguments) {
   const std::string command = words.empty() ? "" : words[0];
   const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
   if (command == "run") return run_main(rest);
+  if (command == "mpi") return mpi_main(rest);
   if (command == "agent") return agent_main();
   if (command == "info") return info_main(rest);
   if (command == "sim") return sim_main(rest);
@@ -43,7 +46,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    const std::vector<std::string> known = {"run",       "info",      "sim",
+    const std::vector<std::string> known = {"run",       "mpi",       "info",  "sim",
                                             "calibrate", "--version", "--help"};
     const std::string near = nearest(command, known);
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),

@@ -75,6 +75,10 @@ ARMCI=build/bin/tests/armci/ga_check
 if [ -x $ARMCI-openmpi ] && [ -x $ARMCI-mpich ]; then
   step "ARMCI and Global Arrays" $PYTHON tests/armci/run.py --smoke
 fi
+# Where the headers of OpenMPI are installed.
+if [ -f build/lib/libskerry_mpi_openmpi.so ]; then
+  step "MPI windows" $PYTHON tests/mpi/run.py --quick --mpi openmpi4
+fi
 step "the programs in the README" $PYTHON tests/readme.py
 step "the installation" $PYTHON tests/installed.py
 step "Python" $PYTHON -m pytest -q -rs tests/python

@@ -172,6 +172,18 @@ SKERRY_API int skerry_window_fetch_update(skerry_window* window, int rank, uint6
 SKERRY_API int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int type,
                                           const void* expected, const void* desired, void* result);
 
+/* The same for `count` pieces anywhere in `rank`'s memory. Their offsets are bytes from its start,
+ * whatever the unit is; addresses in a dynamic window. The pieces themselves may change after the
+ * call, what they point to as for one. Those of updates are whole elements. Which piece wins where
+ * pieces of one put overlap is undefined. If one piece is wrong, none is accessed
+ * (but for addresses in a dynamic window). */
+SKERRY_API int skerry_window_put_vector(skerry_window* window, int rank, const skerry_piece* pieces,
+                                        uint64_t count);
+SKERRY_API int skerry_window_get_vector(skerry_window* window, int rank, const skerry_piece* pieces,
+                                        uint64_t count);
+SKERRY_API int skerry_window_update_vector(skerry_window* window, int rank, int type, int operation,
+                                           const skerry_piece* pieces, uint64_t count);
+
 /* Request-based forms: wait for *handle with skerry_wait or skerry_test, inside the epoch. */
 SKERRY_API int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at,
                                     const void* origin, uint64_t bytes, skerry_handle* handle);

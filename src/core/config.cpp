@@ -58,6 +58,8 @@ constexpr Variable known[] = {
     {"SKERRY_NODES", "",
      "number of virtual nodes to split the ranks into when mpirun, srun or prterun started them; "
      "skerry run has --nodes"},
+    {"SKERRY_MPI", "1", "0: windows of MPI programs stay with their MPI library (skerry mpi)"},
+    {"SKERRY_MPI_EXPLAIN", "0", "1: say of each window of MPI whether it is Skerry's, and why not"},
     // Set by `skerry run` for the processes it starts; not for users.
     {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
     {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},

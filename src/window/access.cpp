@@ -304,4 +304,122 @@ Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desire
   return stripes.explain(locked, memory::stripe_index(target->region->seed, offset));
 }
 
+// ---- many pieces ------------------------------------------------------------------------------
+
+namespace {
+
+// Both sides of a request to another node. Lives until the engine has the request, which copies
+// what it needs longer.
+struct Sides {
+  std::vector<Piece> there, here;
+  operation::Side target, origin;
+
+  explicit Sides(std::span<const VectorPiece> pieces) {
+    std::byte* low = nullptr;
+    for (const VectorPiece& piece : pieces)
+      if (piece.bytes > 0 && (low == nullptr || piece.origin < low)) low = piece.origin;
+    for (const VectorPiece& piece : pieces) {
+      if (piece.bytes == 0) continue;
+      here.push_back({static_cast<uint64_t>(piece.origin - low), piece.bytes});
+      there.push_back({piece.offset, piece.bytes});
+      target.bytes += piece.bytes;
+    }
+    origin.bytes = target.bytes;
+    origin.base = low;
+    if (target.bytes == 0) return;
+    origin.form = target.form = operation::Side::Form::pieces;
+    origin.pieces = here;
+    target.pieces = there;
+  }
+  Sides(const Sides&) = delete;
+};
+
+}  // namespace
+
+// The epoch allows it, the lock is held, and every piece is inside.
+Status Window::begin_vector(Rank rank, std::span<const VectorPiece> pieces, Target** found) {
+  uint64_t unused = 0;
+  SKERRY_TRY(begin({rank, 0, 0}, false, found, &unused));
+  const uint64_t limit = (*found)->bytes;
+  for (const VectorPiece& piece : pieces)
+    if (piece.bytes > 0 && (piece.offset > limit || piece.bytes > limit - piece.offset))
+      return error(Code::range, piece.bytes, " bytes at byte ", piece.offset, " lie outside the ",
+                   limit, " bytes of rank ", rank, "'s memory");
+  return {};
+}
+
+// Do pieces travel together? Memory that the program gave is moved piece by piece.
+bool Window::is_one_request(const Target& target) const {
+  return target.region == nullptr && flavor_ == Flavor::allocated && check_ == nullptr;
+}
+
+Status Window::put_vector(Rank rank, std::span<const VectorPiece> pieces) {
+  Target* target = nullptr;
+  SKERRY_TRY(begin_vector(rank, pieces, &target));
+  if (is_one_request(*target)) {
+    const Sides sides(pieces);
+    return job_->engine().put(address(*target), sides.target, sides.origin, nullptr, Mode::implicit,
+                              nullptr);
+  }
+  for (const VectorPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    const auto issue = [&](void*) {
+      return issue_put(*target, piece.offset, piece.origin, piece.bytes, nullptr);
+    };
+    SKERRY_TRY(check_ == nullptr ? issue(nullptr)
+                                 : checked(rank, {Check::Kind::put, piece.offset, piece.bytes, {}},
+                                           piece.origin, nullptr, nullptr, issue));
+  }
+  return {};
+}
+
+Status Window::get_vector(Rank rank, std::span<const VectorPiece> pieces) {
+  Target* target = nullptr;
+  SKERRY_TRY(begin_vector(rank, pieces, &target));
+  if (is_one_request(*target)) {
+    const Sides sides(pieces);
+    return job_->engine().get(address(*target), sides.target, sides.origin, Mode::implicit,
+                              nullptr);
+  }
+  for (const VectorPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    const auto issue = [&](void* to) {
+      return issue_get(*target, piece.offset, to, piece.bytes, nullptr);
+    };
+    SKERRY_TRY(check_ == nullptr ? issue(piece.origin)
+                                 : checked(rank, {Check::Kind::get, piece.offset, piece.bytes, {}},
+                                           nullptr, piece.origin, nullptr, issue));
+  }
+  return {};
+}
+
+Status Window::update_vector(Rank rank, const memory::Update& what,
+                             std::span<const VectorPiece> pieces) {
+  Target* target = nullptr;
+  SKERRY_TRY(begin_vector(rank, pieces, &target));
+  for (const VectorPiece& piece : pieces) {
+    SKERRY_TRY(check_alignment(what.type, piece.offset));
+    if (piece.bytes % element_bytes(what.type) != 0)
+      return error(Code::invalid, piece.bytes, " bytes are no whole elements of ",
+                   to_string(what.type));
+  }
+  if (what.operation == Operation::no_op) return {};
+  if (is_one_request(*target)) {
+    const Sides sides(pieces);
+    return job_->engine().accumulate(address(*target), sides.target, sides.origin, what,
+                                     Mode::implicit, nullptr);
+  }
+  for (const VectorPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    const auto issue = [&](void*) {
+      return issue_update(*target, piece.offset, what, piece.origin, piece.bytes, nullptr);
+    };
+    SKERRY_TRY(check_ == nullptr
+                   ? issue(nullptr)
+                   : checked(rank, {Check::Kind::update, piece.offset, piece.bytes, what},
+                             piece.origin, nullptr, nullptr, issue));
+  }
+  return {};
+}
+
 }  // namespace skerry::window

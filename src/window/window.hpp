@@ -54,6 +54,13 @@ struct Access {
   uint64_t bytes = 0;
 };
 
+// One piece of an access; `offset` counts bytes, whatever the target's unit.
+struct VectorPiece {
+  std::byte* origin = nullptr;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
 class Window {
  public:
   Window() = default;
@@ -121,6 +128,10 @@ class Window {
   // The same; `result` gets the elements before. A no-op reads no `origin`.
   Status fetch_update(const Access& at, const memory::Update& what, const void* origin,
                       void* result, operation::Handle* handle);
+  // The same for pieces anywhere in a member's memory. A wrong one: none is accessed.
+  Status put_vector(Rank rank, std::span<const VectorPiece> pieces);
+  Status get_vector(Rank rank, std::span<const VectorPiece> pieces);
+  Status update_vector(Rank rank, const memory::Update& what, std::span<const VectorPiece> pieces);
   // Of 1, 2, 4 or 8 bytes. Blocks until *old is there.
   Status compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
@@ -207,6 +218,8 @@ class Window {
   Status done_there(Rank rank, Status status) const;
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
                      const void* origin, void* result, uint64_t bytes) const;
+  bool is_one_request(const Target& target) const;
+  Status begin_vector(Rank rank, std::span<const VectorPiece> pieces, Target** found);
   Status check_alignment(ElementType type, uint64_t offset) const;
   Status check_epoch(const Target& target) const;
   Status out_of_range(const Target& target, const Access& access) const;

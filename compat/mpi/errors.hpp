@@ -1,0 +1,49 @@
+// Mistakes: the class that MPI gives them, and a text that names them.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "mpi_header.hpp"
+
+namespace skerry::mpi {
+
+namespace detail {
+inline void append(std::string& out, std::string_view part) { out += part; }
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void append(std::string& out, Number part) {
+  out += std::to_string(part);
+}
+}  // namespace detail
+
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::string out;
+  (detail::append(out, parts), ...);
+  return out;
+}
+
+// Keeps the text for this thread until the call ends; returns the class.
+int fail_with(int error_class, std::string what);
+template <class... Parts>
+[[gnu::cold]] int fail(int error_class, const Parts&... parts) {
+  return fail_with(error_class, text(parts...));
+}
+
+// Of a status of Skerry's: MPI_SUCCESS, or its class. SKERRY_ERR_INVALID becomes `if_invalid`.
+[[gnu::cold]] int failed(int status, int if_invalid);
+inline int settle(int status, int if_invalid = MPI_ERR_RMA_SYNC) {
+  if (status == 0) [[likely]]
+    return MPI_SUCCESS;
+  return failed(status, if_invalid);
+}
+
+// Calls the window's error handler with a code of this class, whose string is the kept text.
+// Returns the code, if the handler does.
+[[gnu::cold]] int raise(MPI_Win win, const char* call, int error_class);
+
+}  // namespace skerry::mpi

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Makes from functions.txt what would be the same line forty times.
+
+    compat/mpi/generate.py entries|functions|stubs OUTPUT
+    compat/mpi/generate.py table|check docs/mpi.md
+
+entries    definitions of the functions, which find the window and call namespace skerry::mpi
+functions  macros that list the functions, for the pointers to the MPI library's own
+stubs      macros for the preloaded library: names and numbers of arguments
+table      writes the table of functions into the page; check: fails if it is another one
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    has_large: bool
+    kind: str
+    arguments: tuple[tuple[str, str], ...]  # (type, name)
+
+    def typed(self, large):
+        """The arguments with the types of the form."""
+        words = (
+            {"COUNT": "MPI_Count", "UNIT": "MPI_Aint"} if large else {"COUNT": "int", "UNIT": "int"}
+        )
+        kinds = [re.sub(r"COUNT|UNIT", lambda m: words[m[0]], kind) for kind, _ in self.arguments]
+        return ", ".join(f"{kind} {name}" for kind, (_, name) in zip(kinds, self.arguments))
+
+    @property
+    def ours(self):
+        """The function of skerry::mpi."""
+        return self.name.lower()
+
+
+def read():
+    found = []
+    for line in (HERE / "functions.txt").read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, forms, kind, arguments = line.split(None, 3)
+        pairs = [
+            re.fullmatch(r"(.*?)\s*(\w+)", part.strip()).groups() for part in arguments.split(",")
+        ]
+        if forms not in ("one", "both") or kind not in ("make", "use", "free"):
+            sys.exit(f"functions.txt: {line!r}: forms are one or both, kinds make, use or free")
+        found.append(Function(name, forms == "both", kind, tuple(pairs)))
+    return found
+
+
+def small_call(function):
+    """Calls the library's int form from the large-count form, if it has only that."""
+    counts = [n for kind, n in function.arguments if kind in ("COUNT", "UNIT")]
+    if any(kind == "UNIT*" for kind, _ in function.arguments):
+        every = ", ".join("&unit" if k == "UNIT*" else n for k, n in function.arguments)
+        return (
+            f"int unit = 0;\n  const int status = real().{function.name}({every});\n"
+            "  if (status == MPI_SUCCESS) *disp_unit = unit;\n  return status"
+        )
+    every = ", ".join(f"static_cast<int>({n})" if n in counts else n for _, n in function.arguments)
+    return f"return fit_int({', '.join(counts)}) ? real().{function.name}({every}) : MPI_ERR_COUNT"
+
+
+def entry(function, large, library_is_small=False):
+    name = function.name + ("_c" if large else "")
+    names = [n for _, n in function.arguments]
+    every = ", ".join(names)
+    rest = ", ".join(n for n in names if n != "win")
+    theirs = small_call(function) if library_is_small else f"return real().{name}({every})"
+    body = {
+        "make": f"  if (const auto made = {function.ours}({every})) return *made;\n  {theirs};\n",
+        "free": f"  Window* const window = find_window(*win);\n"
+        f"  if (window == nullptr) return real().{name}({every});\n"
+        f"  return {function.ours}(*window, win);\n",
+        "use": f"  Window* const window = find_window(win);\n"
+        f"  if (window == nullptr) [[unlikely]] {{\n  {theirs};\n  }}\n"
+        f'  return answer(*window, "MPI_{name}",\n'
+        f"                {function.ours}({', '.join(['*window', *([rest] if rest else [])])}));\n",
+    }[function.kind]
+    typed = function.typed(large)
+    return (
+        f"int PMPI_{name}({typed}) {{\n{body}}}\n"
+        f'int MPI_{name}({typed}) __attribute__((weak, alias("PMPI_{name}")));\n'
+    )
+
+
+def entries(functions):
+    yield 'extern "C" {\n'
+    for function in functions:
+        yield entry(function, False)
+    yield "#ifdef SKERRY_MPI_LARGE\n"
+    for function in functions:
+        if function.has_large:
+            yield entry(function, True)
+    yield "#else\n"
+    for function in functions:
+        if function.has_large:
+            yield entry(function, True, library_is_small=True)
+    yield '#endif\n}  // extern "C"\n'
+
+
+def listing(functions):
+    yield "#define SKERRY_MPI_FUNCTIONS(X) " + " ".join(f"X({f.name})" for f in functions) + "\n"
+    yield "#define SKERRY_MPI_LARGE_FUNCTIONS(X) "
+    yield " ".join(f"X({f.name}_c)" for f in functions if f.has_large) + "\n"
+
+
+def stubs(functions):
+    for function in functions:
+        count = len(function.arguments)
+        yield f"STUB{count}({function.name})\n"
+        if function.has_large:
+            yield f"STUB{count}({function.name}_c)\n"
+
+
+QUESTIONS = ("Win_attach", "Win_detach", "Win_shared_query", "Win_get_attr", "Win_get_group")
+
+
+def group_of(function):
+    if function.kind != "use":
+        return "a window"
+    if function.name in QUESTIONS:
+        return "its memory, what it is"
+    return "synchronization" if function.name.startswith("Win_") else "access"
+
+
+def table(functions):
+    """Markdown."""
+    rows = {}
+    for function in functions:
+        name = f"`MPI_{function.name}`" + (" †" if function.has_large else "")
+        rows.setdefault(group_of(function), []).append(name)
+    yield "| about | functions |\n| -- | -- |\n"
+    for title, names in rows.items():
+        yield f"| {title} | {', '.join(names)} |\n"
+
+
+def with_table(page, functions):
+    return re.sub(
+        r"(<!-- functions -->\n).*?(<!-- end -->)",
+        lambda found: found[1] + "\n" + "".join(table(functions)) + "\n" + found[2],
+        page,
+        flags=re.S,
+    )
+
+
+def main():
+    if len(sys.argv) == 3 and sys.argv[1] in ("table", "check"):
+        page = Path(sys.argv[2])
+        wanted = with_table(page.read_text(), read())
+        if sys.argv[1] == "check" and wanted != page.read_text():
+            sys.exit(
+                f"{page}: its table is not that of functions.txt: run generate.py table {page}"
+            )
+        page.write_text(wanted)
+        return
+    if len(sys.argv) != 3 or sys.argv[1] not in ("entries", "functions", "stubs"):
+        sys.exit(__doc__)
+    make = {"entries": entries, "functions": listing, "stubs": stubs}[sys.argv[1]]
+    text = "/* Made by compat/mpi/generate.py from functions.txt. */\n" + "".join(make(read()))
+    Path(sys.argv[2]).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

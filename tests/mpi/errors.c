@@ -1,0 +1,86 @@
+/* Mistakes reach the window's error handler with MPI's class. What MPI leaves undefined is checked
+ * only where SKERRY_USER_CHECKS is defined: when the program runs on Skerry's windows. */
+#include "mpi_check.h"
+
+static int handled;
+static void on_error(MPI_Win* win, int* code, ...) {
+  (void)win;
+  handled = class_of(*code);
+}
+
+#define EXPECT(class, call)                                                      \
+  do {                                                                           \
+    handled = -1;                                                                \
+    const int code_ = (call);                                                    \
+    CHECK(class_of(code_) == class, "class %d, not %d", class_of(code_), class); \
+    CHECK(handled == class, "the handler saw %d, not %d", handled, class);       \
+  } while (0)
+
+void check_errors(void) {
+  if (getenv("SKERRY_USER_CHECKS") == NULL) return;
+  long *memory = NULL, value = 1, old = 0;
+  double real = 1, before = 0;
+  MPI_Win win;
+  MPI_Errhandler handler;
+  MPI_Group world, self;
+  TRY(MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
+  MPI_Win_create_errhandler(on_error, &handler);
+  TRY(MPI_Win_set_errhandler(win, handler));
+  MPI_Errhandler_free(&handler);
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Put(&value, 1, MPI_LONG, right, 0, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_unlock(right, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_unlock_all(win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_complete(win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_wait(win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_flush(right, win));
+  EXPECT(MPI_ERR_RANK, MPI_Win_lock(MPI_LOCK_SHARED, size, 0, win));
+  EXPECT(MPI_ERR_LOCKTYPE, MPI_Win_lock(12345, right, 0, win));
+  EXPECT(MPI_ERR_ASSERT, MPI_Win_lock(MPI_LOCK_SHARED, right, 1 << 30, win));
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  TRY(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_lock_all(0, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_start(world, 0, win));
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Put(&value, 1, MPI_LONG, right, 8, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Get(&value, 1, MPI_LONG, right, -1, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_RANK, MPI_Put(&value, 1, MPI_LONG, -77, 0, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_COUNT, MPI_Put(&value, -1, MPI_LONG, right, 0, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_TYPE, MPI_Put(&value, 1, MPI_DATATYPE_NULL, right, 0, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_TRUNCATE, MPI_Put(&value, 1, MPI_LONG, right, 0, 1, MPI_INT, win));
+  EXPECT(MPI_ERR_OP, MPI_Accumulate(&real, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_BAND, win));
+  EXPECT(MPI_ERR_OP,
+         MPI_Accumulate(&real, 1, MPI_DOUBLE, right, 0, 1, MPI_DOUBLE, MPI_OP_NULL, win));
+  EXPECT(MPI_ERR_TYPE, MPI_Accumulate(&value, 1, MPI_LONG, right, 0, 1, MPI_DOUBLE, MPI_SUM, win));
+  EXPECT(MPI_ERR_TYPE, MPI_Compare_and_swap(&real, &real, &before, MPI_DOUBLE, right, 0, win));
+  if (getenv("SKERRY_CHECK") != NULL) { /* two puts to the same bytes */
+    TRY(MPI_Put(&value, 1, MPI_LONG, right, 1, 1, MPI_LONG, win));
+    EXPECT(MPI_ERR_RMA_CONFLICT, MPI_Put(&old, 1, MPI_LONG, right, 1, 1, MPI_LONG, win));
+  }
+  TRY(MPI_Win_unlock(right, win));
+  MPI_Comm_group(MPI_COMM_SELF, &self);
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  const int code = MPI_Put(&value, 1, MPI_LONG, right, 0, 1, MPI_LONG, win);
+  MPI_Error_string(code, text, &length);
+  CHECK(length > 0, "no text");
+  MPI_Barrier(MPI_COMM_WORLD);
+  /* The window still works. */
+  TRY(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, win));
+  TRY(MPI_Fetch_and_op(&value, &old, MPI_LONG, right, 0, MPI_REPLACE, win));
+  TRY(MPI_Win_unlock(right, win));
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Group_free(&world);
+  MPI_Group_free(&self);
+  TRY(MPI_Win_free(&win));
+  TRY(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+  MPI_Win_create_errhandler(on_error, &handler);
+  TRY(MPI_Win_set_errhandler(win, handler));
+  MPI_Errhandler_free(&handler);
+  long twice[4];
+  TRY(MPI_Win_attach(win, twice, sizeof twice));
+  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, twice + 1, 8));
+  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, twice + 1));
+  TRY(MPI_Win_detach(win, twice));
+  MPI_Barrier(MPI_COMM_WORLD);
+  TRY(MPI_Win_free(&win));
+}

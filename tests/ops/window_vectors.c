@@ -1,0 +1,84 @@
+/* skerry_window_put_vector and its kin, by each rank on its neighbour's memory, in windows of all
+ * kinds. Ends with "window_vectors: ok". */
+#include <skerry/window.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+#define CHECK(condition)                                                                         \
+  do {                                                                                           \
+    if (!(condition)) {                                                                          \
+      ++failures;                                                                                \
+      fprintf(stderr, "window_vectors:%d: %s: %s\n", __LINE__, #condition, skerry_last_error()); \
+    }                                                                                            \
+  } while (0)
+#define OK(call) CHECK((call) == SKERRY_OK)
+
+enum { words = 64 };
+
+/* `from`: displacement of the memory, an address in a dynamic window. */
+static void check(skerry_window* window, int target, uint64_t from, int64_t* memory,
+                  skerry_group* group) {
+  int64_t mine[8], back[8] = {0};
+  skerry_piece to[8], again[8];
+  for (int k = 0; k < 8; ++k) {
+    mine[k] = 100 + k;
+    /* Every other word, backwards; the last piece has no bytes. */
+    to[k] = (skerry_piece){&mine[k], from + 8 * (uint64_t)(20 - 2 * k), k < 7 ? 8 : 0};
+    again[k] = (skerry_piece){&back[k], to[k].offset, to[k].bytes};
+  }
+  memset(memory, 0, words * sizeof *memory);
+  skerry_sync(group);
+  OK(skerry_window_lock(window, SKERRY_LOCK_EXCLUSIVE, target, 0));
+  OK(skerry_window_put_vector(window, target, to, 8));
+  OK(skerry_window_flush(window, target));
+  OK(skerry_window_update_vector(window, target, SKERRY_INT64, SKERRY_SUM, to, 8));
+  OK(skerry_window_flush(window, target));
+  OK(skerry_window_get_vector(window, target, again, 8));
+  OK(skerry_window_unlock(window, target));
+  for (int k = 0; k < 7; ++k) CHECK(back[k] == 2 * (100 + k));
+  skerry_sync(group);
+  for (int k = 0; k < 7; ++k) CHECK(memory[20 - 2 * k] == 2 * (100 + k));
+  CHECK(memory[21] == 0 && memory[19] == 0);
+  skerry_sync(group);
+  /* One wrong piece: nothing is accessed. */
+  CHECK(skerry_window_put_vector(window, target, to, 8) == SKERRY_ERR_INVALID); /* no epoch */
+  OK(skerry_window_lock_all(window, 0));
+  to[3].offset += 4;
+  CHECK(skerry_window_update_vector(window, target, SKERRY_INT64, SKERRY_SUM, to, 8) ==
+        SKERRY_ERR_INVALID);
+  to[3].offset = UINT64_MAX - 3;
+  CHECK(skerry_window_put_vector(window, target, to, 8) == SKERRY_ERR_RANGE);
+  CHECK(skerry_window_get_vector(window, target, NULL, 1) == SKERRY_ERR_INVALID);
+  OK(skerry_window_unlock_all(window));
+  skerry_sync(group);
+  for (int k = 0; k < 7; ++k) CHECK(memory[20 - 2 * k] == 2 * (100 + k));
+  skerry_sync(group);
+}
+
+int main(void) {
+  skerry_job* job;
+  skerry_window* window;
+  int64_t* const given = calloc(words, sizeof *given);
+  if (skerry_init(NULL, &job) != SKERRY_OK) return fprintf(stderr, "%s\n", skerry_last_error()), 1;
+  skerry_group* const group = skerry_world(job);
+  const int target = (skerry_rank(job) + 1) % skerry_size(job);
+  uint64_t* const all = calloc((size_t)skerry_size(job), sizeof *all);
+  OK(skerry_window_allocate(group, words * sizeof *given, 8, &window));
+  check(window, target, 0, skerry_window_local(window), group);
+  OK(skerry_window_free(window));
+  OK(skerry_window_create(group, given, words * sizeof *given, 4, &window));
+  check(window, target, 0, given, group);
+  OK(skerry_window_free(window));
+  OK(skerry_window_create_dynamic(group, &window));
+  OK(skerry_window_attach(window, given, words * sizeof *given));
+  const uint64_t address = (uint64_t)(uintptr_t)given;
+  OK(skerry_allgather(group, &address, sizeof address, all));
+  check(window, target, all[target], given, group);
+  OK(skerry_window_free(window));
+  if (failures == 0 && skerry_rank(job) == 0) printf("window_vectors: ok\n");
+  free(all);
+  free(given);
+  return skerry_finalize(job) == SKERRY_OK && failures == 0 ? 0 : 1;
+}
