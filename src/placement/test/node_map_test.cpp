@@ -120,18 +120,5 @@ TEST(NodeMap, RefusesWhatIsNotAMap) {
   EXPECT_FALSE(NodeMap::view(std::span(block).first(block.size() - 1), &map).ok());
 }
 
-// An address of any length is kept whole.
-TEST(NodeMap, KeepsAddressesOfAnyLength) {
-  const auto bytes = [](size_t count) { return std::vector<std::byte>(count, std::byte{7}); };
-  const auto block = build_node_map(std::vector<NodeId>{0, 1, 2},
-                                    {{bytes(40)}, {bytes(0), bytes(260)}, {}});
-  NodeMap map;
-  ASSERT_TRUE(NodeMap::view(block, &map).ok());
-  EXPECT_EQ(map.server_address({0, 0}).size(), 40u);
-  EXPECT_EQ(map.server_address({1, 1}).size(), 260u);
-  EXPECT_EQ(map.server_address({1, 1}).back(), std::byte{7});
-  EXPECT_EQ(map.server_address({2, 0}).size(), 0u);
-}
-
 }  // namespace
 }  // namespace skerry::placement
