@@ -167,8 +167,8 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
     }
     value = mutex.word.load(std::memory_order_relaxed);
     if ((value & queued_bit) == 0 && (value == 0 || (shares(waiter.holder) && shares(value))))
-      continue;                               // it can be had after all
-    if ((value & biased_bit) != 0) continue;  // once more: a queue and a bias exclude each other
+      continue;                      // it can be had after all
+    if (is_biased(value)) continue;  // once more: a queue and a bias exclude each other
     // The record first: once the bit is set, unlock relies on a queue that is not empty (it waits
     // for the guard, but must find somebody).
     if (record == 0 && (record = pool.take()) == 0) return LockAnswer::no_record;

@@ -47,8 +47,11 @@ constexpr uint64_t shared_bit = uint64_t{1} << 62;        // in the word and in 
 constexpr uint64_t invited_bit = uint64_t{1} << 31;       // in the word, see above
 constexpr uint64_t open_word = queued_bit | invited_bit;  // free, and the first waiter tries
 // In the word, beside shared_bit and a count that may be 0: more may share it (readers.hpp). Never
-// with queued_bit.
+// with queued_bit. Without shared_bit it is one of a Holder's rank.
 constexpr uint64_t biased_bit = uint64_t{1} << 40;
+constexpr bool is_biased(uint64_t word) {
+  return (word & (shared_bit | biased_bit)) == (shared_bit | biased_bit);
+}
 constexpr uint64_t joins_bit = uint64_t{1} << 31;  // in a Holder that asks to share, see above
 
 // One holder or waiter: its rank, a number that tells the threads of that rank apart, and

@@ -6,7 +6,7 @@
 namespace skerry::lock {
 
 bool share_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
-  if ((mutex.word.load(std::memory_order_acquire) & biased_bit) == 0) return false;
+  if (!is_biased(mutex.word.load(std::memory_order_acquire))) return false;
   const uint64_t name = mutex.name.load(std::memory_order_relaxed);
   std::atomic<uint64_t>& flag = lines.flag(member, name);
   uint64_t found = 0;
@@ -15,7 +15,7 @@ bool share_by_flag(Mutex& mutex, const ReaderLines& lines, uint32_t member) {
     return false;  // another lock's, or another thread's
   // Sequentially consistent, as the revoker's: either we see that the bias is gone, or it sees the
   // flag. An acquire, too: what the last exclusive holder did is visible.
-  if ((mutex.word.load(std::memory_order_seq_cst) & biased_bit) != 0) return true;
+  if (is_biased(mutex.word.load(std::memory_order_seq_cst))) return true;
   found = name;
   // Failed: the revoker counted us.
   return !flag.compare_exchange_strong(found, 0, std::memory_order_acq_rel);
@@ -49,7 +49,7 @@ void shared_by_count(Mutex& mutex, const ReaderLines& lines, bool others) {
 void revoke_bias(Mutex& mutex, const ReaderLines& lines) {
   uint64_t value = mutex.word.load(std::memory_order_relaxed);
   do {
-    if ((value & biased_bit) == 0) return;
+    if (!is_biased(value)) return;
     // One share of our own: the count cannot fall to 0 meanwhile.
   } while (!mutex.word.compare_exchange_weak(value, (value & ~biased_bit) + 1,
                                              std::memory_order_seq_cst, std::memory_order_relaxed));

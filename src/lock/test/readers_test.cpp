@@ -123,6 +123,23 @@ TEST(Readers, ABiasedLockWithoutReadersIsTakenAtOnce) {
   EXPECT_EQ(node.mutex.word.load(), holder_of(2));
 }
 
+// A holder's rank has all of the word's bits between the count and the marks.
+TEST(Readers, NoRankThatHoldsTheLockLooksLikeABias) {
+  for (const Rank rank : {Rank{255}, Rank{511}, most_holder_ranks - 1}) {
+    Node node;
+    const Holder holder = make_holder(rank, 1);
+    ASSERT_EQ(try_lock(node.mutex, holder), LockAnswer::granted);
+    // Expect: nobody shares it, and a requester for exclusive use queues up.
+    EXPECT_FALSE(share_by_flag(node.mutex, node.lines, 0)) << rank;
+    revoke_bias(node.mutex, node.lines);
+    ASSERT_EQ(node.mutex.word.load(), holder) << rank;
+    RankCaller two(node, 2);
+    const Waiter waiter = make_waiter(holder_of(2), 2, 1, 5);
+    EXPECT_EQ(fair_queue().request(node.mutex, waiter, node.pool, two), Request::queued);
+    EXPECT_EQ(fair_queue().release(node.mutex, holder, node.pool, two), Release::released);
+  }
+}
+
 // A flag that is taken by another lock: by count.
 TEST(Readers, ShareByCountWhenTheirFlagIsTaken) {
   Node node;
