@@ -164,6 +164,7 @@ class Job {
   std::shared_ptr<void> windows_;  // what src/window and src/capi keep of this job; null: nothing
   void* lazy_window_ = nullptr;    // src/window: the window of which a lock is asked for and not
                                    // taken yet; null: none
+  Status (*take_lazy_)(Job&) = nullptr;  // src/window: takes it; set with lazy_window_
   AddressIndex address_index_{
       shelves_mutex_,
       [this](Rank rank, std::vector<AddressIndex::Slice>* slices) { list_slices(rank, slices); }};

@@ -61,7 +61,12 @@ Status Mutexes::find(Rank rank, uint32_t index, lock::Mutex** mutex) const {
   return {};
 }
 
-Status Mutexes::lock(Rank rank, uint32_t index) { return lock_as(rank, index, holder_of(*job_)); }
+Status Mutexes::lock(Rank rank, uint32_t index) {
+  // Locks are taken in the program's order, those of windows among them.
+  if (job_->lazy_window_ != nullptr) [[unlikely]]
+    SKERRY_TRY(job_->take_lazy_(*job_));
+  return lock_as(rank, index, holder_of(*job_));
+}
 
 Status Mutexes::unlock(Rank rank, uint32_t index) {
   return unlock_as(rank, index, holder_of(*job_));

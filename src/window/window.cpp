@@ -331,7 +331,7 @@ void Window::settle(Target& target, Hold hold, State& state) const {
 }
 
 // A rank waits for locks in the order in which it asked for them. So it takes the one that is only
-// asked for before it waits for another, of whatever window.
+// asked for before it waits for another, of whatever window, and before it locks a mutex.
 Status Window::take_lazy(job::Job& job) {
   auto* const window = static_cast<Window*>(std::exchange(job.lazy_window_, nullptr));
   if (window == nullptr) return {};
@@ -552,6 +552,7 @@ Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
     target->hold = Hold::wanted;
     lazy_ = target;
     job_->lazy_window_ = this;
+    job_->take_lazy_ = &Window::take_lazy;
   }
   return {};
 }

@@ -446,6 +446,30 @@ void check_lock_order(Context& c) {
   OK(skerry_barrier(c.world()));
 }
 
+// A window's lock and a mutex inside it, in one order everywhere: once a rank had the mutex before
+// the lock, if the lock's owner was elsewhere.
+void check_lock_before_mutex(Context& c) {
+  OwnWindow w(c, 64, 8);
+  skerry_mutexes* mutexes = nullptr;
+  OK(skerry_mutexes_create(c.world(), 1, &mutexes));
+  const int turns = c.as_threads ? 10 : 100;
+  for (int i = 0; i < turns; ++i) {
+    int64_t value = 0;
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, 0, 0));
+    OK(skerry_mutex_lock(mutexes, 0, 0));
+    OK(skerry_window_get(w, 0, 0, &value, 8));
+    OK(skerry_window_flush(w, 0));
+    ++value;
+    OK(skerry_window_put(w, 0, 0, &value, 8));
+    OK(skerry_window_flush(w, 0));
+    OK(skerry_mutex_unlock(mutexes, 0, 0));
+    OK(skerry_window_unlock(w, 0));
+  }
+  OK(skerry_barrier(c.world()));
+  if (c.rank == 0) EXPECT_IS(w.words()[0], int64_t{turns} * c.size);
+  OK(skerry_mutexes_free(mutexes));
+}
+
 // An epoch of one short put is one request, also if the put has a handle, as Python's has: three
 // requests once.
 void check_requests_of_an_epoch(Context& c) {
@@ -832,6 +856,7 @@ void run_windows(Context& c) {
   check_no_bytes(c);
   check_refused_in_start(c);
   check_lock_order(c);
+  check_lock_before_mutex(c);
   check_requests_of_an_epoch(c);
   for (Memory memory : {Memory::allocated, Memory::given}) {
     check_completion(c, memory);
