@@ -7,7 +7,9 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
+#include "../nodes_of_part.hpp"
 #include "unaligned.hpp"
 
 namespace skerry::armci {
@@ -111,27 +113,6 @@ void progress_mpi(void* messages) {
              MPI_STATUS_IGNORE);
 }
 
-// SKERRY_NODES is meant for the job that the user started. A part of its processes may be fewer
-// than that: each of them is a node then. The environment is as before when this is destroyed.
-class NodesOfPart {
- public:
-  explicit NodesOfPart(int size) {
-    const char* const nodes = std::getenv("SKERRY_NODES");
-    int all = 0;
-    MPI_Comm_size(MPI_COMM_WORLD, &all);
-    if (nodes == nullptr || size >= all || std::atoi(nodes) <= size) return;
-    was_ = nodes;
-    setenv("SKERRY_NODES", std::to_string(size).c_str(), 1);
-  }
-  ~NodesOfPart() {
-    if (!was_.empty()) setenv("SKERRY_NODES", was_.c_str(), 1);
-  }
-  NodesOfPart(const NodesOfPart&) = delete;
-
- private:
-  std::string was_;  // empty: left as it was
-};
-
 // Programs do not look at what ARMCI_Init answers and go on without it: what goes wrong while
 // starting ends the job.
 int start(const char* call, int required, MPI_Comm comm) {
@@ -167,7 +148,10 @@ int start(const char* call, int required, MPI_Comm comm) {
   rt.multiple = required == MPI_THREAD_MULTIPLE || provided == MPI_THREAD_MULTIPLE;
   options.thread_level = rt.multiple ? SKERRY_THREAD_MULTIPLE : SKERRY_THREAD_SERIALIZED;
   {
-    const NodesOfPart nodes(rt.size);
+    int all = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &all);
+    std::optional<compat::NodesOfPart> nodes;
+    if (rt.size < all) nodes.emplace(rt.size);
     if (skerry_init(&options, &rt.job) != SKERRY_OK) {
       rt.job = nullptr;
       die(call, skerry_last_error());

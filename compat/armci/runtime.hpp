@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "../text.hpp"
+
 // PROFILED(int, Put, (void* src, ...)) { ... } defines PARMCI_Put, and ARMCI_Put as a weak name of
 // it, which a tool may define itself.
 #define PROFILED(type, name, arguments)                                                 \
@@ -76,27 +78,7 @@ class Guard {
   bool locked_ = false;
 };
 
-namespace detail {
-inline void append(std::string& out, const char* part) { out += part; }
-inline void append(std::string& out, const std::string& part) { out += part; }
-inline void append(std::string& out, const void* part) {
-  char text[24];
-  std::snprintf(text, sizeof text, "%p", part);
-  out += text;
-}
-template <class Number>
-  requires std::is_arithmetic_v<Number>
-void append(std::string& out, Number part) {
-  out += std::to_string(part);
-}
-}  // namespace detail
-
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::string out;
-  (detail::append(out, parts), ...);
-  return out;
-}
+using compat::text;
 
 // Ends the job with "ARMCI_<call>: <what>".
 [[noreturn]] void die(const char* call, const std::string& what, int code = 1);

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <mutex>
 
+#include "../nodes_of_part.hpp"
 #include "errors.hpp"
 
 namespace skerry::mpi {
@@ -107,25 +108,6 @@ void progress_mpi(void* context) {
                 MPI_STATUS_IGNORE);
 }
 
-// SKERRY_NODES is meant for all processes. Where a job of a part of them has fewer ranks than that,
-// each is a node. The environment is as before when this is destroyed.
-class NodesOfPart {
- public:
-  explicit NodesOfPart(int size) {
-    const char* const nodes = std::getenv("SKERRY_NODES");
-    if (nodes == nullptr || std::atoi(nodes) <= size) return;
-    was_ = nodes;
-    setenv("SKERRY_NODES", std::to_string(size).c_str(), 1);
-  }
-  ~NodesOfPart() {
-    if (!was_.empty()) setenv("SKERRY_NODES", was_.c_str(), 1);
-  }
-  NodesOfPart(const NodesOfPart&) = delete;
-
- private:
-  std::string was_;  // empty: left as it was
-};
-
 // Does every rank agree? `why` becomes a reason of some rank that does not.
 bool all_agree(const Communicator& over, bool yes, std::string* why) {
   char mine[200] = {};
@@ -152,7 +134,7 @@ std::shared_ptr<Job> start_job(const Communicator& over, uint64_t id, std::strin
                                                          : SKERRY_THREAD_SERIALIZED;
   bool good = false;
   {
-    const NodesOfPart nodes(over.size);
+    const compat::NodesOfPart nodes(over.size);
     good = skerry_init(&options, &made->job) == SKERRY_OK;
   }
   if (!good) {

@@ -1,31 +1,14 @@
 // Mistakes: the class that MPI gives them, and a text that names them.
 #pragma once
 
-#include <cstdint>
-#include <cstdio>
 #include <string>
-#include <string_view>
-#include <type_traits>
 
+#include "../text.hpp"
 #include "mpi_header.hpp"
 
 namespace skerry::mpi {
 
-namespace detail {
-inline void append(std::string& out, std::string_view part) { out += part; }
-template <class Number>
-  requires std::is_arithmetic_v<Number>
-void append(std::string& out, Number part) {
-  out += std::to_string(part);
-}
-}  // namespace detail
-
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::string out;
-  (detail::append(out, parts), ...);
-  return out;
-}
+using compat::text;
 
 // Keeps the text for this thread until the call ends; returns the class.
 int fail_with(int error_class, std::string what);

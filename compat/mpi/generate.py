@@ -6,7 +6,7 @@
 
 entries    definitions of the functions, which find the window and call namespace skerry::mpi
 functions  macros that list the functions, for the pointers to the MPI library's own
-stubs      macros for the preloaded library: names and numbers of arguments
+stubs      STUB(name, parameters, arguments) of each, for the preloaded library
 table      writes the table of functions into the page; check: fails if it is another one
 """
 
@@ -113,10 +113,12 @@ def listing(functions):
 
 def stubs(functions):
     for function in functions:
-        count = len(function.arguments)
-        yield f"STUB{count}({function.name})\n"
+        words = [f"a{i}" for i in range(len(function.arguments))]
+        types = ", ".join(f"W {word}" for word in words)
+        values = ", ".join(words)
+        yield f"STUB({function.name}, ({types}), ({values}))\n"
         if function.has_large:
-            yield f"STUB{count}({function.name}_c)\n"
+            yield f"STUB({function.name}_c, ({types}), ({values}))\n"
 
 
 QUESTIONS = ("Win_attach", "Win_detach", "Win_shared_query", "Win_get_attr", "Win_get_group")

@@ -19,40 +19,17 @@
 typedef uintptr_t W;
 _Static_assert(sizeof(W) == 8, "an argument takes 8 bytes");
 
-#define NAMES(name) AT_##name,
-#define STUB1 NAMES
-#define STUB2 NAMES
-#define STUB3 NAMES
-#define STUB4 NAMES
-#define STUB5 NAMES
-#define STUB6 NAMES
-#define STUB7 NAMES
-#define STUB8 NAMES
-#define STUB9 NAMES
-#define STUB10 NAMES
-#define STUB12 NAMES
-#define STUB13 NAMES
+#define STUB(name, types, values) AT_##name,
 enum {
 #include "stubs.inc"
   ENTRIES
 };
-#undef NAMES
-#define NAMES(name) "PMPI_" #name,
+#undef STUB
+#define STUB(name, types, values) "PMPI_" #name,
 static const char* const names[ENTRIES] = {
 #include "stubs.inc"
 };
-#undef STUB1
-#undef STUB2
-#undef STUB3
-#undef STUB4
-#undef STUB5
-#undef STUB6
-#undef STUB7
-#undef STUB8
-#undef STUB9
-#undef STUB10
-#undef STUB12
-#undef STUB13
+#undef STUB
 
 /* Null: not looked up yet. */
 static void* targets[ENTRIES];
@@ -132,24 +109,6 @@ static inline void* target_of(int entry) {
 #define STUB(name, types, values)                                                     \
   PUBLIC int PMPI_##name types { return ((int(*) types)target_of(AT_##name))values; } \
   PUBLIC int MPI_##name types __attribute__((alias("PMPI_" #name)));
-#define STUB1(name) STUB(name, (W a), (a))
-#define STUB2(name) STUB(name, (W a, W b), (a, b))
-#define STUB3(name) STUB(name, (W a, W b, W c), (a, b, c))
-#define STUB4(name) STUB(name, (W a, W b, W c, W d), (a, b, c, d))
-#define STUB5(name) STUB(name, (W a, W b, W c, W d, W e), (a, b, c, d, e))
-#define STUB6(name) STUB(name, (W a, W b, W c, W d, W e, W f), (a, b, c, d, e, f))
-#define STUB7(name) STUB(name, (W a, W b, W c, W d, W e, W f, W g), (a, b, c, d, e, f, g))
-#define STUB8(name) STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h), (a, b, c, d, e, f, g, h))
-#define STUB9(name) \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i), (a, b, c, d, e, f, g, h, i))
-#define STUB10(name) \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j), (a, b, c, d, e, f, g, h, i, j))
-#define STUB12(name)                                                       \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j, W k, W l), \
-       (a, b, c, d, e, f, g, h, i, j, k, l))
-#define STUB13(name)                                                            \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j, W k, W l, W m), \
-       (a, b, c, d, e, f, g, h, i, j, k, l, m))
 #include "stubs.inc"
 
 /* ---- attributes in Fortran ---------------------------------------------------------------------

@@ -21,24 +21,6 @@ static void* next(const char* name) {
 #define ONE(name, types, values) \
   int name types { return ((int(*) types)next(#name))values; }
 #define STUB(name, types, values) ONE(MPI_##name, types, values) ONE(PMPI_##name, types, values)
-#define STUB1(name) STUB(name, (W a), (a))
-#define STUB2(name) STUB(name, (W a, W b), (a, b))
-#define STUB3(name) STUB(name, (W a, W b, W c), (a, b, c))
-#define STUB4(name) STUB(name, (W a, W b, W c, W d), (a, b, c, d))
-#define STUB5(name) STUB(name, (W a, W b, W c, W d, W e), (a, b, c, d, e))
-#define STUB6(name) STUB(name, (W a, W b, W c, W d, W e, W f), (a, b, c, d, e, f))
-#define STUB7(name) STUB(name, (W a, W b, W c, W d, W e, W f, W g), (a, b, c, d, e, f, g))
-#define STUB8(name) STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h), (a, b, c, d, e, f, g, h))
-#define STUB9(name) \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i), (a, b, c, d, e, f, g, h, i))
-#define STUB10(name) \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j), (a, b, c, d, e, f, g, h, i, j))
-#define STUB12(name)                                                       \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j, W k, W l), \
-       (a, b, c, d, e, f, g, h, i, j, k, l))
-#define STUB13(name)                                                            \
-  STUB(name, (W a, W b, W c, W d, W e, W f, W g, W h, W i, W j, W k, W l, W m), \
-       (a, b, c, d, e, f, g, h, i, j, k, l, m))
 #include "stubs.inc"
 
 /* What does not pass through C: Fortran's only exceptions. */
