@@ -135,6 +135,7 @@ ROOMS = {
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
             *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
             "src/server",
+            "bench/micro",  # its clock and medians
         ],
         False,
     ),

@@ -6,8 +6,6 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "../micro/common.hpp"
 #include "skerry/skerry.hpp"
 
 namespace {
@@ -47,24 +46,6 @@ int64_t tcp_ends() {
   return ends;
 }
 
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-template <class Function>
-double median_us(int64_t rounds, Function function) {
-  std::vector<double> taken;
-  for (int64_t i = 0; i < rounds; ++i) {
-    const double begin = now_us();
-    function();
-    taken.push_back(now_us() - begin);
-  }
-  std::nth_element(taken.begin(), taken.begin() + rounds / 2, taken.end());
-  return taken[static_cast<size_t>(rounds / 2)];
-}
-
 constexpr uint64_t long_bytes = 1 << 20;
 
 }  // namespace
@@ -85,19 +66,19 @@ int main(int argc, char** argv) {
   double put_us = 0, get_us = 0, rmw_us = 0, put_mib_s = 0, get_mib_s = 0;
   if (job.rank() == 0 && !job.same_node(far)) {
     const auto one = std::span<int64_t>(block).first(1);
-    put_us = median_us(rounds,
-                       [&] { data.put(far, 8, std::span<const int64_t>(one)), job.fence(far); });
-    get_us = median_us(rounds, [&] { data.get(far, 8, one); });
-    rmw_us = median_us(rounds, [&] { (void)data.fetch_add<int64_t>(far, 0, 1); });
-    put_mib_s = 1e6 / median_us(rounds / 20 + 1, [&] {
+    put_us = bench::median_of_rounds_us(
+        rounds, [&] { data.put(far, 8, std::span<const int64_t>(one)), job.fence(far); });
+    get_us = bench::median_of_rounds_us(rounds, [&] { data.get(far, 8, one); });
+    rmw_us = bench::median_of_rounds_us(rounds, [&] { (void)data.fetch_add<int64_t>(far, 0, 1); });
+    put_mib_s = 1e6 / bench::median_of_rounds_us(rounds / 20 + 1, [&] {
                   data.put(far, 0, std::span<const int64_t>(block)), job.fence(far);
                 });
-    get_mib_s = 1e6 /
-                median_us(rounds / 20 + 1, [&] { data.get(far, 0, std::span<int64_t>(block)); });
+    get_mib_s = 1e6 / bench::median_of_rounds_us(
+                          rounds / 20 + 1, [&] { data.get(far, 0, std::span<int64_t>(block)); });
   }
   world.sync();
   // All at once: each rank adds on ranks of other nodes in turn.
-  const double begin = now_us();
+  const uint64_t begin_ns = bench::now_ns();
   int64_t added = 0;
   for (int64_t i = 0; i < rounds / 4; ++i) {
     const int partner = static_cast<int>((job.rank() + i) % job.size());
@@ -106,7 +87,7 @@ int main(int argc, char** argv) {
     ++added;
   }
   world.sync();
-  const double all_us = now_us() - begin;
+  const double all_us = static_cast<double>(bench::now_ns() - begin_ns) / 1e3;
   const sk::Counters c = job.counters();
   const auto sum = [&](uint64_t value) {
     return static_cast<long long>(world.allreduce(static_cast<int64_t>(value)));

@@ -9,7 +9,6 @@ rounds, ratios medians of each round's own ratio. Prints a table and writes out/
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import signal
@@ -24,7 +23,7 @@ sys.path.insert(0, str(HERE.parent / "micro"))
 sys.path.insert(0, str(HERE))
 
 import targets  # noqa: E402
-from harness import machine  # noqa: E402
+from harness import machine, session  # noqa: E402
 
 NET = "10.77.0.0/24"
 # (scenario, row, library) -> one value a round, None where it failed
@@ -247,24 +246,14 @@ def main(arguments: list[str]) -> int:
         print("\n".join(s.name for s in chosen or targets.scenarios(os.cpu_count() or 2, "*")))
         return 0 if chosen else 2
     root = os.geteuid() == 0
-    if root and "TESTBED" not in os.environ and any(s.hosts > 1 for s in chosen):
-        testbed = str(ROOT / "testbed" / "hosts.sh")
-        os.execv(
-            testbed, [testbed, "run", "2", "--", sys.executable, str(HERE / "bench.py"), *arguments]
-        )
+    if root and any(s.hosts > 1 for s in chosen):
+        session.on_testbed(ROOT, 2, HERE / "bench.py", arguments)
     notes: list[str] = []
     if not root:
         notes.append("two hosts need root (network namespaces): left out")
         chosen = [s for s in chosen if s.hosts == 1]
-    # Whoever starts this in the background, or through the testbed, passes on an ignored SIGINT.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    with contextlib.suppress(PermissionError):
-        os.setsid()
-    if options.priority:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)
-            Path("/proc/self/autogroup").write_text("-15")
+    session.take_signals()
+    session.own_session(options.priority)
     os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     known = libraries(options.build.resolve(), options.comex)
     if not known:

@@ -11,7 +11,6 @@ out/nwchem.md, as soon as it is there: an interrupted run keeps what it has. A w
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
 import json
 import os
@@ -29,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "micro"))
 
-from harness import machine  # noqa: E402
+from harness import machine, session  # noqa: E402
 
 ENERGY, TOLERANCE = -2840.7237434, 1e-6
 NET = "10.77.0.0/24"
@@ -239,12 +238,8 @@ def main(arguments: list[str]) -> int:
     places = [place for place in PLACES if fnmatch.fnmatch(place.name, options.only)]
     hosts = max((place.hosts for place in places), default=0)
     root = os.geteuid() == 0
-    if hosts > 1 and root and "TESTBED" not in os.environ:
-        testbed = str(ROOT / "testbed" / "hosts.sh")
-        os.execv(
-            testbed,
-            [testbed, "run", str(hosts), "--", sys.executable, str(HERE / "nwchem.py"), *arguments],
-        )
+    if hosts > 1 and root:
+        session.on_testbed(ROOT, hosts, HERE / "nwchem.py", arguments)
     if not root:
         places = [place for place in places if place.hosts == 1]
     deck = cache / "source" / "nwchem" / "QA" / "tests" / "dft_siosi3" / "dft_siosi3.nw"
@@ -266,15 +261,8 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    # Whoever starts this in the background, or through the testbed, passes on an ignored SIGINT.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    with contextlib.suppress(PermissionError):
-        os.setsid()
-    if options.priority:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)
-            Path("/proc/self/autogroup").write_text("-15")
+    session.take_signals()
+    session.own_session(options.priority)
     os.environ |= {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

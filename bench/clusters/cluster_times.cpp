@@ -2,34 +2,15 @@
 //   skerry run -n 4 --nodes 4 cluster_times [--rounds N]
 // The sizes are those of the clustering paper's figures 6 and 7. Rank 0 prints a line of JSON for
 // each partner and size. Times are medians; a put's ends with its fence.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "../micro/common.hpp"
 #include "skerry/skerry.hpp"
 
 namespace {
-
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-template <class Function>
-double median_us(int64_t rounds, Function function) {
-  std::vector<double> taken;
-  for (int64_t i = 0; i < rounds; ++i) {
-    const double begin = now_us();
-    function();
-    taken.push_back(now_us() - begin);
-  }
-  std::nth_element(taken.begin(), taken.begin() + rounds / 2, taken.end());
-  return taken[static_cast<size_t>(rounds / 2)];
-}
 
 constexpr uint64_t longest_bytes = 4 << 20;
 
@@ -53,7 +34,8 @@ int main(int argc, char** argv) {
       };
       const auto get = [&] { data.get(partner, 0, part); };
       put(), get();
-      const double put_us = median_us(times, put), get_us = median_us(times, get);
+      const double put_us = bench::median_of_rounds_us(times, put),
+                   get_us = bench::median_of_rounds_us(times, get);
       std::printf("{\"partner\": %d, \"bytes\": %llu, \"put_us\": %.3f, \"get_us\": %.3f}\n",
                   partner, static_cast<unsigned long long>(bytes), put_us, get_us);
     }

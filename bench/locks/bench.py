@@ -11,10 +11,8 @@ says so.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -26,7 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "micro")]
 import cases  # noqa: E402
 import libraries  # noqa: E402
 import plots  # noqa: E402
-from harness import machine, mpi_sources, report  # noqa: E402
+from harness import machine, mpi_sources, report, session  # noqa: E402
 from harness.process import run_program  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
@@ -164,19 +162,6 @@ def shown(record: dict) -> dict:
     return {**record, "peers": beside}
 
 
-def prepare(options: argparse.Namespace) -> None:
-    """A session of our own, as the scheduler shares out time by session; signals end the run."""
-    # A start in the background, or through the testbed, passes on an ignored SIGINT.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    with contextlib.suppress(PermissionError):
-        os.setsid()
-    if options.priority:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)
-            Path("/proc/self/autogroup").write_text("-15")
-
-
 def select(options: argparse.Namespace) -> tuple[list[cases.Case], list[cases.Row]]:
     """The rows asked for and the cases that they, or their marks, need."""
     all_cases, all_rows = cases.everything(os.cpu_count() or 1)
@@ -210,12 +195,11 @@ def main(arguments: list[str]) -> int:
         print("\n".join(f"{row.name:45} {row.figure:8} {row.target}" for row in rows))
         return 0
     can_host = os.geteuid() == 0 and not options.no_hosts
-    if can_host and "TESTBED" not in os.environ and any(case.on_hosts for case in chosen):
-        testbed = str(ROOT / "testbed" / "hosts.sh")
-        again = [sys.executable, str(HERE / "bench.py"), *arguments]
-        os.execv(testbed, [testbed, "run", str(HOSTS), "--", *again])
+    if can_host and any(case.on_hosts for case in chosen):
+        session.on_testbed(ROOT, HOSTS, HERE / "bench.py", arguments)
     can_host = can_host and "TESTBED" in os.environ
-    prepare(options)
+    session.take_signals()
+    session.own_session(options.priority)
     before = machine.load()
     runner = Runner(ROOT, options.build.resolve(), can_host, options.quick, options.verbose)
     known = known_libraries(runner, options)
@@ -233,8 +217,7 @@ def main(arguments: list[str]) -> int:
     def write() -> list[dict]:
         """What there is so far: an interrupted run keeps it."""
         records = [cases.judge(row, table.samples, protocols, peers, table.said) for row in rows]
-        during = [min(runner.loads, default=before), max(runner.loads, default=before)]
-        load = {"before": before, "during": during, "after": machine.load()}
+        load = runner.load_since(before)
         where = "network namespaces joined by veth" if can_host else "virtual nodes (Skerry only)"
         domains = "cpu and server are real; nic is not measured here"
         described = {**machine.describe(), "load": load, "hosts": where, "domains": domains}
@@ -248,9 +231,8 @@ def main(arguments: list[str]) -> int:
     records = write()
     print(report.table([shown(record) for record in records]))
     plots.draw(records, options.out.with_suffix(".svg"), options.out.with_suffix(".png"))
-    judged = [record for record in records if record["met"] is not None]
     print(
-        f"\n{sum(r['met'] for r in judged)} of {len(judged)} targets met; load {before:.2f} before,"
+        f"\n{report.targets_met(records)}; load {before:.2f} before,"
         f" {max(runner.loads, default=before):.2f} at most during; {options.out}"
     )
     return 0

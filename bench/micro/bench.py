@@ -9,7 +9,6 @@ run on virtual nodes over the loopback. Nothing here fails because a target is m
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
 import os
 import sys
@@ -19,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
-from harness import machine, report, rows  # noqa: E402
+from harness import machine, report, rows, session  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
 PEERS = (
@@ -178,20 +177,9 @@ def main(arguments: list[str]) -> int:
         )
         return 2
     can_host = os.geteuid() == 0 and not options.no_hosts
-    # start again inside a testbed of our own, removed however we end
-    if can_host and "TESTBED" not in os.environ:
-        testbed = str(ROOT / "testbed" / "hosts.sh")
-        os.execv(
-            testbed, [testbed, "run", "2", "--", sys.executable, str(HERE / "bench.py"), *arguments]
-        )
-    # a session of our own: the scheduler shares out time by session, and limits and jobs belong
-    # into one
-    with contextlib.suppress(PermissionError):
-        os.setsid()
-    if options.priority:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)
-            Path("/proc/self/autogroup").write_text("-15")
+    if can_host:
+        session.on_testbed(ROOT, 2, HERE / "bench.py", arguments)
+    session.own_session(options.priority)
     rounds = options.rounds or (2 if options.quick else 5)
     before = machine.load()
     runner = Runner(
@@ -201,11 +189,7 @@ def main(arguments: list[str]) -> int:
     measure(runner, wanted, rounds, options)
 
     described = machine.describe()
-    described["load"] = {
-        "before": before,
-        "during": [min(runner.loads, default=before), max(runner.loads, default=before)],
-        "after": machine.load(),
-    }
+    described["load"] = runner.load_since(before)
     described["hosts"] = (
         "network namespaces joined by veth" if can_host else "virtual nodes over the loopback"
     )
@@ -217,8 +201,7 @@ def main(arguments: list[str]) -> int:
         f"load {before:.2f} before, {described['load']['during'][0]:.2f} to {described['load']['during'][1]:.2f} during; "
         f"one_core, two_cores: origin and target pinned to one core, to two; written to {options.out}"
     )
-    judged = [record for record in records if record["met"] is not None]
-    print(f"{sum(1 for record in judged if record['met'])} of {len(judged)} targets met")
+    print(report.targets_met(records))
     return 0
 
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -129,6 +130,18 @@ double median_of_singles_ns(Body&& body, double total_ms = 60) {
     before = after;
   } while (static_cast<double>(before - start) < total_ms * 1e6 || each.size() < 5);
   return median(each);
+}
+
+// The median time of one of `rounds` (>= 1) operations, in us.
+template <typename Body>
+double median_of_rounds_us(int64_t rounds, Body&& body) {
+  std::vector<double> each_us;
+  for (int64_t i = 0; i < rounds; ++i) {
+    const uint64_t before = now_ns();
+    body();
+    each_us.push_back(static_cast<double>(now_ns() - before) / 1e3);
+  }
+  return median(std::move(each_us));
 }
 
 template <typename T>

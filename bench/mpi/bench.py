@@ -11,12 +11,10 @@ target is missed: `met` says so.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import fnmatch
 import os
 import re
-import signal
 import sys
 import time
 from pathlib import Path
@@ -28,7 +26,7 @@ sys.path[:0] = [str(HERE), str(MICRO)]
 
 import cases  # noqa: E402
 import plots  # noqa: E402
-from harness import machine, mpi_sources, mpis, report  # noqa: E402
+from harness import machine, mpi_sources, mpis, report, session  # noqa: E402
 from harness.process import run_program  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
@@ -167,18 +165,6 @@ def measure(table: Table, chosen: list[cases.Case], known: list[Built], rounds: 
             )
 
 
-def prepare(options: argparse.Namespace) -> None:
-    """A session of our own, as the scheduler shares out time by session; signals end the run."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    with contextlib.suppress(PermissionError):
-        os.setsid()
-    if options.priority:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, -15)
-            Path("/proc/self/autogroup").write_text("-15")
-
-
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     all_cases, all_rows = cases.everything()
@@ -200,12 +186,11 @@ def main(arguments: list[str]) -> int:
     needed = {row.case for _, row in wanted}
     chosen = [case for case in all_cases if case.name in needed]
     can_host = os.geteuid() == 0 and not options.no_hosts
-    if can_host and "TESTBED" not in os.environ and any(case.on_hosts for case in chosen):
-        testbed = str(ROOT / "testbed" / "hosts.sh")
-        again = [sys.executable, str(HERE / "bench.py"), *arguments]
-        os.execv(testbed, [testbed, "run", str(HOSTS), "--", *again])
+    if can_host and any(case.on_hosts for case in chosen):
+        session.on_testbed(ROOT, HOSTS, HERE / "bench.py", arguments)
     can_host = can_host and "TESTBED" in os.environ
-    prepare(options)
+    session.take_signals()
+    session.own_session(options.priority)
     before = machine.load()
     runner = Runner(ROOT, options.build.resolve(), can_host, options.quick, options.verbose)
     known = builds(runner, not options.no_install, {mpi for mpi, _ in wanted}.__contains__)
@@ -217,15 +202,9 @@ def main(arguments: list[str]) -> int:
     def write() -> list[dict]:
         """What there is so far: an interrupted run keeps it."""
         records = [cases.judge(row, mpi, table.samples, table.said) for mpi, row in wanted]
-        during = [min(runner.loads, default=before), max(runner.loads, default=before)]
-        load = {"before": before, "during": during, "after": machine.load()}
         where = "network namespaces joined by veth" if can_host else "none"
-        report.save(
-            options.out,
-            records,
-            {**machine.describe(), "load": load, "hosts": where},
-            runner.complaints,
-        )
+        described = {**machine.describe(), "load": runner.load_since(before), "hosts": where}
+        report.save(options.out, records, described, runner.complaints)
         return records
 
     try:
@@ -235,9 +214,8 @@ def main(arguments: list[str]) -> int:
     records = write()
     print(report.table(records))
     plots.draw(records, options.out.with_suffix(".svg"), options.out.with_suffix(".png"))
-    judged = [record for record in records if record["met"] is not None]
     print(
-        f"\n{sum(r['met'] for r in judged)} of {len(judged)} targets met; load {before:.2f} before,"
+        f"\n{report.targets_met(records)}; load {before:.2f} before,"
         f" {max(runner.loads, default=before):.2f} at most during; {options.out}"
     )
     return 0

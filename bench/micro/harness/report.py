@@ -96,6 +96,11 @@ def table(records: list[dict]) -> str:
     return "\n".join(text)
 
 
+def targets_met(records: list[dict]) -> str:
+    judged = [record for record in records if record["met"] is not None]
+    return f"{sum(record['met'] for record in judged)} of {len(judged)} targets met"
+
+
 def save(path: Path, records: list[dict], machine: dict, notes: list[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(

@@ -40,6 +40,11 @@ class Runner:
             **mpis.AS_ROOT,
         }
 
+    def load_since(self, before: float) -> dict:
+        """What the machine did besides: before the first run, least and most at a start, now."""
+        during = [min(self.loads, default=before), max(self.loads, default=before)]
+        return {"before": before, "during": during, "after": machine.load()}
+
     def has(self, program: str) -> bool:
         return (self.bench / program).exists()
 
