@@ -188,6 +188,8 @@ class LoopFabric final : public Fabric {
   void run_delayed(bool before_sleep);
   void perform(const loop::Reference& from, loop::Rma rma);  // and tells, now or later
   int64_t next_deadline_ns() const;
+  loop::Rma atomic(loop::Rma::Kind kind, RemoteKey key, uint64_t offset, uint64_t value,
+                   uint64_t cookie) const;
   SendResult start_rma(EndpointId endpoint, loop::Rma rma);
   // Without it.
   int deliver_event(loop::Event& event, Sink& sink);

@@ -111,30 +111,28 @@ SendResult LoopFabric::get(EndpointId endpoint, void* local, RemoteKey key, uint
   return start_rma(endpoint, std::move(rma));
 }
 
-SendResult LoopFabric::fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset,
-                                     uint64_t operand, uint64_t cookie) {
+Rma LoopFabric::atomic(Rma::Kind kind, RemoteKey key, uint64_t offset, uint64_t value,
+                       uint64_t cookie) const {
   SKERRY_ASSERT(capabilities_.atomics != Atomics::none, "an atomic on a fabric without");
   Rma rma;
-  rma.kind = Rma::Kind::fetch_and_add;
+  rma.kind = kind;
   rma.key = key;
   rma.offset = offset;
   rma.bytes = sizeof(uint64_t);
   rma.cookie = cookie;
-  rma.value = operand;
-  return start_rma(endpoint, std::move(rma));
+  rma.value = value;
+  return rma;
+}
+
+SendResult LoopFabric::fetch_and_add(EndpointId endpoint, RemoteKey key, uint64_t offset,
+                                     uint64_t operand, uint64_t cookie) {
+  return start_rma(endpoint, atomic(Rma::Kind::fetch_and_add, key, offset, operand, cookie));
 }
 
 SendResult LoopFabric::compare_and_swap(EndpointId endpoint, RemoteKey key, uint64_t offset,
                                         uint64_t expected, uint64_t value, uint64_t cookie) {
-  SKERRY_ASSERT(capabilities_.atomics != Atomics::none, "an atomic on a fabric without");
-  Rma rma;
-  rma.kind = Rma::Kind::compare_and_swap;
-  rma.key = key;
-  rma.offset = offset;
-  rma.bytes = sizeof(uint64_t);
-  rma.cookie = cookie;
+  Rma rma = atomic(Rma::Kind::compare_and_swap, key, offset, value, cookie);
   rma.expected = expected;
-  rma.value = value;
   return start_rma(endpoint, std::move(rma));
 }
 
