@@ -14,7 +14,8 @@ for a in "$@"; do
   esac
 done
 PASSED=0 FAILED=0 SKIPPED=0 FAILURES=() SKIPS=()
-LOG=$(mktemp -d); trap 'rm -rf "$LOG"' EXIT
+LOG=$(mktemp -d); BUILDING=
+trap '[ -n "$BUILDING" ] && kill -- "-$BUILDING" 2> /dev/null; rm -rf "$LOG"' EXIT
 export PYTHONPATH=$PWD/build/python${PYTHONPATH:+:$PYTHONPATH}
 export SKERRY_USER_TEST_PYTHON=$PWD/.venv/bin/python
 
@@ -57,6 +58,25 @@ step() {
   echo "   $p passed, $f failed, $s skipped ($(($(date +%s) - start)) s)"
 }
 
+# The jobs below wait half of their time: the sanitizers' builds take what is left, at low priority.
+# set -m: a process group of their own, which ends with this script.
+build_sanitized() {
+  local kind
+  renice -n 19 -p "$BASHPID" > /dev/null
+  for kind in asan tsan; do
+    cmake --preset $kind > /dev/null && cmake --build --preset $kind -j "$(nproc)" || return 1
+  done
+}
+if [ -n "$SANITIZERS" ]; then
+  set -m; build_sanitized > "$LOG/sanitized" 2>&1 < /dev/null & BUILDING=$!; set +m
+fi
+# What they printed, and their status.
+sanitized() {
+  wait "$BUILDING"; local status=$?
+  BUILDING=; cat "$LOG/sanitized"
+  return $status
+}
+
 PYTHON=.venv/bin/python
 step "includes follow the rooms" $PYTHON tools/check_includes.py
 step "columns and lengths" $PYTHON tools/check_style.py
@@ -68,7 +88,7 @@ step "a soak of a minute" $PYTHON tests/soak/soak.py --minutes 1
 step "jobs in trouble" $PYTHON tests/trouble/trouble.py
 # Not grep -q: it hangs up on ldconfig.
 if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then
-  step "jobs over libfabric's tcp provider" $PYTHON tests/run_jobs.py --fabric ofi --quick
+  step "jobs over libfabric's tcp provider" $PYTHON tests/run_jobs.py --fabric ofi --quick --jobs 2
 fi
 # Where both MPIs and Global Arrays (libglobalarrays-dev) are installed.
 ARMCI=build/bin/tests/armci/ga_check
@@ -84,13 +104,12 @@ step "the installation" $PYTHON tests/installed.py
 step "Python" $PYTHON -m pytest -q -rs tests/python
 step "the DFT example" $PYTHON -m pytest -q -rs examples/dft/tests
 if [ -n "$SANITIZERS" ]; then
+  step "build with asan and tsan (begun above)" sanitized
   for kind in asan tsan; do
-    step "build with $kind" \
-      bash -c "cmake --preset $kind > /dev/null && cmake --build --preset $kind -j $(nproc)"
     step "unit tests, $kind" \
       ctest --test-dir build-$kind -L unit -LE 'launchers|no_sanitizers' --output-on-failure -j 2
   done
-  step "jobs, asan" $PYTHON tests/run_jobs.py --build build-asan --quick
+  step "jobs, asan" $PYTHON tests/run_jobs.py --build build-asan --quick --jobs 2
 fi
 [ -n "$HPCAAS" ] && step "HPCaaS-Bench" make -s -C bench/hpcaas test
 
