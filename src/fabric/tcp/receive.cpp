@@ -12,18 +12,36 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "fabric/tcp/tcp_fabric.hpp"
 
 namespace skerry::fabric::tcp {
 namespace {
-// A payload that is placed directly may take this much of one connection in one dispatch, then it
-// is the others' turn (epoll is level triggered: we come back).
-constexpr uint64_t direct_turn_bytes = 1024 * 1024;
+// What one dispatch receives of one connection: all connections share the first figure, but none
+// has less than the second or more than the third. Then it is the others' turn (epoll is level
+// triggered: we come back). So a turn is bounded, and whoever asks for little waits for a turn at
+// most, however much the others send. Few connections get much at a time, which costs fewer calls.
+struct Turn {
+  uint64_t all_bytes, least_bytes, most_bytes;
+  uint64_t share_bytes(uint64_t connections) const {
+    return std::clamp(all_bytes / std::max<uint64_t>(connections, 1), least_bytes, most_bytes);
+  }
+};
+constexpr Turn message_turn{1024 * 1024, 16 * 1024, 128 * 1024};
+constexpr Turn direct_turn{4096 * 1024, 128 * 1024, 1024 * 1024};  // payloads placed directly
 // While a payload is placed directly the socket wakes us for this much at a time (SO_RCVLOWAT), or
 // for the rest: a wake-up per segment costs more than the copy. Large enough to amortise it, small
 // enough that copying overlaps with the sender.
 constexpr uint64_t direct_wake_bytes = 256 * 1024;
+
+// Does a message that is delivered with its header begin here, and is it all here?
+bool whole_frame(Bytes data) {
+  if (data.size() < prefix_bytes) return false;
+  const Prefix prefix = decode_prefix(data.data());
+  return plausible(prefix) && prefix.payload_bytes <= inline_payload_bytes &&
+         data.size() >= prefix_bytes + prefix.header_bytes + prefix.payload_bytes;
+}
 
 }  // namespace
 
@@ -51,8 +69,9 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   const Receive* state = endpoint.receive.get();
   if (state != nullptr && state->destination != nullptr) {
     direct_room = state->payload_bytes - state->placed_bytes;
-    if (direct_room > direct_turn_bytes) {
-      direct_room = direct_turn_bytes;
+    if (const uint64_t share_bytes = direct_turn.share_bytes(ready_count_);
+        direct_room > share_bytes) {
+      direct_room = share_bytes;
       with_buffer = false;
     }
     parts[count++] = {state->destination + state->placed_bytes, direct_room};
@@ -65,8 +84,12 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
       received.carried = state->partial_have;
     }
   }
-  if (with_buffer)
-    parts[count++] = {buffer_.get() + received.carried, buffer_bytes - received.carried};
+  if (with_buffer) {
+    static_assert(message_turn.most_bytes == buffer_bytes);
+    static_assert(message_turn.least_bytes > max_greeting_bytes, "room behind what is carried");
+    const uint64_t share_bytes = message_turn.share_bytes(ready_count_);
+    parts[count++] = {buffer_.get() + received.carried, share_bytes - received.carried};
+  }
   if (count == 1) {
     received.bytes = recv(endpoint.fd, parts[0].iov_base, parts[0].iov_len, flags);
   } else {
@@ -202,6 +225,15 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
 // hottest: small puts pass here.
 TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std::byte* data,
                                    uint64_t bytes, uint64_t* consumed, Sink& sink) {
+  delivering_ = id;
+  const Parsed parsed = deliver(endpoint, id, data, bytes, consumed, sink);
+  delivering_ = no_endpoint;
+  if (std::exchange(gathered_, false) && parsed != Parsed::gone) (void)flush(id);
+  return parsed;
+}
+
+TcpFabric::Parsed TcpFabric::deliver(Endpoint& endpoint, EndpointId id, const std::byte* data,
+                                     uint64_t bytes, uint64_t* consumed, Sink& sink) {
   uint64_t at = 0;
   *consumed = 0;
   if (endpoint.state == State::awaiting_reply) [[unlikely]] {
@@ -220,8 +252,10 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
     const uint64_t head_bytes = prefix_bytes + prefix.header_bytes;
     const Bytes header{data + at + prefix_bytes, prefix.header_bytes};
     if (prefix.payload_bytes <= inline_payload_bytes) [[likely]] {
-      if (bytes - at < head_bytes + prefix.payload_bytes) break;
+      const uint64_t frame_bytes = head_bytes + prefix.payload_bytes;
+      if (bytes - at < frame_bytes) break;
       ++upcalls_;
+      more_follows_ = whole_frame({data + at + frame_bytes, bytes - at - frame_bytes});
       const Verdict verdict = sink.on_message(id, header,
                                               Bytes{data + at + head_bytes, prefix.payload_bytes});
       if (endpoint.id.load(std::memory_order_relaxed) != id)
@@ -231,7 +265,7 @@ TcpFabric::Parsed TcpFabric::parse(Endpoint& endpoint, EndpointId id, const std:
         *consumed = at;
         return Parsed::parked;
       }
-      at += head_bytes + prefix.payload_bytes;
+      at += frame_bytes;
     } else {
       if (bytes - at < head_bytes) break;
       const Bytes available{data + at + head_bytes,

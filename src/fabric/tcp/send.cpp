@@ -84,6 +84,9 @@ SendResult TcpFabric::send(EndpointId id, Bytes header, Bytes payload, bool more
   const Bytes prefix_part = std::as_bytes(std::span(&prefix, 1));
   const bool by_reference = payload.size() > inline_payload_bytes;
   Output* output = endpoint->output.get();
+  if (id == delivering_ && more_follows_ && !more &&
+      (output == nullptr ? 0 : output->bytes) + header.size() + payload.size() < gather_bytes)
+    more = gathered_ = true;
 
   uint64_t written = 0;
   const bool is_open = endpoint->state == State::open;

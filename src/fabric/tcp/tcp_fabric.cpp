@@ -161,7 +161,9 @@ int TcpFabric::dispatch(Sink& sink) {
   }
   const int count = event_count_;
   event_count_ = 0;
+  ready_count_ = static_cast<uint64_t>(std::max(count, 1));
   for (int i = 0; i < count; ++i) upcalls += handle_event(events_[static_cast<size_t>(i)], sink);
+  ready_count_ = 1;
   if (!deferred_.empty()) upcalls += run_deferred(sink);
   work_pending_.store(!deferred_.empty() || !ready_.empty(), std::memory_order_seq_cst);
   dispatching_ = false;
@@ -287,12 +289,14 @@ void TcpFabric::release(Endpoint& endpoint) {
 }
 
 void TcpFabric::close(EndpointId id) {
+  if (id == delivering_ && gathered_) (void)flush(id);
   if (Endpoint* endpoint = endpoints_.find(id)) release(*endpoint);
 }
 
 // With a reset: one packet ends the connection instead of four, and no side keeps a record of it
 // for a minute, as TIME_WAIT would. What the peer has received it may still read.
 void TcpFabric::close_drained(EndpointId id) {
+  if (id == delivering_ && gathered_) (void)flush(id);
   Endpoint* const endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return;
   if (endpoint->state == State::open) {

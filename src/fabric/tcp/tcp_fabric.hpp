@@ -100,6 +100,8 @@ class TcpFabric final : public Fabric {
   int resume(EndpointId id, Sink& sink);
   Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
                uint64_t* consumed, Sink& sink);
+  Parsed deliver(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
+                 uint64_t* consumed, Sink& sink);
   Parsed begin_direct(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
                       uint64_t payload_bytes, Sink& sink);
   Parsed finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink);
@@ -154,7 +156,12 @@ class TcpFabric final : public Fabric {
   std::vector<EndpointId> ready_;  // unparked: their backlog can be delivered
   std::vector<std::unique_ptr<std::byte[]>> spare_buffers_;  // output buffers, at most a few
   std::unique_ptr<Output> spare_output_;
-  bool dispatching_ = false;       // issue lock
+  bool dispatching_ = false;  // issue lock
+  // Whose messages are being delivered, and whether another one follows the present one: then what
+  // is sent to it now waits for what is sent then. no_endpoint: nobody's. Issue lock.
+  EndpointId delivering_ = no_endpoint;
+  bool more_follows_ = false;
+  bool gathered_ = false;  // something waits so, and goes when the last message was delivered
   int64_t timer_deadline_ns_ = 0;  // 0: timer not armed
   // deferred_ or ready_ hold something: poll returns at once
   std::atomic<bool> work_pending_{false};
@@ -176,6 +183,7 @@ class TcpFabric final : public Fabric {
   Received received_;                // by poll(only), for the next dispatch
   std::vector<epoll_event> events_;  // by poll, for the next dispatch
   int event_count_ = 0;
+  uint64_t ready_count_ = 1;  // connections among which this dispatch shares its turn
 };
 
 // Tags of epoll events that are not endpoints (those have a generation of at least 1 in the upper
@@ -195,6 +203,9 @@ constexpr uint64_t output_buffer_bytes = prefix_bytes + max_header_bytes +
                                          inline_payload_bytes;  // of what is not sent yet
 // Output held back by `more` is written out from this size on.
 constexpr uint64_t batch_bytes = 64 * 1024;
+// Answers to messages that arrived together travel together, in one system call instead of many,
+// but at most about this much: the peer goes on while we work on the rest. Some 70 short answers.
+constexpr uint64_t gather_bytes = 4 * 1024;
 
 int64_t now_ns();
 CloseReason close_reason_of(int error_number);

@@ -390,6 +390,105 @@ TEST_F(Tcp, LongPayloadsArePlacedHoweverTheirHeaderIsCut) {
   }
 }
 
+// Many requests that arrive together are answered in few packets: each costs its sender a system
+// call.
+TEST_F(Tcp, AnswersToMessagesThatCameTogetherTravelTogether) {
+  auto target = server();
+  const int fd = unauthenticated_peer();
+  write_all(fd, greeting("x"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  const auto packets = [&] {  // with data, that came here
+    // tcpi_data_segs_in of the kernel's tcp_info, which the C library's does not have.
+    constexpr size_t at = 152;
+    std::byte info[at + sizeof(uint32_t)] = {};
+    socklen_t bytes = sizeof info;
+    EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &bytes), 0);
+    EXPECT_EQ(bytes, sizeof info);
+    uint32_t count = 0;
+    std::memcpy(&count, info + at, sizeof count);
+    return count;
+  };
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
+    return target->fabric->send(endpoint, header, payload, false, 0) == SendResult::accepted;
+  };
+  const std::vector<std::byte> question = frame("question", pattern(16, 1));
+  std::vector<std::byte> stream;
+  constexpr size_t questions = 40;
+  for (size_t i = 0; i < questions; ++i)
+    stream.insert(stream.end(), question.begin(), question.end());
+  const uint32_t before = packets();
+  write_all(fd, stream);
+  // Expect: all answers, whole and in order, in one packet; two if the questions came in two.
+  std::vector<std::byte> answers(stream.size());
+  size_t have = 0;
+  while (have < answers.size()) {
+    target->step(1'000'000);
+    const ssize_t got = recv(fd, answers.data() + have, answers.size() - have, MSG_DONTWAIT);
+    if (got > 0) have += static_cast<size_t>(got);
+    ASSERT_FALSE(got == 0) << "closed";
+  }
+  EXPECT_EQ(target->message_count, questions);
+  EXPECT_LE(packets() - before, 3u);
+}
+
+// What was to travel with a later answer is sent however the messages end: without another answer,
+// with one that is parked, or with the end of the connection.
+TEST_F(Tcp, AnAnswerThatWaitsForTheNextIsSentHoweverThatEnds) {
+  enum class End { silent, parked, closed };
+  for (const End end : {End::silent, End::parked, End::closed}) {
+    auto target = server();
+    auto client = side();
+    EndpointId near = no_endpoint;
+    ASSERT_TRUE(client->fabric->connect(address, as_bytes("hello"), &near).ok());
+    ASSERT_TRUE(
+        run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+    target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
+      if (text_of(header) == "question")
+        return target->fabric->send(endpoint, as_bytes("answer"), payload, false, 0) ==
+               SendResult::accepted;
+      if (end == End::closed) target->fabric->close(endpoint);
+      return end != End::parked;
+    };
+    send(*client, near, "question", as_bytes("1"), true);
+    send(*client, near, "last", {}, false);
+    ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return client->message_count == 1; }))
+        << static_cast<int>(end);
+    EXPECT_EQ(client->messages[0].header, "answer");
+  }
+}
+
+// A turn takes a bounded share of each connection, the smaller the more there are, and something of
+// all: those that ask for little wait for one turn at most, however much the others send.
+TEST_F(Tcp, ATurnIsSharedByAllThatHaveSent) {
+  auto target = server();
+  target->keep_messages = false;
+  constexpr size_t streams = 32;
+  constexpr uint64_t most_bytes = 40 * 1024;  // of one stream in a turn
+  for (size_t i = 0; i <= streams; ++i) write_all(unauthenticated_peer(), greeting("x"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == streams + 1; }));
+  const std::vector<std::byte> put = frame("a put", pattern(2000, 1));
+  std::vector<std::byte> stream;
+  while (stream.size() < 200 * 1024) stream.insert(stream.end(), put.begin(), put.end());
+  for (size_t i = 0; i < streams; ++i) {
+    const int room = 1 << 20;
+    setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    fcntl(fds[i], F_SETFL, O_NONBLOCK);
+    ASSERT_GT(::send(fds[i], stream.data(), stream.size(), MSG_NOSIGNAL), 100 * 1024);
+  }
+  write_all(fds[streams], frame("a get", {}));
+  std::map<EndpointId, uint64_t> taken_bytes;
+  bool served = false;
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes payload) {
+    taken_bytes[endpoint] += header.size() + payload.size();
+    served = served || text_of(header) == "a get";
+    return true;
+  };
+  target->step(1'000'000'000);
+  EXPECT_EQ(taken_bytes.size(), streams + 1);
+  EXPECT_TRUE(served);
+  for (const auto& [endpoint, bytes] : taken_bytes) EXPECT_LE(bytes, most_bytes);
+}
+
 TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
   auto target = server();
   const uint64_t bad[] = {0,
