@@ -13,11 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hot_spot
 import memory
 import times
 from report import ROOT, machine
 
-PARTS = {"times": times, "memory": memory}
+PARTS = {"times": times, "memory": memory, "hot_spot": hot_spot}
 
 
 def figure(rows, path):

@@ -77,8 +77,11 @@ def tools(source: Source, install: bool) -> tuple[str | None, str | None, str]:
     return str(starter), str(compiler), ""
 
 
-def compiled(compiler: str, program: Path, sources: list[Path], parts: list[Path]) -> str:
-    """Builds `program` from `sources` if it is older than `parts`; a reason if it cannot."""
+def compiled(
+    compiler: str, program: Path, sources: list[Path], parts: list[Path], more: tuple[str, ...] = ()
+) -> str:
+    """Builds `program` from `sources` if it is older than `parts`; a reason if it cannot. more:
+    words for the compiler, after the sources."""
     program.parent.mkdir(parents=True, exist_ok=True)
     if program.exists() and program.stat().st_mtime > max(p.stat().st_mtime for p in parts):
         return ""
@@ -88,7 +91,7 @@ def compiled(compiler: str, program: Path, sources: list[Path], parts: list[Path
         compiler, flags = compiler.replace("mpicxx", "mpicc"), FLAGS[1:]
     else:
         flags = FLAGS
-    command = [compiler, *flags, *map(str, sources), "-o", str(fresh)]
+    command = [compiler, *flags, *map(str, sources), *more, "-o", str(fresh)]
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode:
         words = made.stderr.strip().splitlines()
