@@ -139,14 +139,18 @@ void report_rate(const std::string& name, const Span& span, double mine) {
   report(name + ".fairness", most_by_fewest(remote), "times");
 }
 
-// What this process has run, all threads, in ns.
-double busy_ns() {
+// What this process has run, all threads, in ns: in all, and in the program itself.
+struct Busy {
+  double all_ns = 0;
+  double user_ns = 0;
+};
+Busy busy() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto ns = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_usec) * 1e3;
   };
-  return ns(usage.ru_utime) + ns(usage.ru_stime);
+  return {ns(usage.ru_utime) + ns(usage.ru_stime), ns(usage.ru_utime)};
 }
 
 // One phase: clients call `body`, which does `each` operations (0: they wait in the barrier as
@@ -159,17 +163,19 @@ double phase(const std::string& name, layer::Memory& memory, const Options& opti
   const int me = layer::rank();
   Tally tally;
   std::vector<double> latency_ns;
-  const double busy_before_ns = busy_ns();
+  const Busy before = busy();
   if (is_bystander(me)) latency_ns = stand_by(memory, span, options.count);
   else if (is_client(me) && each != 0) tally = repeat_in(span, options.count, each, body);
   layer::barrier();
-  const double spent_ns = busy_ns() - busy_before_ns;
+  const Busy after = busy();
   if (each != 0) report_rate(name, span, static_cast<double>(tally.in_span));
   const double gets = sum_of(static_cast<double>(latency_ns.size()));
   report_latency(name, std::move(latency_ns));
   const double sum = sum_of(static_cast<double>(tally.all));
   // The target's processor time for each of the clients' and the bystander's operations.
-  report(name + ".target_cpu", spent_ns / std::max(1.0, sum + gets), "ns");
+  const double operations = std::max(1.0, sum + gets);
+  report(name + ".target_cpu", (after.all_ns - before.all_ns) / operations, "ns");
+  report(name + ".target_user", (after.user_ns - before.user_ns) / operations, "ns");
   return sum;
 }
 
