@@ -214,6 +214,11 @@ def rate_rows(table, known, case, kind):
             judged(f"{name}.{what}", value, "times", target, **common)
             | {"peers": {lib: v for lib, v in others.items() if lib != OURS}}
         )
+    cpu = {lib: table.value(case.name, lib, f"{kind}.target_cpu") for lib in rates}
+    found.append(
+        judged(f"{name}.target_cpu", cpu[OURS] / 1000, "us an operation", None, **common)
+        | {"peers": {lib: v and v / 1000 for lib, v in cpu.items() if lib != OURS}}
+    )
     return found + bystander_rows(table, rates, case, kind, name, common)
 
 
