@@ -357,14 +357,14 @@ int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget
     return limit == 0 || routes.is_direct() ? wanted : std::min<uint64_t>(wanted, limit);
   };
   // All ranks talk to all: each client of a gate to all others of its cluster.
-  const uint64_t size = static_cast<uint64_t>(routes.size_of(0));
+  const auto others_of_cluster = static_cast<uint64_t>(routes.size_of(0) - 1);
   std::printf(
       "{\"size\": %d, \"clients\": %llu, \"trunks\": %llu, \"sessions\": %llu, \"passing\": %llu, "
       "\"servers_on_the_way\": %u}\n",
       chosen, static_cast<unsigned long long>(most.ranks),
       static_cast<unsigned long long>(most.servers),
       static_cast<unsigned long long>(within(budget.sessions, others)),
-      static_cast<unsigned long long>(within(budget.passing, most.ranks * (size - 1))),
+      static_cast<unsigned long long>(within(budget.passing, most.ranks * others_of_cluster)),
       routes.most_servers());
   return 0;
 }
