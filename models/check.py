@@ -196,7 +196,11 @@ MODELS = {
         "holds": [[], ["ROOM=1"], ["ROOM=3", "REQUESTS=4"]],
         "long": [["ROOM=4", "REQUESTS=6", "WINDOW=5"]],
         "small": ["REQUESTS=2", "WINDOW=2"],
-        "broken": {"LOOK_BEFORE_APPLYING": [], "ALONE_TOO": ["ROOM=1"], "ANY_TIMING": ["ROOM=1", "REQUESTS=3", "WINDOW=3"]},
+        "broken": {
+            "LOOK_BEFORE_APPLYING": [],
+            "ALONE_TOO": ["ROOM=1"],
+            "ANY_TIMING": ["ROOM=1", "REQUESTS=3", "WINDOW=3"],
+        },
     },
 }
 

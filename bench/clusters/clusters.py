@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 
 import memory
+import simulated
 import times
 from report import ROOT, machine
 
-PARTS = {"times": times, "memory": memory}
+PARTS = {"times": times, "memory": memory, "simulated": simulated}
 
 
 def figure(rows, path):

@@ -128,7 +128,8 @@ class Study {
       if (target >= from) ++target;
     }
     r.servers = static_cast<uint8_t>(way_of(routes_, from, target, &r.way));
-    r.opens = !servers_[static_cast<size_t>(target)].sessions.use(rank, c_.sessions);
+    r.opens = c_.traffic != RouteTraffic::uniform &&
+              !servers_[static_cast<size_t>(target)].sessions.use(rank, c_.sessions);
     if (r.opens) ++opened_;
     depart(rank);
   }

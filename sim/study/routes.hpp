@@ -14,7 +14,7 @@
 namespace skerry::sim {
 
 enum class RouteTraffic : uint8_t {
-  uniform,  // each request goes to any other node
+  uniform,  // each request goes to any other node; sessions are open already
   server,   // all requests go to node 0
   counter,  // all requests are fetch-and-adds of one word of node 0, whose own ranks use it, too
 };
@@ -34,8 +34,9 @@ struct RouteStudyConfig {
   int64_t wire_ns = 20'000;    // a message from one process to another
   int64_t service_ns = 2'000;  // the target's server: to apply one request
   int64_t forward_ns = 2'500;  // a server: to pass on one message, request or answer
-  int64_t open_ns = 50'000;    // the target's server: to take in a rank without a session. Opening
-                               // takes a way there and back before the request
+  int64_t open_ns = 50'000;    // the target's server: to take in a rank without a session (not of
+                               // uniform traffic). Opening takes a way there and back before the
+                               // request
   int64_t atomic_ns = 60;      // counter: one fetch-and-add of a rank of node 0
   uint64_t seed = 1;
 };

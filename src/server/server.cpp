@@ -169,8 +169,10 @@ void Server::drop(Client& client) {
   assert_server_thread();
   quota_.closed(client.quota);
   const auto known = known_.find(client.rank);
-  if (known != known_.end() && known->second.endpoint == client.endpoint)
+  if (known != known_.end() && known->second.endpoint == client.endpoint) {
     known->second.endpoint = fabric::no_endpoint;
+    known->second.quota = 0;
+  }
   client.session->tidy();
   left_.push_back(client.rank);
   if (last_client_ == &client) last_client_ = nullptr;
@@ -191,12 +193,11 @@ Server::Known& Server::recall(Rank rank) {
   return known->second;
 }
 
-// Ranks that left in this turn, have no new connection and wait for nothing. (Under a limit of
-// connections the quota may know them still.)
+// Ranks that left in this turn, have no new connection and wait for nothing, not even for a slot.
 void Server::let_rest() {
   for (const Rank rank : left_) {
     const auto known = known_.find(rank);
-    if (quota_.is_limited() || known == known_.end() ||
+    if (known == known_.end() || known->second.quota != 0 ||
         known->second.endpoint != fabric::no_endpoint || !known->second.session.is_plain())
       continue;
     const session::TargetSession& session = known->second.session;

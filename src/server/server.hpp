@@ -174,7 +174,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     explicit Known(uint32_t incarnation, uint64_t applied = 0) : session(incarnation, applied) {}
     session::TargetSession session;
     uint32_t generation = 0;          // of its newest connection; only grows
-    connection::Quota::Id quota = 0;  // valid while it is connected or waits under a limit
+    connection::Quota::Id quota = 0;  // 0, unless it is connected or waits, under a limit
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
   static_assert(sizeof(Known) <= 48);
