@@ -340,6 +340,24 @@ uint64_t socket_object_bytes() {
   return bytes;
 }
 
+uint64_t bytes_of(const server::Server::Memory& memory) {
+  return memory.connection_bytes + memory.known_bytes + memory.fixed_bytes;
+}
+
+void print(const Load& load, uint64_t account_bytes, uint64_t resident) {
+  // Each client's, one from each other server, and one to each with passing channels.
+  const uint64_t sockets = uint64_t{load.clients} + (load.through != 0 ? load.servers : 0) +
+                           (load.passing != 0 ? load.servers : 0);
+  std::printf(
+      "{\"clients\": %u, \"routed\": %s, \"servers\": %u, \"through\": %u, \"passing\": %u, "
+      "\"account_bytes\": %llu, \"resident_bytes\": %llu, \"sockets\": %llu, \"socket_bytes\": "
+      "%llu}\n",
+      load.clients, load.routed ? "true" : "false", load.servers, load.through, load.passing,
+      static_cast<unsigned long long>(account_bytes), static_cast<unsigned long long>(resident),
+      static_cast<unsigned long long>(sockets),
+      static_cast<unsigned long long>(socket_object_bytes()));
+}
+
 // What the product plans for a job: its cluster size, and what connects to a server that has most.
 int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget_bytes) {
   const uint64_t idle_bytes = tcp()->capabilities().connection_bytes;
@@ -414,8 +432,10 @@ int main(int argc, char** argv) {
     options.pool_bytes = placement::usual_pool_bytes;
     check(share::make_proxy(std::move(side), options, &side).ok(), "no proxy");
   }
-  server::Server server({{0, 0}, key, static_cast<int32_t>(load.ranks()), 0}, std::move(side),
-                        directory);
+  // With a turn for each session, as under a budget.
+  const uint32_t sessions = load.servers == 0 ? 0 : load.ranks();
+  server::Server server({{0, 0}, key, static_cast<int32_t>(load.ranks()), sessions},
+                        std::move(side), directory);
   std::vector<std::byte> address;
   check(server.start(&address).ok(), "the server does not start");
   server.open({control, 0, [](Rank r) { return r == 0 ? 0 : -1; }, &map});
@@ -424,23 +444,10 @@ int main(int argc, char** argv) {
   children.connect(address);
   const server::Server::Memory account = server.memory();
   const uint64_t resident = resident_bytes() - resident_before;
-  // Each client's, one from each other server, and one to each with passing channels.
-  const uint64_t endpoints = uint64_t{load.clients} + (load.through != 0 ? load.servers : 0) +
-                             (load.passing != 0 ? load.servers : 0);
   uint64_t word = 0;
   std::memcpy(&word, directory.slice, sizeof word);
   check(word == load.clients + load.through, "the clients' sum is wrong");
-  const auto bytes_of = [](const server::Server::Memory& m) {
-    return m.connection_bytes + m.known_bytes + m.fixed_bytes;
-  };
-  std::printf(
-      "{\"clients\": %u, \"routed\": %s, \"servers\": %u, \"through\": %u, \"passing\": %u, "
-      "\"account_bytes\": %llu, \"resident_bytes\": %llu, \"sockets\": %llu, \"socket_bytes\": "
-      "%llu}\n",
-      load.clients, load.routed ? "true" : "false", load.servers, load.through, load.passing,
-      static_cast<unsigned long long>(bytes_of(account) - bytes_of(account_before)),
-      static_cast<unsigned long long>(resident), static_cast<unsigned long long>(endpoints),
-      static_cast<unsigned long long>(socket_object_bytes()));
+  print(load, bytes_of(account) - bytes_of(account_before), resident);
   std::fflush(stdout);
   children.end();
   std::_Exit(0);
