@@ -190,8 +190,8 @@ class Multiplex final : public fabric::Forward {
     Half half[2];           // where it came from, where it leads
     uint32_t place = 0;     // in transits_
     bool answered = false;  // data came back
-    bool used = false;      // something passed since rest_one looked at it
-    bool asked = false;     // to leave, by rest_one
+    bool used = false;      // something passed since rest_some looked at it
+    bool asked = false;     // to leave, by rest_some
   };
   static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
   struct Deferred {
@@ -258,7 +258,7 @@ class Multiplex final : public fabric::Forward {
                      std::string_view detail);
   void detach(Transit& transit, int side);
   void finish(Transit& transit);
-  void rest_one();
+  void rest_some();
   void drop(Transit& transit, std::string_view why);
   void drop(End& end, std::string_view why);
   Pool& pool_of(Use from) { return from == Use::client ? from_ranks_ : from_servers_; }
@@ -308,7 +308,7 @@ class Multiplex final : public fabric::Forward {
   uint64_t last_end_ = 0;
   uint64_t asking_ = 0;  // of ends_: those that nobody has accepted yet
   std::vector<std::unique_ptr<Transit>> transits_;
-  size_t hand_ = 0;  // in transits_: where rest_one looks next
+  size_t hand_ = 0;  // in transits_: where rest_some looks next
   std::vector<Deferred> deferred_;
   std::vector<fabric::EndpointId> dirty_;
   bool dispatching_ = false;

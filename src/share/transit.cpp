@@ -115,32 +115,33 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   onward.taken = own_window(trunk, prefix.taken);
   (void)pass(transit, 1, onward, hello, address_bytes);
   if (out->phase == Phase::waiting) control(trunk, Kind::held, prefix.channel, {}, {});
-  rest_one();
+  rest_some();
 }
 
-// At the limit of channels that pass, one of those makes way that carried nothing since the last
-// look. Its rank is asked to close it; a rank that computes does not hear that, so a quarter above
-// the limit it is closed: its session resumes when it is needed. One without an answer yet is
-// nobody's victim. Looks at a few each time, as a clock's hand.
-void Multiplex::rest_one() {
+// Above the limit of channels that pass, those make way that carried nothing since the last look.
+// Their ranks are asked to close them; a rank that computes does not hear that, so a quarter above
+// the limit they are closed: their sessions resume when they are needed. One without an answer yet
+// is nobody's victim. Looks at a few with each new channel, as a clock's hand, and at two of them
+// in its place: the number falls while there are idle ones.
+void Multiplex::rest_some() {
   const size_t limit = options_.max_passing;
   if (limit == 0 || transits_.size() <= limit) return;
-  const bool closes = transits_.size() > limit + limit / 4;
-  bool asks = true;  // one each time
-  for (size_t looks = std::min<size_t>(transits_.size(), 64); looks > 0; --looks) {
+  uint32_t may_ask = 2, may_close = transits_.size() > limit + limit / 4 ? 2 : 0;
+  for (size_t looks = std::min<size_t>(transits_.size(), 64); looks > 0 && may_ask + may_close > 0;
+       --looks) {
     if (hand_ >= transits_.size()) hand_ = 0;
     Transit& transit = *transits_[hand_++];
     if (std::exchange(transit.used, false) || !transit.answered) continue;
-    if (!transit.asked && std::exchange(asks, false)) {
+    if (!transit.asked && may_ask > 0) {
+      --may_ask;
       transit.asked = true;
       options_.counters->channels_asked.fetch_add(1, std::memory_order_relaxed);
       (void)pass(transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {}, {});
-      if (!closes) return;
-      continue;
+    } else if (transit.asked && may_close > 0) {
+      --may_close;
+      options_.counters->channels_closed.fetch_add(1, std::memory_order_relaxed);
+      drop(transit, "a data server passes as many channels as it may, and this one was idle");
     }
-    if (!closes || !transit.asked) continue;
-    options_.counters->channels_closed.fetch_add(1, std::memory_order_relaxed);
-    return drop(transit, "a data server passes as many channels as it may, and this one was idle");
   }
 }
 
