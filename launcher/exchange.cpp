@@ -102,11 +102,20 @@ const std::vector<std::vector<std::byte>>& Exchange::get_all(std::string_view ke
     frames.back().insert(frames.back().end(), from, from + bytes);
   };
   frames.push_back({std::byte{0}});
-  for (const auto& [rank, value] : found->second.by_rank) {
+  const auto& all = found->second.by_rank;
+  for (auto first = all.begin(); first != all.end();) {
     if (frames.back().size() >= job::values_frame_bytes) frames.push_back({std::byte{0}});
-    const uint32_t head[2] = {rank, static_cast<uint32_t>(value.size())};
+    // The ranks of a node mostly say the same, and stand in a row.
+    uint32_t ranks = 1;
+    auto next = std::next(first);
+    for (;
+         next != all.end() && next->first == first->first + ranks && next->second == first->second;
+         ++next)
+      ++ranks;
+    const uint32_t head[3] = {first->first, ranks, static_cast<uint32_t>(first->second.size())};
     add(head, sizeof head);
-    add(value.data(), value.size());
+    add(first->second.data(), first->second.size());
+    first = next;
   }
   frames.back().front() = std::byte{1};
   return frames;

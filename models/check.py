@@ -190,6 +190,18 @@ MODELS = {
         "small": [],
         "broken": ["SINGLE_POOL", "WAIT_FOR_ROOM"],
     },
+    "drops": {
+        "search": ["-a", "-f"],
+        "compile": ["-DNFAIR=3"],
+        "holds": [[], ["ROOM=1"], ["ROOM=3", "REQUESTS=4"]],
+        "long": [["ROOM=4", "REQUESTS=6", "WINDOW=5"]],
+        "small": ["REQUESTS=2", "WINDOW=2"],
+        "broken": {
+            "LOOK_BEFORE_APPLYING": [],
+            "ALONE_TOO": ["ROOM=1"],
+            "ANY_TIMING": ["ROOM=1", "REQUESTS=3", "WINDOW=3"],
+        },
+    },
 }
 
 # How a configuration with LIVELY is searched: does each get on, if each is scheduled now and then?
@@ -209,6 +221,7 @@ def search(model, defines, shortest=False, small=False):
 
     small: the search is short beside the compiler's work, which is kept short then."""
     plan = MODELS[model] if "LIVELY" not in defines else LIVELY
+    shortest = shortest and "-a" not in plan["search"]  # pan shortens runs, but not cycles
     with tempfile.TemporaryDirectory() as work:
         run = lambda *command, **more: subprocess.run(
             command, cwd=work, text=True, capture_output=True, **more
@@ -240,9 +253,8 @@ def search(model, defines, shortest=False, small=False):
         if (
             errors is None
             or states is None
-            or "max search depth too small" in said
-            or "Search not completed" in said
-            and errors[1] == "0"
+            or errors[1] == "0"
+            and ("max search depth too small" in said or "Search not completed" in said)
         ):
             sys.exit(f"{model} {defines}: the search was not completed:\n{said}")
         trail = ""

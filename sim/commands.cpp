@@ -24,6 +24,7 @@ constexpr const char* help_text =
     "       skerry sim locks [options]   one hot lock under each lock protocol, to 100,000 ranks "
     "(--help)\n"
     "       skerry sim memory [options]  what a node keeps for jobs of up to a million ranks\n"
+    "       skerry sim routes [options]  routes through clusters of data servers, the same jobs\n"
     "       skerry sim storm [options]   the protocol in a storm of faults, checked after every "
     "step\n\n"
     "Everything it prints is simulated. What it computes with, and what it cannot tell: "

@@ -1,6 +1,7 @@
 // The commands of skerry-sim. Each returns the program's exit status.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@ int run_main(const std::vector<std::string>& words);
 int paper_main(const std::vector<std::string>& words);
 int locks_main(const std::vector<std::string>& words);   // locks_command.cpp
 int memory_main(const std::vector<std::string>& words);  // memory_command.cpp
+int routes_main(const std::vector<std::string>& words);  // routes_command.cpp
 const char* help();
+
+// The sum of `skerry sim memory`: what all processes of a node keep in tables. memory_command.cpp
+uint64_t table_bytes_of_node(int32_t ranks, int32_t per_node, int32_t talks);
 
 }  // namespace skerry::sim

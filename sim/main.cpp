@@ -1,5 +1,5 @@
 // skerry-sim: `skerry sim` starts it. Commands: run (the default), paper, locks,
-// memory, storm.
+// memory, routes, storm.
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,6 +39,7 @@ int main(int count, char** arguments) {
   if (command == "paper") return paper_main(words);
   if (command == "locks") return locks_main(words);
   if (command == "memory") return memory_main(words);
+  if (command == "routes") return routes_main(words);
   if (command == "storm") return storm_main(words);
   std::fprintf(stderr, "skerry sim: unknown command \"%s\"\n\n%s", command.c_str(), help());
   return 2;

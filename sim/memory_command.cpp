@@ -222,6 +222,16 @@ void print_row(const Options& options, const char* name, const char* why,
 
 }  // namespace
 
+uint64_t table_bytes_of_node(int32_t ranks, int32_t per_node, int32_t talks) {
+  Options options;
+  options.per_node = per_node;
+  options.talks = talks;
+  uint64_t sum = 0;
+  for (const Row& row : rows)
+    if (row.counts) sum += row.bytes(Job{options, ranks});
+  return sum;
+}
+
 int memory_main(const std::vector<std::string>& words) {
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
     std::fputs(help_text, stdout);
@@ -239,10 +249,7 @@ int memory_main(const std::vector<std::string>& words) {
   for (const Row& row : rows)
     if (row.counts) print_row(options, row.name, row.why, row.bytes);
   print_row(options, "in all", "", [](const Job& job) {
-    uint64_t sum = 0;
-    for (const Row& row : rows)
-      if (row.counts) sum += row.bytes(job);
-    return sum;
+    return table_bytes_of_node(job.ranks, job.options.per_node, job.options.talks);
   });
   std::printf("\nonly in jobs that use it, and not in the sum:\n");
   for (const Row& row : rows)

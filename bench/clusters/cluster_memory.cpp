@@ -1,11 +1,13 @@
-// What one data server takes for its clients: cluster_memory CLIENTS ROUTED
+// What one data server takes for its clients: cluster_memory CLIENTS ROUTED [SERVERS THROUGH
+// PASSING]
 //
 // The server runs in this process, on its own thread, with the product's code. Child processes
 // stand for CLIENTS ranks: each proves itself, has one request answered and stays connected. With
-// ROUTED = 0 a client connects directly; with 1 over a link, as where servers form clusters. Prints
-// one line of JSON. `cluster_memory plan NODES RANKS_PER_NODE SIZE|sqrt|auto BUDGET` prints what
-// the product's routes make of a job. The first: the server's own account, what VmRSS grew by, the
-// sockets, and the queues in them. Linux only.
+// ROUTED = 0 a client connects directly; with 1 over a link, as where servers form clusters.
+// SERVERS more children are the other servers of its cluster: THROUGH ranks talk to this server
+// through them, and its own clients talk to them in PASSING channels. Prints one line of JSON: the
+// server's own account, what VmRSS grew by, the sockets. `cluster_memory plan NODES RANKS_PER_NODE
+// SIZE|sqrt|auto BUDGET` prints what the product's routes make of a job. Linux only.
 #include <sodium.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -16,8 +18,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "connection/core/hello.hpp"
@@ -40,8 +42,13 @@ void check(bool good, const char* what) {
   std::exit(1);
 }
 
-// Two nodes: the server's, and one with all clients.
-placement::Routes routes() { return {2, 2, false}; }
+// Two clusters: nodes 0 (the server's) to `servers`, and as many more. All clients are on the first
+// node of the second cluster, whose gate in the first one is the server.
+placement::Routes routes(uint32_t servers) {
+  const auto size = static_cast<NodeId>(servers + 1);
+  return {2 * size, size, false};
+}
+NodeId clients_node(uint32_t servers) { return static_cast<NodeId>(servers + 1); }
 
 struct Directory final : server::Directory {
   Status find(SegmentId id, Rank rank, memory::Region* region) override {
@@ -65,8 +72,14 @@ class Clients final : public fabric::Sink {
     const connection::Peer peer{0, 0, wire::version, connection::Role::server};
     const auto hello = connection::make_hello(key, peer, rank, 1, 5);
     fabric::EndpointId endpoint = fabric::no_endpoint;
-    check(fabric.connect(address, hello, &endpoint).ok(), "a client cannot connect");
-    ranks_[endpoint] = rank;
+    const Status status = fabric.connect(address, hello, &endpoint);
+    check(status.ok(), status.message().c_str());
+    asked_by_[{&fabric, endpoint}] = rank;
+  }
+  void ask_and_wait(fabric::Fabric& fabric, fabric::Bytes address, uint32_t rank) {
+    const uint64_t before = answered;
+    ask(fabric, address, rank);
+    while (answered == before) let_work(fabric);
   }
   void let_work(fabric::Fabric& fabric) {
     fabric_ = &fabric;
@@ -79,7 +92,7 @@ class Clients final : public fabric::Sink {
     wire::Request request;
     request.header.version = wire::version;
     request.header.kind = static_cast<uint8_t>(wire::Kind::read_modify_write);
-    request.header.origin_rank = ranks_[endpoint];
+    request.header.origin_rank = asked_by_[{fabric_, endpoint}];
     request.header.incarnation = 1;
     request.header.number = 1;
     request.header.segment_owner = segment.owner;
@@ -93,19 +106,34 @@ class Clients final : public fabric::Sink {
     check(fabric_->send(endpoint, {header, bytes}, {}, false, 0) == fabric::SendResult::accepted,
           "a request is not taken");
   }
-  fabric::Verdict on_message(fabric::EndpointId, fabric::Bytes header, fabric::Bytes) override {
+  fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
+                             fabric::Bytes) override {
     wire::ReplyHeader reply{};
     if (wire::decode(header, &reply).ok() &&
         reply.kind == static_cast<uint8_t>(wire::Kind::reply) && reply.code == 0)
       ++answered;
+    else answer(endpoint);
     return fabric::Verdict::taken;
+  }
+  // As another server, to a request of a client that comes through the one that is measured.
+  void answer(fabric::EndpointId endpoint) {
+    wire::ReplyHeader reply{};
+    reply.version = wire::version;
+    reply.kind = static_cast<uint8_t>(wire::Kind::reply);
+    reply.number = reply.applied = 1;
+    check(fabric_->send(endpoint, std::as_bytes(std::span(&reply, 1)), {}, false, 0) ==
+              fabric::SendResult::accepted,
+          "an answer is not taken");
   }
   void on_closed(fabric::EndpointId, fabric::CloseReason, std::string_view detail) override {
     std::fprintf(stderr, "cluster_memory: closed: %.*s\n", static_cast<int>(detail.size()),
                  detail.data());
     std::exit(1);
   }
-  void on_connect_request(fabric::RequestId, fabric::Bytes, std::string_view) override {}
+  void on_connect_request(fabric::RequestId request, fabric::Bytes, std::string_view) override {
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+    check(fabric_->accept(request, {}, &endpoint).ok(), "a channel is not accepted");
+  }
   std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t) override {
     return nullptr;
   }
@@ -118,7 +146,7 @@ class Clients final : public fabric::Sink {
   void on_watched(int, uint64_t) override {}
 
   fabric::Fabric* fabric_ = nullptr;
-  std::unordered_map<fabric::EndpointId, uint32_t> ranks_;
+  std::map<std::pair<const fabric::Fabric*, fabric::EndpointId>, uint32_t> asked_by_;
 };
 
 std::unique_ptr<fabric::Fabric> tcp() {
@@ -130,79 +158,164 @@ std::unique_ptr<fabric::Fabric> tcp() {
   return made;
 }
 
-// A process that stands for ranks first .. first + count - 1. Says so when all have been answered.
-void stand_for(uint32_t first, uint32_t count, bool routed, const std::vector<std::byte>& address,
-               int ready) {
+using Address = std::vector<std::byte>;
+
+void say(int pipe, const Address& address) {
+  check(write(pipe, address.data(), address.size()) == static_cast<ssize_t>(address.size()),
+        "a process went away");
+}
+
+// Blocks. Ends the process if the one that it waits for went away.
+Address hear(int pipe) {
+  Address address(256);
+  const ssize_t bytes = read(pipe, address.data(), address.size());
+  if (bytes <= 0) std::_Exit(1);
+  address.resize(static_cast<size_t>(bytes));
+  return address;
+}
+
+// A child process, and how this one talks to it.
+class Child {
+ public:
+  // Before this process has threads. The child runs `body(hears, says)`: ends of pipes.
+  template <class Body>
+  explicit Child(Body body) {
+    int down[2], up[2];
+    check(pipe(down) == 0 && pipe(up) == 0, "no pipe");
+    pid_ = fork();
+    check(pid_ >= 0, "no process");
+    if (pid_ == 0) {
+      close(down[1]);
+      close(up[0]);
+      body(down[0], up[1]);
+      std::_Exit(0);
+    }
+    close(down[0]);
+    close(up[1]);
+    to_ = down[1];
+    from_ = up[0];
+  }
+  void tell(const Address& address) const { say(to_, address); }
+  Address ask() const { return hear(from_); }
+  void end() const {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int to_ = -1, from_ = -1;
+};
+
+// What the children are asked for.
+struct Load {
+  uint32_t clients = 0;
+  bool routed = false;
+  uint32_t servers = 0;  // others of the cluster
+  uint32_t through = 0;  // ranks that come through them
+  uint32_t passing = 0;  // channels of clients to them
+  uint32_t ranks() const { return clients + through + 1; }
+};
+
+// A process that stands for ranks first .. first + count - 1: hears the addresses of the server and
+// of the others, opens its share of the channels that pass, and says so when all were answered.
+void stand_for(uint32_t first, uint32_t count, const Load& load, int hears, int says) {
+  const Address server = hear(hears);
+  std::vector<Address> others;
+  for (uint32_t s = 0; s < load.servers; ++s) {
+    say(says, {std::byte{'?'}});
+    others.push_back(hear(hears));
+  }
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics;
   Clients clients;
   for (uint32_t i = 0; i < count; ++i) {
-    if (routed) {
+    if (load.routed) {
       share::ProxyClientOptions options;
       options.key = key;
       options.rank = first + i;
-      options.node = 1;
-      options.guide.routes = placement::Routes(2, 1, false);  // it sends to its gate, the target
+      options.node = static_cast<uint32_t>(clients_node(load.servers));
+      options.guide.routes = load.servers == 0 ? placement::Routes(2, 1, false)
+                                               : routes(load.servers);
+      options.guide.address_of = [&](NodeId node) -> fabric::Bytes {
+        return node == 0 ? fabric::Bytes(server) : fabric::Bytes{};
+      };
       std::unique_ptr<fabric::Fabric> made;
       check(share::make_proxy_client(tcp(), options, &made).ok(), "no link");
       fabrics.push_back(std::move(made));
     } else if (i == 0) {
       fabrics.push_back(tcp());
     }
-    clients.ask(*fabrics.back(), address, first + i);
-    while (clients.answered < i + 1) clients.let_work(*fabrics.back());
+    clients.ask_and_wait(*fabrics.back(), server, first + i);
   }
-  check(write(ready, "!", 1) == 1, "nobody listens");
+  // Channel number n of all belongs to client n modulo clients, and goes to each server in turn.
+  for (uint32_t i = 0; i < count; ++i)
+    for (uint32_t n = first + i - 1; n < load.passing; n += load.clients)
+      clients.ask_and_wait(*fabrics[i], others[(n / load.clients + n) % load.servers], first + i);
+  say(says, {std::byte{'!'}});
   pause();
 }
 
-// The processes that stand for ranks 1 .. count.
+// Another server of the cluster: `count` ranks from `first` on go through it to the one that is
+// measured, and it answers whatever comes.
+void stand_for_server(NodeId node, uint32_t first, uint32_t count, const Load& load, int hears,
+                      int says) {
+  share::ProxyOptions options;
+  options.key = key;
+  options.node = static_cast<uint32_t>(node);
+  options.guide.routes = routes(load.servers);
+  options.pool_bytes = placement::usual_pool_bytes;
+  std::unique_ptr<fabric::Fabric> proxy = tcp();
+  check(share::make_proxy(std::move(proxy), options, &proxy).ok(), "no proxy");
+  Address own;
+  check(proxy->listen(&own).ok(), "no address");
+  say(says, own);
+  const Address server = hear(hears);
+  Clients clients;
+  for (uint32_t i = 0; i < count; ++i) clients.ask_and_wait(*proxy, server, first + i);
+  say(says, {std::byte{'!'}});
+  for (;;) clients.let_work(*proxy);
+}
+
+// All child processes. They start before this process has threads, and wait for the server.
 class Children {
  public:
-  // They start before this process has threads, and wait for the server's address.
-  Children(uint32_t count, bool routed, uint32_t descriptors) {
-    check(pipe(ready_) == 0, "no pipe");
-    const uint32_t at_once = routed ? clients_of_a_process : descriptors;
-    for (uint32_t first = 1; first <= count; first += at_once) {
-      int ends[2];
-      check(pipe(ends) == 0, "no pipe");
-      const pid_t child = fork();
-      if (child == 0) {
-        std::vector<std::byte> address(256);
-        close(ends[1]);
-        const ssize_t bytes = read(ends[0], address.data(), address.size());
-        if (bytes <= 0) std::_Exit(1);  // the server did not start
-        address.resize(static_cast<size_t>(bytes));
-        stand_for(first, std::min(at_once, count - first + 1), routed, address, ready_[1]);
-        std::_Exit(0);
-      }
-      close(ends[0]);
-      children_.push_back(child);
-      tell_.push_back(ends[1]);
+  Children(const Load& load, uint32_t descriptors) : load_(load) {
+    uint32_t rank = load.clients + 1;
+    for (uint32_t s = 0; s < load.servers; ++s) {
+      const uint32_t count = load.through / load.servers + (s < load.through % load.servers);
+      servers_.emplace_back([&](int hears, int says) {
+        stand_for_server(static_cast<NodeId>(s + 1), rank, count, load_, hears, says);
+      });
+      rank += count;
     }
+    const uint32_t at_once = load.routed ? clients_of_a_process : descriptors;
+    for (uint32_t first = 1; first <= load.clients; first += at_once)
+      clients_.emplace_back([&](int hears, int says) {
+        stand_for(first, std::min(at_once, load.clients - first + 1), load_, hears, says);
+      });
   }
   // Returns when all ranks are connected and answered.
-  void connect(const std::vector<std::byte>& address) {
-    for (const int end : tell_)
-      check(write(end, address.data(), address.size()) == static_cast<ssize_t>(address.size()),
-            "a child went away");
-    char all[64];
-    for (size_t done = 0; done < children_.size();) {
-      const ssize_t more = read(ready_[0], all, sizeof all);
-      check(more > 0, "a child went away");
-      done += static_cast<size_t>(more);
-    }
+  void connect(const Address& address) {
+    std::vector<Address> others;
+    for (const Child& child : servers_) others.push_back(child.ask());
+    for (const Child& child : servers_) child.tell(address);
+    for (const Child& child : servers_) child.ask();
+    for (const Child& child : clients_) child.tell(address);
+    for (const Child& child : clients_)
+      for (const Address& other : others) {
+        child.ask();
+        child.tell(other);
+      }
+    for (const Child& child : clients_) child.ask();
   }
   void end() {
-    for (const pid_t child : children_) {
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
+    for (const Child& child : servers_) child.end();
+    for (const Child& child : clients_) child.end();
   }
 
  private:
-  int ready_[2] = {-1, -1};
-  std::vector<pid_t> children_;
-  std::vector<int> tell_;
+  Load load_;
+  std::vector<Child> servers_, clients_;
 };
 
 uint64_t resident_bytes() {
@@ -227,6 +340,24 @@ uint64_t socket_object_bytes() {
   return bytes;
 }
 
+uint64_t bytes_of(const server::Server::Memory& memory) {
+  return memory.connection_bytes + memory.known_bytes + memory.fixed_bytes;
+}
+
+void print(const Load& load, uint64_t account_bytes, uint64_t resident) {
+  // Each client's, one from each other server, and one to each with passing channels.
+  const uint64_t sockets = uint64_t{load.clients} + (load.through != 0 ? load.servers : 0) +
+                           (load.passing != 0 ? load.servers : 0);
+  std::printf(
+      "{\"clients\": %u, \"routed\": %s, \"servers\": %u, \"through\": %u, \"passing\": %u, "
+      "\"account_bytes\": %llu, \"resident_bytes\": %llu, \"sockets\": %llu, \"socket_bytes\": "
+      "%llu}\n",
+      load.clients, load.routed ? "true" : "false", load.servers, load.through, load.passing,
+      static_cast<unsigned long long>(account_bytes), static_cast<unsigned long long>(resident),
+      static_cast<unsigned long long>(sockets),
+      static_cast<unsigned long long>(socket_object_bytes()));
+}
+
 // What the product plans for a job: its cluster size, and what connects to a server that has most.
 int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget_bytes) {
   const uint64_t idle_bytes = tcp()->capabilities().connection_bytes;
@@ -240,14 +371,18 @@ int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget
   const uint64_t others = static_cast<uint64_t>(nodes - 1) * per_node;
   const placement::Budget budget = placement::spend(budget_bytes, most.ranks + most.servers,
                                                     idle_bytes);
-  const uint64_t sessions = budget.sessions == 0 || routes.is_direct()
-                                ? others
-                                : std::min<uint64_t>(others, budget.sessions);
+  const auto within = [&](uint32_t limit, uint64_t wanted) {
+    return limit == 0 || routes.is_direct() ? wanted : std::min<uint64_t>(wanted, limit);
+  };
+  // All ranks talk to all: each client of a gate to all others of its cluster.
+  const auto others_of_cluster = static_cast<uint64_t>(routes.size_of(0) - 1);
   std::printf(
-      "{\"size\": %d, \"clients\": %llu, \"trunks\": %llu, \"sessions\": %llu, "
+      "{\"size\": %d, \"clients\": %llu, \"trunks\": %llu, \"sessions\": %llu, \"passing\": %llu, "
       "\"servers_on_the_way\": %u}\n",
       chosen, static_cast<unsigned long long>(most.ranks),
-      static_cast<unsigned long long>(most.servers), static_cast<unsigned long long>(sessions),
+      static_cast<unsigned long long>(most.servers),
+      static_cast<unsigned long long>(within(budget.sessions, others)),
+      static_cast<unsigned long long>(within(budget.passing, most.ranks * others_of_cluster)),
       routes.most_servers());
   return 0;
 }
@@ -259,20 +394,25 @@ int main(int argc, char** argv) {
     return plan(static_cast<NodeId>(std::strtol(argv[2], nullptr, 10)),
                 static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)), argv[4],
                 std::strtoull(argv[5], nullptr, 10));
-  if (argc != 3)
-    return std::fprintf(stderr, "cluster_memory: give CLIENTS ROUTED, or plan and a job\n"), 2;
-  const auto count = static_cast<uint32_t>(std::strtoul(argv[1], nullptr, 10));
-  const bool routed = std::strcmp(argv[2], "1") == 0;
+  if (argc != 3 && argc != 6)
+    return std::fprintf(stderr, "cluster_memory: see the head of its source\n"), 2;
+  const auto number = [&](int i) {
+    return i < argc ? static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)) : 0;
+  };
+  const Load load{number(1), number(2) == 1, number(3), number(4), number(5)};
+  check(load.servers != 0 ? load.routed && load.clients != 0 : load.through + load.passing == 0,
+        "ranks come through other servers, or talk to them, where there are clusters alone");
   check(sodium_init() >= 0, "no libsodium");
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  check(files.rlim_cur > count + 64, "too few descriptors: raise ulimit -Hn");
+  check(files.rlim_cur > load.clients + load.servers * 2 + 64,
+        "too few descriptors: raise ulimit -Hn");
 
-  Children children(count, routed, static_cast<uint32_t>(files.rlim_cur - 64));
+  Children children(load, static_cast<uint32_t>(files.rlim_cur - 64));
 
-  std::vector<NodeId> rank_node(count + 1, 1);
+  std::vector<NodeId> rank_node(load.ranks(), 1);
   rank_node[0] = 0;
   const std::vector<std::byte> block = placement::build_node_map(rank_node, {});
   placement::NodeMap map;
@@ -285,15 +425,17 @@ int main(int argc, char** argv) {
   control.initialise();
   Directory directory;
   std::unique_ptr<fabric::Fabric> side = tcp();
-  if (routed) {
+  if (load.routed) {
     share::ProxyOptions options;
     options.key = key;
-    options.guide.routes = routes();
+    options.guide.routes = routes(load.servers);
     options.pool_bytes = placement::usual_pool_bytes;
     check(share::make_proxy(std::move(side), options, &side).ok(), "no proxy");
   }
-  server::Server server({{0, 0}, key, static_cast<int32_t>(count + 1), 0}, std::move(side),
-                        directory);
+  // With a turn for each session, as under a budget.
+  const uint32_t sessions = load.servers == 0 ? 0 : load.ranks();
+  server::Server server({{0, 0}, key, static_cast<int32_t>(load.ranks()), sessions},
+                        std::move(side), directory);
   std::vector<std::byte> address;
   check(server.start(&address).ok(), "the server does not start");
   server.open({control, 0, [](Rank r) { return r == 0 ? 0 : -1; }, &map});
@@ -304,17 +446,8 @@ int main(int argc, char** argv) {
   const uint64_t resident = resident_bytes() - resident_before;
   uint64_t word = 0;
   std::memcpy(&word, directory.slice, sizeof word);
-  check(word == count, "the clients' sum is wrong");
-  const auto bytes_of = [](const server::Server::Memory& m) {
-    return m.connection_bytes + m.known_bytes + m.fixed_bytes;
-  };
-  std::printf(
-      "{\"clients\": %u, \"routed\": %s, \"account_bytes\": %llu, \"resident_bytes\": %llu, "
-      "\"sockets\": %u, \"socket_bytes\": %llu}\n",
-      count, routed ? "true" : "false",
-      static_cast<unsigned long long>(bytes_of(account) - bytes_of(account_before)),
-      static_cast<unsigned long long>(resident), count,
-      static_cast<unsigned long long>(socket_object_bytes()));
+  check(word == load.clients + load.through, "the clients' sum is wrong");
+  print(load, bytes_of(account) - bytes_of(account_before), resident);
   std::fflush(stdout);
   children.end();
   std::_Exit(0);

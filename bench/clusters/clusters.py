@@ -15,10 +15,11 @@ from pathlib import Path
 
 import hot_spot
 import memory
+import simulated
 import times
 from report import ROOT, machine
 
-PARTS = {"times": times, "memory": memory, "hot_spot": hot_spot}
+PARTS = {"times": times, "memory": memory, "simulated": simulated, "hot_spot": hot_spot}
 
 
 def figure(rows, path):

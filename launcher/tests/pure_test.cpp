@@ -155,9 +155,10 @@ std::vector<std::pair<uint32_t, int>> listed(const std::vector<std::vector<std::
     job::FrameReader reader(job::Frame{job::FrameType::values, 0, payload});
     EXPECT_EQ(reader.u8(), &payload == &frames.back() ? 1 : 0);
     while (reader.ok() && !reader.done()) {
-      const uint32_t rank = reader.u32();
+      const uint32_t first = reader.u32(), count = reader.u32();
       const auto value = reader.bytes(reader.u32());
-      found.emplace_back(rank, value.empty() ? -1 : static_cast<int>(value[0]));
+      for (uint32_t rank = first; rank < first + count; ++rank)
+        found.emplace_back(rank, value.empty() ? -1 : static_cast<int>(value[0]));
     }
     EXPECT_TRUE(reader.ok());
     EXPECT_LE(payload.size(), job::max_values_payload);
@@ -189,10 +190,27 @@ TEST(Exchange, ALongListComesInSeveralFrames) {
   Exchange exchange(100);
   for (uint32_t rank = 0; rank < 100; ++rank) {
     ASSERT_TRUE(exchange.hello(rank).ok());
-    ASSERT_TRUE(exchange.put(rank, "k", std::vector<std::byte>(job::max_value_bytes)).ok());
+    const std::vector<std::byte> value(job::max_value_bytes, static_cast<std::byte>(rank));
+    ASSERT_TRUE(exchange.put(rank, "k", value).ok());
   }
   EXPECT_GT(exchange.get_all("k").size(), 3u);
   EXPECT_EQ(listed(exchange.get_all("k")).size(), 100u);
+}
+
+// The list of all ranks' hosts grew with the ranks, and every node's leader reads it: 40 MB each of
+// a job of a million ranks.
+TEST(Exchange, RanksInARowThatSayTheSameAreListedOnce) {
+  Exchange exchange(6400);
+  std::vector<std::pair<uint32_t, int>> expected;
+  for (uint32_t rank = 0; rank < 6400; ++rank) {
+    ASSERT_TRUE(exchange.hello(rank).ok());
+    const uint32_t node = rank / 64;
+    ASSERT_TRUE(exchange.put(rank, "k", std::vector<std::byte>(32, std::byte(node))).ok());
+    expected.emplace_back(rank, static_cast<int>(node));
+  }
+  EXPECT_EQ(listed(exchange.get_all("k")), expected);
+  EXPECT_EQ(exchange.get_all("k").size(), 1u);
+  EXPECT_LE(exchange.get_all("k")[0].size(), 1 + 100 * (12 + 32));
 }
 
 TEST(Exchange, CountsAgreeWithALookAtEveryRankWhateverHappens) {

@@ -52,6 +52,7 @@ Status Node::start(std::shared_ptr<SimulatedNetwork> network, const connection::
     proxy.node = static_cast<uint32_t>(id_);
     proxy.guide = guide();
     proxy.pool_bytes = config_.pool_bytes;
+    proxy.max_passing = config_.max_passing();
     proxy.max_trunks = config_.trunk_cap();
     proxy.victim = config_.victim;
     proxy.connect_timeout_ns = config_.connect_timeout_ns;

@@ -212,7 +212,7 @@ std::string StormConfig::describe() const {
       " threads, cap ", cap, ", server cap ", server_cap, ", share ", to_string(share),
       cluster > 1 ? concat(", clusters of ", cluster) : std::string(),
       trunks_limited ? " with the cap" : "",
-      pool_bytes != 0 ? concat(", pools of ", pool_bytes, " B") : "",
+      pool_bytes != 0 ? concat(", pools of ", pool_bytes, " B, ", max_passing(), " channels") : "",
       helper ? ", helper" : ", no helper", ", ", victim, ", ", slots, " slots, ", waiters,
       " waiters, ", operations, " operations, area ", area_bytes, " B, ", sums, " sums, locks ",
       lock_percent, " %, refused ", refused_percent, " %");

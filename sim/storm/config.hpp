@@ -1,6 +1,7 @@
 // What one storm is like. Everything follows from the seed.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,8 +47,12 @@ struct StormConfig {
   uint32_t cap = 0;      // connections of a rank, or of a node's data server (share); 0: no limit
   uint32_t server_cap = 0;  // connections that a data server accepts; 0: no limit
   Share share = Share::none;
-  uint32_t cluster = 1;         // nodes in a cluster of data servers
-  uint64_t pool_bytes = 0;      // of a data server, for what it passes on; 0: no limit
+  uint32_t cluster = 1;     // nodes in a cluster of data servers
+  uint64_t pool_bytes = 0;  // of a data server, for what it passes on; 0: no limit
+  // Channels that a data server passes on: one to eight with the smallest pools to the largest.
+  uint32_t max_passing() const {
+    return pool_bytes == 0 ? 0 : static_cast<uint32_t>(std::bit_width(pool_bytes >> 11));
+  }
   bool trunks_limited = false;  // clusters without shared connections: `cap` bounds a server's too
   bool helper = true;
   std::string victim = "lru";

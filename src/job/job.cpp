@@ -362,11 +362,12 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   // Sessions are one for each rank of the job that talks to this server: the budget bounds those
   // that are connected.
   if (max_sessions_ == 0) max_sessions_ = budget.sessions;
-  return forward(std::move(way), budget.pool_bytes, side);
+  return forward(std::move(way), budget, side);
 }
 
 // Routes lead through other servers: this node's passes on what is not for it.
-Status Job::forward(share::Guide way, uint64_t pool_bytes, std::unique_ptr<fabric::Fabric>* side) {
+Status Job::forward(share::Guide way, const placement::Budget& budget,
+                    std::unique_ptr<fabric::Fabric>* side) {
   // Trunks break, too.
   if (options_.config.fault_drops_per_million != 0)
     *side = fabric::hook_faults(std::move(*side), faults(node_),
@@ -375,7 +376,8 @@ Status Job::forward(share::Guide way, uint64_t pool_bytes, std::unique_ptr<fabri
   hub.key = key_;
   hub.node = static_cast<uint32_t>(node_);
   hub.guide = std::move(way);
-  hub.pool_bytes = pool_bytes;
+  hub.pool_bytes = budget.pool_bytes;
+  hub.max_passing = budget.passing;
   hub.max_trunks = options_.config.node_max_connections;
   hub.victim = options_.config.victim;
   hub.connect_timeout_ns = options_.config.connect_timeout_ns;

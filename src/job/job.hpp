@@ -179,7 +179,8 @@ class Job {
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
   share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const;
-  Status forward(share::Guide way, uint64_t pool_bytes, std::unique_ptr<fabric::Fabric>* side);
+  Status forward(share::Guide way, const placement::Budget& budget,
+                 std::unique_ptr<fabric::Fabric>* side);
   uint32_t max_sessions_ = 0;  // leader: of its server; 0: no limit
   Status make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                           std::unique_ptr<fabric::Fabric>* side);

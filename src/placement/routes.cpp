@@ -74,13 +74,13 @@ NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
 }
 
 Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes) {
-  if (budget_bytes == 0) return {0, usual_pool_bytes, 0, 0};
+  if (budget_bytes == 0) return {0, usual_pool_bytes, 0, 0, 0};
   const uint64_t quarter = budget_bytes / 4;
   // A message is up to 64 KiB: with less than this channels would end all the time.
   constexpr uint64_t least_pool_bytes = 1024 * 1024;
-  Budget out{quarter, std::max(quarter, least_pool_bytes), 0, 0};
-  out.sessions = static_cast<uint32_t>(
-      std::clamp<uint64_t>(quarter / session_bytes, least_sessions, 1u << 24));
+  Budget out{quarter, std::max(quarter, least_pool_bytes), 0, 0, 0};
+  out.sessions = out.passing = static_cast<uint32_t>(
+      std::clamp<uint64_t>(quarter / (session_bytes + passing_bytes), least_sessions, 1u << 24));
   const uint64_t each = out.connection_bytes / std::max<uint64_t>(connections, 1);
   const uint64_t buffer = each > idle_bytes ? (each - idle_bytes) / 2 : 0;
   out.socket_buffer_bytes = static_cast<uint32_t>(

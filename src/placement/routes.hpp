@@ -77,16 +77,20 @@ NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
                       uint32_t ranks_per_node, bool shared);
 
 // How a server spends its budget: a quarter on connections, with the kernel's buffers of each, one
-// on sessions that are connected, and one on each of two pools for what it passes on
-// (src/share/pool.hpp).
+// on sessions that are connected and as many channels that pass, and one on each of two pools for
+// what it passes on (src/share/pool.hpp).
 struct Budget {
   uint64_t connection_bytes = 0;     // for all connections; 0: no budget
   uint64_t pool_bytes = 0;           // of each pool
   uint32_t socket_buffer_bytes = 0;  // of each connection, either way; 0: the system's own
   uint32_t sessions = 0;             // of ranks, connected at a time; 0: no limit
+  uint32_t passing = 0;  // channels that it passes on, at a time; 0: no limit. On average over all
+                         // servers as many pass as end: each session passes one gate
 };
-// What a session that is connected through other servers takes at its target (bench/clusters).
-constexpr uint64_t session_bytes = 1200;
+// What a session that is connected through other servers takes at its target, with its turn for a
+// slot; and a channel that passes at a gate. Measured by bench/clusters: 370 + 50, and 120.
+constexpr uint64_t session_bytes = 480;
+constexpr uint64_t passing_bytes = 160;
 constexpr uint32_t least_sessions = 64;
 // `connections`: that the server is planned for; `idle_bytes`: what each takes without the kernel's
 // buffers.

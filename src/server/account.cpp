@@ -10,13 +10,14 @@ Server::Memory Server::memory() {
   call([&] {
     const fabric::Fabric::Memory fabric = fabric_->memory();
     out.connections = clients_.size();
-    out.connection_bytes = fabric.endpoint_bytes + table_bytes(clients_) +
+    out.connection_bytes = fabric.endpoint_bytes + clients_.memory_bytes() +
                            clients_.size() * sizeof(Client);
-    for (const auto& [endpoint, client] : clients_) {
-      out.connection_bytes += vector_bytes(client->late);
-      for (const Client::Late& late : client->late)
+    for (const Client* const client : clients_) {
+      if (!client->answers) continue;
+      out.connection_bytes += sizeof(Client::Answers) + vector_bytes(client->answers->late);
+      for (const Client::Late& late : client->answers->late)
         out.connection_bytes += vector_bytes(late.payload);
-      for (const std::vector<std::byte>& payload : client->sending)
+      for (const std::vector<std::byte>& payload : client->answers->sending)
         out.connection_bytes += list_node_bytes<std::vector<std::byte>>() + vector_bytes(payload);
     }
     out.ranks_known = known_.size() + resting_.size();

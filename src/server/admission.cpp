@@ -100,13 +100,13 @@ bool Server::admit(fabric::RequestId request, const connection::Hello& hello) {
     return false;
   known.generation = hello.generation;
   known.endpoint = endpoint;
-  auto client = std::make_unique<Client>();
+  auto* const client = new Client;
   client->rank = static_cast<Rank>(hello.rank);
   client->endpoint = endpoint;
   client->session = &known.session;
   client->quota = quota_.is_limited() ? known.quota : 0;
   Client& admitted = *client;
-  clients_[endpoint] = std::move(client);
+  clients_.insert(client);
   SKERRY_ASSERT(!quota_.is_limited() || clients_.size() == quota_.connected(),
                 "every client has a slot, and every slot a client");
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
@@ -174,8 +174,8 @@ Quota::Busy Server::busy_with(Rank rank) {
   const Client* client = client_of(known_.find(rank)->second.endpoint);
   SKERRY_ASSERT(client != nullptr, "a slot without a client");
   if (client->state == Client::State::receiving) return {Quota::Busy::With::receiving, 0};
-  const uint64_t unread_bytes = fabric_->unsent_bytes(client->endpoint) + client->late.size();
-  if (unread_bytes == 0 && client->sending.empty() && !client->acknowledge &&
+  const uint64_t unread_bytes = fabric_->unsent_bytes(client->endpoint) + client->late();
+  if (unread_bytes == 0 && !client->is_sending() && !client->acknowledge &&
       client->state != Client::State::parked)
     return {};
   return {Quota::Busy::With::answers, unread_bytes};

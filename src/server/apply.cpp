@@ -411,7 +411,8 @@ fabric::Verdict Server::finish(Client& client, Outcome outcome, const Status& fa
     case Outcome::answered: break;
     case Outcome::done:
       client.session->applied_next();
-      client.quiet_bytes += request_.extent_bytes;
+      client.quiet_bytes += static_cast<uint32_t>(
+          std::min(request_.extent_bytes, quiet_bytes_limit));
       if (!request_.has(wire::flag_more) || client.quiet_bytes >= quiet_bytes_limit)
         mark_acknowledge(client);
       break;
@@ -498,7 +499,7 @@ void Server::on_bye(Client& client, fabric::Bytes header) {
   }
   client.session->confirm_bye();
   // The end of the connection says as much as an answer.
-  if (client.late.empty() && fabric_->unsent_bytes(client.endpoint) == 0) {
+  if (client.late() == 0 && fabric_->unsent_bytes(client.endpoint) == 0) {
     end(client);
     return;
   }

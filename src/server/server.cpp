@@ -36,7 +36,10 @@ Server::Server(ServerConfig config, std::unique_ptr<fabric::Fabric> fabric, Dire
   scratch_.resize(fabric::inline_payload_bytes);
 }
 
-Server::~Server() { stop(); }
+Server::~Server() {
+  stop();
+  for (Client* const client : clients_) delete client;
+}
 
 Status Server::listen(std::vector<std::byte>* address) { return fabric_->listen(address); }
 
@@ -156,10 +159,9 @@ void Server::turn(int64_t longest_ns) {
 
 Server::Client* Server::client_of(fabric::EndpointId endpoint) {
   if (last_client_ != nullptr && last_client_->endpoint == endpoint) return last_client_;
-  const auto found = clients_.find(endpoint);
-  if (found == clients_.end()) return nullptr;
-  last_client_ = found->second.get();
-  return last_client_;
+  Client* const client = clients_.find(endpoint);
+  if (client != nullptr) last_client_ = client;
+  return client;
 }
 
 // Forgets a connection that has ended, or is ended by the caller.
@@ -167,12 +169,14 @@ void Server::drop(Client& client) {
   assert_server_thread();
   quota_.closed(client.quota);
   const auto known = known_.find(client.rank);
-  if (known != known_.end() && known->second.endpoint == client.endpoint)
+  if (known != known_.end() && known->second.endpoint == client.endpoint) {
     known->second.endpoint = fabric::no_endpoint;
+    known->second.quota = 0;
+  }
   client.session->tidy();
   left_.push_back(client.rank);
   if (last_client_ == &client) last_client_ = nullptr;
-  clients_.erase(client.endpoint);
+  delete clients_.erase(client.endpoint);
   counters_.clients.store(clients_.size(), std::memory_order_relaxed);
 }
 
@@ -189,12 +193,11 @@ Server::Known& Server::recall(Rank rank) {
   return known->second;
 }
 
-// Ranks that left in this turn, have no new connection and wait for nothing. (Under a limit of
-// connections the quota may know them still.)
+// Ranks that left in this turn, have no new connection and wait for nothing, not even for a slot.
 void Server::let_rest() {
   for (const Rank rank : left_) {
     const auto known = known_.find(rank);
-    if (quota_.is_limited() || known == known_.end() ||
+    if (known == known_.end() || known->second.quota != 0 ||
         known->second.endpoint != fabric::no_endpoint || !known->second.session.is_plain())
       continue;
     const session::TargetSession& session = known->second.session;
@@ -236,12 +239,12 @@ void Server::on_watched(int fd, uint64_t) {
 // ---- answers ----------------------------------------------------------------------------------
 
 bool Server::has_room(const Client& client) const {
-  return client.late.empty() &&
+  return client.late() == 0 &&
          fabric_->unsent_bytes(client.endpoint) < fabric::inline_payload_bytes * 2;
 }
 
 void Server::send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload) {
-  if (client.late.empty()) {
+  if (client.late() == 0) {
     switch (
         fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), payload, false, 0)) {
       case fabric::SendResult::accepted: return;
@@ -250,7 +253,7 @@ void Server::send_reply(Client& client, const wire::ReplyHeader& header, fabric:
       case fabric::SendResult::would_block: break;
     }
   }
-  client.late.push_back({header, {payload.begin(), payload.end()}});
+  client.add_late({header, {payload.begin(), payload.end()}});
 }
 
 wire::ReplyHeader Server::reply_header(Client& client, int code, uint64_t result) {
@@ -275,7 +278,7 @@ void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payl
 
 void Server::reply_gathered(Client& client, std::span<const fabric::Bytes> parts) {
   const wire::ReplyHeader header = reply_header(client, 0, 0);
-  if (client.late.empty() &&
+  if (client.late() == 0 &&
       fabric_->send_gathered(client.endpoint, std::as_bytes(std::span(&header, 1)), parts, 0) !=
           fabric::SendResult::would_block)
     return;
@@ -283,7 +286,7 @@ void Server::reply_gathered(Client& client, std::span<const fabric::Bytes> parts
   late.payload.reserve(fabric::total_bytes(parts));
   for (const fabric::Bytes& part : parts)
     late.payload.insert(late.payload.end(), part.begin(), part.end());
-  client.late.push_back(std::move(late));
+  client.add_late(std::move(late));
 }
 
 void Server::send_failure(Client& client, uint64_t number, int code, std::string_view text) {
@@ -354,10 +357,10 @@ void Server::forget(SegmentId segment) {
   // A payload is still being received into memory that is about to be unmapped: its program frees
   // the segment while it puts into it. The put comes again on the next connection, and is refused.
   std::vector<Client*> receiving;
-  for (const auto& [endpoint, client] : clients_)
+  for (Client* const client : clients_)
     if (client->state == Client::State::receiving && !client->refused &&
         client->receives_into == segment)
-      receiving.push_back(client.get());
+      receiving.push_back(client);
   for (Client* client : receiving) {
     const fabric::EndpointId endpoint = client->endpoint;
     drop(*client);
@@ -402,9 +405,9 @@ void Server::retry_waiting_for_room() {
     Client* client = client_of(endpoint);
     if (client == nullptr || !has_room(*client)) {  // null: another server, or gone
       if (fabric_->flush(endpoint) != fabric::SendResult::closed) return false;
-      if (client != nullptr)
-        client->late.clear();  // what has ended takes no answers: it is unparked for its end to
-                               // come through
+      if (client != nullptr && client->answers)
+        client->answers->late.clear();  // what has ended takes no answers: it is unparked for its
+                                        // end to come through
     }
     if (client != nullptr && client->state == Client::State::parked)
       client->state = Client::State::serving;
@@ -420,28 +423,34 @@ void Server::on_writable(fabric::EndpointId endpoint) {
     relay_.on_writable(endpoint);
     return;
   }
-  size_t sent = 0;
-  for (; sent < client->late.size(); ++sent) {
-    Client::Late& late = client->late[sent];
-    const bool by_reference = late.payload.size() > fabric::inline_payload_bytes;
-    const fabric::SendResult result = fabric_->send(
-        endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false,
-        by_reference ? late_payload : 0);
-    if (result == fabric::SendResult::would_block) break;
-    if (by_reference && result == fabric::SendResult::accepted)
-      client->sending.push_back(std::move(late.payload));
-  }
-  client->late.erase(client->late.begin(),
-                     client->late.begin() + static_cast<std::ptrdiff_t>(sent));
-  if (client->state == Client::State::owing && client->late.empty() &&
+  if (client->answers) send_late(*client);
+  if (client->state == Client::State::owing && client->late() == 0 &&
       send_close(*client, wire::Kind::bye_answer) != fabric::SendResult::would_block)
     client->state = Client::State::leaving;
 }
 
+void Server::send_late(Client& client) {
+  std::vector<Client::Late>& all = client.answers->late;
+  size_t sent = 0;
+  for (; sent < all.size(); ++sent) {
+    Client::Late& late = all[sent];
+    const bool by_reference = late.payload.size() > fabric::inline_payload_bytes;
+    const fabric::SendResult result = fabric_->send(
+        client.endpoint, std::as_bytes(std::span(&late.header, 1)), late.payload, false,
+        by_reference ? late_payload : 0);
+    if (result == fabric::SendResult::would_block) break;
+    if (by_reference && result == fabric::SendResult::accepted)
+      client.answers->sending.push_back(std::move(late.payload));
+  }
+  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(sent));
+  client.tidy_answers();
+}
+
 void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {
   Client* client = client_of(endpoint);
-  if (client != nullptr && cookie == late_payload && !client->sending.empty())
-    client->sending.pop_front();
+  if (client == nullptr || cookie != late_payload || !client->is_sending()) return;
+  client->answers->sending.pop_front();
+  client->tidy_answers();
 }
 
 }  // namespace skerry::server

@@ -19,6 +19,7 @@
 #include "connection/core/hello.hpp"
 #include "connection/core/quota.hpp"
 #include "core/pure/ids.hpp"
+#include "core/pure/pointer_table.hpp"
 #include "core/thread.hpp"
 #include "fabric/fabric.h"
 #include "memory/apply.hpp"
@@ -128,22 +129,25 @@ class Server final : private fabric::Sink, private Locks::Outlet {
       owing,      // it said bye, and the fabric did not take our answer yet
       leaving,    // its bye is answered: what is sent now may not be read any more
     };
-    Rank rank = no_rank;
     fabric::EndpointId endpoint = fabric::no_endpoint;
     session::TargetSession* session = nullptr;
+    Rank rank = no_rank;
+    connection::Quota::Id quota = 0;  // 0: without a limit
     State state = State::serving;
     bool acknowledge = false;  // requests were applied that no answer has told of yet; it is in
                                // acknowledge_
-    connection::Quota::Id quota = 0;  // 0: without a limit
-    uint64_t quiet_bytes = 0;         // applied since the last acknowledgement
+    uint32_t quiet_bytes = 0;  // applied since the last acknowledgement; below twice
+                               // quiet_bytes_limit
     struct Late {  // answers that the fabric did not take; sent first when it is writable
       wire::ReplyHeader header;
       std::vector<std::byte> payload;
     };
-    std::vector<Late> late;
-    // A list takes nothing while it is empty, as it mostly is.
-    std::list<std::vector<std::byte>>
-        sending;      // payloads of late answers that the fabric still reads from; oldest first
+    struct Answers {
+      std::vector<Late> late;
+      std::list<std::vector<std::byte>>
+          sending;  // payloads of late answers that the fabric still reads from; oldest first
+    };
+    std::unique_ptr<Answers> answers;  // null: there are none, as mostly
     struct Refused {  // a long put, refused when its header came: where its payload goes
       Status why;
       std::vector<std::byte> payload;
@@ -152,12 +156,25 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     SegmentId receives_into;           // receiving, and not refused: that segment
 
     bool said_bye() const { return state == State::owing || state == State::leaving; }
+    size_t late() const { return answers ? answers->late.size() : 0; }
+    bool is_sending() const { return answers && !answers->sending.empty(); }
+    void add_late(Late one) {
+      if (!answers) answers = std::make_unique<Answers>();
+      answers->late.push_back(std::move(one));
+    }
+    void tidy_answers() {
+      if (answers && answers->late.empty() && answers->sending.empty()) answers.reset();
+    }
+  };
+  static_assert(sizeof(Client) <= 56, "there is one for each connected rank");
+  struct EndpointOf {
+    uint64_t operator()(const Client* client) const { return client->endpoint; }
   };
   struct Known {  // what is kept of a rank between its connections
     explicit Known(uint32_t incarnation, uint64_t applied = 0) : session(incarnation, applied) {}
     session::TargetSession session;
     uint32_t generation = 0;          // of its newest connection; only grows
-    connection::Quota::Id quota = 0;  // valid while it is connected or waits under a limit
+    connection::Quota::Id quota = 0;  // 0, unless it is connected or waits, under a limit
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
   static_assert(sizeof(Known) <= 48);
@@ -247,6 +264,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   void reply_gathered(Client& client, std::span<const fabric::Bytes> parts);
   wire::ReplyHeader reply_header(Client& client, int code, uint64_t result);
   void send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload);
+  void send_late(Client& client);
   void send_failure(Client& client, uint64_t number, int code, std::string_view text);
   fabric::SendResult send_close(const Client& client, wire::Kind kind);
   void answer_again(Client& client, fabric::Bytes payload);
@@ -287,7 +305,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   Directory& directory_;
   NodeView view_;
   std::optional<memory::Stripes> stripes_;
-  std::unordered_map<fabric::EndpointId, std::unique_ptr<Client>> clients_;
+  PointerTable<Client*, EndpointOf> clients_;  // owned
   // Every rank that ever connected is in one of these: those that are connected, wait for something
   // or have left an answer; and all others.
   std::unordered_map<Rank, Known> known_;

@@ -40,6 +40,10 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
                                                        fabric::inline_payload_bytes);
 }
 
+Multiplex::~Multiplex() {
+  for (End* const end : ends_) delete end;
+}
+
 Status Multiplex::listen(std::vector<std::byte>* address) {
   SKERRY_TRY(inner_->listen(address));
   own_address_ = address_with_node(options_.node, *address);
@@ -68,15 +72,12 @@ Status Multiplex::next_hop(std::string_view target, std::string* address) const 
   return {};
 }
 
-Multiplex::End* Multiplex::end_of(EndpointId id) const {
-  const auto found = ends_.find(id);
-  return found == ends_.end() ? nullptr : found->second.get();
-}
+Multiplex::End* Multiplex::end_of(EndpointId id) const { return ends_.find(id); }
 
 Multiplex::End& Multiplex::new_end(Trunk& trunk, uint32_t channel, State state) {
   ++last_end_;
   const EndpointId id = last_end_ >> 31 << 32 | channel_bit | (last_end_ & (channel_bit - 1));
-  End& end = *(ends_[id] = std::make_unique<End>());
+  End& end = *new End;
   end.id = id;
   end.trunk = &trunk;
   end.channel = channel;
@@ -84,13 +85,15 @@ Multiplex::End& Multiplex::new_end(Trunk& trunk, uint32_t channel, State state) 
   if (is_proxy()) end.undelivered.charge(&pool_of(trunk.use));
   if (state == State::asking) ++asking_;
   if (trunk.is_ours()) ++trunk.unanswered;
-  trunk.channels[channel].end = &end;
+  ends_.insert(&end);
+  trunk.channels.insert(Route(&end));
   return end;
 }
 
 void Multiplex::release(End& end) {
   if (end.state == State::asking) --asking_;
   ends_.erase(end.id);
+  delete &end;
 }
 
 Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
@@ -102,8 +105,9 @@ Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   Trunk* trunk = nullptr;
   SKERRY_TRY(trunk_to(std::move(next), &trunk));
   End& end = new_end(*trunk, ++trunk->next_channel, State::opening);
-  end.deadline_ns = monotonic_ns() + options_.connect_timeout_ns;
-  note_deadline(end.deadline_ns);
+  end.rare = std::make_unique<End::Rare>();
+  end.rare->deadline_ns = monotonic_ns() + options_.connect_timeout_ns;
+  note_deadline(end.rare->deadline_ns);
   *endpoint = end.id;
   control(*trunk, Kind::open, end.channel, hello, address, end.window);  // no server passed yet
   return {};
@@ -207,15 +211,17 @@ void Multiplex::close(EndpointId endpoint) {
 // made of.
 fabric::Fabric::Memory Multiplex::memory() const {
   Memory memory = inner_->memory();
-  memory.endpoint_bytes += table_bytes(ends_) + table_bytes(by_id_) + table_bytes(by_address_);
-  for (const auto& [id, end] : ends_)
-    memory.endpoint_bytes += sizeof(End) + end->undelivered.bytes() + vector_bytes(end->detail);
-  for (const Transit& transit : transits_)
-    memory.endpoint_bytes += list_node_bytes<Transit>() + transit.half[0].waiting.bytes() +
-                             transit.half[1].waiting.bytes();
+  memory.endpoint_bytes += ends_.memory_bytes() + by_id_.memory_bytes() + table_bytes(by_address_) +
+                           vector_bytes(transits_);
+  for (const End* const end : ends_)
+    memory.endpoint_bytes += sizeof(End) + end->undelivered.bytes() +
+                             (end->rare ? sizeof(End::Rare) + vector_bytes(end->rare->detail) : 0);
+  for (const auto& transit : transits_)
+    memory.endpoint_bytes += sizeof(Transit) + transit->half[0].waiting.bytes() +
+                             transit->half[1].waiting.bytes();
   for (const Trunk& trunk : trunks_)
     memory.endpoint_bytes += list_node_bytes<Trunk>() + vector_bytes(trunk.address) +
-                             table_bytes(trunk.channels) +
+                             trunk.channels.memory_bytes() +
                              trunk.line.size() * list_node_bytes<Waiter>() + trunk.control.bytes();
   memory.fixed_bytes += sizeof *this + table_bytes(openers_) + table_bytes(partners_) +
                         vector_bytes(partner_trunk_);
@@ -320,21 +326,21 @@ bool Multiplex::relieve(const Pool& pool) {
   uint64_t most = 0;
   uint32_t keepers = 0;
   End* end = nullptr;
-  for (const auto& [id, one] : ends_) {
+  for (End* const one : ends_) {
     if (one->undelivered.pool() != &pool || one->undelivered.empty()) continue;
     ++keepers;
     if (one->undelivered.bytes() <= most) continue;
     most = one->undelivered.bytes();
-    end = one.get();
+    end = one;
   }
   Transit* transit = nullptr;
-  for (Transit& one : transits_)
-    for (const Half& half : one.half) {
+  for (const auto& one : transits_)
+    for (const Half& half : one->half) {
       if (half.waiting.pool() != &pool || half.waiting.empty()) continue;
       ++keepers;
       if (half.waiting.bytes() <= most) continue;
       most = half.waiting.bytes();
-      transit = &one;
+      transit = one.get();
     }
   if (keepers < 2) return false;
   options_.counters->channels_dropped.fetch_add(1, std::memory_order_relaxed);
@@ -391,7 +397,9 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
     case Kind::accepted:
       if (end->state != State::opening) return;
       end->state = State::open;
-      end->window = std::clamp(prefix.taken, least_window_bytes, most_window_bytes);
+      end->rare.reset();
+      end->window = static_cast<uint32_t>(
+          std::clamp(prefix.taken, least_window_bytes, most_window_bytes));
       outer_->on_connected(id, rest);
       end = end_of(id);
       if (end == nullptr || !end->writable_wanted) return;
@@ -427,7 +435,7 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       return;
     case Kind::held:
       if (end->state != State::opening) return;
-      end->deadline_ns = INT64_MAX;
+      end->rare->deadline_ns = INT64_MAX;
       outer_->on_held(id);
       return;
     case Kind::leave: return ask_to_leave(id);
@@ -492,7 +500,7 @@ void Multiplex::resume(EndpointId id) {
     }
     took(*end, cost_of(message.header.size(), message.payload.size()));
   }
-  if (end->state == State::lost) fail(id, end->reason, std::string(end->detail));
+  if (end->state == State::lost) fail(id, end->rare->reason, std::string(end->rare->detail));
 }
 
 // The channel has no trunk any more. The caller is told when it has taken what came before.
@@ -502,8 +510,9 @@ void Multiplex::fail(EndpointId id, CloseReason reason, std::string_view detail)
   if (end->state == State::asking) return release(*end);  // its accept will find nobody
   if (!end->undelivered.empty()) {
     end->state = State::lost;
-    end->reason = reason;
-    end->detail = detail;
+    if (!end->rare) end->rare = std::make_unique<End::Rare>();
+    end->rare->reason = reason;
+    end->rare->detail = detail;
     return;
   }
   release(*end);
@@ -523,6 +532,7 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
   made.guide = std::move(options.guide);
   made.pool_bytes = options.pool_bytes;
   made.max_trunks = options.max_trunks;
+  made.max_passing = options.max_passing;
   made.connect_timeout_ns = options.connect_timeout_ns;
   made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();
   made.openings_before = options.openings_before;

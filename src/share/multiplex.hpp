@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "connection/core/cap.hpp"
+#include "core/pure/pointer_table.hpp"
 #include "fabric/hooks/forward.hpp"
 #include "share/message.hpp"
 #include "share/pool.hpp"
@@ -29,6 +30,7 @@ class Multiplex final : public fabric::Forward {
     NodeId node = 0;        // our own
     Guide guide;
     uint32_t max_trunks = 0;     // of outgoing ones, or links
+    uint32_t max_passing = 0;    // a proxy's: channels that pass through; 0: no limit
     uint64_t pool_bytes = 0;     // a proxy's: of each of its pools; 0: no limit
     std::string victim = "lru";  // policy
     uint64_t openings_before = 0;
@@ -36,6 +38,7 @@ class Multiplex final : public fabric::Forward {
     std::shared_ptr<Counters> counters;
   };
   Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options);
+  ~Multiplex() override;
 
   const fabric::Capabilities& capabilities() const override { return capabilities_; }
   Status listen(std::vector<std::byte>* address) override;
@@ -83,10 +86,29 @@ class Multiplex final : public fabric::Forward {
  private:
   struct Transit;
   struct End;
-  struct Route {  // where a channel of a trunk leads: one of the two
-    End* end = nullptr;
-    Transit* transit = nullptr;
-    int side = 0;  // of the transit: the half on this trunk
+  // Where a channel of a trunk leads, in one word: to an End, or to the half of a Transit that is
+  // on this trunk. Zero: nowhere.
+  class Route {
+   public:
+    Route() = default;
+    explicit Route(End* end) : word_(reinterpret_cast<uintptr_t>(end)) {}
+    Route(Transit* transit, int side)
+        : word_(reinterpret_cast<uintptr_t>(transit) | 2u | static_cast<uintptr_t>(side)) {}
+    End* end() const { return (word_ & 2) == 0 ? reinterpret_cast<End*>(word_) : nullptr; }
+    Transit* transit() const {
+      return (word_ & 2) == 0 ? nullptr : reinterpret_cast<Transit*>(word_ & ~uintptr_t{3});
+    }
+    int side() const { return static_cast<int>(word_ & 1); }  // 0 of an End
+    bool operator==(const Route&) const = default;
+
+   private:
+    uintptr_t word_ = 0;
+  };
+  struct ChannelOf {
+    uint64_t operator()(Route route) const {
+      return route.end() != nullptr ? route.end()->channel
+                                    : route.transit()->half[route.side()].channel;
+    }
   };
   struct Waiter {  // for room on a trunk: one of the two
     fabric::EndpointId end = fabric::no_endpoint;
@@ -120,7 +142,7 @@ class Multiplex final : public fabric::Forward {
     connection::Cap::Claim claim;  // ours: to a slot
     int64_t heard_ns = 0;          // leaving: when data came back last
     std::string address;           // opened by us: whose
-    std::unordered_map<uint32_t, Route> channels;
+    PointerTable<Route, ChannelOf> channels;
     Kept control;                     // ours; they go before all else
     std::list<Waiter> line;           // for room
     std::list<Trunk>::iterator self;  // in trunks_
@@ -137,17 +159,25 @@ class Multiplex final : public fabric::Forward {
     uint32_t channel = 0;
     State state = State::opening;
     bool parked = false;
-    bool answered = false;             // data came back
-    bool in_line = false;              // for room on the trunk
-    bool writable_wanted = false;      // when it is open, or the other end has taken more
-    uint64_t sent = 0, confirmed = 0;  // cost of what we sent, and of that what was taken
-    uint64_t taken = 0, told = 0;      // cost of what we took, and of that what the other end knows
-    uint64_t window = most_window_bytes;  // how far we, and the other end, may be ahead
-    int64_t deadline_ns = 0;              // opening: of the answer
+    bool answered = false;                // data came back
+    bool in_line = false;                 // for room on the trunk
+    bool writable_wanted = false;         // when it is open, or the other end has taken more
+    uint32_t window = most_window_bytes;  // how far we, and the other end, may be ahead
+    uint64_t sent = 0, confirmed = 0;     // cost of what we sent, and of that what was taken
+    uint64_t taken = 0, told = 0;  // cost of what we took, and of that what the other end knows
     Kept undelivered;
-    fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
-                                                                // undelivered message was taken
-    std::string detail;
+    struct Rare {
+      int64_t deadline_ns = INT64_MAX;                            // opening: of the answer
+      fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
+                                                                  // undelivered message was taken
+      std::string detail;
+    };
+    std::unique_ptr<Rare> rare;  // opening and lost only
+  };
+  static_assert(sizeof(End) <= 88, "a server has one for each session that comes over a trunk");
+  struct IdOf {
+    uint64_t operator()(const End* end) const { return end->id; }
+    uint64_t operator()(const Trunk* trunk) const { return trunk->id; }
   };
   // A channel that passes through.
   struct Half {
@@ -158,9 +188,12 @@ class Multiplex final : public fabric::Forward {
   };
   struct Transit {
     Half half[2];           // where it came from, where it leads
+    uint32_t place = 0;     // in transits_
     bool answered = false;  // data came back
-    std::list<Transit>::iterator self;
+    bool used = false;      // something passed since rest_some looked at it
+    bool asked = false;     // to leave, by rest_some
   };
+  static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
   struct Deferred {
     enum class What : uint8_t { resume, fail, leave } what;
     fabric::EndpointId end;
@@ -225,6 +258,7 @@ class Multiplex final : public fabric::Forward {
                      std::string_view detail);
   void detach(Transit& transit, int side);
   void finish(Transit& transit);
+  void rest_some();
   void drop(Transit& transit, std::string_view why);
   void drop(End& end, std::string_view why);
   Pool& pool_of(Use from) { return from == Use::client ? from_ranks_ : from_servers_; }
@@ -254,7 +288,7 @@ class Multiplex final : public fabric::Forward {
   // What waits here, by where it came from. Before what is charged to them.
   Pool from_ranks_, from_servers_;
   std::list<Trunk> trunks_;
-  std::unordered_map<fabric::EndpointId, Trunk*> by_id_;
+  PointerTable<Trunk*, IdOf> by_id_;
   std::unordered_map<std::string, Trunk*> by_address_;  // opened by us, and not leaving
   struct Opener {                                       // a peer that connected to us
     uint64_t newest = 0;                                // of its openings
@@ -270,10 +304,11 @@ class Multiplex final : public fabric::Forward {
   connection::Cap cap_;                // of outgoing ones
   Status begin_failure_;               // of the last that could not even begin to connect
   uint64_t openings_ = 0;              // trunks that we opened so far
-  std::unordered_map<fabric::EndpointId, std::unique_ptr<End>> ends_;
+  PointerTable<End*, IdOf> ends_;      // owned
   uint64_t last_end_ = 0;
   uint64_t asking_ = 0;  // of ends_: those that nobody has accepted yet
-  std::list<Transit> transits_;
+  std::vector<std::unique_ptr<Transit>> transits_;
+  size_t hand_ = 0;  // in transits_: where rest_some looks next
   std::vector<Deferred> deferred_;
   std::vector<fabric::EndpointId> dirty_;
   bool dispatching_ = false;

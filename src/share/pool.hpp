@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,8 @@ struct Message {  // one that waits; the header with its prefix, but for undeliv
   }
 };
 
-// Messages that wait, oldest first, charged to a pool. Takes nothing on the heap while it is empty:
-// there are several for each connection.
+// Messages that wait, oldest first, charged to a pool. Two words while it is empty: there are
+// several for each connection, and two for each channel that passes.
 class Kept {
  public:
   Kept() = default;
@@ -48,57 +49,60 @@ class Kept {
 
   // Before anything waits. Null: nobody counts it.
   void charge(Pool* pool) {
-    SKERRY_INVARIANT(messages_.empty(), "what waits is charged already");
+    SKERRY_INVARIANT(empty(), "what waits is charged already");
     pool_ = pool;
   }
   void push(fabric::Bytes header, fabric::Bytes payload) {
-    messages_.emplace_back(header, payload);
-    add(messages_.back().bytes());
+    if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+    queue_->messages.emplace_back(header, payload);
+    add(queue_->messages.back().bytes());
   }
-  Message& front() { return messages_.front(); }
-  void pop() {
-    subtract(messages_.front().bytes());
-    messages_.pop_front();
-  }
+  Message& front() { return queue_->messages.front(); }
+  void pop() { (void)take(); }
   // The oldest, which the caller may give back with put_back, unchanged.
   Message take() {
-    subtract(messages_.front().bytes());
-    Message message = std::move(messages_.front());
-    messages_.pop_front();
+    subtract(front().bytes());
+    Message message = std::move(front());
+    queue_->messages.pop_front();
+    if (queue_->messages.empty()) queue_.reset();
     return message;
   }
   void put_back(Message message) {
-    messages_.push_front(std::move(message));
-    add(messages_.front().bytes());
+    if (queue_ == nullptr) queue_ = std::make_unique<Queue>();
+    queue_->messages.push_front(std::move(message));
+    add(front().bytes());
   }
   void clear() {
-    messages_.clear();
-    subtract(bytes_);
+    subtract(bytes());
+    queue_.reset();
   }
-  void swap(Kept& other) {  // of the same pool
-    std::swap(messages_, other.messages_);
-    std::swap(bytes_, other.bytes_);
-  }
-  bool empty() const { return messages_.empty(); }
-  uint64_t bytes() const { return bytes_; }
+  void swap(Kept& other) { std::swap(queue_, other.queue_); }  // of the same pool
+  bool empty() const { return queue_ == nullptr; }
+  uint64_t bytes() const { return queue_ == nullptr ? 0 : queue_->bytes; }
   const Pool* pool() const { return pool_; }
 
  private:
+  struct Queue {  // never empty
+    std::list<Message> messages;
+    uint64_t bytes = 0;
+  };
+
   void add(uint64_t bytes) {
-    bytes_ += bytes;
+    queue_->bytes += bytes;
     if (pool_ == nullptr) return;
     pool_->held += bytes;
     pool_->peak = std::max(pool_->peak, pool_->held);
   }
   void subtract(uint64_t bytes) {
-    bytes_ -= bytes;
+    if (queue_ == nullptr) return;
+    queue_->bytes -= bytes;
     if (pool_ != nullptr) pool_->held -= bytes;
   }
 
-  std::list<Message> messages_;
-  uint64_t bytes_ = 0;
-  Pool* pool_ = nullptr;
+  std::unique_ptr<Queue> queue_;  // null: nothing waits
+  Pool* pool_ = nullptr;          // null: not counted
 };
+static_assert(sizeof(Kept) == 2 * sizeof(void*));
 
 // How far one end of a channel may be ahead of the other: what cannot be passed on waits on the
 // way. Every server on the way lowers it to its share when the channel opens; two of the longest

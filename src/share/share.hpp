@@ -49,15 +49,20 @@ struct Counters {
   std::atomic<uint64_t> kept_bytes{0};      // of messages that wait here, now
   std::atomic<uint64_t> kept_peak_bytes{0};
   std::atomic<uint64_t> channels_dropped{0};  // because a pool was at its limit
+  std::atomic<uint64_t> channels_asked{0};    // to close, as many pass (max_passing)
+  std::atomic<uint64_t> channels_closed{0};   // the same, because they did not
 };
 
 struct ProxyOptions {
   connection::JobKey key{};
   uint32_t node = 0;
   Guide guide;
-  uint64_t pool_bytes = 0;  // for messages that wait, in each of two pools (pool.hpp); 0: no limit
-  uint32_t max_trunks = 0;  // 0: as many as the channels need. At the limit trunks make way for
-                            // each other
+  uint64_t pool_bytes = 0;   // for messages that wait, in each of two pools (pool.hpp); 0: no limit
+  uint32_t max_trunks = 0;   // 0: as many as the channels need. At the limit trunks make way for
+                             // each other
+  uint32_t max_passing = 0;  // channels that pass through, at a time. From there on idle ones are
+                             // asked to close; those that do not are closed at a quarter more. Busy
+                             // ones never count: they may be more. 0: no limit
   std::string victim = "lru";    // policy that chooses which
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
   int64_t connect_timeout_ns = 20'000'000'000;

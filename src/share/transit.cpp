@@ -32,26 +32,26 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
     if (!trunk->is_ours()) take_open(*trunk, prefix, rest, payload);
     return Verdict::taken;
   }
-  const auto found = trunk->channels.find(prefix.channel);
-  if (found == trunk->channels.end()) return Verdict::taken;  // it crossed our close
-  const Route route = found->second;
+  const Route route = trunk->channels.find(prefix.channel);
+  if (route == Route{}) return Verdict::taken;  // it crossed our close
   const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
   if (is_data && trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
-  if (is_data && route.side == 1 && !std::exchange(route.transit->answered, true))
-    --trunk->unanswered;
-  if (route.end != nullptr) {
-    take(route.end->id, prefix, rest, payload);
+  if (route.end() != nullptr) {
+    take(route.end()->id, prefix, rest, payload);
     return Verdict::taken;
   }
-  const int to = 1 - route.side;
-  const Trunk* const next = route.transit->half[to].trunk;
+  Transit& transit = *route.transit();
+  transit.used = true;
+  const int to = 1 - route.side();
+  if (is_data && to == 0 && !std::exchange(transit.answered, true)) --trunk->unanswered;
+  const Trunk* const next = transit.half[to].trunk;
   if (is_data && to == 1 && next != nullptr && next->phase != Phase::leaving)
     cap_.used(next->claim);
   const bool is_last = static_cast<Kind>(prefix.kind) == Kind::closed;
-  if (is_last) detach(*route.transit, route.side);
-  const bool sent = pass(*route.transit, to, prefix, rest, payload);
+  if (is_last) detach(transit, route.side());
+  const bool sent = pass(transit, to, prefix, rest, payload);
   if (is_last) {
-    if (sent) finish(*route.transit);
+    if (sent) finish(transit);
     remove_if_unused(*trunk);
   }
   return Verdict::taken;
@@ -78,11 +78,11 @@ Status Multiplex::next_server(std::string_view target, uint32_t servers,
 
 // A channel that ends here, or passes through.
 void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes address_bytes) {
-  if (trunk.channels.count(prefix.channel) != 0) return;
+  if (trunk.channels.contains(prefix.channel)) return;
   std::string address = text_of(address_bytes);
   if (address == own_address_) {
     End& end = new_end(trunk, prefix.channel, State::asking);
-    end.window = own_window(trunk, prefix.taken);
+    end.window = static_cast<uint32_t>(own_window(trunk, prefix.taken));
     const std::string name = concat(
         trunk.use == Use::incoming ? "through the data server of node " : "rank ", trunk.name);
     ++upcalls_;
@@ -98,16 +98,16 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
             bytes_of(closed_text(CloseReason::unreachable, status.message())), {});
     return;
   }
-  Transit& transit = transits_.emplace_back();
-  transit.self = std::prev(transits_.end());
+  Transit& transit = *transits_.emplace_back(std::make_unique<Transit>());
+  transit.place = static_cast<uint32_t>(transits_.size() - 1);
   transit.half[0].waiting.charge(&pool_of(out->use));
   transit.half[1].waiting.charge(&pool_of(trunk.use));
   transit.half[0].trunk = &trunk;
   transit.half[0].channel = prefix.channel;
   transit.half[1].trunk = out;
   transit.half[1].channel = ++out->next_channel;
-  trunk.channels[prefix.channel] = {nullptr, &transit, 0};
-  out->channels[transit.half[1].channel] = {nullptr, &transit, 1};
+  trunk.channels.insert(Route(&transit, 0));
+  out->channels.insert(Route(&transit, 1));
   ++out->unanswered;
   options_.counters->channels.fetch_add(1, std::memory_order_relaxed);
   Prefix onward = prefix;
@@ -115,6 +115,34 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   onward.taken = own_window(trunk, prefix.taken);
   (void)pass(transit, 1, onward, hello, address_bytes);
   if (out->phase == Phase::waiting) control(trunk, Kind::held, prefix.channel, {}, {});
+  rest_some();
+}
+
+// Above the limit of channels that pass, those make way that carried nothing since the last look.
+// Their ranks are asked to close them; a rank that computes does not hear that, so a quarter above
+// the limit they are closed: their sessions resume when they are needed. One without an answer yet
+// is nobody's victim. Looks at a few with each new channel, as a clock's hand, and at two of them
+// in its place: the number falls while there are idle ones.
+void Multiplex::rest_some() {
+  const size_t limit = options_.max_passing;
+  if (limit == 0 || transits_.size() <= limit) return;
+  uint32_t may_ask = 2, may_close = transits_.size() > limit + limit / 4 ? 2 : 0;
+  for (size_t looks = std::min<size_t>(transits_.size(), 64); looks > 0 && may_ask + may_close > 0;
+       --looks) {
+    if (hand_ >= transits_.size()) hand_ = 0;
+    Transit& transit = *transits_[hand_++];
+    if (std::exchange(transit.used, false) || !transit.answered) continue;
+    if (!transit.asked && may_ask > 0) {
+      --may_ask;
+      transit.asked = true;
+      options_.counters->channels_asked.fetch_add(1, std::memory_order_relaxed);
+      (void)pass(transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {}, {});
+    } else if (transit.asked && may_close > 0) {
+      --may_close;
+      options_.counters->channels_closed.fetch_add(1, std::memory_order_relaxed);
+      drop(transit, "a data server passes as many channels as it may, and this one was idle");
+    }
+  }
 }
 
 // Sends it on, or keeps it until there is room. True: nothing waits.
@@ -179,7 +207,9 @@ void Multiplex::finish(Transit& transit) {
   Trunk* const trunks[2] = {transit.half[0].trunk, transit.half[1].trunk};
   detach(transit, 0);
   detach(transit, 1);
-  transits_.erase(transit.self);
+  std::swap(transits_[transit.place], transits_.back());
+  transits_[transit.place]->place = transit.place;
+  transits_.pop_back();
   options_.counters->channels.fetch_sub(1, std::memory_order_relaxed);
   for (Trunk* trunk : trunks)
     if (trunk != nullptr) remove_if_unused(*trunk);

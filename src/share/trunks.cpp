@@ -39,10 +39,7 @@ connection::Peer Multiplex::peer_of(std::string_view address) const {
   return peer;
 }
 
-Multiplex::Trunk* Multiplex::trunk_of(EndpointId id) {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : found->second;
-}
+Multiplex::Trunk* Multiplex::trunk_of(EndpointId id) { return by_id_.find(id); }
 
 // ---- opening ----------------------------------------------------------------------------------
 
@@ -89,7 +86,7 @@ Status Multiplex::begin(Trunk& trunk) {
   const auto hello = connection::make_hello(options_.key, peer_of(trunk.address), options_.name,
                                             static_cast<uint32_t>(trunk.nonce), trunk.nonce, role);
   SKERRY_TRY(inner_->connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
-  by_id_[trunk.id] = &trunk;
+  by_id_.insert(&trunk);
   trunk.phase = Phase::opening;
   cap_.hold(trunk.claim, connection::Cap::Hold::occupied, monotonic_ns());
   options_.counters->trunks_opened.fetch_add(1, std::memory_order_relaxed);
@@ -155,7 +152,7 @@ void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hell
   trunk.use = use;
   trunk.phase = Phase::open;
   trunk.name = hello.rank;
-  by_id_[id] = &trunk;
+  by_id_.insert(&trunk);
   openers_[key].trunk = &trunk;
 }
 
@@ -181,21 +178,20 @@ std::string Multiplex::with_way(const Trunk& trunk, std::string_view what) const
 // Closes the channels on a trunk whose endpoint is closed.
 void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view what) {
   const std::string detail = with_way(trunk, what);
-  const auto channels = std::move(trunk.channels);
-  trunk.channels.clear();
+  const auto channels = std::exchange(trunk.channels, {});
   std::vector<EndpointId> ends;
   std::vector<std::pair<Transit*, int>> transits;
-  for (const auto& [channel, route] : channels) {
-    if (route.end != nullptr) {
-      route.end->trunk = nullptr;
-      route.end->in_line = false;
-      ends.push_back(route.end->id);
+  for (const Route route : channels) {
+    if (End* const end = route.end()) {
+      end->trunk = nullptr;
+      end->in_line = false;
+      ends.push_back(end->id);
     } else {
-      Half& half = route.transit->half[route.side];  // its line goes with the trunk
+      Half& half = route.transit()->half[route.side()];  // its line goes with the trunk
       half.trunk = nullptr;
       half.in_line = false;
       half.waiting.clear();
-      transits.emplace_back(route.transit, route.side);
+      transits.emplace_back(route.transit(), route.side());
     }
   }
   remove(trunk);
@@ -338,13 +334,14 @@ void Multiplex::give_slots() {
 // close, and their ranks try again.
 void Multiplex::begin_failed(Trunk& trunk, Status status) {
   // Channels that end here are told in dispatch: we may be inside connect.
-  for (const auto& [channel, route] : trunk.channels)
-    if (route.end != nullptr)
-      defer({Deferred::What::fail, route.end->id, CloseReason::unreachable, status.message()});
-  std::erase_if(trunk.channels, [](const auto& one) {
-    if (one.second.end != nullptr) one.second.end->trunk = nullptr;
-    return one.second.end != nullptr;
-  });
+  std::vector<End*> ends;
+  for (const Route route : trunk.channels)
+    if (route.end() != nullptr) ends.push_back(route.end());
+  for (End* const end : ends) {
+    defer({Deferred::What::fail, end->id, CloseReason::unreachable, status.message()});
+    trunk.channels.erase(end->channel);
+    end->trunk = nullptr;
+  }
   begin_failure_ = std::move(status);
   lose(trunk, CloseReason::unreachable, begin_failure_.message());
 }
@@ -380,12 +377,12 @@ void Multiplex::evict(Trunk& trunk) {
   trunk.heard_ns = trunk.channels.empty() ? now_ns - quiet_ns : now_ns;
   note_deadline(trunk.heard_ns + quiet_ns);
   want_dispatch();
-  for (const auto& [channel, route] : trunk.channels)
-    if (route.end != nullptr && trunk.use == Use::link)
-      defer({Deferred::What::leave, route.end->id, CloseReason::by_us, {}});
-    else if (route.transit != nullptr && route.transit->half[0].trunk != nullptr)
-      (void)pass(*route.transit, 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0}, {},
-                 {});
+  for (const Route route : trunk.channels)
+    if (route.end() != nullptr && trunk.use == Use::link)
+      defer({Deferred::What::leave, route.end()->id, CloseReason::by_us, {}});
+    else if (route.transit() != nullptr && route.transit()->half[0].trunk != nullptr)
+      (void)pass(*route.transit(), 0, Prefix{version, static_cast<uint8_t>(Kind::leave), 0, 0, 0},
+                 {}, {});
 }
 
 void Multiplex::run_deadlines() {
@@ -393,10 +390,10 @@ void Multiplex::run_deadlines() {
   if (now_ns < deadline_ns_.load(std::memory_order_relaxed)) return;
   deadline_ns_.store(INT64_MAX, std::memory_order_relaxed);
   std::vector<EndpointId> late;
-  for (const auto& [id, end] : ends_) {
+  for (const End* const end : ends_) {
     if (end->state != State::opening) continue;
-    if (end->deadline_ns <= now_ns) late.push_back(id);
-    else note_deadline(end->deadline_ns);
+    if (end->rare->deadline_ns <= now_ns) late.push_back(end->id);
+    else note_deadline(end->rare->deadline_ns);
   }
   for (const EndpointId id : late) {
     End* const end = end_of(id);

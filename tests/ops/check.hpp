@@ -50,6 +50,7 @@ void run_notify(Context&);
 void run_update(Context&);
 void run_groups(Context&);
 void run_collectives(Context&);
+void run_many_ranks(Context&);
 void run_mutexes(Context&);
 void run_windows(Context&);
 void run_window_threads(Context&);

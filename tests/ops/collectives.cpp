@@ -206,6 +206,30 @@ void run_collectives(Context& c) {
   OK(skerry_segment_free(s));
 }
 
+// Each collective once, for jobs of a thousand ranks. run_collectives looks at every byte that
+// every member sends to every other: a thousand ranks would need 300 GB.
+void run_many_ranks(Context& c) {
+  int64_t sum = c.rank;
+  OK(skerry_allreduce(c.world(), SKERRY_INT64, SKERRY_SUM, &sum, 1));
+  EXPECT_IS(sum, int64_t{c.size} * (c.size - 1) / 2);
+  for (const int root : {0, c.size / 2, c.size - 1}) {
+    int64_t value = c.rank;
+    OK(skerry_broadcast(c.world(), &value, 8, root));
+    EXPECT_IS(value, root);
+  }
+  std::vector<int32_t> all(static_cast<size_t>(c.size), -1);
+  OK(skerry_allgather(c.world(), &c.rank, sizeof c.rank, all.data()));
+  for (int r = 0; r < c.size; ++r) EXPECT_IS(all[static_cast<size_t>(r)], r);
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 8, &s));
+  const int next = (c.rank + 1) % c.size;
+  const int64_t value = c.rank;
+  OK(skerry_put(s, next, 0, &value, 8));
+  OK(skerry_sync(c.world()));
+  EXPECT_IS(*static_cast<int64_t*>(skerry_segment_local(s)), (c.rank + c.size - 1) % c.size);
+  OK(skerry_segment_free(s));
+}
+
 void run_groups(Context& c) {
   // Odd and even, order reversed by the key.
   skerry_group* half = nullptr;

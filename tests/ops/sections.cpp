@@ -10,6 +10,7 @@ const Section sections[] = {
     {"update", run_update, true},
     {"notify", run_notify, true},
     {"collectives", run_collectives, true},
+    {"many_ranks", run_many_ranks, false},
     {"groups", run_groups, true},
     {"mutexes", run_mutexes, true},
     {"windows", run_windows, true},

@@ -132,8 +132,11 @@ TEST(RunBootstrap, TheValuesOfManyRanksAndTheLowestWithAValueAreOneRequestEach) 
   launcher.welcome(900, 1000);
   std::unique_ptr<Bootstrap> mine;
   ASSERT_TRUE(RunBootstrap::connect(launcher.fds[1], &mine).ok());
-  const auto add = [](FrameWriter* writer, uint32_t rank) {
-    writer->u32(rank).u32(4).bytes(bytes_of(concat(1000 + rank)));
+  // Ranks 0 to 99 say the same, all others something of their own.
+  const auto said = [](uint32_t rank) { return bytes_of(concat(1000 + std::max(rank, 99u))); };
+  const auto add = [&](FrameWriter* writer, uint32_t rank) {
+    if (rank > 0 && rank < 100) return;
+    writer->u32(rank).u32(rank == 0 ? 100 : 1).u32(4).bytes(said(rank));
   };
   FrameWriter first(FrameType::values), second(FrameType::values);
   first.u8(0);
@@ -147,7 +150,7 @@ TEST(RunBootstrap, TheValuesOfManyRanksAndTheLowestWithAValueAreOneRequestEach) 
   ASSERT_TRUE(mine->get_many(wanted, "k", &values).ok());
   ASSERT_EQ(values.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i)
-    ASSERT_EQ(values[i], bytes_of(concat(1000 + wanted[i])));
+    ASSERT_EQ(values[i], said(static_cast<uint32_t>(wanted[i])));
   launcher.send(FrameWriter(FrameType::lowest_is).u32(12).finish());
   int lowest = -1;
   ASSERT_TRUE(mine->lowest_with("k", bytes_of("v"), &lowest).ok());
@@ -161,7 +164,7 @@ TEST(RunBootstrap, TheValuesOfManyRanksAndTheLowestWithAValueAreOneRequestEach) 
   for (std::optional<Frame> frame; buffer.next(&frame).ok() && frame;) types.push_back(frame->type);
   EXPECT_EQ(types, (std::vector{FrameType::hello, FrameType::get_all, FrameType::lowest}));
 
-  launcher.send(FrameWriter(FrameType::values).u8(1).u32(0).u32(0).finish());
+  launcher.send(FrameWriter(FrameType::values).u8(1).u32(0).u32(5).u32(0).finish());
   const Status missing = mine->get_many(std::vector<int>{0, 5}, "k", &values);
   EXPECT_NE(missing.message().find("rank 5"), std::string::npos) << missing.message();
 }

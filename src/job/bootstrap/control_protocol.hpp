@@ -17,7 +17,7 @@
 
 namespace skerry::job {
 
-inline constexpr uint16_t control_version = 2;
+inline constexpr uint16_t control_version = 3;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
@@ -48,8 +48,9 @@ enum class FrameType : uint16_t {
   fence_done = 18,   // -
   finish_done = 19,  // -
   rank_died = 20,    // u32 rank, string cause; may come at any time after report_failures
-  values = 21,     // u8 last, then per rank that put the key, in ascending order of rank: u32 rank,
-                   // u32 bytes, the value. Several frames, of which one is the last
+  values = 21,  // u8 last, then for ranks in a row that put the same under the key, ascending: u32
+                // the first rank, u32 how many, u32 bytes, the value. Several frames, of which
+                // one is the last
   lowest_is = 22,  // u32: the lowest rank that put this value under this key, or all_ranks: none
 
   // launcher -> agent

@@ -141,12 +141,14 @@ Status RunBootstrap::get_many(std::span<const int> ranks, std::string_view key,
     FrameReader reader(frame);
     last = reader.u8() != 0;
     while (reader.ok() && !reader.done()) {
-      const uint32_t rank = reader.u32();
+      const uint32_t first = reader.u32(), count = reader.u32();
       const auto value = reader.bytes(reader.u32());
-      // Both lists ascend: the next one wanted is this rank's, or this rank is not wanted.
-      const size_t next = values->size();
-      if (reader.ok() && next < ranks.size() && static_cast<uint32_t>(ranks[next]) == rank)
-        values->emplace_back(value.begin(), value.end());
+      // Both lists ascend: the next ones wanted are of these ranks, or these are not wanted.
+      const auto is_next = [&] {
+        return values->size() < ranks.size() &&
+               static_cast<uint32_t>(ranks[values->size()]) - first < count;
+      };
+      while (reader.ok() && is_next()) values->emplace_back(value.begin(), value.end());
     }
     if (!reader.ok()) return error(Code::network, "the launcher's list of values is cut short");
   }

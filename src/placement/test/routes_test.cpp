@@ -147,12 +147,14 @@ TEST(Routes, ABudgetIsSpentOnConnectionsAndPools) {
   EXPECT_EQ(spend(0, 100, 9000).socket_buffer_bytes, 0u);
   EXPECT_EQ(spend(0, 100, 9000).pool_bytes, usual_pool_bytes);
   EXPECT_EQ(spend(0, 100, 9000).sessions, 0u);
+  EXPECT_EQ(spend(0, 100, 9000).passing, 0u);
   EXPECT_EQ(spend(1000, 100, 9000).sessions, least_sessions);
   for (const uint64_t connections : {1, 50, 1000, 10'000}) {
     const uint64_t bytes = uint64_t{256} << 20;
     const Budget budget = spend(bytes, connections, 9000);
     const uint64_t all = connections * (9000 + 2 * budget.socket_buffer_bytes) +
-                         budget.sessions * session_bytes + 2 * budget.pool_bytes;
+                         budget.sessions * session_bytes + budget.passing * passing_bytes +
+                         2 * budget.pool_bytes;
     if (budget.socket_buffer_bytes > least_socket_buffer_bytes) {
       EXPECT_LE(all, bytes) << connections;
     }

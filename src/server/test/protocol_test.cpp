@@ -146,10 +146,17 @@ TEST(ServerProtocol, AByeLeavesNothingBehind) {
   EXPECT_EQ(world.server().memory().known_bytes, quiet.server().memory().known_bytes);
 }
 
-// A rank that had left took as much as one that is connected, for ever.
-TEST(ServerProtocol, RanksThatLeftTakeLittleAndGoOnWhereTheyWere) {
+// A rank that had left took as much as one that is connected, for ever; under a limit it still did
+// when it no longer did without.
+class RanksThatLeft : public testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(ServerProtocol, RanksThatLeft, testing::Values(0u, 100u),
+                         [](const auto& one) {
+                           return one.param == 0 ? std::string("without_a_limit")
+                                                 : std::string("under_a_limit");
+                         });
+TEST_P(RanksThatLeft, TakeLittleAndGoOnWhereTheyWere) {
   constexpr Rank size = 64;
-  World world(0, 0, size);
+  World world(GetParam(), 0, size);
   std::vector<std::unique_ptr<Origin>> origins;
   for (Rank rank = 1; rank < size; ++rank) {
     Origin& one = *origins.emplace_back(std::make_unique<Origin>(world, rank));

@@ -29,6 +29,7 @@ class Clusters : public testing::Test {
       options.guide = guide();
       options.counters = counters_[node] = std::make_shared<share::Counters>();
       options.pool_bytes = pool_bytes;
+      options.max_passing = max_passing;
       std::unique_ptr<Fabric> proxy;
       ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
       servers_[node] = std::make_unique<Side>(std::move(proxy));
@@ -80,6 +81,7 @@ class Clusters : public testing::Test {
   }
 
   static constexpr uint64_t pool_bytes = 1024 * 1024;
+  static constexpr uint32_t max_passing = 100;
   std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
   std::array<std::shared_ptr<share::Counters>, nodes> counters_;
   std::shared_ptr<share::Counters> links_;
@@ -231,6 +233,42 @@ TEST_F(Clusters, WhatWaitsIsKeptWithinThePool) {
   ASSERT_TRUE(run([&] { return !rank_->closed.empty(); }));
   EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
   EXPECT_NE(rank_->details[0].find("no room"), std::string::npos) << rank_->details[0];
+}
+
+// A gate passes so many channels. Idle ones are asked to close, and closed if they do not; one that
+// is used stays.
+TEST_F(Clusters, IdleChannelsThatPassMakeWay) {
+  EndpointId used = no_endpoint, newest = no_endpoint;
+  const auto speak = [&](EndpointId channel) {
+    const uint64_t before = rank_->message_count;
+    EXPECT_EQ(send(*rank_, channel, "hello"), SendResult::accepted);
+    const uint64_t arrived = servers_[4]->message_count + 1;
+    EXPECT_TRUE(run([&] { return servers_[4]->message_count == arrived; }));
+    EXPECT_EQ(send(*servers_[4], servers_[4]->messages.back().endpoint, "answer"),
+              SendResult::accepted);
+    EXPECT_TRUE(run([&] { return rank_->message_count > before; }));
+  };
+  ASSERT_TRUE(join(4, &used));
+  speak(used);
+  for (uint32_t i = 1; i < max_passing; ++i) {
+    ASSERT_TRUE(join(4, &newest));
+    speak(newest);
+  }
+  EXPECT_EQ(counters_[3]->channels_asked.load(), 0u);
+  EXPECT_EQ(counters_[3]->channels.load(), max_passing);
+  for (uint32_t i = 0; i < 3 * max_passing; ++i) {
+    ASSERT_TRUE(join(4, &newest)) << i;
+    speak(newest);
+    speak(used);
+    EXPECT_LE(counters_[3]->channels.load(), max_passing + max_passing / 2) << i;
+  }
+  EXPECT_GT(counters_[3]->channels_asked.load(), 0u);
+  // This rank heard that it was asked, and did nothing.
+  EXPECT_GT(counters_[3]->channels_closed.load(), 0u);
+  ASSERT_TRUE(run([&] { return rank_->closed.size() == counters_[3]->channels_closed.load(); }));
+  EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), used), 0);
+  EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), newest), 0);
+  EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
 }
 
 // The more channels there are, the less each may have under way.
