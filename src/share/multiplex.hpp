@@ -53,10 +53,7 @@ class Multiplex final : public fabric::Forward {
   fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
                           bool more, uint64_t cookie) override;
   fabric::SendResult send_gathered(fabric::EndpointId endpoint, fabric::Bytes header,
-                                   std::span<const fabric::Bytes> parts, uint64_t cookie) override {
-    return is_channel(endpoint) ? fabric::SendResult::closed
-                                : inner_->send_gathered(endpoint, header, parts, cookie);
-  }
+                                   std::span<const fabric::Bytes> parts, uint64_t cookie) override;
   fabric::SendResult flush(fabric::EndpointId endpoint) override;
   uint64_t unsent_bytes(fabric::EndpointId endpoint) const override;
   void unpark(fabric::EndpointId endpoint) override;
@@ -129,6 +126,27 @@ class Multiplex final : public fabric::Forward {
     bool may_send() const { return is_connected() && !blocked && control.empty(); }
   };
 
+  // A message with a long payload on its way out, which waits for the window or for room on the
+  // trunk. Its parts are copied by the fabric beneath, so it may end at any time.
+  struct Outgoing {
+    std::vector<std::byte> header;      // of `begin`, without the prefix; empty: that went
+    std::vector<fabric::Bytes> places;  // the caller's payload
+    size_t place = 0;                   // the first that is not sent yet ...
+    uint64_t within = 0;                // ... and how much of it is
+    uint64_t left = 0;                  // bytes in all
+    uint64_t cookie = 0;
+  };
+  static uint64_t held_bytes(const Outgoing& o) {
+    return sizeof o + o.header.capacity() + o.places.capacity() * sizeof(fabric::Bytes);
+  }
+  // One on its way in.
+  struct Incoming {
+    std::vector<std::byte> header;
+    std::byte* destination = nullptr;
+    uint64_t placed = 0, total = 0;  // bytes; equal: on_placed answered park
+  };
+  static uint64_t held_bytes(const Incoming& i) { return sizeof i + i.header.capacity(); }
+
   enum class State : uint8_t { opening, asking, open, lost };
   // A channel that begins or ends here: what the caller takes for an endpoint.
   struct End {
@@ -145,6 +163,8 @@ class Multiplex final : public fabric::Forward {
     uint64_t window = most_window_bytes;  // how far we, and the other end, may be ahead
     int64_t deadline_ns = 0;              // opening: of the answer
     Kept undelivered;
+    std::unique_ptr<Outgoing> outgoing;                         // null: none
+    std::unique_ptr<Incoming> incoming;                         // null: none
     fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
                                                                 // undelivered message was taken
     std::string detail;
@@ -162,10 +182,11 @@ class Multiplex final : public fabric::Forward {
     std::list<Transit>::iterator self;
   };
   struct Deferred {
-    enum class What : uint8_t { resume, fail, leave } what;
+    enum class What : uint8_t { resume, fail, leave, sent } what;
     fabric::EndpointId end;
     fabric::CloseReason reason = fabric::CloseReason::by_us;
     std::string detail;
+    uint64_t cookie = 0;  // sent only
   };
 
   // A trunk is no victim for this long while a channel on it has no answer. Otherwise, on a slow
@@ -216,7 +237,18 @@ class Multiplex final : public fabric::Forward {
   void ask_to_leave(fabric::EndpointId id);
   void detach(End& end);
   void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
-  void deliver(End& end, fabric::Bytes header, fabric::Bytes payload);
+  fabric::SendResult send_long(End& end, fabric::Bytes header,
+                               std::span<const fabric::Bytes> places, uint64_t cookie);
+  void send_parts(End& end);
+  fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);
+  bool fits(const End& end, uint64_t cost) const {
+    return end.state == State::open && end.sent - end.confirmed + cost <= end.window;
+  }
+  void now_writable(End& end);
+  void deliver(End& end, const Prefix& prefix, fabric::Bytes header, fabric::Bytes payload);
+  fabric::Verdict hand_over(End& end, Kind kind, fabric::Bytes header, fabric::Bytes payload);
+  fabric::Verdict begin_incoming(End& end, fabric::Bytes header, fabric::Bytes payload);
+  fabric::Verdict place_part(End& end, fabric::Bytes payload);
   void took(End& end, uint64_t cost);
   void resume(fabric::EndpointId id);
   void fail(fabric::EndpointId id, fabric::CloseReason reason, std::string_view detail);
@@ -226,7 +258,7 @@ class Multiplex final : public fabric::Forward {
   void detach(Transit& transit, int side);
   void finish(Transit& transit);
   void drop(Transit& transit, std::string_view why);
-  void drop(End& end, std::string_view why);
+  void drop(End& end, fabric::CloseReason reason, std::string_view why);
   Pool& pool_of(Use from) { return from == Use::client ? from_ranks_ : from_servers_; }
   uint64_t own_window(const Trunk& from, uint64_t wish);
   bool relieve(const Pool& pool);
@@ -274,6 +306,7 @@ class Multiplex final : public fabric::Forward {
   uint64_t last_end_ = 0;
   uint64_t asking_ = 0;  // of ends_: those that nobody has accepted yet
   std::list<Transit> transits_;
+  std::vector<std::byte> part_;  // of a payload that lies in many places; empty: not needed yet
   std::vector<Deferred> deferred_;
   std::vector<fabric::EndpointId> dirty_;
   bool dispatching_ = false;

@@ -35,7 +35,7 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   const auto found = trunk->channels.find(prefix.channel);
   if (found == trunk->channels.end()) return Verdict::taken;  // it crossed our close
   const Route route = found->second;
-  const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
+  const bool is_data = carries_data(static_cast<Kind>(prefix.kind));
   if (is_data && trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
   if (is_data && route.side == 1 && !std::exchange(route.transit->answered, true))
     --trunk->unanswered;
