@@ -21,8 +21,9 @@ using fabric::Verdict;
 namespace {
 
 constexpr uint64_t part_bytes = fabric::inline_payload_bytes;  // of a long payload
-// Far beyond any memory: only a forged message says more.
-constexpr uint64_t most_payload_bytes = uint64_t{1} << 40;
+// Of one message. A trunk that makes way waits 100 ms for what is under way, which a longer one
+// might need again and again.
+constexpr uint64_t most_payload_bytes = 512 * 1024;
 // Before a message's own header, at most: the prefix and, in `begin`, the payload's length.
 constexpr uint64_t head_bytes = sizeof(Prefix) + sizeof(uint64_t);
 
@@ -192,59 +193,69 @@ SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> p
                                 uint64_t cookie) {
   const uint64_t total = fabric::total_bytes(places);
   SKERRY_ASSERT(total > part_bytes, "short payloads go with their header");
-  if (end.outgoing || !fits(end, cost_of(sizeof total + header.size(), part_bytes))) {
+  if (!takes_long(end)) {
     end.writable_wanted = true;
     (void)flush(end.id);
     return SendResult::would_block;
   }
-  if (end.in_line || !end.trunk->may_send()) {
-    if (!end.in_line) end.trunk->line.push_back({end.id, nullptr, 0});
-    end.in_line = true;
-    return SendResult::would_block;
-  }
-  end.outgoing = std::make_unique<Outgoing>();
-  Outgoing& outgoing = *end.outgoing;
-  const Bytes length = std::as_bytes(std::span(&total, 1));
-  outgoing.header.assign(length.begin(), length.end());
-  outgoing.header.insert(outgoing.header.end(), header.begin(), header.end());
-  outgoing.places.assign(places.begin(), places.end());
-  outgoing.left = total;
-  outgoing.cookie = cookie;
+  auto made = std::make_unique<Outgoing>();
+  made->header.resize(sizeof total + header.size());
+  std::memcpy(made->header.data(), &total, sizeof total);
+  std::memcpy(made->header.data() + sizeof total, header.data(), header.size());
+  made->places.assign(places.begin(), places.end());
+  made->left = total;
+  made->cookie = cookie;
+  (end.outgoing ? end.outgoing->next : end.outgoing) = std::move(made);
   if (end.trunk->use == Use::link) note_link(end.id, end.trunk->id);
   send_parts(end);
   return SendResult::accepted;
 }
 
+// One that waits does no harm: it is sent from the caller's memory. A second one is taken before
+// the first is through, so that the trunk does not run dry. Not while a short message that was
+// refused waits in line: its caller is told when it is its turn.
+bool Multiplex::takes_long(const End& end) const {
+  if (end.state != State::open) return false;
+  if (!end.outgoing) return !end.in_line;
+  return !end.outgoing->next && end.outgoing->left <= 2 * part_bytes;
+}
+
 // As many parts as there is room for. `taken` brings more room at the other end, and the line more
 // on the trunk.
 void Multiplex::send_parts(End& end) {
+  if (end.trunk->is_ours() && end.trunk->phase != Phase::leaving) cap_.used(end.trunk->claim);
+  while (end.outgoing && send_part(end)) {
+    if (end.outgoing->left > 0) continue;
+    defer({Deferred::What::sent, end.id, CloseReason::by_us, {}, end.outgoing->cookie});
+    end.outgoing = std::move(end.outgoing->next);
+  }
+}
+
+// False: there is no room for it.
+bool Multiplex::send_part(End& end) {
   Trunk& trunk = *end.trunk;
   Outgoing& outgoing = *end.outgoing;
-  if (trunk.is_ours() && trunk.phase != Phase::leaving) cap_.used(trunk.claim);
-  while (outgoing.left > 0) {
-    const Bytes header = outgoing.header;
-    const uint64_t bytes = std::min(outgoing.left, part_bytes);
-    const uint64_t cost = cost_of(header.size(), bytes);
-    if (end.in_line || !fits(end, cost)) return;
-    const auto kind = header.empty() ? Kind::part : Kind::begin;
-    const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
-    if (!trunk.may_send() ||
-        !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
-      trunk.line.push_back({end.id, nullptr, 0});
-      end.in_line = true;
-      return;
-    }
-    end.sent += cost;
-    end.told = end.taken;
-    outgoing.header.clear();
-    outgoing.left -= bytes;
-    outgoing.within += bytes;
-    while (outgoing.place < outgoing.places.size() &&
-           outgoing.within >= outgoing.places[outgoing.place].size())
-      outgoing.within -= outgoing.places[outgoing.place++].size();
+  const Bytes header = outgoing.header;
+  const uint64_t bytes = std::min(outgoing.left, part_bytes);
+  const uint64_t cost = cost_of(header.size(), bytes);
+  if (end.in_line || !fits(end, cost)) return false;
+  const auto kind = header.empty() ? Kind::part : Kind::begin;
+  const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
+  if (!trunk.may_send() ||
+      !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
+    trunk.line.push_back({end.id, nullptr, 0});
+    end.in_line = true;
+    return false;
   }
-  defer({Deferred::What::sent, end.id, CloseReason::by_us, {}, outgoing.cookie});
-  end.outgoing.reset();
+  end.sent += cost;
+  end.told = end.taken;
+  outgoing.header.clear();
+  outgoing.left -= bytes;
+  outgoing.within += bytes;
+  while (outgoing.place < outgoing.places.size() &&
+         outgoing.within >= outgoing.places[outgoing.place].size())
+    outgoing.within -= outgoing.places[outgoing.place++].size();
+  return true;
 }
 
 // The next so many bytes, together.
@@ -265,7 +276,7 @@ Bytes Multiplex::next_part(const Outgoing& outgoing, uint64_t bytes) {
 // There may be room again, on the trunk or at the other end.
 void Multiplex::now_writable(End& end) {
   if (end.outgoing) send_parts(end);
-  if (end.outgoing || !end.writable_wanted || end.state != State::open ||
+  if (!end.writable_wanted || !takes_long(end) || end.in_line ||
       end.sent - end.confirmed > end.window / 2)
     return;
   end.writable_wanted = false;
@@ -285,7 +296,9 @@ uint64_t Multiplex::unsent_bytes(EndpointId endpoint) const {
   if (!is_channel(endpoint)) return inner_->unsent_bytes(endpoint);
   const End* const end = end_of(endpoint);
   if (end == nullptr || end->trunk == nullptr) return 0;
-  return inner_->unsent_bytes(end->trunk->id) + (end->outgoing ? end->outgoing->left : 0);
+  uint64_t unsent = inner_->unsent_bytes(end->trunk->id);
+  for (const Outgoing* o = end->outgoing.get(); o != nullptr; o = o->next.get()) unsent += o->left;
+  return unsent;
 }
 
 void Multiplex::unpark(EndpointId endpoint) {
@@ -563,6 +576,10 @@ void Multiplex::detach(End& end) {
   end.in_line = false;
   trunk.channels.erase(end.channel);
   if (trunk.is_ours() && !end.answered) --trunk.unanswered;
+  if (trunk.placing == end.id) {
+    trunk.placing = no_endpoint;
+    inner_->divert(trunk.id);
+  }
   end.trunk = nullptr;
   end.outgoing.reset();
 }
@@ -577,6 +594,11 @@ void Multiplex::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payl
   End* const still = end_of(id);
   if (still == nullptr) return;
   if (verdict == Verdict::taken) return took(*still, cost_of(header.size(), payload.size()));
+  // The bytes of a part are placed by now, and come no more.
+  if (still->incoming) {
+    took(*still, payload.size());
+    payload = {};
+  }
   still->undelivered.push(Header(prefix, header).get(), payload);
   still->parked = true;
 }
@@ -588,8 +610,9 @@ Verdict Multiplex::hand_over(End& end, Kind kind, Bytes header, Bytes payload) {
     return Verdict::taken;
   }
   switch (kind) {
-    case Kind::begin: return begin_incoming(end, header, payload);
-    case Kind::part: return place_part(end, payload);
+    case Kind::begin:
+      return begin_incoming(end, header, payload.size()) ? copy_part(end, payload) : Verdict::taken;
+    case Kind::part: return copy_part(end, payload);
     case Kind::data: return outer_->on_message(end.id, header, payload);
     case Kind::open:
     case Kind::accepted:
@@ -601,43 +624,46 @@ Verdict Multiplex::hand_over(End& end, Kind kind, Bytes header, Bytes payload) {
   return Verdict::taken;
 }
 
-Verdict Multiplex::begin_incoming(End& end, Bytes header, Bytes payload) {
+// `payload_bytes` of it come with the header. False: the end is gone.
+bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
   uint64_t total = 0;
   if (header.size() > sizeof total) std::memcpy(&total, header.data(), sizeof total);
-  if (total <= part_bytes || total > most_payload_bytes || payload.size() >= total) {
+  if (total <= part_bytes || total > most_payload_bytes || payload_bytes >= total) {
     drop(end, CloseReason::protocol_error, "a long payload came whose length cannot be");
-    return Verdict::taken;
+    return false;
   }
   const EndpointId id = end.id;
   header = header.subspan(sizeof total);
   std::byte* const destination = outer_->place_directly(id, header, total);
   End* const still = end_of(id);
-  if (still == nullptr) return Verdict::taken;
+  if (still == nullptr) return false;
   if (destination == nullptr) {
     drop(*still, CloseReason::protocol_error,
          concat("a message of ", total, " bytes had no destination"));
-    return Verdict::taken;
+    return false;
   }
   still->incoming = std::make_unique<Incoming>();
   still->incoming->header.assign(header.begin(), header.end());
   still->incoming->destination = destination;
   still->incoming->total = total;
-  return place_part(*still, payload);
+  return true;
 }
 
-// Comes again with the last part if on_placed answered park.
-Verdict Multiplex::place_part(End& end, Bytes payload) {
-  Incoming& incoming = *end.incoming;
-  if (incoming.placed < incoming.total) {
-    if (payload.size() > incoming.total - incoming.placed) {
-      drop(end, CloseReason::protocol_error, "more came of a long payload than its length");
-      return Verdict::taken;
-    }
-    if (!payload.empty())
-      std::memcpy(incoming.destination + incoming.placed, payload.data(), payload.size());
-    incoming.placed += payload.size();
-    if (incoming.placed < incoming.total) return Verdict::taken;
+Verdict Multiplex::copy_part(End& end, Bytes payload) {
+  const Incoming& incoming = *end.incoming;
+  if (payload.size() > incoming.total - incoming.placed) {
+    drop(end, CloseReason::protocol_error, "more came of a long payload than its length");
+    return Verdict::taken;
   }
+  if (!payload.empty())
+    std::memcpy(incoming.destination + incoming.placed, payload.data(), payload.size());
+  return part_placed(end, payload.size());
+}
+
+// Once more, with no bytes, for the last part if on_placed answered park.
+Verdict Multiplex::part_placed(End& end, uint64_t payload_bytes) {
+  end.incoming->placed += payload_bytes;
+  if (end.incoming->placed < end.incoming->total) return Verdict::taken;
   const EndpointId id = end.id;
   // Moved out: the caller may close the end.
   std::unique_ptr<Incoming> whole = std::move(end.incoming);
@@ -649,7 +675,7 @@ Verdict Multiplex::place_part(End& end, Bytes payload) {
 
 void Multiplex::took(End& end, uint64_t cost) {
   end.taken += cost;
-  if (end.trunk == nullptr || end.taken - end.told < end.window / 4) return;
+  if (end.trunk == nullptr || end.taken - end.told < end.window * 3 / 8) return;
   end.told = end.taken;
   control(*end.trunk, Kind::taken, end.channel, {}, {}, end.taken);
 }
@@ -669,6 +695,10 @@ void Multiplex::resume(EndpointId id) {
     end = end_of(id);
     if (end == nullptr) return;
     if (verdict == Verdict::park) {
+      if (end->incoming) {  // as in deliver
+        took(*end, message.payload.size());
+        message.payload.clear();
+      }
       end->undelivered.put_back(std::move(message));
       end->parked = true;
       return;

@@ -108,8 +108,10 @@ class Multiplex final : public fabric::Forward {
     fabric::EndpointId id = fabric::no_endpoint;  // none: it waits for its slot
     Use use = Use::outgoing;
     Phase phase = Phase::waiting;
-    bool blocked = false;          // until on_writable
-    bool dirty = false;            // something is held back until the end of dispatch
+    bool blocked = false;  // until on_writable
+    bool dirty = false;    // something is held back until the end of dispatch
+    fabric::EndpointId placing = fabric::no_endpoint;  // the end whose payload is being received
+                                                       // where it belongs; none: no such
     uint32_t unanswered = 0;       // ours: channels on which no data came back yet
     uint32_t name = 0;             // incoming, client: whose
     uint32_t next_channel = 0;     // opened by us
@@ -135,9 +137,11 @@ class Multiplex final : public fabric::Forward {
     uint64_t within = 0;                // ... and how much of it is
     uint64_t left = 0;                  // bytes in all
     uint64_t cookie = 0;
+    std::unique_ptr<Outgoing> next;  // taken when little of this one was left; null: none
   };
   static uint64_t held_bytes(const Outgoing& o) {
-    return sizeof o + o.header.capacity() + o.places.capacity() * sizeof(fabric::Bytes);
+    return sizeof o + o.header.capacity() + o.places.capacity() * sizeof(fabric::Bytes) +
+           (o.next ? held_bytes(*o.next) : 0);
   }
   // One on its way in.
   struct Incoming {
@@ -239,7 +243,9 @@ class Multiplex final : public fabric::Forward {
   void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
   fabric::SendResult send_long(End& end, fabric::Bytes header,
                                std::span<const fabric::Bytes> places, uint64_t cookie);
+  bool takes_long(const End& end) const;
   void send_parts(End& end);
+  bool send_part(End& end);
   fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);
   bool fits(const End& end, uint64_t cost) const {
     return end.state == State::open && end.sent - end.confirmed + cost <= end.window;
@@ -247,8 +253,9 @@ class Multiplex final : public fabric::Forward {
   void now_writable(End& end);
   void deliver(End& end, const Prefix& prefix, fabric::Bytes header, fabric::Bytes payload);
   fabric::Verdict hand_over(End& end, Kind kind, fabric::Bytes header, fabric::Bytes payload);
-  fabric::Verdict begin_incoming(End& end, fabric::Bytes header, fabric::Bytes payload);
-  fabric::Verdict place_part(End& end, fabric::Bytes payload);
+  bool begin_incoming(End& end, fabric::Bytes header, uint64_t payload_bytes);
+  fabric::Verdict copy_part(End& end, fabric::Bytes payload);
+  fabric::Verdict part_placed(End& end, uint64_t payload_bytes);
   void took(End& end, uint64_t cost);
   void resume(fabric::EndpointId id);
   void fail(fabric::EndpointId id, fabric::CloseReason reason, std::string_view detail);
@@ -274,6 +281,10 @@ class Multiplex final : public fabric::Forward {
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
   std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  std::byte* place_inline(fabric::EndpointId endpoint, fabric::Bytes header,
+                          uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
