@@ -1,5 +1,5 @@
 // Latency and bandwidth of put and get to each rank of other nodes, one after the other:
-//   skerry run -n 4 --nodes 4 cluster_times [--rounds N] [--senders N] [--sizes FIRST LAST FACTOR]
+//   skerry run -n 4 --nodes 4 cluster_times [--rounds N] [--senders N]
 // Rank 0 prints a line of JSON for each partner and size. Ranks 0 .. senders - 1 (default: 1), all
 // of rank 0's node, are at it at the same time, each with its own part of the partner's memory.
 //
@@ -16,6 +16,8 @@
 
 namespace {
 
+constexpr uint64_t sizes[] = {8,        64,       512,       4 << 10, 16 << 10,
+                              32 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr uint64_t longest_bytes = 4 << 20;
 constexpr uint64_t window_bytes = 4 * longest_bytes;  // under way at a time, at most
 constexpr int most_at_a_time = 64;
@@ -78,29 +80,20 @@ class Sender {
 int main(int argc, char** argv) {
   int64_t rounds = 500;
   int senders = 1;
-  uint64_t first = 8, last = longest_bytes, factor = 8;
-  for (int i = 1; i < argc; ++i) {
-    const int left = argc - i - 1;
-    if (std::strcmp(argv[i], "--rounds") == 0 && left >= 1) rounds = std::atoll(argv[++i]);
-    else if (std::strcmp(argv[i], "--senders") == 0 && left >= 1) senders = std::atoi(argv[++i]);
-    else if (std::strcmp(argv[i], "--sizes") == 0 && left >= 3)
-      first = std::strtoull(argv[++i], nullptr, 10), last = std::strtoull(argv[++i], nullptr, 10),
-      factor = std::strtoull(argv[++i], nullptr, 10);
-    else
-      return std::fprintf(stderr, "cluster_times: what is %s? See the head of the source\n",
-                          argv[i]),
-             2;
+  for (int i = 1; i < argc; i += 2) {
+    const bool has_value = i + 1 < argc;
+    if (has_value && std::strcmp(argv[i], "--rounds") == 0) rounds = std::atoll(argv[i + 1]);
+    else if (has_value && std::strcmp(argv[i], "--senders") == 0) senders = std::atoi(argv[i + 1]);
+    else rounds = 0;
   }
-  if (first == 0 || factor < 2 || last > longest_bytes || rounds < 1 || senders < 1)
-    return std::fprintf(stderr, "cluster_times: sizes are 1 .. %llu, with a factor of 2 or more\n",
-                        static_cast<unsigned long long>(longest_bytes)),
-           2;
+  if (rounds < 1 || senders < 1)
+    return std::fprintf(stderr, "cluster_times: --rounds N and --senders N, from 1 on\n"), 2;
   sk::Job job;
   Sender sender(job, senders);
   job.world().sync();
   for (int partner = 0; partner < job.size(); ++partner) {
     if (job.node_of(partner) == job.node_of(0)) continue;
-    for (uint64_t bytes = first; bytes <= last; bytes *= factor) {
+    for (const uint64_t bytes : sizes) {
       if (sender.takes_part()) {
         const Times t = sender.measure(partner, bytes, rounds);
         if (job.rank() == 0)

@@ -92,8 +92,8 @@ struct Endpoint {
   bool registered = false;                  // in the epoll set; issue lock
   std::atomic<bool> output_pending{false};  // unsent output waits for EPOLLOUT: poll must not block
                                             // in recv. Written by the issue side
-  uint8_t long_reads = 0;  // so many reads take little beside a payload that is placed: it came
-                           // with others lately. Progress side
+  uint8_t short_reads = 0;  // so many reads take little beside a payload that place_inline placed:
+                            // more such may follow. Progress side
   int32_t send_error = 0;  // errno of a failed send (0: none): the receive side reports it once its
                            // data is read; issue lock
   int wake_bytes = 1;      // SO_RCVLOWAT as set. Progress side

@@ -27,9 +27,11 @@ constexpr uint64_t direct_wake_bytes = 256 * 1024;
 // An inline payload from this size on is placed where the sink says, if it is not here as a whole
 // already.
 constexpr uint64_t place_inline_from_bytes = 16 * 1024;
-// Payloads that are placed often come one behind the other. What a read brings of the next one into
-// the shared buffer is copied once more. So these many reads after one bring little of it.
-constexpr uint8_t reads_after_long = 16;
+// Such payloads come one behind the other. What a read brings of the next one into the shared
+// buffer is copied once more. So these many reads after one bring little of it. Not after long
+// ones: a single one would then be waited for as a whole (SO_RCVLOWAT), and 256 KiB took 3 times as
+// long.
+constexpr uint8_t reads_after_part = 16;
 constexpr uint64_t short_read_bytes = 4 * 1024;
 
 }  // namespace
@@ -80,8 +82,8 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
     }
   }
   uint64_t most = buffer_bytes - received.carried;
-  if (endpoint.long_reads > 0) {
-    --endpoint.long_reads;
+  if (endpoint.short_reads > 0) {
+    --endpoint.short_reads;
     most = std::min(most, short_read_bytes);
   }
   if (with_buffer) parts[count++] = {buffer_.get() + received.carried, most};
@@ -292,7 +294,7 @@ TcpFabric::Parsed TcpFabric::begin_placing(Endpoint& endpoint, EndpointId id, By
                                            Bytes available, uint64_t payload_bytes,
                                            std::byte* destination, Sink& sink) {
   if (!available.empty()) std::memcpy(destination, available.data(), available.size());
-  endpoint.long_reads = reads_after_long;
+  if (payload_bytes <= inline_payload_bytes) endpoint.short_reads = reads_after_part;
   Receive& state = receive_state(endpoint);
   state.header.assign(header.begin(), header.end());
   state.destination = destination;

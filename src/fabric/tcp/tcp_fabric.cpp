@@ -280,7 +280,7 @@ void TcpFabric::release(Endpoint& endpoint) {
   endpoint.output_pending.store(false, std::memory_order_relaxed);
   endpoint.send_error = 0;
   endpoint.receive_timeout_ns = 0;
-  endpoint.long_reads = 0;
+  endpoint.short_reads = 0;
   endpoint.receive.reset();
   endpoint.output.reset();
   endpoint.opening.reset();
