@@ -15,11 +15,41 @@ from pathlib import Path
 
 import hot_spot
 import memory
+import sharing
 import simulated
 import times
 from report import ROOT, machine
 
-PARTS = {"times": times, "memory": memory, "simulated": simulated, "hot_spot": hot_spot}
+PARTS = {
+    "times": times,
+    "sharing": sharing,
+    "memory": memory,
+    "simulated": simulated,
+    "hot_spot": hot_spot,
+}
+
+
+def draw_times(axis, rows, figure, names):
+    """Times beside the base, by bytes: a line for each name, part and way."""
+    for part, way in [("clusters", w) for w in times.TARGETS] + [
+        ("sharing", w) for w in sharing.WAYS
+    ]:
+        for what, style in zip(names, ("-", "--")):
+            points = [
+                (int(r["name"].split("_")[1].split(".")[0]), r["value"])
+                for r in rows
+                if r["name"].startswith(f"{part}.{what}_")
+                and r["name"].endswith(f".{way}")
+                and r["figure"] == figure
+                and r["in_paper"]
+            ]
+            if points:
+                axis.plot(
+                    *zip(*points), style, marker="o", markersize=3, label=f"{what}, {part}: {way}"
+                )
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("bytes")
+    axis.set_ylabel(f"{figure}: times as long as the base")
 
 
 def figure(rows, path):
@@ -28,19 +58,9 @@ def figure(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    shown, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
-    for way in (times.DIRECT, times.FORWARDED):
-        for what, style in (("put", "-"), ("get", "--")):
-            points = [
-                (int(r["name"].split("_")[1].split(".")[0]), r["value"])
-                for r in rows
-                if r["name"].startswith(f"clusters.{what}_") and r["name"].endswith(way)
-            ]
-            if points:
-                left.plot(*zip(*points), style, marker="o", markersize=3, label=f"{what}, {way}")
-    left.set_xscale("log", base=2)
-    left.set_xlabel("bytes")
-    left.set_ylabel("time, times without clusters")
+    shown, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4))
+    draw_times(left, rows, "latency", ("put", "get"))
+    draw_times(middle, rows, "bandwidth", ("puts", "gets"))
     for size in memory.SIZES:
         points = [
             (int(r["name"].split("_")[1]), r["value"])
@@ -52,7 +72,7 @@ def figure(rows, path):
     right.set_xlabel("ranks of the job, 12 a node")
     right.set_ylabel("MB of one server and its kernel")
     right.set_yscale("log")
-    for axis in (left, right):
+    for axis in (left, middle, right):
         axis.grid(alpha=0.3)
         if axis.has_data():
             axis.legend(fontsize=7)

@@ -18,7 +18,8 @@
 //
 // Messages. A message is a header (1..max_header_bytes) and a payload (may be empty). Messages of
 // one endpoint arrive in order, once, or the endpoint closes. Payloads up to inline_payload_bytes
-// are delivered with their header; longer ones are *placed directly* where place_directly says.
+// are delivered with their header; longer ones are *placed directly* where place_directly says, and
+// shorter ones may be where place_inline says.
 #pragma once
 
 #include <cstddef>
@@ -133,6 +134,10 @@ class Sink {
   // protocol_error.
   virtual std::byte* place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
   virtual Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) = 0;
+  // A shorter payload is arriving, and its header is here. Returns where it is to go (on_placed
+  // follows in place of on_message, and divert may change one's mind), or null: on_message brings
+  // it. A fabric need not ask.
+  virtual std::byte* place_inline(EndpointId, Bytes, uint64_t) { return nullptr; }
   // After send answered would_block: there is room again.
   virtual void on_writable(EndpointId endpoint) = 0;
   // A payload passed to send by reference may be reused.
@@ -252,8 +257,11 @@ class Fabric {
   // Closes at once and releases everything of the endpoint: no upcall for it follows. What flush
   // did not get out is lost.
   virtual void close(EndpointId endpoint) = 0;
-  // The same where all that was sent is known to have been read, and nothing is to come: the
-  // cheapest way the fabric has. The peer may see a reset.
+  // The memory that place_inline named is not valid any more: what still comes of that payload goes
+  // nowhere. on_placed follows all the same.
+  virtual void divert(EndpointId) {}
+  // The same as close where all that was sent is known to have been read, and nothing is to come:
+  // the cheapest way the fabric has. The peer may see a reset.
   virtual void close_drained(EndpointId endpoint) { close(endpoint); }
 
   // --- any thread ------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
   const uint64_t message_bytes = transfer.kind == wire::Kind::accumulate ? inline_bytes / 2
                                                                          : inline_bytes;
   // Whole elements of every type in each part, whatever a fabric's limit is.
-  stream.part_limit = stream.by_reference ? long_part_bytes
+  stream.part_limit = stream.by_reference ? std::min(long_part_bytes, can.max_payload_bytes)
                                           : std::min(message_bytes, can.max_payload_bytes) /
                                                 max_element_bytes * max_element_bytes;
   if (transfer.local.form != Side::Form::contiguous) stream.pack.emplace(cursor_of(transfer.local));
@@ -258,10 +258,11 @@ Status Transfers::request(Lock& lock, Link& link, const Transfer& transfer, Op* 
   const Side& from = transfer.remote;
   const Side& to = transfer.local;
   stream.placed = can.direct_placement && is_contiguous(to);
-  stream.part_limit = std::min<uint64_t>(inline_bytes, can.max_payload_bytes);
+  stream.part_limit = inline_bytes;
   if (stream.placed && from.form == Side::Form::contiguous) stream.part_limit = long_part_bytes;
   else if (stream.placed && can.gather && run_bytes(from) >= gather_run_bytes)
     stream.part_limit = gather_part_bytes;
+  stream.part_limit = std::min(stream.part_limit, can.max_payload_bytes);
   if (to.form == Side::Form::pieces)
     stream.kept = std::make_shared<const std::vector<Piece>>(to.pieces.begin(), to.pieces.end());
   while (stream.done < stream.total) {

@@ -13,7 +13,7 @@
 
 namespace skerry::share {
 
-constexpr uint8_t version = 2;
+constexpr uint8_t version = 3;
 
 enum class Kind : uint8_t {
   open = 1,      // the end that opened the trunk begins a channel. Header: the hello; payload: the
@@ -26,7 +26,13 @@ enum class Kind : uint8_t {
   leave = 6,  // proxy to the channel's beginning: the slot of its trunk is needed: drain and close
   held = 7,   // to the rank that opened the channel: the data server, or the proxy on the way, is
               // there and has no slot yet. It will answer; it may take long
+  begin = 8,  // data with a long payload. Header: its bytes in all, in 8 bytes, then the message's
+              // own; payload: the first part of it
+  part = 9,   // no header; payload: the next part. Nothing of the channel's own comes in between
 };
+inline bool carries_data(Kind kind) {
+  return kind == Kind::data || kind == Kind::begin || kind == Kind::part;
+}
 
 struct Prefix {
   uint8_t version;
@@ -34,8 +40,8 @@ struct Prefix {
   uint16_t servers;  // open: data servers on the way so far, without the one that gets this; 0 in
                      // other kinds
   uint32_t channel;  // of this link or trunk: given out by the end that opened it, never used twice
-  uint64_t taken;  // data, taken: cost of what this end of the channel has taken from the other so
-                   // far; open, accepted: the channel's window; 0 in other kinds
+  uint64_t taken;  // data, begin, part, taken: cost of what this end of the channel has taken from
+                   // the other so far; open, accepted: the channel's window; 0 in other kinds
 };
 static_assert(sizeof(Prefix) == 16);
 
@@ -47,7 +53,7 @@ inline bool decode(fabric::Bytes header, Prefix* prefix) {
   if (header.size() < sizeof *prefix) return false;
   std::memcpy(prefix, header.data(), sizeof *prefix);
   return prefix->version == version && prefix->kind >= static_cast<uint8_t>(Kind::open) &&
-         prefix->kind <= static_cast<uint8_t>(Kind::held);
+         prefix->kind <= static_cast<uint8_t>(Kind::part);
 }
 
 // A message's header on its way out.

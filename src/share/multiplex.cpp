@@ -2,6 +2,7 @@
 #include "share/multiplex.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/futex.hpp"
 #include "core/pure/assert.hpp"
@@ -17,6 +18,17 @@ using fabric::no_endpoint;
 using fabric::SendResult;
 using fabric::Verdict;
 
+namespace {
+
+constexpr uint64_t part_bytes = fabric::inline_payload_bytes;  // of a long payload
+// Of one message. A trunk that makes way waits 100 ms for what is under way, which a longer one
+// might need again and again.
+constexpr uint64_t most_payload_bytes = 512 * 1024;
+// Before a message's own header, at most: the prefix and, in `begin`, the payload's length.
+constexpr uint64_t head_bytes = sizeof(Prefix) + sizeof(uint64_t);
+
+}  // namespace
+
 Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
     : Forward(std::move(inner)),
       options_(std::move(options)),
@@ -27,17 +39,18 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
   from_ranks_.limit = from_servers_.limit = options_.pool_bytes;
   const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
   SKERRY_ASSERT(limited.ok(), "the maker has checked the policy's name");
-  static_assert(wire::max_request_bytes + sizeof(Prefix) <= fabric::max_header_bytes);
-  // Messages alone go through proxies, each small enough to be passed on as it came.
-  capabilities_.rma = capabilities_.direct_placement = capabilities_.gather =
-      capabilities_.mr_local = capabilities_.early_messages = false;
+  static_assert(wire::max_request_bytes + head_bytes <= fabric::max_header_bytes);
+  // Messages alone go through proxies, each small enough to be passed on as it came. Long payloads
+  // are cut here.
+  capabilities_.rma = capabilities_.mr_local = capabilities_.early_messages = false;
+  const bool cuts = capabilities_.max_payload_bytes >= fabric::inline_payload_bytes;
+  capabilities_.direct_placement = capabilities_.gather = cuts;
   capabilities_.rma_from_bytes = 0;
   capabilities_.key_kind = fabric::KeyKind::none;
   capabilities_.atomics = fabric::Atomics::none;
   capabilities_.no_atomics_reason = "shared connections carry messages alone";
-  capabilities_.header_bytes = fabric::max_header_bytes - sizeof(Prefix);
-  capabilities_.max_payload_bytes = std::min<uint64_t>(capabilities_.max_payload_bytes,
-                                                       fabric::inline_payload_bytes);
+  capabilities_.header_bytes = fabric::max_header_bytes - head_bytes;
+  if (cuts) capabilities_.max_payload_bytes = most_payload_bytes;
 }
 
 Multiplex::~Multiplex() {
@@ -146,8 +159,9 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
                 "header of a message in a channel");
   SKERRY_ASSERT(payload.size() <= capabilities_.max_payload_bytes,
                 "longer payloads are for the caller to cut");
+  if (payload.size() > part_bytes) return send_long(*end, header, {&payload, 1}, cookie);
   const uint64_t cost = cost_of(header.size(), payload.size());
-  if (end->state == State::opening || end->sent - end->confirmed + cost > end->window) {
+  if (end->outgoing || !fits(*end, cost)) {
     end->writable_wanted = true;
     // What was held back to go along with more goes now: the other end must take it before there is
     // room again.
@@ -168,6 +182,111 @@ SendResult Multiplex::send(EndpointId endpoint, Bytes header, Bytes payload, boo
   return SendResult::accepted;
 }
 
+SendResult Multiplex::send_gathered(EndpointId endpoint, Bytes header, std::span<const Bytes> parts,
+                                    uint64_t cookie) {
+  if (!is_channel(endpoint)) return inner_->send_gathered(endpoint, header, parts, cookie);
+  End* const end = end_of(endpoint);
+  if (end == nullptr || end->trunk == nullptr || end->state == State::asking)
+    return SendResult::closed;
+  return send_long(*end, header, parts, cookie);
+}
+
+// A long payload goes in parts: each server on the way passes them on as they come, and no other
+// channel waits for more than one.
+SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> places,
+                                uint64_t cookie) {
+  const uint64_t total = fabric::total_bytes(places);
+  SKERRY_ASSERT(total > part_bytes, "short payloads go with their header");
+  if (!takes_long(end)) {
+    end.writable_wanted = true;
+    (void)flush(end.id);
+    return SendResult::would_block;
+  }
+  auto made = std::make_unique<Outgoing>();
+  made->header.resize(sizeof total + header.size());
+  std::memcpy(made->header.data(), &total, sizeof total);
+  std::memcpy(made->header.data() + sizeof total, header.data(), header.size());
+  made->places.assign(places.begin(), places.end());
+  made->left = total;
+  made->cookie = cookie;
+  (end.outgoing ? end.outgoing->next : end.outgoing) = std::move(made);
+  if (end.trunk->use == Use::link) note_link(end.id, end.trunk->id);
+  send_parts(end);
+  return SendResult::accepted;
+}
+
+// One that waits does no harm: it is sent from the caller's memory. A second one is taken before
+// the first is through, so that the trunk does not run dry. Not while a short message that was
+// refused waits in line: its caller is told when it is its turn.
+bool Multiplex::takes_long(const End& end) const {
+  if (end.state != State::open) return false;
+  if (!end.outgoing) return !end.in_line;
+  return !end.outgoing->next && end.outgoing->left <= 2 * part_bytes;
+}
+
+// As many parts as there is room for. `taken` brings more room at the other end, and the line more
+// on the trunk.
+void Multiplex::send_parts(End& end) {
+  if (end.trunk->is_ours() && end.trunk->phase != Phase::leaving) cap_.used(end.trunk->claim);
+  while (end.outgoing && send_part(end)) {
+    if (end.outgoing->left > 0) continue;
+    defer({Deferred::What::sent, end.id, CloseReason::by_us, {}, end.outgoing->cookie});
+    end.outgoing = std::move(end.outgoing->next);
+  }
+}
+
+// False: there is no room for it.
+bool Multiplex::send_part(End& end) {
+  Trunk& trunk = *end.trunk;
+  Outgoing& outgoing = *end.outgoing;
+  const Bytes header = outgoing.header;
+  const uint64_t bytes = std::min(outgoing.left, part_bytes);
+  const uint64_t cost = cost_of(header.size(), bytes);
+  if (end.in_line || !fits(end, cost)) return false;
+  const auto kind = header.empty() ? Kind::part : Kind::begin;
+  const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
+  if (!trunk.may_send() ||
+      !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
+    trunk.line.push_back({end.id, nullptr, 0});
+    end.in_line = true;
+    return false;
+  }
+  end.sent += cost;
+  end.told = end.taken;
+  outgoing.header.clear();
+  outgoing.left -= bytes;
+  outgoing.within += bytes;
+  while (outgoing.place < outgoing.places.size() &&
+         outgoing.within >= outgoing.places[outgoing.place].size())
+    outgoing.within -= outgoing.places[outgoing.place++].size();
+  return true;
+}
+
+// The next so many bytes, together.
+Bytes Multiplex::next_part(const Outgoing& outgoing, uint64_t bytes) {
+  const Bytes first = outgoing.places[outgoing.place].subspan(outgoing.within);
+  if (first.size() >= bytes) return first.first(bytes);
+  part_.resize(part_bytes);
+  uint64_t have = 0;
+  for (size_t i = outgoing.place; have < bytes; ++i) {
+    const Bytes from = i == outgoing.place ? first : outgoing.places[i];
+    const uint64_t step = std::min(from.size(), bytes - have);
+    if (step > 0) std::memcpy(part_.data() + have, from.data(), step);
+    have += step;
+  }
+  return Bytes(part_).first(bytes);
+}
+
+// There may be room again, on the trunk or at the other end.
+void Multiplex::now_writable(End& end) {
+  if (end.outgoing) send_parts(end);
+  if (!end.writable_wanted || !takes_long(end) || end.in_line ||
+      end.sent - end.confirmed > end.window / 2)
+    return;
+  end.writable_wanted = false;
+  outer_->on_writable(end.id);
+}
+
 SendResult Multiplex::flush(EndpointId endpoint) {
   if (!is_channel(endpoint)) return inner_->flush(endpoint);
   const End* const end = end_of(endpoint);
@@ -180,7 +299,10 @@ SendResult Multiplex::flush(EndpointId endpoint) {
 uint64_t Multiplex::unsent_bytes(EndpointId endpoint) const {
   if (!is_channel(endpoint)) return inner_->unsent_bytes(endpoint);
   const End* const end = end_of(endpoint);
-  return end == nullptr || end->trunk == nullptr ? 0 : inner_->unsent_bytes(end->trunk->id);
+  if (end == nullptr || end->trunk == nullptr) return 0;
+  uint64_t unsent = inner_->unsent_bytes(end->trunk->id);
+  for (const Outgoing* o = end->outgoing.get(); o != nullptr; o = o->next.get()) unsent += o->left;
+  return unsent;
 }
 
 void Multiplex::unpark(EndpointId endpoint) {
@@ -215,7 +337,9 @@ fabric::Fabric::Memory Multiplex::memory() const {
                            vector_bytes(transits_);
   for (const End* const end : ends_)
     memory.endpoint_bytes += sizeof(End) + end->undelivered.bytes() +
-                             (end->rare ? sizeof(End::Rare) + vector_bytes(end->rare->detail) : 0);
+                             (end->rare ? sizeof(End::Rare) + vector_bytes(end->rare->detail) : 0) +
+                             (end->outgoing ? held_bytes(*end->outgoing) : 0) +
+                             (end->incoming ? held_bytes(*end->incoming) : 0);
   for (const auto& transit : transits_)
     memory.endpoint_bytes += sizeof(Transit) + transit->half[0].waiting.bytes() +
                              transit->half[1].waiting.bytes();
@@ -224,7 +348,7 @@ fabric::Fabric::Memory Multiplex::memory() const {
                              trunk.channels.memory_bytes() +
                              trunk.line.size() * list_node_bytes<Waiter>() + trunk.control.bytes();
   memory.fixed_bytes += sizeof *this + table_bytes(openers_) + table_bytes(partners_) +
-                        vector_bytes(partner_trunk_);
+                        vector_bytes(partner_trunk_) + vector_bytes(part_);
   return memory;
 }
 
@@ -346,14 +470,15 @@ bool Multiplex::relieve(const Pool& pool) {
   options_.counters->channels_dropped.fetch_add(1, std::memory_order_relaxed);
   constexpr std::string_view why = "a data server had no room for what waits in this channel";
   if (transit != nullptr) drop(*transit, why);
-  else drop(*end, why);
+  else drop(*end, CloseReason::reset, why);
   return true;
 }
 
 // The channel ends here and now, with what waits in it.
-void Multiplex::drop(End& end, std::string_view why) {
+void Multiplex::drop(End& end, CloseReason reason, std::string_view why) {
   const EndpointId id = end.id;
   end.undelivered.clear();
+  end.outgoing.reset();
   end.parked = false;
   if (Trunk* const trunk = end.trunk) {
     const uint32_t channel = end.channel;
@@ -361,7 +486,7 @@ void Multiplex::drop(End& end, std::string_view why) {
     control(*trunk, Kind::closed, channel, bytes_of(closed_text(CloseReason::reset, why)), {});
     remove_if_unused(*trunk);
   }
-  fail(id, CloseReason::reset, why);
+  fail(id, reason, why);
 }
 
 void Multiplex::count_kept() {
@@ -379,6 +504,9 @@ void Multiplex::run_deferred() {
       case Deferred::What::resume: resume(upcall.end); break;
       case Deferred::What::fail: fail(upcall.end, upcall.reason, upcall.detail); break;
       case Deferred::What::leave: ask_to_leave(upcall.end); break;
+      case Deferred::What::sent:
+        if (end_of(upcall.end) != nullptr) outer_->on_sent(upcall.end, upcall.cookie);
+        break;
     }
   }
 }
@@ -419,20 +547,17 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
       return;
     }
     case Kind::data:
+    case Kind::begin:
+    case Kind::part:
       if (end->state != State::open) return;
       if (!std::exchange(end->answered, true) && end->trunk->is_ours()) --end->trunk->unanswered;
-      deliver(*end, rest, payload);
+      deliver(*end, prefix, rest, payload);
       end = end_of(id);
-      if (end == nullptr) return;
+      if (end == nullptr || end->trunk == nullptr) return;
       [[fallthrough]];
     case Kind::taken:
       end->confirmed = std::max(end->confirmed, std::min(prefix.taken, end->sent));
-      if (!end->writable_wanted || end->state != State::open ||
-          end->sent - end->confirmed > end->window / 2)
-        return;
-      end->writable_wanted = false;
-      outer_->on_writable(id);
-      return;
+      return now_writable(*end);
     case Kind::held:
       if (end->state != State::opening) return;
       end->rare->deadline_ns = INT64_MAX;
@@ -459,26 +584,106 @@ void Multiplex::detach(End& end) {
   end.in_line = false;
   trunk.channels.erase(end.channel);
   if (trunk.is_ours() && !end.answered) --trunk.unanswered;
+  if (trunk.placing == end.id) {
+    trunk.placing = no_endpoint;
+    inner_->divert(trunk.id);
+  }
   end.trunk = nullptr;
+  end.outgoing.reset();
 }
 
-void Multiplex::deliver(End& end, Bytes header, Bytes payload) {
+void Multiplex::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
   if (end.parked || !end.undelivered.empty()) {
-    end.undelivered.push(header, payload);
+    end.undelivered.push(Header(prefix, header).get(), payload);
     return;
   }
   const EndpointId id = end.id;
-  const Verdict verdict = outer_->on_message(id, header, payload);
+  const Verdict verdict = hand_over(end, static_cast<Kind>(prefix.kind), header, payload);
   End* const still = end_of(id);
   if (still == nullptr) return;
   if (verdict == Verdict::taken) return took(*still, cost_of(header.size(), payload.size()));
-  still->undelivered.push(header, payload);
+  // The bytes of a part are placed by now, and come no more.
+  if (still->incoming) {
+    took(*still, payload.size());
+    payload = {};
+  }
+  still->undelivered.push(Header(prefix, header).get(), payload);
   still->parked = true;
+}
+
+// To the caller, who may close the end.
+Verdict Multiplex::hand_over(End& end, Kind kind, Bytes header, Bytes payload) {
+  if ((end.incoming != nullptr) != (kind == Kind::part)) {
+    drop(end, CloseReason::protocol_error, "a long payload came that is not whole");
+    return Verdict::taken;
+  }
+  switch (kind) {
+    case Kind::begin:
+      return begin_incoming(end, header, payload.size()) ? copy_part(end, payload) : Verdict::taken;
+    case Kind::part: return copy_part(end, payload);
+    case Kind::data: return outer_->on_message(end.id, header, payload);
+    case Kind::open:
+    case Kind::accepted:
+    case Kind::closed:
+    case Kind::taken:
+    case Kind::leave:
+    case Kind::held: break;
+  }
+  return Verdict::taken;
+}
+
+// `payload_bytes` of it come with the header. False: the end is gone.
+bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
+  uint64_t total = 0;
+  if (header.size() > sizeof total) std::memcpy(&total, header.data(), sizeof total);
+  if (total <= part_bytes || total > most_payload_bytes || payload_bytes >= total) {
+    drop(end, CloseReason::protocol_error, "a long payload came whose length cannot be");
+    return false;
+  }
+  const EndpointId id = end.id;
+  header = header.subspan(sizeof total);
+  std::byte* const destination = outer_->place_directly(id, header, total);
+  End* const still = end_of(id);
+  if (still == nullptr) return false;
+  if (destination == nullptr) {
+    drop(*still, CloseReason::protocol_error,
+         concat("a message of ", total, " bytes had no destination"));
+    return false;
+  }
+  still->incoming = std::make_unique<Incoming>();
+  still->incoming->header.assign(header.begin(), header.end());
+  still->incoming->destination = destination;
+  still->incoming->total = total;
+  return true;
+}
+
+Verdict Multiplex::copy_part(End& end, Bytes payload) {
+  const Incoming& incoming = *end.incoming;
+  if (payload.size() > incoming.total - incoming.placed) {
+    drop(end, CloseReason::protocol_error, "more came of a long payload than its length");
+    return Verdict::taken;
+  }
+  if (!payload.empty())
+    std::memcpy(incoming.destination + incoming.placed, payload.data(), payload.size());
+  return part_placed(end, payload.size());
+}
+
+// Once more, with no bytes, for the last part if on_placed answered park.
+Verdict Multiplex::part_placed(End& end, uint64_t payload_bytes) {
+  end.incoming->placed += payload_bytes;
+  if (end.incoming->placed < end.incoming->total) return Verdict::taken;
+  const EndpointId id = end.id;
+  // Moved out: the caller may close the end.
+  std::unique_ptr<Incoming> whole = std::move(end.incoming);
+  const Verdict verdict = outer_->on_placed(id, whole->header, whole->total);
+  End* const still = end_of(id);
+  if (still != nullptr && verdict == Verdict::park) still->incoming = std::move(whole);
+  return verdict;
 }
 
 void Multiplex::took(End& end, uint64_t cost) {
   end.taken += cost;
-  if (end.trunk == nullptr || end.taken - end.told < end.window / 4) return;
+  if (end.trunk == nullptr || end.taken - end.told < end.window * 3 / 8) return;
   end.told = end.taken;
   control(*end.trunk, Kind::taken, end.channel, {}, {}, end.taken);
 }
@@ -489,16 +694,24 @@ void Multiplex::resume(EndpointId id) {
   end->parked = false;
   while (!end->undelivered.empty()) {
     Message message = end->undelivered.take();
-    const Verdict verdict = outer_->on_message(id, message.header, message.payload);
+    Prefix prefix;
+    std::memcpy(&prefix, message.header.data(), sizeof prefix);
+    const Bytes header = Bytes(message.header).subspan(sizeof prefix);
+    const Verdict verdict = hand_over(*end, static_cast<Kind>(prefix.kind), header,
+                                      message.payload);
     ++upcalls_;
     end = end_of(id);
     if (end == nullptr) return;
     if (verdict == Verdict::park) {
+      if (end->incoming) {  // as in deliver
+        took(*end, message.payload.size());
+        message.payload.clear();
+      }
       end->undelivered.put_back(std::move(message));
       end->parked = true;
       return;
     }
-    took(*end, cost_of(message.header.size(), message.payload.size()));
+    took(*end, cost_of(header.size(), message.payload.size()));
   }
   if (end->state == State::lost) fail(id, end->rare->reason, std::string(end->rare->detail));
 }

@@ -56,10 +56,7 @@ class Multiplex final : public fabric::Forward {
   fabric::SendResult send(fabric::EndpointId endpoint, fabric::Bytes header, fabric::Bytes payload,
                           bool more, uint64_t cookie) override;
   fabric::SendResult send_gathered(fabric::EndpointId endpoint, fabric::Bytes header,
-                                   std::span<const fabric::Bytes> parts, uint64_t cookie) override {
-    return is_channel(endpoint) ? fabric::SendResult::closed
-                                : inner_->send_gathered(endpoint, header, parts, cookie);
-  }
+                                   std::span<const fabric::Bytes> parts, uint64_t cookie) override;
   fabric::SendResult flush(fabric::EndpointId endpoint) override;
   uint64_t unsent_bytes(fabric::EndpointId endpoint) const override;
   void unpark(fabric::EndpointId endpoint) override;
@@ -133,8 +130,10 @@ class Multiplex final : public fabric::Forward {
     fabric::EndpointId id = fabric::no_endpoint;  // none: it waits for its slot
     Use use = Use::outgoing;
     Phase phase = Phase::waiting;
-    bool blocked = false;          // until on_writable
-    bool dirty = false;            // something is held back until the end of dispatch
+    bool blocked = false;  // until on_writable
+    bool dirty = false;    // something is held back until the end of dispatch
+    fabric::EndpointId placing = fabric::no_endpoint;  // the end whose payload is being received
+                                                       // where it belongs; none: no such
     uint32_t unanswered = 0;       // ours: channels on which no data came back yet
     uint32_t name = 0;             // incoming, client: whose
     uint32_t next_channel = 0;     // opened by us
@@ -151,6 +150,29 @@ class Multiplex final : public fabric::Forward {
     bool may_send() const { return is_connected() && !blocked && control.empty(); }
   };
 
+  // A message with a long payload on its way out, which waits for the window or for room on the
+  // trunk. Its parts are copied by the fabric beneath, so it may end at any time.
+  struct Outgoing {
+    std::vector<std::byte> header;      // of `begin`, without the prefix; empty: that went
+    std::vector<fabric::Bytes> places;  // the caller's payload
+    size_t place = 0;                   // the first that is not sent yet ...
+    uint64_t within = 0;                // ... and how much of it is
+    uint64_t left = 0;                  // bytes in all
+    uint64_t cookie = 0;
+    std::unique_ptr<Outgoing> next;  // taken when little of this one was left; null: none
+  };
+  static uint64_t held_bytes(const Outgoing& o) {
+    return sizeof o + o.header.capacity() + o.places.capacity() * sizeof(fabric::Bytes) +
+           (o.next ? held_bytes(*o.next) : 0);
+  }
+  // One on its way in.
+  struct Incoming {
+    std::vector<std::byte> header;
+    std::byte* destination = nullptr;
+    uint64_t placed = 0, total = 0;  // bytes; equal: on_placed answered park
+  };
+  static uint64_t held_bytes(const Incoming& i) { return sizeof i + i.header.capacity(); }
+
   enum class State : uint8_t { opening, asking, open, lost };
   // A channel that begins or ends here: what the caller takes for an endpoint.
   struct End {
@@ -166,6 +188,8 @@ class Multiplex final : public fabric::Forward {
     uint64_t sent = 0, confirmed = 0;     // cost of what we sent, and of that what was taken
     uint64_t taken = 0, told = 0;  // cost of what we took, and of that what the other end knows
     Kept undelivered;
+    std::unique_ptr<Outgoing> outgoing;  // null: none
+    std::unique_ptr<Incoming> incoming;  // null: none
     struct Rare {
       int64_t deadline_ns = INT64_MAX;                            // opening: of the answer
       fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
@@ -174,7 +198,7 @@ class Multiplex final : public fabric::Forward {
     };
     std::unique_ptr<Rare> rare;  // opening and lost only
   };
-  static_assert(sizeof(End) <= 88, "a server has one for each session that comes over a trunk");
+  static_assert(sizeof(End) <= 104, "a server has one for each session that comes over a trunk");
   struct IdOf {
     uint64_t operator()(const End* end) const { return end->id; }
     uint64_t operator()(const Trunk* trunk) const { return trunk->id; }
@@ -195,10 +219,11 @@ class Multiplex final : public fabric::Forward {
   };
   static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
   struct Deferred {
-    enum class What : uint8_t { resume, fail, leave } what;
+    enum class What : uint8_t { resume, fail, leave, sent } what;
     fabric::EndpointId end;
     fabric::CloseReason reason = fabric::CloseReason::by_us;
     std::string detail;
+    uint64_t cookie = 0;  // sent only
   };
 
   // A trunk is no victim for this long while a channel on it has no answer. Otherwise, on a slow
@@ -249,7 +274,21 @@ class Multiplex final : public fabric::Forward {
   void ask_to_leave(fabric::EndpointId id);
   void detach(End& end);
   void take(fabric::EndpointId id, const Prefix& prefix, fabric::Bytes rest, fabric::Bytes payload);
-  void deliver(End& end, fabric::Bytes header, fabric::Bytes payload);
+  fabric::SendResult send_long(End& end, fabric::Bytes header,
+                               std::span<const fabric::Bytes> places, uint64_t cookie);
+  bool takes_long(const End& end) const;
+  void send_parts(End& end);
+  bool send_part(End& end);
+  fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);
+  bool fits(const End& end, uint64_t cost) const {
+    return end.state == State::open && end.sent - end.confirmed + cost <= end.window;
+  }
+  void now_writable(End& end);
+  void deliver(End& end, const Prefix& prefix, fabric::Bytes header, fabric::Bytes payload);
+  fabric::Verdict hand_over(End& end, Kind kind, fabric::Bytes header, fabric::Bytes payload);
+  bool begin_incoming(End& end, fabric::Bytes header, uint64_t payload_bytes);
+  fabric::Verdict copy_part(End& end, fabric::Bytes payload);
+  fabric::Verdict part_placed(End& end, uint64_t payload_bytes);
   void took(End& end, uint64_t cost);
   void resume(fabric::EndpointId id);
   void fail(fabric::EndpointId id, fabric::CloseReason reason, std::string_view detail);
@@ -260,7 +299,7 @@ class Multiplex final : public fabric::Forward {
   void finish(Transit& transit);
   void rest_some();
   void drop(Transit& transit, std::string_view why);
-  void drop(End& end, std::string_view why);
+  void drop(End& end, fabric::CloseReason reason, std::string_view why);
   Pool& pool_of(Use from) { return from == Use::client ? from_ranks_ : from_servers_; }
   uint64_t own_window(const Trunk& from, uint64_t wish);
   bool relieve(const Pool& pool);
@@ -276,6 +315,10 @@ class Multiplex final : public fabric::Forward {
   fabric::Verdict on_message(fabric::EndpointId endpoint, fabric::Bytes header,
                              fabric::Bytes payload) override;
   std::byte* place_directly(fabric::EndpointId endpoint, fabric::Bytes header,
+                            uint64_t payload_bytes) override;
+  std::byte* place_inline(fabric::EndpointId endpoint, fabric::Bytes header,
+                          uint64_t payload_bytes) override;
+  fabric::Verdict on_placed(fabric::EndpointId endpoint, fabric::Bytes header,
                             uint64_t payload_bytes) override;
   void on_writable(fabric::EndpointId endpoint) override;
   void on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
@@ -308,7 +351,8 @@ class Multiplex final : public fabric::Forward {
   uint64_t last_end_ = 0;
   uint64_t asking_ = 0;  // of ends_: those that nobody has accepted yet
   std::vector<std::unique_ptr<Transit>> transits_;
-  size_t hand_ = 0;  // in transits_: where rest_some looks next
+  size_t hand_ = 0;              // in transits_: where rest_some looks next
+  std::vector<std::byte> part_;  // of a payload that lies in many places; empty: not needed yet
   std::vector<Deferred> deferred_;
   std::vector<fabric::EndpointId> dirty_;
   bool dispatching_ = false;

@@ -26,7 +26,7 @@ struct Pool {
   bool is_over() const { return limit != 0 && held > limit; }
 };
 
-struct Message {  // one that waits; the header with its prefix, but for undelivered ones
+struct Message {  // one that waits; the header with its prefix
   std::vector<std::byte> header;
   std::vector<std::byte> payload;
   Message(fabric::Bytes h, fabric::Bytes p)

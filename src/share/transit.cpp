@@ -34,8 +34,9 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   }
   const Route route = trunk->channels.find(prefix.channel);
   if (route == Route{}) return Verdict::taken;  // it crossed our close
-  const bool is_data = static_cast<Kind>(prefix.kind) == Kind::data;
-  if (is_data && trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+  const bool is_data = carries_data(static_cast<Kind>(prefix.kind));
+  const bool moves = is_data || static_cast<Kind>(prefix.kind) == Kind::taken;
+  if (moves && trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
   if (route.end() != nullptr) {
     take(route.end()->id, prefix, rest, payload);
     return Verdict::taken;
@@ -60,6 +61,54 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
 std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
   return trunk_of(endpoint) != nullptr ? nullptr
                                        : Forward::place_directly(endpoint, header, payload_bytes);
+}
+
+// A part of a long payload for an end of ours is received where it belongs.
+std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+  Trunk* const trunk = trunk_of(endpoint);
+  Prefix prefix;
+  if (trunk == nullptr || !decode(header, &prefix)) return nullptr;
+  const auto kind = static_cast<Kind>(prefix.kind);
+  if (kind != Kind::begin && kind != Kind::part) return nullptr;
+  End* const end = trunk->channels.find(prefix.channel).end();
+  // Otherwise on_message takes it, or refuses it.
+  if (end == nullptr || end->state != State::open || end->parked || !end->undelivered.empty() ||
+      (end->incoming != nullptr) != (kind == Kind::part))
+    return nullptr;
+  if (kind == Kind::begin && !begin_incoming(*end, header.subspan(sizeof prefix), payload_bytes))
+    return nullptr;
+  if (payload_bytes > end->incoming->total - end->incoming->placed) return nullptr;
+  trunk->placing = end->id;
+  return end->incoming->destination + end->incoming->placed;
+}
+
+Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+  Trunk* const trunk = trunk_of(endpoint);
+  if (trunk == nullptr) return Forward::on_placed(endpoint, header, payload_bytes);
+  const bool diverted = std::exchange(trunk->placing, fabric::no_endpoint) == fabric::no_endpoint;
+  Prefix prefix;
+  if (diverted || !decode(header, &prefix)) return Verdict::taken;
+  End* const found = trunk->channels.find(prefix.channel).end();
+  if (found == nullptr) return Verdict::taken;
+  End& end = *found;
+  if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+  if (!std::exchange(end.answered, true) && trunk->is_ours()) --trunk->unanswered;
+  const EndpointId id = end.id;
+  const uint64_t rest_bytes = header.size() - sizeof prefix;
+  const Verdict verdict = part_placed(end, payload_bytes);
+  End* const still = end_of(id);
+  if (still == nullptr) return Verdict::taken;
+  if (verdict == Verdict::park) {
+    took(*still, payload_bytes);
+    still->undelivered.push(Header(prefix, {}).get(), {});
+    still->parked = true;
+  } else {
+    took(*still, cost_of(rest_bytes, payload_bytes));
+  }
+  if (still->trunk == nullptr) return Verdict::taken;
+  prefix.kind = static_cast<uint8_t>(Kind::taken);
+  take(id, prefix, {}, {});
+  return Verdict::taken;
 }
 
 // Where a channel goes from here. It has passed `servers`, this one included: a mistake in the

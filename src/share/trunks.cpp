@@ -290,7 +290,8 @@ void Multiplex::serve(EndpointId id) {
       if (End* end = end_of(waiter.end)) {
         end->in_line = false;
         ++upcalls_;
-        outer_->on_writable(waiter.end);
+        if (end->outgoing) now_writable(*end);
+        else outer_->on_writable(waiter.end);
       }
     } else {
       Half& half = waiter.transit->half[waiter.side];

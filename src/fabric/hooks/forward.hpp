@@ -68,6 +68,7 @@ class Forward : public Fabric, protected Sink {
   }
   void close_drained(EndpointId endpoint) override { close(endpoint); }
   void close(EndpointId endpoint) override { inner_->close(endpoint); }
+  void divert(EndpointId endpoint) override { inner_->divert(endpoint); }
   void wake() override { inner_->wake(); }
   Traffic traffic() const override { return inner_->traffic(); }
   Memory memory() const override { return inner_->memory(); }
@@ -88,6 +89,9 @@ class Forward : public Fabric, protected Sink {
   }
   Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
     return outer_->on_placed(endpoint, header, payload_bytes);
+  }
+  std::byte* place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return outer_->place_inline(endpoint, header, payload_bytes);
   }
   void on_writable(EndpointId endpoint) override { outer_->on_writable(endpoint); }
   void on_sent(EndpointId endpoint, uint64_t cookie) override { outer_->on_sent(endpoint, cookie); }

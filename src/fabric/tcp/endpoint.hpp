@@ -38,10 +38,11 @@ struct Receive {
   // A long payload on its way into the caller's memory. null: none.
   std::byte* destination = nullptr;
   uint64_t placed_bytes = 0;
-  uint64_t payload_bytes = 0;     // whole payload bytes; kept while placed_parked
-  std::vector<std::byte> header;  // of the message that is placed directly
-  bool placed_parked = false;     // on_placed answered park: call it again after unpark
-  bool parked = false;            // nothing may be delivered until unpark
+  uint64_t payload_bytes = 0;      // whole payload bytes; kept while placed_parked
+  std::vector<std::byte> header;   // of the message that is placed directly
+  std::vector<std::byte> nowhere;  // where its payload goes since divert; empty: not diverted
+  bool placed_parked = false;      // on_placed answered park: call it again after unpark
+  bool parked = false;             // nothing may be delivered until unpark
   // Received, but behind the parked message: whole frames and perhaps a started one.
   std::vector<std::byte> backlog;
   uint64_t backlog_done = 0;  // bytes of backlog consumed
@@ -91,6 +92,8 @@ struct Endpoint {
   bool registered = false;                  // in the epoll set; issue lock
   std::atomic<bool> output_pending{false};  // unsent output waits for EPOLLOUT: poll must not block
                                             // in recv. Written by the issue side
+  uint8_t short_reads = 0;  // so many reads take little beside a payload that place_inline placed:
+                            // more such may follow. Progress side
   int32_t send_error = 0;  // errno of a failed send (0: none): the receive side reports it once its
                            // data is read; issue lock
   int wake_bytes = 1;      // SO_RCVLOWAT as set. Progress side

@@ -34,6 +34,15 @@ constexpr Turn direct_turn{4096 * 1024, 128 * 1024, 1024 * 1024};  // payloads p
 // for the rest: a wake-up per segment costs more than the copy. Large enough to amortise it, small
 // enough that copying overlaps with the sender.
 constexpr uint64_t direct_wake_bytes = 256 * 1024;
+// An inline payload from this size on is placed where the sink says, if it is not here as a whole
+// already.
+constexpr uint64_t place_inline_from_bytes = 16 * 1024;
+// Such payloads come one behind the other. What a read brings of the next one into the shared
+// buffer is copied once more. So these many reads after one bring little of it. Not after long
+// ones: a single one would then be waited for as a whole (SO_RCVLOWAT), and 256 KiB took 3 times as
+// long.
+constexpr uint8_t reads_after_part = 16;
+constexpr uint64_t short_read_bytes = 4 * 1024;
 
 // Does a message that is delivered with its header begin here, and is it all here?
 bool whole_frame(Bytes data) {
@@ -50,6 +59,13 @@ void TcpFabric::set_wake_bytes(Endpoint& endpoint, uint64_t bytes) {
   if (wanted == endpoint.wake_bytes) return;
   endpoint.wake_bytes = wanted;
   setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+}
+
+// Of a payload that is placed. For a short one the two system calls cost more than they save.
+void TcpFabric::wake_for_rest(Endpoint& endpoint) {
+  const Receive& state = *endpoint.receive;
+  if (state.payload_bytes > inline_payload_bytes)
+    set_wake_bytes(endpoint, state.payload_bytes - state.placed_bytes);
 }
 
 Receive& TcpFabric::receive_state(Endpoint& endpoint) {
@@ -87,8 +103,12 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
   if (with_buffer) {
     static_assert(message_turn.most_bytes == buffer_bytes);
     static_assert(message_turn.least_bytes > max_greeting_bytes, "room behind what is carried");
-    const uint64_t share_bytes = message_turn.share_bytes(ready_count_);
-    parts[count++] = {buffer_.get() + received.carried, share_bytes - received.carried};
+    uint64_t most_bytes = message_turn.share_bytes(ready_count_) - received.carried;
+    if (endpoint.short_reads > 0) {
+      --endpoint.short_reads;
+      most_bytes = std::min(most_bytes, short_read_bytes);
+    }
+    parts[count++] = {buffer_.get() + received.carried, most_bytes};
   }
   if (count == 1) {
     received.bytes = recv(endpoint.fd, parts[0].iov_base, parts[0].iov_len, flags);
@@ -175,7 +195,7 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     if (state.destination != nullptr) {
       state.placed_bytes += received.direct;
       if (state.placed_bytes < state.payload_bytes) {
-        set_wake_bytes(*endpoint, state.payload_bytes - state.placed_bytes);
+        wake_for_rest(*endpoint);
         return 0;
       }
       parsed = finish_direct(*endpoint, id, sink);
@@ -203,7 +223,7 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     state.placed_bytes += payload.size();
     rest = rest.subspan(payload.size());
     if (state.placed_bytes < state.payload_bytes) {
-      set_wake_bytes(*endpoint, state.payload_bytes - state.placed_bytes);
+      wake_for_rest(*endpoint);
       return upcalls_ - before;
     }
     const Parsed parsed = finish_direct(*endpoint, id, sink);
@@ -253,7 +273,16 @@ TcpFabric::Parsed TcpFabric::deliver(Endpoint& endpoint, EndpointId id, const st
     const Bytes header{data + at + prefix_bytes, prefix.header_bytes};
     if (prefix.payload_bytes <= inline_payload_bytes) [[likely]] {
       const uint64_t frame_bytes = head_bytes + prefix.payload_bytes;
-      if (bytes - at < frame_bytes) break;
+      if (bytes - at < frame_bytes) {
+        if (prefix.payload_bytes < place_inline_from_bytes || bytes - at < head_bytes) break;
+        std::byte* const destination = sink.place_inline(id, header, prefix.payload_bytes);
+        if (endpoint.id.load(std::memory_order_relaxed) != id) return Parsed::gone;
+        if (destination == nullptr) break;
+        *consumed = bytes;
+        return begin_placing(endpoint, id, header,
+                             {data + at + head_bytes, bytes - at - head_bytes},
+                             prefix.payload_bytes, destination, sink);
+      }
       ++upcalls_;
       more_follows_ = whole_frame({data + at + frame_bytes, bytes - at - frame_bytes});
       const Verdict verdict = sink.on_message(id, header,
@@ -292,14 +321,21 @@ TcpFabric::Parsed TcpFabric::begin_direct(Endpoint& endpoint, EndpointId id, Byt
          concat("a message of ", payload_bytes, " bytes had no destination"), sink);
     return Parsed::gone;
   }
-  std::memcpy(destination, available.data(), available.size());
+  return begin_placing(endpoint, id, header, available, payload_bytes, destination, sink);
+}
+
+TcpFabric::Parsed TcpFabric::begin_placing(Endpoint& endpoint, EndpointId id, Bytes header,
+                                           Bytes available, uint64_t payload_bytes,
+                                           std::byte* destination, Sink& sink) {
+  if (!available.empty()) std::memcpy(destination, available.data(), available.size());
+  if (payload_bytes <= inline_payload_bytes) endpoint.short_reads = reads_after_part;
   Receive& state = receive_state(endpoint);
   state.header.assign(header.begin(), header.end());
   state.destination = destination;
   state.placed_bytes = available.size();
   state.payload_bytes = payload_bytes;
   if (available.size() == payload_bytes) return finish_direct(endpoint, id, sink);
-  set_wake_bytes(endpoint, payload_bytes - available.size());
+  wake_for_rest(endpoint);
   return Parsed::all;
 }
 
@@ -307,6 +343,7 @@ TcpFabric::Parsed TcpFabric::begin_direct(Endpoint& endpoint, EndpointId id, Byt
 TcpFabric::Parsed TcpFabric::finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink) {
   Receive& state = *endpoint.receive;
   state.destination = nullptr;
+  state.nowhere = {};
   set_wake_bytes(endpoint, 1);
   std::vector<std::byte> header = std::move(
       state.header);  // moved out: the sink may close the endpoint
@@ -318,6 +355,16 @@ TcpFabric::Parsed TcpFabric::finish_direct(Endpoint& endpoint, EndpointId id, Si
   state.placed_parked = true;
   state.parked = true;
   return Parsed::parked;
+}
+
+void TcpFabric::divert(EndpointId id) {
+  Endpoint* const endpoint = endpoints_.find(id);
+  if (endpoint == nullptr || endpoint->receive == nullptr ||
+      endpoint->receive->destination == nullptr)
+    return;
+  Receive& state = *endpoint->receive;
+  state.nowhere.resize(state.payload_bytes);
+  state.destination = state.nowhere.data();
 }
 
 void TcpFabric::keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes,

@@ -282,6 +282,7 @@ void TcpFabric::release(Endpoint& endpoint) {
   endpoint.output_pending.store(false, std::memory_order_relaxed);
   endpoint.send_error = 0;
   endpoint.receive_timeout_ns = 0;
+  endpoint.short_reads = 0;
   endpoint.receive.reset();
   endpoint.output.reset();
   endpoint.opening.reset();
@@ -404,7 +405,7 @@ namespace {
 uint64_t held_bytes(const Receive& r) {
   constexpr uint64_t least_partial = 8;  // until its length is known
   return sizeof r + (r.partial != nullptr ? std::max<uint64_t>(r.partial_need, least_partial) : 0) +
-         vector_bytes(r.header) + vector_bytes(r.backlog);
+         vector_bytes(r.header) + vector_bytes(r.nowhere) + vector_bytes(r.backlog);
 }
 uint64_t held_bytes(const Output& o) {
   uint64_t bytes = sizeof o + vector_bytes(o.segments);

@@ -53,6 +53,7 @@ class TcpFabric final : public Fabric {
   int dispatch(Sink& sink) override;
   void close(EndpointId endpoint) override;
   void close_drained(EndpointId endpoint) override;
+  void divert(EndpointId endpoint) override;
   void wake() override;
   Traffic traffic() const override;
   Memory memory() const override;
@@ -94,6 +95,7 @@ class TcpFabric final : public Fabric {
   // receive.cpp
   Received receive(Endpoint& endpoint, EndpointId id, int flags);
   static void set_wake_bytes(Endpoint& endpoint, uint64_t bytes);
+  static void wake_for_rest(Endpoint& endpoint);
   void block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns);
   int wait_for_events(int64_t timeout_ns);  // epoll_wait's answer
   int consume(const Received& received, Sink& sink);
@@ -104,6 +106,8 @@ class TcpFabric final : public Fabric {
                  uint64_t* consumed, Sink& sink);
   Parsed begin_direct(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
                       uint64_t payload_bytes, Sink& sink);
+  Parsed begin_placing(Endpoint& endpoint, EndpointId id, Bytes header, Bytes available,
+                       uint64_t payload_bytes, std::byte* destination, Sink& sink);
   Parsed finish_direct(Endpoint& endpoint, EndpointId id, Sink& sink);
   void keep_partial(Endpoint& endpoint, const std::byte* data, uint64_t bytes, bool greeting);
   static void keep_backlog(Endpoint& endpoint, Bytes first, Bytes second);

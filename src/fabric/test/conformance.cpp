@@ -272,7 +272,7 @@ TEST_P(Conformance, GatheredPayloadsArePlacedAsOne) {
   if (!client->fabric->capabilities().gather) return;
   EndpointId near, far;
   join(*client, *target, &near, &far);
-  const std::vector<std::byte> source = pattern(2'000'000, 5);
+  const std::vector<std::byte> source = payload_of(*client, 2'000'000, 5);
   std::vector<Bytes> parts;
   std::vector<std::byte> joined;
   for (uint64_t at = 0, i = 0; at + 20'000 < source.size(); at += 21'001, ++i) {

@@ -72,6 +72,9 @@ class Side : public Sink {
     place.assign(payload_bytes, std::byte{0});
     return place.data();
   }
+  std::byte* place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
+    return places_inline ? place_directly(endpoint, header, payload_bytes) : nullptr;
+  }
   Verdict on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) override {
     EXPECT_EQ(payload_bytes, placed_payloads[endpoint].size());
     if (wants_park()) return Verdict::park;
@@ -120,6 +123,7 @@ class Side : public Sink {
   int attempts = 0;
   bool keep_messages = true;
   bool refuse_direct = false;
+  bool places_inline = false;
   std::function<bool(EndpointId, Bytes, Bytes)> hook;  // false: park
   std::function<void(int)> watched_hook;
   // What happened.

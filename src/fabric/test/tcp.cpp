@@ -489,6 +489,41 @@ TEST_F(Tcp, ATurnIsSharedByAllThatHaveSent) {
   for (const auto& [endpoint, bytes] : taken_bytes) EXPECT_LE(bytes, most_bytes);
 }
 
+// A payload that its header's reader did not find whole goes where the sink says, until it says
+// that the place is gone.
+TEST_F(Tcp, AnInlinePayloadIsPlacedUntilItIsDiverted) {
+  auto target = server();
+  target->places_inline = true;
+  const int fd = unauthenticated_peer();
+  write_all(fd, greeting("x"));
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->accepted.size() == 1; }));
+  const EndpointId endpoint = target->accepted[0];
+  const std::vector<std::byte> payload = pattern(40'000, 3), other = pattern(40'000, 4);
+  std::vector<std::byte> stream = frame("a part", payload);
+  const std::vector<std::byte> behind = frame("behind", as_bytes("small"));
+  stream.insert(stream.end(), behind.begin(), behind.end());
+  for (const bool divert : {false, true}) {
+    target->messages.clear();
+    const int begun = target->directs_begun;
+    write_all(fd, Bytes(stream).first(20'000));
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->directs_begun > begun; }));
+    if (divert) {
+      target->fabric->divert(endpoint);
+      target->placed_payloads[endpoint] = other;
+    }
+    write_all(fd, Bytes(stream).subspan(20'000));
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 2; }));
+    EXPECT_TRUE(target->messages[0].payload == (divert ? other : payload)) << divert;
+    EXPECT_EQ(target->messages[1].header, "behind");
+  }
+  EXPECT_EQ(target->placed, 2);
+  target->fabric->divert(endpoint);  // nothing is being placed
+  // Here as a whole, or short: as ever.
+  write_all(fd, behind);
+  ASSERT_TRUE(run_until({target.get()}, [&] { return target->messages.size() == 3; }));
+  EXPECT_EQ(target->directs_begun, 2);
+}
+
 TEST_F(Tcp, CorruptFramesCloseAndNothingElse) {
   auto target = server();
   const uint64_t bad[] = {0,

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "connection/core/hello.hpp"
+#include "fabric/hooks/forward.hpp"
 #include "fabric/loop/loop.hpp"
 #include "fabric/test/side.hpp"
 #include "share/message.hpp"
@@ -52,7 +53,7 @@ class Clusters : public testing::Test {
     EXPECT_TRUE(share::make_proxy_client(inner(), options, &made).ok());
     return made;
   }
-  std::unique_ptr<Fabric> inner() {
+  virtual std::unique_ptr<Fabric> inner() {
     Options options;
     options.loopback_only = true;
     std::unique_ptr<Fabric> made;
@@ -269,6 +270,161 @@ TEST_F(Clusters, IdleChannelsThatPassMakeWay) {
   EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), used), 0);
   EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), newest), 0);
   EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
+}
+
+// A message longer than what may be under way: it passes the gate in parts and is one at its end.
+TEST_F(Clusters, ALongPayloadIsPlacedAtItsEnd) {
+  const std::vector<std::byte> payload = pattern(rank_->fabric->capabilities().max_payload_bytes,
+                                                 7);
+  ASSERT_GE(payload.size(), share::most_window_bytes);
+  EndpointId far = no_endpoint, other = no_endpoint;
+  ASSERT_TRUE(join(5, &far));
+  ASSERT_TRUE(join(4, &other));
+  ASSERT_EQ(send(*rank_, far, "long", payload, false, 9), SendResult::accepted);
+  EXPECT_GT(rank_->fabric->unsent_bytes(far), 0u);
+  EXPECT_EQ(send(*rank_, far, "behind"), SendResult::would_block);
+  // The link is full: it is the other channel's turn after one part.
+  while (send(*rank_, other, "meanwhile") != SendResult::accepted) {
+    const int writable = rank_->writable;
+    ASSERT_TRUE(run([&] { return rank_->writable > writable; }));
+  }
+  EXPECT_EQ(servers_[5]->placed, 0);
+  ASSERT_TRUE(run([&] { return servers_[5]->placed == 1 && servers_[4]->message_count == 1; }));
+  EXPECT_TRUE(servers_[5]->messages[0].payload == payload);
+  EXPECT_EQ(rank_->sent, std::vector<uint64_t>{9});
+  EXPECT_LE(counters_[3]->kept_peak_bytes.load(), share::most_window_bytes + 64 * 1024);
+  ASSERT_TRUE(run([&] { return rank_->writable > 0; }));
+  ASSERT_EQ(send(*rank_, far, "behind"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[5]->message_count == 2; }));
+  ASSERT_EQ(send(*servers_[5], servers_[5]->accepted[0], "back", payload, false, 11),
+            SendResult::accepted);
+  ASSERT_TRUE(run([&] { return rank_->placed == 1; }));
+  EXPECT_TRUE(rank_->messages[0].payload == payload);
+  EXPECT_EQ(servers_[5]->sent, std::vector<uint64_t>{11});
+}
+
+TEST_F(Clusters, ALongPayloadMayBeParkedWhenItIsPlaced) {
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(join(5, &far));
+  const EndpointId end = servers_[5]->accepted[0];
+  const std::vector<std::byte> payload = pattern(500'000, 8);
+  servers_[5]->parks_left = 2;
+  for (uint64_t i = 0; i < 3; ++i) {  // the window is exact whatever was parked
+    ASSERT_TRUE(
+        run([&] { return send(*rank_, far, "long", payload, false, i) == SendResult::accepted; }));
+    while (i == 0 && servers_[5]->parks_left > 0) {
+      const int parked = servers_[5]->parked;
+      ASSERT_TRUE(run([&] { return servers_[5]->parked > parked; }));
+      servers_[5]->fabric->unpark(end);
+    }
+  }
+  ASSERT_TRUE(run([&] { return servers_[5]->placed == 3; }));
+  for (const Message& message : servers_[5]->messages) EXPECT_TRUE(message.payload == payload);
+}
+
+class ClustersOverTcp : public Clusters {
+ protected:
+  std::unique_ptr<Fabric> inner() override {
+    Options options;
+    options.loopback_only = true;
+    std::unique_ptr<Fabric> made;
+    EXPECT_TRUE(make_tcp_fabric(options, &made).ok());
+    return made;
+  }
+};
+
+// The end closes while the fabric beneath receives into its memory, which may be used for something
+// else from then on. The trunk stays, for other channels.
+TEST_F(ClustersOverTcp, NothingIsPlacedForAChannelThatHasEnded) {
+  const std::vector<std::byte> payload = pattern(500'000, 9), other = pattern(500'000, 10);
+  EndpointId stays = no_endpoint;
+  ASSERT_TRUE(join(5, &stays));
+  for (size_t i = 1; i <= 12; ++i) {
+    EndpointId ends = no_endpoint;
+    ASSERT_TRUE(join(5, &ends));
+    const EndpointId end = servers_[5]->accepted[i];
+    ASSERT_EQ(send(*rank_, ends, "long", payload), SendResult::accepted);
+    ASSERT_TRUE(run([&] { return servers_[5]->directs_begun == static_cast<int>(i); }));
+    for (size_t steps = 0; steps < i / 2; ++steps) servers_[5]->step();
+    if (servers_[5]->placed > 0) break;  // it was faster
+    servers_[5]->fabric->close(end);
+    servers_[5]->placed_payloads[end] = other;
+    ASSERT_EQ(send(*rank_, stays, "goes on"), SendResult::accepted);
+    ASSERT_TRUE(run([&] { return servers_[5]->message_count == i && rank_->closed.size() == i; }));
+    EXPECT_TRUE(servers_[5]->placed_payloads[end] == other);
+    EXPECT_EQ(rank_->closed.back(), ends);
+  }
+  EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), stays), 0);
+}
+
+// Changes the messages that a rank sends on its link.
+class Forger final : public Forward {
+ public:
+  using Forge = std::function<void(share::Prefix*, std::vector<std::byte>* rest)>;
+  Forger(std::unique_ptr<Fabric> inner, Forge forge)
+      : Forward(std::move(inner)), forge_(std::move(forge)) {}
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
+    share::Prefix prefix;
+    std::memcpy(&prefix, header.data(), sizeof prefix);
+    std::vector<std::byte> rest(header.begin() + sizeof prefix, header.end());
+    forge_(&prefix, &rest);
+    return Forward::send(endpoint, share::Header(prefix, rest).get(), payload, more, cookie);
+  }
+
+ private:
+  const Forge forge_;
+};
+
+TEST_F(Clusters, ForgedPartsEndTheirChannelAlone) {
+  const auto is = [](const share::Prefix& p, share::Kind kind) {
+    return static_cast<share::Kind>(p.kind) == kind;
+  };
+  const auto of_length = [&](uint64_t bytes) {
+    return [=](share::Prefix* p, std::vector<std::byte>* rest) {
+      if (is(*p, share::Kind::begin)) std::memcpy(rest->data(), &bytes, sizeof bytes);
+    };
+  };
+  const auto of_kind = [&](share::Kind from, share::Kind to) {
+    return [=](share::Prefix* p, std::vector<std::byte>*) {
+      if (is(*p, from)) p->kind = static_cast<uint8_t>(to);
+    };
+  };
+  const Forger::Forge forgeries[] = {
+      of_length(0),
+      of_length(inline_payload_bytes),
+      of_length(inline_payload_bytes + 1),
+      of_length(~uint64_t{0}),
+      of_kind(share::Kind::begin, share::Kind::part),
+      of_kind(share::Kind::part, share::Kind::begin),
+      of_kind(share::Kind::part, share::Kind::data),
+      [&](share::Prefix* p, std::vector<std::byte>* rest) {
+        if (is(*p, share::Kind::begin)) rest->resize(sizeof(uint64_t));
+      },
+  };
+  const std::vector<std::byte> payload = pattern(200'000, 11);
+  EndpointId honest = no_endpoint;
+  ASSERT_TRUE(join(5, &honest));
+  std::unique_ptr<Side> honest_rank = std::move(rank_);
+  for (const Forger::Forge& forge : forgeries) {
+    share::ProxyClientOptions options;
+    options.rank = 100 + static_cast<uint32_t>(servers_[5]->closed.size());
+    options.guide = guide();
+    std::unique_ptr<Fabric> made;
+    ASSERT_TRUE(
+        share::make_proxy_client(std::make_unique<Forger>(inner(), forge), options, &made).ok());
+    rank_ = std::make_unique<Side>(std::move(made));
+    EndpointId forged = no_endpoint;
+    ASSERT_TRUE(join(5, &forged));
+    const size_t closed = servers_[5]->closed.size();
+    (void)send(*rank_, forged, "long", payload);
+    ASSERT_TRUE(run([&] { return servers_[5]->closed.size() > closed && !rank_->closed.empty(); }));
+    EXPECT_EQ(servers_[5]->reasons.back(), CloseReason::protocol_error);
+  }
+  EXPECT_EQ(servers_[5]->placed, 0);
+  rank_ = std::move(honest_rank);
+  ASSERT_EQ(send(*rank_, honest, "goes on"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[5]->message_count == 1; }));
 }
 
 // The more channels there are, the less each may have under way.
