@@ -263,10 +263,29 @@ int update_parts(const Run& run, const Elements& from, const Elements& to, const
   return failed != MPI_SUCCESS || parts.empty() ? failed : flush();
 }
 
+// One element that the runtime updates, and nothing about it is unusual: the shortest way. Null:
+// the long one.
+const Type* plain_element(const Window& window, MPI_Datatype type, int rank, MPI_Aint at,
+                          uint64_t* offset) {
+  const Type* const known = known_types.find(type);
+  if (known == nullptr || known->basic == nullptr || known->basic->skerry_type < 0 ||
+      known->run_bytes != known->basic->bytes || window.data != nullptr || window.is_dynamic ||
+      !window.misaligned.empty() || rank < 0 || rank >= window.over->size) [[unlikely]]
+    return nullptr;
+  *offset = static_cast<uint64_t>(at) * window.unit_of(rank);
+  return (*offset & (known->basic->align - 1)) == 0 ? known : nullptr;
+}
+
 }  // namespace
 
 int accumulate(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
                int rank, MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type, MPI_Op op) {
+  uint64_t offset = 0;
+  if (origin_count == 1 && target_count == 1 && origin_type == target_type)
+    if (const Type* const one = plain_element(window, target_type, rank, at, &offset))
+      if (const Op* const known = find_op(op, *one)) [[likely]]
+        return settle(skerry_window_update(window.window, window.over->job_rank(rank), offset,
+                                           one->basic->skerry_type, known->code, origin, 1));
   Elements from, to;
   if (const int failed = describe(origin_type, origin_count, "origin", &from); failed != 0)
     return failed;
@@ -331,6 +350,12 @@ int get_accumulate(Window& window, const void* origin, MPI_Count origin_count,
 
 int fetch_and_op(Window& window, const void* origin, void* result, MPI_Datatype type, int rank,
                  MPI_Aint at, MPI_Op op) {
+  uint64_t offset = 0;
+  if (const Type* const plain = plain_element(window, type, rank, at, &offset)) [[likely]]
+    if (const Op* const known = find_op(op, *plain)) [[likely]]
+      return settle(skerry_window_fetch_update(window.window, window.over->job_rank(rank), offset,
+                                               plain->basic->skerry_type, known->code, origin,
+                                               result, 1));
   Elements one;
   if (const int failed = describe(type, 1, "target", &one); failed != 0) return failed;
   Run run;
@@ -346,6 +371,12 @@ int fetch_and_op(Window& window, const void* origin, void* result, MPI_Datatype 
 
 int compare_and_swap(Window& window, const void* origin, const void* compare, void* result,
                      MPI_Datatype type, int rank, MPI_Aint at) {
+  constexpr uint32_t allowed = bit(Sort::integer) | bit(Sort::logical) | bit(Sort::byte);
+  uint64_t offset = 0;
+  if (const Type* const plain = plain_element(window, type, rank, at, &offset);
+      plain != nullptr && (bit(plain->basic->sort) & allowed) != 0) [[likely]]
+    return settle(skerry_window_compare_swap(window.window, window.over->job_rank(rank), offset,
+                                             plain->basic->skerry_type, compare, origin, result));
   Elements one;
   if (const int failed = describe(type, 1, "target", &one); failed != 0) return failed;
   Run run;
@@ -354,7 +385,6 @@ int compare_and_swap(Window& window, const void* origin, const void* compare, vo
     return failed;
   if (nothing) return MPI_SUCCESS;
   const Basic& basic = *run.basic;
-  const uint32_t allowed = bit(Sort::integer) | bit(Sort::logical) | bit(Sort::byte);
   if (one.type->run_bytes != basic.bytes || (bit(basic.sort) & allowed) == 0)
     return fail(MPI_ERR_TYPE, "compare_and_swap takes integers, logicals and MPI_BYTE");
   if (goes_to_runtime(run, run.place.offset))
