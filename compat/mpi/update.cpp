@@ -4,6 +4,8 @@
 // 16-byte integers, addresses that are not aligned) are read, changed and written back under a lock
 // of the target. Which way an element goes depends on its type and address alone, so that all
 // updates of it meet on the same one.
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -276,6 +278,24 @@ const Type* plain_element(const Window& window, MPI_Datatype type, int rank, MPI
   return (*offset & (known->basic->align - 1)) == 0 ? known : nullptr;
 }
 
+// This rank's memory holds `result` at byte `offset`. A program that waits by looking there again
+// and again keeps a processor from those it waits for, such as its node's data server: every so
+// often it offers it to them.
+void look_again(uint64_t offset, const void* result, uint64_t bytes) {
+  struct Look {
+    uint64_t offset, value;
+    bool operator==(const Look&) const = default;
+  };
+  constexpr uint32_t looks_between = 16;
+  static thread_local Look last = {};
+  static thread_local uint32_t times = 0;
+  Look now{offset, 0};
+  std::memcpy(&now.value, result, std::min<uint64_t>(bytes, sizeof now.value));
+  times = now == last ? times + 1 : 0;
+  last = now;
+  if (times % looks_between == looks_between - 1) sched_yield();
+}
+
 }  // namespace
 
 int accumulate(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
@@ -352,10 +372,14 @@ int fetch_and_op(Window& window, const void* origin, void* result, MPI_Datatype 
                  MPI_Aint at, MPI_Op op) {
   uint64_t offset = 0;
   if (const Type* const plain = plain_element(window, type, rank, at, &offset)) [[likely]]
-    if (const Op* const known = find_op(op, *plain)) [[likely]]
-      return settle(skerry_window_fetch_update(window.window, window.over->job_rank(rank), offset,
-                                               plain->basic->skerry_type, known->code, origin,
-                                               result, 1));
+    if (const Op* const known = find_op(op, *plain)) [[likely]] {
+      const int status = skerry_window_fetch_update(window.window, window.over->job_rank(rank),
+                                                    offset, plain->basic->skerry_type, known->code,
+                                                    origin, result, 1);
+      if (known->code == SKERRY_NO_OP && rank == window.over->rank && status == SKERRY_OK)
+        look_again(offset, result, plain->basic->bytes);
+      return settle(status);
+    }
   Elements one;
   if (const int failed = describe(type, 1, "target", &one); failed != 0) return failed;
   Run run;
