@@ -1,4 +1,6 @@
 // Put and get, and the request-based forms of all accesses.
+#include <algorithm>
+
 #include "types.hpp"
 #include "window.hpp"
 
@@ -93,6 +95,64 @@ int move_parts(Way way, const Place& to, char* base, const Data& origin, const D
   return failed != MPI_SUCCESS || parts.empty() ? failed : flush();
 }
 
+// One side as blocks of `block_bytes`, at most two levels. False: it is no such thing.
+bool read_levels(const Data& side, uint64_t block_bytes, uint64_t blocks, uint64_t count[2],
+                 int64_t stride[2]) {
+  const Type& type = *side.type;
+  if (type.is_contiguous) {
+    count[0] = blocks;
+    stride[0] = static_cast<int64_t>(block_bytes);
+    count[1] = 1;
+    return true;
+  }
+  if (type.block_bytes != block_bytes) return false;
+  count[0] = std::min(blocks, static_cast<uint64_t>(type.pieces.size()));
+  stride[0] = type.stride;
+  count[1] = blocks / count[0];
+  stride[1] = type.extent;
+  return count[0] * count[1] == blocks;
+}
+
+// Blocks at equal distances on both sides, such as a column of a matrix.
+bool read_shape(const Data& origin, const Data& target, uint64_t bytes, skerry_strided* shape) {
+  const uint64_t block = origin.type->block_bytes != 0 ? origin.type->block_bytes
+                                                       : target.type->block_bytes;
+  if (block == 0 || bytes == 0 || bytes % block != 0) return false;
+  uint64_t here[2], there[2];
+  int64_t here_stride[2] = {}, there_stride[2] = {};
+  const uint64_t blocks = bytes / block;
+  if (!read_levels(origin, block, blocks, here, here_stride) ||
+      !read_levels(target, block, blocks, there, there_stride))
+    return false;
+  // A contiguous side follows the other one's levels.
+  if (origin.type->is_contiguous) {
+    here_stride[1] = static_cast<int64_t>(block * there[0]);
+    std::copy_n(there, 2, here);
+  } else if (target.type->is_contiguous) {
+    there_stride[1] = static_cast<int64_t>(block * here[0]);
+    std::copy_n(here, 2, there);
+  }
+  if (here[0] != there[0]) return false;
+  *shape = {};
+  shape->block_bytes = block;
+  shape->levels = here[1] == 1 ? 1 : 2;
+  for (int k = 0; k < shape->levels; ++k) {
+    shape->count[k] = here[k];
+    shape->origin_stride[k] = here_stride[k];
+    shape->target_stride[k] = there_stride[k];
+  }
+  return true;
+}
+
+int move_blocks(Way way, const Place& to, char* base, const Data& origin, const Data& target,
+                const skerry_strided& shape) {
+  const uint64_t offset = to.offset + static_cast<uint64_t>(target.type->first);
+  char* const first = base + origin.type->first;
+  return settle(way == Way::put
+                    ? skerry_window_put_strided(to.window, to.rank, offset, first, &shape)
+                    : skerry_window_get_strided(to.window, to.rank, offset, first, &shape));
+}
+
 int transfer(Way way, Window& window, char* base, const Data& origin, const Data& target, int rank,
              MPI_Aint at) {
   bool is_nobody = false;
@@ -110,7 +170,23 @@ int transfer(Way way, Window& window, char* base, const Data& origin, const Data
     return failed;
   if (origin.is_one_piece() && target.is_one_piece()) [[likely]]
     return move_part(way, place, target.type->first, base + origin.type->first, bytes);
+  if (skerry_strided shape; read_shape(origin, target, bytes, &shape))
+    return move_blocks(way, place, base, origin, target, shape);
   return move_parts(way, place, base, origin, target, bytes);
+}
+
+// Both sides are the same number of elements of the same type without gaps, and nothing else is
+// unusual: the shortest way. False: the long one.
+bool is_plain(const Window& window, MPI_Datatype type, MPI_Count count, MPI_Datatype target_type,
+              MPI_Count target_count, int rank, uint64_t* bytes) {
+  if (target_type != type || target_count != count || count < 0 || window.data != nullptr ||
+      window.is_dynamic || rank < 0 || rank >= window.over->size) [[unlikely]]
+    return false;
+  const Type* const known = known_types.find(type);
+  if (known == nullptr || !known->is_contiguous || known->first != 0) [[unlikely]]
+    return false;
+  *bytes = known->bytes * static_cast<uint64_t>(count);
+  return true;
 }
 
 // The access is done here. A request that is complete is one that receives from nobody.
@@ -128,6 +204,12 @@ int make_request(Window& window, int rank, int failed, MPI_Request* request) {
 
 int put(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
         int rank, MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type) {
+  uint64_t bytes = 0;
+  if (is_plain(window, origin_type, origin_count, target_type, target_count, rank, &bytes))
+      [[likely]]
+    return settle(skerry_window_put(window.window, window.over->job_rank(rank),
+                                    static_cast<uint64_t>(at) * window.unit_of(rank), origin,
+                                    bytes));
   Data from, to;
   if (const int failed = describe(origin_type, origin_count, "origin", &from); failed != 0)
     return failed;
@@ -140,6 +222,12 @@ int put(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype
 
 int get(Window& window, void* origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,
         MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type) {
+  uint64_t bytes = 0;
+  if (is_plain(window, origin_type, origin_count, target_type, target_count, rank, &bytes))
+      [[likely]]
+    return settle(skerry_window_get(window.window, window.over->job_rank(rank),
+                                    static_cast<uint64_t>(at) * window.unit_of(rank), origin,
+                                    bytes));
   Data to, from;
   if (const int failed = describe(origin_type, origin_count, "origin", &to); failed != 0)
     return failed;

@@ -453,6 +453,16 @@ int keyval() {
   return made;
 }
 
+void find_stride(Type* made) {
+  const std::vector<Piece>& pieces = made->pieces;
+  if (pieces.size() < 2) return;
+  const int64_t stride = pieces[1].at - pieces[0].at;
+  for (size_t k = 1; k < pieces.size(); ++k)
+    if (pieces[k].bytes != pieces[0].bytes || pieces[k].at - pieces[k - 1].at != stride) return;
+  made->block_bytes = pieces[0].bytes;
+  made->stride = stride;
+}
+
 bool is_predefined(int combiner) {
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
          combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
@@ -481,6 +491,7 @@ const Type* make_type(MPI_Datatype type) {
                                              : make_derived(type, combiner, contents);
   if (made == nullptr) return nullptr;
   made->first = made->pieces.empty() ? 0 : made->pieces[0].at;
+  find_stride(made);
   for (const Piece& run : made->runs()) made->run_bytes += run.bytes;
   made->is_contiguous = made->pieces.empty() ||
                         (made->pieces.size() == 1 &&

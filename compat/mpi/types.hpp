@@ -29,11 +29,14 @@ struct Piece {
 };
 
 struct Type {
-  std::vector<Piece> pieces;     // of data; neighbours are joined
-  uint64_t bytes = 0;            // of data: the sum of the pieces
-  int64_t extent = 0;            // from one element to the next
-  bool is_contiguous = false;    // any number of elements is one piece, which starts at `first`
-  int64_t first = 0;             // of the first piece
+  std::vector<Piece> pieces;   // of data; neighbours are joined
+  uint64_t bytes = 0;          // of data: the sum of the pieces
+  int64_t extent = 0;          // from one element to the next
+  bool is_contiguous = false;  // any number of elements is one piece, which starts at `first`
+  int64_t first = 0;           // of the first piece
+  // Several pieces of `block_bytes`, `stride` apart: each as long as the first. 0: they are not.
+  uint64_t block_bytes = 0;
+  int64_t stride = 0;
   const Basic* basic = nullptr;  // null: of several predefined types
   // Runs of `basic`, gaps between its elements included: what updates go by. They are the pieces
   // but for pairs.

@@ -4,6 +4,8 @@
 // 16-byte integers, addresses that are not aligned) are read, changed and written back under a lock
 // of the target. Which way an element goes depends on its type and address alone, so that all
 // updates of it meet on the same one.
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -263,10 +265,47 @@ int update_parts(const Run& run, const Elements& from, const Elements& to, const
   return failed != MPI_SUCCESS || parts.empty() ? failed : flush();
 }
 
+// One element that the runtime updates, and nothing about it is unusual: the shortest way. Null:
+// the long one.
+const Type* plain_element(const Window& window, MPI_Datatype type, int rank, MPI_Aint at,
+                          uint64_t* offset) {
+  const Type* const known = known_types.find(type);
+  if (known == nullptr || known->basic == nullptr || known->basic->skerry_type < 0 ||
+      known->run_bytes != known->basic->bytes || window.data != nullptr || window.is_dynamic ||
+      !window.misaligned.empty() || rank < 0 || rank >= window.over->size) [[unlikely]]
+    return nullptr;
+  *offset = static_cast<uint64_t>(at) * window.unit_of(rank);
+  return (*offset & (known->basic->align - 1)) == 0 ? known : nullptr;
+}
+
+// This rank's memory holds `result` at byte `offset`. A program that waits by looking there again
+// and again keeps a processor from those it waits for, such as its node's data server: every so
+// often it offers it to them.
+void look_again(uint64_t offset, const void* result, uint64_t bytes) {
+  struct Look {
+    uint64_t offset, value;
+    bool operator==(const Look&) const = default;
+  };
+  constexpr uint32_t looks_between = 16;
+  static thread_local Look last = {};
+  static thread_local uint32_t times = 0;
+  Look now{offset, 0};
+  std::memcpy(&now.value, result, std::min<uint64_t>(bytes, sizeof now.value));
+  times = now == last ? times + 1 : 0;
+  last = now;
+  if (times % looks_between == looks_between - 1) sched_yield();
+}
+
 }  // namespace
 
 int accumulate(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
                int rank, MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type, MPI_Op op) {
+  uint64_t offset = 0;
+  if (origin_count == 1 && target_count == 1 && origin_type == target_type)
+    if (const Type* const one = plain_element(window, target_type, rank, at, &offset))
+      if (const Op* const known = find_op(op, *one)) [[likely]]
+        return settle(skerry_window_update(window.window, window.over->job_rank(rank), offset,
+                                           one->basic->skerry_type, known->code, origin, 1));
   Elements from, to;
   if (const int failed = describe(origin_type, origin_count, "origin", &from); failed != 0)
     return failed;
@@ -331,6 +370,16 @@ int get_accumulate(Window& window, const void* origin, MPI_Count origin_count,
 
 int fetch_and_op(Window& window, const void* origin, void* result, MPI_Datatype type, int rank,
                  MPI_Aint at, MPI_Op op) {
+  uint64_t offset = 0;
+  if (const Type* const plain = plain_element(window, type, rank, at, &offset)) [[likely]]
+    if (const Op* const known = find_op(op, *plain)) [[likely]] {
+      const int status = skerry_window_fetch_update(window.window, window.over->job_rank(rank),
+                                                    offset, plain->basic->skerry_type, known->code,
+                                                    origin, result, 1);
+      if (known->code == SKERRY_NO_OP && rank == window.over->rank && status == SKERRY_OK)
+        look_again(offset, result, plain->basic->bytes);
+      return settle(status);
+    }
   Elements one;
   if (const int failed = describe(type, 1, "target", &one); failed != 0) return failed;
   Run run;
@@ -346,6 +395,12 @@ int fetch_and_op(Window& window, const void* origin, void* result, MPI_Datatype 
 
 int compare_and_swap(Window& window, const void* origin, const void* compare, void* result,
                      MPI_Datatype type, int rank, MPI_Aint at) {
+  constexpr uint32_t allowed = bit(Sort::integer) | bit(Sort::logical) | bit(Sort::byte);
+  uint64_t offset = 0;
+  if (const Type* const plain = plain_element(window, type, rank, at, &offset);
+      plain != nullptr && (bit(plain->basic->sort) & allowed) != 0) [[likely]]
+    return settle(skerry_window_compare_swap(window.window, window.over->job_rank(rank), offset,
+                                             plain->basic->skerry_type, compare, origin, result));
   Elements one;
   if (const int failed = describe(type, 1, "target", &one); failed != 0) return failed;
   Run run;
@@ -354,7 +409,6 @@ int compare_and_swap(Window& window, const void* origin, const void* compare, vo
     return failed;
   if (nothing) return MPI_SUCCESS;
   const Basic& basic = *run.basic;
-  const uint32_t allowed = bit(Sort::integer) | bit(Sort::logical) | bit(Sort::byte);
   if (one.type->run_bytes != basic.bytes || (bit(basic.sort) & allowed) == 0)
     return fail(MPI_ERR_TYPE, "compare_and_swap takes integers, logicals and MPI_BYTE");
   if (goes_to_runtime(run, run.place.offset))

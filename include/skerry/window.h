@@ -184,6 +184,13 @@ SKERRY_API int skerry_window_get_vector(skerry_window* window, int rank, const s
 SKERRY_API int skerry_window_update_vector(skerry_window* window, int rank, int type, int operation,
                                            const skerry_piece* pieces, uint64_t count);
 
+/* The same for blocks at equal distances, on both sides. The first block starts at `origin`, and at
+ * `offset`, which counts bytes as above. Errors: RANGE; INVALID (no epoch; a malformed shape). */
+SKERRY_API int skerry_window_put_strided(skerry_window* window, int rank, uint64_t offset,
+                                         const void* origin, const skerry_strided* shape);
+SKERRY_API int skerry_window_get_strided(skerry_window* window, int rank, uint64_t offset,
+                                         void* origin, const skerry_strided* shape);
+
 /* Request-based forms: wait for *handle with skerry_wait or skerry_test, inside the epoch. */
 SKERRY_API int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at,
                                     const void* origin, uint64_t bytes, skerry_handle* handle);

@@ -49,8 +49,7 @@ struct Strided {
   Shape origin_shape, target_shape;
   Side origin, target;
 
-  Status read(const job::Segment& segment, int rank, uint64_t offset, const void* base,
-              const skerry_strided* shape) {
+  Status read_shapes(const skerry_strided* shape) {
     if (shape == nullptr) return error(Code::invalid, "shape is null");
     if (shape->levels < 0 || shape->levels > SKERRY_MAX_LEVELS)
       return error(Code::invalid, "shape.levels is ", shape->levels, ": give 0 to ",
@@ -64,6 +63,12 @@ struct Strided {
       origin_shape.stride[k] = shape->origin_stride[k];
       target_shape.stride[k] = shape->target_stride[k];
     }
+    return {};
+  }
+
+  Status read(const job::Segment& segment, int rank, uint64_t offset, const void* base,
+              const skerry_strided* shape) {
+    SKERRY_TRY(read_shapes(shape));
     uint64_t stream = 0;
     SKERRY_TRY(segment.check_shape(rank, offset, target_shape, &stream));
     if (base == nullptr && stream > 0) return error(Code::invalid, "origin is null");

@@ -2,6 +2,7 @@
 #include <skerry/window.h>
 
 #include <cstring>
+#include <array>
 #include <memory>
 
 #include "capi/arguments.hpp"
@@ -116,6 +117,66 @@ uint64_t integer_at(const void* from, uint64_t bytes) {
   return value;
 }
 
+// ---- the shortest ways -------------------------------------------------------------------------
+// One block or element of this node's memory, inside an epoch, with arguments that are plain.
+// Everything else goes the long way, which finds out what it is.
+
+struct Quick {
+  std::byte* memory = nullptr;  // null: the long way
+  Quick(const skerry_window* window, int rank, uint64_t at, uint64_t bytes, const void* origin) {
+    if (window == nullptr || origin == nullptr || bytes == 0) [[unlikely]]
+      return;
+    uint64_t offset = 0;
+    const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, &offset);
+    if (region != nullptr) [[likely]]
+      memory = region->base + offset;
+  }
+};
+
+// By type and operation: can it go alone?
+constexpr auto quick_updates = [] {
+  std::array<std::array<bool, operations>, element_types> found{};
+  for (int type = 0; type < element_types; ++type)
+    for (int operation = 0; operation < operations; ++operation)
+      found[static_cast<size_t>(type)]
+           [static_cast<size_t>(operation)] = memory::goes_alone(static_cast<ElementType>(type)) &&
+                                              has_operation(static_cast<ElementType>(type),
+                                                            static_cast<Operation>(operation)) &&
+                                              static_cast<Operation>(operation) != Operation::no_op;
+  return found;
+}();
+
+// `result` may be null.
+bool update_quickly(const skerry_window* window, int rank, uint64_t at, int type, int operation,
+                    const void* origin, void* result) {
+  if (window == nullptr || origin == nullptr || !is_element_type(type) ||
+      !is_operation(operation) ||
+      !quick_updates[static_cast<size_t>(type)][static_cast<size_t>(operation)]) [[unlikely]]
+    return false;
+  const auto element = static_cast<ElementType>(type);
+  const uint64_t bytes = element_bytes(element);
+  const auto a = reinterpret_cast<uintptr_t>(origin), b = reinterpret_cast<uintptr_t>(result);
+  if ((a < b ? b - a : a - b) < bytes) [[unlikely]]
+    return false;
+  uint64_t offset = 0;
+  const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, &offset);
+  return region != nullptr && offset % bytes == 0 &&
+         memory::update_one(*region, offset, origin, element, static_cast<Operation>(operation),
+                            result, of(window).job().stripes()) == LockResult::locked;
+}
+
+bool swap_quickly(const skerry_window* window, int rank, uint64_t at, uint64_t bytes,
+                  const void* expected, const void* desired, uint64_t* old) {
+  uint64_t offset = 0;
+  const memory::Region* const region = of(window).find_quickly({rank, at, bytes}, &offset);
+  if (region == nullptr || offset % bytes != 0) [[unlikely]]
+    return false;
+  const memory::Rmw what{memory::RmwOp::compare_swap, static_cast<uint8_t>(bytes),
+                         integer_at(desired, bytes), integer_at(expected, bytes)};
+  return memory::rmw(*region, offset, what, of(window).job().stripes(), memory::Patience::wait,
+                     old) == LockResult::locked;
+}
+
 }  // namespace
 
 extern "C" {
@@ -141,11 +202,15 @@ int skerry_window_detach(skerry_window* window, void* base) {
 }
 int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
                          const void* origin, uint64_t count) {
+  if (count == 1 && update_quickly(window, rank, at, type, operation, origin, nullptr)) [[likely]]
+    return SKERRY_OK;
   ENTER(window);
   return update(window, rank, at, type, operation, origin, count, nullptr);
 }
 int skerry_window_fetch_update(skerry_window* window, int rank, uint64_t at, int type,
                                int operation, const void* origin, void* result, uint64_t count) {
+  if (count == 1 && update_quickly(window, rank, at, type, operation, origin, result)) [[likely]]
+    return SKERRY_OK;
   ENTER(window);
   return fetch_update(window, rank, at, type, operation, origin, result, count, nullptr);
 }
@@ -172,6 +237,10 @@ int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int
         error(Code::invalid, "type ", type, " of a compare-and-swap: give an integer type"));
   const uint64_t bytes = element_bytes(static_cast<ElementType>(type));
   uint64_t old = 0;
+  if (swap_quickly(window, rank, at, bytes, expected, desired, &old)) [[likely]] {
+    std::memcpy(result, &old, bytes);
+    return SKERRY_OK;
+  }
   if (Status status = of(window).compare_swap({rank, at, bytes}, integer_at(expected, bytes),
                                               integer_at(desired, bytes), &old);
       !status.ok())
@@ -220,6 +289,9 @@ skerry_group* skerry_window_group(const skerry_window* window) {
 }
 
 int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
+  if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0 &&
+      of(window).lock_quickly(rank)) [[likely]]
+    return SKERRY_OK;
   ENTER(window);
   if (mode != SKERRY_LOCK_EXCLUSIVE && mode != SKERRY_LOCK_SHARED) [[unlikely]]
     return fail(error(Code::invalid, "mode ", mode,
@@ -228,6 +300,8 @@ int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promi
                of(window).lock(mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0, rank, promises));
 }
 int skerry_window_unlock(skerry_window* window, int rank) {
+  if (window != nullptr && of(window).unlock_quickly(rank)) [[likely]]
+    return SKERRY_OK;
   ENTER(window);
   return ended(window, of(window).unlock(rank));
 }
@@ -240,6 +314,8 @@ int skerry_window_unlock_all(skerry_window* window) {
   return ended(window, of(window).unlock_all());
 }
 int skerry_window_flush(skerry_window* window, int rank) {
+  if (window != nullptr && of(window).flush_quickly(rank)) [[likely]]
+    return SKERRY_OK;
   ENTER(window);
   return ended(window, of(window).flush(rank));
 }
@@ -293,10 +369,18 @@ int skerry_window_test(skerry_window* window, int* done_now) {
 
 int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
                       uint64_t bytes) {
+  if (const Quick to(window, rank, at, bytes, origin); to.memory != nullptr) [[likely]] {
+    memory::put(to.memory, origin, bytes);
+    return SKERRY_OK;
+  }
   ENTER(window);
   return put(window, rank, at, origin, bytes, nullptr);
 }
 int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes) {
+  if (const Quick from(window, rank, at, bytes, origin); from.memory != nullptr) [[likely]] {
+    memory::get(origin, from.memory, bytes);
+    return SKERRY_OK;
+  }
   ENTER(window);
   return get(window, rank, at, origin, bytes, nullptr);
 }

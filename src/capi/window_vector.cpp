@@ -1,7 +1,8 @@
 // Windows: accesses of many pieces.
 #include <skerry/window.h>
 
-#include <vector>
+#include <cstddef>
+#include <span>
 
 #include "capi/arguments.hpp"
 #include "window/window.hpp"
@@ -17,6 +18,11 @@ using WindowShelf = job::Shelf<std::unique_ptr<Window>>;
 
 Window& of(const skerry_window* handle) { return **WindowShelf::object_of(handle); }
 
+static_assert(sizeof(VectorPiece) == sizeof(skerry_piece) &&
+              offsetof(VectorPiece, origin) == offsetof(skerry_piece, origin) &&
+              offsetof(VectorPiece, offset) == offsetof(skerry_piece, offset) &&
+              offsetof(VectorPiece, bytes) == offsetof(skerry_piece, bytes));
+
 // access(pieces) -> Status. `site`: where the program called.
 template <class Access>
 int with_pieces(const void* site, skerry_window* window, const skerry_piece* pieces, uint64_t count,
@@ -25,14 +31,31 @@ int with_pieces(const void* site, skerry_window* window, const skerry_piece* pie
   if (!of(window).job().is_alive()) return forked();
   of(window).called_at(site);
   if (pieces == nullptr && count > 0) return null_argument("pieces");
-  std::vector<VectorPiece> read;
-  read.reserve(count);
-  for (uint64_t k = 0; k < count; ++k) {
+  // The same layout (asserted above): no copy.
+  const std::span<const VectorPiece> read(reinterpret_cast<const VectorPiece*>(pieces), count);
+  for (uint64_t k = 0; k < count; ++k)
     if (pieces[k].origin == nullptr && pieces[k].bytes > 0)
       return fail(error(Code::invalid, "origin of piece ", k, " is null"));
-    read.push_back({static_cast<std::byte*>(pieces[k].origin), pieces[k].offset, pieces[k].bytes});
-  }
-  Status status = access(std::span<const VectorPiece>(read));
+  Status status = access(read);
+  return status.ok() ? SKERRY_OK : fail(of(window).located(std::move(status)));
+}
+
+// move(shape at the target, shape at the origin) -> Status. `site`: where the program called.
+template <class Move>
+int with_shape(const void* site, skerry_window* window, const void* origin,
+               const skerry_strided* shape, Move&& move) {
+  if (window == nullptr) return null_argument("window");
+  if (!of(window).job().is_alive()) return forked();
+  of(window).called_at(site);
+  Strided sides;
+  uint64_t stream = 0;
+  Status status = sides.read_shapes(shape);
+  if (status.ok() && !stream_bytes(sides.target_shape, &stream))
+    status = error(Code::invalid, "a strided transfer of ", shape->levels,
+                   " levels is malformed or exceeds 2^63 bytes");
+  if (status.ok() && origin == nullptr && stream > 0)
+    status = error(Code::invalid, "origin is null");
+  if (status.ok()) status = move(sides.target_shape, sides.origin_shape);
   return status.ok() ? SKERRY_OK : fail(of(window).located(std::move(status)));
 }
 
@@ -56,6 +79,21 @@ int skerry_window_update_vector(skerry_window* window, int rank, int type, int o
   if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
   return with_pieces(__builtin_return_address(0), window, pieces, count,
                      [&](auto read) { return of(window).update_vector(rank, what, read); });
+}
+
+int skerry_window_put_strided(skerry_window* window, int rank, uint64_t offset, const void* origin,
+                              const skerry_strided* shape) {
+  return with_shape(__builtin_return_address(0), window, origin, shape,
+                    [&](const Shape& there, const Shape& here) {
+                      return of(window).put_strided(rank, offset, there, origin, here);
+                    });
+}
+int skerry_window_get_strided(skerry_window* window, int rank, uint64_t offset, void* origin,
+                              const skerry_strided* shape) {
+  return with_shape(__builtin_return_address(0), window, origin, shape,
+                    [&](const Shape& there, const Shape& here) {
+                      return of(window).get_strided(rank, offset, there, origin, here);
+                    });
 }
 
 }  // extern "C"

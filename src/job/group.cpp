@@ -333,6 +333,7 @@ Status Group::free() {
   if (synced.code() == Code::peer_dead || synced.code() == Code::network) return synced;
   freed_ = true;  // whatever else was reported belongs to earlier requests: the others free it, so
                   // this member does
+  if (kept_ != nullptr) kept_->group_freed();
   SKERRY_TRY(close_area());
   std::vector<std::byte>().swap(buffer_);  // segments that live on need the members, nothing else
   return synced;

@@ -73,6 +73,14 @@ class Group {
   bool is_world() const { return is_world_; }
   int32_t segments() const { return segments_; }  // live ones that were allocated in it
 
+  // What another room keeps for the group, segments of it among them.
+  struct Kept {
+    virtual ~Kept() = default;
+    // All members are past their last use of it: gives up what nothing else needs.
+    virtual void group_freed() = 0;
+  };
+  std::unique_ptr<Kept> kept_;
+
   Status barrier();
   Status sync();
   Status broadcast(void* buffer, uint64_t bytes, Rank root);

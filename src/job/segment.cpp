@@ -379,10 +379,14 @@ Status Segment::free() {
     if (status->code() == Code::peer_dead || status->code() == Code::network) return *status;
   // Whatever else was reported belongs to earlier requests: the others free it, so this member
   // does.
+  SKERRY_TRY(release());
+  return waited.ok() ? synced : waited;
+}
+
+Status Segment::release() {
   forget_local();
   --group_->segments_;
-  SKERRY_TRY(job_->node_memory().detach(id_));
-  return waited.ok() ? synced : waited;
+  return job_->node_memory().detach(id_);
 }
 
 // ---- queries ----------------------------------------------------------------------------------

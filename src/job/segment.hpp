@@ -31,6 +31,8 @@ class Segment {
   static Status alloc(Group& group, uint64_t bytes, Segment** segment);
   // Collective; completes operations on it first.
   Status free();
+  // The second half of free: no member uses it any more, and all know that.
+  Status release();
   // For a group's own area: the sizes are known and the caller provides the barrier after it.
   // `local_bytes`: of this node's members.
   static Status open(Group& group, SegmentId id, const std::map<Rank, uint64_t>& local_bytes,

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -22,6 +23,16 @@ void Given::give_one(void* base, uint64_t bytes) {
 void Given::give_many() {
   is_many.store(1, std::memory_order_relaxed);
   process.store(getpid(), std::memory_order_release);
+}
+
+void Given::take_back() {
+  const bool has_lists = is_many.load(std::memory_order_relaxed) != 0;
+  for (std::atomic<uint64_t>* word :
+       {&version, &one.address, &one.bytes, &moved_from, &moved_bytes})
+    word->store(0, std::memory_order_relaxed);
+  if (has_lists) lists[0].count.store(0, std::memory_order_relaxed);
+  is_many.store(0, std::memory_order_relaxed);
+  process.store(0, std::memory_order_release);
 }
 
 namespace {
@@ -189,6 +200,50 @@ Status Given::write(uint64_t offset, const void* from, uint64_t bytes) const {
     const iovec remote{reinterpret_cast<void*>(address + moved), bytes - moved};
     return process_vm_writev(owner, &local, 1, &remote, 1, 0);
   });
+}
+
+// What the kernel did not move, if anything, goes part by part, which also says what is wrong.
+template <class Vector, class Single>
+Status Given::move_parts(std::span<const Part> parts, Vector&& vector, Single&& single) const {
+  std::array<iovec, most_parts> here, there;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    uint64_t address = 0;
+    if (!find(parts[k].offset, parts[k].bytes, &address))
+      return outside(parts[k].offset, parts[k].bytes, is_many.load() != 0);
+    here[k] = {parts[k].here, parts[k].bytes};
+    there[k] = {reinterpret_cast<void*>(address), parts[k].bytes};
+  }
+  const int32_t owner = process.load(std::memory_order_relaxed);
+  const ssize_t moved = owner == getpid() ? 0
+                                          : vector(owner, here.data(), there.data(), parts.size());
+  uint64_t left_out = moved > 0 ? static_cast<uint64_t>(moved) : 0;
+  for (const Part& part : parts) {
+    if (part.bytes <= left_out) {
+      left_out -= part.bytes;
+      continue;
+    }
+    SKERRY_TRY(single(Part{part.here + left_out, part.offset + left_out, part.bytes - left_out}));
+    left_out = 0;
+  }
+  return {};
+}
+
+Status Given::read_parts(std::span<const Part> parts) const {
+  return move_parts(
+      parts,
+      [](int32_t owner, const iovec* here, const iovec* there, size_t count) {
+        return process_vm_readv(owner, here, count, there, count, 0);
+      },
+      [&](const Part& part) { return read(part.here, part.offset, part.bytes); });
+}
+
+Status Given::write_parts(std::span<const Part> parts) const {
+  return move_parts(
+      parts,
+      [](int32_t owner, const iovec* here, const iovec* there, size_t count) {
+        return process_vm_writev(owner, here, count, there, count, 0);
+      },
+      [&](const Part& part) { return write(part.offset, part.here, part.bytes); });
 }
 
 Status allow_given() {

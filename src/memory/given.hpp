@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/pure/status.hpp"
 
@@ -46,6 +47,8 @@ struct Given {
   // ---- the owner ----
   void give_one(void* base, uint64_t bytes);
   void give_many();
+  // Nothing is given. Nobody reads it, or is about to.
+  void take_back();
   // Errors: invalid (overlap, null), no_memory (all areas taken).
   Status add(const void* base, uint64_t bytes);
   Status remove(const void* base);  // invalid: nothing begins there
@@ -57,11 +60,22 @@ struct Given {
   // (the owner has unmapped it).
   Status read(void* to, uint64_t offset, uint64_t bytes) const;
   Status write(uint64_t offset, const void* from, uint64_t bytes) const;
+  // Several at a time, at most most_parts, none of them empty. If one is wrong, none is moved.
+  struct Part {
+    std::byte* here;
+    uint64_t offset;
+    uint64_t bytes;
+  };
+  static constexpr size_t most_parts = 64;
+  Status read_parts(std::span<const Part> parts) const;
+  Status write_parts(std::span<const Part> parts) const;
 
  private:
   // Calls change(from, to) to make the next list of the present one.
   template <class Change>
   void change(Change&& change);
+  template <class Vector, class Single>
+  Status move_parts(std::span<const Part> parts, Vector&& vector, Single&& single) const;
   bool find_among(const List& list, uint64_t offset, uint64_t bytes, uint64_t* address) const;
 };
 constexpr uint64_t given_one_bytes = 48;  // of a description of one area

@@ -1,5 +1,7 @@
 // Put, get and update inside an access epoch.
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "window/window.hpp"
 
@@ -353,6 +355,24 @@ bool Window::is_one_request(const Target& target) const {
   return target.region == nullptr && flavor_ == Flavor::allocated && check_ == nullptr;
 }
 
+// Given memory of this node. As many at a time as the kernel takes with one call.
+Status Window::move_pieces(const Target& target, std::span<const VectorPiece> pieces,
+                           bool is_put) const {
+  std::array<memory::Given::Part, memory::Given::most_parts> parts;
+  size_t count = 0;
+  const auto flush = [&] {
+    const std::span<const memory::Given::Part> now(parts.data(), std::exchange(count, 0));
+    return is_put ? target.region->given->write_parts(now) : target.region->given->read_parts(now);
+  };
+  for (const VectorPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    job_->local_counters().add(piece.bytes);
+    parts[count++] = {piece.origin, piece.offset, piece.bytes};
+    if (count == parts.size()) SKERRY_TRY(flush());
+  }
+  return count == 0 ? Status() : flush();
+}
+
 Status Window::put_vector(Rank rank, std::span<const VectorPiece> pieces) {
   Target* target = nullptr;
   SKERRY_TRY(begin_vector(rank, pieces, &target));
@@ -361,6 +381,7 @@ Status Window::put_vector(Rank rank, std::span<const VectorPiece> pieces) {
     return job_->engine().put(address(*target), sides.target, sides.origin, nullptr, Mode::implicit,
                               nullptr);
   }
+  if (goes_through_kernel(*target)) return move_pieces(*target, pieces, true);
   for (const VectorPiece& piece : pieces) {
     if (piece.bytes == 0) continue;
     const auto issue = [&](void*) {
@@ -381,6 +402,7 @@ Status Window::get_vector(Rank rank, std::span<const VectorPiece> pieces) {
     return job_->engine().get(address(*target), sides.target, sides.origin, Mode::implicit,
                               nullptr);
   }
+  if (goes_through_kernel(*target)) return move_pieces(*target, pieces, false);
   for (const VectorPiece& piece : pieces) {
     if (piece.bytes == 0) continue;
     const auto issue = [&](void* to) {
@@ -420,6 +442,87 @@ Status Window::update_vector(Rank rank, const memory::Update& what,
                              piece.origin, nullptr, nullptr, issue));
   }
   return {};
+}
+
+// ---- blocks at equal distances ------------------------------------------------------------------
+
+namespace {
+
+// One by one, for what takes no shapes. The first one's side is at offset 0 of `here`.
+std::vector<VectorPiece> pieces_of(uint64_t offset, const Shape& there, std::byte* origin,
+                                   const Shape& here) {
+  std::vector<VectorPiece> pieces;
+  uint64_t index[max_levels] = {};
+  int64_t to = static_cast<int64_t>(offset), from = 0;
+  for (;;) {
+    pieces.push_back({origin + from, static_cast<uint64_t>(to), there.block_bytes});
+    int32_t k = 0;
+    for (; k < there.levels; ++k) {
+      to += there.stride[k];
+      from += here.stride[k];
+      if (++index[k] < there.count[k]) break;
+      to -= there.stride[k] * static_cast<int64_t>(there.count[k]);
+      from -= here.stride[k] * static_cast<int64_t>(there.count[k]);
+      index[k] = 0;
+    }
+    if (k == there.levels) return pieces;
+  }
+}
+
+Side strided_side(std::byte* base, uint64_t offset, const Shape& shape, uint64_t bytes) {
+  Side side;
+  side.form = Side::Form::strided;
+  side.base = base;
+  side.offset = offset;
+  side.bytes = bytes;
+  side.shape = &shape;
+  return side;
+}
+
+}  // namespace
+
+Status Window::begin_strided(Rank rank, uint64_t offset, const Shape& there, Target** found) {
+  uint64_t unused = 0;
+  SKERRY_TRY(begin({rank, 0, 0}, false, found, &unused));
+  if (flavor_ == Flavor::dynamic || within(there, offset, (*found)->bytes)) return {};
+  return error(Code::range, "a strided transfer from byte ", offset, " leaves the ",
+               (*found)->bytes, " bytes of rank ", rank, "'s memory");
+}
+
+Status Window::put_strided(Rank rank, uint64_t offset, const Shape& there, const void* origin,
+                           const Shape& here) {
+  Target* target = nullptr;
+  SKERRY_TRY(begin_strided(rank, offset, there, &target));
+  uint64_t bytes = 0;
+  if (!stream_bytes(there, &bytes) || bytes == 0) return {};
+  auto* const from = static_cast<std::byte*>(const_cast<void*>(origin));
+  if (target->plain != nullptr && target->plain == target->region && check_ == nullptr) {
+    job_->local_counters().add(bytes);
+    memory::put_strided(target->plain->base + offset, there, from, here);
+    return {};
+  }
+  if (is_one_request(*target))
+    return job_->engine().put(address(*target), strided_side(nullptr, offset, there, bytes),
+                              strided_side(from, 0, here, bytes), nullptr, Mode::implicit, nullptr);
+  return put_vector(rank, pieces_of(offset, there, from, here));
+}
+
+Status Window::get_strided(Rank rank, uint64_t offset, const Shape& there, void* origin,
+                           const Shape& here) {
+  Target* target = nullptr;
+  SKERRY_TRY(begin_strided(rank, offset, there, &target));
+  uint64_t bytes = 0;
+  if (!stream_bytes(there, &bytes) || bytes == 0) return {};
+  auto* const to = static_cast<std::byte*>(origin);
+  if (target->plain != nullptr && target->plain == target->region && check_ == nullptr) {
+    job_->local_counters().add(bytes);
+    memory::get_strided(to, here, target->plain->base + offset, there);
+    return {};
+  }
+  if (is_one_request(*target))
+    return job_->engine().get(address(*target), strided_side(nullptr, offset, there, bytes),
+                              strided_side(to, 0, here, bytes), Mode::implicit, nullptr);
+  return get_vector(rank, pieces_of(offset, there, to, here));
 }
 
 }  // namespace skerry::window

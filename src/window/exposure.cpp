@@ -5,16 +5,16 @@
 namespace skerry::window {
 
 std::byte* Exposure::posted(Rank rank) const {
-  return signals_->own() + posted_at + static_cast<uint64_t>(group_->index_of(rank));
+  return signals_->own() + at_ + posted_at + static_cast<uint64_t>(group_->index_of(rank));
 }
 
 Status Exposure::send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter) {
   static constexpr std::byte one{1};
   operation::Side to, from;
-  to.offset = offset;
+  to.offset = at_ + offset;
   to.bytes = from.bytes = bytes;
   from.base = const_cast<std::byte*>(&one);
-  const operation::Notify notify{counter, 1};
+  const operation::Notify notify{at_ + counter, 1};
   return signals_->put(rank, to, from, &notify, operation::Mode::blocking, nullptr);
 }
 
@@ -33,7 +33,7 @@ Status Exposure::await_posts(std::span<const Rank> ranks) {
     for (;;) {
       const uint64_t seen = counter(posts_at);
       if (__atomic_load_n(reinterpret_cast<uint8_t*>(flag), __ATOMIC_ACQUIRE) != 0) break;
-      SKERRY_TRY(signals_->wait_counter(posts_at, seen + 1, -1, nullptr));
+      SKERRY_TRY(signals_->wait_counter(at_ + posts_at, seen + 1, -1, nullptr));
     }
     __atomic_store_n(reinterpret_cast<uint8_t*>(flag), uint8_t{0}, __ATOMIC_RELAXED);
   }
@@ -50,13 +50,13 @@ Status Exposure::complete(std::span<const Rank> ranks) {
 Status Exposure::test(bool* done) {
   *done = counter(completes_at) >= completes_expected_;
   if (*done) return {};
-  const Status waited = signals_->wait_counter(completes_at, completes_expected_, 0, nullptr);
+  const Status waited = signals_->wait_counter(at_ + completes_at, completes_expected_, 0, nullptr);
   *done = waited.ok();
   return waited.code() == Code::timeout ? Status() : waited;
 }
 
 Status Exposure::wait() {
-  return signals_->wait_counter(completes_at, completes_expected_, -1, nullptr);
+  return signals_->wait_counter(at_ + completes_at, completes_expected_, -1, nullptr);
 }
 
 }  // namespace skerry::window

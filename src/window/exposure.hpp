@@ -1,5 +1,5 @@
 // Post, start, complete and wait: how ranks tell each other of exposure epochs. Signals lie in a
-// segment of the window, whose slice of each member holds
+// segment, where each member's slice holds, at a place of the window's own,
 //
 //   posts      how often somebody posted to this member: it sleeps on this counter in start
 //   completes  how often somebody completed an access to this member: it sleeps on it in wait
@@ -28,9 +28,11 @@ class Exposure {
   static uint64_t slice_bytes(int32_t members) {
     return posted_at + static_cast<uint64_t>(members);
   }
-  void open(job::Group& group, job::Segment& signals) {
+  // The members' signals lie at byte `at` of their slices, all zero.
+  void open(job::Group& group, job::Segment& signals, uint64_t at) {
     group_ = &group;
     signals_ = &signals;
+    at_ = at;
   }
 
   bool is_open() const { return !exposed_to_.empty() || posted_to_nobody_; }
@@ -45,19 +47,19 @@ class Exposure {
     exposed_to_.clear();
     posted_to_nobody_ = false;
   }
-  job::Segment* signals() const { return signals_; }
 
  private:
   static constexpr uint64_t posts_at = 0, completes_at = 64, posted_at = 128;
   Status send(Rank rank, uint64_t offset, uint64_t bytes, uint64_t counter);
   uint64_t counter(uint64_t at) const {
-    return __atomic_load_n(reinterpret_cast<const uint64_t*>(signals_->own() + at),
+    return __atomic_load_n(reinterpret_cast<const uint64_t*>(signals_->own() + at_ + at),
                            __ATOMIC_ACQUIRE);
   }
   std::byte* posted(Rank rank) const;
 
   job::Group* group_ = nullptr;
   job::Segment* signals_ = nullptr;
+  uint64_t at_ = 0;
   std::vector<Rank> exposed_to_;  // of the present exposure epoch
   bool posted_to_nobody_ = false;
   uint64_t completes_expected_ = 0;  // over all epochs

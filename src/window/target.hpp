@@ -51,6 +51,10 @@ struct Target {
   // those of `region`. No bytes: none do.
   memory::Region moved;
   uint64_t moved_from = 0;
+  // Of this node: offsets [plain_from, plain->bytes) are reached by loads and stores alone. Null:
+  // none are.
+  const memory::Region* plain = nullptr;
+  uint64_t plain_from = 0;
   const memory::Region& region_of(uint64_t offset, uint64_t count) const {
     const bool inside = offset >= moved_from && offset < moved.bytes &&
                         count <= moved.bytes - offset;
@@ -73,6 +77,7 @@ class PerMember {
       values_ = std::move(values);
     }
   }
+  friend bool operator==(const PerMember&, const PerMember&) = default;
   uint64_t of(int32_t index) const {
     return values_.empty() ? 0 : values_[values_.size() == 1 ? 0 : static_cast<size_t>(index)];
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 namespace skerry::window {
@@ -65,82 +66,137 @@ void Window::forget_moved() {
 
 Window::~Window() { forget_moved(); }
 
-Status Window::open_segments(void* base, uint64_t bytes, const lock::Choice& choice,
-                             bool any_moves) {
+// What a member says of itself before the window is made.
+struct Window::Told {
+  uint64_t bytes, unit;
+  uint32_t code;  // of the failure that it has already; 0: none
+  uint8_t is_fair_queue, protocol, migration, check, moves, reserved[3];
+};
+
+void Window::give(job::Segment& data, void* base, uint64_t bytes) const {
+  auto* const given = reinterpret_cast<memory::Given*>(data.own());
+  if (flavor_ == Flavor::created) given->give_one(base, bytes);
+  else given->give_many();
+}
+
+// Collective.
+Status Window::make_data(void* base, uint64_t bytes) {
   const uint64_t slice_bytes = flavor_ == Flavor::allocated ? bytes
                                : flavor_ == Flavor::created ? memory::given_one_bytes
                                                             : sizeof(memory::Given);
   memory::Pages pages;
-  any_moves_ = any_moves;
-  if (any_moves) pages = memory::movable_pages(base, bytes);
+  if (any_moves_) pages = memory::movable_pages(base, bytes);
   Status made = job::Segment::alloc(*group_, pages.bytes > 0 ? moved_at + pages.bytes : slice_bytes,
                                     &data_);
-  if (!made.ok() && any_moves) {  // no room for it: the memory stays where it is
+  if (!made.ok() && any_moves_) {  // no room for it: the memory stays where it is
     pages = {};
     made = job::Segment::alloc(*group_, slice_bytes, &data_);
   }
   SKERRY_TRY(made);
-  if (flavor_ != Flavor::allocated) {
-    data_->set_purpose(job::purpose_given);  // before the others use it: what follows is collective
-    if (flavor_ == Flavor::created) given()->give_one(base, bytes);
-    else given()->give_many();
-    move_in(base, pages);
-  }
-  if (choice.is_fair_queue) SKERRY_TRY(job::Mutexes::create(*group_, 1, &locks_));
-  else SKERRY_TRY(MachineLocks::create(*group_, choice, &machines_));
-  job::Segment* signals = nullptr;
-  SKERRY_TRY(job::Segment::alloc(*group_, Exposure::slice_bytes(group_->size()), &signals));
-  exposure_.open(*group_, *signals);
+  if (flavor_ == Flavor::allocated) return {};
+  data_->set_purpose(job::purpose_given);  // before the others use it: what follows is collective
+  give(*data_, base, bytes);
+  move_in(base, pages);
   return {};
 }
 
-Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
-                    std::unique_ptr<Window>* window) {
-  struct Told {
-    uint64_t bytes, unit;
-    uint8_t is_fair_queue, protocol, migration, check, moves, reserved[3];
-  };
-  lock::Choice choice;
-  Status status = lock::choose(group.job().options().config.lock, &choice);
-  Check::Level check = Check::Level::off;
-  if (status.ok()) status = Check::read_level(group.job().options().config.check, &check);
-  if (status.ok() && unit == 0)
-    status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
-  if (status.ok() && flavor == Flavor::created && base == nullptr && bytes > 0)
-    status = error(Code::invalid, "base is null, and bytes ", bytes, ": give the memory");
-  if (status.ok() && flavor != Flavor::allocated) status = memory::allow_given();
-  SKERRY_TRY(group.agree(status));
-  const Told mine{bytes,
-                  unit,
-                  choice.is_fair_queue,
-                  static_cast<uint8_t>(choice.kind),
-                  static_cast<uint8_t>(choice.migration),
-                  static_cast<uint8_t>(check),
-                  flavor == Flavor::created && group.job().options().config.move_given,
-                  {}};
-  std::vector<Told> told(static_cast<size_t>(group.size()));
-  SKERRY_TRY(group.allgather(&mine, sizeof mine, told.data()));
-  auto made = std::make_unique<Window>();
-  made->job_ = &group.job();
-  made->group_ = &group;
-  made->flavor_ = flavor;
-  made->multiple_ = group.job().options().thread_level == job::ThreadLevel::multiple;
-  std::vector<uint64_t> sizes, units;
-  bool any_moves = false;
-  for (const Told& one : told) {
-    any_moves = any_moves || one.moves != 0;
+// *is_known: all members know that the others' data are ready.
+Status Window::open_data(void* base, uint64_t bytes, bool* is_known) {
+  Reserve& reserve = Reserve::of(*group_);
+  job::Segment* const kept = keeps_data_ && !any_moves_ ? reserve.find_data(kind(), shape())
+                                                        : nullptr;
+  *is_known = kept != nullptr || flavor_ == Flavor::allocated;
+  if (kept == nullptr) return make_data(base, bytes);
+  reserve.take_data(kept);
+  data_ = kept;
+  return {};
+}
+
+Status Window::open(void* base, uint64_t bytes, const lock::Choice& choice, bool has_desk) {
+  bool is_known = false;
+  SKERRY_TRY(open_data(base, bytes, &is_known));
+  if (!has_desk) SKERRY_TRY(Reserve::of(*group_).make_desk(&desk_));
+  if (choice.is_fair_queue) {
+    locks_ = desk_.locks;
+    lock_index_ = desk_.place;
+  } else {
+    SKERRY_TRY(MachineLocks::create(*group_, choice, &machines_));
+  }
+  exposure_.open(*group_, *desk_.signals, desk_.signals_at);
+  return is_known || !has_desk || !choice.is_fair_queue ? Status() : group_->barrier();
+}
+
+// Fails alike on all members if one has failed already, or wants something else. Whatever a member
+// wrote before, the others see on return.
+Status Window::compare(job::Group& group, const Told& mine, const Status& status,
+                       std::vector<Told>* told) {
+  told->resize(static_cast<size_t>(group.size()));
+  SKERRY_TRY(group.allgather(&mine, sizeof mine, told->data()));
+  const auto failed = std::ranges::find_if(*told, [](const Told& one) { return one.code != 0; });
+  SKERRY_TRY(group.explain(static_cast<int32_t>(failed - told->begin()), status));
+  for (const Told& one : *told) {
     if (one.is_fair_queue != mine.is_fair_queue || one.protocol != mine.protocol ||
         one.migration != mine.migration)
       return error(Code::config, "SKERRY_LOCK is not the same on all members of the window");
     if (one.check != mine.check)
       return error(Code::config, "SKERRY_CHECK is not the same on all members of the window");
+  }
+  return {};
+}
+
+void Window::take_note(const std::vector<Told>& told) {
+  std::vector<uint64_t> sizes, units;
+  for (const Told& one : told) {
+    any_moves_ = any_moves_ || one.moves != 0;
+    most_bytes_ = std::max(most_bytes_, one.bytes);
     sizes.push_back(one.bytes);
     units.push_back(one.unit);
   }
-  made->members_.bytes.assign(std::move(sizes));
-  made->members_.unit.assign(std::move(units));
-  if (Status opened = made->open_segments(base, bytes, choice, any_moves); !opened.ok()) {
-    (void)made->close_segments();  // all members failed alike, and give back the same
+  members_.bytes.assign(std::move(sizes));
+  members_.unit.assign(std::move(units));
+}
+
+Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
+                    std::unique_ptr<Window>* window) {
+  const job::JobOptions& options = group.job().options();
+  lock::Choice choice;
+  Status status = lock::choose(options.config.lock, &choice);
+  Check::Level check = Check::Level::off;
+  if (status.ok()) status = Check::read_level(options.config.check, &check);
+  if (status.ok() && unit == 0)
+    status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
+  if (status.ok() && flavor == Flavor::created && base == nullptr && bytes > 0)
+    status = error(Code::invalid, "base is null, and bytes ", bytes, ": give the memory");
+  if (status.ok() && flavor != Flavor::allocated) status = memory::allow_given();
+  auto made = std::make_unique<Window>();
+  made->job_ = &group.job();
+  made->group_ = &group;
+  made->flavor_ = flavor;
+  made->multiple_ = options.thread_level == job::ThreadLevel::multiple;
+  made->keeps_data_ = check == Check::Level::off;
+  // What the group keeps is made ready before the members compare, so that one collective is all.
+  Reserve& reserve = Reserve::of(group);
+  const bool has_desk = reserve.take_desk(&made->desk_);
+  if (flavor != Flavor::allocated && status.ok())
+    if (job::Segment* const kept = reserve.find_data(made->kind(), {}); kept != nullptr)
+      made->give(*kept, base, bytes);
+  const Told mine{bytes,
+                  unit,
+                  static_cast<uint32_t>(status.code()),
+                  choice.is_fair_queue,
+                  static_cast<uint8_t>(choice.kind),
+                  static_cast<uint8_t>(choice.migration),
+                  static_cast<uint8_t>(check),
+                  flavor == Flavor::created && options.config.move_given,
+                  {}};
+  std::vector<Told> told;
+  Status opened = compare(group, mine, status, &told);
+  if (opened.ok()) {
+    made->take_note(told);
+    opened = made->open(base, bytes, choice, has_desk);
+  }
+  if (!opened.ok()) {
+    made->give_up_segments();  // all members failed alike, and give back the same
     return opened;
   }
   if (check != Check::Level::off) {
@@ -193,30 +249,40 @@ std::unique_ptr<Window> Window::stand_in(job::Job& job) {
   return made;
 }
 
-// Those that there are, in the same order on all members.
-Status Window::close_segments() {
-  Status first;
-  const auto close = [&](job::Segment* segment) {
+// Nobody accesses them any more, and all members know that.
+void Window::give_up_segments() {
+  const auto release = [&](job::Segment* segment) {
     if (segment == nullptr) return;
-    if (Status status = segment->free(); !status.ok() && first.ok()) first = status;
-    if (!segment->is_freed()) return;
-    if (locks_ != nullptr && segment == &locks_->segment())
-      job_->discard(std::exchange(locks_, nullptr), &job_->mutexes_);
+    (void)segment->release();
     job_->discard(segment, &job_->segments_);
   };
-  if (any_moves_) {  // nobody accesses them any more
-    const Status synced = group_->sync();
-    const Status moved = moved_.move_out();
-    forget_moved();
-    first = synced.ok() ? moved : synced;
-  }
-  close(std::exchange(data_, nullptr));
-  close(exposure_.signals());
-  close(machines_ != nullptr ? &machines_->segment()
-        : locks_ != nullptr  ? &locks_->segment()
-                             : nullptr);
+  Reserve& reserve = Reserve::of(*group_);
+  job::Segment* const data = std::exchange(data_, nullptr);
+  const bool keeps = data != nullptr && keeps_data_ && !any_moves_ &&
+                     reserve.keep_data(kind(), shape(),
+                                       flavor_ == Flavor::allocated ? most_bytes_ : 0, data);
+  if (!keeps) release(data);
+  else if (flavor_ != Flavor::allocated) reinterpret_cast<memory::Given*>(data->own())->take_back();
+  else if (own_ != nullptr) std::memset(own_, 0, bytes_of(job_->rank()));
+  if (desk_.signals != nullptr) reserve.give_back(std::exchange(desk_, {}));
+  locks_ = nullptr;
+  release(machines_ != nullptr ? &machines_->segment() : nullptr);
   machines_.reset();
-  return first;
+}
+
+Status Window::close_segments() {
+  Status synced;
+  if (!group_->is_freed()) synced = group_->sync();
+  else if (group_->size() == 1) synced = job_->engine().fence_all();
+  else synced = error(Code::freed, "the window's group was freed: free its windows first");
+  const Status moved = any_moves_ ? moved_.move_out() : Status();
+  forget_moved();
+  // Whatever else was reported belongs to earlier requests: the others free it, so this member
+  // does.
+  const Code code = synced.code();
+  if (code == Code::peer_dead || code == Code::network || code == Code::freed) return synced;
+  give_up_segments();
+  return synced.ok() ? moved : synced;
 }
 
 Status Window::free() {
@@ -229,7 +295,7 @@ Status Window::free() {
   const Status waited = done_there(no_rank, wait_issued());
   const Status closed = close_segments();
   targets_.clear();
-  recent_ = nullptr;
+  recent_ = quick_ = nullptr;
   group_ = nullptr;
   return waited.ok() ? closed : waited;
 }
@@ -294,6 +360,16 @@ void Window::describe_given(Target& target) const {
   target.region = &region;
 }
 
+void Window::find_plain(Target& target) {
+  if (target.region == nullptr) return;
+  if (target.region->kind != memory::Kind::given) {
+    target.plain = target.region;
+  } else if (target.moved.bytes > target.moved_from) {
+    target.plain = &target.moved;
+    target.plain_from = target.moved_from;
+  }
+}
+
 Status Window::find_target(Rank rank, Target** found) {
   std::unique_ptr<Target>& known = targets_[rank];
   if (known == nullptr) {
@@ -308,12 +384,15 @@ Status Window::find_target(Rank rank, Target** found) {
     known->bytes = flavor_ == Flavor::dynamic ? UINT64_MAX : bytes_of(rank);
     known->region = data_->local(rank);
     if (known->region != nullptr && flavor_ != Flavor::allocated) describe_given(*known);
+    find_plain(*known);
     if (machines_ != nullptr) known->machine = machines_->requester_of(rank);
     else if (const memory::Region* lock = locks_->segment().local(rank); lock != nullptr)
-      known->mutex = reinterpret_cast<lock::Mutex*>(lock->base);
+      known->mutex = reinterpret_cast<lock::Mutex*>(lock->base) + lock_index_;
   }
   *found = known.get();
-  if (!multiple_) recent_ = known.get();
+  if (multiple_) return {};
+  recent_ = known.get();
+  quick_ = check_ == nullptr && known->region != nullptr ? known.get() : nullptr;
   return {};
 }
 
@@ -363,7 +442,7 @@ Status Window::acquire(Target& target) {
                          ? locks_->share_here(*target.mutex, holder)
                          : lock::try_lock(*target.mutex, holder) == lock::LockAnswer::granted);
   if (!here) [[unlikely]]
-    SKERRY_TRY(locks_->lock_as(target.rank, 0, holder));
+    SKERRY_TRY(locks_->lock_as(target.rank, lock_index_, holder));
   count_held(1);
   return {};
 }
@@ -419,7 +498,8 @@ Status Window::flush_deferred(Target& target, State& state) {
 
 Status Window::release_at_once(Target& target, bool* released) {
   const operation::Target at = address(target);
-  const operation::Engine::Locked lock{locks_->segment().id(), 0, holder_of(*job_, target)};
+  const operation::Engine::Locked lock{locks_->segment().id(), lock_index_,
+                                       holder_of(*job_, target)};
   Deferred& deferred = target.deferred;
   bool contended = false;
   Status status;
@@ -477,11 +557,11 @@ Status Window::give_back_fairly(Target& target) {
     if (target.shared && locks_->unshare_here(*target.mutex)) return {};
     if (lock::try_unlock(*target.mutex, holder) == lock::UnlockAnswer::released) [[likely]]
       return {};
-    return locks_->unlock_as(target.rank, 0, holder);
+    return locks_->unlock_as(target.rank, lock_index_, holder);
   }
   // The gets' data must be here, and the rest is applied in order before the unlock.
   const Status waited = wait_issued();
-  const Status unlocked = locks_->unlock_as(target.rank, 0, holder);
+  const Status unlocked = locks_->unlock_as(target.rank, lock_index_, holder);
   const Status fenced = job_->engine().fence({target.node, 0});
   return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
 }
@@ -555,6 +635,39 @@ Status Window::lock(lock::Holder mode, Rank rank, uint32_t promises) {
     job_->take_lazy_ = &Window::take_lazy;
   }
   return {};
+}
+
+bool Window::lock_quickly(Rank rank) {
+  Target* const target = quick_;
+  if (target == nullptr || target->rank != rank || target->hold != Hold::none ||
+      target->mutex == nullptr || epoch_ > Epoch::fence || job_->lazy_window_ != nullptr ||
+      !job_->is_alive()) [[unlikely]]
+    return false;
+  if (lock::try_lock(*target->mutex, lock::make_holder(job_->rank(), holder_thread)) !=
+      lock::LockAnswer::granted) [[unlikely]]
+    return false;
+  target->shared = false;
+  target->own_epoch = true;
+  target->hold = Hold::held;
+  epoch_ = Epoch::lock;
+  ++locked_;
+  count_held(1);
+  return true;
+}
+
+bool Window::unlock_quickly(Rank rank) {
+  Target* const target = quick_;
+  if (target == nullptr || target->rank != rank || target->hold != Hold::held ||
+      !target->own_epoch || target->shared || target->mutex == nullptr || !job_->is_alive())
+      [[unlikely]]
+    return false;
+  if (lock::try_unlock(*target->mutex, lock::make_holder(job_->rank(), holder_thread)) !=
+      lock::UnlockAnswer::released) [[unlikely]]
+    return false;
+  target->hold = Hold::none;
+  if (--locked_ == 0) epoch_ = Epoch::none;
+  count_held(-1);
+  return true;
 }
 
 Status Window::locked_target(Rank rank, std::string_view call, State& state, Target** found) {

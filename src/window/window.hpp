@@ -2,10 +2,10 @@
 // with the meaning that MPI gives them (MPI 4.1, chapter 12). Every call acts by itself: the target
 // takes no part in lock, access, flush and unlock.
 //
-// A window is made of three segments: its data, one lock for each member (src/lock; SKERRY_LOCK
-// chooses between the fair queue, job::Mutexes, and the machines, machine_locks.hpp), and signals,
-// by which post, start, complete and wait tell each other. What is kept of a member begins with the
-// first access to it.
+// A window is made of its data, a segment; one lock for each member (src/lock; SKERRY_LOCK chooses
+// between the fair queue, job::Mutexes, and the machines, machine_locks.hpp); and signals, by which
+// post, start, complete and wait tell each other. The group keeps segments for them all
+// (reserve.hpp). What is kept of a member begins with the first access to it.
 //
 // Source: Santhanaraman et al., "Natively Supporting True One-sided Communication in MPI on
 // Multi-core Systems with InfiniBand", sections 2 to 4.
@@ -29,6 +29,7 @@
 #include "window/check.hpp"
 #include "window/exposure.hpp"
 #include "window/machine_locks.hpp"
+#include "window/reserve.hpp"
 #include "window/target.hpp"
 
 namespace skerry::window {
@@ -118,6 +119,29 @@ class Window {
   Status wait();
   Status test(bool* done);
 
+  // ---- the shortest ways, for one element or block on this node ----
+  // Each is done, or nothing has happened: then the long way does it, or says what is wrong.
+  bool lock_quickly(Rank rank);  // for itself alone
+  bool unlock_quickly(Rank rank);
+  bool flush_quickly(Rank rank) const {
+    const Target* const target = quick_;
+    return target != nullptr && target->rank == rank && target->hold != Hold::none &&
+           (target->own_epoch || epoch_ == Epoch::lock_all) && job_->is_alive();
+  }
+  // Plain memory that the present epoch may access; null: the long way. `offset`: in it.
+  const memory::Region* find_quickly(const Access& access, uint64_t* offset) const {
+    const Target* const target = quick_;
+    if (target == nullptr || target->rank != access.rank || target->plain == nullptr ||
+        (target->hold < Hold::held && epoch_ != Epoch::fence) || !job_->is_alive()) [[unlikely]]
+      return nullptr;
+    const memory::Region& region = *target->plain;
+    if (__builtin_mul_overflow(access.at, target->unit, offset) || *offset < target->plain_from ||
+        *offset > region.bytes || access.bytes > region.bytes - *offset) [[unlikely]]
+      return nullptr;
+    job_->local_counters().add(access.bytes);
+    return &region;
+  }
+
   // ---- access (access.cpp) ----
   // `handle` null: done at the next synchronization.
   Status put(const Access& to, const void* origin, operation::Handle* handle);
@@ -132,17 +156,35 @@ class Window {
   Status put_vector(Rank rank, std::span<const VectorPiece> pieces);
   Status get_vector(Rank rank, std::span<const VectorPiece> pieces);
   Status update_vector(Rank rank, const memory::Update& what, std::span<const VectorPiece> pieces);
+  // The same for blocks at equal distances: equal but for the strides, and not malformed. `offset`
+  // in bytes.
+  Status put_strided(Rank rank, uint64_t offset, const Shape& there, const void* origin,
+                     const Shape& here);
+  Status get_strided(Rank rank, uint64_t offset, const Shape& there, void* origin,
+                     const Shape& here);
   // Of 1, 2, 4 or 8 bytes. Blocks until *old is there.
   Status compare_swap(const Access& at, uint64_t expected, uint64_t desired, uint64_t* old);
 
  private:
   static Status make(job::Group& group, Flavor flavor, void* base, uint64_t bytes, uint64_t unit,
                      std::unique_ptr<Window>* window);
-  Status open_segments(void* base, uint64_t bytes, const lock::Choice& choice, bool any_moves);
+  struct Told;
+  static Status compare(job::Group& group, const Told& mine, const Status& status,
+                        std::vector<Told>* told);
+  void take_note(const std::vector<Told>& told);
+  Status open(void* base, uint64_t bytes, const lock::Choice& choice, bool has_desk);
+  Status open_data(void* base, uint64_t bytes, bool* is_known);
+  Status make_data(void* base, uint64_t bytes);
+  void give(job::Segment& data, void* base, uint64_t bytes) const;
+  // The kind under which the group keeps such data, and their shape.
+  uint32_t kind() const { return static_cast<uint32_t>(flavor_); }
+  PerMember shape() const { return flavor_ == Flavor::allocated ? members_.bytes : PerMember(); }
   void move_in(void* base, const memory::Pages& pages);
   void forget_moved();
   Status close_segments();
+  void give_up_segments();
   void describe_given(Target& target) const;
+  static void find_plain(Target& target);
   memory::Given* given() const { return reinterpret_cast<memory::Given*>(data_->own()); }
   // Where requests for this member's memory go.
   operation::Target address(const Target& target) const {
@@ -219,6 +261,12 @@ class Window {
   Status update_here(const Target& target, uint64_t offset, const memory::Update& what,
                      const void* origin, void* result, uint64_t bytes) const;
   bool is_one_request(const Target& target) const;
+  // Memory of this node that the kernel moves: all pieces with few calls.
+  bool goes_through_kernel(const Target& target) const {
+    return target.region != nullptr && target.plain == nullptr && check_ == nullptr;
+  }
+  Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put) const;
+  Status begin_strided(Rank rank, uint64_t offset, const Shape& there, Target** found);
   Status begin_vector(Rank rank, std::span<const VectorPiece> pieces, Target** found);
   Status check_alignment(ElementType type, uint64_t offset) const;
   Status check_epoch(const Target& target) const;
@@ -232,7 +280,11 @@ class Window {
   job::Segment* data_ = nullptr;   // allocated: the memory. Otherwise its description (target.hpp)
   bool any_moves_ = false;         // some member wants its given memory moved
   memory::Moved moved_;            // of created: its own pages that are shared now
-  job::Mutexes* locks_ = nullptr;  // null: `machines_`
+  bool keeps_data_ = true;         // the group keeps them for the next window
+  uint64_t most_bytes_ = 0;        // of a member's memory
+  Desk desk_;                      // no signals: none yet
+  job::Mutexes* locks_ = nullptr;  // of desk_; null: `machines_`
+  uint32_t lock_index_ = 0;        // in `locks_`
   std::unique_ptr<MachineLocks> machines_;
   std::unique_ptr<Check> check_;  // null: not in the debug mode
   Exposure exposure_;
@@ -242,6 +294,7 @@ class Window {
   std::unique_ptr<std::condition_variable> settled_ = std::make_unique<std::condition_variable>();
   std::unordered_map<Rank, std::unique_ptr<Target>> targets_;
   Target* recent_ = nullptr;  // last one asked for; below thread level multiple
+  Target* quick_ = nullptr;   // the same, if it is of this node and there is no debug mode
   Target* lazy_ = nullptr;    // asked for by lock and not taken yet: at most one in all windows of
                               // the job, which knows its window; below thread level multiple
   Epoch epoch_ = Epoch::none;

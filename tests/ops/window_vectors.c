@@ -57,6 +57,44 @@ static void check(skerry_window* window, int target, uint64_t from, int64_t* mem
   skerry_sync(group);
 }
 
+/* Columns of an 8 x 8 matrix of words, to rows here, and back. */
+static void check_strided(skerry_window* window, int target, uint64_t from, int64_t* memory,
+                          skerry_group* group) {
+  int64_t mine[24], back[24] = {0};
+  for (int k = 0; k < 24; ++k) mine[k] = 1000 + k;
+  skerry_strided shape = {8, 2, 0, {8, 3}, {8, 64}, {64, 8}}; /* 3 columns, from column 2 on */
+  memset(memory, 0, words * sizeof *memory);
+  skerry_sync(group);
+  CHECK(skerry_window_put_strided(window, target, from + 16, mine, &shape) ==
+        SKERRY_ERR_INVALID); /* no epoch */
+  OK(skerry_window_lock(window, SKERRY_LOCK_SHARED, target, 0));
+  OK(skerry_window_put_strided(window, target, from + 16, mine, &shape));
+  OK(skerry_window_flush(window, target));
+  OK(skerry_window_get_strided(window, target, from + 16, back, &shape));
+  OK(skerry_window_unlock(window, target));
+  CHECK(memcmp(mine, back, sizeof mine) == 0);
+  skerry_sync(group);
+  for (int row = 0; row < 8; ++row)
+    for (int column = 0; column < 8; ++column)
+      CHECK(memory[8 * row + column] ==
+            (column >= 2 && column < 5 ? 1000 + 8 * (column - 2) + row : 0));
+  skerry_sync(group);
+  OK(skerry_window_lock_all(window, 0));
+  shape.count[0] = 0; /* nothing */
+  OK(skerry_window_put_strided(window, target, from, NULL, &shape));
+  shape.count[0] = 8;
+  CHECK(skerry_window_put_strided(window, target, from, NULL, &shape) == SKERRY_ERR_INVALID);
+  CHECK(skerry_window_put_strided(window, target, from, mine, NULL) == SKERRY_ERR_INVALID);
+  shape.levels = SKERRY_MAX_LEVELS + 1;
+  CHECK(skerry_window_get_strided(window, target, from, back, &shape) == SKERRY_ERR_INVALID);
+  shape.levels = 2;
+  shape.target_stride[0] = (int64_t)1 << 40; /* leaves the memory */
+  const int status = skerry_window_put_strided(window, target, from, mine, &shape);
+  const int later = skerry_window_unlock_all(window);
+  CHECK(status == SKERRY_ERR_RANGE || later == SKERRY_ERR_RANGE);
+  skerry_sync(group);
+}
+
 int main(void) {
   skerry_job* job;
   skerry_window* window;
@@ -67,15 +105,18 @@ int main(void) {
   uint64_t* const all = calloc((size_t)skerry_size(job), sizeof *all);
   OK(skerry_window_allocate(group, words * sizeof *given, 8, &window));
   check(window, target, 0, skerry_window_local(window), group);
+  check_strided(window, target, 0, skerry_window_local(window), group);
   OK(skerry_window_free(window));
   OK(skerry_window_create(group, given, words * sizeof *given, 4, &window));
   check(window, target, 0, given, group);
+  check_strided(window, target, 0, given, group);
   OK(skerry_window_free(window));
   OK(skerry_window_create_dynamic(group, &window));
   OK(skerry_window_attach(window, given, words * sizeof *given));
   const uint64_t address = (uint64_t)(uintptr_t)given;
   OK(skerry_allgather(group, &address, sizeof address, all));
   check(window, target, all[target], given, group);
+  check_strided(window, target, all[target], given, group);
   OK(skerry_window_free(window));
   if (failures == 0 && skerry_rank(job) == 0) printf("window_vectors: ok\n");
   free(all);

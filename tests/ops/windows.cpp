@@ -2,6 +2,7 @@
 #include <skerry/window.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cinttypes>
 #include <cstdlib>
@@ -652,6 +653,57 @@ void check_life(Context& c) {
   EXPECT(skerry_window_local(windows[0]) == nullptr);
 }
 
+// A group keeps memory of freed windows for the next ones, which know nothing of those before.
+void check_next_windows(Context& c) {
+  skerry_group* group = nullptr;
+  OK(skerry_group_split(c.world(), 0, c.rank, &group));
+  const int host = (c.rank + 1) % c.size;
+  std::array<std::array<int64_t, 4>, 3> memory{};
+  for (int turn = 0; turn < 3; ++turn) {
+    // Two at a time, which must not share a lock or memory.
+    skerry_window *allocated = nullptr, *other = nullptr, *given = nullptr, *dynamic = nullptr;
+    auto& mine = memory[static_cast<size_t>(turn)];
+    OK(skerry_window_allocate(group, 64, 8, &allocated));
+    OK(skerry_window_allocate(group, 64, 8, &other));
+    OK(skerry_window_create(group, mine.data(), 8 * static_cast<uint64_t>(turn + 1), 8, &given));
+    OK(skerry_window_create_dynamic(group, &dynamic));
+    const auto* const words = static_cast<const int64_t*>(skerry_window_local(allocated));
+    EXPECT(std::all_of(words, words + 8, [](int64_t word) { return word == 0; }));
+    EXPECT(skerry_window_local(allocated) != skerry_window_local(other));
+    OK(skerry_sync(group));
+    const int64_t value = 100 * (turn + 1) + c.rank;
+    for (skerry_window* window : {allocated, other, given})
+      OK(skerry_window_lock(window, SKERRY_LOCK_EXCLUSIVE, host, 0));
+    OK(skerry_window_put(allocated, host, 7, &value, 8));
+    OK(skerry_window_put(given, host, static_cast<uint64_t>(turn), &value, 8));
+    EXPECT_ERROR(skerry_window_put(given, host, static_cast<uint64_t>(turn) + 1, &value, 8),
+                 SKERRY_ERR_RANGE, "outside");
+    for (skerry_window* window : {given, other, allocated}) OK(skerry_window_unlock(window, host));
+    // Attached to the one before, and not to this one.
+    OK(skerry_window_attach(dynamic, mine.data(), 32));
+    EXPECT_ERROR(skerry_window_detach(dynamic, memory[static_cast<size_t>((turn + 2) % 3)].data()),
+                 SKERRY_ERR_INVALID, "nothing is attached");
+    for (int again = 0; again < 2; ++again) {
+      OK(skerry_window_post(other, &c.rank, 1, 0));
+      OK(skerry_window_start(other, &c.rank, 1, 0));
+      OK(skerry_window_complete(other));
+      OK(skerry_window_wait(other));
+    }
+    OK(skerry_sync(group));
+    const int left = (c.rank + c.size - 1) % c.size;
+    EXPECT_IS(words[7], int64_t{100 * (turn + 1) + left});
+    EXPECT_IS(mine[static_cast<size_t>(turn)], int64_t{100 * (turn + 1) + left});
+    for (skerry_window* window : {allocated, other, given, dynamic}) OK(skerry_window_free(window));
+    EXPECT_ERROR(skerry_window_lock(allocated, 0, host, 0), SKERRY_ERR_FREED, "was freed");
+  }
+  skerry_window* wrong = nullptr;  // fails on one, and so on all; the next one is made
+  const uint64_t unit = c.rank == 0 ? 0 : 1;
+  EXPECT_ERROR(skerry_window_allocate(group, 64, unit, &wrong), SKERRY_ERR_INVALID, "unit is 0");
+  OK(skerry_window_allocate(group, 64, 1, &wrong));
+  OK(skerry_window_free(wrong));
+  OK(skerry_group_free(group));
+}
+
 // ---- several threads ----------------------------------------------------------------------------
 
 // A thread that waits for a lock of lock_all once kept all others out of the window: also the one
@@ -851,6 +903,7 @@ void run_window_threads(Context& c) {
 
 void run_windows(Context& c) {
   check_life(c);
+  check_next_windows(c);
   check_mistakes(c);
   check_units(c);
   check_dynamic(c);

@@ -1,0 +1,113 @@
+#include "window/reserve.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "job/job.hpp"
+#include "window/exposure.hpp"
+
+namespace skerry::window {
+namespace {
+
+constexpr uint64_t line_bytes = 64;
+constexpr uint32_t most_places = 16;            // of a desk
+constexpr uint64_t most_desk_bytes = 64 << 10;  // of a member's signals on a desk of several places
+constexpr uint32_t most_data = 16;              // segments of each kind
+constexpr uint64_t longest_kept_bytes = 64 << 10;  // of a member's data
+
+void close_segment(job::Segment* segment) {
+  job::Job& job = segment->job();
+  (void)segment->release();
+  job.discard(segment, &job.segments_);
+}
+
+}  // namespace
+
+Reserve& Reserve::of(job::Group& group) {
+  if (group.kept_ == nullptr) group.kept_ = std::make_unique<Reserve>(group);
+  return static_cast<Reserve&>(*group.kept_);
+}
+
+Reserve::Reserve(job::Group& group)
+    : group_(&group),
+      place_bytes_((Exposure::slice_bytes(group.size()) + line_bytes - 1) / line_bytes *
+                   line_bytes),
+      places_(static_cast<uint32_t>(
+          std::clamp<uint64_t>(most_desk_bytes / place_bytes_, 1, most_places))) {}
+
+Desk Reserve::desk_at(Shared& shared, uint32_t place) const {
+  shared.taken |= 1u << place;
+  return {shared.locks, shared.signals, place, place * place_bytes_};
+}
+
+bool Reserve::take_desk(Desk* desk) {
+  for (Shared& shared : desks_) {
+    const auto place = static_cast<uint32_t>(std::countr_one(shared.taken));
+    if (place >= places_) continue;
+    *desk = desk_at(shared, place);
+    std::memset(shared.signals->own() + desk->signals_at, 0, place_bytes_);
+    return true;
+  }
+  return false;
+}
+
+Status Reserve::make_desk(Desk* desk) {
+  Shared made;
+  SKERRY_TRY(job::Mutexes::create(*group_, places_, &made.locks));
+  if (Status status = job::Segment::alloc(*group_, places_ * place_bytes_, &made.signals);
+      !status.ok()) {
+    close(made);
+    return status;
+  }
+  desks_.push_back(made);
+  *desk = desk_at(desks_.back(), 0);
+  return {};
+}
+
+void Reserve::give_back(const Desk& desk) {
+  const auto found = std::ranges::find(desks_, desk.signals, &Shared::signals);
+  found->taken &= ~(1u << desk.place);
+  if (!group_->is_freed() || found->taken != 0) return;
+  close(*found);
+  desks_.erase(found);
+}
+
+void Reserve::close(Shared& shared) {
+  job::Job& job = group_->job();
+  job::Segment* const words = &shared.locks->segment();
+  job.discard(shared.locks, &job.mutexes_);
+  close_segment(words);
+  if (shared.signals != nullptr) close_segment(shared.signals);
+}
+
+job::Segment* Reserve::find_data(uint32_t kind, const PerMember& bytes) const {
+  const auto found = std::ranges::find_if(
+      data_, [&](const Data& data) { return data.kind == kind && data.bytes == bytes; });
+  return found == data_.end() ? nullptr : found->segment;
+}
+
+void Reserve::take_data(const job::Segment* segment) {
+  std::erase_if(data_, [&](const Data& data) { return data.segment == segment; });
+}
+
+bool Reserve::keep_data(uint32_t kind, const PerMember& bytes, uint64_t most_bytes,
+                        job::Segment* segment) {
+  const auto kept = std::ranges::count(data_, kind, &Data::kind);
+  if (group_->is_freed() || kept >= most_data || most_bytes > longest_kept_bytes) return false;
+  data_.push_back({kind, bytes, segment});
+  return true;
+}
+
+// Windows that live on keep their places.
+void Reserve::group_freed() {
+  for (const Data& data : data_) close_segment(data.segment);
+  data_.clear();
+  std::erase_if(desks_, [&](Shared& shared) {
+    if (shared.taken != 0) return false;
+    close(shared);
+    return true;
+  });
+}
+
+}  // namespace skerry::window
