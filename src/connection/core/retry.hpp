@@ -4,6 +4,7 @@
 //   failed() -> again, due_ns()      after a pause that doubles from 1 ms to 1 s, less up to a half
 //   failed() -> give_up              it has failed for longer than the caller's limit
 //   succeeded()                      something got through: the next failure is a first one again
+//   was_open()                       the same, if it was open for long
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,11 @@ class Retry {
   Verdict failed(int64_t now_ns, int64_t limit_ns, uint32_t random, Pause pause = Pause::growing);
   // Something got through.
   void succeeded() { *this = Retry(); }
+  // The connection that just broke had been open for so long. The longest pause counts as if
+  // something had got through: where only a mutex is waited for, nothing does.
+  void was_open(int64_t for_ns) {
+    if (for_ns >= longest_pause_ns) succeeded();
+  }
   // Nobody needs it any more. Its next failure starts the clock of the limit anew; pauses go on
   // growing, for nothing has got through.
   void nobody_waits() { failing_since_ns_ = 0; }

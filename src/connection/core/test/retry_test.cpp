@@ -47,6 +47,18 @@ TEST(Retry, WhatGetsThroughMakesTheNextFailureAFirstOne) {
   EXPECT_EQ(retry.due_ns(), 100 * s + ms / 2);
 }
 
+// A rank that waited for a mutex for a minute, on a connection that had failed a few times before,
+// was told at the next break that it could not reach the server for a minute.
+TEST(Retry, AConnectionThatStayedOpenMakesTheNextFailureAFirstOne) {
+  Retry retry;
+  (void)retry.failed(s, 60 * s, 0);
+  retry.was_open(s - 1);
+  EXPECT_EQ(retry.failures(), 1u);
+  retry.was_open(s);
+  EXPECT_EQ(retry.failures(), 0u);
+  EXPECT_EQ(retry.failed(100 * s, 60 * s, 0), Verdict::again);
+}
+
 TEST(Retry, TheFirstAttemptAfterABreakDoesNotPause) {
   Retry retry;
   EXPECT_EQ(retry.failed(s, 60 * s, UINT32_MAX, Retry::Pause::none), Verdict::again);
