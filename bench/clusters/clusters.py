@@ -14,12 +14,19 @@ import sys
 from pathlib import Path
 
 import hot_spot
+import jobs
 import memory
 import simulated
 import times
 from report import ROOT, machine
 
-PARTS = {"times": times, "memory": memory, "simulated": simulated, "hot_spot": hot_spot}
+PARTS = {
+    "times": times,
+    "memory": memory,
+    "simulated": simulated,
+    "hot_spot": hot_spot,
+    "jobs": jobs,
+}
 
 
 def figure(rows, path):
@@ -82,6 +89,7 @@ def measure(names, options):
             notes.append(f"{name} is not measured: network namespaces need root")
             continue
         found[name] = on_hosts(name, hosts, options) if hosts else PARTS[name].rows(options)
+        notes += getattr(PARTS[name], "NOTES", [])  # what a part left out
     return found, notes
 
 
