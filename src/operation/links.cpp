@@ -293,7 +293,7 @@ void Links::drive(Link& link, Event event) {
     case Action::broken:
       ++context_.counters.connections_broken;
       attempt_failed(link, "the connection was lost",
-                     link.retry.failures() == 0 ? Retry::Pause::none : Retry::Pause::growing);
+                     link.retry.failures() == 0 ? Retry::Pause::none : Retry::Pause::brief);
       return;
     case Action::refused:  // on_closed has seen to it
       return;

@@ -15,6 +15,7 @@ class Retry {
  public:
   static constexpr int64_t first_pause_ns = 1'000'000;
   static constexpr int64_t longest_pause_ns = 1'000'000'000;
+  static constexpr int64_t longest_brief_pause_ns = 64'000'000;
   static constexpr int64_t no_limit_ns = INT64_MAX;
 
   enum class Verdict : uint8_t {
@@ -23,6 +24,7 @@ class Retry {
   };
   enum class Pause : uint8_t {
     growing,  // twice the last one
+    brief,    // the same up to 64 ms: the server is there, for the connection had opened
     none,     // the first attempt after a connection broke: most breaks are over at once
   };
 

@@ -191,8 +191,7 @@ class EngineTest : public testing::Test {
     EXPECT_TRUE(fabric::make_loop_fabric(network_, options, &made).ok());
     return made;
   }
-  void start(uint32_t cap, int failing_connects = 0,
-             int64_t reconnect_limit_ns = 60'000'000'000) {
+  void start(uint32_t cap, int failing_connects = 0, int64_t reconnect_limit_ns = 60'000'000'000) {
     EngineConfig config;
     config.rank = 0;
     config.node = 0;
