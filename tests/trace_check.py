@@ -40,6 +40,30 @@ def counter(text, name):
     return int(re.search(rf"^ +{name} +(\d+) ", text, re.M)[1])
 
 
+def record(build, kind, cap, policy, prefix, cluster_size=1):
+    """Runs the job; what its counters said."""
+    program = [build / "bin/bench/acts_load", "--kind", kind, "--tasks", 40, "--compute-us", 50]
+    return run(
+        [build / "bin/skerry", "run", "--counters", "-n", RANKS, "--nodes", RANKS, *program],
+        SKERRY_MAX_CONN=str(cap),
+        SKERRY_VICTIM=policy,
+        SKERRY_CLUSTER_SIZE=str(cluster_size),
+        # without the helper no request queues for company, as in the simulator
+        SKERRY_PROGRESS_THREAD="0",
+        SKERRY_TRACE_REQUESTS=str(prefix),
+    ).stderr
+
+
+def requests(prefix):
+    """Of all ranks, without their times: rank, node, bytes, r or w."""
+    return [
+        line.split()[:4]
+        for rank in range(RANKS)
+        for line in open(f"{prefix}.{rank}")
+        if not line.startswith("#")
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
@@ -48,38 +72,15 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         for kind, cap, policy in (("drift", 2, "lru"), ("pool", 3, "lru_m"), ("drift", 0, "lru")):
             prefix = Path(directory) / f"{kind}{cap}"
-            program = [
-                build / "bin/bench/acts_load",
-                "--kind",
-                kind,
-                "--tasks",
-                40,
-                "--compute-us",
-                50,
-            ]
-            job = run(
-                [
-                    build / "bin/skerry",
-                    "run",
-                    "--counters",
-                    "-n",
-                    RANKS,
-                    "--nodes",
-                    RANKS,
-                    *program,
-                ],
-                SKERRY_MAX_CONN=str(cap),
-                SKERRY_VICTIM=policy,
-                # without the helper no request queues for company, as in the simulator
-                SKERRY_PROGRESS_THREAD="0",
-                SKERRY_TRACE_REQUESTS=str(prefix),
-            )
-            lines = sum(
-                1
-                for r in range(RANKS)
-                for line in open(f"{prefix}.{r}")
-                if not line.startswith("#")
-            )
+            counters = record(build, kind, cap, policy, prefix)
+            recorded = requests(prefix)
+            lines = len(recorded)
+            if (kind, cap) == ("drift", 2):
+                through = Path(directory) / "clusters"
+                record(build, kind, cap, policy, through, cluster_size=3)
+                if requests(through) != recorded:
+                    failures += 1
+                    print("clusters change what is requested")
             out = Path(directory) / "sim.json"
             run(
                 [
@@ -99,14 +100,14 @@ def main():
             )
             simulated = json.loads(out.read_text())["runs"][0]
             evicted, opened = (
-                counter(job.stderr, "connections_evicted"),
-                counter(job.stderr, "connections_opened"),
+                counter(counters, "connections_evicted"),
+                counter(counters, "connections_opened"),
             )
             expected, setups = (
                 simulated["teardowns"]["mean"] * RANKS,
                 simulated["setups"]["mean"] * RANKS,
             )
-            operations = counter(job.stderr, "remote_operations")
+            operations = counter(counters, "remote_operations")
             print(
                 f"{kind}, cap {cap}, {policy}: {lines} requests of {operations} operations; evicted {evicted}, simulated {expected:.0f}; opened {opened}, simulated {setups:.0f}"
             )

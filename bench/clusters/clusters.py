@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import hot_spot
+import jobs
 import memory
 import sharing
 import simulated
@@ -26,6 +27,7 @@ PARTS = {
     "memory": memory,
     "simulated": simulated,
     "hot_spot": hot_spot,
+    "jobs": jobs,
 }
 
 
@@ -102,6 +104,7 @@ def measure(names, options):
             notes.append(f"{name} is not measured: network namespaces need root")
             continue
         found[name] = on_hosts(name, hosts, options) if hosts else PARTS[name].rows(options)
+        notes += getattr(PARTS[name], "NOTES", [])  # what a part left out
     return found, notes
 
 

@@ -122,10 +122,15 @@ Status Links::acknowledge(Link& link, uint64_t applied) {
   const uint64_t before = link.session.applied();
   SKERRY_TRY(link.session.acknowledge(applied));
   if (link.session.applied() == before) return {};
-  if (link.trust == Link::Trust::unproven) link.trust = Link::Trust::proven;
-  link.retry.succeeded();
+  got_through(link);
   if (link.log) link.log->acknowledge(applied);
   return {};
+}
+
+void Links::got_through(Link& link) {
+  context_.assert_held();
+  if (link.trust == Link::Trust::unproven) link.trust = Link::Trust::proven;
+  link.retry.succeeded();
 }
 
 void Links::maybe_drained(Link& link) {
@@ -288,7 +293,7 @@ void Links::drive(Link& link, Event event) {
     case Action::broken:
       ++context_.counters.connections_broken;
       attempt_failed(link, "the connection was lost",
-                     link.retry.failures() == 0 ? Retry::Pause::none : Retry::Pause::growing);
+                     link.retry.failures() == 0 ? Retry::Pause::none : Retry::Pause::brief);
       return;
     case Action::refused:  // on_closed has seen to it
       return;
@@ -539,6 +544,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
                      " cannot connect to the data server of node ", link->server.node, ": ", what));
   }
   ++context_.counters.connections_closed;
+  if (before == State::open) link->retry.was_open(monotonic_ns() - link->claim.since_ns);
   if (link->trust == Link::Trust::farewell) ++context_.counters.connections_dropped;
   link->replay.stop();
   drive(*link, Event::closed);

@@ -63,6 +63,9 @@ class Links {
   // What every answer says: how far the server has come. Errors: internal (it makes no sense).
   Status acknowledge(Link& link, const wire::ReplyHeader& answer);
   Status acknowledge(Link& link, uint64_t applied);
+  // Something that was waited for arrived on its connection: an acknowledgement, an answer, the end
+  // of a transfer. The next break is a first one.
+  void got_through(Link& link);
   // If it drains and nothing keeps it any more: it says bye. To be called after whatever may have
   // been the last thing outstanding.
   void maybe_drained(Link& link);

@@ -71,6 +71,8 @@ Status Engine::take_reply(const wire::ReplyHeader& answer, fabric::Bytes payload
   if (answer.code == 0 && pending->result == nullptr && payload.size() != pending->bytes)
     return error(Code::internal, "reply of ", payload.size(), " bytes to a get of ",
                  pending->bytes);
+  // Gets that a break made us ask for again bring answers and acknowledge nothing new.
+  links_.got_through(*pending->link);
   slots_.complete(slots_.index_of(*pending), answer.code, payload, false, answer.result);
   return {};
 }
@@ -110,7 +112,9 @@ fabric::Verdict Engine::on_placed(fabric::EndpointId endpoint, fabric::Bytes hea
     SKERRY_TRY(links_.acknowledge(*link, answer));
     Pending* pending = nullptr;
     SKERRY_TRY(slots_.find(answer.slot, answer.tag, &pending));
-    if (pending != nullptr) slots_.complete(slots_.index_of(*pending), answer.code, {}, true, 0);
+    if (pending == nullptr) return {};
+    links_.got_through(*link);
+    slots_.complete(slots_.index_of(*pending), answer.code, {}, true, 0);
     return {};
   };
   done_at_the_door(*link, take_placed());
@@ -119,7 +123,10 @@ fabric::Verdict Engine::on_placed(fabric::EndpointId endpoint, fabric::Bytes hea
 
 // A put or get of the fabric's own finished.
 void Engine::on_rma_done(fabric::EndpointId, uint64_t cookie, bool ok) {
-  if (Link* link = rma_.done(cookie, ok)) links_.maybe_drained(*link);
+  Link* link = rma_.done(cookie, ok);
+  if (link == nullptr) return;
+  if (ok) links_.got_through(*link);
+  links_.maybe_drained(*link);
 }
 
 void Engine::on_held(fabric::EndpointId endpoint) { links_.on_held(endpoint); }

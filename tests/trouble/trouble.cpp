@@ -56,6 +56,32 @@ int hold_window(skerry_job* job, skerry_segment* s, int victim) {
   return 6;
 }
 
+// For "told", calls return errors when a rank dies.
+bool start(const std::string& kind, skerry_job** job) {
+  skerry_options options = SKERRY_OPTIONS_INIT;
+  if (kind == "told") options.on_failure = SKERRY_FAILURE_RETURNS;
+  const int status = skerry_init(&options, job);
+  if (status != SKERRY_OK)
+    std::fprintf(stderr, "init: %s: %s\n", skerry_status_name(status), skerry_last_error());
+  return status == SKERRY_OK;
+}
+
+// All get from all, through whatever servers; the victim dies in the middle of its own. Every other
+// rank's calls must say so, and then it ends in order.
+int be_told(skerry_job* job, skerry_segment* s, int victim) {
+  const int rank = skerry_rank(job), size = skerry_size(job);
+  std::vector<char> buffer(100'000);
+  int told = SKERRY_OK;
+  for (int i = 0; told == SKERRY_OK; ++i) {
+    if (rank == victim && i == 20 * size) die();
+    told = skerry_get(s, (rank + i) % size, 0, buffer.data(), buffer.size());
+  }
+  say("rank " + std::to_string(rank) + " was told " + skerry_status_name(told) + ": " +
+      skerry_last_error());
+  (void)skerry_finalize(job);  // cannot meet the dead rank
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -65,11 +91,7 @@ int main(int argc, char** argv) {
   const int early_rank = rank_text == nullptr ? 0 : std::atoi(rank_text);
   if (kind == "before-init" && early_rank == victim) die();
   skerry_job* job = nullptr;
-  const int status = skerry_init(nullptr, &job);
-  if (status != SKERRY_OK) {
-    std::fprintf(stderr, "init: %s: %s\n", skerry_status_name(status), skerry_last_error());
-    return 5;
-  }
+  if (!start(kind, &job)) return 5;
   const int rank = skerry_rank(job), size = skerry_size(job);
   skerry_group* const world = skerry_world(job);
   skerry_segment* s = nullptr;
@@ -120,6 +142,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "told: %s\n", skerry_last_error());
     return 6;
   }
+  if (kind == "told") return be_told(job, s, victim);
   if (kind == "window") return hold_window(job, s, victim);
   if (kind == "no-finalize") {
     if (rank == victim) return 0;

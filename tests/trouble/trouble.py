@@ -152,6 +152,26 @@ def death(
     return check
 
 
+def told(victim, ranks, nodes, environment):
+    """Every other rank learns of a death from its own calls, by the usual message."""
+
+    def check(build, program):
+        job = Job(build, ["-n", ranks, "--nodes", nodes, program, "told", victim], environment)
+        status = job.end(DEATH_S)
+        expect(status != 0, "status 0 although a rank died")
+        for rank in range(ranks):
+            line = re.search(rf"^rank {rank} was told (.*)$", job.out, re.M)
+            if rank == victim:
+                expect(line is None, "the victim lives")
+                continue
+            expect(line is not None, f"rank {rank} was not told:\n{job.out}{job.err}")
+            good = re.match(rf"SKERRY_ERR_PEER_DEAD: .*rank {victim}\b", line[1])
+            expect(good, f"rank {rank} was not told who died: {line[1]}")
+        return job
+
+    return check
+
+
 def stopped(victim, is_server):
     def check(build, program):
         job = Job(build, ["-n", 4, "--nodes", 2, program, "stopped", victim])
@@ -357,6 +377,24 @@ TROUBLES = [
     (
         "the rank whose data server forwards for others is killed in the middle of gets",
         death("gets", 2, layout=("-n", 4, "--nodes", 4), environment={"SKERRY_CLUSTER_SIZE": "2"}),
+    ),
+    *(
+        (
+            f"rank 3, a gate of clusters of {size}, dies: every rank is told"
+            + (", shared connections" if share else "")
+            + (f", cap {cap}" if cap else ""),
+            told(
+                victim=3,
+                ranks=ranks,
+                nodes=nodes,
+                environment={
+                    "SKERRY_CLUSTER_SIZE": str(size),
+                    "SKERRY_SHARE": str(share),
+                    "SKERRY_MAX_CONN": str(cap),
+                },
+            ),
+        )
+        for size, share, cap, ranks, nodes in ((2, 0, 1, 6, 6), (3, 0, 0, 6, 6), (3, 1, 2, 7, 7))
     ),
     ("a rank dies holding the stripes of its node", death("stripe", 3)),
     ("a rank dies holding a mutex with waiters", death("mutex", 1)),

@@ -4,6 +4,7 @@
 //   failed() -> again, due_ns()      after a pause that doubles from 1 ms to 1 s, less up to a half
 //   failed() -> give_up              it has failed for longer than the caller's limit
 //   succeeded()                      something got through: the next failure is a first one again
+//   was_open()                       the same, if it was open for long
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@ class Retry {
  public:
   static constexpr int64_t first_pause_ns = 1'000'000;
   static constexpr int64_t longest_pause_ns = 1'000'000'000;
+  static constexpr int64_t longest_brief_pause_ns = 64'000'000;
   static constexpr int64_t no_limit_ns = INT64_MAX;
 
   enum class Verdict : uint8_t {
@@ -22,6 +24,7 @@ class Retry {
   };
   enum class Pause : uint8_t {
     growing,  // twice the last one
+    brief,    // the same up to 64 ms: the server is there, for the connection had opened
     none,     // the first attempt after a connection broke: most breaks are over at once
   };
 
@@ -30,6 +33,11 @@ class Retry {
   Verdict failed(int64_t now_ns, int64_t limit_ns, uint32_t random, Pause pause = Pause::growing);
   // Something got through.
   void succeeded() { *this = Retry(); }
+  // The connection that just broke had been open for so long. The longest pause counts as if
+  // something had got through: where only a mutex is waited for, nothing does.
+  void was_open(int64_t for_ns) {
+    if (for_ns >= longest_pause_ns) succeeded();
+  }
   // Nobody needs it any more. Its next failure starts the clock of the limit anew; pauses go on
   // growing, for nothing has got through.
   void nobody_waits() { failing_since_ns_ = 0; }

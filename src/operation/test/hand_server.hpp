@@ -191,13 +191,14 @@ class EngineTest : public testing::Test {
     EXPECT_TRUE(fabric::make_loop_fabric(network_, options, &made).ok());
     return made;
   }
-  void start(uint32_t cap, int failing_connects = 0) {
+  void start(uint32_t cap, int failing_connects = 0, int64_t reconnect_limit_ns = 60'000'000'000) {
     EngineConfig config;
     config.rank = 0;
     config.node = 0;
     config.map = &map_;
     config.control = control_;
     config.one_thread_at_a_time = false;
+    config.reconnect_limit_ns = reconnect_limit_ns;
     engine_ = std::make_unique<Engine>(config,
                                        std::make_unique<NoDescriptors>(fabric(), failing_connects));
     ASSERT_TRUE(engine_->limit_connections(cap).ok());

@@ -36,6 +36,27 @@ TEST_F(EngineTest, ABrokenConnectionIsResumedFromWhereTheServerIs) {
   EXPECT_EQ(engine_->counters().connections_resumed, 2u);
 }
 
+// Answers to gets that are asked for again acknowledge nothing. They did not count: pauses between
+// attempts grew to a second, and after a minute of breaks the job ended, however many had come.
+TEST_F(EngineTest, AnAnswerAloneMakesTheNextBreakAFirstOne) {
+  start(2, 0, 1);  // two breaks with nothing between them end the job
+  uint64_t values[4] = {};
+  Handle handles[4];
+  for (int i = 0; i < 4; ++i) handles[i] = get(1, &values[i]);
+  bool done = false;
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(until([&] { return one().got.size() == 4 - i; }));
+    one().applied = 4;
+    one().reply(one().got.front(), 4, bytes(i));
+    ASSERT_TRUE(until([&] { return engine_->test(&handles[i], &done).ok() && done; }));
+    one().got.clear();
+    one().break_connection();
+  }
+  // Expect: four breaks, none of them the end.
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(values[i], i);
+  EXPECT_EQ(engine_->counters().connections_broken, 3u);
+}
+
 TEST_F(EngineTest, AServerThatForgotTheSessionIsAnError) {
   start(2);
   put(1, 1);

@@ -47,12 +47,39 @@ TEST(Retry, WhatGetsThroughMakesTheNextFailureAFirstOne) {
   EXPECT_EQ(retry.due_ns(), 100 * s + ms / 2);
 }
 
+// A rank that waited for a mutex for a minute, on a connection that had failed a few times before,
+// was told at the next break that it could not reach the server for a minute.
+TEST(Retry, AConnectionThatStayedOpenMakesTheNextFailureAFirstOne) {
+  Retry retry;
+  (void)retry.failed(s, 60 * s, 0);
+  retry.was_open(s - 1);
+  EXPECT_EQ(retry.failures(), 1u);
+  retry.was_open(s);
+  EXPECT_EQ(retry.failures(), 0u);
+  EXPECT_EQ(retry.failed(100 * s, 60 * s, 0), Verdict::again);
+}
+
 TEST(Retry, TheFirstAttemptAfterABreakDoesNotPause) {
   Retry retry;
   EXPECT_EQ(retry.failed(s, 60 * s, UINT32_MAX, Retry::Pause::none), Verdict::again);
   EXPECT_TRUE(retry.is_due(s));
   EXPECT_EQ(retry.failed(s, 60 * s, 0), Verdict::again);
   EXPECT_EQ(retry.due_ns(), s + ms);  // the second pause
+}
+
+// 256 gets that are asked for again go out in one burst. Where many messages break a connection,
+// most attempts bring no answer. With pauses of a second the job took minutes, and was given up.
+TEST(Retry, AServerThatWasReachedIsTriedAgainSoon) {
+  Retry retry;
+  for (int i = 0; i < 20; ++i) (void)retry.failed(s, Retry::no_limit_ns, 0, Retry::Pause::brief);
+  Retry longest = retry;
+  EXPECT_EQ(retry.failed(s, Retry::no_limit_ns, 0, Retry::Pause::brief), Verdict::again);
+  EXPECT_EQ(retry.due_ns(), s + 32 * ms);
+  EXPECT_EQ(longest.failed(s, Retry::no_limit_ns, UINT32_MAX, Retry::Pause::brief), Verdict::again);
+  EXPECT_LE(longest.due_ns(), s + 64 * ms);
+  // Expect: an attempt that does not reach it pauses as ever.
+  EXPECT_EQ(retry.failed(s, Retry::no_limit_ns, 0), Verdict::again);
+  EXPECT_EQ(retry.due_ns(), s + 500 * ms);
 }
 
 // A server that nobody needs may be away for long. A rank that needs it then waits the whole limit.
