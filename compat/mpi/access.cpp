@@ -115,8 +115,12 @@ int transfer(Way way, Window& window, char* base, const Data& origin, const Data
 
 // The access is done here. A request that is complete is one that receives from nobody.
 int make_request(Window& window, int rank, int failed, MPI_Request* request) {
-  if (failed == MPI_SUCCESS && rank != MPI_PROC_NULL && window.data == nullptr)
-    failed = settle(skerry_window_flush_local(window.window, window.over->job_rank(rank)));
+  if (failed == MPI_SUCCESS && rank != MPI_PROC_NULL) {
+    if (window.data == nullptr)
+      failed = settle(skerry_window_flush_local(window.window, window.over->job_rank(rank)));
+    else if (window.is_checked)
+      failed = settle(skerry_window_flush_local(window.data, window.data_owner));
+  }
   if (failed != MPI_SUCCESS) {
     *request = MPI_REQUEST_NULL;
     return failed;
