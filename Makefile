@@ -66,6 +66,16 @@ test-mpi: build  ## MPI programs, windows on ours, under each MPI (root: on host
 	@cmake --preset $(PRESET) > /dev/null && cmake --build --preset $(PRESET) -j $(JOBS)
 	@tests/mpi/run.py --fetch --hosts
 
+.PHONY: test-mpi-sanitized
+test-mpi-sanitized: ## MPI windows under sanitizers: mpi_check
+	@for kind in asan=address,undefined tsan=thread; do preset=$${kind%%=*}; \
+	  cmake --preset $$preset -B build-mpi-$$preset -DSKERRY_JOBS=ON > /dev/null && \
+	  cmake --build build-mpi-$$preset -j $(JOBS) \
+	    --target skerry_program skerry_mpi skerry_mpi_all && \
+	  tests/mpi/run.py --build build-mpi-$$preset --sanitize $${kind#*=} --quick \
+	    --mpi openmpi4 --mpi mpich4 || exit 1; \
+	done
+
 test-nwchem: build ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
 	@tools/test_nwchem.sh
 

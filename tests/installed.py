@@ -49,12 +49,12 @@ class Installed:
             check=True,
         ).stdout.split()
 
-    def job(self, name, compiler, source, flags, launch, expected, environment=None):
-        """Compiles and runs one program; `expected` must be in what it prints."""
+    def job(self, name, compiler, source, flags, launch, expected, environment=None, words=()):
+        """Compiles and runs one program with `words`; `expected` must be in what it prints."""
         program = self.prefix / "try"
         for command in (
             [compiler, str(source), "-o", str(program), *flags],
-            [*launch, str(program)],
+            [*launch, str(program), *words],
         ):
             try:
                 done = subprocess.run(
@@ -89,12 +89,38 @@ def archive(flags):
 def try_programs(installed, run):
     """A C and two C++ programs, with what pkg-config says."""
     cpp = ["-std=c++20", *installed.flags("skerry_array")]
+    try_windows_of_mpi(installed)
     for name, compiler, source, flags, expected in (
         ("skerry, C", "cc", "tests/ops/smoke.c", installed.flags("skerry"), "right on 2 ranks"),
         ("skerry_array, C++", "c++", "examples/cpp/array.cpp", cpp, ""),
         ("skerry_array, windows", "c++", "examples/cpp/window.cpp", cpp, "sum 1, expected 1"),
     ):
         installed.job(name, compiler, ROOT / source, flags, run, expected)
+
+
+def try_windows_of_mpi(installed):
+    """`skerry mpi` of the installation, and no library path."""
+    sources = sorted((ROOT / "tests/mpi").glob("*.c"))
+    for mpi, launch in LAUNCH.items():
+        name = f"skerry mpi, {mpi}"
+        if not (installed.libraries / f"libskerry_mpi_{mpi}.so").exists():
+            counts["skipped"] += 1
+            print(f"skipped {name}: its adapter is not built")
+            continue
+        if not shutil.which(f"mpicc.{mpi}") or not shutil.which(launch[0]):
+            counts["skipped"] += 1
+            print(f"skipped {name}: no mpicc.{mpi} or no {launch[0]}")
+            continue
+        installed.job(
+            name,
+            f"mpicc.{mpi}",
+            sources[0],
+            ["-D_GNU_SOURCE", *map(str, sources[1:])],
+            [str(installed.prefix / "bin/skerry"), "mpi", "--explain", "--", *launch, "-n", "2"],
+            "at rank 0 of 2: Skerry's",
+            {"LD_LIBRARY_PATH": "", "SKERRY_USER_CHECKS": "1"},
+            ["epochs", "errors"],
+        )
 
 
 def main():

@@ -191,8 +191,12 @@ bool is_plain(const Window& window, MPI_Datatype type, MPI_Count count, MPI_Data
 
 // The access is done here. A request that is complete is one that receives from nobody.
 int make_request(Window& window, int rank, int failed, MPI_Request* request) {
-  if (failed == MPI_SUCCESS && rank != MPI_PROC_NULL && window.data == nullptr)
-    failed = settle(skerry_window_flush_local(window.window, window.over->job_rank(rank)));
+  if (failed == MPI_SUCCESS && rank != MPI_PROC_NULL) {
+    if (window.data == nullptr)
+      failed = settle(skerry_window_flush_local(window.window, window.over->job_rank(rank)));
+    else if (window.is_checked)
+      failed = settle(skerry_window_flush_local(window.data, window.data_owner));
+  }
   if (failed != MPI_SUCCESS) {
     *request = MPI_REQUEST_NULL;
     return failed;

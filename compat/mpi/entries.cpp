@@ -1,6 +1,6 @@
 // The functions of MPI that the program calls: each looks for the window, and hands on to ours or
 // to the library's own.
-#include "window.hpp"
+#include "caller.hpp"
 
 namespace skerry::mpi {
 

@@ -59,11 +59,8 @@ int failed(int status, int if_invalid) {
   const std::string what = skerry_last_error();
   switch (static_cast<skerry_status>(status)) {
     case SKERRY_OK: return MPI_SUCCESS;
-    case SKERRY_ERR_INVALID:
-      // Only the debug mode (SKERRY_CHECK) finds conflicts; they have no status of their own.
-      if (what.find(" conflicts with ") != std::string::npos)
-        return fail(MPI_ERR_RMA_CONFLICT, what);
-      return fail(if_invalid, what);
+    case SKERRY_ERR_INVALID: return fail(if_invalid, what);
+    case SKERRY_ERR_CONFLICT: return fail(MPI_ERR_RMA_CONFLICT, what);
     case SKERRY_ERR_RANGE: return fail(MPI_ERR_RMA_RANGE, what);
     case SKERRY_ERR_NO_MEMORY: return fail(MPI_ERR_NO_MEM, what);
     case SKERRY_ERR_FREED: return fail(MPI_ERR_WIN, what);
@@ -79,8 +76,8 @@ int failed(int status, int if_invalid) {
   return fail(MPI_ERR_OTHER, skerry_status_name(status), ": ", what);
 }
 
-int raise(MPI_Win win, const char* call, int error_class) {
-  const std::string what = text(call, ": ", last_text);
+int raise(MPI_Win win, const char* call, int error_class, const std::string& named) {
+  const std::string what = text(call, ": ", last_text, " (", named, ")");
   // The library ends the job then, and some print no more than the class.
   if (is_fatal(win)) std::fprintf(stderr, "skerry: %s\n", what.c_str());
   const int code = code_of(error_class, what);

@@ -25,8 +25,8 @@ inline int settle(int status, int if_invalid = MPI_ERR_RMA_SYNC) {
   return failed(status, if_invalid);
 }
 
-// Calls the window's error handler with a code of this class, whose string is the kept text.
-// Returns the code, if the handler does.
-[[gnu::cold]] int raise(MPI_Win win, const char* call, int error_class);
+// Calls the window's error handler with a code of this class, whose string is the kept text, and
+// names the window as `named` says. Returns the code, if the handler does.
+[[gnu::cold]] int raise(MPI_Win win, const char* call, int error_class, const std::string& named);
 
 }  // namespace skerry::mpi

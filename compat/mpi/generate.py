@@ -77,9 +77,11 @@ def entry(function, large, library_is_small=False):
         "make": f"  if (const auto made = {function.ours}({every})) return *made;\n  {theirs};\n",
         "free": f"  Window* const window = find_window(*win);\n"
         f"  if (window == nullptr) return real().{name}({every});\n"
+        f"  const Caller caller(*window);\n"
         f"  return {function.ours}(*window, win);\n",
         "use": f"  Window* const window = find_window(win);\n"
         f"  if (window == nullptr) [[unlikely]] {{\n  {theirs};\n  }}\n"
+        f"  const Caller caller(*window);\n"
         f'  return answer(*window, "MPI_{name}",\n'
         f"                {function.ours}({', '.join(['*window', *([rest] if rest else [])])}));\n",
     }[function.kind]

@@ -24,18 +24,23 @@ int check_assertion(int assertion) {
 }
 
 // Operations on shared memory in one piece are done when they return; what is left is to order
-// them.
-void order(const Window& window) {
-  if (window.data != nullptr) skerry_window_sync(window.data);
+// them. In the debug mode they are done only by a flush, as the program's are.
+int order(const Window& window) {
+  if (window.data == nullptr) return MPI_SUCCESS;
+  if (window.is_checked) return settle(skerry_window_flush_all(window.data));
+  return settle(skerry_window_sync(window.data));
 }
+
+// Both have been done; the first mistake counts.
+int first_of(int before, int after) { return before != MPI_SUCCESS ? before : after; }
 
 template <class Call>
 int on_rank(Window& window, int rank, Call&& call) {
   bool is_nobody = false;
   if (const int failed = check_rank(window, rank, &is_nobody); failed != MPI_SUCCESS) return failed;
   if (is_nobody) return MPI_SUCCESS;
-  order(window);
-  return settle(call(window.window, window.over->job_rank(rank)));
+  const int ordered = order(window);
+  return first_of(ordered, settle(call(window.window, window.over->job_rank(rank))));
 }
 
 int ranks_of(const Window& window, MPI_Group group, std::vector<int>* ranks) {
@@ -58,20 +63,21 @@ int ranks_of(const Window& window, MPI_Group group, std::vector<int>* ranks) {
 
 int win_fence(Window& window, int assertion) {
   if (const int failed = check_assertion(assertion); failed != MPI_SUCCESS) return failed;
-  order(window);
+  const int ordered = order(window);
   const uint32_t promises = promises_of(assertion) & ~SKERRY_NO_CHECK;
-  return settle(skerry_window_fence(window.window, promises));
+  return first_of(ordered, settle(skerry_window_fence(window.window, promises)));
 }
 
 int win_post(Window& window, MPI_Group group, int assertion) {
   if (const int failed = check_assertion(assertion); failed != MPI_SUCCESS) return failed;
   std::vector<int> ranks;
   if (const int failed = ranks_of(window, group, &ranks); failed != MPI_SUCCESS) return failed;
-  order(window);
+  const int ordered = order(window);
   const uint32_t promises = promises_of(assertion) &
                             (SKERRY_NO_CHECK | SKERRY_NO_STORE | SKERRY_NO_PUT);
-  return settle(
-      skerry_window_post(window.window, ranks.data(), static_cast<int>(ranks.size()), promises));
+  const int count = static_cast<int>(ranks.size());
+  return first_of(ordered,
+                  settle(skerry_window_post(window.window, ranks.data(), count, promises)));
 }
 
 int win_start(Window& window, MPI_Group group, int assertion) {
@@ -88,12 +94,12 @@ int win_start(Window& window, MPI_Group group, int assertion) {
 // The targets have heard of it on return: programs expect MPI_Win_test to say yes once the origin
 // has sent a message after this call, and our news travel beside MPI's messages.
 int win_complete(Window& window) {
-  order(window);
+  const int ordered = order(window);
   int status = skerry_window_complete(window.window);
   for (int rank : window.started)
     if (status == SKERRY_OK) status = skerry_fence(window.over->job->job, rank);
   window.started.clear();
-  return settle(status);
+  return first_of(ordered, settle(status));
 }
 int win_wait(Window& window) { return settle(skerry_window_wait(window.window)); }
 int win_test(Window& window, int* flag) { return settle(skerry_window_test(window.window, flag)); }
@@ -117,20 +123,21 @@ int win_lock_all(Window& window, int assertion) {
   return settle(skerry_window_lock_all(window.window, promises_of(assertion) & SKERRY_NO_CHECK));
 }
 int win_unlock_all(Window& window) {
-  order(window);
-  return settle(skerry_window_unlock_all(window.window));
+  const int ordered = order(window);
+  return first_of(ordered, settle(skerry_window_unlock_all(window.window)));
 }
 
 int win_flush(Window& window, int rank) { return on_rank(window, rank, skerry_window_flush); }
 int win_flush_all(Window& window) {
-  order(window);
-  return settle(skerry_window_flush_all(window.window));
+  const int ordered = order(window);
+  return first_of(ordered, settle(skerry_window_flush_all(window.window)));
 }
 int win_flush_local(Window& window, int rank) {
   return on_rank(window, rank, skerry_window_flush_local);
 }
 int win_flush_local_all(Window& window) {
-  return settle(skerry_window_flush_local_all(window.window));
+  const int ordered = order(window);
+  return first_of(ordered, settle(skerry_window_flush_local_all(window.window)));
 }
 int win_sync(Window& window) { return settle(skerry_window_sync(window.window)); }
 

@@ -10,8 +10,8 @@
 #include <array>
 #include <cstring>
 
+#include "caller.hpp"
 #include "types.hpp"
-#include "window.hpp"
 
 namespace skerry::mpi {
 namespace {
@@ -109,6 +109,7 @@ constexpr uint64_t block_bytes = 4096;  // under one lock at a time
 template <class Change>
 int under_lock(const Run& run, uint64_t offset, uint64_t bytes, Change&& change) {
   alignas(16) std::array<char, 2 * block_bytes> elements;
+  const Unchecked reads_and_writes(*run.window);
   skerry_mutexes* const mutexes = run.window->over->job->mutexes;
   const auto index = static_cast<uint32_t>(offset / block_bytes % update_mutexes);
   int status = skerry_mutex_lock(mutexes, run.place.rank, index);

@@ -127,6 +127,7 @@ void describe(Window& made, const Wanted& wanted, const std::vector<Told>& told)
   made.unit = static_cast<int>(wanted.unit);
   made.flavor = wanted.flavor;
   made.is_dynamic = wanted.flavor == MPI_WIN_FLAVOR_DYNAMIC;
+  made.is_checked = is_set("SKERRY_CHECK") || is_set("SKERRY_MPI_CHECK");
   for (const Told& one : told) {
     made.units.push_back(static_cast<uint32_t>(one.unit));
     made.misaligned.push_back(static_cast<uint8_t>(one.misaligned));
@@ -176,6 +177,21 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
 }
 
 }  // namespace
+
+std::string named(const Window& window) {
+  char name[MPI_MAX_OBJECT_NAME + 1] = {};
+  int length = 0;
+  real().Win_get_name(window.handle, name, &length);
+  const Communicator& over = *window.over;
+  std::string told = text("window ", window.serial, length > 0 ? text(" '", name, "'") : "",
+                          ", rank ", over.rank, " of ", over.size);
+  constexpr size_t most = 8;
+  if (over.ranks.empty()) return told;
+  told += ", whose ranks are the job's";  // which the runtime's messages speak of
+  for (size_t k = 0; k < std::min(over.ranks.size(), most); ++k)
+    told += text(k > 0 ? ", " : " ", over.ranks[k]);
+  return told + (over.ranks.size() > most ? ", ..." : "");
+}
 
 Window* find_dying(MPI_Win win) {
   return dying != nullptr && dying->handle == win ? dying : nullptr;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "communicator.hpp"
@@ -29,6 +30,7 @@ struct Window {
   std::vector<uint32_t> units;      // displacement units by rank; one if all are equal
   std::vector<uint8_t> misaligned;  // base address modulo 16, by rank; empty: 0 everywhere
   bool is_dynamic = false;
+  bool is_checked = false;   // in the debug mode
   std::vector<int> started;  // ranks of the job, between start and complete
   int serial = 0;            // number of the window over `over`
   // What attributes point to.
@@ -53,10 +55,13 @@ inline Window* find_window(MPI_Win win) {
   return found != nullptr ? found : find_dying(win);
 }
 
+// As messages name it: number and name of the window, and the caller's rank.
+[[gnu::cold]] std::string named(const Window& window);
+
 inline int answer(Window& window, const char* call, int error_class) {
   if (error_class == MPI_SUCCESS) [[likely]]
     return MPI_SUCCESS;
-  return raise(window.handle, call, error_class);
+  return raise(window.handle, call, error_class, named(window));
 }
 
 // Is `rank` one of the window's group? Sets `*is_nobody` for MPI_PROC_NULL, which every call takes

@@ -71,8 +71,9 @@ SKERRY_API int skerry_window_create(skerry_group* group, void* base, uint64_t by
 SKERRY_API int skerry_window_create_dynamic(skerry_group* group, skerry_window** window);
 
 /* Makes `bytes` bytes at `base` accessible through a dynamic window. The others use their address
- * as displacement. Not collective. Errors: INVALID (it overlaps attached memory, or the window is
- * not dynamic), NO_MEMORY (1024 areas are attached). */
+ * as displacement; one access may lie in several areas without a gap. Not collective. Errors:
+ * INVALID (it overlaps attached memory, or the window is not dynamic), NO_MEMORY (1024 areas are
+ * attached). */
 SKERRY_API int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes);
 
 /* Takes back what was attached at `base`. Not collective. Errors: INVALID (nothing is). */
@@ -158,9 +159,9 @@ SKERRY_API int skerry_window_get(skerry_window* window, int rank, uint64_t at, v
 /* target[i] = target[i] OPERATION origin[i] for `count` elements (skerry_update). The fetching form
  * also copies the old elements to `result`; with SKERRY_NO_OP `origin` may be null,
  * otherwise the two must not overlap. Each element is
- * atomic with all other updates of the window. Updates of one rank of the same location are done in
- * order. Errors: RANGE; INVALID (no epoch; the type does not have the operation; the address at
- * the target is not aligned to the element). */
+ * atomic with all other updates of the window, and so are 64 bytes or less as a whole. Updates of
+ * one rank of the same location are done in order. Errors: RANGE; INVALID (no epoch; the type does
+ * not have the operation; the address at the target is not aligned to the element). */
 SKERRY_API int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type,
                                     int operation, const void* origin, uint64_t count);
 SKERRY_API int skerry_window_fetch_update(skerry_window* window, int rank, uint64_t at, int type,
@@ -202,6 +203,14 @@ SKERRY_API int skerry_window_update_nb(skerry_window* window, int rank, uint64_t
 SKERRY_API int skerry_window_fetch_update_nb(skerry_window* window, int rank, uint64_t at, int type,
                                              int operation, const void* origin, void* result,
                                              uint64_t count, skerry_handle* handle);
+
+/* ---- debug mode (SKERRY_CHECK) -------------------------------------------------------------- */
+
+/* For libraries that put windows behind calls of their own. Until the next call of this function,
+ * messages about calls of this thread name `address`, a return address in the program, as the place
+ * of the call; null: the place that called Skerry (default). `unchecked` other than 0: accesses of
+ * this thread are neither checked nor remembered. Never blocks. */
+SKERRY_API void skerry_window_caller(const void* address, int unchecked);
 
 #ifdef __cplusplus
 }

@@ -52,6 +52,7 @@ from ._core import (
 from ._windows import window, window_dynamic, window_over
 from .errors import (
     ConfigError,
+    ConflictError,
     DtypeError,
     Error,
     ForkedError,

@@ -66,6 +66,10 @@ class InternalError(Error, RuntimeError):
     code = -12
 
 
+class ConflictError(Error, ValueError):
+    code = -13
+
+
 for _class in list(vars().values()):
     if isinstance(_class, type) and issubclass(_class, Error):
         _class.__module__ = "skerry"  # where users import it from

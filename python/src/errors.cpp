@@ -25,6 +25,7 @@ const char* class_name(int code) {
     case SKERRY_ERR_FORKED: return "ForkedError";
     case SKERRY_ERR_THREAD: return "ThreadError";
     case SKERRY_ERR_INTERNAL: return "InternalError";
+    case SKERRY_ERR_CONFLICT: return "ConflictError";
   }
   return "Error";
 }

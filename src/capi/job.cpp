@@ -21,7 +21,8 @@ static_assert(static_cast<int>(Code::invalid) == SKERRY_ERR_INVALID &&
               static_cast<int>(Code::unsupported) == SKERRY_ERR_UNSUPPORTED &&
               static_cast<int>(Code::forked) == SKERRY_ERR_FORKED &&
               static_cast<int>(Code::thread) == SKERRY_ERR_THREAD &&
-              static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL);
+              static_cast<int>(Code::internal) == SKERRY_ERR_INTERNAL &&
+              static_cast<int>(Code::conflict) == SKERRY_ERR_CONFLICT);
 static_assert(static_cast<int>(ElementType::complex_double) == SKERRY_COMPLEX_DOUBLE &&
               static_cast<int>(ElementType::float64) == SKERRY_DOUBLE &&
               static_cast<int>(ElementType::int8) == SKERRY_INT8 &&

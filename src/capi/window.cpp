@@ -181,6 +181,9 @@ bool swap_quickly(const skerry_window* window, int rank, uint64_t at, uint64_t b
 
 extern "C" {
 
+void skerry_window_caller(const void* address, int unchecked) {
+  window::Check::stand_for(address, unchecked != 0);
+}
 int skerry_window_create(skerry_group* group, void* base, uint64_t bytes, uint64_t unit,
                          skerry_window** window) {
   return make(group, window, [&](job::Group& g, std::unique_ptr<Window>* made) {

@@ -60,6 +60,7 @@ constexpr Variable known[] = {
      "skerry run has --nodes"},
     {"SKERRY_MPI", "1", "0: windows of MPI programs stay with their MPI library (skerry mpi)"},
     {"SKERRY_MPI_EXPLAIN", "0", "1: say of each window of MPI whether it is Skerry's, and why not"},
+    {"SKERRY_MPI_CHECK", "0", "1: the same as SKERRY_CHECK=mpi"},
     // Set by `skerry run` for the processes it starts; not for users.
     {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
     {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},
@@ -191,6 +192,8 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->lock = value;
   } else if (name == "SKERRY_CHECK") {
     config->check = value;
+  } else if (name == "SKERRY_MPI_CHECK") {
+    SKERRY_TRY(flag(name, value, &config->mpi_check));
   } else if (name == "SKERRY_MOVE_GIVEN") {
     SKERRY_TRY(flag(name, value, &config->move_given));
   } else if (name == "SKERRY_SHARE") {
@@ -252,6 +255,7 @@ Status read_config(const char* const* environment, Config* config) {
                  " bounds the connections between data servers, and without clusters and sharing "
                  "there are none: set SKERRY_SHARE=1 or SKERRY_CLUSTER_SIZE, or bound each process "
                  "with SKERRY_MAX_CONN");
+  if (read.mpi_check && read.check == "0") read.check = "mpi";
   *config = std::move(read);
   return {};
 }

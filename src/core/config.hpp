@@ -27,6 +27,7 @@ struct Config {
   uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
   std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
   std::string check = "0";    // SKERRY_CHECK: debug mode of windows, checked in src/window
+  bool mpi_check = false;     // SKERRY_MPI_CHECK: `check` is "mpi", unless it is set
   bool move_given = false;    // SKERRY_MOVE_GIVEN: memory of created windows
   bool share = false;         // SKERRY_SHARE: through the node's data server
   // SKERRY_CLUSTER_SIZE: nodes in a cluster of data servers, or one of these two

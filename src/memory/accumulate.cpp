@@ -84,11 +84,11 @@ struct Job {
     return region.given->write(offset, copied, bytes);
   }
 
-  // A complex element that begins in one stripe and ends in the next: the only work under two.
-  // The one exception to "one at a time". Both are locked in ascending order, so it cannot
-  // deadlock.
-  LockResult straddling(uint64_t offset, const std::byte* origin, uint64_t done, uint32_t* stripe,
-                        Status* failure) {
+  // A complex element, or a short block, that begins in one stripe and ends in the next: the only
+  // work under two. The one exception to "one at a time". Both are locked in ascending order, so it
+  // cannot deadlock.
+  LockResult straddling(uint64_t offset, const std::byte* origin, uint64_t bytes, uint64_t done,
+                        uint32_t* stripe, Status* failure) {
     holder.release();
     const uint32_t a = stripe_index(region.seed, offset);
     const uint32_t b = stripe_index(region.seed, offset + stripe_bytes);
@@ -100,7 +100,7 @@ struct Job {
     *stripe = high;
     result = stripes.lock(high, patience);
     if (result == LockResult::locked) {
-      *failure = change(offset, origin, element_bytes(what.type), done);
+      *failure = change(offset, origin, bytes, done);
       stripes.unlock(high);
     }
     stripes.unlock(low);
@@ -113,10 +113,13 @@ struct Job {
     while (bytes > 0) {
       const uint64_t in_stripe = std::min(bytes, stripe_bytes - offset % stripe_bytes);
       uint64_t now = in_stripe & ~(element - 1);  // element sizes are powers of two
+      if (bytes <= whole_bytes && in_stripe < bytes) [[unlikely]]
+        now = 0;
       LockResult result;
       if (now == 0) [[unlikely]] {
-        now = element;
-        result = straddling(offset, origin, applied->bytes, &applied->stripe, &applied->failure);
+        now = bytes <= whole_bytes ? bytes : element;
+        result = straddling(offset, origin, now, applied->bytes, &applied->stripe,
+                            &applied->failure);
       } else {
         applied->stripe = stripe_index(region.seed, offset);
         result = holder.acquire(applied->stripe, now);

@@ -7,9 +7,10 @@
 //
 // What is atomic. Elements of an accumulate or update, and read-modify-writes, are atomic with each
 // other (same stripe). An element that straddles two stripes, as a complex one may, is changed
-// under both. Puts, gets and strided blocks of 1, 2, 4 or 8 bytes at a multiple of their size are
-// single stores and loads and do not tear. Everything else is copied in any order: a reader during
-// a write sees a mixture.
+// under both; so is a block of at most `whole_bytes`, which therefore changes as a whole. Puts,
+// gets and strided blocks of 1, 2, 4 or 8 bytes at a multiple of their size are single stores and
+// loads and do not tear. Everything else is copied in any order: a reader during a write sees a
+// mixture.
 //
 // Order. A put releases and a get acquires. On one node, a rank that gets a flag sees the data put
 // before it.
@@ -80,6 +81,10 @@ struct Update {
   Scale scale = Scale::one();
   Operation operation = Operation::sum;
 };
+
+// Blocks of an accumulate or update up to this length are atomic as a whole. MPI promises it of
+// elements only, but MPI libraries do it, and programs keep a rank and an address in one update.
+constexpr uint64_t whole_bytes = 64;
 
 struct Applied {
   uint64_t

@@ -110,8 +110,14 @@ bool Given::find_among(const List& list, uint64_t offset, uint64_t bytes, uint64
   }
   if (low >= areas_now) return false;
   const uint64_t begin = list.areas[low].address.load(std::memory_order_relaxed);
-  const uint64_t size = list.areas[low].bytes.load(std::memory_order_relaxed);
-  if (offset < begin || offset - begin > size || bytes > size - (offset - begin)) return false;
+  uint64_t end = begin + list.areas[low].bytes.load(std::memory_order_relaxed);
+  if (offset < begin || offset > end) return false;
+  // Areas without a gap between them are one: programs attach memory piece by piece.
+  while (bytes > end - offset) {
+    if (++low >= areas_now || list.areas[low].address.load(std::memory_order_relaxed) != end)
+      return false;
+    end += list.areas[low].bytes.load(std::memory_order_relaxed);
+  }
   *address = offset;
   return true;
 }

@@ -54,7 +54,8 @@ struct Given {
   Status remove(const void* base);  // invalid: nothing begins there
 
   // ---- any process of the node ----
-  // Where [offset, offset + bytes) lies in the owner's process; false: not inside one area.
+  // Where [offset, offset + bytes) lies in the owner's process; false: not inside one area, or
+  // several that follow each other without a gap.
   bool find(uint64_t offset, uint64_t bytes, uint64_t* address) const;
   // Errors: range; peer_dead (the owner's process is gone); unsupported (not allowed here); invalid
   // (the owner has unmapped it).

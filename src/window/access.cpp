@@ -107,6 +107,8 @@ Status Window::in_parts(uint64_t bytes, Mode mode, Move&& move) const {
 template <class Issue>
 Status Window::checked(Rank rank, const Check::Access& access, const void* origin, void* result,
                        operation::Handle* handle, Issue&& issue) {
+  if (!Check::is_checking()) return issue(result);
+  const auto one_at_a_time = check_->access();
   SKERRY_TRY(check_->begin(rank, access));
   if (handle == nullptr && origin != nullptr) check_->reads(rank, origin, access.bytes);
   if (handle == nullptr && result != nullptr) result = check_->fills(rank, result, access.bytes);
@@ -286,8 +288,11 @@ Status Window::compare_swap(const Access& at, uint64_t expected, uint64_t desire
   if (offset % at.bytes != 0)
     return error(Code::invalid, "byte ", offset, " of the target's memory is not a multiple of ",
                  at.bytes);
-  if (check_ != nullptr) [[unlikely]]
+  if (check_ != nullptr && Check::is_checking()) [[unlikely]] {
+    const auto one_at_a_time = check_->access();
     SKERRY_TRY(check_->begin(at.rank, {Check::Kind::compare_swap, offset, at.bytes, {}}));
+    check_->issued(at.rank, nullptr);
+  }
   if (target->region == nullptr) {
     const wire::Rmw op = at.bytes == 8   ? wire::Rmw::compare_swap_64
                          : at.bytes == 4 ? wire::Rmw::compare_swap_32

@@ -1,6 +1,7 @@
 #include "window/check.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -8,10 +9,25 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 namespace skerry::window {
 
 thread_local const void* Check::site_ = nullptr;
+thread_local uint64_t Check::before_ = 0;
+thread_local const void* Check::caller_ = nullptr;
+thread_local bool Check::unchecked_ = false;
+
+void Check::stand_for(const void* caller, bool unchecked) {
+  caller_ = caller;
+  unchecked_ = unchecked;
+}
+
+void Check::enter(const void* address) {
+  site_ = caller_ != nullptr ? caller_ : address;
+  const std::lock_guard guard(mutex_);
+  before_ = issued_;
+}
 
 namespace {
 
@@ -59,7 +75,11 @@ std::string describe_site(const void* address) {
   }
   const char* const slash = std::strrchr(info.dli_fname, '/');
   const char* const file = slash != nullptr ? slash + 1 : info.dli_fname;
-  const auto offset = static_cast<unsigned long>(call - static_cast<const char*>(info.dli_fbase));
+  // As addr2line wants it: from the start of the file, unless the program lies at fixed addresses.
+  const auto* const base = static_cast<const char*>(info.dli_fbase);
+  const bool is_fixed = reinterpret_cast<const ElfW(Ehdr)*>(base)->e_type == ET_EXEC;
+  const auto offset = is_fixed ? reinterpret_cast<unsigned long>(call)
+                               : static_cast<unsigned long>(call - base);
   if (info.dli_sname != nullptr)
     std::snprintf(text, sizeof text, "%s (%s+0x%lx)", info.dli_sname, file, offset);
   else std::snprintf(text, sizeof text, "%s+0x%lx", file, offset);
@@ -123,7 +143,7 @@ Status Check::explain(const Told& a, const Told& b) const {
              std::string(to_string(static_cast<ElementType>(one.type)));
     return text;
   };
-  return error(Code::invalid, window_, ": rank ", b.origin, "'s ", name(b), " at ", b.site,
+  return error(Code::conflict, window_, ": rank ", b.origin, "'s ", name(b), " at ", b.site,
                " conflicts with rank ", a.origin, "'s ", name(a), " at ", a.site,
                " in the same epoch: bytes [", begin, ", ", end, ") of rank ", b.target,
                "'s memory. ",
@@ -135,7 +155,7 @@ Status Check::begin(Rank target, const Access& access) {
   Target& known = targets_[target];
   known.last = nullptr;
   known.has_last_buffer = false;
-  const Record mine{access, site_, 0, false};
+  const Record mine{access, site_, not_issued, 0, false};
   const uint64_t from = access.begin < known.longest ? 0 : access.begin - known.longest;
   bool kept = false;
   for (auto i = known.records.lower_bound(from);
@@ -165,12 +185,15 @@ void Check::drop_last(Target& target) {
 void Check::issued(Rank target, const operation::Handle* handle) {
   const std::lock_guard guard(mutex_);
   Target& known = targets_[target];
-  if (known.last != nullptr && handle != nullptr) {
-    known.last->has_handle = true;
-    known.last->handle = *handle;
+  ++issued_;
+  if (Record* const last = std::exchange(known.last, nullptr); last != nullptr) {
+    last->number = issued_;
+    last->has_handle = handle != nullptr;
+    if (handle != nullptr) last->handle = *handle;
   }
-  if (!known.has_last_buffer) return;
-  const Buffer& buffer = known.buffers.back();
+  if (!std::exchange(known.has_last_buffer, false)) return;
+  Buffer& buffer = known.buffers.back();
+  buffer.number = issued_;
   if (buffer.data) std::memset(buffer.address, static_cast<int>(missing), buffer.bytes);
 }
 
@@ -188,7 +211,7 @@ void Check::reads(Rank target, const void* origin, uint64_t bytes) {
   const std::lock_guard guard(mutex_);
   auto* const address = static_cast<std::byte*>(const_cast<void*>(origin));
   Target& known = targets_[target];
-  known.buffers.push_back({address, bytes, hash_of(address, bytes), nullptr, site_});
+  known.buffers.push_back({address, bytes, hash_of(address, bytes), nullptr, site_, not_issued});
   known.has_last_buffer = true;
 }
 
@@ -198,7 +221,7 @@ void* Check::fills(Rank target, void* buffer, uint64_t bytes) {
   auto data = std::make_unique<std::vector<std::byte>>(address, address + bytes);
   void* const place = data->data();
   Target& known = targets_[target];
-  known.buffers.push_back({address, bytes, 0, std::move(data), site_});
+  known.buffers.push_back({address, bytes, 0, std::move(data), site_, not_issued});
   known.has_last_buffer = true;
   return place;
 }
@@ -214,6 +237,7 @@ Status Check::finish(Target& target, Rank rank) const {
                   " before the call that completes it, at ", describe_site(site_), ": flush first");
   };
   for (Buffer& buffer : target.buffers) {
+    if (buffer.number > before_) continue;
     const Seen seen = look_at(buffer.address, buffer.bytes, &now);
     if (seen == Seen::gone) {
       report(buffer, "was freed");
@@ -229,7 +253,7 @@ Status Check::finish(Target& target, Rank rank) const {
       report(buffer, "was written");
     std::memcpy(buffer.address, buffer.data->data(), buffer.bytes);
   }
-  target.buffers.clear();
+  std::erase_if(target.buffers, [](const Buffer& buffer) { return buffer.number <= before_; });
   return first;
 }
 
@@ -239,10 +263,9 @@ Status Check::done_here(Rank rank) {
   for (auto& [of, target] : targets_) {
     if (rank != no_rank && of != rank) continue;
     if (Status status = finish(target, of); !status.ok() && first.ok()) first = status;
-    target.last = nullptr;
-    target.has_last_buffer = false;
-    std::erase_if(target.records,
-                  [](const auto& entry) { return entry.second.access.kind == Kind::get; });
+    std::erase_if(target.records, [](const auto& entry) {
+      return entry.second.access.kind == Kind::get && entry.second.number <= before_;
+    });
   }
   return first;
 }
@@ -251,7 +274,9 @@ Status Check::done_there(Rank rank) {
   const Status status = done_here(rank);
   const std::lock_guard guard(mutex_);
   for (auto& [of, target] : targets_)
-    if (rank == no_rank || of == rank) target.records.clear();
+    if (rank == no_rank || of == rank)
+      std::erase_if(target.records,
+                    [](const auto& entry) { return entry.second.number <= before_; });
   return status;
 }
 

@@ -51,12 +51,19 @@ class Check {
   Check(Level level, Rank rank, std::string window, operation::Engine& engine)
       : level_(level), rank_(rank), window_(std::move(window)), engine_(engine) {}
 
-  // Where the program called Skerry: of this thread's present call.
-  static void set_site(const void* address) { site_ = address; }
+  // Until the next call: messages about calls of this thread name `caller` (null: who called
+  // Skerry), and its accesses go unchecked.
+  static void stand_for(const void* caller, bool unchecked);
+  // This thread's present call: where the program called Skerry, and what was issued before it. Of
+  // what other threads issue meanwhile the call completes nothing.
+  void enter(const void* address);
+  static bool is_checking() { return !unchecked_; }  // accesses of this thread
+  // One access at a time, from begin to issued or refused.
+  std::unique_lock<std::mutex> access() { return std::unique_lock(accesses_); }
   // The error, with the window and the place of the call.
   Status located(const Status& status) const;
 
-  // Errors: invalid (a conflict); then nothing is kept.
+  // Errors: conflict; then nothing is kept.
   Status begin(Rank target, const Access& access);
   // Of the access that has begun just now. A buffer that stays as it is until it is done here:
   void reads(Rank target, const void* origin, uint64_t bytes);
@@ -66,8 +73,8 @@ class Check {
   void issued(Rank target, const operation::Handle* handle);
   void refused(Rank target);
 
-  // Everything issued to `target` (no_rank: to all) is done here, or there, too. Errors: invalid (a
-  // buffer was used too early).
+  // Everything issued to `target` (no_rank: to all) before this thread's present call is done here,
+  // or there, too. Errors: invalid (a buffer was used too early).
   Status done_here(Rank target);
   Status done_there(Rank target);
   // Everything that the members issued is done: were there conflicts between them? Collective. The
@@ -75,9 +82,11 @@ class Check {
   Status compare(job::Group& group);
 
  private:
+  static constexpr uint64_t not_issued = UINT64_MAX;
   struct Record {
     Access access;
     const void* site = nullptr;
+    uint64_t number = not_issued;  // of the accesses issued: 1, 2, ...
     operation::Handle handle = 0;  // 0: it was done at once
     bool has_handle = false;
   };
@@ -88,12 +97,13 @@ class Check {
     // What arrives, and until then what was in the buffer; null: put, update.
     std::unique_ptr<std::vector<std::byte>> data;
     const void* site = nullptr;
+    uint64_t number = not_issued;
   };
   struct Target {
     std::multimap<uint64_t, Record> records;  // by the first byte
     uint64_t longest = 0;                     // of the records, in bytes
     std::vector<Buffer> buffers;
-    Record* last = nullptr;  // the access that has begun just now, if it is kept
+    Record* last = nullptr;  // the access that has begun and is not issued, if it is kept
     bool has_last_buffer = false;
   };
   // As members tell each other.
@@ -112,11 +122,16 @@ class Check {
   Told told(Rank target, const Record& record) const;
 
   static thread_local const void* site_;
+  static thread_local const void* caller_;  // named instead of `site_`; null: none
+  static thread_local bool unchecked_;
+  static thread_local uint64_t before_;  // the last access issued before this thread's present call
   const Level level_;
   const Rank rank_;
   const std::string window_;  // as messages name it
   operation::Engine& engine_;
-  std::mutex mutex_;  // several threads may call
+  std::mutex accesses_;  // held while an access is issued; before `mutex_`
+  std::mutex mutex_;     // several threads may call
+  uint64_t issued_ = 0;  // accesses
   std::map<Rank, Target> targets_;
 };
 

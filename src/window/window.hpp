@@ -84,7 +84,7 @@ class Window {
   // In the debug mode: the program calls from this return address.
   void called_at(const void* site) const {
     if (check_ != nullptr) [[unlikely]]
-      Check::set_site(site);
+      check_->enter(site);
   }
   // What the call returns: in the debug mode errors name the window and the place of the call.
   Status located(Status status) const {

@@ -188,6 +188,23 @@ static void check_dynamic(void) {
   TRY(MPI_Win_detach(win, memory));
   TRY(MPI_Win_detach(win, more));
   MPI_Barrier(MPI_COMM_WORLD);
+  /* Attached in two parts without a gap: one put and one update may lie in both. */
+  TRY(MPI_Win_attach(win, memory + 4, 32));
+  TRY(MPI_Win_attach(win, memory, 32));
+  MPI_Barrier(MPI_COMM_WORLD);
+  const long two[2] = {20 + rank, 30 + rank};
+  TRY(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
+  TRY(MPI_Put(two, 2, MPI_LONG, right, there, 2, MPI_LONG, win));
+  TRY(MPI_Win_flush(right, win));
+  TRY(MPI_Accumulate(two, 2, MPI_LONG, right, there, 2, MPI_LONG, MPI_SUM, win));
+  TRY(MPI_Win_unlock(right, win));
+  MPI_Barrier(MPI_COMM_WORLD);
+  TRY(MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win));
+  CHECK(memory[3] == 40 + 2 * left && memory[4] == 60 + 2 * left, "%ld %ld", memory[3], memory[4]);
+  TRY(MPI_Win_unlock(rank, win));
+  TRY(MPI_Win_detach(win, memory));
+  TRY(MPI_Win_detach(win, memory + 4));
+  MPI_Barrier(MPI_COMM_WORLD);
   free_window(&win);
 }
 

@@ -13,6 +13,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+import mpich_suite
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
@@ -276,6 +278,24 @@ def global_arrays(runner):
         )
 
 
+# ---- Intel's benchmark of windows ----------------------------------------------------------------
+
+
+def imb(runner):
+    """IMB-RMA comes with Intel MPI: every transfer it measures, once."""
+    program = runner.source.home / "bin" / "IMB-RMA"
+    if runner.source.name != "intel" or runner.options.quick or not program.exists():
+        return
+    for nodes in (1, 2):
+        runner.job(
+            f"IMB-RMA, 2 ranks on {nodes} nodes",
+            runner.command((2,), [str(program), "-iter", "5", "-msglog", "3:12", "-time", "1"]),
+            r"^# All processes entering MPI_Finalize",
+            {"SKERRY_NODES": str(nodes)},
+            unwanted=LEFT_TO_MPI,
+        )
+
+
 # ---- NWChem, the larger test --------------------------------------------------------------------
 
 # Of NWChem's own reference output; the tolerance is what differing orders of summation may change.
@@ -342,4 +362,7 @@ def on_hosts(runner):
     siosi3(runner, [((1, 1), 1)])
 
 
-PARTS = (every_function, arrivals, mpi4py, coarrays, global_arrays, larger_nwchem)
+PARTS = (
+    *(every_function, arrivals, mpi4py, coarrays, global_arrays, larger_nwchem),
+    *(imb, mpich_suite.mpich_suite),
+)

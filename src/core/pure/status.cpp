@@ -17,6 +17,7 @@ std::string_view to_string(Code code) {
     case Code::forked: return "SKERRY_ERR_FORKED";
     case Code::thread: return "SKERRY_ERR_THREAD";
     case Code::internal: return "SKERRY_ERR_INTERNAL";
+    case Code::conflict: return "SKERRY_ERR_CONFLICT";
     case Code::contended: return "contended";
   }
   return "unknown status";

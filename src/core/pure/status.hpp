@@ -26,6 +26,7 @@ enum class Code : int32_t {
   forked = -10,
   thread = -11,
   internal = -12,
+  conflict = -13,
   // Between data server and origin only: a lock is not free now, and nothing was done.
   contended = -64,
 };

@@ -428,6 +428,32 @@ TEST(Apply, FetchedElementsAreWhole) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// A rank and an address in one update of bytes: whoever fetches them gets both of one writer, also
+// where two stripes meet. Once only the part in one stripe was changed at a time.
+TEST(Apply, ShortBlocksAreWhole) {
+  constexpr uint64_t words = whole_bytes / 8;
+  Node node(2 * stripe_bytes);
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      const Stripes stripes = node.stripes(t);
+      std::vector<uint64_t> mine(words), old(words);
+      for (uint64_t i = 0; i < 20000; ++i) {
+        std::fill(mine.begin(), mine.end(), t * 0x10101010101 + i * 0x1000001000001);
+        Update what{ElementType::uint8, Scale::one(), Operation::replace};
+        if (t == 2) what.operation = Operation::no_op;
+        ASSERT_EQ(accumulate(node.region, stripe_bytes - 8,
+                             reinterpret_cast<const std::byte*>(mine.data()), whole_bytes, what,
+                             stripes, Patience::wait, reinterpret_cast<std::byte*>(old.data()))
+                      .result,
+                  LockResult::locked);
+        for (uint64_t k = 1; k < words; ++k) ASSERT_EQ(old[k], old[0]) << k;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(Apply, ReadModifyWriteAgreesWithTheReference) {
   std::mt19937_64 random(4);
   Node node(256);

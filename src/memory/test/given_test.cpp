@@ -66,7 +66,9 @@ TEST_F(GivenTest, ManyAreasAgreeWithAMap) {
     auto after = model.upper_bound(at);
     if (after == model.begin()) return false;
     --after;
-    return at - after->first <= after->second && bytes <= after->second - (at - after->first);
+    uint64_t end = after->first + after->second;
+    while (at + bytes > end && ++after != model.end() && after->first == end) end += after->second;
+    return at + bytes <= end;
   };
   for (int step = 0; step < 5000; ++step) {
     const uint64_t at = 0x10000 + random() % 4000, bytes = 1 + random() % 60;

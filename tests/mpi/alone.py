@@ -1,0 +1,219 @@
+"""Jobs of tests/mpi/run.py with programs of their own (tests/mpi/alone): the debug mode and the
+lines that it names, ranks that die, and what is large."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent / "alone"
+sys.path.append(str(HERE.parents[2] / "bench" / "hpcaas" / "tests"))
+
+import slurm_cluster  # noqa: E402
+from harness import mpis  # noqa: E402
+
+GIB = 1 << 30
+NOT_OURS = r"^skerry: (?!MPI_Win_allocate_shared).*the MPI library's"
+
+# ---- the debug mode -----------------------------------------------------------------------------
+
+PLACE = r"(?:\S+ \()?[^\s()]+\+(0x[0-9a-f]+)\)?"
+CONFLICT = rf"rank 0's put at {PLACE} conflicts with rank 0's put at {PLACE} in the same epoch"
+
+
+def lines_of(source):
+    """The lines that hold 'site 1' and 'site 2' in a comment."""
+    text = source.read_text().splitlines()
+    return [
+        next(n for n, line in enumerate(text, 1) if re.search(rf"[*!] site {k}\b", line))
+        for k in (1, 2)
+    ]
+
+
+def named_lines(program, places):
+    command = ["addr2line", "-e", program, *places]
+    told = subprocess.run(command, capture_output=True, text=True).stdout
+    return [int(line.split()[0]) for line in re.findall(r":(\S+.*)", told) if line[0].isdigit()]
+
+
+def call_sites_of(runner, name, program, source, words, environment):
+    """The debug mode finds the conflict, and names the two lines of the program."""
+    # A shared window is one piece of memory, the first rank's.
+    memory = "rank 0's memory" if "shared" in words else "rank 1's memory"
+    if program is None or not runner.wanted(name):
+        return
+    name = f"{runner.source.name}: {name}"
+    status, output, seconds = runner.run(
+        runner.command((2,), [program, *words]), 120, runner.environment(environment)
+    )
+    found = re.search(CONFLICT, output)
+    second, first = lines_of(source)[::-1]
+    lines = named_lines(program, found.groups()) if found else []
+    good = status not in (0, None) and lines == [second, first] and "not found" not in output
+    good = good and "libskerry" not in found[0] and memory in output
+    runner.count("passed" if good else "failed", f"{name} ({seconds:.1f} s)")
+    if not good:
+        print(f"        status {status}, lines {lines}, wanted {[second, first]}, from:")
+        print("".join(f"        {line}\n" for line in output.splitlines()[-15:]), end="")
+
+
+def call_sites(runner):
+    source = HERE / "call_sites.c"
+    program = runner.compiled("call_sites", [source])
+    for kind, nodes in (
+        ("allocate", 1),
+        ("allocate", 2),
+        ("shared", 1),
+        ("create", 1),
+        ("vector", 2),
+    ):
+        name = f"debug mode names both lines, {kind}, {nodes} nodes"
+        environment = {"SKERRY_MPI_CHECK": "1", "SKERRY_NODES": str(nodes)}
+        call_sites_of(runner, name, program, source, [kind], environment)
+    compiler = runner.source.tool(runner.source.fortran) if runner.source.fortran else None
+    if compiler is None:
+        return
+    source = HERE / "call_sites.F90"
+    for interface in ("F08", "USE_MPI", "MPIF"):
+        flags = ["-g", "-w", "-ffree-line-length-none", "-fallow-argument-mismatch"]
+        program = runner.compiled(
+            f"call_sites_{interface.lower()}", [source], compiler, [*flags, f"-DWITH_{interface}"]
+        )
+        name = f"debug mode names both lines, Fortran, {interface}"
+        call_sites_of(runner, name, program, source, [], {"SKERRY_CHECK": "mpi"})
+
+
+# ---- ranks that die -----------------------------------------------------------------------------
+
+# Whoever notices first says it and ends the job: Skerry, or the MPI's launcher.
+TOLD = (
+    r"^skerry: .*(ended without leaving the job|ended the job|the job is ending)"
+    r"|exited on signal|called \"init\", but exited without calling \"finalize\""
+    r"|BAD TERMINATION|exited without calling finalize|KILLED BY SIGNAL"
+)
+
+
+def processes(mark):
+    """Processes with this word in their environment, but for dead ones."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                if state != "Z":
+                    found.add(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def gone(mark, limit_s=30):
+    """Waits until no process has the mark; False: some stay."""
+    until = time.monotonic() + limit_s
+    while processes(mark):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def deaths(runner):
+    program = runner.compiled("trouble", [HERE / "trouble.c"])
+    if program is None:
+        return
+    layouts = [("killed", "allocate", 1), ("killed", "create", 2), ("left", "allocate", 2)]
+    if not runner.options.quick:
+        layouts += [("killed", "shared", 1), ("left", "create", 1), ("status", "allocate", 2)]
+        layouts += [("aborted", "allocate", 1)]
+    for how, kind, nodes in layouts:
+        name = f"a rank ends in window calls: {how}, {kind}, {nodes} nodes"
+        if not runner.wanted(name):
+            continue
+        mark = f"SKERRY_USER_MARK={os.getpid()}-{how}-{kind}-{nodes}"
+        variable, value = mark.split("=")
+        status, output, seconds = runner.run(
+            runner.command((3,), [program, how, kind]),
+            90,
+            runner.environment({variable: value, "SKERRY_NODES": str(nodes)}),
+        )
+        left = not gone(mark)
+        # MPI_Abort is the MPI library's own way to end a job, and says so itself.
+        told = how == "aborted" or re.search(TOLD, output, re.M)
+        good = status not in (0, None) and told and not left
+        runner.count(
+            "passed" if good else "failed", f"{runner.source.name}: {name} ({seconds:.1f} s)"
+        )
+        if not good:
+            print(f"        status {status}, processes left: {left}, from:")
+            print("".join(f"        {line}\n" for line in output.splitlines()[-20:]), end="")
+
+
+# ---- what is large ------------------------------------------------------------------------------
+
+
+def available_bytes():
+    found = re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())
+    return int(found[1]) * 1024 if found else 0
+
+
+def large(runner):
+    program = runner.compiled("large", [HERE / "large.c"])
+    if program is None:
+        return
+    # MPICH has some 2,000 windows at a time, of whatever kind.
+    alive = 3000 if runner.source.adapter == "openmpi" else 1500
+    turns = 200 if runner.options.quick else 20000
+    for nodes in (1, 2):
+        runner.job(
+            f"{alive} windows at once, {turns} in all, 256 descriptors, {nodes} nodes",
+            runner.command((2,), [program, "windows", str(alive), str(turns // nodes**4)]),
+            r"^large: 2 ranks, ok$",
+            {"SKERRY_NODES": str(nodes), "SKERRY_MPI_EXPLAIN": "0"},
+            limit_s=600,
+        )
+    if available_bytes() < 9 * GIB and runner.wanted("a window of 5 GiB"):
+        runner.count("skipped", f"{runner.source.name}: a window of 5 GiB: needs 9 GiB of memory")
+    for nodes in (1, 2) if available_bytes() >= 9 * GIB else ():
+        runner.job(
+            f"a window of 5 GiB, transfers beyond 2^31 bytes, {nodes} nodes",
+            runner.command((2,), [program, "bytes"]),
+            r"^large: 2 ranks, ok$",
+            {"SKERRY_NODES": str(nodes)},
+            unwanted=NOT_OURS,
+            limit_s=300,
+        )
+
+
+# ---- Slurm --------------------------------------------------------------------------------------
+
+PMI = {"openmpi4": "pmix", "mpich4": "pmi2"}  # how Debian's builds find each other under srun
+
+
+def slurm(runner):
+    """`skerry mpi srun`, on a cluster of two hosts (inside a testbed)."""
+    name = "skerry mpi srun, 2 hosts"
+    if runner.source.name not in PMI or not runner.wanted(name):
+        return
+    name = f"{runner.source.name}: {name}"
+    if why := slurm_cluster.missing():
+        return runner.count("skipped", f"{name}: {why}")
+    program = runner.compiled("mpi_check", sorted(HERE.parent.glob("*.c")))
+    if program is None:
+        return
+    words = ["srun", f"--mpi={PMI[runner.source.name]}", "-N", "2", "-n", "2", program, "epochs"]
+    settings = {**runner.environment(), "OMPI_MCA_btl_tcp_if_include": mpis.NET}
+    with slurm_cluster.Cluster(2, accounting=False) as cluster:
+        done = cluster.login(
+            *(runner.skerry, "mpi", "--", *words), env=settings, check=False, timeout=300
+        )
+    output = done.stdout + done.stderr
+    good = done.returncode == 0 and "mpi_check: 2 ranks, ok" in output
+    good = good and "of 2: Skerry's" in output and "MPI library's" not in output
+    runner.count("passed" if good else "failed", name)
+    if not good:
+        print("".join(f"        {line}\n" for line in output.splitlines()[-20:]), end="")
+
+
+PARTS = (call_sites, deaths, large)
