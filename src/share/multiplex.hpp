@@ -159,19 +159,24 @@ class Multiplex final : public fabric::Forward {
     uint64_t within = 0;                // ... and how much of it is
     uint64_t left = 0;                  // bytes in all
     uint64_t cookie = 0;
+    bool is_copied = false;          // short enough for the caller to expect it: no on_sent
+    std::vector<std::byte> copy;     // of what did not go at once, if so
     std::unique_ptr<Outgoing> next;  // taken when little of this one was left; null: none
   };
   static uint64_t held_bytes(const Outgoing& o) {
     return sizeof o + o.header.capacity() + o.places.capacity() * sizeof(fabric::Bytes) +
-           (o.next ? held_bytes(*o.next) : 0);
+           o.copy.capacity() + (o.next ? held_bytes(*o.next) : 0);
   }
   // One on its way in.
   struct Incoming {
     std::vector<std::byte> header;
     std::byte* destination = nullptr;
-    uint64_t placed = 0, total = 0;  // bytes; equal: on_placed answered park
+    uint64_t placed = 0, total = 0;  // bytes; equal: the caller answered park
+    std::vector<std::byte> whole;    // a payload short enough for on_message; empty: a longer one
   };
-  static uint64_t held_bytes(const Incoming& i) { return sizeof i + i.header.capacity(); }
+  static uint64_t held_bytes(const Incoming& i) {
+    return sizeof i + i.header.capacity() + i.whole.capacity();
+  }
 
   enum class State : uint8_t { opening, asking, open, lost };
   // A channel that begins or ends here: what the caller takes for an endpoint.
@@ -190,6 +195,9 @@ class Multiplex final : public fabric::Forward {
     Kept undelivered;
     std::unique_ptr<Outgoing> outgoing;  // null: none
     std::unique_ptr<Incoming> incoming;  // null: none
+    // What is kept here until its last part comes, or the caller takes it, counts against the
+    // window.
+    bool gathers() const { return incoming && !incoming->whole.empty(); }
     struct Rare {
       int64_t deadline_ns = INT64_MAX;                            // opening: of the answer
       fabric::CloseReason reason = fabric::CloseReason::by_peer;  // lost: told when the last
@@ -277,6 +285,7 @@ class Multiplex final : public fabric::Forward {
   fabric::SendResult send_long(End& end, fabric::Bytes header,
                                std::span<const fabric::Bytes> places, uint64_t cookie);
   bool takes_long(const End& end) const;
+  static void copy_rest(Outgoing& outgoing);
   void send_parts(End& end);
   bool send_part(End& end);
   fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);

@@ -99,10 +99,10 @@ Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload
   End* const still = end_of(id);
   if (still == nullptr) return Verdict::taken;
   if (verdict == Verdict::park) {
-    took(*still, payload_bytes);
+    if (!still->gathers()) took(*still, payload_bytes);
     still->undelivered.push(Header(prefix, {}).get(), {});
     still->parked = true;
-  } else {
+  } else if (!still->gathers()) {
     took(*still, cost_of(rest_bytes, payload_bytes));
   }
   if (still->trunk == nullptr) return Verdict::taken;
