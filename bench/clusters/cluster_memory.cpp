@@ -1,13 +1,14 @@
-// What one data server takes for its clients: cluster_memory CLIENTS ROUTED [SERVERS THROUGH
-// PASSING]
+// What one data server takes for its clients: cluster_memory [--fabric NAME] CLIENTS ROUTED
+// [SERVERS THROUGH PASSING]
 //
 // The server runs in this process, on its own thread, with the product's code. Child processes
 // stand for CLIENTS ranks: each proves itself, has one request answered and stays connected. With
 // ROUTED = 0 a client connects directly; with 1 over a link, as where servers form clusters.
 // SERVERS more children are the other servers of its cluster: THROUGH ranks talk to this server
 // through them, and its own clients talk to them in PASSING channels. Prints one line of JSON: the
-// server's own account, what VmRSS grew by, the sockets. `cluster_memory plan NODES RANKS_PER_NODE
-// SIZE|sqrt|auto BUDGET` prints what the product's routes make of a job. Linux only.
+// server's own account, what VmRSS grew by, the sockets. `cluster_memory [--fabric NAME] plan NODES
+// RANKS_PER_NODE SIZE|sqrt|auto BUDGET` prints what the product's routes make of a job. NAME: as in
+// SKERRY_FABRIC (default: tcp). Linux only.
 #include <sodium.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "connection/core/hello.hpp"
+#include "fabric/choose.hpp"
 #include "server/server.hpp"
 #include "share/message.hpp"
 #include "share/share.hpp"
@@ -149,12 +151,15 @@ class Clients final : public fabric::Sink {
   std::map<std::pair<const fabric::Fabric*, fabric::EndpointId>, uint32_t> asked_by_;
 };
 
-std::unique_ptr<fabric::Fabric> tcp() {
+std::string fabric_name = "tcp";
+
+std::unique_ptr<fabric::Fabric> new_fabric() {
   fabric::Options options;
   options.loopback_only = true;
   options.max_unauthenticated = 4096;
   std::unique_ptr<fabric::Fabric> made;
-  check(fabric::make_tcp_fabric(options, &made).ok(), "no tcp");
+  const Status status = fabric::make_fabric(fabric_name, options, &made);
+  check(status.ok(), status.message().c_str());
   return made;
 }
 
@@ -240,10 +245,10 @@ void stand_for(uint32_t first, uint32_t count, const Load& load, int hears, int 
         return node == 0 ? fabric::Bytes(server) : fabric::Bytes{};
       };
       std::unique_ptr<fabric::Fabric> made;
-      check(share::make_proxy_client(tcp(), options, &made).ok(), "no link");
+      check(share::make_proxy_client(new_fabric(), options, &made).ok(), "no link");
       fabrics.push_back(std::move(made));
     } else if (i == 0) {
-      fabrics.push_back(tcp());
+      fabrics.push_back(new_fabric());
     }
     clients.ask_and_wait(*fabrics.back(), server, first + i);
   }
@@ -264,7 +269,7 @@ void stand_for_server(NodeId node, uint32_t first, uint32_t count, const Load& l
   options.node = static_cast<uint32_t>(node);
   options.guide.routes = routes(load.servers);
   options.pool_bytes = placement::usual_pool_bytes;
-  std::unique_ptr<fabric::Fabric> proxy = tcp();
+  std::unique_ptr<fabric::Fabric> proxy = new_fabric();
   check(share::make_proxy(std::move(proxy), options, &proxy).ok(), "no proxy");
   Address own;
   check(proxy->listen(&own).ok(), "no address");
@@ -360,7 +365,7 @@ void print(const Load& load, uint64_t account_bytes, uint64_t resident) {
 
 // What the product plans for a job: its cluster size, and what connects to a server that has most.
 int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget_bytes) {
-  const uint64_t idle_bytes = tcp()->capabilities().connection_bytes;
+  const uint64_t idle_bytes = new_fabric()->capabilities().connection_bytes;
   NodeId chosen = 1;
   if (size == "sqrt") chosen = placement::square_root_cluster(nodes);
   else if (size == "auto")
@@ -390,6 +395,11 @@ int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::strcmp(argv[1], "--fabric") == 0) {
+    fabric_name = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
   if (argc == 6 && std::strcmp(argv[1], "plan") == 0)
     return plan(static_cast<NodeId>(std::strtol(argv[2], nullptr, 10)),
                 static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)), argv[4],
@@ -424,7 +434,7 @@ int main(int argc, char** argv) {
   memory::Control control(memory_, layout);
   control.initialise();
   Directory directory;
-  std::unique_ptr<fabric::Fabric> side = tcp();
+  std::unique_ptr<fabric::Fabric> side = new_fabric();
   if (load.routed) {
     share::ProxyOptions options;
     options.key = key;

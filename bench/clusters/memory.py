@@ -1,7 +1,8 @@
 """What one data server takes for its clients, by VmRSS and the kernel's objects for its sockets, as
 in figure 8 of W. Yu et al.: for its own clients, and where all ranks talk to all. All connections
 and channels are real ones that other processes hold. How many there are follows from the product's
-routes and budget."""
+routes and budget. The same over libfabric, where a connection has posted buffers: they are in the
+server's own account whether they were touched or not, and an adapter would pin them."""
 
 from report import machine, row, say
 
@@ -11,14 +12,23 @@ SIZES = ("1", "sqrt", "auto")
 BUDGET = 8 << 20  # SKERRY_SERVER_BUDGET
 MOST_SERVERS = 64  # processes that stand for other servers of the cluster
 HOSTS = 0  # needs no network of its own
+OFI = "ofi:tcp"
+OFI_RANKS = (60, 300, 1200)  # 1,200: 0.2 GB a side, and a minute where progress walks all of them
+OFI_SIMULATED_RANKS = (2400, 9600)
 
 
-def memory_of(program, clients, routed, servers=0, through=0, passing=0):
+def memory_of(program, clients, routed, servers=0, through=0, passing=0, fabric="tcp"):
     """What a server takes for so many: bytes by its own account, VmRSS, of the kernel."""
-    found = say([program, clients, int(routed), servers, through, passing])[0]
+    command = [program, "--fabric", fabric, clients, int(routed), servers, through, passing]
+    found = say(command)[0]
     found["kernel_bytes"] = found["sockets"] * found["socket_bytes"]
     found["bytes"] = found["resident_bytes"] + found["kernel_bytes"]
     return found
+
+
+def plan_of(program, ranks, size, fabric):
+    command = [program, "--fabric", fabric, "plan", ranks // PER_NODE, PER_NODE, size, BUDGET]
+    return say(command)[0]
 
 
 def all_to_all(program, plan):
@@ -35,7 +45,7 @@ def memory_rows(build):
     rows, first = [], {}
     for ranks in RANKS:
         for size in SIZES:
-            plan = say([program, "plan", ranks // PER_NODE, PER_NODE, size, BUDGET])[0]
+            plan = plan_of(program, ranks, size, "tcp")
             routed = plan["size"] > 1
             real = memory_of(program, plan["clients"], routed)
             everything = all_to_all(program, plan)
@@ -85,5 +95,33 @@ def million_rows(build):
     return rows
 
 
+def ofi_rows(build):
+    """Over libfabric: MB by the server's own account with the kernel's; VmRSS beside it."""
+    program = build / "bin/bench/cluster_memory"
+    rows, first, each = [], {}, {}
+    for ranks in OFI_RANKS + OFI_SIMULATED_RANKS:
+        for size in SIZES:
+            plan = plan_of(program, ranks, size, OFI)
+            routed = plan["size"] > 1
+            if ranks in OFI_RANKS:
+                found = memory_of(program, plan["clients"], routed, fabric=OFI)
+                taken = found["account_bytes"] + found["kernel_bytes"]
+                each[routed] = taken / plan["clients"]  # of the most clients, in the end
+                more = {"label": "measured", "resident_bytes": found["resident_bytes"]}
+                more |= {"account_bytes": found["account_bytes"]}
+            else:
+                taken = plan["clients"] * each[routed]
+                more = {"label": "simulated: clients of the plan, bytes of each as measured"}
+                more |= {"bytes_each": each[routed]}
+            first.setdefault(ranks, taken)
+            target = first[ranks] / 1e7 if routed and ranks == 9600 else None
+            name = f"clusters.ofi_memory_{ranks}_ranks.size_{size}"
+            limit = (first[ranks] / 1e6, "size 1")
+            more |= {"plan": plan, "load": machine.load()}
+            rows.append(row(name, taken / 1e6, "MB", *limit, target, **more))
+            print(f"bench-clusters: {name}: {taken / 1e6:.2f} MB", flush=True)
+    return rows
+
+
 def rows(options):
-    return memory_rows(options.build) + million_rows(options.build)
+    return memory_rows(options.build) + million_rows(options.build) + ofi_rows(options.build)
