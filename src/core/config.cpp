@@ -13,6 +13,9 @@ constexpr Variable known[] = {
     {"SKERRY_FABRIC", "tcp",
      "what carries bytes between nodes: tcp (native), ofi (libfabric), ofi:PROVIDER"},
     {"SKERRY_INTERFACE", "", "name or address of the network interface to use; empty: chosen"},
+    {"SKERRY_SHARED_RECEIVES", "auto",
+     "auto: connections of ofi receive into one pool of buffers where the provider can do that; 0: "
+     "each has its own"},
     {"SKERRY_HUGE_PAGES", "1",
      "1: back segments of 2 MiB and more by huge pages where possible; 0: do not"},
     {"SKERRY_SLOTS", "256", "requests of one rank that may await a reply at once (16 to 65536)"},
@@ -169,6 +172,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->fabric = value;
   } else if (name == "SKERRY_INTERFACE") {
     config->interface = value;
+  } else if (name == "SKERRY_SHARED_RECEIVES") {
+    if (value != "auto" && value != "0")
+      return error(Code::config, "SKERRY_SHARED_RECEIVES=", value, ": give auto or 0");
+    config->shared_receives = value == "auto";
   } else if (name == "SKERRY_HUGE_PAGES") {
     SKERRY_TRY(flag(name, value, &config->huge_pages));
   } else if (name == "SKERRY_PROGRESS_THREAD") {

@@ -13,10 +13,11 @@
 namespace skerry {
 
 struct Config {
-  std::string fabric = "tcp";  // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
-  std::string interface;       // SKERRY_INTERFACE: name or address to listen on; empty: choose
-  bool huge_pages = true;      // SKERRY_HUGE_PAGES
-  uint32_t slots = 256;        // SKERRY_SLOTS: requests of one rank that may await a reply at once
+  std::string fabric = "tcp";   // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
+  std::string interface;        // SKERRY_INTERFACE: name or address to listen on; empty: choose
+  bool shared_receives = true;  // SKERRY_SHARED_RECEIVES; false: "0"
+  bool huge_pages = true;       // SKERRY_HUGE_PAGES
+  uint32_t slots = 256;         // SKERRY_SLOTS: requests of one rank that may await a reply at once
   int32_t
       nodes = 0;  // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
   int64_t connect_timeout_ns = 20'000'000'000;    // SKERRY_CONNECT_TIMEOUT, seconds

@@ -52,8 +52,9 @@ constexpr EndpointId no_endpoint = 0;
 
 constexpr uint32_t max_header_bytes = 512;
 constexpr uint32_t inline_payload_bytes = 64 * 1024;
-constexpr uint32_t max_hello_bytes = 54;  // what verbs leaves of its connect data (55, padded: a
-                                          // length byte is needed): the smallest of all fabrics
+// What verbs leaves of its connect data (55; a length and the number of the connection take 9): the
+// smallest of all fabrics.
+constexpr uint32_t max_hello_bytes = 46;
 
 enum class KeyKind { none, offset, virtual_address };
 
@@ -309,6 +310,9 @@ struct Options {
   // Kernel buffer of each accepted connection, either way; 0: as the system likes, which is
   // megabytes for a connection in use. Only where the kernel has buffers (tcp).
   uint32_t socket_buffer_bytes = 0;
+  // All endpoints receive into one pool of buffers where the provider can do that (ofi). False:
+  // each has its own.
+  bool shared_receives = true;
   // Ask for atomics. libfabric's are tried before they are trusted: once in a process, over
   // a connection to itself. False: those that need no trial may be there all the same.
   bool atomics = false;

@@ -146,6 +146,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   fabric_options.interface = options_.config.interface;
   fabric_options.connect_timeout_ns = options_.config.connect_timeout_ns;
   fabric_options.silence_timeout_ns = options_.config.silence_timeout_ns;
+  fabric_options.shared_receives = options_.config.shared_receives;
   std::unique_ptr<fabric::Fabric> origin_side;
   SKERRY_TRY(make_fabric(fabric_options, &origin_side));
   fabric_name_ = origin_side->name();

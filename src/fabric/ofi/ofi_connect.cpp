@@ -1,6 +1,7 @@
 // Connections of the ofi fabric: requests, answers, ends.
 #include <algorithm>
 #include <cstring>
+#include <random>
 
 #include "fabric/ofi/ofi_fabric.hpp"
 #include "fabric/tcp/address.hpp"
@@ -8,22 +9,28 @@
 namespace skerry::fabric::ofi {
 namespace {
 
-// Providers may pad connect data to a fixed length, so it carries its own: one byte, then so many.
+// Providers may pad connect data to a fixed length, so it carries its own: the length of the text,
+// the number that parcels to us must carry (0: there will be none), the text.
 struct ConnectData {
-  std::byte bytes[1 + max_hello_bytes];
+  static constexpr size_t before_text = 1 + sizeof(uint64_t);
+  std::byte bytes[before_text + max_hello_bytes];
   size_t size;
-  explicit ConnectData(Bytes text) : bytes{}, size(1 + text.size()) {
+  ConnectData(Bytes text, uint64_t number) : bytes{}, size(before_text + text.size()) {
     SKERRY_ASSERT(text.size() <= max_hello_bytes, "connect data");
     bytes[0] = static_cast<std::byte>(text.size());
-    if (!text.empty()) std::memcpy(bytes + 1, text.data(), text.size());
+    std::memcpy(bytes + 1, &number, sizeof number);
+    std::ranges::copy(text, bytes + before_text);
   }
 };
+static_assert(sizeof(ConnectData::bytes) == 55, "what verbs leaves");
 
-bool read_connect_data(Bytes data, Bytes* text) {
-  if (data.empty() ||
-      static_cast<size_t>(data[0]) > std::min<size_t>(data.size() - 1, max_hello_bytes))
+bool read_connect_data(Bytes data, Bytes* text, uint64_t* number) {
+  if (data.size() < ConnectData::before_text) return false;
+  const auto bytes = static_cast<size_t>(data[0]);
+  if (bytes > std::min<size_t>(data.size() - ConnectData::before_text, max_hello_bytes))
     return false;
-  *text = data.subspan(1, static_cast<size_t>(data[0]));
+  std::memcpy(number, data.data() + 1, sizeof *number);
+  *text = data.subspan(ConnectData::before_text, bytes);
   return true;
 }
 
@@ -66,17 +73,46 @@ Status OfiFabric::listen(std::vector<std::byte>* address) {
   return {};
 }
 
+// Gives the connection its number: the slot, which finds it, under a part that is drawn by chance.
+void OfiFabric::number(Endpoint& endpoint, EndpointId id) {
+  std::random_device chance;
+  const auto slot = static_cast<uint32_t>(id);
+  endpoint.number = (uint64_t{chance()} | 1) << 32 | slot;
+  if (by_slot_.size() <= slot) by_slot_.resize(slot + 1, no_endpoint);
+  by_slot_[slot] = id;
+}
+
+// Null: not one of ours, or closed.
+Endpoint* OfiFabric::find_numbered(uint64_t number) const {
+  const auto slot = static_cast<uint32_t>(number);
+  if (slot >= by_slot_.size()) return nullptr;
+  Endpoint* const endpoint = endpoints_.find(by_slot_[slot]);
+  return endpoint != nullptr && endpoint->number == number ? endpoint : nullptr;
+}
+
 // Creates and enables the endpoint with its receive buffers posted: a peer may send from the moment
 // that we answer.
 Status OfiFabric::open_endpoint(Endpoint& endpoint, EndpointId id, fi_info* info) {
   if (const int result = fi_endpoint(domain_.get(), info, &endpoint.ep, nullptr); result != 0)
     return failed("fi_endpoint", result);
   by_fid_[&endpoint.ep->fid] = id;
+  ++opened_;
+  number(endpoint, id);
   if (const int result = fi_ep_bind(endpoint.ep, &eq_->fid, 0); result != 0)
     return failed("fi_ep_bind", result);
   if (const int result = fi_ep_bind(endpoint.ep, &cq_->fid, FI_TRANSMIT | FI_RECV); result != 0)
     return failed("fi_ep_bind", result);
+  if (receives_ != nullptr) {
+    if (const int result = fi_ep_bind(endpoint.ep, &receives_->fid, 0); result != 0)
+      return failed("fi_ep_bind", result);
+  }
   if (const int result = fi_enable(endpoint.ep); result != 0) return failed("fi_enable", result);
+  if (receives_ != nullptr) {
+    post_shared();
+    return shared_posted_ != 0 ? Status()
+                               : error(Code::no_memory, "cannot post receive buffers of ",
+                                       buffer_bytes, " bytes on ", name_);
+  }
   for (uint32_t i = 0; i < window + 2; ++i) {
     Operation* operation = take_operation(Operation::Kind::receive, id, true);
     if (operation == nullptr)
@@ -106,7 +142,7 @@ Status OfiFabric::connect(Bytes address, Bytes hello, EndpointId* out) {
   Slots<Endpoint>::publish(&endpoint, id);
   Status status = open_endpoint(endpoint, id, info.get());
   if (status.ok()) {
-    const ConnectData data(hello);
+    const ConnectData data(hello, endpoint.number);
     if (const int result = fi_connect(endpoint.ep, info->dest_addr, data.bytes, data.size);
         result != 0)
       status = failed("fi_connect", result);
@@ -131,7 +167,7 @@ Status OfiFabric::accept(RequestId request, Bytes reply, EndpointId* out) {
   const Info info = std::move(endpoint->info);
   Status status = open_endpoint(*endpoint, request, info.get());
   if (status.ok()) {
-    const ConnectData data(reply);
+    const ConnectData data(reply, endpoint->number);
     if (const int result = fi_accept(endpoint->ep, data.bytes, data.size); result != 0) {
       status = error(Code::peer_dead,
                      "the peer went away while it was accepted: ", library_->strerror(-result));
@@ -152,7 +188,7 @@ void OfiFabric::reject(RequestId request) {
   Endpoint* const endpoint = endpoints_.find(request);
   if (endpoint == nullptr || endpoint->state != State::asking) return;
   if (endpoint->held) {
-    const ConnectData data(std::as_bytes(std::span(come_back)));
+    const ConnectData data(std::as_bytes(std::span(come_back)), 0);
     fi_reject(listener_.get(), endpoint->info->handle, data.bytes, data.size);
   } else {
     fi_reject(listener_.get(), endpoint->info->handle, nullptr, 0);
@@ -166,6 +202,7 @@ void OfiFabric::reject(RequestId request) {
 void OfiFabric::release(Endpoint& endpoint) {
   const EndpointId id = endpoint.id.load(std::memory_order_relaxed);
   if (endpoint.ep != nullptr) {
+    --opened_;
     by_fid_.erase(&endpoint.ep->fid);
     fi_shutdown(endpoint.ep, 0);
     fi_close(&endpoint.ep->fid);
@@ -187,6 +224,8 @@ void OfiFabric::release(Endpoint& endpoint) {
   endpoint.filling = nullptr;
   endpoint.due = endpoint.parked = endpoint.writable_wanted = endpoint.ending = false;
   endpoint.end_detail.clear();
+  endpoint.number = endpoint.peer_number = 0;
+  endpoint.sent = endpoint.received = 0;
   endpoint.credits = window;
   endpoint.owed = 0;
   endpoint.rma_outstanding = 0;
@@ -230,6 +269,7 @@ int OfiFabric::read_events(Sink& sink) {
 int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   Info owned(info, FreeInfo{library_});
   Bytes hello;
+  uint64_t number = 0;
   // At most so many unanswered: beyond that the newcomer is refused (the library keeps its own
   // unauthenticated peers; it cannot be told to drop the oldest).
   const auto asking = static_cast<size_t>(
@@ -237,7 +277,7 @@ int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
         const Endpoint* endpoint = endpoints_.find(one);
         return endpoint != nullptr && endpoint->state == State::asking && !endpoint->held;
       }));
-  if (!read_connect_data(data, &hello) || asking >= options_.max_unauthenticated) {
+  if (!read_connect_data(data, &hello, &number) || asking >= options_.max_unauthenticated) {
     fi_reject(listener_.get(), info->handle, nullptr, 0);
     ++(asking >= options_.max_unauthenticated ? traffic_.unauthenticated.crowded_out
                                               : traffic_.unauthenticated.garbage);
@@ -253,6 +293,7 @@ int OfiFabric::handle_request(fi_info* info, Bytes data, Sink& sink) {
   Endpoint& endpoint = *endpoints_.allocate(&id);
   endpoint.state = State::asking;
   endpoint.info = std::move(owned);
+  endpoint.peer_number = number;
   endpoint.deadline_ns = now_ns() + options_.hello_deadline_ns;
   Slots<Endpoint>::publish(&endpoint, id);
   opening_.push_back(id);
@@ -267,10 +308,12 @@ int OfiFabric::handle_connected(EndpointId id, Bytes data, Sink& sink) {
   int upcalls = 0;
   if (ours) {
     Bytes reply;
-    if (!read_connect_data(data, &reply)) {
+    uint64_t number = 0;
+    if (!read_connect_data(data, &reply, &number)) {
       end_soon(endpoint, CloseReason::protocol_error, "what answers there is not a Skerry server");
       return 0;
     }
+    endpoint.peer_number = number;
     sink.on_connected(id, reply);
     ++upcalls;
   }
@@ -301,10 +344,11 @@ bool OfiFabric::handle_event_error(Sink& sink) {
     case State::open: break;
   }
   Bytes word;
+  uint64_t none = 0;
   if (endpoint.state == State::connecting && entry.err_data != nullptr &&
       read_connect_data({static_cast<const std::byte*>(entry.err_data),
                          std::min(entry.err_data_size, sizeof refusal)},
-                        &word) &&
+                        &word, &none) &&
       std::ranges::equal(word, std::as_bytes(std::span(come_back)))) {
     const EndpointId id = found->second;
     sink.on_held(id);

@@ -58,6 +58,7 @@ OfiFabric::OfiFabric(const Options& options, const Library* library)
 OfiFabric::~OfiFabric() {
   listener_.reset();
   endpoints_.for_each([&](Endpoint& endpoint) { release(endpoint); });
+  receives_.reset();  // nothing arrives in our buffers any more
   registrations_.clear();
   operations_.clear();
   slabs_.clear();
@@ -97,7 +98,13 @@ Status OfiFabric::try_address(const std::string& provider, int family, const uin
          {uint64_t{FI_DELIVERY_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{0}}) {
       hints->tx_attr->op_flags = flags;
       fi_info* info = nullptr;
-      if (library_->getinfo(api_version, nullptr, nullptr, 0, hints.get(), &info) != 0) continue;
+      hints->ep_attr->rx_ctx_cnt = options_.shared_receives ? FI_SHARED_CONTEXT : 0;
+      int result = library_->getinfo(api_version, nullptr, nullptr, 0, hints.get(), &info);
+      if (result != 0 && options_.shared_receives) {  // each its own, then
+        hints->ep_attr->rx_ctx_cnt = 0;
+        result = library_->getinfo(api_version, nullptr, nullptr, 0, hints.get(), &info);
+      }
+      if (result != 0) continue;
       info_ = Info(info, FreeInfo{library_});
       write_flags_ = flags;
       // Asked only to learn what there is: a message need not wait for its acknowledgement.
@@ -138,6 +145,7 @@ Status OfiFabric::open(const std::string& provider) {
   name_ = "ofi:" + provider;
   SKERRY_TRY(open_domain(provider));
   SKERRY_TRY(open_queues());
+  open_shared_receives();
   describe_capabilities();
   return {};
 }
@@ -190,6 +198,23 @@ Status OfiFabric::open_queues() {
   }
   events_.resize(16);
   return {};
+}
+
+// Adapters differ in how many buffers one context may have. Where there is none, each endpoint has
+// buffers of its own.
+void OfiFabric::open_shared_receives() {
+  if (info_->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT) return;
+  for (const uint32_t size : {max_shared_buffers, max_shared_buffers / 4}) {
+    fi_rx_attr attr = *info_->rx_attr;
+    attr.size = size;
+    attr.iov_limit = 1;
+    fid_ep* receives = nullptr;
+    if (fi_srx_context(domain_.get(), &attr, &receives, nullptr) != 0) continue;
+    receives_.reset(receives);
+    shared_capacity_ = size;
+    return;
+  }
+  info_->ep_attr->rx_ctx_cnt = 1;
 }
 
 void OfiFabric::describe_capabilities() {
@@ -261,6 +286,7 @@ int OfiFabric::dispatch(Sink& sink) {
     upcalls += deliver(id, sink);
   }
   ids.clear();
+  if (receives_ != nullptr) post_shared();  // if there was no memory for all
   ids.swap(again_);
   for (EndpointId id : ids) {
     if (Endpoint* endpoint = endpoints_.find(id)) after_progress(*endpoint, id);
@@ -277,7 +303,9 @@ int OfiFabric::dispatch(Sink& sink) {
     sink.on_writable(id);
     ++upcalls;
   }
-  impatient_.store(!again_.empty() || !opening_.empty(), std::memory_order_relaxed);
+  const bool short_of_buffers = receives_ != nullptr && shared_posted_ < shared_wanted();
+  impatient_.store(!again_.empty() || !opening_.empty() || short_of_buffers,
+                   std::memory_order_relaxed);
   work_pending_.store(!ready_.empty() || !completions_.empty() || !writable_.empty(),
                       std::memory_order_seq_cst);
   dispatching_ = false;
@@ -351,8 +379,9 @@ Fabric::Memory OfiFabric::memory() const {
   out.fixed_bytes = sizeof *this + endpoints_.spare_bytes() + vector_bytes(operations_) +
                     vector_bytes(free_operations_) + vector_bytes(free_buffers_) +
                     free_operations_.size() * sizeof(Operation) +
-                    free_buffers_.size() * buffer_bytes + table_bytes(registrations_) +
-                    table_bytes(watched_) + vector_bytes(events_);
+                    (free_buffers_.size() + shared_posted_) * buffer_bytes +
+                    shared_posted_ * sizeof(Operation) + vector_bytes(by_slot_) +
+                    table_bytes(registrations_) + table_bytes(watched_) + vector_bytes(events_);
   return out;
 }
 

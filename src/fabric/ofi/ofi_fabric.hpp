@@ -4,8 +4,15 @@
 // On the wire a message of libfabric is a *parcel*: a head, then frames as on the tcp fabric
 // (prefix, header, payload), as many as `more` gathered. A parcel with frames costs the sender a
 // credit; the receiver returns credits with its own parcels or, when it has nothing to say, with an
-// empty one. window + 2 buffers are posted before a peer may send: the two are for empty parcels,
-// of which no more can be under way.
+// empty one. An empty parcel costs none, and no more than two of them can be under way.
+//
+// Where the provider has shared receive contexts, all endpoints receive into one pool of posted
+// buffers. A completion does not say whose parcel it is: the parcel does, by the number that its
+// receiver gave the connection when it was opened. The pool may be smaller than what all peers may
+// send at once: then the provider keeps them waiting (tcp does not read the socket, an adapter says
+// "receiver not ready" until there is a buffer). A parcel that waits for the sink is replaced in
+// the pool, so what arrives behind it is received. Elsewhere each endpoint has window + 2 buffers
+// of its own, posted before a peer may send.
 //
 // One lock: the caller's issue lock covers everything but poll, which only asks libfabric whether
 // it may sleep, and sleeps.
@@ -32,11 +39,16 @@ constexpr uint64_t buffers_per_slab = 16;
 constexpr uint64_t slab_bytes = buffers_per_slab * buffer_bytes;
 constexpr uint32_t max_rma_outstanding = 32;  // per endpoint; then would_block
 
+// Buffers that all endpoints share, at most: 4.3 MiB.
+constexpr uint32_t max_shared_buffers = 256;
+
 struct ParcelHead {
-  uint32_t credits;  // returned to the receiver of this parcel
-  uint32_t frames;   // 0: only credits
+  uint16_t credits;   // returned to the receiver of this parcel
+  uint16_t frames;    // 0: only credits
+  uint32_t sequence;  // of this parcel among those of its connection and direction, from 0
+  uint64_t number;    // of the connection, as its receiver told the sender
 };
-static_assert(sizeof(ParcelHead) == 8);
+static_assert(sizeof(ParcelHead) == 16);
 static_assert(sizeof(ParcelHead) + 8 + max_header_bytes + parcel_payload_bytes <= buffer_bytes);
 
 // A piece of memory that libfabric works on; registered where the provider wants that.
@@ -58,7 +70,7 @@ struct Operation {
     compare_and_swap,
   } kind = Kind::receive;
   bool is_atomic() const { return kind == Kind::fetch_and_add || kind == Kind::compare_and_swap; }
-  EndpointId endpoint = no_endpoint;
+  EndpointId endpoint = no_endpoint;  // none: a receive for all endpoints
   Buffer buffer;       // data null: none (RMA straight from or to the caller's memory)
   uint64_t bytes = 0;  // send: filled so far; receive: received; RMA: all
   // Receive: next frame. RMA: bytes done by earlier pieces.
@@ -97,8 +109,12 @@ struct Endpoint {
   bool ending = false;  // the peer is gone: on_closed follows when the inbox is delivered
   CloseReason end_reason = CloseReason::by_peer;
   std::string end_detail;
-  uint32_t credits = window;  // parcels that we may send
-  uint32_t owed = 0;          // credits to return
+  // What a parcel for us must carry, and what ours must carry: a part that is drawn by chance above
+  // the slot, so that a late parcel of an earlier connection does not fit.
+  uint64_t number = 0, peer_number = 0;
+  uint32_t sent = 0, received = 0;  // parcels
+  uint32_t credits = window;        // parcels that we may send
+  uint32_t owed = 0;                // credits to return
   uint32_t rma_outstanding = 0;
   uint64_t in_flight_bytes = 0;        // of parcels sent without their completion
   std::deque<Operation*> rma_waiting;  // libfabric said "again"; in operations as well
@@ -163,6 +179,7 @@ class OfiFabric final : public Fabric {
   // ofi_fabric.cpp
   Status open(const std::string& provider);  // all of start but the trial of atomics
   Status open_queues();
+  void open_shared_receives();
   void describe_capabilities();
   Status open_domain(const std::string& provider);
   Status try_address(const std::string& provider, int family, const uint8_t* address, bool* found);
@@ -172,6 +189,8 @@ class OfiFabric final : public Fabric {
 
   // ofi_connect.cpp
   Status open_endpoint(Endpoint& endpoint, EndpointId id, fi_info* info);
+  void number(Endpoint& endpoint, EndpointId id);
+  Endpoint* find_numbered(uint64_t number) const;
   int read_events(Sink& sink);
   int handle_request(fi_info* info, Bytes data, Sink& sink);
   int handle_connected(EndpointId id, Bytes data, Sink& sink);
@@ -186,6 +205,11 @@ class OfiFabric final : public Fabric {
   void give_back(Operation* operation);
   bool take_buffer(Buffer* buffer);
   bool post_receive(Endpoint& endpoint, Operation* operation);
+  bool receive_again(Endpoint& endpoint, Operation* operation);
+  uint32_t shared_wanted() const;
+  void post_shared();
+  int take_shared(const Completion& completion, Sink& sink);
+  int take_parcel(Endpoint& endpoint, EndpointId id, Operation* operation, Sink& sink);
   bool post_parcel(Endpoint& endpoint, EndpointId id);
   void return_credits(Endpoint& endpoint, EndpointId id);
   bool transmit(Endpoint& endpoint, Operation* operation);
@@ -223,9 +247,13 @@ class OfiFabric final : public Fabric {
   Handle<fid_domain> domain_;
   Handle<fid_eq> eq_;
   Handle<fid_cq> cq_;
+  Handle<fid_ep> receives_;   // shared by all endpoints; null: each has its own
   Handle<fid_pep> listener_;  // null: does not listen
   bool mr_local_ = false;     // buffers must be registered
   bool virtual_addresses_ = false;
+  uint32_t shared_capacity_ = 0;  // of receives_
+  uint32_t shared_posted_ = 0;    // buffers there
+  uint32_t opened_ = 0;           // endpoints of libfabric that exist
   bool provider_keys_ = false;
   bool operands_as_addresses_ = false;  // see AtomicsTrial
   uint64_t write_flags_ = 0;            // how a put is to complete
@@ -237,8 +265,9 @@ class OfiFabric final : public Fabric {
   Slots<Endpoint> endpoints_;
   // Events name an object that may be closed already: never follow the pointer.
   std::unordered_map<const void*, EndpointId> by_fid_;
-  std::deque<EndpointId> opening_;  // with deadlines; lazily cleaned
-  std::vector<EndpointId> ready_;   // unparked
+  std::vector<EndpointId> by_slot_;  // that number names
+  std::deque<EndpointId> opening_;   // with deadlines; lazily cleaned
+  std::vector<EndpointId> ready_;    // unparked
   std::vector<EndpointId> ending_;
   std::vector<EndpointId> again_;       // have something that libfabric did not take
   std::vector<EndpointId> writable_;    // on_writable is due

@@ -134,11 +134,14 @@ uint64_t OfiFabric::unsent_bytes(EndpointId id) const {
 
 // Hands a parcel to libfabric. False: not now.
 bool OfiFabric::transmit(Endpoint& endpoint, Operation* operation) {
-  const ParcelHead head{endpoint.owed, operation->frames};
+  const ParcelHead head{static_cast<uint16_t>(endpoint.owed),
+                        static_cast<uint16_t>(operation->frames), endpoint.sent,
+                        endpoint.peer_number};
   std::memcpy(operation->buffer.data, &head, sizeof head);
   if (operation->bytes <= inject_bytes_) {
     if (fi_inject(endpoint.ep, operation->buffer.data, operation->bytes, 0) == 0) {
       endpoint.owed = 0;
+      ++endpoint.sent;
       traffic_.bytes_sent += operation->bytes;
       give_back(operation);
       return true;
@@ -148,6 +151,7 @@ bool OfiFabric::transmit(Endpoint& endpoint, Operation* operation) {
               0, &operation->context) != 0)
     return false;
   endpoint.owed = 0;
+  ++endpoint.sent;
   endpoint.in_flight_bytes += operation->bytes;
   endpoint.operations.insert(operation);
   traffic_.bytes_sent += operation->bytes;
@@ -216,6 +220,86 @@ bool OfiFabric::post_receive(Endpoint& endpoint, Operation* operation) {
   return true;
 }
 
+// The buffer of a parcel that is done with takes another one. False: it cannot.
+bool OfiFabric::receive_again(Endpoint& endpoint, Operation* operation) {
+  if (receives_ == nullptr) return post_receive(endpoint, operation);
+  give_back(operation);  // the pool had its replacement when the parcel arrived
+  return true;
+}
+
+// As many as all peers may send at once, up to what the pool may have.
+uint32_t OfiFabric::shared_wanted() const {
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t{opened_} * (window + 2), shared_capacity_));
+}
+
+// Fills the pool. What does not work now is tried again at the next dispatch.
+void OfiFabric::post_shared() {
+  while (shared_posted_ < shared_wanted()) {
+    Operation* const operation = take_operation(Operation::Kind::receive, no_endpoint, true);
+    if (operation == nullptr) return;
+    if (fi_recv(receives_.get(), operation->buffer.data, buffer_bytes, operation->buffer.descriptor,
+                0, &operation->context) != 0)
+      return give_back(operation);
+    ++shared_posted_;
+  }
+}
+
+// A buffer of the pool was filled, or its connection ended meanwhile: the end itself comes as an
+// event. A parcel that names no connection of ours is late or forged, and is dropped: whatever it
+// was, the next parcel of its true connection is out of sequence and closes that.
+int OfiFabric::take_shared(const Completion& completion, Sink& sink) {
+  --shared_posted_;
+  Operation* const operation = completion.operation;
+  operation->bytes = completion.bytes;
+  Endpoint* endpoint = nullptr;
+  if (completion.error_number == 0) {
+    traffic_.bytes_received += completion.bytes;
+    if (completion.bytes >= sizeof(ParcelHead))
+      endpoint = find_numbered(head_of(*operation).number);
+  }
+  if (endpoint == nullptr) give_back(operation);
+  post_shared();
+  if (endpoint == nullptr) return 0;
+  const EndpointId id = endpoint->id.load(std::memory_order_relaxed);
+  operation->endpoint = id;
+  return take_parcel(*endpoint, id, operation, sink);
+}
+
+// Checks what all parcels must keep, and delivers.
+int OfiFabric::take_parcel(Endpoint& endpoint, EndpointId id, Operation* operation, Sink& sink) {
+  const ParcelHead head = operation->bytes >= sizeof(ParcelHead) ? head_of(*operation)
+                                                                 : ParcelHead{};
+  const bool in_sequence = head.number == endpoint.number && head.sequence == endpoint.received;
+  const bool whole = head.frames != 0 || operation->bytes == sizeof(ParcelHead);
+  const bool had_credit = head.frames == 0 || endpoint.owed + endpoint.inbox.size() < window;
+  if (!in_sequence || !whole || !had_credit || endpoint.credits + head.credits > window) {
+    give_back(operation);
+    end_soon(endpoint, CloseReason::protocol_error,
+             !in_sequence  ? "a parcel is missing, or is not of this connection"
+             : !had_credit ? "the peer sends more than it may"
+                           : "a parcel is corrupt");
+    return 0;
+  }
+  ++endpoint.received;
+  endpoint.credits += head.credits;
+  operation->at = sizeof(ParcelHead);
+  if (head.frames != 0) {
+    endpoint.inbox.push_back(operation);
+    return endpoint.state == State::open ? deliver(id, sink) : 0;
+  }
+  // Only credits: its buffer must not wait behind a parked message, or the next ones would find
+  // none, and the answers that it waits for no credits.
+  if (endpoint.ending) {
+    give_back(operation);
+  } else if (receive_again(endpoint, operation)) {
+    after_progress(endpoint, id);
+  } else {
+    end_soon(endpoint, CloseReason::reset, "cannot post a receive buffer");
+  }
+  return 0;
+}
+
 void OfiFabric::drain_completions() {
   for (;;) {
     fi_cq_msg_entry entries[32];
@@ -239,6 +323,10 @@ int OfiFabric::run_completions(Sink& sink) {
     completions_.pop_front();
     Operation* const operation = completion.operation;
     const EndpointId id = operation->endpoint;
+    if (id == no_endpoint) {
+      upcalls += take_shared(completion, sink);
+      continue;
+    }
     Endpoint* const endpoint = endpoints_.find(id);
     if (endpoint == nullptr || endpoint->operations.count(operation) == 0)
       continue;  // cannot be: release reads them first
@@ -260,21 +348,7 @@ int OfiFabric::run_completions(Sink& sink) {
         endpoint->operations.erase(operation);
         operation->bytes = completion.bytes;
         traffic_.bytes_received += completion.bytes;
-        if (completion.bytes >= sizeof(ParcelHead)) {
-          endpoint->credits += head_of(*operation).credits;
-          operation->at = sizeof(ParcelHead);
-        }
-        // Only credits: its buffer must not wait behind a parked message, or the next ones would
-        // find none, and the answers that it waits for no credits.
-        if (completion.bytes == sizeof(ParcelHead) && head_of(*operation).frames == 0 &&
-            !endpoint->ending) {
-          if (!post_receive(*endpoint, operation))
-            end_soon(*endpoint, CloseReason::reset, "cannot post a receive buffer");
-          else after_progress(*endpoint, id);
-          break;
-        }
-        endpoint->inbox.push_back(operation);
-        if (endpoint->state == State::open) upcalls += deliver(id, sink);
+        upcalls += take_parcel(*endpoint, id, operation, sink);
         break;
     }
     if (completion.error_number == 0) continue;
@@ -313,8 +387,7 @@ int OfiFabric::deliver(EndpointId id, Sink& sink) {
     Operation* const parcel = endpoint->inbox.front();
     endpoint->inbox.pop_front();  // out of the endpoint's hands: the sink may close it while it
                                   // looks at the message
-    bool gone = false, park = false, corrupt = parcel->bytes < sizeof(ParcelHead);
-    const bool carries = !corrupt && head_of(*parcel).frames != 0;
+    bool gone = false, park = false, corrupt = false;
     while (!corrupt && parcel->at < parcel->bytes) {
       const uint64_t left = parcel->bytes - parcel->at;
       const std::byte* at = parcel->buffer.data + parcel->at;
@@ -353,8 +426,8 @@ int OfiFabric::deliver(EndpointId id, Sink& sink) {
     parcel->kind = Operation::Kind::receive;
     if (endpoint->ending) {
       give_back(parcel);
-    } else if (post_receive(*endpoint, parcel)) {
-      endpoint->owed += carries;
+    } else if (receive_again(*endpoint, parcel)) {
+      ++endpoint->owed;
     } else {
       end_soon(*endpoint, CloseReason::reset, "cannot post a receive buffer");
     }

@@ -21,7 +21,7 @@ std::vector<std::byte> payload_of(const Side& side, uint64_t bytes, uint32_t see
 TEST_P(Conformance, ConnectCarriesHelloAndReply) {
   auto target = server();
   auto client = side();
-  target->reply = "reply of at most fifty-four bytes, this one has them..";
+  target->reply = "reply of at most forty-six bytes, this has all";
   ASSERT_EQ(target->reply.size(), max_hello_bytes);
   EndpointId near, far;
   join(*client, *target, &near, &far);

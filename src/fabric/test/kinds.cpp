@@ -41,11 +41,15 @@ std::vector<Kind> kinds() {
     Options options;
     options.loopback_only = true;
     if (!make_ofi_fabric(options, provider, &probe).ok()) continue;
-    all.push_back({"ofi_" + provider, [provider] {
-                     return [provider](const Options& given, std::unique_ptr<Fabric>* fabric) {
-                       return make_ofi_fabric(given, provider, fabric);
-                     };
-                   }});
+    for (const bool shared : {true, false})
+      all.push_back({concat("ofi_", provider, shared ? "" : "_own_buffers"), [provider, shared] {
+                       return [provider, shared](const Options& given,
+                                                 std::unique_ptr<Fabric>* fabric) {
+                         Options asked = given;
+                         asked.shared_receives = shared;
+                         return make_ofi_fabric(asked, provider, fabric);
+                       };
+                     }});
   }
   // All hooks that keep the contract, around each other.
   all.push_back({"hooked_tcp", [] {

@@ -1,0 +1,287 @@
+// What a peer may send over libfabric and what closes it, with a pool of buffers for all endpoints
+// and without: a raw peer that speaks libfabric itself, and many honest ones.
+#include "fabric/ofi/ofi.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "fabric/ofi/library.hpp"
+#include "fabric/ofi/ofi_fabric.hpp"
+#include "fabric/tcp/address.hpp"
+#include "fabric/tcp/frame.hpp"
+#include "fabric/test/side.hpp"
+
+namespace skerry::fabric::test {
+namespace {
+
+using ofi::Handle;
+using ofi::Library;
+using ofi::ParcelHead;
+
+// Connects by itself, and sends any bytes.
+class RawPeer {
+ public:
+  RawPeer(Side& target, Bytes address) {
+    EXPECT_TRUE(ofi::load(&library_).ok());
+    open(address);
+    // Length of the hello, the number for parcels to us, the hello.
+    std::byte data[] = {std::byte{1}, {}, {}, {}, {}, {}, {}, {}, {}, std::byte{'h'}};
+    EXPECT_EQ(fi_connect(endpoint_.get(), info_->dest_addr, data, sizeof data), 0);
+    EXPECT_TRUE(run_until({&target}, [&] { return is_connected(); }));
+    far = target.accepted.back();
+  }
+
+  uint64_t number = 0;  // that parcels from here must carry
+  EndpointId far = no_endpoint;
+
+  void send(Bytes parcel) {
+    kept_.emplace_back(parcel.begin(), parcel.end());
+    EXPECT_EQ(fi_send(endpoint_.get(), kept_.back().data(), parcel.size(), nullptr, 0, nullptr), 0);
+    fi_cq_msg_entry entry;
+    fi_cq_read(queue_.get(), &entry, 1);
+  }
+  void send(ParcelHead head, std::string_view message) {
+    std::vector<std::byte> parcel(sizeof head);
+    std::memcpy(parcel.data(), &head, sizeof head);
+    if (!message.empty()) {
+      const uint64_t prefix = tcp::encode_prefix(message.size(), 0);
+      const Bytes first = std::as_bytes(std::span(&prefix, 1)), rest = as_bytes(message);
+      parcel.insert(parcel.end(), first.begin(), first.end());
+      parcel.insert(parcel.end(), rest.begin(), rest.end());
+    }
+    send(parcel);
+  }
+
+ private:
+  void open(Bytes address) {
+    std::vector<tcp::SocketAddress> candidates;
+    ASSERT_TRUE(tcp::decode_address(address, &candidates).ok());
+    const tcp::SocketAddress& to = candidates.at(0);
+    const ofi::Info hints(library_->dupinfo(nullptr), ofi::FreeInfo{library_});
+    hints->ep_attr->type = FI_EP_MSG;
+    hints->caps = FI_MSG;
+    hints->addr_format = to.storage.ss_family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+    hints->fabric_attr->prov_name = strdup("tcp");
+    hints->dest_addr = std::malloc(to.bytes);
+    std::memcpy(hints->dest_addr, &to.storage, to.bytes);
+    hints->dest_addrlen = to.bytes;
+    fi_info* info = nullptr;
+    ASSERT_EQ(library_->getinfo(ofi::api_version, nullptr, nullptr, 0, hints.get(), &info), 0);
+    info_ = ofi::Info(info, ofi::FreeInfo{library_});
+    fid_fabric* fabric = nullptr;
+    ASSERT_EQ(library_->fabric(info->fabric_attr, &fabric, nullptr), 0);
+    fabric_.reset(fabric);
+    fid_domain* domain = nullptr;
+    ASSERT_EQ(fi_domain(fabric, info, &domain, nullptr), 0);
+    domain_.reset(domain);
+    fi_eq_attr of_events{};
+    of_events.wait_obj = FI_WAIT_NONE;
+    fid_eq* events = nullptr;
+    ASSERT_EQ(fi_eq_open(fabric, &of_events, &events, nullptr), 0);
+    events_.reset(events);
+    fi_cq_attr of_queue{};
+    of_queue.format = FI_CQ_FORMAT_MSG;
+    fid_cq* queue = nullptr;
+    ASSERT_EQ(fi_cq_open(domain, &of_queue, &queue, nullptr), 0);
+    queue_.reset(queue);
+    fid_ep* endpoint = nullptr;
+    ASSERT_EQ(fi_endpoint(domain, info, &endpoint, nullptr), 0);
+    endpoint_.reset(endpoint);
+    ASSERT_EQ(fi_ep_bind(endpoint, &events->fid, 0), 0);
+    ASSERT_EQ(fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), 0);
+    ASSERT_EQ(fi_enable(endpoint), 0);
+  }
+
+  bool is_connected() {
+    alignas(fi_eq_cm_entry) std::byte bytes[sizeof(fi_eq_cm_entry) + 256];
+    uint32_t event = 0;
+    const ssize_t n = fi_eq_read(events_.get(), &event, bytes, sizeof bytes, 0);
+    if (n < static_cast<ssize_t>(sizeof(fi_eq_cm_entry) + 9) || event != FI_CONNECTED) return false;
+    std::memcpy(&number, bytes + sizeof(fi_eq_cm_entry) + 1, sizeof number);
+    return true;
+  }
+
+  const Library* library_ = nullptr;
+  ofi::Info info_;
+  Handle<fid_fabric> fabric_;
+  Handle<fid_domain> domain_;
+  Handle<fid_eq> events_;
+  Handle<fid_cq> queue_;
+  Handle<fid_ep> endpoint_;
+  std::deque<std::vector<std::byte>> kept_;
+};
+
+class Ofi : public testing::TestWithParam<bool> {
+ protected:
+  static std::unique_ptr<Side> side() {
+    Options options;
+    options.loopback_only = true;
+    options.shared_receives = GetParam();
+    std::unique_ptr<Fabric> fabric;
+    const Status status = make_ofi_fabric(options, "tcp", &fabric);
+    return status.ok() ? std::make_unique<Side>(std::move(fabric)) : nullptr;
+  }
+  void SetUp() override {
+    target = side();
+    if (target == nullptr) GTEST_SKIP() << "libfabric's provider tcp has nothing here";
+    ASSERT_TRUE(target->fabric->listen(&address).ok());
+  }
+  // A parcel of another peer arrives: those before it were looked at.
+  void hear_from(RawPeer& peer, uint32_t sequence) {
+    const uint64_t before = target->message_count;
+    peer.send({0, 1, sequence, peer.number}, "after");
+    ASSERT_TRUE(run_until({target.get()}, [&] { return target->message_count > before; }));
+  }
+  bool is_closed(const RawPeer& peer) const {
+    return std::ranges::count(target->closed, peer.far) != 0;
+  }
+  bool wait_closed(const RawPeer& peer) {
+    return run_until({target.get()}, [&] { return is_closed(peer); });
+  }
+
+  std::unique_ptr<Side> target;
+  std::vector<std::byte> address;
+};
+
+TEST_P(Ofi, ParcelsInSequenceAreDelivered) {
+  RawPeer peer(*target, address);
+  for (uint32_t i = 0; i < 3; ++i) hear_from(peer, i);
+  EXPECT_TRUE(target->closed.empty());
+  EXPECT_EQ(target->messages.back().endpoint, peer.far);
+}
+
+TEST_P(Ofi, AForgedNumberReachesNobodyAndClosesItsSender) {
+  RawPeer victim(*target, address), forger(*target, address);
+  EXPECT_NE(victim.number, forger.number);
+  // The victim's place with a guess of the rest.
+  forger.send({0, 1, 0, victim.number ^ uint64_t{2} << 40}, "forged");
+  hear_from(victim, 0);
+  forger.send({0, 1, 1, forger.number}, "next");
+  ASSERT_TRUE(wait_closed(forger));
+  EXPECT_EQ(target->reasons.at(0), CloseReason::protocol_error);
+  EXPECT_FALSE(is_closed(victim));
+  hear_from(victim, 1);
+  for (const Message& one : target->messages) EXPECT_EQ(one.header, "after");
+}
+
+TEST_P(Ofi, ALateParcelOfAClosedEndpointIsNotMisdirected) {
+  uint64_t number = 0;
+  EndpointId far = no_endpoint;
+  {
+    RawPeer left(*target, address);
+    number = left.number;
+    far = left.far;
+  }
+  ASSERT_TRUE(run_until({target.get()}, [&] { return !target->closed.empty(); }));
+  RawPeer next(*target, address), other(*target, address);
+  EXPECT_EQ(static_cast<uint32_t>(next.far), static_cast<uint32_t>(far))
+      << "the place is used again";
+  other.send({0, 1, 0, number}, "late");
+  hear_from(next, 0);
+  other.send({0, 1, 1, other.number}, "next");
+  ASSERT_TRUE(wait_closed(other));
+  EXPECT_FALSE(is_closed(next));
+  for (const Message& one : target->messages) EXPECT_EQ(one.header, "after");
+}
+
+TEST_P(Ofi, AMissingParcelClosesTheConnection) {
+  RawPeer peer(*target, address), other(*target, address);
+  hear_from(peer, 0);
+  peer.send({0, 1, 2, peer.number}, "too far");
+  ASSERT_TRUE(wait_closed(peer));
+  EXPECT_EQ(target->reasons.at(0), CloseReason::protocol_error);
+  hear_from(other, 0);
+}
+
+TEST_P(Ofi, CreditsThatNobodySpentCloseTheConnection) {
+  RawPeer peer(*target, address), other(*target, address);
+  peer.send({1, 1, 0, peer.number}, "forged credit");
+  ASSERT_TRUE(wait_closed(peer));
+  hear_from(other, 0);
+  EXPECT_EQ(target->message_count, 1u);
+}
+
+TEST_P(Ofi, APeerThatSendsMoreThanItMayIsClosed) {
+  RawPeer peer(*target, address), other(*target, address);
+  target->hook = [&](EndpointId endpoint, Bytes, Bytes) { return endpoint != peer.far; };
+  for (uint32_t i = 0; i <= ofi::window; ++i) peer.send({0, 1, i, peer.number}, "flood");
+  hear_from(other, 0);
+  target->hook = nullptr;
+  target->fabric->unpark(peer.far);
+  ASSERT_TRUE(wait_closed(peer));
+  EXPECT_EQ(target->reasons.at(0), CloseReason::protocol_error);
+}
+
+TEST_P(Ofi, AParcelWithoutAHeadIsNoMessage) {
+  RawPeer peer(*target, address), other(*target, address);
+  peer.send(as_bytes("short"));
+  hear_from(other, 0);
+  peer.send({0, 1, 1, peer.number}, "next");
+  ASSERT_TRUE(wait_closed(peer));
+  EXPECT_FALSE(is_closed(other));
+}
+
+// More parcels than the pool has buffers: those of parked endpoints are replaced, the rest waits in
+// the network, and each endpoint has its own in order.
+TEST_P(Ofi, ManySendersFillThePool) {
+  constexpr uint32_t senders = ofi::max_shared_buffers / ofi::window + 8;
+  auto origin = side();
+  std::map<EndpointId, uint32_t> next;
+  bool parks = true;
+  EndpointId free_one = no_endpoint;
+  std::vector<EndpointId> near(senders);
+  for (EndpointId& one : near)
+    ASSERT_TRUE(origin->fabric->connect(address, as_bytes("h"), &one).ok());
+  ASSERT_TRUE(run_until({origin.get(), target.get()}, [&] {
+    return origin->connected.size() == senders && target->accepted.size() == senders;
+  }));
+  free_one = target->accepted.back();
+  uint64_t taken_of_free = 0;
+  target->hook = [&](EndpointId endpoint, Bytes header, Bytes) {
+    if (parks && endpoint != free_one) return false;
+    taken_of_free += endpoint == free_one;
+    EXPECT_EQ(text_of(header), std::to_string(next[endpoint])) << endpoint;
+    ++next[endpoint];
+    return true;
+  };
+  const std::vector<std::byte> payload = pattern(9000, 1);
+  for (uint32_t i = 0; i < ofi::window; ++i)
+    for (const EndpointId one : near)
+      ASSERT_EQ(send(*origin, one, std::to_string(i), payload), SendResult::accepted);
+  ASSERT_TRUE(
+      run_until({origin.get(), target.get()}, [&] { return taken_of_free == ofi::window; }));
+  parks = false;
+  for (const EndpointId one : target->accepted) target->fabric->unpark(one);
+  ASSERT_TRUE(run_until({origin.get(), target.get()},
+                        [&] { return target->message_count == uint64_t{senders} * ofi::window; }));
+  EXPECT_TRUE(target->closed.empty());
+}
+
+TEST_P(Ofi, MemoryOfEndpointsThatShareTheirBuffers) {
+  constexpr uint32_t clients = 60;
+  auto origin = side();
+  for (uint32_t i = 0; i < clients; ++i) {
+    EndpointId one;
+    ASSERT_TRUE(origin->fabric->connect(address, as_bytes("h"), &one).ok());
+  }
+  ASSERT_TRUE(run_until({origin.get(), target.get()}, [&] {
+    return origin->connected.size() == clients && target->accepted.size() == clients;
+  }));
+  for (const Side* one : {origin.get(), target.get()}) {
+    const Fabric::Memory memory = one->fabric->memory();
+    const uint64_t own = uint64_t{clients} * (ofi::window + 2) * ofi::buffer_bytes;
+    if (!GetParam()) {
+      EXPECT_GE(memory.endpoint_bytes, own);
+      continue;
+    }
+    EXPECT_LE(memory.endpoint_bytes, clients * 2048u);
+    EXPECT_LE(memory.fixed_bytes, (ofi::max_shared_buffers + 64) * (ofi::buffer_bytes + 512));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Receives, Ofi, testing::Bool(),
+                         [](const auto& name) { return name.param ? "shared" : "own"; });
+
+}  // namespace
+}  // namespace skerry::fabric::test
