@@ -1,5 +1,5 @@
-// What one data server takes for its clients: cluster_memory [--fabric NAME] CLIENTS ROUTED
-// [SERVERS THROUGH PASSING]
+// What one data server takes for its clients: cluster_memory [--fabric NAME] [--own-buffers]
+// CLIENTS ROUTED [SERVERS THROUGH PASSING]
 //
 // The server runs in this process, on its own thread, with the product's code. Child processes
 // stand for CLIENTS ranks: each proves itself, has one request answered and stays connected. With
@@ -8,7 +8,7 @@
 // through them, and its own clients talk to them in PASSING channels. Prints one line of JSON: the
 // server's own account, what VmRSS grew by, the sockets. `cluster_memory [--fabric NAME] plan NODES
 // RANKS_PER_NODE SIZE|sqrt|auto BUDGET` prints what the product's routes make of a job. NAME: as in
-// SKERRY_FABRIC (default: tcp). Linux only.
+// SKERRY_FABRIC (default: tcp); --own-buffers: as SKERRY_SHARED_RECEIVES=0. Linux only.
 #include <sodium.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -152,11 +152,13 @@ class Clients final : public fabric::Sink {
 };
 
 std::string fabric_name = "tcp";
+bool shared_receives = true;
 
 std::unique_ptr<fabric::Fabric> new_fabric() {
   fabric::Options options;
   options.loopback_only = true;
   options.max_unauthenticated = 4096;
+  options.shared_receives = shared_receives;
   std::unique_ptr<fabric::Fabric> made;
   const Status status = fabric::make_fabric(fabric_name, options, &made);
   check(status.ok(), status.message().c_str());
@@ -399,6 +401,11 @@ int main(int argc, char** argv) {
     fabric_name = argv[2];
     argc -= 2;
     argv += 2;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "--own-buffers") == 0) {
+    shared_receives = false;
+    --argc;
+    ++argv;
   }
   if (argc == 6 && std::strcmp(argv[1], "plan") == 0)
     return plan(static_cast<NodeId>(std::strtol(argv[2], nullptr, 10)),

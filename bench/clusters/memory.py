@@ -1,8 +1,8 @@
 """What one data server takes for its clients, by VmRSS and the kernel's objects for its sockets, as
 in figure 8 of W. Yu et al.: for its own clients, and where all ranks talk to all. All connections
 and channels are real ones that other processes hold. How many there are follows from the product's
-routes and budget. The same over libfabric, where a connection has posted buffers: they are in the
-server's own account whether they were touched or not, and an adapter would pin them."""
+routes and budget. The same over libfabric, where a server has posted buffers: they are in its own
+account whether they were touched or not, and an adapter would pin them."""
 
 from report import machine, row, say
 
@@ -17,9 +17,9 @@ OFI_RANKS = (60, 300, 1200)  # 1,200: 0.2 GB a side, and a minute where progress
 OFI_SIMULATED_RANKS = (2400, 9600)
 
 
-def memory_of(program, clients, routed, servers=0, through=0, passing=0, fabric="tcp"):
+def memory_of(program, clients, routed, servers=0, through=0, passing=0, fabric=("tcp",)):
     """What a server takes for so many: bytes by its own account, VmRSS, of the kernel."""
-    command = [program, "--fabric", fabric, clients, int(routed), servers, through, passing]
+    command = [program, "--fabric", *fabric, clients, int(routed), servers, through, passing]
     found = say(command)[0]
     found["kernel_bytes"] = found["sockets"] * found["socket_bytes"]
     found["bytes"] = found["resident_bytes"] + found["kernel_bytes"]
@@ -27,7 +27,7 @@ def memory_of(program, clients, routed, servers=0, through=0, passing=0, fabric=
 
 
 def plan_of(program, ranks, size, fabric):
-    command = [program, "--fabric", fabric, "plan", ranks // PER_NODE, PER_NODE, size, BUDGET]
+    command = [program, "--fabric", *fabric, "plan", ranks // PER_NODE, PER_NODE, size, BUDGET]
     return say(command)[0]
 
 
@@ -45,7 +45,7 @@ def memory_rows(build):
     rows, first = [], {}
     for ranks in RANKS:
         for size in SIZES:
-            plan = plan_of(program, ranks, size, "tcp")
+            plan = plan_of(program, ranks, size, ["tcp"])
             routed = plan["size"] > 1
             real = memory_of(program, plan["clients"], routed)
             everything = all_to_all(program, plan)
@@ -95,28 +95,45 @@ def million_rows(build):
     return rows
 
 
+def ofi_memory(program, plan, own_buffers):
+    """Bytes that clients of the plan were measured to take, over libfabric, and what they are made
+    of. Untouched buffers are in the account alone, libfabric's own memory in VmRSS alone: the
+    larger of the two counts."""
+    fabric = [OFI, "--own-buffers"] if own_buffers else [OFI]
+    found = memory_of(program, plan["clients"], plan["size"] > 1, fabric=fabric)
+    larger = max(found["account_bytes"], found["resident_bytes"])
+    kept = {each: found[each] for each in ("account_bytes", "resident_bytes", "kernel_bytes")}
+    return larger + found["kernel_bytes"], kept | {"label": "measured"}
+
+
+def beyond(points, clients):
+    """On the line through the two measured points with the most clients."""
+    (fewer, less), (most, more) = sorted(dict(points).items())[-2:]
+    each = (more - less) / (most - fewer)
+    label = "simulated: clients of the plan, on the line through the two largest measured"
+    return more + (clients - most) * each, {"bytes_each": each, "label": label}
+
+
 def ofi_rows(build):
-    """Over libfabric: MB by the server's own account with the kernel's; VmRSS beside it."""
+    """Over libfabric, with a pool of receive buffers for all connections, and with ten for each."""
     program = build / "bin/bench/cluster_memory"
-    rows, first, each = [], {}, {}
+    rows, points, first = [], {}, {}
     for ranks in OFI_RANKS + OFI_SIMULATED_RANKS:
-        for size in SIZES:
-            plan = plan_of(program, ranks, size, OFI)
-            routed = plan["size"] > 1
+        for size, own_buffers in [(size, own) for size in SIZES for own in (True, False)]:
+            plan = plan_of(program, ranks, size, [OFI, "--own-buffers"] if own_buffers else [OFI])
+            known = points.setdefault((plan["size"] > 1, own_buffers), [])
             if ranks in OFI_RANKS:
-                found = memory_of(program, plan["clients"], routed, fabric=OFI)
-                taken = found["account_bytes"] + found["kernel_bytes"]
-                each[routed] = taken / plan["clients"]  # of the most clients, in the end
-                more = {"label": "measured", "resident_bytes": found["resident_bytes"]}
-                more |= {"account_bytes": found["account_bytes"]}
+                taken, more = ofi_memory(program, plan, own_buffers)
+                known.append((plan["clients"], taken))
             else:
-                taken = plan["clients"] * each[routed]
-                more = {"label": "simulated: clients of the plan, bytes of each as measured"}
-                more |= {"bytes_each": each[routed]}
-            first.setdefault(ranks, taken)
-            target = first[ranks] / 1e7 if routed and ranks == 9600 else None
+                taken, more = beyond(known, plan["clients"])
+            first.setdefault(ranks, taken)  # size 1, ten buffers for each connection
+            limit = (first[ranks] / 1e6, "size 1, own buffers")
+            target = None
+            if ranks == OFI_SIMULATED_RANKS[-1] and size == "auto" and not own_buffers:
+                target = first[ranks] / 1e7
             name = f"clusters.ofi_memory_{ranks}_ranks.size_{size}"
-            limit = (first[ranks] / 1e6, "size 1")
+            name += ".own_buffers" if own_buffers else ""
             more |= {"plan": plan, "load": machine.load()}
             rows.append(row(name, taken / 1e6, "MB", *limit, target, **more))
             print(f"bench-clusters: {name}: {taken / 1e6:.2f} MB", flush=True)
