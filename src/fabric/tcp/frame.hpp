@@ -3,7 +3,7 @@
 //   frame:    | prefix 8 | header 1..512 | payload 0..max |
 //             prefix = header bytes (low 16 bits), payload bytes (high 48 bits)
 //
-//   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..54 |
+//   greeting: | magic 4 | version 2 | hello bytes 2 | hello 0..46 |
 //             once from the connecting side, once back when accepted. If the acceptance has to
 //             wait, an empty one with the magic "SKRH" comes back before it.
 //
