@@ -25,7 +25,12 @@ static int locate_in_piece(Window& window, int rank, int64_t from, uint64_t byte
 int locate(Window& window, int rank, MPI_Aint at, int64_t first, uint64_t bytes, Place* place) {
   place->window = window.window;
   place->rank = window.over->job_rank(rank);
-  place->offset = static_cast<uint64_t>(at) * (window.is_dynamic ? 1 : window.unit_of(rank));
+  if (window.is_dynamic) {
+    place->offset = static_cast<uint64_t>(at);
+  } else if (!offset_of(window, rank, at, &place->offset)) [[unlikely]] {
+    return fail(MPI_ERR_RMA_RANGE, "displacement ", at, " in units of ", window.unit_of(rank),
+                " bytes lies outside rank ", rank, "'s memory");
+  }
   if (window.data == nullptr) [[likely]]
     return MPI_SUCCESS;
   return locate_in_piece(window, rank, static_cast<int64_t>(place->offset) + first, bytes, place);
@@ -178,15 +183,15 @@ int transfer(Way way, Window& window, char* base, const Data& origin, const Data
 // Both sides are the same number of elements of the same type without gaps, and nothing else is
 // unusual: the shortest way. False: the long one.
 bool is_plain(const Window& window, MPI_Datatype type, MPI_Count count, MPI_Datatype target_type,
-              MPI_Count target_count, int rank, uint64_t* bytes) {
+              MPI_Count target_count, int rank, MPI_Aint at, uint64_t* offset, uint64_t* bytes) {
   if (target_type != type || target_count != count || count < 0 || window.data != nullptr ||
       window.is_dynamic || rank < 0 || rank >= window.over->size) [[unlikely]]
     return false;
   const Type* const known = known_types.find(type);
   if (known == nullptr || !known->is_contiguous || known->first != 0) [[unlikely]]
     return false;
-  *bytes = known->bytes * static_cast<uint64_t>(count);
-  return true;
+  return offset_of(window, rank, at, offset) &&
+         !__builtin_mul_overflow(known->bytes, static_cast<uint64_t>(count), bytes);
 }
 
 // The access is done here. A request that is complete is one that receives from nobody.
@@ -208,12 +213,11 @@ int make_request(Window& window, int rank, int failed, MPI_Request* request) {
 
 int put(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
         int rank, MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type) {
-  uint64_t bytes = 0;
-  if (is_plain(window, origin_type, origin_count, target_type, target_count, rank, &bytes))
-      [[likely]]
-    return settle(skerry_window_put(window.window, window.over->job_rank(rank),
-                                    static_cast<uint64_t>(at) * window.unit_of(rank), origin,
-                                    bytes));
+  uint64_t offset = 0, bytes = 0;
+  if (is_plain(window, origin_type, origin_count, target_type, target_count, rank, at, &offset,
+               &bytes)) [[likely]]
+    return settle(
+        skerry_window_put(window.window, window.over->job_rank(rank), offset, origin, bytes));
   Data from, to;
   if (const int failed = describe(origin_type, origin_count, "origin", &from); failed != 0)
     return failed;
@@ -226,12 +230,11 @@ int put(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype
 
 int get(Window& window, void* origin, MPI_Count origin_count, MPI_Datatype origin_type, int rank,
         MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type) {
-  uint64_t bytes = 0;
-  if (is_plain(window, origin_type, origin_count, target_type, target_count, rank, &bytes))
-      [[likely]]
-    return settle(skerry_window_get(window.window, window.over->job_rank(rank),
-                                    static_cast<uint64_t>(at) * window.unit_of(rank), origin,
-                                    bytes));
+  uint64_t offset = 0, bytes = 0;
+  if (is_plain(window, origin_type, origin_count, target_type, target_count, rank, at, &offset,
+               &bytes)) [[likely]]
+    return settle(
+        skerry_window_get(window.window, window.over->job_rank(rank), offset, origin, bytes));
   Data to, from;
   if (const int failed = describe(origin_type, origin_count, "origin", &to); failed != 0)
     return failed;

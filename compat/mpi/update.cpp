@@ -272,11 +272,13 @@ const Type* plain_element(const Window& window, MPI_Datatype type, int rank, MPI
                           uint64_t* offset) {
   const Type* const known = known_types.find(type);
   if (known == nullptr || known->basic == nullptr || known->basic->skerry_type < 0 ||
-      known->run_bytes != known->basic->bytes || window.data != nullptr || window.is_dynamic ||
-      !window.misaligned.empty() || rank < 0 || rank >= window.over->size) [[unlikely]]
+      known->run_bytes != known->basic->bytes || known->first != 0 || window.data != nullptr ||
+      window.is_dynamic || !window.misaligned.empty() || rank < 0 || rank >= window.over->size)
+      [[unlikely]]
     return nullptr;
-  *offset = static_cast<uint64_t>(at) * window.unit_of(rank);
-  return (*offset & (known->basic->align - 1)) == 0 ? known : nullptr;
+  return offset_of(window, rank, at, offset) && (*offset & (known->basic->align - 1)) == 0
+             ? known
+             : nullptr;
 }
 
 // This rank's memory holds `result` at byte `offset`. A program that waits by looking there again

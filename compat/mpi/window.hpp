@@ -124,6 +124,15 @@ struct Place {
 // Where displacement `at` of a rank lies, and that bytes [first, first + bytes) from there are
 // inside.
 int locate(Window& window, int rank, MPI_Aint at, int64_t first, uint64_t bytes, Place* place);
+// The same for the shortest ways: the byte of displacement `at`. False: no memory is as large.
+inline bool offset_of(const Window& window, int rank, MPI_Aint at, uint64_t* offset) {
+  const auto unit = static_cast<int64_t>(window.unit_of(rank));
+  int64_t found = 0;
+  if (__builtin_mul_overflow(static_cast<int64_t>(at), unit, &found)) [[unlikely]]
+    return false;
+  *offset = static_cast<uint64_t>(found);
+  return true;
+}
 
 int put(Window& window, const void* origin, MPI_Count origin_count, MPI_Datatype origin_type,
         int rank, MPI_Aint at, MPI_Count target_count, MPI_Datatype target_type);

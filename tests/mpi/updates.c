@@ -235,6 +235,30 @@ static void check_derived(MPI_Win win) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* One element that is not at the start of its type: the first update learns the type, the next
+ * ones take a shorter way. */
+static void check_displaced(MPI_Win win) {
+  enum { place = 3, times = 3 };
+  const int length = 1, at = place;
+  const double ones[place + 1] = {100, 100, 100, 1};
+  double got[place + 1] = {0}, zeros[place + 1] = {0};
+  MPI_Datatype displaced;
+  MPI_Type_indexed(1, &length, &at, MPI_DOUBLE, &displaced);
+  MPI_Type_commit(&displaced);
+  MPI_Barrier(MPI_COMM_WORLD);
+  TRY(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, win));
+  TRY(MPI_Put(zeros, place + 1, MPI_DOUBLE, right, 0, place + 1, MPI_DOUBLE, win));
+  TRY(MPI_Win_flush(right, win));
+  for (int k = 0; k < times; ++k)
+    TRY(MPI_Accumulate(ones, 1, displaced, right, 0, 1, displaced, MPI_SUM, win));
+  TRY(MPI_Win_flush(right, win));
+  TRY(MPI_Get(got, place + 1, MPI_DOUBLE, right, 0, place + 1, MPI_DOUBLE, win));
+  TRY(MPI_Win_unlock(right, win));
+  CHECK(got[0] == 0 && got[place] == times, "%g and %g", got[0], got[place]);
+  MPI_Type_free(&displaced);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void check_swap_of(MPI_Datatype type, int bytes, MPI_Win win) {
   int64_t desired = 5 + rank, compare = 0, old = 0, zero = 0, seen = 0;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -355,6 +379,7 @@ void check_updates(void) {
         if ((ops[o].sorts & BIT(types[k].sort)) != 0) check_one(k, o, memory, win, 128);
     check_one(4, 0, memory, win, 131); /* an int off its alignment */
     check_derived(win);
+    check_displaced(win);
     check_swap_of(MPI_INT8_T, 1, win), check_swap_of(MPI_INT16_T, 2, win);
     check_swap_of(MPI_INT, 4, win), check_swap_of(MPI_LONG, 8, win);
     check_swap_of(MPI_BYTE, 1, win);
