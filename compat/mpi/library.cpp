@@ -1,5 +1,8 @@
 #include "library.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -20,15 +23,21 @@ constexpr std::string_view beginnings[] = {"libmpi_abi.so."};
 constexpr std::string_view beginnings[] = {"libmpi.so.12", "libmpich.so.12"};
 #endif
 
-int look(dl_phdr_info* info, size_t, void* found) {
-  const std::string_view path = info->dlpi_name;
+bool has_our_abi(std::string_view path) {
   const std::string_view base = path.substr(path.rfind('/') + 1);
-  for (std::string_view beginning : beginnings) {
-    if (!base.starts_with(beginning)) continue;
-    *static_cast<std::string*>(found) = path;
-    return 1;
-  }
-  return 0;
+  return std::ranges::any_of(beginnings,
+                             [&](auto beginning) { return base.starts_with(beginning); });
+}
+
+// Python may load it by the link that compilers use, whose name says no version: libmpi.so.
+int look(dl_phdr_info* info, size_t, void* found) {
+  const std::string path = info->dlpi_name;
+  std::error_code ignored;
+  if (!has_our_abi(path) && (path.find("libmpi") == std::string::npos ||
+                             !has_our_abi(std::filesystem::canonical(path, ignored).string())))
+    return 0;
+  *static_cast<std::string*>(found) = path;
+  return 1;
 }
 
 void* library() {

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -51,19 +52,27 @@ struct found {
   const char* adapter;
 };
 
+static const char* adapter_of(const char* path) {
+  const char* const slash = strrchr(path, '/');
+  const char* const base = slash != NULL ? slash + 1 : path;
+  for (size_t k = 0; k < sizeof abis / sizeof abis[0]; ++k)
+    if (strncmp(base, abis[k].begins, strlen(abis[k].begins)) == 0) return abis[k].adapter;
+  return NULL;
+}
+
 static int look(struct dl_phdr_info* info, size_t size, void* context) {
   (void)size;
   struct found* const found = context;
-  const char* const slash = strrchr(info->dlpi_name, '/');
-  const char* const base = slash != NULL ? slash + 1 : info->dlpi_name;
-  for (size_t k = 0; k < sizeof abis / sizeof abis[0]; ++k) {
-    if (strncmp(base, abis[k].begins, strlen(abis[k].begins)) != 0) continue;
-    if (strlen(info->dlpi_name) >= sizeof found->path) continue;
-    strcpy(found->path, info->dlpi_name);
-    found->adapter = abis[k].adapter;
-    return 1;
-  }
-  return 0;
+  if (strlen(info->dlpi_name) >= sizeof found->path) return 0;
+  found->adapter = adapter_of(info->dlpi_name);
+  /* Python may load it by the link that compilers use, whose name says no version: libmpi.so. */
+  char real[PATH_MAX];
+  if (found->adapter == NULL && strstr(info->dlpi_name, "libmpi") != NULL &&
+      realpath(info->dlpi_name, real) != NULL)
+    found->adapter = adapter_of(real);
+  if (found->adapter == NULL) return 0;
+  strcpy(found->path, info->dlpi_name);
+  return 1;
 }
 
 static void* open_adapter(const char* name) {
