@@ -90,7 +90,8 @@ def call_sites(runner):
 # Whoever notices first says it and ends the job: Skerry, or the MPI's launcher.
 TOLD = (
     r"^skerry: .*(ended without leaving the job|ended the job|the job is ending)"
-    r"|exited on\s+signal|exited with\s+non-zero status|called \"init\", but exited without calling \"finalize\""
+    r"|exited on\s+signal|exited with\s+non-zero status"
+    r"|called \"init\", but exited without calling \"finalize\""
     r"|BAD TERMINATION|exited without calling finalize|KILLED BY SIGNAL"
 )
 
