@@ -46,6 +46,12 @@ struct Data {
   bool is_one_piece() const {
     return type->is_contiguous || (count == 1 && type->pieces.size() == 1);
   }
+  // Elements in a row are one part, not one each. `row` lives as long as the cursor.
+  Cursor cursor(std::vector<Piece>* row) const {
+    if (!is_one_piece()) return Cursor(type->pieces, type->extent);
+    *row = {{type->first, bytes()}};
+    return Cursor(*row, 0);
+  }
   // From `first` to the end of the last byte, if all strides are forward.
   uint64_t span() const {
     if (is_one_piece() || count == 0) return bytes();
@@ -90,9 +96,9 @@ int move_parts(Way way, const Place& to, char* base, const Data& origin, const D
     parts.clear();
     return settle(status);
   };
+  std::vector<Piece> here, there;
   const int failed = for_each_part(
-      Cursor(origin.type->pieces, origin.type->extent),
-      Cursor(target.type->pieces, target.type->extent), bytes,
+      origin.cursor(&here), target.cursor(&there), bytes,
       [&](int64_t from, int64_t at, uint64_t part) {
         parts.push_back({base + from, to.offset + static_cast<uint64_t>(at), part});
         return parts.size() < most ? MPI_SUCCESS : flush();

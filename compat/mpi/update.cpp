@@ -182,7 +182,12 @@ struct Elements {
            (count <= 1 || type->run_bytes == static_cast<uint64_t>(type->extent));
   }
   int64_t first() const { return type->runs().empty() ? 0 : type->runs()[0].at; }
-  Cursor cursor() const { return Cursor(type->runs(), type->extent); }
+  // Elements in a row are one part, not one each. `row` lives as long as the cursor.
+  Cursor cursor(std::vector<Piece>* row) const {
+    if (!is_one_run()) return Cursor(type->runs(), type->extent);
+    *row = {{first(), bytes()}};
+    return Cursor(*row, 0);
+  }
 };
 
 int describe(MPI_Datatype type, MPI_Count count, const char* whose, Elements* elements) {
@@ -224,7 +229,8 @@ int prepare(Window& window, int rank, MPI_Aint at, const Elements& target, MPI_O
 
 // Between elements in a row and where they belong.
 void pack(const Elements& from, const char* base, char* to) {
-  Cursor cursor = from.cursor();
+  std::vector<Piece> row;
+  Cursor cursor = from.cursor(&row);
   for (uint64_t left = from.bytes(); left > 0;) {
     const uint64_t part = std::min(left, cursor.rest());
     std::memcpy(to, base + cursor.at(), part);
@@ -235,7 +241,8 @@ void pack(const Elements& from, const char* base, char* to) {
 }
 
 void unpack(const char* from, const Elements& to, char* base, uint64_t bytes) {
-  Cursor cursor = to.cursor();
+  std::vector<Piece> row;
+  Cursor cursor = to.cursor(&row);
   while (bytes > 0) {
     const uint64_t part = std::min(bytes, cursor.rest());
     std::memcpy(base + cursor.at(), from, part);
@@ -256,8 +263,10 @@ int update_parts(const Run& run, const Elements& from, const Elements& to, const
     parts.clear();
     return settle(status);
   };
+  std::vector<Piece> here_row, there_row;
   const int failed = for_each_part(
-      from.cursor(), to.cursor(), from.bytes(), [&](int64_t here, int64_t there, uint64_t part) {
+      from.cursor(&here_row), to.cursor(&there_row), from.bytes(),
+      [&](int64_t here, int64_t there, uint64_t part) {
         const uint64_t offset = run.place.offset + static_cast<uint64_t>(there);
         if (!goes_to_runtime(run, offset)) return update_run(run, offset, base + here, part);
         parts.push_back({const_cast<char*>(base) + here, offset, part});
@@ -361,12 +370,14 @@ int get_accumulate(Window& window, const void* origin, MPI_Count origin_count,
   std::vector<char> operands(reads ? bytes : 0), before(bytes);
   if (reads) pack(from, origin_at, operands.data());
   const std::vector<Piece> row = {{0, bytes}};
-  const int failed = for_each_part(
-      Cursor(row, 0), to.cursor(), bytes, [&](int64_t here, int64_t there, uint64_t part) {
-        return fetch_run(run, run.place.offset + static_cast<uint64_t>(there),
-                         reads ? operands.data() + here : nullptr, before.data() + here, part,
-                         true);
-      });
+  std::vector<Piece> target_row;
+  const int failed = for_each_part(Cursor(row, 0), to.cursor(&target_row), bytes,
+                                   [&](int64_t here, int64_t there, uint64_t part) {
+                                     return fetch_run(
+                                         run, run.place.offset + static_cast<uint64_t>(there),
+                                         reads ? operands.data() + here : nullptr,
+                                         before.data() + here, part, true);
+                                   });
   if (failed == MPI_SUCCESS) unpack(before.data(), into, result_at, bytes);
   return failed;
 }

@@ -420,6 +420,35 @@ Status Window::get_vector(Rank rank, std::span<const VectorPiece> pieces) {
   return {};
 }
 
+// This node's memory. Pieces that follow each other in one stripe are gathered to one: each update
+// costs a lock and, in memory that the program gave, two system calls. A stripe, and no more, so
+// that all of it changes as a whole, as short pieces do that go alone.
+Status Window::update_pieces(const Target& target, const memory::Update& what,
+                             std::span<const VectorPiece> pieces) const {
+  alignas(64) std::array<std::byte, memory::stripe_bytes> gathered;
+  uint64_t begin = 0, bytes = 0;
+  const auto flush = [&] {
+    return bytes == 0 ? Status()
+                      : update_here(target, begin, what, gathered.data(), nullptr,
+                                    std::exchange(bytes, 0));
+  };
+  for (const VectorPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    const uint64_t in_stripe = memory::stripe_bytes - piece.offset % memory::stripe_bytes;
+    const bool follows = bytes > 0 && piece.offset == begin + bytes &&
+                         piece.offset % memory::stripe_bytes != 0;
+    if (!follows || piece.bytes > in_stripe) SKERRY_TRY(flush());
+    if (piece.bytes > in_stripe) {
+      SKERRY_TRY(update_here(target, piece.offset, what, piece.origin, nullptr, piece.bytes));
+      continue;
+    }
+    if (bytes == 0) begin = piece.offset;
+    std::memcpy(gathered.data() + bytes, piece.origin, piece.bytes);
+    bytes += piece.bytes;
+  }
+  return flush();
+}
+
 Status Window::update_vector(Rank rank, const memory::Update& what,
                              std::span<const VectorPiece> pieces) {
   Target* target = nullptr;
@@ -436,6 +465,7 @@ Status Window::update_vector(Rank rank, const memory::Update& what,
     return job_->engine().accumulate(address(*target), sides.target, sides.origin, what,
                                      Mode::implicit, nullptr);
   }
+  if (target->region != nullptr && check_ == nullptr) return update_pieces(*target, what, pieces);
   for (const VectorPiece& piece : pieces) {
     if (piece.bytes == 0) continue;
     const auto issue = [&](void*) {

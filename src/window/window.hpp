@@ -266,6 +266,8 @@ class Window {
     return target.region != nullptr && target.plain == nullptr && check_ == nullptr;
   }
   Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put) const;
+  Status update_pieces(const Target& target, const memory::Update& what,
+                       std::span<const VectorPiece> pieces) const;
   Status begin_strided(Rank rank, uint64_t offset, const Shape& there, Target** found);
   Status begin_vector(Rank rank, std::span<const VectorPiece> pieces, Target** found);
   Status check_alignment(ElementType type, uint64_t offset) const;

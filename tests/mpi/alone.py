@@ -90,7 +90,8 @@ def call_sites(runner):
 # Whoever notices first says it and ends the job: Skerry, or the MPI's launcher.
 TOLD = (
     r"^skerry: .*(ended without leaving the job|ended the job|the job is ending)"
-    r"|exited on signal|called \"init\", but exited without calling \"finalize\""
+    r"|exited on\s+signal|exited with\s+non-zero status"
+    r"|called \"init\", but exited without calling \"finalize\""
     r"|BAD TERMINATION|exited without calling finalize|KILLED BY SIGNAL"
 )
 
@@ -119,6 +120,12 @@ def gone(mark, limit_s=30):
     return True
 
 
+def files_left():
+    """Skerry's shared memory and sockets have no names in the file system: they end with their
+    processes."""
+    return [str(path) for path in Path("/dev/shm").glob("*skerry*")]
+
+
 def deaths(runner):
     program = runner.compiled("trouble", [HERE / "trouble.c"])
     if program is None:
@@ -141,12 +148,15 @@ def deaths(runner):
         left = not gone(mark)
         # MPI_Abort is the MPI library's own way to end a job, and says so itself.
         told = how == "aborted" or re.search(TOLD, output, re.M)
-        good = status not in (0, None) and told and not left
+        # MPICH's launcher ends a job of which a rank exits with status 0 before MPI_Finalize; often
+        # silently and with status 0, without Skerry as well.
+        silent = how == "left" and runner.source.family == "hydra" and status == 0
+        good = (silent or (status not in (0, None) and told)) and not left and not files_left()
         runner.count(
             "passed" if good else "failed", f"{runner.source.name}: {name} ({seconds:.1f} s)"
         )
         if not good:
-            print(f"        status {status}, processes left: {left}, from:")
+            print(f"        status {status}, processes left: {left}, files: {files_left()}, from:")
             print("".join(f"        {line}\n" for line in output.splitlines()[-20:]), end="")
 
 
@@ -162,9 +172,9 @@ def large(runner):
     program = runner.compiled("large", [HERE / "large.c"])
     if program is None:
         return
-    # MPICH has some 2,000 windows at a time, of whatever kind.
+    # MPICH has some 2,000 windows at a time, of whatever kind. Quick: more than descriptors.
     alive = 3000 if runner.source.adapter == "openmpi" else 1500
-    turns = 200 if runner.options.quick else 20000
+    alive, turns = (400, 200) if runner.options.quick else (alive, 20000)
     for nodes in (1, 2):
         runner.job(
             f"{alive} windows at once, {turns} in all, 256 descriptors, {nodes} nodes",
@@ -173,6 +183,8 @@ def large(runner):
             {"SKERRY_NODES": str(nodes), "SKERRY_MPI_EXPLAIN": "0"},
             limit_s=600,
         )
+    if runner.options.quick:
+        return
     if available_bytes() < 9 * GIB and runner.wanted("a window of 5 GiB"):
         runner.count("skipped", f"{runner.source.name}: a window of 5 GiB: needs 9 GiB of memory")
     for nodes in (1, 2) if available_bytes() >= 9 * GIB else ():

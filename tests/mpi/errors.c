@@ -16,6 +16,53 @@ static void on_error(MPI_Win* win, int* code, ...) {
     CHECK(handled == class, "the handler saw %d, not %d", handled, class);       \
   } while (0)
 
+/* What a freed window leaves is no window. */
+static void check_freed(void) {
+  long *memory = NULL, value = 1;
+  MPI_Win win;
+  TRY(MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
+  TRY(MPI_Win_free(&win));
+  CHECK(win == MPI_WIN_NULL, "the handle stays");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  CHECK(class_of(MPI_Put(&value, 1, MPI_LONG, right, 0, 1, MPI_LONG, win)) == MPI_ERR_WIN, "put");
+  CHECK(class_of(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win)) == MPI_ERR_WIN, "lock");
+  CHECK(class_of(MPI_Win_fence(0, win)) == MPI_ERR_WIN, "fence");
+  CHECK(class_of(MPI_Win_free(&win)) == MPI_ERR_WIN, "free");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* Inside and outside of epochs that are open. */
+static void check_misplaced(MPI_Win win) {
+  long value = 1, values[3] = {1, 2, 3}, old = 0;
+  int done = 0;
+  MPI_Datatype three;
+  MPI_Group world;
+  MPI_Request request = MPI_REQUEST_NULL;
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Get(&value, 1, MPI_LONG, right, 0, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_RMA_SYNC,
+         MPI_Accumulate(&value, 1, MPI_LONG, right, 0, 1, MPI_LONG, MPI_SUM, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Fetch_and_op(&value, &old, MPI_LONG, right, 0, MPI_SUM, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Rput(&value, 1, MPI_LONG, right, 0, 1, MPI_LONG, win, &request));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_flush_all(win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_flush_local(right, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_test(win, &done));
+  MPI_Type_contiguous(3, MPI_LONG, &three);
+  MPI_Type_commit(&three);
+  TRY(MPI_Win_lock_all(0, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_unlock(right, win));
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_fence(0, win));
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_start(world, 0, win));
+  MPI_Group_free(&world);
+  EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
+  EXPECT(MPI_ERR_TYPE, MPI_Fetch_and_op(&value, &old, three, right, 0, MPI_SUM, win));
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Put(values, 3, MPI_LONG, right, 6, 1, three, win));
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Fetch_and_op(&value, &old, MPI_LONG, right, 8, MPI_SUM, win));
+  TRY(MPI_Win_unlock_all(win));
+  MPI_Type_free(&three);
+}
+
 void check_errors(void) {
   if (getenv("SKERRY_USER_CHECKS") == NULL) return;
   long *memory = NULL, value = 1, old = 0;
@@ -36,6 +83,8 @@ void check_errors(void) {
   EXPECT(MPI_ERR_RANK, MPI_Win_lock(MPI_LOCK_SHARED, size, 0, win));
   EXPECT(MPI_ERR_LOCKTYPE, MPI_Win_lock(12345, right, 0, win));
   EXPECT(MPI_ERR_ASSERT, MPI_Win_lock(MPI_LOCK_SHARED, right, 1 << 30, win));
+  check_misplaced(win);
+  check_freed();
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   TRY(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
   EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));

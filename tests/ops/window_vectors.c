@@ -15,7 +15,7 @@ static int failures;
   } while (0)
 #define OK(call) CHECK((call) == SKERRY_OK)
 
-enum { words = 64 };
+enum { words = 1280 };
 
 /* `from`: displacement of the memory, an address in a dynamic window. */
 static void check(skerry_window* window, int target, uint64_t from, int64_t* memory,
@@ -54,6 +54,32 @@ static void check(skerry_window* window, int target, uint64_t from, int64_t* mem
   OK(skerry_window_unlock_all(window));
   skerry_sync(group);
   for (int k = 0; k < 7; ++k) CHECK(memory[20 - 2 * k] == 2 * (100 + k));
+  skerry_sync(group);
+}
+
+/* Updates of many pieces that follow each other, with a gap now and then, and of all lengths; some
+ * cross a boundary of 4 KiB, one is longer than that. */
+static void check_rows(skerry_window* window, int target, uint64_t from, int64_t* memory,
+                       skerry_group* group) {
+  static int64_t mine[words], expected[words];
+  static skerry_piece pieces[words];
+  size_t count = 0;
+  memset(expected, 0, sizeof expected);
+  for (int at = 0, bytes_words = 1; at < words; ++count) {
+    const int length = count == 40 ? 600 : 1 + bytes_words++ % 9;
+    const int fits = length < words - at ? length : words - at;
+    for (int k = at; k < at + fits; ++k) expected[k] = 2 * (mine[k] = 1000 + k);
+    pieces[count] = (skerry_piece){&mine[at], from + 8 * (uint64_t)at, 8 * (uint64_t)fits};
+    at += fits + (count % 7 == 6);
+  }
+  memset(memory, 0, words * sizeof *memory);
+  skerry_sync(group);
+  OK(skerry_window_lock(window, SKERRY_LOCK_SHARED, target, 0));
+  for (int turn = 0; turn < 2; ++turn)
+    OK(skerry_window_update_vector(window, target, SKERRY_INT64, SKERRY_SUM, pieces, count));
+  OK(skerry_window_unlock(window, target));
+  skerry_sync(group);
+  CHECK(memcmp(memory, expected, sizeof expected) == 0);
   skerry_sync(group);
 }
 
@@ -106,10 +132,12 @@ int main(void) {
   OK(skerry_window_allocate(group, words * sizeof *given, 8, &window));
   check(window, target, 0, skerry_window_local(window), group);
   check_strided(window, target, 0, skerry_window_local(window), group);
+  check_rows(window, target, 0, skerry_window_local(window), group);
   OK(skerry_window_free(window));
   OK(skerry_window_create(group, given, words * sizeof *given, 4, &window));
   check(window, target, 0, given, group);
   check_strided(window, target, 0, given, group);
+  check_rows(window, target, 0, given, group);
   OK(skerry_window_free(window));
   OK(skerry_window_create_dynamic(group, &window));
   OK(skerry_window_attach(window, given, words * sizeof *given));
@@ -117,6 +145,7 @@ int main(void) {
   OK(skerry_allgather(group, &address, sizeof address, all));
   check(window, target, all[target], given, group);
   check_strided(window, target, all[target], given, group);
+  check_rows(window, target, all[target], given, group);
   OK(skerry_window_free(window));
   if (failures == 0 && skerry_rank(job) == 0) printf("window_vectors: ok\n");
   free(all);
