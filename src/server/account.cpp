@@ -14,7 +14,8 @@ Server::Memory Server::memory() {
                            clients_.size() * sizeof(Client);
     for (const Client* const client : clients_) {
       if (!client->answers) continue;
-      out.connection_bytes += sizeof(Client::Answers) + vector_bytes(client->answers->late);
+      out.connection_bytes += sizeof(Client::Answers) + vector_bytes(client->answers->late) +
+                              vector_bytes(client->answers->segments);
       for (const Client::Late& late : client->answers->late)
         out.connection_bytes += vector_bytes(late.payload);
       for (const std::vector<std::byte>& payload : client->answers->sending)

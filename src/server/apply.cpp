@@ -180,6 +180,11 @@ Server::Outcome Server::apply_get(Client& client, const memory::Region& region,
   const wire::RequestHeader& h = request_.header;
   const uint64_t bytes = request_.extent_bytes;
   fabric::Bytes answer;
+  if (const uint64_t most = fabric_->capabilities().max_payload_bytes; bytes > most) {
+    *failure = error(Code::invalid, "a get of ", bytes, " bytes, at most ", most,
+                     " in one request");
+    return Outcome::failed;
+  }
   if (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)) {
     const bool gathers = bytes > scratch_.size() && request_.has(wire::flag_strided) &&
                          fabric_->capabilities().gather && fabric_->capabilities().direct_placement;

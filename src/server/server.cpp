@@ -17,8 +17,13 @@ namespace {
 constexpr int64_t stripe_retry_ns = 20'000;
 constexpr int64_t longest_retry_ns = 2'000'000;
 constexpr uint32_t quick_rounds = 64;
-// Cookie of an answer whose payload the client's record keeps; 0: it lies in a segment.
-constexpr uint64_t late_payload = 1;
+// Cookies of answers that the fabric does not copy. The payload is in the client's record, or lies
+// in a segment.
+constexpr uint64_t late_payload = 1, segment_payload = 2;
+
+SegmentId segment_of(const wire::Request& request) {
+  return {request.header.segment_owner, request.header.segment_generation};
+}
 
 }  // namespace
 
@@ -245,9 +250,13 @@ bool Server::has_room(const Client& client) const {
 
 void Server::send_reply(Client& client, const wire::ReplyHeader& header, fabric::Bytes payload) {
   if (client.late() == 0) {
-    switch (
-        fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), payload, false, 0)) {
-      case fabric::SendResult::accepted: return;
+    // Long ones are what gets read, and lie in their segment.
+    const bool from_segment = payload.size() > fabric::inline_payload_bytes;
+    switch (fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), payload, false,
+                          from_segment ? segment_payload : 0)) {
+      case fabric::SendResult::accepted:
+        if (from_segment) client.add_segment(segment_of(request_));
+        return;
       case fabric::SendResult::closed:
         return;  // on_closed follows; the session remembers what was applied
       case fabric::SendResult::would_block: break;
@@ -278,10 +287,14 @@ void Server::reply(Client& client, int code, uint64_t result, fabric::Bytes payl
 
 void Server::reply_gathered(Client& client, std::span<const fabric::Bytes> parts) {
   const wire::ReplyHeader header = reply_header(client, 0, 0);
-  if (client.late() == 0 &&
-      fabric_->send_gathered(client.endpoint, std::as_bytes(std::span(&header, 1)), parts, 0) !=
-          fabric::SendResult::would_block)
-    return;
+  if (client.late() == 0) {
+    switch (fabric_->send_gathered(client.endpoint, std::as_bytes(std::span(&header, 1)), parts,
+                                   segment_payload)) {
+      case fabric::SendResult::accepted: client.add_segment(segment_of(request_)); return;
+      case fabric::SendResult::closed: return;
+      case fabric::SendResult::would_block: break;
+    }
+  }
   Client::Late late{header, {}};
   late.payload.reserve(fabric::total_bytes(parts));
   for (const fabric::Bytes& part : parts)
@@ -354,14 +367,16 @@ void Server::refuse(const Locks::Request& request, const Status& why) {
 
 void Server::forget(SegmentId segment) {
   assert_server_thread();
-  // A payload is still being received into memory that is about to be unmapped: its program frees
-  // the segment while it puts into it. The put comes again on the next connection, and is refused.
-  std::vector<Client*> receiving;
+  // A payload is still being received into memory that is about to be unmapped, or an answer sent
+  // from it: its program frees the segment while it uses it. The request comes again on the next
+  // connection, and is refused.
+  std::vector<Client*> users;
   for (Client* const client : clients_)
-    if (client->state == Client::State::receiving && !client->refused &&
-        client->receives_into == segment)
-      receiving.push_back(client);
-  for (Client* client : receiving) {
+    if ((client->state == Client::State::receiving && !client->refused &&
+         client->receives_into == segment) ||
+        client->sends_from(segment))
+      users.push_back(client);
+  for (Client* client : users) {
     const fabric::EndpointId endpoint = client->endpoint;
     drop(*client);
     fabric_->close(endpoint);
@@ -448,8 +463,11 @@ void Server::send_late(Client& client) {
 
 void Server::on_sent(fabric::EndpointId endpoint, uint64_t cookie) {
   Client* client = client_of(endpoint);
-  if (client == nullptr || cookie != late_payload || !client->is_sending()) return;
-  client->answers->sending.pop_front();
+  if (client == nullptr || !client->answers) return;
+  Client::Answers& answers = *client->answers;
+  if (cookie == late_payload && !answers.sending.empty()) answers.sending.pop_front();
+  else if (cookie == segment_payload && !answers.segments.empty())
+    answers.segments.erase(answers.segments.begin());
   client->tidy_answers();
 }
 

@@ -146,6 +146,8 @@ class Server final : private fabric::Sink, private Locks::Outlet {
       std::vector<Late> late;
       std::list<std::vector<std::byte>>
           sending;  // payloads of late answers that the fabric still reads from; oldest first
+      // Of answers that the fabric still reads from a segment, which one; oldest first.
+      std::vector<SegmentId> segments;
     };
     std::unique_ptr<Answers> answers;  // null: there are none, as mostly
     struct Refused {  // a long put, refused when its header came: where its payload goes
@@ -162,8 +164,16 @@ class Server final : private fabric::Sink, private Locks::Outlet {
       if (!answers) answers = std::make_unique<Answers>();
       answers->late.push_back(std::move(one));
     }
+    void add_segment(SegmentId segment) {
+      if (!answers) answers = std::make_unique<Answers>();
+      answers->segments.push_back(segment);
+    }
+    bool sends_from(SegmentId segment) const {
+      return answers && std::ranges::find(answers->segments, segment) != answers->segments.end();
+    }
     void tidy_answers() {
-      if (answers && answers->late.empty() && answers->sending.empty()) answers.reset();
+      if (answers && answers->late.empty() && answers->sending.empty() && answers->segments.empty())
+        answers.reset();
     }
   };
   static_assert(sizeof(Client) <= 56, "there is one for each connected rank");

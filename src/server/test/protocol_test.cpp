@@ -287,6 +287,52 @@ TEST(ServerProtocol, ALongPutThatIsTooLongToDropIsCountedAndToldOnTheNextConnect
   a.run([&] { return world.word(8) == 42; });
 }
 
+// ---- long gets --------------------------------------------------------------------------------
+
+// The answer was sent from memory that was gone. The kernel notices that; a server that copies
+// parts of a long payload itself was killed by it, and its node's ranks with it.
+TEST(ServerProtocol, ALongGetOfASegmentThatIsFreedIsRefusedOnTheNextConnection) {
+  constexpr uint64_t bytes = 2 * fabric::inline_payload_bytes;
+  for (void (Origin::*get)(uint64_t, uint64_t) : {&Origin::get, &Origin::get_strided}) {
+    World world;
+    Origin a(world, 1), b(world, 2);
+    a.open();
+    b.open();
+    (b.*get)(1, bytes);
+    b.run([&] { return b.answer_to(1) != nullptr; });
+    a.reads = false;
+    (a.*get)(1, bytes);
+    a.settle();
+    world.free_segment();
+    a.reads = true;
+    a.run([&] { return a.is_closed; });
+    a.heard.clear();
+    a.open();
+    (a.*get)(1, bytes);
+    a.run([&] { return a.answer_to(1) != nullptr; });
+    EXPECT_EQ(a.answer_to(1)->reply.code, static_cast<int>(Code::freed));
+    // Expect: the one whose answer is read already notices nothing.
+    b.settle();
+    EXPECT_TRUE(b.is_open);
+  }
+}
+
+// It ended the data server's process where long payloads go through other servers in parts.
+TEST(ServerProtocol, AGetOfMoreThanTheFabricSendsInOneMessageIsRefused) {
+  constexpr uint64_t most = 2 * fabric::inline_payload_bytes;
+  for (void (Origin::*get)(uint64_t, uint64_t) : {&Origin::get, &Origin::get_strided}) {
+    World world(0, 0, ranks, most);
+    Origin a(world, 1);
+    a.open();
+    (a.*get)(1, most + 4096);
+    a.run([&] { return a.answer_to(1) != nullptr; });
+    EXPECT_EQ(a.answer_to(1)->reply.code, static_cast<int>(Code::invalid));
+    (a.*get)(2, most);
+    a.run([&] { return a.answer_to(2) != nullptr; });
+    EXPECT_EQ(a.answer_to(2)->reply.code, 0);
+  }
+}
+
 TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
   World world;
   Origin a(world, 1), b(world, 2);

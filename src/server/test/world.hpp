@@ -33,7 +33,9 @@ constexpr int32_t ranks = 4;
 
 class World {
  public:
-  explicit World(uint32_t max_connections = 0, uint32_t waiters = 0, int32_t size = ranks) {
+  explicit World(uint32_t max_connections = 0, uint32_t waiters = 0, int32_t size = ranks,
+                 uint64_t max_payload_bytes = fabric::LoopCapabilities().max_payload_bytes)
+      : network_(make_network(max_payload_bytes)) {
     EXPECT_GE(sodium_init(), 0);
     std::vector<NodeId> nodes(static_cast<size_t>(size));
     std::iota(nodes.begin(), nodes.end(), 0);
@@ -84,6 +86,10 @@ class World {
     return lock::machine::Home(reinterpret_cast<std::byte*>(directory_.home.data()));
   }
   void lose_mutexes() { directory_.lost = true; }
+  void free_segment() {
+    server_->forget(segment);
+    directory_.slice.reset();
+  }
 
  private:
   struct Free {
@@ -96,7 +102,7 @@ class World {
                    memory::Kind::lock_words};
         return {};
       }
-      if (id != segment || rank != 0) return error(Code::freed, "no such segment");
+      if (id != segment || rank != 0 || !slice) return error(Code::freed, "no such segment");
       *region = {slice.get(), slice_bytes, 7, memory::Kind::node_shared};
       return {};
     }
@@ -117,11 +123,14 @@ class World {
     return {all.begin(), all.end()};
   }
 
-  std::shared_ptr<fabric::LoopNetwork> network_ = fabric::make_loop_network([] {
+  static std::shared_ptr<fabric::LoopNetwork> make_network(uint64_t max_payload_bytes) {
     fabric::LoopCapabilities can;
     can.rma = false;
-    return can;
-  }());
+    can.max_payload_bytes = max_payload_bytes;
+    return fabric::make_loop_network(can);
+  }
+
+  std::shared_ptr<fabric::LoopNetwork> network_;
   connection::JobKey key_{};
   std::vector<std::byte> map_bytes_;
   placement::NodeMap map_;
@@ -186,6 +195,24 @@ class Origin final : public fabric::Sink {
     wire::Request r = request(wire::Kind::put, number);
     r.header.offset = offset;
     send(r, {reinterpret_cast<const char*>(&value), sizeof value});
+  }
+  void get(uint64_t number, uint64_t bytes) {
+    wire::Request r = request(wire::Kind::get, number);
+    r.header.reply_slot = 1;
+    r.header.reply_tag = static_cast<uint32_t>(number);
+    r.extent_bytes = bytes;
+    send(r);
+  }
+  // The same in blocks of 4 KiB, every second one.
+  void get_strided(uint64_t number, uint64_t bytes) {
+    wire::Request r = request(wire::Kind::get, number);
+    r.header.reply_slot = 1;
+    r.header.reply_tag = static_cast<uint32_t>(number);
+    r.header.flags = wire::flag_strided;
+    r.shape = {4096, 0, 1, 0};
+    r.level[0] = {bytes / 4096, 8192};
+    r.extent_bytes = bytes;
+    send(r);
   }
   void fetch_add(uint64_t number, uint64_t offset, uint64_t value, uint32_t slot = 1) {
     wire::Request r = request(wire::Kind::read_modify_write, number);
