@@ -129,6 +129,7 @@ std::shared_ptr<Job> start_job(const Communicator& over, uint64_t id, std::strin
   skerry_options options = SKERRY_OPTIONS_INIT;
   int provided = MPI_THREAD_SINGLE;
   real().Query_thread(&provided);
+  made->is_multiple = provided == MPI_THREAD_MULTIPLE;
   options.exchange = &exchange;
   options.thread_level = provided == MPI_THREAD_MULTIPLE ? SKERRY_THREAD_MULTIPLE
                                                          : SKERRY_THREAD_SERIALIZED;
@@ -248,11 +249,10 @@ void find_members(Communicator& made) {
                                made.ranks.data());
   skerry_job* const job = made.job->job;
   const bool same = made.ranks == all;
-  if (same && made.size == skerry_size(job)) {
+  if (same && made.size == skerry_size(job) && !made.job->is_multiple) {
     made.members = skerry_world(job);
   } else {
-    const skerry_exchange exchange = exchange_over(&made.comm, made.rank, made.size);
-    if (skerry_group_create(job, made.ranks.data(), &exchange, &made.members) != SKERRY_OK) {
+    if (make_group(made, &made.members) != SKERRY_OK) {
       made.why_not = skerry_last_error();
       made.members = nullptr;
       made.job = nullptr;
@@ -329,6 +329,13 @@ std::shared_ptr<Communicator> communicator_of(MPI_Comm comm) {
   const std::shared_ptr<Communicator> made = make(comm);
   if (made != nullptr) real().Comm_set_attr(comm, keyval(), new Kept(made));
   return made;
+}
+
+int make_group(Communicator& over, skerry_group** group) {
+  std::vector<int> ranks(static_cast<size_t>(over.size));
+  for (int k = 0; k < over.size; ++k) ranks[static_cast<size_t>(k)] = over.job_rank(k);
+  const skerry_exchange exchange = exchange_over(&over.comm, over.rank, over.size);
+  return skerry_group_create(over.job->job, ranks.data(), &exchange, group);
 }
 
 bool is_set(const char* variable) {

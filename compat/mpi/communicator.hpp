@@ -8,6 +8,7 @@
 
 #include <skerry/skerry.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ namespace skerry::mpi {
 struct Job {
   uint64_t id = 0;                // the same on all members
   skerry_job* job = nullptr;      // null: it has ended
+  bool is_multiple = false;       // threads call MPI at the same time
   MPI_Comm comm = MPI_COMM_NULL;  // of our own; its ranks are the job's
   MPI_Group group = MPI_GROUP_NULL;
   skerry_mutexes* mutexes = nullptr;  // update_mutexes at each rank, for updates (update.cpp)
@@ -35,7 +37,10 @@ struct Communicator {
   int size = 0;
   std::shared_ptr<Job> job;         // null: windows over it are the library's
   skerry_group* members = nullptr;  // null: as `job`
-  std::vector<int> ranks;           // of the job, by rank of the communicator; empty: the same
+  // With threads: a window synchronizes over `members`, so others need groups of their own. Two
+  // threads may be in collective calls on two windows.
+  std::atomic<bool> are_members_taken{false};
+  std::vector<int> ranks;  // of the job, by rank of the communicator; empty: the same
   bool is_on_one_node = false;
   std::string why_not;  // if `job` is null
 
@@ -46,6 +51,9 @@ struct Communicator {
 // Finds it, or starts what is missing. Collective over the communicator. Null: the communicator
 // can have no windows of ours (it connects two groups, or is none).
 std::shared_ptr<Communicator> communicator_of(MPI_Comm comm);
+
+// Another group of its members, for one window. Collective.
+int make_group(Communicator& over, skerry_group** group);
 
 bool is_set(const char* variable);  // in the environment, to something else than 0
 

@@ -19,6 +19,8 @@ struct Told {
   int64_t unit;
   uint32_t misaligned;  // base modulo 16
   uint32_t why_not;     // a WhyNot; the highest of all counts
+  uint32_t are_members_taken;
+  uint32_t reserved;
 };
 enum class WhyNot : uint32_t { nothing, no_job, not_one_node, bad_argument, no_carrier };
 
@@ -88,7 +90,7 @@ void keep_once_if_equal(std::vector<Number>& numbers) {
 // One piece of memory at the first rank, of which each has its part: MPI's shared windows lie in a
 // row, unless the program allows gaps.
 int make_shared(Window& made, const std::vector<Told>& told) {
-  skerry_group* const members = made.over->members;
+  skerry_group* const members = made.members;
   uint64_t total = 0;
   for (const Told& one : told) {
     made.data_at.push_back(total);
@@ -106,8 +108,26 @@ int make_shared(Window& made, const std::vector<Told>& told) {
   return status;
 }
 
+// Without threads, all windows of a communicator take turns with its group.
+int find_group(Window& made, const std::vector<Told>& told) {
+  Communicator& over = *made.over;
+  const bool is_taken = std::any_of(told.begin(), told.end(),
+                                    [](const Told& one) { return one.are_members_taken != 0; });
+  if (over.job->is_multiple && is_taken) return make_group(over, &made.members);
+  made.members = over.members;
+  over.are_members_taken = over.job->is_multiple;
+  return SKERRY_OK;
+}
+
+void give_back_group(Window& window) {
+  if (window.members == window.over->members) window.over->are_members_taken = false;
+  else if (window.members != nullptr) skerry_group_free(window.members);
+  window.members = nullptr;
+}
+
 int make_ours(Window& made, const Wanted& wanted, const std::vector<Told>& told) {
-  skerry_group* const members = made.over->members;
+  if (const int status = find_group(made, told); status != SKERRY_OK) return status;
+  skerry_group* const members = made.members;
   const auto bytes = static_cast<uint64_t>(wanted.size);
   made.base = wanted.base;
   if (wanted.flavor == MPI_WIN_FLAVOR_SHARED) return make_shared(made, told);
@@ -151,9 +171,12 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
   MPI_Win carrier = MPI_WIN_NULL;
   const bool carried = why == WhyNot::nothing && make_carrier(wanted, &carrier);
   if (why == WhyNot::nothing && !carried) why = WhyNot::no_carrier;
-  const Told mine{wanted.size, wanted.unit,
+  const Told mine{wanted.size,
+                  wanted.unit,
                   static_cast<uint32_t>(reinterpret_cast<uintptr_t>(wanted.base) % 16),
-                  static_cast<uint32_t>(why)};
+                  static_cast<uint32_t>(why),
+                  over->are_members_taken,
+                  0};
   std::vector<Told> told(static_cast<size_t>(over->size));
   real().Allgather(&mine, sizeof mine, MPI_BYTE, told.data(), sizeof mine, MPI_BYTE, over->comm);
   for (const Told& one : told) why = std::max(why, static_cast<WhyNot>(one.why_not));
@@ -163,6 +186,7 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
   if (why == WhyNot::nothing && make_ours(*made, wanted, told) != SKERRY_OK)
     reason = skerry_last_error();
   if (!reason.empty()) {
+    give_back_group(*made);
     if (carried) real().Win_free(&carrier);
     explain(*over, wanted, "the MPI library's", reason);
     return {};
@@ -227,6 +251,7 @@ int win_free(Window& window, MPI_Win* win) {
   }
   if (const int failed = settle(skerry_window_free(window.window)); failed != MPI_SUCCESS)
     return answer(window, "MPI_Win_free", failed);
+  give_back_group(window);
   // Another thread may get the same handle for a new window as soon as this one is free. Until then
   // the callbacks of attributes, in this thread, see a window that still answers.
   dying = &window;

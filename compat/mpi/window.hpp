@@ -27,6 +27,7 @@ struct Window {
   std::vector<uint64_t> data_at;  // by rank; with `data` only
   std::vector<uint64_t> bytes;    // by rank; with `data` only
   std::shared_ptr<Communicator> over;
+  skerry_group* members = nullptr;  // which it synchronizes over
   std::vector<uint32_t> units;      // displacement units by rank; one if all are equal
   std::vector<uint8_t> misaligned;  // base address modulo 16, by rank; empty: 0 everywhere
   bool is_dynamic = false;
