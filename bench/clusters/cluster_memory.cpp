@@ -394,6 +394,17 @@ int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget
   return 0;
 }
 
+// As many as the machine gives, at least what the load takes.
+uint32_t descriptors(const Load& load) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  check(files.rlim_cur > load.clients + load.servers * 2 + 64,
+        "too few descriptors: raise ulimit -Hn");
+  return static_cast<uint32_t>(files.rlim_cur);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -420,14 +431,7 @@ int main(int argc, char** argv) {
   check(load.servers != 0 ? load.routed && load.clients != 0 : load.through + load.passing == 0,
         "ranks come through other servers, or talk to them, where there are clusters alone");
   check(sodium_init() >= 0, "no libsodium");
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
-  check(files.rlim_cur > load.clients + load.servers * 2 + 64,
-        "too few descriptors: raise ulimit -Hn");
-
-  Children children(load, static_cast<uint32_t>(files.rlim_cur - 64));
+  Children children(load, descriptors(load) - 64);
 
   std::vector<NodeId> rank_node(load.ranks(), 1);
   rank_node[0] = 0;

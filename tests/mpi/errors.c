@@ -63,6 +63,17 @@ static void check_misplaced(MPI_Win win) {
   MPI_Type_free(&three);
 }
 
+/* In bytes more than 64 bits hold: not the first element. */
+static void check_far(MPI_Win win) {
+  long value = 1, old = 0;
+  const MPI_Aint far = (MPI_Aint)1 << 61;
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Put(&value, 1, MPI_LONG, right, far, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Get(&value, 1, MPI_LONG, right, far, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_RMA_RANGE,
+         MPI_Accumulate(&value, 1, MPI_LONG, right, far, 1, MPI_LONG, MPI_SUM, win));
+  EXPECT(MPI_ERR_RMA_RANGE, MPI_Fetch_and_op(&value, &old, MPI_LONG, right, far, MPI_SUM, win));
+}
+
 void check_errors(void) {
   if (getenv("SKERRY_USER_CHECKS") == NULL) return;
   long *memory = NULL, value = 1, old = 0;
@@ -92,13 +103,7 @@ void check_errors(void) {
   EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_start(world, 0, win));
   EXPECT(MPI_ERR_RMA_RANGE, MPI_Put(&value, 1, MPI_LONG, right, 8, 1, MPI_LONG, win));
   EXPECT(MPI_ERR_RMA_RANGE, MPI_Get(&value, 1, MPI_LONG, right, -1, 1, MPI_LONG, win));
-  /* In bytes more than 64 bits hold: not the first element. */
-  const MPI_Aint far = (MPI_Aint)1 << 61;
-  EXPECT(MPI_ERR_RMA_RANGE, MPI_Put(&value, 1, MPI_LONG, right, far, 1, MPI_LONG, win));
-  EXPECT(MPI_ERR_RMA_RANGE, MPI_Get(&value, 1, MPI_LONG, right, far, 1, MPI_LONG, win));
-  EXPECT(MPI_ERR_RMA_RANGE,
-         MPI_Accumulate(&value, 1, MPI_LONG, right, far, 1, MPI_LONG, MPI_SUM, win));
-  EXPECT(MPI_ERR_RMA_RANGE, MPI_Fetch_and_op(&value, &old, MPI_LONG, right, far, MPI_SUM, win));
+  check_far(win);
   EXPECT(MPI_ERR_RANK, MPI_Put(&value, 1, MPI_LONG, -77, 0, 1, MPI_LONG, win));
   EXPECT(MPI_ERR_COUNT, MPI_Put(&value, -1, MPI_LONG, right, 0, 1, MPI_LONG, win));
   EXPECT(MPI_ERR_TYPE, MPI_Put(&value, 1, MPI_DATATYPE_NULL, right, 0, 1, MPI_LONG, win));

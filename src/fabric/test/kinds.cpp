@@ -5,6 +5,36 @@
 
 namespace skerry::fabric::test {
 
+namespace {
+
+// Each provider of libfabric that has something here: tcp wherever the library is, verbs where
+// there is an adapter. Not under the thread sanitizer: it sees our half of what libfabric's own
+// threads and locks order, and reports what is none.
+void add_ofi(std::vector<Kind>* all) {
+#ifdef __SANITIZE_THREAD__
+  const std::vector<std::string> providers;
+#else
+  const std::vector<std::string> providers = {"tcp", "verbs"};
+#endif
+  for (const std::string& provider : providers) {
+    std::unique_ptr<Fabric> probe;
+    Options options;
+    options.loopback_only = true;
+    if (!make_ofi_fabric(options, provider, &probe).ok()) continue;
+    for (const bool shared : {true, false})
+      all->push_back({concat("ofi_", provider, shared ? "" : "_own_buffers"), [provider, shared] {
+                        return [provider, shared](const Options& given,
+                                                  std::unique_ptr<Fabric>* fabric) {
+                          Options asked = given;
+                          asked.shared_receives = shared;
+                          return make_ofi_fabric(asked, provider, fabric);
+                        };
+                      }});
+  }
+}
+
+}  // namespace
+
 std::vector<Kind> kinds() {
   std::vector<Kind> all;
   all.push_back({"tcp", [] {
@@ -28,29 +58,7 @@ std::vector<Kind> kinds() {
   LoopCapabilities incoherent;
   incoherent.atomics = Atomics::incoherent;
   loop("loop_incoherent", incoherent);
-  // Each provider of libfabric that has something here: tcp wherever the library is, verbs where
-  // there is an adapter. Not under the thread sanitizer: it sees our half of what libfabric's own
-  // threads and locks order, and reports what is none.
-#ifdef __SANITIZE_THREAD__
-  const std::vector<std::string> providers;
-#else
-  const std::vector<std::string> providers = {"tcp", "verbs"};
-#endif
-  for (const std::string& provider : providers) {
-    std::unique_ptr<Fabric> probe;
-    Options options;
-    options.loopback_only = true;
-    if (!make_ofi_fabric(options, provider, &probe).ok()) continue;
-    for (const bool shared : {true, false})
-      all.push_back({concat("ofi_", provider, shared ? "" : "_own_buffers"), [provider, shared] {
-                       return [provider, shared](const Options& given,
-                                                 std::unique_ptr<Fabric>* fabric) {
-                         Options asked = given;
-                         asked.shared_receives = shared;
-                         return make_ofi_fabric(asked, provider, fabric);
-                       };
-                     }});
-  }
+  add_ofi(&all);
   // All hooks that keep the contract, around each other.
   all.push_back({"hooked_tcp", [] {
                    return [](const Options& options, std::unique_ptr<Fabric>* fabric) {
