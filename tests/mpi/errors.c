@@ -74,6 +74,22 @@ static void check_far(MPI_Win win) {
   EXPECT(MPI_ERR_RMA_RANGE, MPI_Fetch_and_op(&value, &old, MPI_LONG, right, far, MPI_SUM, win));
 }
 
+static void check_attach(void) {
+  MPI_Win win;
+  MPI_Errhandler handler;
+  TRY(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+  MPI_Win_create_errhandler(on_error, &handler);
+  TRY(MPI_Win_set_errhandler(win, handler));
+  MPI_Errhandler_free(&handler);
+  long twice[4];
+  TRY(MPI_Win_attach(win, twice, sizeof twice));
+  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, twice + 1, 8));
+  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, twice + 1));
+  TRY(MPI_Win_detach(win, twice));
+  MPI_Barrier(MPI_COMM_WORLD);
+  TRY(MPI_Win_free(&win));
+}
+
 void check_errors(void) {
   if (getenv("SKERRY_USER_CHECKS") == NULL) return;
   long *memory = NULL, value = 1, old = 0;
@@ -133,15 +149,5 @@ void check_errors(void) {
   MPI_Group_free(&world);
   MPI_Group_free(&self);
   TRY(MPI_Win_free(&win));
-  TRY(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
-  MPI_Win_create_errhandler(on_error, &handler);
-  TRY(MPI_Win_set_errhandler(win, handler));
-  MPI_Errhandler_free(&handler);
-  long twice[4];
-  TRY(MPI_Win_attach(win, twice, sizeof twice));
-  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, twice + 1, 8));
-  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, twice + 1));
-  TRY(MPI_Win_detach(win, twice));
-  MPI_Barrier(MPI_COMM_WORLD);
-  TRY(MPI_Win_free(&win));
+  check_attach();
 }
