@@ -60,24 +60,26 @@ def figure(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    shown, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4))
+    shown, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 5))
     draw_times(left, rows, "latency", ("put", "get"))
     draw_times(middle, rows, "bandwidth", ("puts", "gets"))
     for size in memory.SIZES:
-        points = [
-            (int(r["name"].split("_")[1]), r["value"])
-            for r in rows
-            if r["name"].startswith("clusters.memory_") and r["name"].endswith(f"size_{size}")
-        ]
-        if points:
-            right.plot(*zip(*points), marker="o", markersize=3, label=f"size {size}")
+        for ending, style in ((f"size_{size}", "-"), (f"size_{size}.all_to_all", "--")):
+            points = [
+                (int(r["name"].split("_")[1]), r["value"])
+                for r in rows
+                if r["name"].startswith("clusters.memory_") and r["name"].endswith(ending)
+            ]
+            label = f"size {size}" + (", all to all" if style == "--" else "")
+            if points:
+                right.plot(*zip(*points), style, marker="o", markersize=3, label=label)
     right.set_xlabel("ranks of the job, 12 a node")
     right.set_ylabel("MB of one server and its kernel")
     right.set_yscale("log")
     for axis in (left, middle, right):
         axis.grid(alpha=0.3)
         if axis.has_data():
-            axis.legend(fontsize=7)
+            axis.legend(fontsize=7, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     shown.tight_layout()
     shown.savefig(path, dpi=120)
     plt.close(shown)
