@@ -14,8 +14,7 @@ for a in "$@"; do
   esac
 done
 PASSED=0 FAILED=0 SKIPPED=0 FAILURES=() SKIPS=()
-LOG=$(mktemp -d); BUILDING=
-trap '[ -n "$BUILDING" ] && kill -- "-$BUILDING" 2> /dev/null; rm -rf "$LOG"' EXIT
+LOG=$(mktemp -d); trap 'rm -rf "$LOG"' EXIT
 export PYTHONPATH=$PWD/build/python${PYTHONPATH:+:$PYTHONPATH}
 export SKERRY_USER_TEST_PYTHON=$PWD/.venv/bin/python
 
@@ -58,25 +57,6 @@ step() {
   echo "   $p passed, $f failed, $s skipped ($(($(date +%s) - start)) s)"
 }
 
-# The jobs below wait half of their time: the sanitizers' builds take what is left, at low priority.
-# set -m: a process group of their own, which ends with this script.
-build_sanitized() {
-  local kind
-  renice -n 19 -p "$BASHPID" > /dev/null
-  for kind in asan tsan; do
-    cmake --preset $kind > /dev/null && cmake --build --preset $kind -j "$(nproc)" || return 1
-  done
-}
-if [ -n "$SANITIZERS" ]; then
-  set -m; build_sanitized > "$LOG/sanitized" 2>&1 < /dev/null & BUILDING=$!; set +m
-fi
-# What they printed, and their status.
-sanitized() {
-  wait "$BUILDING"; local status=$?
-  BUILDING=; cat "$LOG/sanitized"
-  return $status
-}
-
 PYTHON=.venv/bin/python
 step "includes follow the rooms" $PYTHON tools/check_includes.py
 step "columns and lengths" $PYTHON tools/check_style.py
@@ -104,8 +84,9 @@ step "the installation" $PYTHON tests/installed.py
 step "Python" $PYTHON -m pytest -q -rs tests/python
 step "the DFT example" $PYTHON -m pytest -q -rs examples/dft/tests
 if [ -n "$SANITIZERS" ]; then
-  step "build with asan and tsan (begun above)" sanitized
   for kind in asan tsan; do
+    step "build with $kind" \
+      bash -c "cmake --preset $kind > /dev/null && cmake --build --preset $kind -j $(nproc)"
     step "unit tests, $kind" \
       ctest --test-dir build-$kind -L unit -LE 'launchers|no_sanitizers' --output-on-failure -j 2
   done
