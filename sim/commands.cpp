@@ -272,13 +272,8 @@ void sweep(const std::string& name, const TrafficConfig& traffic, const Costs& c
   }
 }
 
-int complain(const Status& status) {
-  std::fprintf(stderr, "skerry sim: %s\n", status.message().c_str());
-  return 2;
-}
-
 int finish(const Report& report, const Options& o) {
-  if (Status status = report.write(o.out); !status.ok()) return complain(status);
+  if (Status status = report.write(o.out); !status.ok()) return complain("skerry sim", status);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
@@ -292,13 +287,20 @@ int finish(const Report& report, const Options& o) {
 
 const char* help() { return help_text; }
 
+int complain(const char* command, const Status& status) {
+  std::fprintf(stderr, "%s: %s\n", command, status.message().c_str());
+  return 2;
+}
+
 int run_main(const std::vector<std::string>& words) {
   Options o;
-  if (Status status = parse(words, &o); !status.ok()) return complain(status);
+  if (Status status = parse(words, &o); !status.ok()) return complain("skerry sim", status);
   if (o.help) return std::fputs(help_text, stdout), 0;
   Costs costs;
-  if (Status status = read_costs(o.costs, "tcp", &costs); !status.ok()) return complain(status);
-  if (Status status = Traffic::check(&o.traffic); !status.ok()) return complain(status);
+  if (Status status = read_costs(o.costs, "tcp", &costs); !status.ok())
+    return complain("skerry sim", status);
+  if (Status status = Traffic::check(&o.traffic); !status.ok())
+    return complain("skerry sim", status);
   Report report;
   sweep(std::string(to_string(o.traffic.pattern)), o.traffic, costs, o, &report);
   return finish(report, o);
@@ -314,11 +316,11 @@ int run_main(const std::vector<std::string>& words) {
 //   - computing: the run time without a cap, divided by the tasks.
 int paper_main(const std::vector<std::string>& words) {
   Options o;
-  if (Status status = parse(words, &o); !status.ok()) return complain(status);
+  if (Status status = parse(words, &o); !status.ok()) return complain("skerry sim", status);
   if (o.help) return std::fputs(help_text, stdout), 0;
   Costs costs;
   if (Status status = read_costs(o.costs, "infiniband-2010", &costs); !status.ok())
-    return complain(status);
+    return complain("skerry sim", status);
   if (o.quick) o.caps = {0, 128, 32, 4};
   struct Job {
     const char* name;
@@ -345,7 +347,7 @@ int paper_main(const std::vector<std::string>& words) {
   };
   for (const Job& job : jobs) {
     TrafficConfig t = traffic_of(job);
-    if (Status status = Traffic::check(&t); !status.ok()) return complain(status);
+    if (Status status = Traffic::check(&t); !status.ok()) return complain("skerry sim", status);
     sweep(job.name, t, costs, o, &report);
   }
   if (!o.quick) {

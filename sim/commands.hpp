@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/pure/status.hpp"
+
 namespace skerry::sim {
 
 int run_main(const std::vector<std::string>& words);
@@ -13,6 +15,9 @@ int locks_main(const std::vector<std::string>& words);   // locks_command.cpp
 int memory_main(const std::vector<std::string>& words);  // memory_command.cpp
 int routes_main(const std::vector<std::string>& words);  // routes_command.cpp
 const char* help();
+
+// Says on stderr why `command` does not run; the exit status then.
+int complain(const char* command, const Status& status);
 
 // The sum of `skerry sim memory`: what all processes of a node keep in tables. memory_command.cpp
 uint64_t table_bytes_of_node(int32_t ranks, int32_t per_node, int32_t talks);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "sim/commands.hpp"
+#include "sim/report.hpp"
 #include "sim/study/locks.hpp"
 
 namespace skerry::sim {
@@ -171,12 +172,6 @@ Status parse(const std::vector<std::string>& words, Options* o) {
   return {};
 }
 
-std::string real(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 class Sweeps {
  public:
   explicit Sweeps(const Options& o) : o_(o) {}
@@ -270,11 +265,10 @@ class Sweeps {
         ", \"time_s\": ", real(r.time_s), ", \"complete\": ", r.is_complete ? "true" : "false",
         "}");
     const auto row = [&](const char* what, double value, const char* unit) {
-      rows_ += concat(rows_.empty() ? "" : ",", "\n    {\"name\": \"sim.locks.", domain, ".", sweep,
-                      "_", real(x), ".", to_string(c.protocol), ".", what,
-                      "\", \"value\": ", real(value), ", \"unit\": \"", unit,
-                      "\", \"simulated\": true, \"limit\": null, \"limit_name\": null, "
-                      "\"ratio\": null, \"target\": null, \"met\": null}");
+      rows_ += concat(rows_.empty() ? "" : ",", "\n    ",
+                      json_row(concat("sim.locks.", domain, ".", sweep, "_", real(x), ".",
+                                      to_string(c.protocol), ".", what),
+                               value, unit));
     };
     row("throughput", r.per_second, "acquisitions per s");
     row("longest_wait", r.longest_wait_us, "us");
@@ -284,21 +278,17 @@ class Sweeps {
   std::string domains_, runs_, rows_;  // JSON
 };
 
-int complain(const Status& status) {
-  std::fprintf(stderr, "skerry sim locks: %s\n", status.message().c_str());
-  return 2;
-}
-
 }  // namespace
 
 int locks_main(const std::vector<std::string>& words) {
   Options o;
-  if (Status status = parse(words, &o); !status.ok()) return complain(status);
+  if (Status status = parse(words, &o); !status.ok()) return complain("skerry sim locks", status);
   if (o.help) return std::fputs(help_text, stdout), 0;
   Sweeps sweeps(o);
   for (const Domain domain : o.domains)
-    if (Status status = sweeps.domain(domain); !status.ok()) return complain(status);
-  if (Status status = sweeps.write(); !status.ok()) return complain(status);
+    if (Status status = sweeps.domain(domain); !status.ok())
+      return complain("skerry sim locks", status);
+  if (Status status = sweeps.write(); !status.ok()) return complain("skerry sim locks", status);
   std::printf("\nsimulated; wrote %s\n", o.out.c_str());
   return 0;
 }

@@ -6,13 +6,20 @@
 #include <fstream>
 
 namespace skerry::sim {
-namespace {
 
 std::string real(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.6g", value);
   return text;
 }
+
+std::string json_row(const std::string& name, double value, const char* unit) {
+  return concat("{\"name\": \"", name, "\", \"value\": ", real(value), ", \"unit\": \"", unit,
+                "\", \"simulated\": true, \"limit\": null, \"limit_name\": null, "
+                "\"ratio\": null, \"target\": null, \"met\": null}");
+}
+
+namespace {
 
 std::string spread(const Spread& s) {
   return concat("{\"mean\": ", real(s.mean), ", \"most\": ", real(s.most), "}");
@@ -65,10 +72,8 @@ void Report::add(const std::string& job, const StudyConfig& config, const StudyR
       spread(r.origin_bytes), ", \"server_bytes\": ", spread(r.server_bytes),
       ", \"events\": ", r.events, ", \"simulator_s\": ", real(seconds), "}"));
   const auto row = [&](const char* what, double value, const char* unit) {
-    rows_.push_back(concat("{\"name\": \"sim.", job, ".cap_", config.cap, ".", policy, ".", what,
-                           "\", \"value\": ", real(value), ", \"unit\": \"", unit,
-                           "\", \"simulated\": true, \"limit\": null, \"limit_name\": null, "
-                           "\"ratio\": null, \"target\": null, \"met\": null}"));
+    rows_.push_back(
+        json_row(concat("sim.", job, ".cap_", config.cap, ".", policy, ".", what), value, unit));
   };
   row("teardowns", r.teardowns.mean, "per rank");
   row("setups_over_optimum", ratio, "ratio");

@@ -10,6 +10,11 @@
 
 namespace skerry::sim {
 
+// Of JSON: a number in six digits, and a row as bench/ writes them (docs/simulator.md), labelled
+// simulated.
+std::string real(double value);
+std::string json_row(const std::string& name, double value, const char* unit);
+
 class Report {
  public:
   void job(const std::string& name, const TrafficConfig& traffic, const Costs& costs,

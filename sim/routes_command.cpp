@@ -8,6 +8,7 @@
 #include "core/pure/status.hpp"
 #include "placement/routes.hpp"
 #include "sim/commands.hpp"
+#include "sim/report.hpp"
 #include "sim/study/routes.hpp"
 
 namespace skerry::sim {
@@ -207,12 +208,6 @@ NodeMemory memory_of(const Options& o, const RouteStudyConfig& c, const placemen
   return m;
 }
 
-std::string real(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 class Sweep {
  public:
   explicit Sweep(const Options& o) : o_(o) {}
@@ -310,31 +305,24 @@ class Sweep {
  private:
   static double mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
   void row(const std::string& name, const char* what, double value, const char* unit) {
-    rows_ += concat(rows_.empty() ? "" : ",", "\n    {\"name\": \"", name, ".", what,
-                    "\", \"value\": ", real(value), ", \"unit\": \"", unit,
-                    "\", \"simulated\": true, \"limit\": null, \"limit_name\": null, "
-                    "\"ratio\": null, \"target\": null, \"met\": null}");
+    rows_ += concat(rows_.empty() ? "" : ",", "\n    ",
+                    json_row(concat(name, ".", what), value, unit));
   }
 
   const Options& o_;
   std::string jobs_, rows_;  // JSON
 };
 
-int complain(const Status& status) {
-  std::fprintf(stderr, "skerry sim routes: %s\n", status.message().c_str());
-  return 2;
-}
-
 }  // namespace
 
 int routes_main(const std::vector<std::string>& words) {
   Options o;
-  if (Status status = parse(words, &o); !status.ok()) return complain(status);
+  if (Status status = parse(words, &o); !status.ok()) return complain("skerry sim routes", status);
   if (o.help) return std::fputs(help_text, stdout), 0;
   Sweep sweep(o);
   for (const uint64_t ranks : o.ranks)
     for (const std::string& cluster : o.clusters) sweep.job(ranks, cluster);
-  if (Status status = sweep.write(); !status.ok()) return complain(status);
+  if (Status status = sweep.write(); !status.ok()) return complain("skerry sim routes", status);
   std::printf("\nsimulated; wrote %s\n", o.out.c_str());
   return 0;
 }
