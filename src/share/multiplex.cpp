@@ -37,7 +37,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       options_(std::move(options)),
       capabilities_(inner_->capabilities()),
       has_several_links_(!options_.is_proxy && options_.guide.routes.most_links() > 1),
-      cap_(longest_unproven_ns),
+      cap_(patience),
       openings_(options_.openings_before) {
   from_ranks_.limit = from_servers_.limit = options_.pool_bytes;
   const Status limited = cap_.set_limit(options_.max_trunks, options_.victim, most_partners);
@@ -571,7 +571,7 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
     case Kind::begin:
     case Kind::part:
       if (end->state != State::open) return;
-      if (!std::exchange(end->answered, true) && end->trunk->is_ours()) --end->trunk->unanswered;
+      if (!std::exchange(end->answered, true) && end->trunk->is_ours()) note_answer(*end->trunk);
       deliver(*end, prefix, rest, payload);
       end = end_of(id);
       if (end == nullptr || end->trunk == nullptr) return;

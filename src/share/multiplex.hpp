@@ -235,8 +235,9 @@ class Multiplex final : public fabric::Forward {
   };
 
   // A trunk is no victim for this long while a channel on it has no answer. Otherwise, on a slow
-  // machine, nobody might ever get one.
-  static constexpr int64_t longest_unproven_ns = 100'000'000;
+  // machine, nobody might ever get one. Short at first, because proxies may wait for each other in
+  // a circle: each holds the slot that another needs before it can answer.
+  static constexpr connection::Cap::Patience patience{4'000'000, 100'000'000};
   // Bounds the tables of the victim policy; no job has so many nodes.
   static constexpr uint32_t most_partners = 1u << 16;
   static constexpr uint64_t channel_bit = 1ull
@@ -267,6 +268,10 @@ class Multiplex final : public fabric::Forward {
   bool take_slot();
   void begin_failed(Trunk& trunk, Status status);
   void evict(Trunk& trunk);
+  void note_answer(Trunk& trunk) {  // the first on one of its channels
+    --trunk.unanswered;
+    cap_.proven();
+  }
   void run_deadlines();
   void note_deadline(int64_t deadline_ns);
 

@@ -44,7 +44,7 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   Transit& transit = *route.transit();
   transit.used = true;
   const int to = 1 - route.side();
-  if (is_data && to == 0 && !std::exchange(transit.answered, true)) --trunk->unanswered;
+  if (is_data && to == 0 && !std::exchange(transit.answered, true)) note_answer(*trunk);
   const Trunk* const next = transit.half[to].trunk;
   if (is_data && to == 1 && next != nullptr && next->phase != Phase::leaving)
     cap_.used(next->claim);
@@ -92,7 +92,7 @@ Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload
   if (found == nullptr) return Verdict::taken;
   End& end = *found;
   if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
-  if (!std::exchange(end.answered, true) && trunk->is_ours()) --trunk->unanswered;
+  if (!std::exchange(end.answered, true) && trunk->is_ours()) note_answer(*trunk);
   const EndpointId id = end.id;
   const uint64_t rest_bytes = header.size() - sizeof prefix;
   const Verdict verdict = part_placed(end, payload_bytes);

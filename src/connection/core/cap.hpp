@@ -75,8 +75,16 @@ class Cap {
     uint64_t teardowns_hidden = 0;     // good-byes that kept nobody waiting
   };
 
-  // An unproven connection is pinned for so long at most; 0: until it is proven.
-  explicit Cap(int64_t longest_unproven_ns = 0) : longest_unproven_ns_(longest_unproven_ns) {}
+  // How long an unproven connection is pinned. Most: 0: until it is proven. Otherwise the time
+  // starts at `least_ns`, doubles when one is evicted unproven, up to `most_ns`, and halves when
+  // one is proven: short where those that wait for each other's slots must be parted, long enough
+  // for an answer where answers take long.
+  struct Patience {
+    int64_t least_ns = 0;
+    int64_t most_ns = 0;
+  };
+  Cap() = default;
+  explicit Cap(Patience patience) : patience_(patience), patience_ns_(patience.least_ns) {}
 
   // From now on at most `limit` slots (0: no limit), victims chosen by `policy`. `partners`: as
   // many different ones as there can be, which bounds the tables. Connections beyond the limit
@@ -111,6 +119,9 @@ class Cap {
   // May one more connect? standing(partner, &since_ns) -> Standing; since_ns: of its claim.
   template <class StandingOf>
   Answer ask(int64_t now_ns, StandingOf&& standing, Partner* victim);
+  // An answer came back on one that was unproven.
+  void proven() { patience_ns_ = std::max(patience_ns_ / 2, patience_.least_ns); }
+  int64_t patience_ns() const { return patience_ns_; }
   // Somebody is kept waiting by those that leave.
   void denied(int64_t now_ns);
   // The connection goes over to another hold. `evicted`: it makes way for another.
@@ -139,7 +150,8 @@ class Cap {
   uint64_t policy_bytes() const { return policy_ ? policy_->bytes() : 0; }
 
  private:
-  const int64_t longest_unproven_ns_;
+  Patience patience_;
+  int64_t patience_ns_ = 0;               // at present
   std::unique_ptr<VictimPolicy> policy_;  // null: no limit
   uint32_t limit_ = 0;                    // 0: none
   uint32_t occupied_ = 0;
@@ -191,13 +203,16 @@ Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Partner* victim) {
       case Standing::busy: return true;
       case Standing::unproven: break;
     }
-    if (longest_unproven_ns_ == 0) return true;
-    const int64_t until_ns = since_ns + longest_unproven_ns_;
+    if (patience_.most_ns == 0) return true;
+    const int64_t until_ns = since_ns + patience_ns_;
     if (until_ns > now_ns) look_again_ns_ = std::min(look_again_ns_, until_ns);
     return until_ns > now_ns;
   });
   if (!chosen) return Answer::wait;
   *victim = *chosen;
+  int64_t since_ns = 0;
+  if (standing(*victim, &since_ns) == Standing::unproven)
+    patience_ns_ = std::min(2 * patience_ns_, patience_.most_ns);
   return Answer::evict;
 }
 

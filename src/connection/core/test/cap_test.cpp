@@ -35,6 +35,33 @@ struct CapTest : testing::Test {
   }
 };
 
+TEST_F(CapTest, PatienceGrowsWithEvictionsAndShrinksWithAnswers) {
+  Cap patient(Cap::Patience{4, 16});
+  ASSERT_TRUE(patient.set_limit(1, "lru", 4).ok());
+  patient.hold(a, Hold::occupied, 0);
+  patient.connected(a, 0);
+  standing[0] = Standing::unproven;
+  // Expect: pinned until its time is up, and then it makes way.
+  EXPECT_EQ(ask(patient, 3), Answer::wait);
+  EXPECT_EQ(patient.look_again_ns(), 4);
+  ASSERT_EQ(ask(patient, 4), Answer::evict);
+  // Expect: the next one has twice the time, up to the most.
+  EXPECT_EQ(ask(patient, 7), Answer::wait);
+  EXPECT_EQ(patient.look_again_ns(), 8);
+  ASSERT_EQ(ask(patient, 8), Answer::evict);
+  ASSERT_EQ(ask(patient, 16), Answer::evict);
+  EXPECT_EQ(patient.patience_ns(), 16);
+  // Expect: answers take that back, down to the least.
+  patient.proven();
+  EXPECT_EQ(patient.patience_ns(), 8);
+  for (int i = 0; i < 3; ++i) patient.proven();
+  EXPECT_EQ(patient.patience_ns(), 4);
+  // Expect: a proven victim changes nothing.
+  standing[0] = Standing::settled;
+  ASSERT_EQ(ask(patient, 17), Answer::evict);
+  EXPECT_EQ(patient.patience_ns(), 4);
+}
+
 TEST_F(CapTest, WithoutALimitEverybodyIsGranted) {
   for (Cap::Claim* claim : {&a, &b, &c, &d}) {
     EXPECT_EQ(ask(), Answer::granted);
@@ -110,7 +137,7 @@ TEST_F(CapTest, BusyAndUnprovenConnectionsArePinned) {
 }
 
 TEST_F(CapTest, WhereTheDriverSaysSoPatienceWithTheUnprovenEnds) {
-  Cap patient(50);
+  Cap patient(Cap::Patience{50, 50});
   ASSERT_TRUE(patient.set_limit(1, "lru", 4).ok());
   patient.hold(a, Hold::occupied, 100);
   patient.connected(a, 110);
