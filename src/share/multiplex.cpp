@@ -20,13 +20,6 @@ using fabric::Verdict;
 
 namespace {
 
-// Of a long payload. A part that is read in one piece is passed on without a copy, and the next
-// server works on it while the next part is read. With 64 KiB, which seldom came in one piece, long
-// payloads took 2 to 3 times as long; with 16 KiB 1.5 times.
-constexpr uint64_t part_bytes = 32 * 1024;
-// Of one message. A trunk that makes way waits 100 ms for what is under way, which a longer one
-// might need again and again.
-constexpr uint64_t most_payload_bytes = 512 * 1024;
 // Before a message's own header, at most: the prefix and, in `begin`, the payload's length.
 constexpr uint64_t head_bytes = sizeof(Prefix) + sizeof(uint64_t);
 
@@ -192,110 +185,6 @@ SendResult Multiplex::send_gathered(EndpointId endpoint, Bytes header, std::span
   if (end == nullptr || end->trunk == nullptr || end->state == State::asking)
     return SendResult::closed;
   return send_long(*end, header, parts, cookie);
-}
-
-// A long payload goes in parts: each server on the way passes them on as they come, and no other
-// channel waits for more than one.
-SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> places,
-                                uint64_t cookie) {
-  const uint64_t total = fabric::total_bytes(places);
-  SKERRY_ASSERT(total > part_bytes, "short payloads go with their header");
-  if (!takes_long(end)) {
-    end.writable_wanted = true;
-    (void)flush(end.id);
-    return SendResult::would_block;
-  }
-  auto made = std::make_unique<Outgoing>();
-  made->header.resize(sizeof total + header.size());
-  std::memcpy(made->header.data(), &total, sizeof total);
-  std::memcpy(made->header.data() + sizeof total, header.data(), header.size());
-  made->places.assign(places.begin(), places.end());
-  made->left = total;
-  made->cookie = cookie;
-  made->is_copied = total <= fabric::inline_payload_bytes;
-  (end.outgoing ? end.outgoing->next : end.outgoing) = std::move(made);
-  if (end.trunk->use == Use::link) note_link(end.id, end.trunk->id);
-  send_parts(end);
-  Outgoing* const last = end.outgoing && end.outgoing->next ? end.outgoing->next.get()
-                                                            : end.outgoing.get();
-  if (last != nullptr && last->is_copied && last->copy.empty()) copy_rest(*last);
-  return SendResult::accepted;
-}
-
-// The caller may use its memory for something else when send returns.
-void Multiplex::copy_rest(Outgoing& outgoing) {
-  std::vector<std::byte> copy;
-  copy.reserve(outgoing.left);
-  for (size_t i = outgoing.place; i < outgoing.places.size(); ++i) {
-    const Bytes from = outgoing.places[i].subspan(i == outgoing.place ? outgoing.within : 0);
-    copy.insert(copy.end(), from.begin(), from.end());
-  }
-  outgoing.copy = std::move(copy);
-  outgoing.places.assign(1, outgoing.copy);
-  outgoing.place = outgoing.within = 0;
-}
-
-// One that waits does no harm: it is sent from the caller's memory. A second one is taken before
-// the first is through, so that the trunk does not run dry. Not while a short message that was
-// refused waits in line: its caller is told when it is its turn.
-bool Multiplex::takes_long(const End& end) const {
-  if (end.state != State::open) return false;
-  if (!end.outgoing) return !end.in_line;
-  return !end.outgoing->next && end.outgoing->left <= 2 * part_bytes;
-}
-
-// As many parts as there is room for. `taken` brings more room at the other end, and the line more
-// on the trunk.
-void Multiplex::send_parts(End& end) {
-  if (end.trunk->is_ours() && end.trunk->phase != Phase::leaving) cap_.used(end.trunk->claim);
-  while (end.outgoing && send_part(end)) {
-    if (end.outgoing->left > 0) continue;
-    if (!end.outgoing->is_copied)
-      defer({Deferred::What::sent, end.id, CloseReason::by_us, {}, end.outgoing->cookie});
-    end.outgoing = std::move(end.outgoing->next);
-  }
-}
-
-// False: there is no room for it.
-bool Multiplex::send_part(End& end) {
-  Trunk& trunk = *end.trunk;
-  Outgoing& outgoing = *end.outgoing;
-  const Bytes header = outgoing.header;
-  const uint64_t bytes = std::min(outgoing.left, part_bytes);
-  const uint64_t cost = cost_of(header.size(), bytes);
-  if (end.in_line || !fits(end, cost)) return false;
-  const auto kind = header.empty() ? Kind::part : Kind::begin;
-  const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
-  if (!trunk.may_send() ||
-      !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
-    trunk.line.push_back({end.id, nullptr, 0});
-    end.in_line = true;
-    return false;
-  }
-  end.sent += cost;
-  end.told = end.taken;
-  outgoing.header.clear();
-  outgoing.left -= bytes;
-  outgoing.within += bytes;
-  while (outgoing.place < outgoing.places.size() &&
-         outgoing.within >= outgoing.places[outgoing.place].size())
-    outgoing.within -= outgoing.places[outgoing.place++].size();
-  return true;
-}
-
-// The next so many bytes, together.
-Bytes Multiplex::next_part(const Outgoing& outgoing, uint64_t bytes) {
-  const Bytes first = outgoing.places[outgoing.place].subspan(outgoing.within);
-  if (first.size() >= bytes) return first.first(bytes);
-  part_.resize(part_bytes);
-  uint64_t have = 0;
-  for (size_t i = outgoing.place; have < bytes; ++i) {
-    const Bytes from = i == outgoing.place ? first : outgoing.places[i];
-    const uint64_t step = std::min(from.size(), bytes - have);
-    if (step > 0) std::memcpy(part_.data() + have, from.data(), step);
-    have += step;
-  }
-  return Bytes(part_).first(bytes);
 }
 
 // There may be room again, on the trunk or at the other end.
@@ -654,71 +543,6 @@ Verdict Multiplex::hand_over(End& end, Kind kind, Bytes header, Bytes payload) {
     case Kind::held: break;
   }
   return Verdict::taken;
-}
-
-// `payload_bytes` of it come with the header. False: the end is gone.
-bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
-  uint64_t total = 0;
-  if (header.size() > sizeof total) std::memcpy(&total, header.data(), sizeof total);
-  if (total <= part_bytes || total > most_payload_bytes || payload_bytes >= total) {
-    drop(end, CloseReason::protocol_error, "a long payload came whose length cannot be");
-    return false;
-  }
-  const EndpointId id = end.id;
-  header = header.subspan(sizeof total);
-  if (total <= fabric::inline_payload_bytes) {  // delivered with its header, as any fabric does
-    end.incoming = std::make_unique<Incoming>();
-    end.incoming->whole.resize(total);
-    end.incoming->header.assign(header.begin(), header.end());
-    end.incoming->destination = end.incoming->whole.data();
-    end.incoming->total = total;
-    return true;
-  }
-  std::byte* const destination = outer_->place_directly(id, header, total);
-  End* const still = end_of(id);
-  if (still == nullptr) return false;
-  if (destination == nullptr) {
-    drop(*still, CloseReason::protocol_error,
-         concat("a message of ", total, " bytes had no destination"));
-    return false;
-  }
-  still->incoming = std::make_unique<Incoming>();
-  still->incoming->header.assign(header.begin(), header.end());
-  still->incoming->destination = destination;
-  still->incoming->total = total;
-  return true;
-}
-
-Verdict Multiplex::copy_part(End& end, Bytes payload) {
-  const Incoming& incoming = *end.incoming;
-  if (payload.size() > incoming.total - incoming.placed) {
-    drop(end, CloseReason::protocol_error, "more came of a long payload than its length");
-    return Verdict::taken;
-  }
-  if (!payload.empty())
-    std::memcpy(incoming.destination + incoming.placed, payload.data(), payload.size());
-  return part_placed(end, payload.size());
-}
-
-// Once more, with no bytes, for the last part if on_placed answered park.
-Verdict Multiplex::part_placed(End& end, uint64_t payload_bytes) {
-  end.incoming->placed += payload_bytes;
-  if (end.incoming->placed < end.incoming->total) return Verdict::taken;
-  const EndpointId id = end.id;
-  // Moved out: the caller may close the end.
-  std::unique_ptr<Incoming> whole = std::move(end.incoming);
-  const bool gathered = !whole->whole.empty();
-  const Verdict verdict = gathered ? outer_->on_message(id, whole->header, whole->whole)
-                                   : outer_->on_placed(id, whole->header, whole->total);
-  End* const still = end_of(id);
-  if (still == nullptr) return verdict;
-  if (verdict == Verdict::park) {
-    still->incoming = std::move(whole);
-  } else if (gathered) {  // what was not counted while it waited here, and the last part was parked
-    const uint64_t parked = payload_bytes == 0 ? whole->total - part_bytes : 0;
-    took(*still, cost_of(sizeof(uint64_t) + whole->header.size(), part_bytes) + parked);
-  }
-  return verdict;
 }
 
 void Multiplex::took(End& end, uint64_t cost) {

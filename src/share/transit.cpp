@@ -58,59 +58,6 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   return Verdict::taken;
 }
 
-std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  return trunk_of(endpoint) != nullptr ? nullptr
-                                       : Forward::place_directly(endpoint, header, payload_bytes);
-}
-
-// A part of a long payload for an end of ours is received where it belongs.
-std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  Trunk* const trunk = trunk_of(endpoint);
-  Prefix prefix;
-  if (trunk == nullptr || !decode(header, &prefix)) return nullptr;
-  const auto kind = static_cast<Kind>(prefix.kind);
-  if (kind != Kind::begin && kind != Kind::part) return nullptr;
-  End* const end = trunk->channels.find(prefix.channel).end();
-  // Otherwise on_message takes it, or refuses it.
-  if (end == nullptr || end->state != State::open || end->parked || !end->undelivered.empty() ||
-      (end->incoming != nullptr) != (kind == Kind::part))
-    return nullptr;
-  if (kind == Kind::begin && !begin_incoming(*end, header.subspan(sizeof prefix), payload_bytes))
-    return nullptr;
-  if (payload_bytes > end->incoming->total - end->incoming->placed) return nullptr;
-  trunk->placing = end->id;
-  return end->incoming->destination + end->incoming->placed;
-}
-
-Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
-  Trunk* const trunk = trunk_of(endpoint);
-  if (trunk == nullptr) return Forward::on_placed(endpoint, header, payload_bytes);
-  const bool diverted = std::exchange(trunk->placing, fabric::no_endpoint) == fabric::no_endpoint;
-  Prefix prefix;
-  if (diverted || !decode(header, &prefix)) return Verdict::taken;
-  End* const found = trunk->channels.find(prefix.channel).end();
-  if (found == nullptr) return Verdict::taken;
-  End& end = *found;
-  if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
-  if (!std::exchange(end.answered, true) && trunk->is_ours()) note_answer(*trunk);
-  const EndpointId id = end.id;
-  const uint64_t rest_bytes = header.size() - sizeof prefix;
-  const Verdict verdict = part_placed(end, payload_bytes);
-  End* const still = end_of(id);
-  if (still == nullptr) return Verdict::taken;
-  if (verdict == Verdict::park) {
-    if (!still->gathers()) took(*still, payload_bytes);
-    still->undelivered.push(Header(prefix, {}).get(), {});
-    still->parked = true;
-  } else if (!still->gathers()) {
-    took(*still, cost_of(rest_bytes, payload_bytes));
-  }
-  if (still->trunk == nullptr) return Verdict::taken;
-  prefix.kind = static_cast<uint8_t>(Kind::taken);
-  take(id, prefix, {}, {});
-  return Verdict::taken;
-}
-
 // Where a channel goes from here. It has passed `servers`, this one included: a mistake in the
 // routes, or a forged message, must not send it round in circles.
 Status Multiplex::next_server(std::string_view target, uint32_t servers,

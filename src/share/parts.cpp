@@ -1,0 +1,244 @@
+// Long payloads on channels that begin or end here: they go in parts, and each is placed where it
+// belongs.
+#include <algorithm>
+#include <cstring>
+
+#include "core/futex.hpp"
+#include "core/pure/assert.hpp"
+#include "share/multiplex.hpp"
+
+namespace skerry::share {
+
+using fabric::Bytes;
+using fabric::CloseReason;
+using fabric::EndpointId;
+using fabric::SendResult;
+using fabric::Verdict;
+
+// ---- on their way out -------------------------------------------------------------------------
+
+// A long payload goes in parts: each server on the way passes them on as they come, and no other
+// channel waits for more than one.
+SendResult Multiplex::send_long(End& end, Bytes header, std::span<const Bytes> places,
+                                uint64_t cookie) {
+  const uint64_t total = fabric::total_bytes(places);
+  SKERRY_ASSERT(total > part_bytes, "short payloads go with their header");
+  if (!takes_long(end)) {
+    end.writable_wanted = true;
+    (void)flush(end.id);
+    return SendResult::would_block;
+  }
+  auto made = std::make_unique<Outgoing>();
+  made->header.resize(sizeof total + header.size());
+  std::memcpy(made->header.data(), &total, sizeof total);
+  std::memcpy(made->header.data() + sizeof total, header.data(), header.size());
+  made->places.assign(places.begin(), places.end());
+  made->left = total;
+  made->cookie = cookie;
+  made->is_copied = total <= fabric::inline_payload_bytes;
+  (end.outgoing ? end.outgoing->next : end.outgoing) = std::move(made);
+  if (end.trunk->use == Use::link) note_link(end.id, end.trunk->id);
+  send_parts(end);
+  Outgoing* const last = end.outgoing && end.outgoing->next ? end.outgoing->next.get()
+                                                            : end.outgoing.get();
+  if (last != nullptr && last->is_copied && last->copy.empty()) copy_rest(*last);
+  return SendResult::accepted;
+}
+
+// The caller may use its memory for something else when send returns.
+void Multiplex::copy_rest(Outgoing& outgoing) {
+  std::vector<std::byte> copy;
+  copy.reserve(outgoing.left);
+  for (size_t i = outgoing.place; i < outgoing.places.size(); ++i) {
+    const Bytes from = outgoing.places[i].subspan(i == outgoing.place ? outgoing.within : 0);
+    copy.insert(copy.end(), from.begin(), from.end());
+  }
+  outgoing.copy = std::move(copy);
+  outgoing.places.assign(1, outgoing.copy);
+  outgoing.place = outgoing.within = 0;
+}
+
+// One that waits does no harm: it is sent from the caller's memory. A second one is taken before
+// the first is through, so that the trunk does not run dry. Not while a short message that was
+// refused waits in line: its caller is told when it is its turn.
+bool Multiplex::takes_long(const End& end) const {
+  if (end.state != State::open) return false;
+  if (!end.outgoing) return !end.in_line;
+  return !end.outgoing->next && end.outgoing->left <= 2 * part_bytes;
+}
+
+// As many parts as there is room for. `taken` brings more room at the other end, and the line more
+// on the trunk.
+void Multiplex::send_parts(End& end) {
+  if (end.trunk->is_ours() && end.trunk->phase != Phase::leaving) cap_.used(end.trunk->claim);
+  while (end.outgoing && send_part(end)) {
+    if (end.outgoing->left > 0) continue;
+    if (!end.outgoing->is_copied)
+      defer({Deferred::What::sent, end.id, CloseReason::by_us, {}, end.outgoing->cookie});
+    end.outgoing = std::move(end.outgoing->next);
+  }
+}
+
+// False: there is no room for it.
+bool Multiplex::send_part(End& end) {
+  Trunk& trunk = *end.trunk;
+  Outgoing& outgoing = *end.outgoing;
+  const Bytes header = outgoing.header;
+  const uint64_t bytes = std::min(outgoing.left, part_bytes);
+  const uint64_t cost = cost_of(header.size(), bytes);
+  if (end.in_line || !fits(end, cost)) return false;
+  const auto kind = header.empty() ? Kind::part : Kind::begin;
+  const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
+  if (!trunk.may_send() ||
+      !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
+    trunk.line.push_back({end.id, nullptr, 0});
+    end.in_line = true;
+    return false;
+  }
+  end.sent += cost;
+  end.told = end.taken;
+  outgoing.header.clear();
+  outgoing.left -= bytes;
+  outgoing.within += bytes;
+  while (outgoing.place < outgoing.places.size() &&
+         outgoing.within >= outgoing.places[outgoing.place].size())
+    outgoing.within -= outgoing.places[outgoing.place++].size();
+  return true;
+}
+
+// The next so many bytes, together.
+Bytes Multiplex::next_part(const Outgoing& outgoing, uint64_t bytes) {
+  const Bytes first = outgoing.places[outgoing.place].subspan(outgoing.within);
+  if (first.size() >= bytes) return first.first(bytes);
+  part_.resize(part_bytes);
+  uint64_t have = 0;
+  for (size_t i = outgoing.place; have < bytes; ++i) {
+    const Bytes from = i == outgoing.place ? first : outgoing.places[i];
+    const uint64_t step = std::min(from.size(), bytes - have);
+    if (step > 0) std::memcpy(part_.data() + have, from.data(), step);
+    have += step;
+  }
+  return Bytes(part_).first(bytes);
+}
+
+// ---- on their way in --------------------------------------------------------------------------
+
+std::byte* Multiplex::place_directly(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+  return trunk_of(endpoint) != nullptr ? nullptr
+                                       : Forward::place_directly(endpoint, header, payload_bytes);
+}
+
+// A part of a long payload for an end of ours is received where it belongs.
+std::byte* Multiplex::place_inline(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+  Trunk* const trunk = trunk_of(endpoint);
+  Prefix prefix;
+  if (trunk == nullptr || !decode(header, &prefix)) return nullptr;
+  const auto kind = static_cast<Kind>(prefix.kind);
+  if (kind != Kind::begin && kind != Kind::part) return nullptr;
+  End* const end = trunk->channels.find(prefix.channel).end();
+  // Otherwise on_message takes it, or refuses it.
+  if (end == nullptr || end->state != State::open || end->parked || !end->undelivered.empty() ||
+      (end->incoming != nullptr) != (kind == Kind::part))
+    return nullptr;
+  if (kind == Kind::begin && !begin_incoming(*end, header.subspan(sizeof prefix), payload_bytes))
+    return nullptr;
+  if (payload_bytes > end->incoming->total - end->incoming->placed) return nullptr;
+  trunk->placing = end->id;
+  return end->incoming->destination + end->incoming->placed;
+}
+
+Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload_bytes) {
+  Trunk* const trunk = trunk_of(endpoint);
+  if (trunk == nullptr) return Forward::on_placed(endpoint, header, payload_bytes);
+  const bool diverted = std::exchange(trunk->placing, fabric::no_endpoint) == fabric::no_endpoint;
+  Prefix prefix;
+  if (diverted || !decode(header, &prefix)) return Verdict::taken;
+  End* const found = trunk->channels.find(prefix.channel).end();
+  if (found == nullptr) return Verdict::taken;
+  End& end = *found;
+  if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+  if (!std::exchange(end.answered, true) && trunk->is_ours()) note_answer(*trunk);
+  const EndpointId id = end.id;
+  const uint64_t rest_bytes = header.size() - sizeof prefix;
+  const Verdict verdict = part_placed(end, payload_bytes);
+  End* const still = end_of(id);
+  if (still == nullptr) return Verdict::taken;
+  if (verdict == Verdict::park) {
+    if (!still->gathers()) took(*still, payload_bytes);
+    still->undelivered.push(Header(prefix, {}).get(), {});
+    still->parked = true;
+  } else if (!still->gathers()) {
+    took(*still, cost_of(rest_bytes, payload_bytes));
+  }
+  if (still->trunk == nullptr) return Verdict::taken;
+  prefix.kind = static_cast<uint8_t>(Kind::taken);
+  take(id, prefix, {}, {});
+  return Verdict::taken;
+}
+
+// `payload_bytes` of it come with the header. False: the end is gone.
+bool Multiplex::begin_incoming(End& end, Bytes header, uint64_t payload_bytes) {
+  uint64_t total = 0;
+  if (header.size() > sizeof total) std::memcpy(&total, header.data(), sizeof total);
+  if (total <= part_bytes || total > most_payload_bytes || payload_bytes >= total) {
+    drop(end, CloseReason::protocol_error, "a long payload came whose length cannot be");
+    return false;
+  }
+  const EndpointId id = end.id;
+  header = header.subspan(sizeof total);
+  if (total <= fabric::inline_payload_bytes) {  // delivered with its header, as any fabric does
+    end.incoming = std::make_unique<Incoming>();
+    end.incoming->whole.resize(total);
+    end.incoming->header.assign(header.begin(), header.end());
+    end.incoming->destination = end.incoming->whole.data();
+    end.incoming->total = total;
+    return true;
+  }
+  std::byte* const destination = outer_->place_directly(id, header, total);
+  End* const still = end_of(id);
+  if (still == nullptr) return false;
+  if (destination == nullptr) {
+    drop(*still, CloseReason::protocol_error,
+         concat("a message of ", total, " bytes had no destination"));
+    return false;
+  }
+  still->incoming = std::make_unique<Incoming>();
+  still->incoming->header.assign(header.begin(), header.end());
+  still->incoming->destination = destination;
+  still->incoming->total = total;
+  return true;
+}
+
+Verdict Multiplex::copy_part(End& end, Bytes payload) {
+  const Incoming& incoming = *end.incoming;
+  if (payload.size() > incoming.total - incoming.placed) {
+    drop(end, CloseReason::protocol_error, "more came of a long payload than its length");
+    return Verdict::taken;
+  }
+  if (!payload.empty())
+    std::memcpy(incoming.destination + incoming.placed, payload.data(), payload.size());
+  return part_placed(end, payload.size());
+}
+
+// Once more, with no bytes, for the last part if on_placed answered park.
+Verdict Multiplex::part_placed(End& end, uint64_t payload_bytes) {
+  end.incoming->placed += payload_bytes;
+  if (end.incoming->placed < end.incoming->total) return Verdict::taken;
+  const EndpointId id = end.id;
+  // Moved out: the caller may close the end.
+  std::unique_ptr<Incoming> whole = std::move(end.incoming);
+  const bool gathered = !whole->whole.empty();
+  const Verdict verdict = gathered ? outer_->on_message(id, whole->header, whole->whole)
+                                   : outer_->on_placed(id, whole->header, whole->total);
+  End* const still = end_of(id);
+  if (still == nullptr) return verdict;
+  if (verdict == Verdict::park) {
+    still->incoming = std::move(whole);
+  } else if (gathered) {  // what was not counted while it waited here, and the last part was parked
+    const uint64_t parked = payload_bytes == 0 ? whole->total - part_bytes : 0;
+    took(*still, cost_of(sizeof(uint64_t) + whole->header.size(), part_bytes) + parked);
+  }
+  return verdict;
+}
+
+}  // namespace skerry::share
