@@ -505,6 +505,8 @@ void Multiplex::detach(End& end) {
 void Multiplex::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
   if (end.parked || !end.undelivered.empty()) {
     end.undelivered.push(Header(prefix, header).get(), payload);
+    if (end.undelivered.bytes() > most_waiting_bytes)
+      drop(end, CloseReason::protocol_error, beyond_window);
     return;
   }
   const EndpointId id = end.id;

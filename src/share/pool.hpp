@@ -109,6 +109,10 @@ static_assert(sizeof(Kept) == 2 * sizeof(void*));
 // messages always fit.
 constexpr uint64_t most_window_bytes = 512 * 1024;
 constexpr uint64_t least_window_bytes = 136 * 1024;
+// An honest end's messages take less than this where they wait: a record is a little longer than
+// what the message costs.
+constexpr uint64_t most_waiting_bytes = 2 * most_window_bytes;
+constexpr std::string_view beyond_window = "more came in a channel than its window allows";
 inline uint64_t window_within(const Pool& pool, uint64_t channels, uint64_t wish) {
   const uint64_t share = pool.limit == 0 ? most_window_bytes
                                          : pool.limit / std::max<uint64_t>(channels, 1);

@@ -48,6 +48,10 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   const Trunk* const next = transit.half[to].trunk;
   if (is_data && to == 1 && next != nullptr && next->phase != Phase::leaving)
     cap_.used(next->claim);
+  if (transit.half[to].waiting.bytes() > most_waiting_bytes) {
+    drop(transit, beyond_window);
+    return Verdict::taken;
+  }
   const bool is_last = static_cast<Kind>(prefix.kind) == Kind::closed;
   if (is_last) detach(transit, route.side());
   const bool sent = pass(transit, to, prefix, rest, payload);

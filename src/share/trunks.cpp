@@ -185,6 +185,7 @@ void Multiplex::lose(Trunk& trunk, CloseReason reason, std::string_view what) {
     if (End* const end = route.end()) {
       end->trunk = nullptr;
       end->in_line = false;
+      end->outgoing.reset();
       ends.push_back(end->id);
     } else {
       Half& half = route.transit()->half[route.side()];  // its line goes with the trunk

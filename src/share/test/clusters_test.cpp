@@ -453,6 +453,40 @@ TEST_F(Clusters, ForgedPartsEndTheirChannelAlone) {
   ASSERT_TRUE(run([&] { return servers_[5]->message_count == 1; }));
 }
 
+// Sends what a rank sends on its link several times.
+class Repeater final : public Forward {
+ public:
+  using Forward::Forward;
+  SendResult send(EndpointId endpoint, Bytes header, Bytes payload, bool more,
+                  uint64_t cookie) override {
+    share::Prefix prefix;
+    std::memcpy(&prefix, header.data(), sizeof prefix);
+    const bool is_data = static_cast<share::Kind>(prefix.kind) == share::Kind::data;
+    for (int i = 0; i < 7 && is_data; ++i)
+      (void)Forward::send(endpoint, header, payload, more, cookie);
+    return Forward::send(endpoint, header, payload, more, cookie);
+  }
+};
+
+// Its target takes nothing, so that only the window holds it back.
+TEST_F(Clusters, AnEndThatIgnoresTheWindowLosesItsChannel) {
+  share::ProxyClientOptions options;
+  options.rank = 100;
+  options.guide = guide();
+  std::unique_ptr<Fabric> made;
+  ASSERT_TRUE(share::make_proxy_client(std::make_unique<Repeater>(inner()), options, &made).ok());
+  rank_ = std::make_unique<Side>(std::move(made));
+  EndpointId endless = no_endpoint;
+  ASSERT_TRUE(join(5, &endless));
+  servers_[5]->hook = [](EndpointId, Bytes, Bytes) { return false; };
+  const std::vector<std::byte> payload = pattern(16 * 1024, 11);
+  ASSERT_TRUE(run([&] {
+    (void)send(*rank_, endless, "again", payload);
+    return !rank_->closed.empty();
+  }));
+  EXPECT_NE(rank_->details[0].find("window"), std::string::npos) << rank_->details[0];
+}
+
 // The more channels there are, the less each may have under way.
 TEST(Pools, AWindowIsTheShareOfAPool) {
   share::Pool pool;
