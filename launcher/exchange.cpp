@@ -91,20 +91,23 @@ std::optional<std::span<const std::byte>> Exchange::get(uint32_t owner,
   return std::span<const std::byte>(found->second);
 }
 
-const std::vector<std::vector<std::byte>>& Exchange::get_all(std::string_view key) {
-  static const std::vector<std::vector<std::byte>> none{{std::byte{1}}};
+const std::vector<Exchange::Payload>& Exchange::get_all(std::string_view key) {
+  static const std::vector<Payload> none{std::make_shared<std::vector<std::byte>>(1, std::byte{1})};
   const auto found = values_.find(key);
   if (found == values_.end()) return none;
   auto& frames = found->second.frames;
   if (!frames.empty()) return frames;
-  const auto add = [&frames](const void* data, size_t bytes) {
+  std::vector<std::byte> frame{std::byte{0}};
+  const auto add = [&frame](const void* data, size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
-    frames.back().insert(frames.back().end(), from, from + bytes);
+    frame.insert(frame.end(), from, from + bytes);
   };
-  frames.push_back({std::byte{0}});
   const auto& all = found->second.by_rank;
   for (auto first = all.begin(); first != all.end();) {
-    if (frames.back().size() >= job::values_frame_bytes) frames.push_back({std::byte{0}});
+    if (frame.size() >= job::values_frame_bytes) {
+      frames.push_back(std::make_shared<std::vector<std::byte>>(std::move(frame)));
+      frame.assign(1, std::byte{0});
+    }
     // The ranks of a node mostly say the same, and stand in a row.
     uint32_t ranks = 1;
     auto next = std::next(first);
@@ -117,7 +120,8 @@ const std::vector<std::vector<std::byte>>& Exchange::get_all(std::string_view ke
     add(first->second.data(), first->second.size());
     first = next;
   }
-  frames.back().front() = std::byte{1};
+  frame.front() = std::byte{1};
+  frames.push_back(std::make_shared<std::vector<std::byte>>(std::move(frame)));
   return frames;
 }
 

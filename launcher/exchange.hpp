@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -38,8 +39,10 @@ class Exchange {
   std::optional<std::span<const std::byte>> get(uint32_t owner, std::string_view key) const;
 
   // The payloads of the `values` frames that list what every rank has put under `key`; at least
-  // one. Valid until the next put or completed finish.
-  const std::vector<std::vector<std::byte>>& get_all(std::string_view key);
+  // one. Every node asks for them: they are kept while anybody sends them. The list is valid until
+  // the next put or completed finish.
+  using Payload = std::shared_ptr<const std::vector<std::byte>>;
+  const std::vector<Payload>& get_all(std::string_view key);
   // The lowest rank that has put exactly `value` under `key`; nullopt: none has.
   std::optional<uint32_t> lowest(std::string_view key, std::span<const std::byte> value) const;
 
@@ -70,7 +73,7 @@ class Exchange {
   };
   struct Values {  // what was put under one key
     std::map<uint32_t, std::vector<std::byte>> by_rank;
-    std::vector<std::vector<std::byte>> frames;  // payloads for get_all; empty: not encoded yet
+    std::vector<Payload> frames;  // for get_all; empty: not encoded yet
   };
   static std::string index_of(std::string_view key, std::span<const std::byte> value);
   void enter(Rank& rank, RankState state);

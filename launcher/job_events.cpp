@@ -125,7 +125,8 @@ void Job::on_rank_request(uint32_t rank, const Frame& frame) {
     return tell(rank, answer.finish());
   } else if (frame.type == FrameType::get_all) {
     for (const auto& payload : exchange_.get_all(reader.string()))
-      tell(rank, FrameWriter(FrameType::values, rank).bytes(payload).finish());
+      if (auto& agent = agents_[ranks_[rank].agent]; agent.link)
+        agent.link->send(FrameType::values, rank, payload);
     return;
   } else if (frame.type == FrameType::lowest) {
     const auto key = reader.string();

@@ -1,6 +1,7 @@
 #include "launcher/link.hpp"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <cerrno>
 #include <cstring>
@@ -54,32 +55,58 @@ void Link::hand_out() {
 
 void Link::send(const std::vector<std::byte>& frame) {
   if (ended()) return;
-  queue_.insert(queue_.end(), frame.begin(), frame.end());
+  push(frame);
   flush();
 }
 
+void Link::send(job::FrameType type, uint32_t rank, Payload payload) {
+  if (ended()) return;
+  push(job::header_of(type, rank, payload->size()));
+  if (!payload->empty()) queue_.push_back({{}, std::move(payload)});
+  flush();
+}
+
+// Behind what waits already, in one piece with it.
+void Link::push(std::span<const std::byte> bytes) {
+  if (queue_.empty() || queue_.back().shared) queue_.emplace_back();
+  queue_.back().own.insert(queue_.back().own.end(), bytes.begin(), bytes.end());
+}
+
 void Link::flush() {
-  while (sent_ < queue_.size()) {
-    const ssize_t got = ::send(socket_.get(), queue_.data() + sent_, queue_.size() - sent_,
-                               MSG_DONTWAIT | MSG_NOSIGNAL);
+  constexpr size_t most_pieces = 16;
+  while (!queue_.empty()) {
+    iovec pieces[most_pieces];
+    size_t count = 0;
+    for (auto piece = queue_.begin(); piece != queue_.end() && count < most_pieces; ++piece) {
+      const size_t skip = count == 0 ? sent_ : 0;
+      pieces[count++] = {const_cast<std::byte*>(piece->bytes().data()) + skip,
+                         piece->bytes().size() - skip};
+    }
+    msghdr message{};
+    message.msg_iov = pieces;
+    message.msg_iovlen = count;
+    const ssize_t got = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got < 0) {
       // The other side is gone, but what it said last may still wait to be read: the reader finds
       // the end, not the writer.
-      sent_ = queue_.size();
+      queue_.clear();
+      sent_ = 0;
       break;
     }
-    sent_ += static_cast<size_t>(got);
-  }
-  if (all_sent()) {
-    queue_.clear();
-    sent_ = 0;
+    sent(static_cast<size_t>(got));
   }
   if (const bool wanted = !all_sent(); wanted != watching_output_) {
     watching_output_ = wanted;
     loop_.change(socket_.get(), EPOLLIN | (wanted ? uint32_t{EPOLLOUT} : 0u));
   }
+}
+
+void Link::sent(size_t bytes) {
+  for (sent_ += bytes; !queue_.empty() && sent_ >= queue_.front().bytes().size();
+       queue_.pop_front())
+    sent_ -= queue_.front().bytes().size();
 }
 
 void Link::end(const std::string& why) {

@@ -2,7 +2,9 @@
 // frame by frame.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "job/bootstrap/control_protocol.hpp"
@@ -22,14 +24,18 @@ class Link {
   ~Link();
   Link(const Link&) = delete;
 
+  using Payload = std::shared_ptr<const std::vector<std::byte>>;
+
   // Never blocks; after the end it does nothing.
   void send(const std::vector<std::byte>& frame);
+  // The same for a frame whose payload many links send: it is kept once for all of them.
+  void send(job::FrameType type, uint32_t rank, Payload payload);
   bool ended() const { return !socket_; }
   // Gives the socket back; the link has ended without a word. Nothing may be in flight.
   UniqueFd release();
   // Ends the link without a word.
   void close() { (void)release(); }
-  bool all_sent() const { return sent_ == queue_.size(); }
+  bool all_sent() const { return queue_.empty(); }
   // Reads what has already arrived (e.g. a last word before an end that was noticed elsewhere).
   void drain() { on_readable(); }
 
@@ -37,14 +43,21 @@ class Link {
   void on_event(uint32_t events);
   void on_readable();
   void hand_out();
+  void push(std::span<const std::byte> bytes);
   void flush();
+  void sent(size_t bytes);
   void end(const std::string& why);
 
   EventLoop& loop_;
   UniqueFd socket_;  // none: ended
   job::FrameBuffer incoming_;
-  std::vector<std::byte> queue_;  // bytes to send, of which the first sent_ have gone
-  size_t sent_ = 0;
+  struct Piece {
+    std::vector<std::byte> own;
+    Payload shared;  // null: `own` counts
+    const std::vector<std::byte>& bytes() const { return shared ? *shared : own; }
+  };
+  std::deque<Piece> queue_;  // to send, oldest first; none is empty
+  size_t sent_ = 0;          // bytes of the first that have gone
   bool watching_output_ = false;
   OnFrame on_frame_;
   OnEnd on_end_;

@@ -134,7 +134,7 @@ ROOMS = {
             PUBLIC,
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
             *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
-            "src/server",
+            *("src/server", "src/job/bootstrap", "launcher"),  # the launcher answers a start
             "bench/micro",  # its clock and medians
         ],
         False,

@@ -18,6 +18,7 @@ import jobs
 import memory
 import sharing
 import simulated
+import start
 import times
 from report import ROOT, machine
 
@@ -26,6 +27,7 @@ PARTS = {
     "sharing": sharing,
     "memory": memory,
     "simulated": simulated,
+    "start": start,
     "hot_spot": hot_spot,
     "jobs": jobs,
 }

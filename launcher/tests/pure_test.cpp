@@ -149,10 +149,10 @@ TEST(Exchange, AFenceIsDoneWhenAllAreInIt) {
 }
 
 // What the frames of get_all list: rank and first byte of its value.
-std::vector<std::pair<uint32_t, int>> listed(const std::vector<std::vector<std::byte>>& frames) {
+std::vector<std::pair<uint32_t, int>> listed(const std::vector<Exchange::Payload>& frames) {
   std::vector<std::pair<uint32_t, int>> found;
   for (const auto& payload : frames) {
-    job::FrameReader reader(job::Frame{job::FrameType::values, 0, payload});
+    job::FrameReader reader(job::Frame{job::FrameType::values, 0, *payload});
     EXPECT_EQ(reader.u8(), &payload == &frames.back() ? 1 : 0);
     while (reader.ok() && !reader.done()) {
       const uint32_t first = reader.u32(), count = reader.u32();
@@ -161,7 +161,7 @@ std::vector<std::pair<uint32_t, int>> listed(const std::vector<std::vector<std::
         found.emplace_back(rank, value.empty() ? -1 : static_cast<int>(value[0]));
     }
     EXPECT_TRUE(reader.ok());
-    EXPECT_LE(payload.size(), job::max_values_payload);
+    EXPECT_LE(payload->size(), job::max_values_payload);
   }
   return found;
 }
@@ -210,7 +210,7 @@ TEST(Exchange, RanksInARowThatSayTheSameAreListedOnce) {
   }
   EXPECT_EQ(listed(exchange.get_all("k")), expected);
   EXPECT_EQ(exchange.get_all("k").size(), 1u);
-  EXPECT_LE(exchange.get_all("k")[0].size(), 1 + 100 * (12 + 32));
+  EXPECT_LE(exchange.get_all("k")[0]->size(), 1 + 100 * (12 + 32));
 }
 
 TEST(Exchange, CountsAgreeWithALookAtEveryRankWhateverHappens) {

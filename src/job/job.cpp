@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "core/memory_limits.hpp"
 #include "job/bootstrap/thread_bootstrap.hpp"
@@ -201,19 +200,15 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
-  std::vector<Rank> everybody(static_cast<size_t>(size));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  std::vector<std::vector<std::byte>> cards;
-  SKERRY_TRY(bootstrap_->get_many(everybody, "host", &cards));
   std::map<HostIdentity, NodeId> nodes;
-  for (const Rank r : everybody) {
-    SKERRY_TRY(read_value(cards[static_cast<size_t>(r)], r, "host", &theirs));
-    SKERRY_TRY(check_routes(card, rank_, theirs, r));
+  return bootstrap_->get_runs("host", [&](Rank first, int count, std::span<const std::byte> bytes) {
+    SKERRY_TRY(read_value(bytes, first, "host", &theirs));
+    SKERRY_TRY(check_routes(card, rank_, theirs, first));
     const auto [node, is_new] = nodes.try_emplace(theirs.identity,
                                                   static_cast<NodeId>(nodes.size()));
-    rank_node->push_back(node->second);
-  }
-  return {};
+    rank_node->insert(rank_node->end(), static_cast<size_t>(count), node->second);
+    return Status{};
+  });
 }
 
 // On every rank but the leader of its node: attaches the control segment that the leader made.

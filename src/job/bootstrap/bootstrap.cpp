@@ -8,12 +8,25 @@
 
 namespace skerry::job {
 
+Status nothing_put(int rank, std::string_view key) {
+  return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+}
+
 Status Bootstrap::get_many(std::span<const int> ranks, std::string_view key,
                            std::vector<std::vector<std::byte>>* values) {
   values->clear();
   for (const int rank : ranks) {
     values->emplace_back();
     SKERRY_TRY(get(rank, key, &values->back()));
+  }
+  return {};
+}
+
+Status Bootstrap::get_runs(std::string_view key, const EachRun& each) {
+  std::vector<std::byte> value;
+  for (int rank = 0; rank < size(); ++rank) {
+    SKERRY_TRY(get(rank, key, &value));
+    SKERRY_TRY(each(rank, 1, value));
   }
   return {};
 }

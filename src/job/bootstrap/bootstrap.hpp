@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,12 @@ class Bootstrap {
   // launcher has one for it. Blocks at most until the launcher answers. Errors: invalid, network.
   virtual Status get_many(std::span<const int> ranks, std::string_view key,
                           std::vector<std::vector<std::byte>>* values);
+  // What all ranks have put under `key`, ascending: ranks first, ..., first + count - 1 have put
+  // the same. Nothing is kept for each rank where the launcher lists equal values once. Ends at the
+  // first error of `each`. Blocks at most until the launcher answers. Errors: invalid, network,
+  // those of `each`.
+  using EachRun = std::function<Status(int first, int count, std::span<const std::byte> value)>;
+  virtual Status get_runs(std::string_view key, const EachRun& each);
   // The lowest rank up to this one that has put exactly `value` under `key`. This rank has put it.
   // Blocks at most until the launcher answers. Errors: invalid, network.
   virtual Status lowest_with(std::string_view key, std::span<const std::byte> value, int* lowest);
@@ -80,6 +87,9 @@ class Bootstrap {
   // The news so far, without blocking. Errors: network (the launcher has gone).
   virtual Status take_events(std::vector<DeadRank>* dead);
 };
+
+// For get(): network, the rank has put no such value.
+Status nothing_put(int rank, std::string_view key);
 
 // Finds what started this process, in this order: SKERRY_CONTROL_FD (own launcher), MPI already
 // initialised in this process, PMIx (PMIX_RANK), PMI-1 (PMI_FD); otherwise a job of one rank.

@@ -169,6 +169,42 @@ TEST(RunBootstrap, TheValuesOfManyRanksAndTheLowestWithAValueAreOneRequestEach) 
   EXPECT_NE(missing.message().find("rank 5"), std::string::npos) << missing.message();
 }
 
+// Values that are equal in a row come once.
+TEST(RunBootstrap, ListsRunsOfEqualValues) {
+  FakeLauncher launcher;
+  launcher.welcome(0, 1'000'000);
+  std::unique_ptr<Bootstrap> mine;
+  ASSERT_TRUE(RunBootstrap::connect(launcher.fds[1], &mine).ok());
+  const auto list = [&](uint32_t first, uint32_t second, uint32_t count) {
+    launcher.send(FrameWriter(FrameType::values).u8(0).u32(0).u32(first).u32(0).finish());
+    launcher.send(FrameWriter(FrameType::values).u8(1).u32(second).u32(count).u32(0).finish());
+  };
+  std::vector<std::pair<int, int>> runs;
+  const auto note = [&](int first, int count, std::span<const std::byte>) {
+    runs.emplace_back(first, count);
+    return Status{};
+  };
+  list(600'000, 600'000, 400'000);
+  ASSERT_TRUE(mine->get_runs("k", note).ok());
+  EXPECT_EQ(runs, (std::vector<std::pair<int, int>>{{0, 600'000}, {600'000, 400'000}}));
+  // Expect: ranks that put nothing are named, between two runs and after the last.
+  list(5, 6, 999'994);
+  EXPECT_NE(mine->get_runs("k", note).message().find("rank 5 "), std::string::npos);
+  list(5, 5, 5);
+  EXPECT_NE(mine->get_runs("k", note).message().find("rank 10 "), std::string::npos);
+  // Expect: an error of the caller is returned, and the next answer is not mixed up with the rest.
+  list(5, 5, 999'995);
+  const auto refuse = [](int, int, std::span<const std::byte>) {
+    return error(Code::config, "not so");
+  };
+  EXPECT_EQ(mine->get_runs("k", refuse).message(), "not so");
+  list(5, 5, 999'995);
+  EXPECT_TRUE(mine->get_runs("k", note).ok());
+  // Expect: no rank beyond the last.
+  list(5, 5, 999'996);
+  EXPECT_NE(mine->get_runs("k", note).message().find("do not exist"), std::string::npos);
+}
+
 TEST(RunBootstrap, EveryWaitNoticesThatTheLauncherHasGone) {
   FakeLauncher launcher;
   launcher.welcome(0, 2);

@@ -40,9 +40,15 @@ const char* to_string(FrameType type) {
   return nullptr;
 }
 
+std::array<std::byte, sizeof(FrameHeader)> header_of(FrameType type, uint32_t rank,
+                                                     size_t payload_bytes) {
+  return std::bit_cast<std::array<std::byte, sizeof(FrameHeader)>>(FrameHeader{
+      static_cast<uint32_t>(payload_bytes), static_cast<uint16_t>(type), control_version, rank});
+}
+
 FrameWriter::FrameWriter(FrameType type, uint32_t rank) : out_(sizeof(FrameHeader)) {
-  const FrameHeader header{0, static_cast<uint16_t>(type), control_version, rank};
-  std::memcpy(out_.data(), &header, sizeof header);
+  const auto header = header_of(type, rank, 0);
+  std::memcpy(out_.data(), header.data(), sizeof header);
 }
 
 FrameWriter& FrameWriter::raw(const void* data, size_t bytes) {

@@ -3,6 +3,7 @@
 // Pure: bytes in, bytes out; every decoder is bounded.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +96,10 @@ static_assert(sizeof(FrameHeader) == 12 && offsetof(FrameHeader, type) == 4 &&
               offsetof(FrameHeader, version) == 6 && offsetof(FrameHeader, rank) == 8);
 static_assert(std::endian::native == std::endian::little,
               "the frames are written as they lie in memory");
+
+// The header of a frame, as it is sent.
+std::array<std::byte, sizeof(FrameHeader)> header_of(FrameType type, uint32_t rank,
+                                                     size_t payload_bytes);
 
 // One frame's payload being written. Strings carry a u32 length.
 class FrameWriter {

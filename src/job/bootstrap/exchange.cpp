@@ -29,8 +29,7 @@ Status ExchangeBootstrap::put(std::string_view key, std::span<const std::byte> v
 
 Status ExchangeBootstrap::get(int rank, std::string_view key, std::vector<std::byte>* value) {
   const auto found = values_.find({rank, std::string(key)});
-  if (found == values_.end())
-    return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+  if (found == values_.end()) return nothing_put(rank, key);
   *value = found->second;
   return {};
 }

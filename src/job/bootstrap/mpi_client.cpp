@@ -64,8 +64,7 @@ class MpiBootstrap final : public Bootstrap {
 
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override {
     const auto found = values_.find({rank, std::string(key)});
-    if (found == values_.end())
-      return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+    if (found == values_.end()) return nothing_put(rank, key);
     *value = found->second;
     return {};
   }

@@ -123,19 +123,17 @@ Status RunBootstrap::get(int rank, std::string_view key, std::vector<std::byte>*
   SKERRY_TRY(expect(FrameType::value, &frame));
   FrameReader reader(frame);
   const bool found = reader.u8() != 0;
-  if (!found)
-    return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+  if (!found) return nothing_put(rank, key);
   const auto bytes = reader.rest();
   value->assign(bytes.begin(), bytes.end());
   return {};
 }
 
-Status RunBootstrap::get_many(std::span<const int> ranks, std::string_view key,
-                              std::vector<std::vector<std::byte>>* values) {
+Status RunBootstrap::list_values(std::string_view key, const EachRun& each) {
   SKERRY_TRY(check_key(key));
   SKERRY_TRY(send(FrameWriter(FrameType::get_all).string(key).finish()));
-  values->clear();
-  for (bool last = false; !last;) {
+  Status status;
+  for (bool last = false; !last;) {  // to the last frame: the next answer stands behind it
     Frame frame;
     SKERRY_TRY(expect(FrameType::values, &frame));
     FrameReader reader(frame);
@@ -143,19 +141,40 @@ Status RunBootstrap::get_many(std::span<const int> ranks, std::string_view key,
     while (reader.ok() && !reader.done()) {
       const uint32_t first = reader.u32(), count = reader.u32();
       const auto value = reader.bytes(reader.u32());
-      // Both lists ascend: the next ones wanted are of these ranks, or these are not wanted.
-      const auto is_next = [&] {
-        return values->size() < ranks.size() &&
-               static_cast<uint32_t>(ranks[values->size()]) - first < count;
-      };
-      while (reader.ok() && is_next()) values->emplace_back(value.begin(), value.end());
+      if (first > static_cast<uint32_t>(size_) || count > static_cast<uint32_t>(size_) - first)
+        return error(Code::network, "the launcher lists values of ranks that do not exist");
+      if (reader.ok() && status.ok())
+        status = each(static_cast<int>(first), static_cast<int>(count), value);
     }
     if (!reader.ok()) return error(Code::network, "the launcher's list of values is cut short");
   }
-  if (values->size() < ranks.size())
-    return error(Code::network, "rank ", ranks[values->size()], " has put no bootstrap value \"",
-                 key, "\"");
+  return status;
+}
+
+Status RunBootstrap::get_many(std::span<const int> ranks, std::string_view key,
+                              std::vector<std::vector<std::byte>>* values) {
+  values->clear();
+  // Both lists ascend: the next ones wanted are of these ranks, or these are not wanted.
+  const auto take = [&](int first, int count, std::span<const std::byte> value) {
+    while (values->size() < ranks.size() && ranks[values->size()] >= first &&
+           ranks[values->size()] - first < count)
+      values->emplace_back(value.begin(), value.end());
+    return Status{};
+  };
+  SKERRY_TRY(list_values(key, take));
+  if (values->size() < ranks.size()) return nothing_put(ranks[values->size()], key);
   return {};
+}
+
+Status RunBootstrap::get_runs(std::string_view key, const EachRun& each) {
+  int next = 0;
+  const auto in_order = [&](int first, int count, std::span<const std::byte> value) {
+    if (first != next) return nothing_put(next, key);
+    next += count;
+    return each(first, count, value);
+  };
+  SKERRY_TRY(list_values(key, in_order));
+  return next == size_ ? Status{} : nothing_put(next, key);
 }
 
 Status RunBootstrap::lowest_with(std::string_view key, std::span<const std::byte> value,

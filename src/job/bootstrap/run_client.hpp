@@ -23,6 +23,7 @@ class RunBootstrap final : public Bootstrap {
   Status get(int rank, std::string_view key, std::vector<std::byte>* value) override;
   Status get_many(std::span<const int> ranks, std::string_view key,
                   std::vector<std::vector<std::byte>>* values) override;
+  Status get_runs(std::string_view key, const EachRun& each) override;
   Status lowest_with(std::string_view key, std::span<const std::byte> value, int* lowest) override;
   Status fence() override;
   Status finish() override;
@@ -40,6 +41,8 @@ class RunBootstrap final : public Bootstrap {
   Status expect(FrameType wanted, Frame* frame);
   // Reads what the socket holds; blocks for the first byte if `wait`.
   Status receive(bool wait);
+  // Asks for all values under `key`, and calls each(first, count, value) of those in a row.
+  Status list_values(std::string_view key, const EachRun& each);
   Status note_death(const Frame& frame);
 
   const int fd_;

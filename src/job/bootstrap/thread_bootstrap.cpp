@@ -58,7 +58,7 @@ class ThreadBootstrap final : public Bootstrap {
     std::lock_guard lock(exchange_->mutex);
     const auto found = exchange_->values.find({rank, std::string(key)});
     if (found == exchange_->values.end()) {
-      return error(Code::network, "rank ", rank, " has put no bootstrap value \"", key, "\"");
+      return nothing_put(rank, key);
     }
     *value = found->second;
     return {};
