@@ -94,6 +94,7 @@ struct Endpoint {
                                             // in recv. Written by the issue side
   uint8_t short_reads = 0;  // so many reads take little beside a payload that place_inline placed:
                             // more such may follow. Progress side
+  bool send_bounded = false;  // its send buffer was made small for long payloads; issue lock
   int32_t send_error = 0;  // errno of a failed send (0: none): the receive side reports it once its
                            // data is read; issue lock
   int wake_bytes = 1;      // SO_RCVLOWAT as set. Progress side

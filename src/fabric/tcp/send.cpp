@@ -1,5 +1,7 @@
 // From send to the socket: with one sendmsg when nothing waits, otherwise through the endpoint's
 // output. Issue side only.
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -17,6 +19,12 @@ constexpr uint64_t owned_bytes = output_buffer_bytes;
 static_assert(owned_bytes >= batch_bytes);
 constexpr size_t spare_buffers_kept = 4;
 constexpr size_t parts_at_once = 64;
+// The send buffer of a near connection that sends long payloads. The kernel would let it grow to
+// megabytes: every page then comes out of memory instead of the cache, at both ends (see
+// docs/design/0033-small-send-buffers-nearby.md). 512 KiB a round trip of 40 us are 100 Gbit/s, so
+// that no nearer peer waits for room. Farther ones keep what the kernel gives them.
+constexpr int near_send_buffer_bytes = 512 * 1024;
+constexpr uint32_t near_round_trip_us = 40;
 
 bool would_block(int error_number) {
   // ENOBUFS and ENOMEM are the kernel's own shortage: it passes.
@@ -29,6 +37,15 @@ int64_t write_parts(int fd, iovec* parts, size_t count) {
   message.msg_iov = parts;
   message.msg_iovlen = count;
   return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// The shortest round trip that the kernel has seen; UINT32_MAX: not known.
+uint32_t round_trip_us(int fd) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  const bool known = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+                     bytes >= offsetof(tcp_info, tcpi_min_rtt) + sizeof info.tcpi_min_rtt;
+  return known ? info.tcpi_min_rtt : UINT32_MAX;
 }
 
 }  // namespace
@@ -241,7 +258,20 @@ SendResult TcpFabric::write_output(Endpoint& endpoint, EndpointId id) {
   return SendResult::accepted;
 }
 
+// Asked whenever the socket is full in the middle of a long payload, until the answer is yes: a
+// busy host can make the first round trips seem long.
+void TcpFabric::bound_send_buffer(Endpoint& endpoint) {
+  if (endpoint.send_bounded || options_.socket_buffer_bytes != 0 ||
+      round_trip_us(endpoint.fd) > near_round_trip_us)
+    return;
+  endpoint.send_bounded = true;
+  const int bytes = near_send_buffer_bytes / 2;  // the kernel doubles it for its own overhead
+  setsockopt(endpoint.fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 void TcpFabric::output_blocked(Endpoint& endpoint, EndpointId id) {
+  const Output& output = *endpoint.output;
+  if (output.segments[output.first].owned == nullptr) bound_send_buffer(endpoint);
   endpoint.output->blocked = true;
   endpoint.output_pending.store(true, std::memory_order_relaxed);
   // Left the set (parked, and the peer hung up): resume puts it back with these events.

@@ -280,6 +280,7 @@ void TcpFabric::release(Endpoint& endpoint) {
   endpoint.interest = 0;
   endpoint.registered = false;
   endpoint.output_pending.store(false, std::memory_order_relaxed);
+  endpoint.send_bounded = false;
   endpoint.send_error = 0;
   endpoint.receive_timeout_ns = 0;
   endpoint.short_reads = 0;

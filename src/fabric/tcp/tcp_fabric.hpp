@@ -119,6 +119,7 @@ class TcpFabric final : public Fabric {
   Output& output_state(Endpoint& endpoint);
   SendResult write_output(Endpoint& endpoint, EndpointId id);
   SendResult send_failed(Endpoint& endpoint, int error_number);
+  void bound_send_buffer(Endpoint& endpoint);
   void output_blocked(Endpoint& endpoint, EndpointId id);
   void output_drained(Endpoint& endpoint, EndpointId id);
 

@@ -392,6 +392,91 @@ TEST_F(Tcp, LongPayloadsArePlacedHoweverTheirHeaderIsCut) {
 
 // Many requests that arrive together are answered in few packets: each costs its sender a system
 // call.
+int send_buffer_of(int fd) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size), 0);
+  return bytes;
+}
+
+uint16_t port_of(const sockaddr_storage& address) {
+  return address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                       : reinterpret_cast<const sockaddr_in&>(address).sin_port;
+}
+
+// The descriptor in this process that is connected to the given port.
+int connected_to(uint16_t port) {
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 && port_of(peer) == port)
+      return fd;
+  }
+  return -1;
+}
+
+// Sends long payloads from one to the other, until done() or so many that it will never be.
+template <class Done>
+void send_long_until(Side& from, EndpointId near, Side& to, Done done) {
+  const std::vector<std::byte> payload(4 << 20);
+  to.keep_messages = false;
+  for (int turn = 0; turn < 500 && !done(); ++turn) {
+    ASSERT_EQ(send(from, near, "long", payload), SendResult::accepted);
+    const uint64_t wanted = to.message_count + 1;
+    ASSERT_TRUE(run_until({&from, &to}, [&] { return to.message_count == wanted; }));
+    to.messages.clear();
+  }
+}
+
+// Grown by the kernel it would be megabytes.
+TEST_F(Tcp, ANearPeersLongPayloadsPassASmallSendBuffer) {
+  auto target = server();
+  auto client = side();
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  std::vector<tcp::SocketAddress> candidates;
+  ASSERT_TRUE(tcp::decode_address(address, &candidates).ok());
+  const int fd = connected_to(port_of(candidates[0].storage));
+  ASSERT_GE(fd, 0);
+
+  // What the kernel makes of that size depends on its limits.
+  const int sample = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), half = 256 * 1024;
+  setsockopt(sample, SOL_SOCKET, SO_SNDBUF, &half, sizeof half);
+  const int small_bytes = send_buffer_of(sample);
+  ::close(sample);
+  send_long_until(*client, near, *target, [&] { return send_buffer_of(fd) == small_bytes; });
+  EXPECT_EQ(send_buffer_of(fd), small_bytes);
+  // It stays so, and is no reason to keep anything that was sent.
+  int more = 0;
+  send_long_until(*client, near, *target, [&] { return ++more > 4; });
+  EXPECT_EQ(send_buffer_of(fd), small_bytes);
+  EXPECT_EQ(client->fabric->unsent_bytes(near), 0u);
+}
+
+TEST_F(Tcp, ABudgetedSendBufferStaysAsItIs) {
+  Options options;
+  options.socket_buffer_bytes = 256 * 1024;
+  auto target = server(options);
+  auto client = side();
+  EndpointId near;
+  ASSERT_TRUE(client->fabric->connect(address, as_bytes("peer"), &near).ok());
+  ASSERT_TRUE(run_until({client.get(), target.get()}, [&] { return !client->connected.empty(); }));
+  sockaddr_storage ours{};
+  socklen_t size = sizeof ours;
+  std::vector<tcp::SocketAddress> candidates;
+  ASSERT_TRUE(tcp::decode_address(address, &candidates).ok());
+  ASSERT_EQ(getsockname(connected_to(port_of(candidates[0].storage)),
+                        reinterpret_cast<sockaddr*>(&ours), &size),
+            0);
+  const int fd = connected_to(port_of(ours));
+  ASSERT_GE(fd, 0);
+  const int before_bytes = send_buffer_of(fd);
+  int sent = 0;
+  send_long_until(*target, target->accepted[0], *client, [&] { return ++sent > 8; });
+  EXPECT_EQ(send_buffer_of(fd), before_bytes);
+}
+
 TEST_F(Tcp, AnswersToMessagesThatCameTogetherTravelTogether) {
   auto target = server();
   const int fd = unauthenticated_peer();
