@@ -62,17 +62,15 @@ struct Data {
 };
 
 int describe(MPI_Datatype type, MPI_Count count, const char* whose, Data* data) {
-  if (count < 0) [[unlikely]]
-    return fail(MPI_ERR_COUNT, whose, " count is ", count);
   *data = {find_type(type), count};
-  return data->type != nullptr ? MPI_SUCCESS : MPI_ERR_TYPE;
+  return data->type != nullptr ? check_length(*data->type, count, whose) : MPI_ERR_TYPE;
 }
 int describe_target(MPI_Datatype type, MPI_Count count, MPI_Datatype same, const Data& as,
                     Data* data) {
-  if (type != same || count < 0) [[unlikely]]
+  if (type != same) [[unlikely]]
     return describe(type, count, "target", data);
   *data = {as.type, count};
-  return MPI_SUCCESS;
+  return count == as.count ? MPI_SUCCESS : check_length(*data->type, count, "target");
 }
 
 enum class Way : uint8_t { put, get };

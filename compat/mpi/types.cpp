@@ -507,4 +507,20 @@ const Type* make_type(MPI_Datatype type) {
   return made;
 }
 
+int check_length(const Type& type, MPI_Count count, const char* whose) {
+  if (count < 0) return fail(MPI_ERR_COUNT, whose, " count is ", count);
+  if (count == 0 || type.bytes == 0) return MPI_SUCCESS;
+  const std::vector<Piece>& runs = type.runs();
+  int64_t bytes = 0, last = 0, end = 0;
+  const bool is_short = !__builtin_mul_overflow(count, std::max(type.bytes, type.run_bytes),
+                                                &bytes) &&
+                        !__builtin_mul_overflow(count - 1, type.extent, &last) &&
+                        !__builtin_add_overflow(last, runs.back().at, &last) &&
+                        !__builtin_add_overflow(last, runs.back().bytes, &end);
+  if (is_short) [[likely]]
+    return MPI_SUCCESS;
+  return fail(MPI_ERR_COUNT, whose, " count is ", count, ", of a datatype of ", type.bytes,
+              " bytes and extent ", type.extent, ": more bytes than 63 bits count");
+}
+
 }  // namespace skerry::mpi

@@ -56,6 +56,10 @@ inline const Type* find_type(MPI_Datatype type) {
   return found != nullptr ? found : make_type(type);
 }
 
+// Answers whether all bytes of `count` elements, and where they lie, can be counted in 63 bits:
+// otherwise MPI_ERR_COUNT, and fail() has been called.
+int check_length(const Type& type, MPI_Count count, const char* whose);
+
 // Goes through the pieces (or runs) of `count` elements, in order.
 class Cursor {
  public:

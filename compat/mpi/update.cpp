@@ -191,9 +191,8 @@ struct Elements {
 };
 
 int describe(MPI_Datatype type, MPI_Count count, const char* whose, Elements* elements) {
-  if (count < 0) return fail(MPI_ERR_COUNT, whose, " count is ", count);
   *elements = {find_type(type), count};
-  return elements->type != nullptr ? MPI_SUCCESS : MPI_ERR_TYPE;
+  return elements->type != nullptr ? check_length(*elements->type, count, whose) : MPI_ERR_TYPE;
 }
 
 // Two predefined types may be one and the same, such as long and MPI_INT64_T.
