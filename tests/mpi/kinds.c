@@ -211,6 +211,44 @@ static void check_shared_holes(int gaps) {
   MPI_Comm_free(&node);
 }
 
+/* Types whose first piece is not the lowest, at both ends of a rank's part of shared memory: inside
+ * all of it may be used, outside nothing. */
+static void check_shared_ends(void) {
+  const char* const nodes = getenv("SKERRY_NODES");
+  if (getenv("SKERRY_USER_CHECKS") == NULL || (nodes != NULL && strcmp(nodes, "1") != 0)) return;
+  MPI_Win win;
+  MPI_Comm node;
+  MPI_Datatype falling;
+  int all;
+  long *memory = NULL, back[3];
+  const long values[3] = {1, 2, 3};
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &all);
+  MPI_Type_create_hvector(3, 1, -(MPI_Aint)sizeof(long), MPI_LONG, &falling);
+  MPI_Type_commit(&falling);
+  TRY(MPI_Win_allocate_shared(4 * sizeof(long), sizeof(long), MPI_INFO_NULL, node, &memory, &win));
+  TRY(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+  TRY(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, all - 1, 0, win));
+  TRY(MPI_Put(values, 3, MPI_LONG, all - 1, 3, 1, falling, win));
+  TRY(MPI_Win_flush(all - 1, win));
+  TRY(MPI_Accumulate(values, 3, MPI_LONG, all - 1, 3, 1, falling, MPI_SUM, win));
+  TRY(MPI_Win_flush(all - 1, win));
+  TRY(MPI_Get(back, 3, MPI_LONG, all - 1, 1, 3, MPI_LONG, win));
+  TRY(MPI_Win_flush(all - 1, win));
+  CHECK(back[0] == 6 && back[1] == 4 && back[2] == 2, "%ld %ld %ld", back[0], back[1], back[2]);
+  for (int at = 1; at < 5; at += 3) {
+    CHECK(class_of(MPI_Put(values, 3, MPI_LONG, all - 1, at, 1, falling, win)) == MPI_ERR_RMA_RANGE,
+          "put at %d", at);
+    CHECK(class_of(MPI_Accumulate(values, 3, MPI_LONG, all - 1, at, 1, falling, MPI_SUM, win)) ==
+              MPI_ERR_RMA_RANGE,
+          "accumulate at %d", at);
+  }
+  TRY(MPI_Win_unlock(all - 1, win));
+  MPI_Type_free(&falling);
+  TRY(MPI_Win_free(&win));
+  MPI_Comm_free(&node);
+}
+
 static void check_dynamic(void) {
   MPI_Win win;
   long memory[8] = {0}, more[4] = {0};
@@ -301,6 +339,7 @@ void check_kinds(void) {
   check_shared();
   check_shared_holes(0);
   check_shared_holes(1);
+  check_shared_ends();
   check_dynamic();
   check_empty();
 }

@@ -1,9 +1,10 @@
-/* random FIRST_SEED SEEDS EPOCHS: random programs, and whether MPI does what they say (random.h).
- * Ends with "random: N ranks, seeds A to B, ok"; otherwise it names the seed and what differs. */
+/* random FIRST_SEED SEEDS EPOCHS [unshared]: random programs, and whether MPI does what they say
+ * (random.h); unshared: none has windows of shared memory, which may be the MPI library's. Ends
+ * with "random: N ranks, seeds A to B, ok"; otherwise it names the seed and what differs. */
 #include "random.h"
 
 enum { most_windows = 5, communicators = 5 };
-static int world_rank, world_size, failures;
+static int world_rank, world_size, failures, is_unshared;
 static MPI_Comm comms[communicators];
 static Window windows[most_windows];
 static int alive;
@@ -51,6 +52,7 @@ static void make_window(uint64_t seed, int number) {
   made->comm = comms[draw(&from, communicators)];
   made->kind = (enum Kind)draw(&from, kinds);
   made->sort = (enum Sort)draw(&from, sorts);
+  if (is_unshared && made->kind == shared) made->kind = allocated;
   const int noncontiguous = (int)draw(&from, 2), bytes = element_bytes[made->sort];
   const int units[] = {bytes, 1, 2 * bytes, bytes > 1 ? bytes / 2 : 3};
   const int equal = (int)draw(&from, 2);
@@ -316,8 +318,10 @@ int main(int count, char** arguments) {
   MPI_Init(&count, &arguments);
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  if (count != 4 || world_size > most_ranks) {
-    fprintf(stderr, "usage: random FIRST_SEED SEEDS EPOCHS, on 1 to %d ranks\n", most_ranks);
+  is_unshared = count == 5 && strcmp(arguments[4], "unshared") == 0;
+  if ((count != 4 && !is_unshared) || world_size > most_ranks) {
+    fprintf(stderr, "usage: random FIRST_SEED SEEDS EPOCHS [unshared], on 1 to %d ranks\n",
+            most_ranks);
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   const uint64_t first = strtoull(arguments[1], NULL, 0), seeds = strtoull(arguments[2], NULL, 0);
