@@ -52,27 +52,19 @@ struct Data {
     *row = {{type->first, bytes()}};
     return Cursor(*row, 0);
   }
-  // From `first` to the end of the last byte, if all strides are forward.
-  uint64_t span() const {
-    if (is_one_piece() || count == 0) return bytes();
-    const Piece& last = type->pieces.back();
-    const int64_t end = (count - 1) * type->extent + last.at + static_cast<int64_t>(last.bytes);
-    return end > type->first ? static_cast<uint64_t>(end - type->first) : bytes();
-  }
+  Span span() const { return span_of(*type, type->highest, count); }
 };
 
 int describe(MPI_Datatype type, MPI_Count count, const char* whose, Data* data) {
-  if (count < 0) [[unlikely]]
-    return fail(MPI_ERR_COUNT, whose, " count is ", count);
   *data = {find_type(type), count};
-  return data->type != nullptr ? MPI_SUCCESS : MPI_ERR_TYPE;
+  return data->type != nullptr ? check_length(*data->type, count, whose) : MPI_ERR_TYPE;
 }
 int describe_target(MPI_Datatype type, MPI_Count count, MPI_Datatype same, const Data& as,
                     Data* data) {
-  if (type != same || count < 0) [[unlikely]]
+  if (type != same) [[unlikely]]
     return describe(type, count, "target", data);
   *data = {as.type, count};
-  return MPI_SUCCESS;
+  return count == as.count ? MPI_SUCCESS : check_length(*data->type, count, "target");
 }
 
 enum class Way : uint8_t { put, get };
@@ -176,7 +168,8 @@ int transfer(Way way, Window& window, char* base, const Data& origin, const Data
                 way == Way::put ? " bytes of the target's type and count"
                                 : " bytes of the origin's type and count");
   Place place;
-  if (const int failed = locate(window, rank, at, target.type->first, target.span(), &place);
+  const Span span = target.span();
+  if (const int failed = locate(window, rank, at, span.first, span.bytes, &place);
       failed != MPI_SUCCESS)
     return failed;
   if (origin.is_one_piece() && target.is_one_piece()) [[likely]]

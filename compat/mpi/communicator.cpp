@@ -18,13 +18,15 @@ namespace {
 constexpr int hello_tag = 4711;
 constexpr int64_t hello_timeout_s = 10;
 
+// The same size in all versions: one of another version must be able to read it.
 struct Hello {
   char what[8];
   uint32_t version;
   uint32_t wanted;  // 0: SKERRY_MPI=0
 };
+static_assert(sizeof(Hello) == 16);
 constexpr Hello hello_of(bool wanted) {
-  return {{'s', 'k', 'e', 'r', 'r', 'y', 'm', 'w'}, 1, wanted ? 1u : 0u};
+  return {{'s', 'k', 'e', 'r', 'r', 'y', 'm', 'w'}, adapter_version, wanted ? 1u : 0u};
 }
 
 // What rank 0 of a communicator decides for all of it.

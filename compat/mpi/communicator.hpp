@@ -18,6 +18,10 @@
 
 namespace skerry::mpi {
 
+// Of what adapters tell each other (Hello, Decision, Told, and the order of their messages): raise
+// it with each change, so that a job of differing builds is refused.
+constexpr uint32_t adapter_version = 3;
+
 struct Job {
   uint64_t id = 0;                // the same on all members
   skerry_job* job = nullptr;      // null: it has ended

@@ -453,6 +453,21 @@ int keyval() {
   return made;
 }
 
+int64_t end_of(const Piece& piece) { return piece.at + static_cast<int64_t>(piece.bytes); }
+
+void find_bounds(Type* made) {
+  if (made->pieces.empty()) return;
+  made->first = made->lowest = made->pieces[0].at;
+  made->highest = end_of(made->pieces[0]);
+  for (const Piece& piece : made->pieces) {
+    made->lowest = std::min(made->lowest, piece.at);
+    made->highest = std::max(made->highest, end_of(piece));
+  }
+  made->run_highest = made->highest;
+  for (const Piece& run : made->runs())
+    made->run_highest = std::max(made->run_highest, end_of(run));
+}
+
 void find_stride(Type* made) {
   const std::vector<Piece>& pieces = made->pieces;
   if (pieces.size() < 2) return;
@@ -490,7 +505,7 @@ const Type* make_type(MPI_Datatype type) {
   Type* const made = is_predefined(combiner) ? make_named(type)
                                              : make_derived(type, combiner, contents);
   if (made == nullptr) return nullptr;
-  made->first = made->pieces.empty() ? 0 : made->pieces[0].at;
+  find_bounds(made);
   find_stride(made);
   for (const Piece& run : made->runs()) made->run_bytes += run.bytes;
   made->is_contiguous = made->pieces.empty() ||
@@ -505,6 +520,21 @@ const Type* make_type(MPI_Datatype type) {
   known_types.add(type, made);
   if (!is_predefined(combiner)) real().Type_set_attr(type, keyval(), nullptr);
   return made;
+}
+
+int check_length(const Type& type, MPI_Count count, const char* whose) {
+  if (count < 0) return fail(MPI_ERR_COUNT, whose, " count is ", count);
+  if (count == 0 || type.bytes == 0) return MPI_SUCCESS;
+  int64_t bytes = 0, last = 0, end = 0;
+  const bool is_short = !__builtin_mul_overflow(count, std::max(type.bytes, type.run_bytes),
+                                                &bytes) &&
+                        !__builtin_mul_overflow(count - 1, type.extent, &last) &&
+                        !__builtin_add_overflow(last, last < 0 ? type.lowest : type.run_highest,
+                                                &end);
+  if (is_short) [[likely]]
+    return MPI_SUCCESS;
+  return fail(MPI_ERR_COUNT, whose, " count is ", count, ", of a datatype of ", type.bytes,
+              " bytes and extent ", type.extent, ": more bytes than 63 bits count");
 }
 
 }  // namespace skerry::mpi

@@ -33,7 +33,9 @@ struct Type {
   uint64_t bytes = 0;          // of data: the sum of the pieces
   int64_t extent = 0;          // from one element to the next
   bool is_contiguous = false;  // any number of elements is one piece, which starts at `first`
-  int64_t first = 0;           // of the first piece
+  int64_t first = 0;           // of the first piece, which need not be the lowest
+  // All bytes lie in [lowest, highest); those of updates, gaps included, in [lowest, run_highest).
+  int64_t lowest = 0, highest = 0, run_highest = 0;
   // Several pieces of `block_bytes`, `stride` apart: each as long as the first. 0: they are not.
   uint64_t block_bytes = 0;
   int64_t stride = 0;
@@ -54,6 +56,22 @@ const Type* make_type(MPI_Datatype type);
 inline const Type* find_type(MPI_Datatype type) {
   const Type* const found = known_types.find(type);
   return found != nullptr ? found : make_type(type);
+}
+
+// Answers whether all bytes of `count` elements, and where they lie, can be counted in 63 bits:
+// otherwise MPI_ERR_COUNT, and fail() has been called.
+int check_length(const Type& type, MPI_Count count, const char* whose);
+
+// What `count` elements cover, which end at `highest` each.
+struct Span {
+  int64_t first;
+  uint64_t bytes;
+};
+inline Span span_of(const Type& type, int64_t highest, MPI_Count count) {
+  if (count == 0) return {type.lowest, 0};
+  const int64_t last = (count - 1) * type.extent;
+  const int64_t first = type.lowest + (last < 0 ? last : 0);
+  return {first, static_cast<uint64_t>(highest + (last > 0 ? last : 0) - first)};
 }
 
 // Goes through the pieces (or runs) of `count` elements, in order.

@@ -191,9 +191,8 @@ struct Elements {
 };
 
 int describe(MPI_Datatype type, MPI_Count count, const char* whose, Elements* elements) {
-  if (count < 0) return fail(MPI_ERR_COUNT, whose, " count is ", count);
   *elements = {find_type(type), count};
-  return elements->type != nullptr ? MPI_SUCCESS : MPI_ERR_TYPE;
+  return elements->type != nullptr ? check_length(*elements->type, count, whose) : MPI_ERR_TYPE;
 }
 
 // Two predefined types may be one and the same, such as long and MPI_INT64_T.
@@ -220,11 +219,8 @@ int prepare(Window& window, int rank, MPI_Aint at, const Elements& target, MPI_O
   if (*nothing) return MPI_SUCCESS;
   *run = {&window, rank, {}, target.type->basic, find_op(op, *target.type)};
   if (run->op == nullptr) return target.type->basic == nullptr ? MPI_ERR_TYPE : MPI_ERR_OP;
-  const std::vector<Piece>& runs = target.type->runs();
-  const int64_t end = (target.count - 1) * target.type->extent + runs.back().at +
-                      static_cast<int64_t>(runs.back().bytes);
-  const uint64_t span = end > target.first() ? static_cast<uint64_t>(end - target.first()) : 1;
-  return locate(window, rank, at, target.first(), span, &run->place);
+  const Span span = span_of(*target.type, target.type->run_highest, target.count);
+  return locate(window, rank, at, span.first, span.bytes, &run->place);
 }
 
 // Between elements in a row and where they belong.

@@ -20,8 +20,9 @@ struct Told {
   uint32_t misaligned;  // base modulo 16
   uint32_t why_not;     // a WhyNot; the highest of all counts
   uint32_t are_members_taken;
-  uint32_t reserved;
+  uint32_t allows_gaps;  // between the ranks' parts of shared memory
 };
+static_assert(sizeof(Told) == 32, "raise adapter_version with each change of Told");
 enum class WhyNot : uint32_t { nothing, no_job, not_one_node, bad_argument, no_carrier };
 
 const char* to_string(WhyNot why) {
@@ -87,24 +88,51 @@ void keep_once_if_equal(std::vector<Number>& numbers) {
     numbers.resize(1);
 }
 
-// One piece of memory at the first rank, of which each has its part: MPI's shared windows lie in a
-// row, unless the program allows gaps.
-int make_shared(Window& made, const std::vector<Told>& told) {
-  skerry_group* const members = made.members;
+bool says_true(MPI_Info info, const char* key) {
+  char value[8] = {};
+  int found = 0;
+  if (info == MPI_INFO_NULL || real().Info_get == nullptr) return false;
+  return real().Info_get(info, key, sizeof value - 1, value, &found) == MPI_SUCCESS && found != 0 &&
+         std::strcmp(value, "true") == 0;
+}
+
+// A part of no bytes has an address, too: the end of the one before. MPI wants parts in a row, so
+// programs compute addresses from it. With gaps there is nothing that it could say, so it is null.
+char* shared_part(const Window& window, int rank) {
+  const auto index = static_cast<size_t>(rank);
+  if (window.has_gaps && window.bytes[index] == 0) return nullptr;
+  auto* const all = static_cast<char*>(skerry_window_pointer(window.data, window.data_owner));
+  return all != nullptr ? all + window.data_at[index] : nullptr;
+}
+
+constexpr uint64_t gap_align = 64;  // a cache line
+
+// Where each rank's part of shared memory begins; returns the bytes of all.
+uint64_t lay_out(Window& made, const std::vector<Told>& told) {
+  made.has_gaps = std::all_of(told.begin(), told.end(),
+                              [](const Told& one) { return one.allows_gaps != 0; });
   uint64_t total = 0;
   for (const Told& one : told) {
     made.data_at.push_back(total);
     made.bytes.push_back(static_cast<uint64_t>(one.size));
     total += static_cast<uint64_t>(one.size);
+    if (made.has_gaps) total = (total + gap_align - 1) / gap_align * gap_align;
   }
+  return total;
+}
+
+// One piece of memory at the first rank, of which each has its part: MPI's shared windows lie in a
+// row, unless the program allows gaps.
+int make_shared(Window& made, const std::vector<Told>& told) {
+  skerry_group* const members = made.members;
+  const uint64_t total = lay_out(made, told);
   made.data_owner = made.over->job_rank(0);
   int status = skerry_window_allocate(members, 0, 1, &made.window);
   if (status != SKERRY_OK) return status;
   status = skerry_window_allocate(members, made.over->rank == 0 ? total : 0, 1, &made.data);
   if (status != SKERRY_OK) return status;
   status = skerry_window_lock_all(made.data, SKERRY_NO_CHECK);
-  if (auto* const all = static_cast<char*>(skerry_window_pointer(made.data, made.data_owner)))
-    made.base = all + made.data_at[static_cast<size_t>(made.over->rank)];
+  made.base = shared_part(made, made.over->rank);
   return status;
 }
 
@@ -176,7 +204,7 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
                   static_cast<uint32_t>(reinterpret_cast<uintptr_t>(wanted.base) % 16),
                   static_cast<uint32_t>(why),
                   over->are_members_taken,
-                  0};
+                  carried && says_true(wanted.info, "alloc_shared_noncontig")};
   std::vector<Told> told(static_cast<size_t>(over->size));
   real().Allgather(&mine, sizeof mine, MPI_BYTE, told.data(), sizeof mine, MPI_BYTE, over->comm);
   for (const Told& one : told) why = std::max(why, static_cast<WhyNot>(one.why_not));
@@ -288,8 +316,7 @@ int query_shared(Window& window, int rank, MPI_Aint* size, MPI_Aint* unit, void*
   const int job_rank = window.over->job_rank(rank);
   char* base = nullptr;
   if (window.data != nullptr) {
-    base = static_cast<char*>(skerry_window_pointer(window.data, window.data_owner));
-    if (base != nullptr) base += window.data_at[static_cast<size_t>(rank)];
+    base = shared_part(window, rank);
   } else if (window.flavor == MPI_WIN_FLAVOR_CREATE && rank == window.over->rank) {
     base = static_cast<char*>(window.base);
   } else {

@@ -26,6 +26,7 @@ struct Window {
   int data_owner = -1;            // rank of the job
   std::vector<uint64_t> data_at;  // by rank; with `data` only
   std::vector<uint64_t> bytes;    // by rank; with `data` only
+  bool has_gaps = false;          // between the ranks' parts of `data`: the program allows them
   std::shared_ptr<Communicator> over;
   skerry_group* members = nullptr;  // which it synchronizes over
   std::vector<uint32_t> units;      // displacement units by rank; one if all are equal

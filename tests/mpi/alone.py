@@ -1,5 +1,5 @@
-"""Jobs of tests/mpi/run.py with programs of their own (tests/mpi/alone): the debug mode and the
-lines that it names, ranks that die, and what is large."""
+"""Jobs of tests/mpi/run.py with programs of their own (tests/mpi/alone, tests/mpi/random): random
+programs, threads, the debug mode and the lines that it names, ranks that die, and what is large."""
 
 import os
 import re
@@ -16,6 +16,52 @@ from harness import mpis  # noqa: E402
 
 GIB = 1 << 30
 NOT_OURS = r"^skerry: (?!MPI_Win_allocate_shared).*the MPI library's"
+
+# ---- random programs, threads -------------------------------------------------------------------
+
+FIRST_SEED, EPOCHS = 1, 60
+
+
+def random_programs(runner):
+    """Programs drawn from seeds leave the memory that a serial model of them leaves. To repeat one
+    that failed: `skerry mpi mpirun -n RANKS build/bin/tests/mpi/random-MPI SEED 1 60`, with a last
+    word `unshared` for several nodes."""
+    program = runner.compiled("random", sorted((HERE.parent / "random").glob("*.c")))
+    if program is None:
+        return
+    seeds = 2 if runner.options.quick else 12
+    layouts = [(2, 1, ""), (2, 2, "")]
+    if not runner.options.quick:
+        layouts += [(1, 1, ""), (3, 1, ""), (4, 2, ""), (2, 2, "mpi")]
+    for ranks, nodes, check in layouts:
+        checked = " in the debug mode" if check else ""
+        # Shared memory over several virtual nodes is the library's, and its outcome too.
+        words = [program, str(FIRST_SEED), str(seeds), str(EPOCHS), *["unshared"][: nodes - 1]]
+        text = f"{seeds} random programs from seed {FIRST_SEED}{checked}"
+        runner.job(
+            f"{text}, {ranks} ranks on {nodes} nodes",
+            runner.command((ranks,), words),
+            rf"^random: {ranks} ranks, seeds .*, ok$",
+            {"SKERRY_NODES": str(nodes), **({"SKERRY_CHECK": check} if check else {})},
+            unwanted=r"the MPI library's",
+            limit_s=600,
+        )
+
+
+def threads(runner):
+    """Threads in calls of different windows of one communicator at the same time."""
+    program = runner.compiled("threads", [HERE / "threads.c"])
+    if program is None:
+        return
+    for ranks, nodes in ((2, 1), (2, 2)) if runner.options.quick else ((2, 1), (2, 2), (4, 2)):
+        runner.job(
+            f"threads on windows of their own, {ranks} ranks on {nodes} nodes",
+            runner.command((ranks,), [program]),
+            rf"^threads: {ranks} ranks, ok$|has no MPI_THREAD_MULTIPLE",
+            {"SKERRY_NODES": str(nodes)},
+            unwanted=NOT_OURS,
+        )
+
 
 # ---- the debug mode -----------------------------------------------------------------------------
 
@@ -228,4 +274,4 @@ def slurm(runner):
         print("".join(f"        {line}\n" for line in output.splitlines()[-20:]), end="")
 
 
-PARTS = (call_sites, deaths, large)
+PARTS = (random_programs, threads, call_sites, deaths, large)

@@ -164,6 +164,91 @@ static void check_shared(void) {
   MPI_Comm_free(&node);
 }
 
+/* Every other rank, from the first, has no memory. In a row, its address is still that which
+ * follows its left neighbour's memory; with gaps it has none. MPI libraries differ here, so this is
+ * for windows of Skerry's: on one node. */
+static void check_shared_holes(int gaps) {
+  const char* const nodes = getenv("SKERRY_NODES");
+  if (getenv("SKERRY_USER_CHECKS") == NULL || (nodes != NULL && strcmp(nodes, "1") != 0)) return;
+  MPI_Comm node;
+  MPI_Win win;
+  MPI_Info info;
+  int me, all, unit = 0;
+  char *memory = NULL, *of_rank = NULL, *end = NULL;
+  MPI_Aint bytes = -1;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &me);
+  MPI_Comm_size(node, &all);
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "alloc_shared_noncontig", gaps ? "true" : "false");
+  TRY(MPI_Win_allocate_shared(me % 2 == 0 ? 0 : 24, 8, info, node, &memory, &win));
+  MPI_Info_free(&info);
+  for (int k = 0; k < all; ++k) {
+    TRY(MPI_Win_shared_query(win, k, &bytes, &unit, &of_rank));
+    CHECK(bytes == (k % 2 == 0 ? 0 : 24) && unit == 8, "%ld bytes of rank %d", (long)bytes, k);
+    CHECK(k != me || of_rank == memory, "%p, not %p", (void*)of_rank, (void*)memory);
+    if (gaps) CHECK((of_rank == NULL) == (k % 2 == 0), "%p of rank %d", (void*)of_rank, k);
+    else if (k > 0 && all > 1) CHECK(end == of_rank, "a gap before rank %d", k);
+    end = of_rank + bytes;
+  }
+  TRY(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &of_rank));
+  if (all > 1) { /* rank 1 is the lowest with memory */
+    CHECK(bytes == 24, "%ld", (long)bytes);
+    TRY(MPI_Win_shared_query(win, 1, &bytes, &unit, &end));
+    CHECK(end == of_rank, "not rank 1's memory");
+  }
+  long value = 7 + me, seen = 0;
+  const int odd = me / 2 * 2 + 1;
+  TRY(MPI_Win_lock_all(0, win));
+  if (odd < all) {
+    TRY(MPI_Put(&value, 1, MPI_LONG, odd, me % 2, 1, MPI_LONG, win));
+    TRY(MPI_Win_flush(odd, win));
+    TRY(MPI_Get(&seen, 1, MPI_LONG, odd, me % 2, 1, MPI_LONG, win));
+  }
+  TRY(MPI_Win_unlock_all(win));
+  CHECK(odd >= all || seen == value, "%ld, not %ld", seen, value);
+  TRY(MPI_Win_free(&win));
+  MPI_Comm_free(&node);
+}
+
+/* Types whose first piece is not the lowest, at both ends of a rank's part of shared memory: inside
+ * all of it may be used, outside nothing. */
+static void check_shared_ends(void) {
+  const char* const nodes = getenv("SKERRY_NODES");
+  if (getenv("SKERRY_USER_CHECKS") == NULL || (nodes != NULL && strcmp(nodes, "1") != 0)) return;
+  MPI_Win win;
+  MPI_Comm node;
+  MPI_Datatype falling;
+  int all;
+  long *memory = NULL, back[3];
+  const long values[3] = {1, 2, 3};
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &all);
+  MPI_Type_create_hvector(3, 1, -(MPI_Aint)sizeof(long), MPI_LONG, &falling);
+  MPI_Type_commit(&falling);
+  TRY(MPI_Win_allocate_shared(4 * sizeof(long), sizeof(long), MPI_INFO_NULL, node, &memory, &win));
+  TRY(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+  TRY(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, all - 1, 0, win));
+  TRY(MPI_Put(values, 3, MPI_LONG, all - 1, 3, 1, falling, win));
+  TRY(MPI_Win_flush(all - 1, win));
+  TRY(MPI_Accumulate(values, 3, MPI_LONG, all - 1, 3, 1, falling, MPI_SUM, win));
+  TRY(MPI_Win_flush(all - 1, win));
+  TRY(MPI_Get(back, 3, MPI_LONG, all - 1, 1, 3, MPI_LONG, win));
+  TRY(MPI_Win_flush(all - 1, win));
+  CHECK(back[0] == 6 && back[1] == 4 && back[2] == 2, "%ld %ld %ld", back[0], back[1], back[2]);
+  for (int at = 1; at < 5; at += 3) {
+    CHECK(class_of(MPI_Put(values, 3, MPI_LONG, all - 1, at, 1, falling, win)) == MPI_ERR_RMA_RANGE,
+          "put at %d", at);
+    CHECK(class_of(MPI_Accumulate(values, 3, MPI_LONG, all - 1, at, 1, falling, MPI_SUM, win)) ==
+              MPI_ERR_RMA_RANGE,
+          "accumulate at %d", at);
+  }
+  TRY(MPI_Win_unlock(all - 1, win));
+  MPI_Type_free(&falling);
+  TRY(MPI_Win_free(&win));
+  MPI_Comm_free(&node);
+}
+
 static void check_dynamic(void) {
   MPI_Win win;
   long memory[8] = {0}, more[4] = {0};
@@ -252,6 +337,9 @@ void check_kinds(void) {
   MPI_Comm_free(&half);
   check_units();
   check_shared();
+  check_shared_holes(0);
+  check_shared_holes(1);
+  check_shared_ends();
   check_dynamic();
   check_empty();
 }

@@ -144,7 +144,8 @@ def run_one(runner, directory, suite, test):
             if good:
                 return runner.count("passed", f"{runner.source.name}: {name} ({seconds:.1f} s)")
         elif not good:
-            text = f"{runner.source.name}: {name}: fails on the MPI library's own windows, too"
+            how = f"takes over {LIMIT_S} s" if status is None else "fails"
+            text = f"{runner.source.name}: {name}: {how} on the MPI library's own windows, too"
             return runner.count("skipped", text)
     status, output, seconds, command = ours
     runner.count("failed", f"{runner.source.name}: {name} ({seconds:.1f} s)")
