@@ -6,7 +6,7 @@
 namespace skerry::job {
 
 Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region) {
-  const memory::LocalSegment local = broker_.find_owner(segment);
+  const memory::LocalSegment local = broker_.find(segment);
   if (!local)
     return error(Code::freed, "segment (", segment.owner, ", ", segment.generation,
                  ") does not exist on node ", node_, ": it was freed");
@@ -26,7 +26,7 @@ Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region)
 Status NodeDirectory::find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** mutex) {
   memory::Region region;
   SKERRY_TRY(find(segment, rank, &region));  // of mutexes: mapped
-  if (broker_.find_owner(segment).purpose() != purpose_mutexes)
+  if (broker_.find(segment).purpose() != purpose_mutexes)
     return error(Code::invalid, "segment (", segment.owner, ", ", segment.generation,
                  ") holds no mutexes");  // a peer gone wrong: its bytes are no queue
   if (index >= region.bytes / sizeof(lock::Mutex))

@@ -1,5 +1,5 @@
-// What the data server sees of its node's memory: the broker's segments, and the mutexes in them.
-// Server's thread only.
+// What the data servers see of their node's memory: the broker's segments, and the mutexes in them.
+// Any of their threads.
 #pragma once
 
 #include "memory/broker.hpp"

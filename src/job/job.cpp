@@ -102,6 +102,27 @@ memory::ControlSizes control_sizes(const Invitation& invitation) {
   return sizes;
 }
 
+// Addresses of one node's data servers, each behind its length in two bytes.
+void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {
+  const auto bytes = static_cast<uint16_t>(address.size());
+  const auto length = std::as_bytes(std::span(&bytes, 1));
+  all->insert(all->end(), length.begin(), length.end());
+  all->insert(all->end(), address.begin(), address.end());
+}
+Status read_addresses(std::span<const std::byte> all, Rank leader,
+                      std::vector<std::vector<std::byte>>* addresses) {
+  while (!all.empty()) {
+    uint16_t bytes = 0;
+    if (all.size() >= sizeof bytes) std::memcpy(&bytes, all.data(), sizeof bytes);
+    if (all.size() < sizeof bytes + bytes)
+      return error(Code::internal, "rank ", leader, " tells addresses of data servers that end ",
+                   "too early");
+    addresses->emplace_back(all.begin() + sizeof bytes, all.begin() + sizeof bytes + bytes);
+    all = all.subspan(sizeof bytes + bytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options,
@@ -377,8 +398,39 @@ Status Job::forward(share::Guide way, const placement::Budget& budget,
   hub.max_trunks = options_.config.node_max_connections;
   hub.victim = options_.config.victim;
   hub.connect_timeout_ns = options_.config.connect_timeout_ns;
-  hub.counters = share_counters_ = std::make_shared<share::Counters>();
+  // Those of the first server: routes through this node lead through that one.
+  hub.counters = std::make_shared<share::Counters>();
+  if (share_counters_ == nullptr) share_counters_ = hub.counters;
   return share::make_proxy(std::move(*side), std::move(hub), side);
+}
+
+// The data servers of this node, SKERRY_SERVERS of them; *addresses: for read_addresses.
+Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
+                          std::vector<std::byte>* addresses) {
+  uint32_t count = options_.config.servers;
+  if (count == Config::servers_auto)
+    count = servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
+  for (uint32_t i = 0; i < count; ++i) {
+    std::unique_ptr<fabric::Fabric> side;
+    SKERRY_TRY(make_server_side(make_fabric, rank_node, &side));
+    const placement::ServerRef self{node_, static_cast<uint16_t>(i)};
+    servers_.push_back(std::make_unique<server::Server>(
+        server::ServerConfig{self, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
+        std::move(side), *directory_));
+  }
+  // The broker runs on the first one's thread: the others stop using the segment there and then.
+  broker_->on_release([this](SegmentId segment) {
+    servers_.front()->forget(segment);
+    for (size_t i = 1; i < servers_.size(); ++i)
+      servers_[i]->call([&, i] { servers_[i]->forget(segment); });
+  });
+  SKERRY_TRY(servers_.front()->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
+  for (const auto& server : servers_) {
+    std::vector<std::byte> address;
+    SKERRY_TRY(server->start(&address));
+    append_address(address, addresses);
+  }
+  return {};
 }
 
 Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
@@ -389,15 +441,8 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
   directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
-  std::unique_ptr<fabric::Fabric> server_side;
-  SKERRY_TRY(make_server_side(make_fabric, rank_node, &server_side));
-  server_ = std::make_unique<server::Server>(
-      server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
-      std::move(server_side), *directory_);
-  broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
-  SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
   std::vector<std::byte> address;
-  SKERRY_TRY(server_->start(&address));
+  SKERRY_TRY(start_servers(make_fabric, rank_node, &address));
   SKERRY_TRY(bootstrap_->put("address", address));
   SKERRY_TRY(bootstrap_->fence());
 
@@ -408,8 +453,9 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
       leaders.push_back(static_cast<Rank>(r));
   std::vector<std::vector<std::byte>> found;
   SKERRY_TRY(bootstrap_->get_many(leaders, "address", &found));
-  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server: one each
-  for (auto& one : found) addresses.push_back({std::move(one)});
+  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
+  for (size_t n = 0; n < found.size(); ++n)
+    SKERRY_TRY(read_addresses(found[n], leaders[n], &addresses.emplace_back()));
   map_block_ = placement::build_node_map(rank_node, addresses);
   SKERRY_TRY(placement::NodeMap::view(map_block_, &map_));
   node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
@@ -418,8 +464,11 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
   map_block_ = {};
-  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
-                 [this](Rank r) { return member_of(r); }, &map_});
+  std::vector<server::Server*> all;
+  for (const auto& server : servers_) all.push_back(server.get());
+  for (server::Server* server : all)
+    server->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
+                  [this](Rank r) { return member_of(r); }, &map_, all});
   const Invitation invitation{
       map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0,
       static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_),
@@ -478,18 +527,19 @@ Status Job::watch_members() {
                     concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap_->name(),
                            " ends the job when a rank dies: ", status.message()));
   }
-  if (server_) {
+  if (server::Server* const server = first_server()) {
     if (options_.failures_return && bootstrap_->events_fd() >= 0)
-      server_->call(
-          [this] { (void)server_->watch(bootstrap_->events_fd(), [this] { take_news(); }); });
+      server->call([this, server] {
+        (void)server->watch(bootstrap_->events_fd(), [this] { take_news(); });
+      });
     for (int32_t k = 0; k < map_.node_size(node_); ++k) {
       memory::Member& member = control_.member(static_cast<uint32_t>(k));
       if (member.pid == getpid()) continue;
       const int fd = open_process(member.pid);
       if (fd < 0) continue;  // an old kernel: the launcher still sees deaths
-      server_->post([this, fd, &member] {
-        (void)server_->watch(fd, [this, fd, &member] {
-          server_->unwatch(fd);
+      server->post([this, server, fd, &member] {
+        (void)server->watch(fd, [this, server, fd, &member] {
+          server->unwatch(fd);
           close(fd);
           if (member.state.load(std::memory_order_acquire) !=
               static_cast<uint32_t>(memory::MemberState::joined))
@@ -548,7 +598,7 @@ void Job::take_news() {
                              concat("rank ", d.rank, " ", d.cause));
   }
   if (!status.ok()) {
-    server_->unwatch(bootstrap_->events_fd());
+    first_server()->unwatch(bootstrap_->events_fd());
     (void)control_.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
                              "the launcher has gone");
   }
@@ -580,8 +630,9 @@ Status Job::stop() {
   if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
   SKERRY_TRY(check_abort());
   stopped_ = true;
-  if (server_ && options_.failures_return && bootstrap_->events_fd() >= 0)
-    server_->call([this] { server_->unwatch(bootstrap_->events_fd()); });
+  if (server::Server* const server = first_server();
+      server != nullptr && options_.failures_return && bootstrap_->events_fd() >= 0)
+    server->call([&] { server->unwatch(bootstrap_->events_fd()); });
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need
   // connections.
   SKERRY_TRY(bootstrap_->fence());
@@ -593,7 +644,7 @@ Status Job::stop() {
   });
   stop_leader_watch();
   engine_->stop_helper();
-  if (!server_) {  // the leader's server still signs with the control segment
+  if (servers_.empty()) {  // the leader's servers still sign with the control segment
     node_memory_->watch_abort(nullptr);
     (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});
   }
@@ -614,8 +665,8 @@ void Job::stop_leader_watch() {
 Job::~Job() {
   stop_leader_watch();
   engine_.reset();
-  if (server_) server_->stop();
-  server_.reset();
+  for (const auto& server : servers_) server->stop();  // the first one first: it calls the others
+  servers_.clear();
   directory_.reset();
   node_memory_.reset();
   broker_.reset();

@@ -98,6 +98,7 @@ class Engine final : private fabric::Sink {
   // Until all operations with a handle are done. Their handles stay the program's.
   Status wait_named();
   Status fence(placement::ServerRef server);
+  Status fence_node(NodeId node);  // of the node's server that serves us
   Status fence_all();
   // A completion slot for a wait within the node (a mutex); given back when free again. May block
   // while replies to others are outstanding.

@@ -446,6 +446,10 @@ TROUBLES = [
         "a budget that is none",
         variable("SKERRY_SERVER_BUDGET", "64X", "SKERRY_SERVER_BUDGET=64X", "K, M or G"),
     ),
+    (
+        "more data servers of a node than there may be",
+        variable("SKERRY_SERVERS", "9", "SKERRY_SERVERS=9", "1 to 8"),
+    ),
     ("a rank that forms other clusters than the others", one_clusters),
     ("a rank that shares connections among others that do not", one_shares),
     ("more memory than the machine has", too_much_for_the_machine),

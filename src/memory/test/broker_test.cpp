@@ -166,7 +166,7 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
   EXPECT_EQ(count_memfd_maps(), 0);
   served.stop();
   EXPECT_EQ(served.broker->segments_owner(), 0u);
-  EXPECT_FALSE(served.broker->find_owner(id));
+  EXPECT_FALSE(served.broker->find(id));
 }
 
 TEST(Broker, RefusesWhatMakesNoSense) {
