@@ -13,7 +13,7 @@ struct CounterSources {
   const operation::EngineCounters& engine;
   const fabric::Fabric::Traffic& traffic;
   std::span<const std::unique_ptr<server::Server>> servers;  // that this process hosts
-  const share::Counters* share;  // null: it hosts none, or it does not forward
+  std::span<const std::shared_ptr<share::Counters>> share;   // of each; none: they do not forward
 };
 
 namespace {
@@ -48,7 +48,9 @@ uint64_t server_value(const Sources& s) {
 }
 template <auto Member>
 uint64_t share_value(const Sources& s) {
-  return s.share == nullptr ? 0 : value_of(s.share->*Member);
+  uint64_t sum = 0;
+  for (const auto& share : s.share) sum += value_of(*share.*Member);
+  return sum;
 }
 
 using Local = job::LocalCounters;

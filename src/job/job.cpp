@@ -367,8 +367,10 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
   share::Guide way = guide(nodes, most_ranks, idle_bytes);
   const placement::Neighbours all = way.routes.most_neighbours(most_ranks);
-  const placement::Budget budget = placement::spend(options_.config.server_budget_bytes,
-                                                    all.ranks + all.servers, idle_bytes);
+  // The first server's trunks lead to all servers of another node: as many as this one has, unless
+  // they were told different numbers.
+  const placement::Budget budget = placement::spend(
+      options_.config.server_budget_bytes, all.ranks + all.servers * server_count(), idle_bytes);
   if (budget.socket_buffer_bytes != 0) {
     fabric::Options options;
     options.socket_buffer_bytes = budget.socket_buffer_bytes;
@@ -398,19 +400,19 @@ Status Job::forward(share::Guide way, const placement::Budget& budget,
   hub.max_trunks = options_.config.node_max_connections;
   hub.victim = options_.config.victim;
   hub.connect_timeout_ns = options_.config.connect_timeout_ns;
-  // Those of the first server: routes through this node lead through that one.
-  hub.counters = std::make_shared<share::Counters>();
-  if (share_counters_ == nullptr) share_counters_ = hub.counters;
+  hub.counters = share_counters_.emplace_back(std::make_shared<share::Counters>());
   return share::make_proxy(std::move(*side), std::move(hub), side);
+}
+
+uint32_t Job::server_count() const {
+  if (options_.config.servers != Config::servers_auto) return options_.config.servers;
+  return servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
 // The data servers of this node, SKERRY_SERVERS of them; *addresses: for read_addresses.
 Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                           std::vector<std::byte>* addresses) {
-  uint32_t count = options_.config.servers;
-  if (count == Config::servers_auto)
-    count = servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < server_count(); ++i) {
     std::unique_ptr<fabric::Fabric> side;
     SKERRY_TRY(make_server_side(make_fabric, rank_node, &side));
     const placement::ServerRef self{node_, static_cast<uint16_t>(i)};

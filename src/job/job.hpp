@@ -83,9 +83,10 @@ class Job {
   Bootstrap& bootstrap() { return *bootstrap_; }
   // The data servers of the node by index; none unless this rank is its leader.
   const std::vector<std::unique_ptr<server::Server>>& servers() const { return servers_; }
-  const share::Counters* share_counters() const {
-    return share_counters_.get();
-  }  // null unless this rank hosts a hub
+  // Of each of its servers; none unless they forward.
+  const std::vector<std::shared_ptr<share::Counters>>& share_counters() const {
+    return share_counters_;
+  }
   Group& world() { return *world_; }
   const JobOptions& options() const { return options_; }
   uint32_t member_index() const { return member_index_; }
@@ -182,7 +183,8 @@ class Job {
   share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const;
   Status forward(share::Guide way, const placement::Budget& budget,
                  std::unique_ptr<fabric::Fabric>* side);
-  uint32_t max_sessions_ = 0;  // leader: of each of its servers; 0: no limit
+  uint32_t max_sessions_ = 0;     // leader: of each of its servers; 0: no limit
+  uint32_t server_count() const;  // that this node is to have
   Status start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                        std::vector<std::byte>* addresses);
   server::Server* first_server() { return servers_.empty() ? nullptr : servers_.front().get(); }
@@ -208,7 +210,8 @@ class Job {
   std::unique_ptr<NodeDirectory> directory_;  // leader only
   // Leader only. The first one also runs the broker and watches processes.
   std::vector<std::unique_ptr<server::Server>> servers_;
-  std::shared_ptr<share::Counters> share_counters_;  // leader only, and only if it forwards
+  // Leader only, and only if its servers forward.
+  std::vector<std::shared_ptr<share::Counters>> share_counters_;
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;

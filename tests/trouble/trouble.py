@@ -450,6 +450,11 @@ TROUBLES = [
         "more data servers of a node than there may be",
         variable("SKERRY_SERVERS", "9", "SKERRY_SERVERS=9", "1 to 8"),
     ),
+    ("no data server of a node", variable("SKERRY_SERVERS", "0", "SKERRY_SERVERS=0", "1 to 8")),
+    (
+        "a number of data servers that is none",
+        variable("SKERRY_SERVERS", "x", "SKERRY_SERVERS=x", "1 to 8, or auto"),
+    ),
     ("a rank that forms other clusters than the others", one_clusters),
     ("a rank that shares connections among others that do not", one_shares),
     ("more memory than the machine has", too_much_for_the_machine),
