@@ -57,7 +57,8 @@ Status Node::start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> netw
     share::ProxyOptions proxy;
     proxy.key = key;
     proxy.node = static_cast<uint32_t>(id_);
-    proxy.guide = guide();
+    proxy.index = index;
+    proxy.guide = guide(index);
     proxy.pool_bytes = config_.pool_bytes;
     proxy.max_passing = config_.max_passing();
     proxy.max_trunks = config_.trunk_cap();
@@ -73,8 +74,10 @@ Status Node::start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> netw
   return servers_.back()->start(&addresses_.emplace_back());
 }
 
-share::Guide Node::guide() const {
-  return {config_.routes(), [this](NodeId node) { return map_.server_address({node, 0}); }};
+share::Guide Node::guide(Rank origin) const {
+  return {config_.routes(), [this, origin](NodeId node) {
+            return map_.server_address(placement::server_on(map_, node, origin));
+          }};
 }
 
 void Node::open(std::span<const std::byte> map_block) {
@@ -149,7 +152,7 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
     client.key = key;
     client.rank = static_cast<uint32_t>(rank_);
     client.node = static_cast<uint32_t>(node_.id());
-    client.guide = node_.guide();
+    client.guide = node_.guide(rank_);
     client.victim = config_.victim;
     client.connect_timeout_ns = config_.connect_timeout_ns;
     SKERRY_ASSERT(share::make_proxy_client(std::move(side), std::move(client), &side).ok(),

@@ -312,7 +312,8 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
                                       std::make_shared<fabric::FaultLog>());
   }
-  share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes);
+  share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes,
+                           rank_);
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::ProxyClientOptions member;
@@ -330,9 +331,12 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   return engine_->trace_requests(options_.config.trace_requests);
 }
 
-// The same on all ranks: they agree on what it is made of. `idle_bytes`: of one connection at a
-// server.
-share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const {
+// The same routes on all ranks: they agree on what they are made of. `idle_bytes`: of one
+// connection at a server. `origin`: the ways pass the servers of other nodes that serve this rank.
+// A server gives its index here: then what it passes on goes to the servers with the same index,
+// which serve the same ranks if all nodes have equally many.
+share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
+                        Rank origin) const {
   const Config& config = options_.config;
   NodeId size = config.cluster_size;
   if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
@@ -340,8 +344,9 @@ share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idl
     size = placement::cluster_within(config.server_budget_bytes / 4, idle_bytes, nodes,
                                      most_ranks_per_node, config.share);
   const bool shared = config.share && nodes > 1;
-  return {placement::Routes(nodes, size, shared),
-          [this](NodeId node) { return map_.server_address({node, 0}); }};
+  return {placement::Routes(nodes, size, shared), [this, origin](NodeId node) {
+            return map_.server_address(placement::server_on(map_, node, origin));
+          }};
 }
 
 fabric::FaultPlan Job::faults(int32_t side) const {
@@ -353,7 +358,7 @@ fabric::FaultPlan Job::faults(int32_t side) const {
 
 // The fabric of the node's data server, within its budget.
 Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                             std::unique_ptr<fabric::Fabric>* side) {
+                             uint16_t index, std::unique_ptr<fabric::Fabric>* side) {
   std::vector<uint32_t> ranks_of;  // by node
   for (const NodeId n : rank_node) {
     ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
@@ -365,12 +370,13 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   // many there are.
   SKERRY_TRY(make_fabric({}, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  share::Guide way = guide(nodes, most_ranks, idle_bytes);
+  share::Guide way = guide(nodes, most_ranks, idle_bytes, index);
   const placement::Neighbours all = way.routes.most_neighbours(most_ranks);
-  // The first server's trunks lead to all servers of another node: as many as this one has, unless
-  // they were told different numbers.
+  // The node's servers share its budget and the ranks. Each has trunks of its own.
+  const uint32_t servers = server_count(rank_node);
   const placement::Budget budget = placement::spend(
-      options_.config.server_budget_bytes, all.ranks + all.servers * server_count(), idle_bytes);
+      options_.config.server_budget_bytes / servers,
+      (all.ranks + servers - 1) / servers + all.servers, idle_bytes);
   if (budget.socket_buffer_bytes != 0) {
     fabric::Options options;
     options.socket_buffer_bytes = budget.socket_buffer_bytes;
@@ -381,19 +387,20 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   // Sessions are one for each rank of the job that talks to this server: the budget bounds those
   // that are connected.
   if (max_sessions_ == 0) max_sessions_ = budget.sessions;
-  return forward(std::move(way), budget, side);
+  return forward(std::move(way), budget, index, side);
 }
 
-// Routes lead through other servers: this node's passes on what is not for it.
-Status Job::forward(share::Guide way, const placement::Budget& budget,
+// Routes lead through other servers: this node's pass on what is not for them.
+Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                     std::unique_ptr<fabric::Fabric>* side) {
   // Trunks break, too.
   if (options_.config.fault_drops_per_million != 0)
-    *side = fabric::hook_faults(std::move(*side), faults(node_),
+    *side = fabric::hook_faults(std::move(*side), faults(node_ + 100 * index),
                                 std::make_shared<fabric::FaultLog>());
   share::ProxyOptions hub;
   hub.key = key_;
   hub.node = static_cast<uint32_t>(node_);
+  hub.index = index;
   hub.guide = std::move(way);
   hub.pool_bytes = budget.pool_bytes;
   hub.max_passing = budget.passing;
@@ -404,7 +411,9 @@ Status Job::forward(share::Guide way, const placement::Budget& budget,
   return share::make_proxy(std::move(*side), std::move(hub), side);
 }
 
-uint32_t Job::server_count() const {
+// A job of one node uses its server as a broker alone.
+uint32_t Job::server_count(const std::vector<NodeId>& rank_node) const {
+  if (std::ranges::all_of(rank_node, [](NodeId n) { return n == 0; })) return 1;
   if (options_.config.servers != Config::servers_auto) return options_.config.servers;
   return servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
 }
@@ -412,13 +421,14 @@ uint32_t Job::server_count() const {
 // The data servers of this node, SKERRY_SERVERS of them; *addresses: for read_addresses.
 Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                           std::vector<std::byte>* addresses) {
-  for (uint32_t i = 0; i < server_count(); ++i) {
+  for (uint16_t i = 0; i < server_count(rank_node); ++i) {
     std::unique_ptr<fabric::Fabric> side;
-    SKERRY_TRY(make_server_side(make_fabric, rank_node, &side));
-    const placement::ServerRef self{node_, static_cast<uint16_t>(i)};
+    SKERRY_TRY(make_server_side(make_fabric, rank_node, i, &side));
+    const placement::ServerRef self{node_, i};
     servers_.push_back(std::make_unique<server::Server>(
         server::ServerConfig{self, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
-        std::move(side), *directory_));
+        std::move(side),
+        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, node_))));
   }
   // The broker runs on the first one's thread: the others stop using the segment there and then.
   broker_->on_release([this](SegmentId segment) {
@@ -442,7 +452,6 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
-  directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
   std::vector<std::byte> address;
   SKERRY_TRY(start_servers(make_fabric, rank_node, &address));
   SKERRY_TRY(bootstrap_->put("address", address));
@@ -669,7 +678,7 @@ Job::~Job() {
   engine_.reset();
   for (const auto& server : servers_) server->stop();  // the first one first: it calls the others
   servers_.clear();
-  directory_.reset();
+  directories_.clear();
   node_memory_.reset();
   broker_.reset();
   if (alive_ != nullptr) munmap(const_cast<std::atomic<uint32_t>*>(alive_), memory::page_bytes);

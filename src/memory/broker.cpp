@@ -268,6 +268,7 @@ Status Broker::detach(const Request& request) {
       const Lock guard(segments_mutex_);
       segments_.erase(found);
     }
+    releases_.fetch_add(1, std::memory_order_release);
     if (on_release_)
       on_release_(
           SegmentId{static_cast<uint32_t>(request.id >> 32), static_cast<uint32_t>(request.id)});
