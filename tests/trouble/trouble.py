@@ -378,6 +378,10 @@ TROUBLES = [
         "the rank whose data server forwards for others is killed in the middle of gets",
         death("gets", 2, layout=("-n", 4, "--nodes", 4), environment={"SKERRY_CLUSTER_SIZE": "2"}),
     ),
+    (
+        "the rank that hosts three data servers is killed in the middle of gets",
+        death("gets", 3, layout=("-n", 6, "--nodes", 2), environment={"SKERRY_SERVERS": "3"}),
+    ),
     *(
         (
             f"rank 3, a gate of clusters of {size}, dies: every rank is told"
@@ -454,6 +458,10 @@ TROUBLES = [
     (
         "a number of data servers that is none",
         variable("SKERRY_SERVERS", "x", "SKERRY_SERVERS=x", "1 to 8, or auto"),
+    ),
+    (
+        "a negative number of data servers",
+        variable("SKERRY_SERVERS", "-1", "SKERRY_SERVERS=-1", "1 to 8"),
     ),
     ("a rank that forms other clusters than the others", one_clusters),
     ("a rank that shares connections among others that do not", one_shares),
