@@ -19,6 +19,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/config.hpp"
 #include "core/pure/status.hpp"
 #include "launcher/describe.hpp"
 #include "launcher/helper_program.hpp"
@@ -76,6 +77,10 @@ void add_cores(std::vector<Fact>* facts) {
     facts->push_back({"cores", "model", line.substr(line.find(':') + 2)});
     break;
   }
+  const uint32_t servers = servers_for(
+      static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
+  facts->push_back({"cores", "data servers of a node",
+                    concat(servers, " (one for every 16 cores; SKERRY_SERVERS)")});
   facts->push_back({"cores", "NUMA nodes", first_line("/sys/devices/system/node/online")});
 }
 

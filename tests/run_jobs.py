@@ -89,6 +89,31 @@ def without_helper(ops, seed):
     )
 
 
+def server_cases(options, ops, seed, sections):
+    """Several data servers on a node, with caps, breaks, sharing and clusters."""
+    shapes = [  # servers, ranks, nodes, cluster, cap, share, breaks per million messages
+        (2, 4, 2, 1, 0, 0, 0),
+        (3, 6, 3, 1, 1, 0, 1000),
+        (2, 6, 3, 1, 0, 1, 0),
+        (3, 6, 4, 2, 0, 0, 1000),
+        (2, 8, 4, 2, 1, 1, 1000),
+    ]
+    drawn = shapes[1 + seed % 4 :][:1] if options.quick else shapes[1:]
+    for servers, ranks, nodes, size, cap, share, drop in [shapes[0], *drawn]:
+        yield Case(
+            f"operations, {servers} servers a node, {ranks} ranks on {nodes} nodes, clusters of "
+            f"{size}, cap {cap}, share {share}, {drop} breaks per million messages",
+            ["-n", str(ranks), "--nodes", str(nodes), ops, sections],
+            environment={
+                "SKERRY_SERVERS": str(servers),
+                "SKERRY_CLUSTER_SIZE": str(size),
+                "SKERRY_MAX_CONN": str(cap),
+                "SKERRY_SHARE": str(share),
+                "SKERRY_FAULTS": f"drop={drop},seed={seed}",
+            },
+        )
+
+
 def cluster_cases(options, ops, seed, sections):
     """Clusters of data servers: sizes that divide the nodes and others, with caps and breaks."""
     shapes = [  # ranks, nodes, cluster, cap, node cap, share, breaks per million messages
@@ -127,6 +152,7 @@ def cluster_cases(options, ops, seed, sections):
 
 
 def cluster_and_lock_cases(options, ops, seed, sections):
+    yield from server_cases(options, ops, seed, sections)
     yield from cluster_cases(options, ops, seed, sections)
     yield from lock_cases(options, ops, seed)
 

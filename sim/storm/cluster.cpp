@@ -41,47 +41,61 @@ Node::Node(NodeId id, const StormConfig& config, const Layout& layout)
 }
 
 Status Node::start(std::shared_ptr<SimulatedNetwork> network, const connection::JobKey& key) {
+  for (uint16_t index = 0; index < config_.servers; ++index)
+    SKERRY_TRY(start_server(index, network, key));
+  return {};
+}
+
+Status Node::start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> network,
+                          const connection::JobKey& key) {
   fabric::Options options;
   options.connect_timeout_ns = config_.connect_timeout_ns;
   auto made = std::make_unique<SimulatedFabric>(std::move(network), options);
-  fabric_ = made.get();
+  fabrics_.push_back(made.get());
   std::unique_ptr<fabric::Fabric> side = std::move(made);
   if (!config_.routes().is_direct()) {
     share::ProxyOptions proxy;
     proxy.key = key;
     proxy.node = static_cast<uint32_t>(id_);
-    proxy.guide = guide();
+    proxy.index = index;
+    proxy.guide = guide(index);
     proxy.pool_bytes = config_.pool_bytes;
     proxy.max_passing = config_.max_passing();
     proxy.max_trunks = config_.trunk_cap();
     proxy.victim = config_.victim;
     proxy.connect_timeout_ns = config_.connect_timeout_ns;
-    proxy.counters = proxy_ = std::make_shared<share::Counters>();
+    proxy.counters = proxies_.emplace_back(std::make_shared<share::Counters>());
     SKERRY_TRY(share::make_proxy(std::move(side), std::move(proxy), &side));
   }
-  server_ = std::make_unique<server::Server>(
+  servers_.push_back(std::make_unique<server::Server>(
       server::ServerConfig{
-          {id_, 0}, key, static_cast<int32_t>(config_.ranks()), config_.server_cap},
-      std::move(side), *this);
-  return server_->start(&address_);
+          {id_, index}, key, static_cast<int32_t>(config_.ranks()), config_.server_cap},
+      std::move(side), *this));
+  return servers_.back()->start(&addresses_.emplace_back());
 }
 
-share::Guide Node::guide() const {
-  return {config_.routes(), [this](NodeId node) { return map_.server_address({node, 0}); }};
+share::Guide Node::guide(Rank origin) const {
+  return {config_.routes(), [this, origin](NodeId node) {
+            return map_.server_address(placement::server_on(map_, node, origin));
+          }};
 }
 
 void Node::open(std::span<const std::byte> map_block) {
   SKERRY_ASSERT(placement::NodeMap::view(map_block, &map_).ok(), "the map is our own");
-  server_->open({control_, 0,
-                 [this](Rank rank) {
-                   return map_.node_of(rank) == id_ ? static_cast<int32_t>(member_of(rank)) : -1;
-                 },
-                 &map_});
+  std::vector<server::Server*> all;
+  for (const auto& server : servers_) all.push_back(server.get());
+  for (server::Server* const server : all)
+    server->open({control_, 0,
+                  [this](Rank rank) {
+                    return map_.node_of(rank) == id_ ? static_cast<int32_t>(member_of(rank)) : -1;
+                  },
+                  &map_, all});
 }
 
 void Node::die() {
-  if (fabric_ != nullptr) fabric_->die();
-  (void)server_.release();  // its fibers stand where they stood
+  for (SimulatedFabric* const fabric : fabrics_) fabric->die();
+  for (auto& server : servers_) (void)server.release();  // its fibers stand where they stood
+  servers_.clear();
 }
 
 memory::Region Node::region(Rank rank) const {
@@ -138,7 +152,7 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
     client.key = key;
     client.rank = static_cast<uint32_t>(rank_);
     client.node = static_cast<uint32_t>(node_.id());
-    client.guide = node_.guide();
+    client.guide = node_.guide(rank_);
     client.victim = config_.victim;
     client.connect_timeout_ns = config_.connect_timeout_ns;
     SKERRY_ASSERT(share::make_proxy_client(std::move(side), std::move(client), &side).ok(),
@@ -323,7 +337,7 @@ Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
     case lock::Release::out_of_reach: break;
   }
   SKERRY_TRY(engine_->unlock({target, mutex_segment}, index, holder));
-  return engine_->fence({node_.id(), 0});
+  return engine_->fence_node(node_.id());
 }
 
 }  // namespace skerry::sim

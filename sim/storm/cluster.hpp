@@ -28,18 +28,24 @@ class Node final : public server::Directory {
   // On a fiber of the process that hosts the server.
   Status start(std::shared_ptr<SimulatedNetwork> network, const connection::JobKey& key);
   void open(std::span<const std::byte> map_block);
-  void stop() { server_.reset(); }
+  void stop() {
+    for (const auto& server : servers_) server->stop();  // they call each other
+    servers_.clear();
+  }
   // Its process died.
   void die();
 
   NodeId id() const { return id_; }
-  const std::vector<std::byte>& address() const { return address_; }
+  // Of its servers.
+  const std::vector<std::vector<std::byte>>& addresses() const { return addresses_; }
   const placement::NodeMap& map() const { return map_; }
-  share::Guide guide() const;  // the way to other servers, once open
+  // The way of a rank to other servers, or of the server with this index; once open.
+  share::Guide guide(Rank origin) const;
   const memory::Control& control() const { return control_; }
   const memory::Stripes& stripes(uint32_t member) const { return stripes_[member]; }
-  server::Server* server() { return server_.get(); }
-  const share::Counters* proxy() const { return proxy_.get(); }
+  const std::vector<std::unique_ptr<server::Server>>& servers() const { return servers_; }
+  // Of each server; empty: routes are direct.
+  const std::vector<std::shared_ptr<share::Counters>>& proxies() const { return proxies_; }
   memory::Region region(Rank rank) const;
   lock::Mutex& mutex(Rank rank, uint64_t index) const;
   uint32_t member_of(Rank rank) const { return static_cast<uint32_t>(rank) % members_; }
@@ -58,6 +64,8 @@ class Node final : public server::Directory {
   };
   using Memory = std::unique_ptr<std::byte, Free>;
   static Memory allocate(uint64_t bytes);
+  Status start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> network,
+                      const connection::JobKey& key);
 
   const NodeId id_;
   const StormConfig& config_;
@@ -68,10 +76,10 @@ class Node final : public server::Directory {
   memory::Control control_;
   std::vector<memory::Stripes> stripes_;
   placement::NodeMap map_;
-  SimulatedFabric* fabric_ = nullptr;
-  std::shared_ptr<share::Counters> proxy_;
-  std::unique_ptr<server::Server> server_;
-  std::vector<std::byte> address_;
+  std::vector<SimulatedFabric*> fabrics_;  // of each server
+  std::vector<std::shared_ptr<share::Counters>> proxies_;
+  std::vector<std::unique_ptr<server::Server>> servers_;
+  std::vector<std::vector<std::byte>> addresses_;
 };
 
 // A rank: what src/job keeps of one, and its operations, which go to the engine or, on its own
@@ -107,7 +115,7 @@ class RankProcess {
                            uint64_t expected, uint64_t* old);
   Status lock(Rank target, uint64_t index, uint64_t holder);
   Status unlock(Rank target, uint64_t index, uint64_t holder);
-  Status fence(NodeId node) { return engine_->fence({node, 0}); }
+  Status fence(NodeId node) { return engine_->fence_node(node); }
   // Sleeps until thread `from` of the job has notified this rank `count` times.
   Status wait_counter(uint64_t counter_offset, uint64_t count);
 

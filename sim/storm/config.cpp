@@ -63,6 +63,9 @@ std::string_view to_string(Share share) {
 
 StormConfig StormConfig::of_seed(uint64_t seed) {
   StormConfig c = without_clusters(seed);
+  // A stream of its own: whatever else is drawn stays what it was.
+  Random of_servers(Random(~seed + 1).next());
+  if (of_servers.chance(0.25)) c.servers = 2 + of_servers.below(2);
   Random random(Random(~seed).next());
   if (!random.chance(0.3)) return c;
   c.nodes = 3 + random.below(4);
@@ -210,6 +213,7 @@ std::string StormConfig::describe() const {
   std::string text = concat(
       "seed ", seed, ": ", nodes, " nodes of ", ranks_per_node, " ranks of ", threads,
       " threads, cap ", cap, ", server cap ", server_cap, ", share ", to_string(share),
+      servers > 1 ? concat(", ", servers, " servers a node") : std::string(),
       cluster > 1 ? concat(", clusters of ", cluster) : std::string(),
       trunks_limited ? " with the cap" : "",
       pool_bytes != 0 ? concat(", pools of ", pool_bytes, " B, ", max_passing(), " channels") : "",

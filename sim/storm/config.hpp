@@ -45,6 +45,7 @@ struct StormConfig {
   uint32_t ranks_per_node = 1;
   uint32_t threads = 1;  // of each rank
   uint32_t cap = 0;      // connections of a rank, or of a node's data server (share); 0: no limit
+  uint32_t servers = 1;  // data servers of a node
   uint32_t server_cap = 0;  // connections that a data server accepts; 0: no limit
   Share share = Share::none;
   uint32_t cluster = 1;     // nodes in a cluster of data servers

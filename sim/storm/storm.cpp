@@ -109,7 +109,7 @@ class Storm {
     on_each_node("start of node", [&](Node& node) { (void)node.start(network_, key_); });
     std::vector<NodeId> rank_node;
     std::vector<std::vector<std::vector<std::byte>>> addresses(config_.nodes);
-    for (uint32_t n = 0; n < config_.nodes; ++n) addresses[n].push_back(nodes_[n]->address());
+    for (uint32_t n = 0; n < config_.nodes; ++n) addresses[n] = nodes_[n]->addresses();
     for (uint32_t r = 0; r < config_.ranks(); ++r)
       rank_node.push_back(static_cast<NodeId>(r / config_.ranks_per_node));
     map_ = placement::build_node_map(rank_node, addresses);
@@ -176,20 +176,23 @@ class Storm {
   }
 
   void count(Node& node) {
-    const server::Server::Counters& counters = node.server()->counters();
-    result_.counts.requests += counters.requests.load();
-    result_.counts.relayed += counters.grants_relayed.load();
-    if (config_.server_cap != 0 && counters.clients_peak.load() > config_.server_cap)
-      checker_.fail("the server of node ", node.id(), " had ", counters.clients_peak.load(),
-                    " connections; its limit is ", config_.server_cap);
-    if (node.proxy() == nullptr) return;
-    result_.counts.trunks += node.proxy()->trunks_opened.load();
-    result_.counts.no_room += node.proxy()->channels_dropped.load();
-    result_.counts.forwarded += node.proxy()->messages.load();
-    const uint32_t limit = config_.trunk_cap();
-    if (limit != 0 && node.proxy()->trunks_peak.load() > limit + 1)
-      checker_.fail("the proxy of node ", node.id(), " had ", node.proxy()->trunks_peak.load(),
-                    " connections; its limit is ", limit, ", and one that leaves besides");
+    for (const auto& server : node.servers()) {
+      const server::Server::Counters& counters = server->counters();
+      result_.counts.requests += counters.requests.load();
+      result_.counts.relayed += counters.grants_relayed.load();
+      if (config_.server_cap != 0 && counters.clients_peak.load() > config_.server_cap)
+        checker_.fail("a server of node ", node.id(), " had ", counters.clients_peak.load(),
+                      " connections; its limit is ", config_.server_cap);
+    }
+    for (const auto& proxy : node.proxies()) {
+      result_.counts.trunks += proxy->trunks_opened.load();
+      result_.counts.no_room += proxy->channels_dropped.load();
+      result_.counts.forwarded += proxy->messages.load();
+      const uint32_t limit = config_.trunk_cap();
+      if (limit != 0 && proxy->trunks_peak.load() > limit + 1)
+        checker_.fail("a proxy of node ", node.id(), " had ", proxy->trunks_peak.load(),
+                      " connections; its limit is ", limit, ", and one that leaves besides");
+    }
   }
 
   // ---- faults ----

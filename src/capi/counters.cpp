@@ -12,8 +12,8 @@ struct CounterSources {
   const job::LocalCounters& local;
   const operation::EngineCounters& engine;
   const fabric::Fabric::Traffic& traffic;
-  const server::Server::Counters* server;  // null: this process hosts no data server
-  const share::Counters* share;            // null: it hosts none, or it does not forward
+  std::span<const std::unique_ptr<server::Server>> servers;  // that this process hosts
+  std::span<const std::shared_ptr<share::Counters>> share;   // of each; none: they do not forward
 };
 
 namespace {
@@ -42,11 +42,15 @@ uint64_t engine_value(const Sources& s) {
 }
 template <auto Member>
 uint64_t server_value(const Sources& s) {
-  return s.server == nullptr ? 0 : value_of(s.server->*Member);
+  uint64_t sum = 0;
+  for (const auto& server : s.servers) sum += value_of(server->counters().*Member);
+  return sum;
 }
 template <auto Member>
 uint64_t share_value(const Sources& s) {
-  return s.share == nullptr ? 0 : value_of(s.share->*Member);
+  uint64_t sum = 0;
+  for (const auto& share : s.share) sum += value_of(*share.*Member);
+  return sum;
 }
 
 using Local = job::LocalCounters;
@@ -206,8 +210,7 @@ std::span<const CounterEntry> counters() { return entries; }
 void read_counters(job::Job& job, uint64_t* values) {
   const operation::EngineCounters engine = job.engine().counters();
   const fabric::Fabric::Traffic traffic = job.engine().traffic();
-  const CounterSources sources{job.local_counters(), engine, traffic,
-                               job.server() == nullptr ? nullptr : &job.server()->counters(),
+  const CounterSources sources{job.local_counters(), engine, traffic, job.servers(),
                                job.share_counters()};
   for (const CounterEntry& each : entries) *values++ = each.read(sources);
 }

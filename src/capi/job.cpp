@@ -236,7 +236,7 @@ int skerry_fence_node(skerry_job* job, int node) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return SKERRY_OK;
   }
-  return done(j->engine().fence({node, 0}));
+  return done(j->engine().fence_node(node));
 }
 
 int skerry_fence_all(skerry_job* job) {
@@ -293,8 +293,15 @@ int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
   job::Job* j = const_cast<job::Job*>(of(handle));
   if (!j->is_alive()) return forked();
   const operation::EngineMemory origin = j->engine().memory();
-  const server::Server::Memory server = j->server() != nullptr ? j->server()->memory()
-                                                               : server::Server::Memory{};
+  server::Server::Memory server;
+  for (const auto& one : j->servers()) {
+    const server::Server::Memory its = one->memory();
+    server.connections += its.connections;
+    server.connection_bytes += its.connection_bytes;
+    server.ranks_known += its.ranks_known;
+    server.known_bytes += its.known_bytes;
+    server.fixed_bytes += its.fixed_bytes;
+  }
   const skerry_memory now{memory->size,         origin.connections,      origin.connection_bytes,
                           origin.servers_known, origin.known_bytes,      origin.fixed_bytes,
                           server.connections,   server.connection_bytes, server.ranks_known,

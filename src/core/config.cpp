@@ -32,8 +32,11 @@ constexpr Variable known[] = {
     {"SKERRY_CLUSTER_SIZE", "auto",
      "nodes whose data servers form a cluster, which a client reaches through one of them: a "
      "number, sqrt (of the number of nodes), or auto: 1 unless SKERRY_SERVER_BUDGET asks for more"},
+    {"SKERRY_SERVERS", "auto",
+     "data servers of a node, 1 to 8, each with its own share of the ranks of other nodes; auto: "
+     "one for every 16 processors"},
     {"SKERRY_SERVER_BUDGET", "0",
-     "bytes that a data server may take for its connections, such as 64M; 0: no budget"},
+     "bytes that a node's data servers may take for their connections, such as 64M; 0: no budget"},
     {"SKERRY_LOCK", "fair",
      "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
@@ -144,6 +147,17 @@ Status cluster(std::string_view name, std::string_view value, int32_t* out) {
   return {};
 }
 
+Status servers(std::string_view name, std::string_view value, uint32_t* out) {
+  int64_t parsed = 0;
+  if (value == "auto") *out = Config::servers_auto;
+  else if (number(name, value, 1, Config::most_servers, &parsed).ok())
+    *out = static_cast<uint32_t>(parsed);
+  else
+    return error(Code::config, name, "=", value, ": give a number of data servers from 1 to ",
+                 Config::most_servers, ", or auto: one for every 16 processors");
+  return {};
+}
+
 // drop=N,seed=N in any order.
 Status faults(std::string_view value, Config* config) {
   while (!value.empty()) {
@@ -210,6 +224,8 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->node_max_connections = static_cast<uint32_t>(parsed);
   } else if (name == "SKERRY_CLUSTER_SIZE") {
     SKERRY_TRY(cluster(name, value, &config->cluster_size));
+  } else if (name == "SKERRY_SERVERS") {
+    SKERRY_TRY(servers(name, value, &config->servers));
   } else if (name == "SKERRY_SERVER_BUDGET") {
     SKERRY_TRY(bytes(name, value, &config->server_budget_bytes));
   } else if (name == "SKERRY_COUNTERS") {
@@ -232,6 +248,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
 }
 
 }  // namespace
+
+uint32_t servers_for(uint32_t processors) {
+  return std::clamp<uint32_t>(processors / 16, 1, Config::most_servers);
+}
 
 std::string cluster_size_name(int32_t cluster_size) {
   if (cluster_size == Config::cluster_auto) return "auto";

@@ -34,6 +34,8 @@ struct Config {
   // SKERRY_CLUSTER_SIZE: nodes in a cluster of data servers, or one of these two
   static constexpr int32_t cluster_auto = 0, cluster_sqrt = -1;
   int32_t cluster_size = cluster_auto;
+  uint32_t servers = servers_auto;  // SKERRY_SERVERS: data servers of a node
+  static constexpr uint32_t servers_auto = 0, most_servers = 8;
   uint64_t server_budget_bytes = 0;      // SKERRY_SERVER_BUDGET: 0: none
   uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
                                          // limit
@@ -48,6 +50,9 @@ struct Config {
 // Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which
 // variable, its value, what is allowed).
 Status read_config(const char* const* environment, Config* config);
+
+// How many data servers a node with so many processors has, as SKERRY_SERVERS=auto.
+uint32_t servers_for(uint32_t processors);
 
 // As SKERRY_CLUSTER_SIZE names it.
 std::string cluster_size_name(int32_t cluster_size);

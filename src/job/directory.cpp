@@ -5,8 +5,28 @@
 
 namespace skerry::job {
 
+// A segment that the broker releases meanwhile may be found here once more. That does no harm: it
+// stays mapped until this server's thread has run Server::forget, which is between two requests.
+// The broker counted the release before it posted that, so from then on this thread sees the new
+// count, and asks the broker. Ids are not used again, so an entry is never another segment's.
+memory::LocalSegment NodeDirectory::look_up(SegmentId segment) {
+  if (const uint64_t releases = broker_.releases(); releases != releases_) {
+    found_.fill({});
+    releases_ = releases;
+  }
+  memory::LocalSegment& found = found_[(segment.owner ^ segment.generation) % found_.size()];
+  if (found && found.id() == segment) return found;
+  const memory::LocalSegment local = broker_.find(segment);
+  if (local) found = local;
+  return local;
+}
+
 Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region) {
-  const memory::LocalSegment local = broker_.find_owner(segment);
+  return find_in(look_up(segment), segment, rank, region);
+}
+
+Status NodeDirectory::find_in(const memory::LocalSegment& local, SegmentId segment, Rank rank,
+                              memory::Region* region) const {
   if (!local)
     return error(Code::freed, "segment (", segment.owner, ", ", segment.generation,
                  ") does not exist on node ", node_, ": it was freed");
@@ -24,9 +44,10 @@ Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region)
 }
 
 Status NodeDirectory::find_lock(SegmentId segment, Rank rank, uint64_t index, lock::Mutex** mutex) {
+  const memory::LocalSegment local = look_up(segment);
   memory::Region region;
-  SKERRY_TRY(find(segment, rank, &region));  // of mutexes: mapped
-  if (broker_.find_owner(segment).purpose() != purpose_mutexes)
+  SKERRY_TRY(find_in(local, segment, rank, &region));  // of mutexes: mapped
+  if (local.purpose() != purpose_mutexes)
     return error(Code::invalid, "segment (", segment.owner, ", ", segment.generation,
                  ") holds no mutexes");  // a peer gone wrong: its bytes are no queue
   if (index >= region.bytes / sizeof(lock::Mutex))

@@ -102,6 +102,27 @@ memory::ControlSizes control_sizes(const Invitation& invitation) {
   return sizes;
 }
 
+// Addresses of one node's data servers, each behind its length in two bytes.
+void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {
+  const auto bytes = static_cast<uint16_t>(address.size());
+  const auto length = std::as_bytes(std::span(&bytes, 1));
+  all->insert(all->end(), length.begin(), length.end());
+  all->insert(all->end(), address.begin(), address.end());
+}
+Status read_addresses(std::span<const std::byte> all, Rank leader,
+                      std::vector<std::vector<std::byte>>* addresses) {
+  while (!all.empty()) {
+    uint16_t bytes = 0;
+    if (all.size() >= sizeof bytes) std::memcpy(&bytes, all.data(), sizeof bytes);
+    if (all.size() < sizeof bytes + bytes)
+      return error(Code::internal, "rank ", leader, " tells addresses of data servers that end ",
+                   "too early");
+    addresses->emplace_back(all.begin() + sizeof bytes, all.begin() + sizeof bytes + bytes);
+    all = all.subspan(sizeof bytes + bytes);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& options,
@@ -291,7 +312,8 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
                                       std::make_shared<fabric::FaultLog>());
   }
-  share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes);
+  share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes,
+                           rank_);
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::ProxyClientOptions member;
@@ -309,9 +331,12 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   return engine_->trace_requests(options_.config.trace_requests);
 }
 
-// The same on all ranks: they agree on what it is made of. `idle_bytes`: of one connection at a
-// server.
-share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const {
+// The same routes on all ranks: they agree on what they are made of. `idle_bytes`: of one
+// connection at a server. `origin`: the ways pass the servers of other nodes that serve this rank.
+// A server gives its index here: then what it passes on goes to the servers with the same index,
+// which serve the same ranks if all nodes have equally many.
+share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
+                        Rank origin) const {
   const Config& config = options_.config;
   NodeId size = config.cluster_size;
   if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
@@ -319,8 +344,9 @@ share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idl
     size = placement::cluster_within(config.server_budget_bytes / 4, idle_bytes, nodes,
                                      most_ranks_per_node, config.share);
   const bool shared = config.share && nodes > 1;
-  return {placement::Routes(nodes, size, shared),
-          [this](NodeId node) { return map_.server_address({node, 0}); }};
+  return {placement::Routes(nodes, size, shared), [this, origin](NodeId node) {
+            return map_.server_address(placement::server_on(map_, node, origin));
+          }};
 }
 
 fabric::FaultPlan Job::faults(int32_t side) const {
@@ -332,7 +358,7 @@ fabric::FaultPlan Job::faults(int32_t side) const {
 
 // The fabric of the node's data server, within its budget.
 Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                             std::unique_ptr<fabric::Fabric>* side) {
+                             uint16_t index, std::unique_ptr<fabric::Fabric>* side) {
   std::vector<uint32_t> ranks_of;  // by node
   for (const NodeId n : rank_node) {
     ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
@@ -344,10 +370,13 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   // many there are.
   SKERRY_TRY(make_fabric({}, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  share::Guide way = guide(nodes, most_ranks, idle_bytes);
+  share::Guide way = guide(nodes, most_ranks, idle_bytes, index);
   const placement::Neighbours all = way.routes.most_neighbours(most_ranks);
-  const placement::Budget budget = placement::spend(options_.config.server_budget_bytes,
-                                                    all.ranks + all.servers, idle_bytes);
+  // The node's servers share its budget and the ranks. Each has trunks of its own.
+  const uint32_t servers = server_count(rank_node);
+  const placement::Budget budget = placement::spend(
+      options_.config.server_budget_bytes / servers,
+      (all.ranks + servers - 1) / servers + all.servers, idle_bytes);
   if (budget.socket_buffer_bytes != 0) {
     fabric::Options options;
     options.socket_buffer_bytes = budget.socket_buffer_bytes;
@@ -358,27 +387,62 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   // Sessions are one for each rank of the job that talks to this server: the budget bounds those
   // that are connected.
   if (max_sessions_ == 0) max_sessions_ = budget.sessions;
-  return forward(std::move(way), budget, side);
+  return forward(std::move(way), budget, index, side);
 }
 
-// Routes lead through other servers: this node's passes on what is not for it.
-Status Job::forward(share::Guide way, const placement::Budget& budget,
+// Routes lead through other servers: this node's pass on what is not for them.
+Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                     std::unique_ptr<fabric::Fabric>* side) {
   // Trunks break, too.
   if (options_.config.fault_drops_per_million != 0)
-    *side = fabric::hook_faults(std::move(*side), faults(node_),
+    *side = fabric::hook_faults(std::move(*side), faults(node_ + 100 * index),
                                 std::make_shared<fabric::FaultLog>());
   share::ProxyOptions hub;
   hub.key = key_;
   hub.node = static_cast<uint32_t>(node_);
+  hub.index = index;
   hub.guide = std::move(way);
   hub.pool_bytes = budget.pool_bytes;
   hub.max_passing = budget.passing;
   hub.max_trunks = options_.config.node_max_connections;
   hub.victim = options_.config.victim;
   hub.connect_timeout_ns = options_.config.connect_timeout_ns;
-  hub.counters = share_counters_ = std::make_shared<share::Counters>();
+  hub.counters = share_counters_.emplace_back(std::make_shared<share::Counters>());
   return share::make_proxy(std::move(*side), std::move(hub), side);
+}
+
+// A job of one node uses its server as a broker alone.
+uint32_t Job::server_count(const std::vector<NodeId>& rank_node) const {
+  if (std::ranges::all_of(rank_node, [](NodeId n) { return n == 0; })) return 1;
+  if (options_.config.servers != Config::servers_auto) return options_.config.servers;
+  return servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
+}
+
+// The data servers of this node, SKERRY_SERVERS of them; *addresses: for read_addresses.
+Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
+                          std::vector<std::byte>* addresses) {
+  for (uint16_t i = 0; i < server_count(rank_node); ++i) {
+    std::unique_ptr<fabric::Fabric> side;
+    SKERRY_TRY(make_server_side(make_fabric, rank_node, i, &side));
+    const placement::ServerRef self{node_, i};
+    servers_.push_back(std::make_unique<server::Server>(
+        server::ServerConfig{self, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
+        std::move(side),
+        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, node_))));
+  }
+  // The broker runs on the first one's thread: the others stop using the segment there and then.
+  broker_->on_release([this](SegmentId segment) {
+    servers_.front()->forget(segment);
+    for (size_t i = 1; i < servers_.size(); ++i)
+      servers_[i]->call([&, i] { servers_[i]->forget(segment); });
+  });
+  SKERRY_TRY(servers_.front()->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
+  for (const auto& server : servers_) {
+    std::vector<std::byte> address;
+    SKERRY_TRY(server->start(&address));
+    append_address(address, addresses);
+  }
+  return {};
 }
 
 Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
@@ -388,16 +452,8 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
-  directory_ = std::make_unique<NodeDirectory>(*broker_, node_);
-  std::unique_ptr<fabric::Fabric> server_side;
-  SKERRY_TRY(make_server_side(make_fabric, rank_node, &server_side));
-  server_ = std::make_unique<server::Server>(
-      server::ServerConfig{{node_, 0}, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
-      std::move(server_side), *directory_);
-  broker_->on_release([this](SegmentId segment) { server_->forget(segment); });
-  SKERRY_TRY(server_->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
   std::vector<std::byte> address;
-  SKERRY_TRY(server_->start(&address));
+  SKERRY_TRY(start_servers(make_fabric, rank_node, &address));
   SKERRY_TRY(bootstrap_->put("address", address));
   SKERRY_TRY(bootstrap_->fence());
 
@@ -408,8 +464,9 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
       leaders.push_back(static_cast<Rank>(r));
   std::vector<std::vector<std::byte>> found;
   SKERRY_TRY(bootstrap_->get_many(leaders, "address", &found));
-  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server: one each
-  for (auto& one : found) addresses.push_back({std::move(one)});
+  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
+  for (size_t n = 0; n < found.size(); ++n)
+    SKERRY_TRY(read_addresses(found[n], leaders[n], &addresses.emplace_back()));
   map_block_ = placement::build_node_map(rank_node, addresses);
   SKERRY_TRY(placement::NodeMap::view(map_block_, &map_));
   node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
@@ -418,8 +475,11 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   control_.initialise();
   SKERRY_TRY(placement::NodeMap::view({control_.node_table(), map_block_.size()}, &map_));
   map_block_ = {};
-  server_->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
-                 [this](Rank r) { return member_of(r); }, &map_});
+  std::vector<server::Server*> all;
+  for (const auto& server : servers_) all.push_back(server.get());
+  for (server::Server* server : all)
+    server->open({control_, static_cast<uint32_t>(map_.index_in_node(rank_)),
+                  [this](Rank r) { return member_of(r); }, &map_, all});
   const Invitation invitation{
       map_.ranks() > 0 ? control_.layout().total_bytes - control_.layout().node_table_offset : 0,
       static_cast<uint32_t>(map_.node_size(node_)), static_cast<uint32_t>(node_),
@@ -478,18 +538,19 @@ Status Job::watch_members() {
                     concat("on_failure is SKERRY_FAILURE_RETURNS, but ", bootstrap_->name(),
                            " ends the job when a rank dies: ", status.message()));
   }
-  if (server_) {
+  if (server::Server* const server = first_server()) {
     if (options_.failures_return && bootstrap_->events_fd() >= 0)
-      server_->call(
-          [this] { (void)server_->watch(bootstrap_->events_fd(), [this] { take_news(); }); });
+      server->call([this, server] {
+        (void)server->watch(bootstrap_->events_fd(), [this] { take_news(); });
+      });
     for (int32_t k = 0; k < map_.node_size(node_); ++k) {
       memory::Member& member = control_.member(static_cast<uint32_t>(k));
       if (member.pid == getpid()) continue;
       const int fd = open_process(member.pid);
       if (fd < 0) continue;  // an old kernel: the launcher still sees deaths
-      server_->post([this, fd, &member] {
-        (void)server_->watch(fd, [this, fd, &member] {
-          server_->unwatch(fd);
+      server->post([this, server, fd, &member] {
+        (void)server->watch(fd, [this, server, fd, &member] {
+          server->unwatch(fd);
           close(fd);
           if (member.state.load(std::memory_order_acquire) !=
               static_cast<uint32_t>(memory::MemberState::joined))
@@ -548,7 +609,7 @@ void Job::take_news() {
                              concat("rank ", d.rank, " ", d.cause));
   }
   if (!status.ok()) {
-    server_->unwatch(bootstrap_->events_fd());
+    first_server()->unwatch(bootstrap_->events_fd());
     (void)control_.set_abort(no_rank, static_cast<int32_t>(Code::peer_dead),
                              "the launcher has gone");
   }
@@ -580,8 +641,9 @@ Status Job::stop() {
   if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
   SKERRY_TRY(check_abort());
   stopped_ = true;
-  if (server_ && options_.failures_return && bootstrap_->events_fd() >= 0)
-    server_->call([this] { server_->unwatch(bootstrap_->events_fd()); });
+  if (server::Server* const server = first_server();
+      server != nullptr && options_.failures_return && bootstrap_->events_fd() >= 0)
+    server->call([&] { server->unwatch(bootstrap_->events_fd()); });
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need
   // connections.
   SKERRY_TRY(bootstrap_->fence());
@@ -593,7 +655,7 @@ Status Job::stop() {
   });
   stop_leader_watch();
   engine_->stop_helper();
-  if (!server_) {  // the leader's server still signs with the control segment
+  if (servers_.empty()) {  // the leader's servers still sign with the control segment
     node_memory_->watch_abort(nullptr);
     (void)node_memory_->detach(SegmentId{static_cast<uint32_t>(leader_), 0});
   }
@@ -614,9 +676,9 @@ void Job::stop_leader_watch() {
 Job::~Job() {
   stop_leader_watch();
   engine_.reset();
-  if (server_) server_->stop();
-  server_.reset();
-  directory_.reset();
+  for (const auto& server : servers_) server->stop();  // the first one first: it calls the others
+  servers_.clear();
+  directories_.clear();
   node_memory_.reset();
   broker_.reset();
   if (alive_ != nullptr) munmap(const_cast<std::atomic<uint32_t>*>(alive_), memory::page_bytes);

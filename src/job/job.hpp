@@ -81,10 +81,12 @@ class Job {
   const memory::Stripes& stripes() const { return *stripes_; }
   memory::NodeMemory& node_memory() { return *node_memory_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
-  server::Server* server() { return server_.get(); }  // null unless this rank hosts one
-  const share::Counters* share_counters() const {
-    return share_counters_.get();
-  }  // null unless this rank hosts a hub
+  // The data servers of the node by index; none unless this rank is its leader.
+  const std::vector<std::unique_ptr<server::Server>>& servers() const { return servers_; }
+  // Of each of its servers; none unless they forward.
+  const std::vector<std::shared_ptr<share::Counters>>& share_counters() const {
+    return share_counters_;
+  }
   Group& world() { return *world_; }
   const JobOptions& options() const { return options_; }
   uint32_t member_index() const { return member_index_; }
@@ -178,12 +180,18 @@ class Job {
   Status enter_node();
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
-  share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes) const;
-  Status forward(share::Guide way, const placement::Budget& budget,
+  share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
+                     Rank origin) const;
+  Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                  std::unique_ptr<fabric::Fabric>* side);
-  uint32_t max_sessions_ = 0;  // leader: of its server; 0: no limit
+  uint32_t max_sessions_ = 0;  // leader: of each of its servers; 0: no limit
+  // Data servers that this node is to have.
+  uint32_t server_count(const std::vector<NodeId>& rank_node) const;
+  Status start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
+                       std::vector<std::byte>* addresses);
+  server::Server* first_server() { return servers_.empty() ? nullptr : servers_.front().get(); }
   Status make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                          std::unique_ptr<fabric::Fabric>* side);
+                          uint16_t index, std::unique_ptr<fabric::Fabric>* side);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);
   Status watch_members();
@@ -200,10 +208,12 @@ class Job {
   uint32_t generation_ = 1;  // 1 is the world's
   uint64_t address_secret_ = 0;
   std::string fabric_name_;
-  std::unique_ptr<memory::Broker> broker_;           // leader only
-  std::unique_ptr<NodeDirectory> directory_;         // leader only
-  std::unique_ptr<server::Server> server_;           // leader only
-  std::shared_ptr<share::Counters> share_counters_;  // leader only, and only if it forwards
+  std::unique_ptr<memory::Broker> broker_;                   // leader only
+  std::vector<std::unique_ptr<NodeDirectory>> directories_;  // leader only: one for each server
+  // Leader only. The first one also runs the broker and watches processes.
+  std::vector<std::unique_ptr<server::Server>> servers_;
+  // Leader only, and only if its servers forward.
+  std::vector<std::shared_ptr<share::Counters>> share_counters_;
   std::unique_ptr<memory::NodeMemory> node_memory_;
   memory::Control control_;
   placement::NodeMap map_;

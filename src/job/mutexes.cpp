@@ -137,7 +137,7 @@ Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
   // The next waiter is on another node: our data server tells it, and hands over in our name.
   SKERRY_TRY(job_->engine().unlock({rank, segment_->id()}, index, holder));
   // Our next lock of it goes straight to the word: the server must have given it away by then.
-  return job_->engine().fence({job_->node(), 0});
+  return job_->engine().fence_node(job_->node());
 }
 
 }  // namespace skerry::job

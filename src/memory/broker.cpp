@@ -240,6 +240,7 @@ Status Broker::attach(const Request& request, Segment** segment_out) {
       close(segment.fd);
       return status;
     }
+    const Lock guard(segments_mutex_);
     found = segments_.emplace(request.id, segment).first;
   }
   Segment& segment = found->second;
@@ -262,11 +263,16 @@ Status Broker::detach(const Request& request) {
   if (found == segments_.end()) return error(Code::freed, "this segment is freed already");
   Segment& segment = found->second;
   if (--segment.attached == 0) {
+    Segment gone = segment;
+    {
+      const Lock guard(segments_mutex_);
+      segments_.erase(found);
+    }
+    releases_.fetch_add(1, std::memory_order_release);
     if (on_release_)
       on_release_(
           SegmentId{static_cast<uint32_t>(request.id >> 32), static_cast<uint32_t>(request.id)});
-    release(&segment);
-    segments_.erase(found);
+    release(&gone);
   }
   return {};
 }
@@ -276,7 +282,8 @@ void Broker::release(Segment* segment) {
   unmap(segment->base, segment->total_bytes);
 }
 
-LocalSegment Broker::find_owner(SegmentId id) const {
+LocalSegment Broker::find(SegmentId id) const {
+  const Lock guard(segments_mutex_);
   const auto found = segments_.find(id.packed());
   return found == segments_.end() ? LocalSegment{} : LocalSegment(found->second.base, id);
 }

@@ -3,6 +3,7 @@
 // never blocks: a request is one datagram, answered at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -10,6 +11,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/thread.hpp"
 #include "memory/node_memory.hpp"
 #include "memory/segment.hpp"
 
@@ -36,12 +38,20 @@ class Broker {
   // ---- server thread ----
   int fd() const { return epoll_fd_; }  // readable: call on_readable_owner
   void on_readable_owner();
-  // The node's part of a segment, mapped in this process; none if it was freed or never allocated
-  // here. Valid until on_readable_owner.
-  LocalSegment find_owner(SegmentId id) const;
-  // Called with each segment just before it is unmapped. Set before the server's thread runs.
+  // Called with each segment just before it is unmapped: find does not find it any more, and what
+  // find said before must not be used when this returns. Set before the server's thread runs.
   void on_release(std::function<void(SegmentId)> callback) { on_release_ = std::move(callback); }
   uint64_t segments_owner() const { return segments_.size(); }
+
+  // ---- any thread ----
+  // The node's part of a segment, mapped in this process; none if it was freed or never allocated
+  // here. Valid until on_release for it returns.
+  LocalSegment find(SegmentId id) const;
+  // How many segments find has ceased to find: while this stays the same, what it found stays
+  // valid.
+  uint64_t releases() const { return releases_.load(std::memory_order_acquire); }
+
+  // ---- server thread ----
   uint64_t unauthenticated_refused_owner() const { return unauthenticated_refused_; }
 
  private:
@@ -75,7 +85,9 @@ class Broker {
   int timer_fd_ = -1;  // readable when the paused listener is to be looked at again
   uint32_t max_pending_ = 0;
   uint64_t unauthenticated_refused_ = 0;
-  std::list<int> pending_;                          // oldest first
+  std::list<int> pending_;             // oldest first
+  mutable Mutex segments_mutex_;       // for the others that find: what the owner changes
+  std::atomic<uint64_t> releases_{0};  // grows after a segment left the table, before on_release
   std::unordered_map<uint64_t, Segment> segments_;  // by SegmentId::packed
 };
 

@@ -23,7 +23,7 @@ Engine::~Engine() { stop_helper(); }
 
 Link& Engine::link_to(Rank target) {
   const placement::NodeMap& map = *context_.config.map;
-  return links_.to(placement::server_of(map, target));
+  return links_.to(placement::server_of(map, target, context_.config.rank));
 }
 
 // ---- issuing ----------------------------------------------------------------------------------
@@ -286,6 +286,10 @@ Status Engine::fence(placement::ServerRef server) {
     if (link.session.refusal_due()) return link.failure;
   }
   return std::exchange(link.request_failure, Status());
+}
+
+Status Engine::fence_node(NodeId node) {
+  return fence(placement::server_on(*context_.config.map, node, context_.config.rank));
 }
 
 Status Engine::fence_all() {

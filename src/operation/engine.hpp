@@ -97,7 +97,7 @@ class Engine final : private fabric::Sink {
   Status wait_implicit();
   // Until all operations with a handle are done. Their handles stay the program's.
   Status wait_named();
-  Status fence(placement::ServerRef server);
+  Status fence_node(NodeId node);  // what this rank has asked its server of that node
   Status fence_all();
   // A completion slot for a wait within the node (a mutex); given back when free again. May block
   // while replies to others are outstanding.
@@ -135,6 +135,7 @@ class Engine final : private fabric::Sink {
     ++context_.counters.remote_operations;
     context_.counters.remote_bytes += bytes;
   }
+  Status fence(placement::ServerRef server);
   Status ask_locked(Transfers::Word word, const Locked& locked, bool* contended);
   Status send_all(Lock& lock, Link& link, const Transfer& transfer, Handle* handle);
   Status issue(Lock& lock, Link& link, const Transfer& transfer, Handle* handle, bool as_rma);

@@ -242,6 +242,10 @@ std::vector<std::byte> build_node_map(
   return block;
 }
 
-ServerRef server_of(const NodeMap& map, Rank rank) { return {map.node_of(rank), 0}; }
+ServerRef server_on(const NodeMap& map, NodeId node, Rank origin) {
+  const uint32_t servers = map.servers(node);
+  const uint32_t index = servers > 1 ? static_cast<uint32_t>(origin) % servers : 0;
+  return {node, static_cast<uint16_t>(index)};
+}
 
 }  // namespace skerry::placement

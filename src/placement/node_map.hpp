@@ -23,8 +23,7 @@
 
 namespace skerry::placement {
 
-// A data server: (node, index). Any rank may host one, and a node several; today index is always 0
-// and the host the node's leader.
+// A data server: (node, index). A node has one or several, all in its leader's process.
 struct ServerRef {
   NodeId node = no_node;
   uint16_t index = 0;
@@ -102,7 +101,13 @@ std::vector<std::byte> build_node_map(
     std::span<const NodeId> rank_node,
     const std::vector<std::vector<std::vector<std::byte>>>& server_addresses);
 
-// Which server applies requests for `rank`: its target server. The way there: routes.hpp.
-ServerRef server_of(const NodeMap& map, Rank rank);
+// Which of the servers of `node` applies requests of `origin`: always the same one, so that its
+// requests to the node are one session, in order. Index 0 if there is no such node.
+ServerRef server_on(const NodeMap& map, NodeId node, Rank origin);
+// Which server applies requests of `origin` for `rank`: its target server. The way there:
+// routes.hpp.
+inline ServerRef server_of(const NodeMap& map, Rank rank, Rank origin) {
+  return server_on(map, map.node_of(rank), origin);
+}
 
 }  // namespace skerry::placement

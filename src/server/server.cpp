@@ -321,15 +321,20 @@ fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
 }
 
 // Answers a lock request that waited: over the origin's connection or, if it has none, through its
-// node's server.
+// node's server. The server whose client the origin is does so.
 void Server::grant(const lock::Waiter& waiter) {
   assert_server_thread();
   const Rank origin = lock::rank_of(waiter.holder);
+  if (view_.servers.size() > 1) {
+    const uint16_t index = placement::server_on(*view_.map, config_.self.node, origin).index;
+    Server* const other = view_.servers[index];
+    if (other != this) return other->post([other, waiter] { other->grant(waiter); });
+  }
   const uint32_t slot = lock::slot_of(waiter), tag = lock::tag_of(waiter);
   const auto known = known_.find(origin);
   Client* client = known == known_.end() ? nullptr : client_of(known->second.endpoint);
   if (client == nullptr || client->said_bye()) {
-    if (SKERRY_RULE(relay_grants)) relay_.send(origin, slot, tag);
+    if (SKERRY_RULE(relay_grants)) relay_grant(origin, slot, tag);
     return;
   }
   wire::ReplyHeader header{};
@@ -340,6 +345,13 @@ void Server::grant(const lock::Waiter& waiter) {
   header.slot = slot;
   header.tag = tag;
   send_reply(*client, header, {});
+}
+
+// One server of a node talks to those of other nodes: generations of its connections grow.
+void Server::relay_grant(Rank origin, uint32_t slot, uint32_t tag) {
+  if (config_.self.index == 0) return relay_.send(origin, slot, tag);
+  Server* const first = view_.servers.front();
+  first->post([=] { first->relay_.send(origin, slot, tag); });
 }
 
 // A lock request that was kept for a while cannot be served. A rank that asks for it again is told

@@ -4,7 +4,8 @@
 // It runs no user code, never waits for a user's thread and never blocks on sending: what cannot go
 // on (a stripe is held, a peer takes no bytes) parks that session alone; a request that must wait
 // for another one (a mutex is taken) is kept beside its session, which goes on. Only its thread
-// touches anything declared here, but for start, watch and stop.
+// touches anything declared here, but for start, watch and stop. A node may have several, each with
+// its own share of the origins (docs/design/0035).
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@
 
 namespace skerry::server {
 
-// What the server asks of the memory of its node. Called by the server's thread only.
+// What the servers of a node ask of its memory. Each calls it on a thread of its own.
 class Directory : public LockMemory {
  public:
   // Where `rank`'s slice of the segment is mapped here. Errors: freed (no such segment: never
@@ -49,12 +50,16 @@ struct ServerConfig {
   uint32_t max_connections = 0;  // of origins; 0: no limit. Other data servers do not count
 };
 
+class Server;
+
 // What exists only once the node's control segment does.
 struct NodeView {
   memory::Control control;
   uint32_t member_index = 0;  // of the rank that hosts the server: it signs stripes as that
   std::function<int32_t(Rank)> member_of;   // member index of a rank of this node, -1 for others
   const placement::NodeMap* map = nullptr;  // outlives the server
+  // All of this node, by index; they outlive each other's threads. Empty: it is the only one.
+  std::vector<Server*> servers;
 };
 
 class Server final : private fabric::Sink, private Locks::Outlet {
@@ -291,6 +296,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
 
   // Locks::Outlet
   void grant(const lock::Waiter& waiter) override;
+  void relay_grant(Rank origin, uint32_t slot, uint32_t tag);
   void refuse(const Locks::Request& request, const Status& why) override;
 
   // fabric::Sink

@@ -606,7 +606,7 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
   Multiplex::Options made;
   made.key = options.key;
   made.is_proxy = true;
-  made.name = options.node;
+  made.name = Multiplex::name_of(options.node, options.index);
   made.node = static_cast<NodeId>(options.node);
   made.guide = std::move(options.guide);
   made.pool_bytes = options.pool_bytes;

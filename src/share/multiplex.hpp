@@ -26,7 +26,7 @@ class Multiplex final : public fabric::Forward {
   struct Options {
     connection::JobKey key{};
     bool is_proxy = false;  // otherwise a rank
-    uint32_t name = 0;      // rank or node: what our hellos say
+    uint32_t name = 0;      // rank, or name_of a proxy: what our hellos say
     NodeId node = 0;        // our own
     Guide guide;
     uint32_t max_trunks = 0;     // of outgoing ones, or links
@@ -38,6 +38,15 @@ class Multiplex final : public fabric::Forward {
     std::shared_ptr<Counters> counters;
   };
   Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options);
+  // What a proxy's hellos call it. Two servers of a node may have trunks to the same server of a
+  // node that has fewer: without the index each would end the other's as its own earlier one.
+  static constexpr uint32_t index_shift = 28;
+  static uint32_t name_of(uint32_t node, uint16_t index) {
+    return node | uint32_t{index} << index_shift;
+  }
+  static NodeId node_named(uint32_t name) {
+    return static_cast<NodeId>(name & ((1u << index_shift) - 1));
+  }
   ~Multiplex() override;
 
   const fabric::Capabilities& capabilities() const override { return capabilities_; }

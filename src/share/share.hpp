@@ -30,8 +30,9 @@ namespace skerry::share {
 // The way to other servers.
 struct Guide {
   placement::Routes routes;
-  // Address of the data server of a node, valid for the call; empty: there is none. Called from the
-  // first connect on. Null: no server is known but a channel's own target.
+  // Address of the data server of a node through which the way leads, valid for the call; empty:
+  // there is none. Called from the first connect on. Null: no server is known but a channel's own
+  // target.
   std::function<fabric::Bytes(NodeId)> address_of;
 };
 
@@ -56,6 +57,7 @@ struct Counters {
 struct ProxyOptions {
   connection::JobKey key{};
   uint32_t node = 0;
+  uint16_t index = 0;  // of the data server among those of its node
   Guide guide;
   uint64_t pool_bytes = 0;   // for messages that wait, in each of two pools (pool.hpp); 0: no limit
   uint32_t max_trunks = 0;   // 0: as many as the channels need. At the limit trunks make way for

@@ -83,8 +83,9 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   if (address == own_address_) {
     End& end = new_end(trunk, prefix.channel, State::asking);
     end.window = static_cast<uint32_t>(own_window(trunk, prefix.taken));
-    const std::string name = concat(
-        trunk.use == Use::incoming ? "through the data server of node " : "rank ", trunk.name);
+    const std::string name = trunk.use == Use::incoming
+                                 ? concat("through a data server of node ", node_named(trunk.name))
+                                 : concat("rank ", trunk.name);
     ++upcalls_;
     outer_->on_connect_request(end.id, hello, name);
     return;

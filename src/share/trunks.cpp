@@ -171,7 +171,8 @@ void Multiplex::on_closed(EndpointId endpoint, CloseReason reason, std::string_v
 std::string Multiplex::with_way(const Trunk& trunk, std::string_view what) const {
   NodeId node = no_node;
   if (!trunk.is_ours() || !read_node(trunk.address, &node)) return std::string(what);
-  return concat("the connection from ", is_proxy() ? "node " : "rank ", options_.name,
+  return concat("the connection from ",
+                is_proxy() ? concat("node ", options_.node) : concat("rank ", options_.name),
                 " to the data server of node ", node, what.empty() ? "" : ": ", what);
 }
 

@@ -535,7 +535,7 @@ Status Window::wait_issued() const {
 Status Window::finish(const Target& target) {
   if (target.region != nullptr) return {};
   const Status waited = wait_issued();
-  const Status fenced = job_->engine().fence({target.node, 0});
+  const Status fenced = job_->engine().fence_node(target.node);
   return waited.ok() ? fenced : waited;
 }
 
@@ -562,7 +562,7 @@ Status Window::give_back_fairly(Target& target) {
   // The gets' data must be here, and the rest is applied in order before the unlock.
   const Status waited = wait_issued();
   const Status unlocked = locks_->unlock_as(target.rank, lock_index_, holder);
-  const Status fenced = job_->engine().fence({target.node, 0});
+  const Status fenced = job_->engine().fence_node(target.node);
   return !waited.ok() ? waited : !unlocked.ok() ? unlocked : fenced;
 }
 

@@ -6,9 +6,73 @@
 
 namespace skerry::test {
 
+namespace {
+
+// Updates of every width to one word, by all ranks at once: local ones, and those that different
+// data servers of the node serve. No part of the word carries into the next, so a lost or torn
+// update shows in the end.
+void all_widths_in_one_word(Context& c, skerry_segment* s) {
+  constexpr uint64_t word = 3072;
+  const int rounds = c.as_threads ? 25 : 101, turns = 4;
+  const uint64_t my_bit = uint64_t{1} << (8 + c.rank % 8);
+  const uint8_t one8 = 1;
+  const uint16_t one16 = 1;
+  for (int i = 0; i < rounds; ++i) {
+    OK(skerry_update(s, 0, word, SKERRY_UINT8, SKERRY_SUM, &one8, 1));
+    uint64_t old = 0;
+    OK(skerry_fetch_update(s, 0, word, SKERRY_UINT64, SKERRY_BXOR, &my_bit, &old, 1));
+    OK(skerry_update(s, 0, word + 2, SKERRY_UINT16, SKERRY_SUM, &one16, 1));
+    OK(skerry_fetch_add_i32(s, 0, word + 4, 1, nullptr));
+  }
+  for (int i = 0; i < turns; ++i) {
+    int64_t seen = 0, wanted = 0;
+    OK(skerry_fetch_add_i64(s, 0, word, 0, &seen));
+    do {  // each failure is another's success: they come to their end
+      wanted = seen;
+      OK(skerry_compare_swap_i64(s, 0, word, wanted, wanted ^ static_cast<int64_t>(my_bit), &seen));
+    } while (seen != wanted);
+  }
+  OK(skerry_sync(c.world()));
+  uint64_t value = 0, bits = 0;
+  OK(skerry_get(s, 0, word, &value, sizeof value));
+  const auto all = static_cast<uint64_t>(rounds) * static_cast<uint64_t>(c.size);
+  for (int r = 0; r < c.size; ++r) bits ^= uint64_t{(rounds + turns) % 2 != 0} << (r % 8);
+  EXPECT_IS(value & 0xff, all & 0xff);
+  EXPECT_IS(value >> 8 & 0xff, bits);
+  EXPECT_IS(value >> 16 & 0xffff, all & 0xffff);
+  EXPECT_IS(value >> 32, all);
+}
+
+// The same of elements of 16 bytes, one of which lies in two stripes. What is read is never half
+// of one update and half of another.
+void wide_elements(Context& c, skerry_segment* s) {
+  constexpr uint64_t pair = 4096 - 8, array = 8192 - 1200;
+  constexpr int elements = 300;  // in two stripes as well
+  const int rounds = c.as_threads ? 15 : 60;
+  const double step[2] = {1, -1};
+  const std::vector<double> ones(elements, 1);
+  for (int i = 0; i < rounds; ++i) {
+    double old[2] = {0, 0};
+    OK(skerry_fetch_update(s, 0, pair, SKERRY_COMPLEX_DOUBLE, SKERRY_SUM, step, old, 1));
+    EXPECT_IS(old[0], -old[1]);
+    OK(skerry_fetch_update(s, 0, pair, SKERRY_COMPLEX_DOUBLE, SKERRY_NO_OP, nullptr, old, 1));
+    EXPECT_IS(old[0], -old[1]);
+    OK(skerry_acc(s, 0, array, SKERRY_DOUBLE, nullptr, ones.data(), elements));
+  }
+  OK(skerry_sync(c.world()));
+  std::vector<double> seen(elements);
+  OK(skerry_get(s, 0, array, seen.data(), elements * sizeof(double)));
+  for (const double one : seen) EXPECT_IS(one, static_cast<double>(rounds * c.size));
+  OK(skerry_get(s, 0, pair, seen.data(), 16));
+  EXPECT_IS(seen[0], static_cast<double>(rounds * c.size));
+  EXPECT_IS(seen[1], -seen[0]);
+}
+
+}  // namespace
+
 void run_words(Context& c) {
   skerry_segment* s = nullptr;
-  OK(skerry_segment_alloc(c.world(), 4096, &s));
+  OK(skerry_segment_alloc(c.world(), 12288, &s));
   auto* const mine = static_cast<int64_t*>(skerry_segment_local(s));
   const int rounds = c.as_threads ? 40 : 200;
 
@@ -77,6 +141,8 @@ void run_words(Context& c) {
   }
   OK(skerry_sync(c.world()));
   if (c.rank == 0) EXPECT_IS(mine[256], int64_t{rounds} * c.size);
+  all_widths_in_one_word(c, s);
+  wide_elements(c, s);
   OK(skerry_segment_free(s));
 }
 

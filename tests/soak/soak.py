@@ -4,11 +4,11 @@
     tests/soak/soak.py [--minutes M] [--seed N] [--jobs N] [--build DIR] [--fabric NAME]
     tests/soak/soak.py --again SEED
 
-A shape is a number of ranks, nodes and threads, a cap on connections of processes and of data
-servers, sharing, clusters of data servers and their budget, broken connections, a victim policy, a
-lock protocol, few completion slots, the helper thread or none. A job that is stuck (no end within
---limit-s) or wrong is printed with the seed and the command that runs it again; of a stuck one,
-each process's stacks too where gdb is installed. Ends with
+A shape is a number of ranks, nodes and threads, of data servers of a node, a cap on connections of
+processes and of data servers, sharing, clusters of data servers and their budget, broken
+connections, a victim policy, a lock protocol, few completion slots, the helper thread or none. A
+job that is stuck (no end within --limit-s) or wrong is printed with the seed and the command that
+runs it again; of a stuck one, each process's stacks too where gdb is installed. Ends with
 `N passed, N failed, N skipped`. Standard library only.
 """
 
@@ -58,6 +58,9 @@ def draw(seed, fabric):
         variables["SKERRY_FAULTS"] = f"drop={drops},seed={seed}"
     if fabric:
         variables["SKERRY_FABRIC"] = fabric
+    servers = random.Random(~seed - 1).choice([1, 1, 2, 3])
+    if servers > 1:
+        variables["SKERRY_SERVERS"] = servers
     operations = dice.choice([300, 1000, 3000] if drops else [300, 3000, 10000]) // threads
     words = ["-n", ranks, "--nodes", nodes]
     if more.random() < 0.3:

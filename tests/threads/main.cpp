@@ -3,7 +3,7 @@
 //
 //   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--threads N]
 //     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
-//     [--victim POLICY] [--drop PER_MILLION] [--share] [--cluster N]
+//     [--victim POLICY] [--drop PER_MILLION] [--share] [--cluster N] [--servers N]
 //     [--node-cap N]
 //     [--lock PROTOCOL] [--check 0|1|mpi]
 //
@@ -35,6 +35,7 @@ struct Choice {
   uint32_t server_cap = 0;    // connections per data server; 0: no limit
   bool share = false;
   int32_t cluster = 1;
+  uint32_t servers = 1;
   uint32_t node_cap = 0;  // shared connections per node; 0: no limit
   uint32_t drop = 0;      // connections broken per million messages
   Context context;
@@ -61,6 +62,7 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   options.config.check = choice.check;
   options.config.share = choice.share;
   options.config.cluster_size = choice.cluster;
+  options.config.servers = choice.servers;
   options.config.node_max_connections = choice.node_cap;
   options.config.fault_drops_per_million = choice.drop;
   options.config.fault_seed = choice.context.seed;
@@ -112,6 +114,7 @@ int main(int argc, char** argv) {
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--share") choice.share = true;
     else if (word == "--cluster") choice.cluster = static_cast<int32_t>(number());
+    else if (word == "--servers") choice.servers = static_cast<uint32_t>(number());
     else if (word == "--node-cap") choice.node_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--drop") choice.drop = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--threads") choice.context.threads = static_cast<int>(number());

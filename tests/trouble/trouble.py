@@ -378,6 +378,10 @@ TROUBLES = [
         "the rank whose data server forwards for others is killed in the middle of gets",
         death("gets", 2, layout=("-n", 4, "--nodes", 4), environment={"SKERRY_CLUSTER_SIZE": "2"}),
     ),
+    (
+        "the rank that hosts three data servers is killed in the middle of gets",
+        death("gets", 3, layout=("-n", 6, "--nodes", 2), environment={"SKERRY_SERVERS": "3"}),
+    ),
     *(
         (
             f"rank 3, a gate of clusters of {size}, dies: every rank is told"
@@ -445,6 +449,19 @@ TROUBLES = [
     (
         "a budget that is none",
         variable("SKERRY_SERVER_BUDGET", "64X", "SKERRY_SERVER_BUDGET=64X", "K, M or G"),
+    ),
+    (
+        "more data servers of a node than there may be",
+        variable("SKERRY_SERVERS", "9", "SKERRY_SERVERS=9", "1 to 8"),
+    ),
+    ("no data server of a node", variable("SKERRY_SERVERS", "0", "SKERRY_SERVERS=0", "1 to 8")),
+    (
+        "a number of data servers that is none",
+        variable("SKERRY_SERVERS", "x", "SKERRY_SERVERS=x", "1 to 8, or auto"),
+    ),
+    (
+        "a negative number of data servers",
+        variable("SKERRY_SERVERS", "-1", "SKERRY_SERVERS=-1", "1 to 8"),
     ),
     ("a rank that forms other clusters than the others", one_clusters),
     ("a rank that shares connections among others that do not", one_shares),

@@ -166,7 +166,43 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
   EXPECT_EQ(count_memfd_maps(), 0);
   served.stop();
   EXPECT_EQ(served.broker->segments_owner(), 0u);
-  EXPECT_FALSE(served.broker->find_owner(id));
+  EXPECT_FALSE(served.broker->find(id));
+}
+
+// A second data server of the node keeps what the broker found for it, and asks again once a
+// release is counted. Until it is through, on_release does not return, and the segment is mapped.
+TEST(Broker, WhatAnotherThreadFoundIsMappedUntilItHasSeenTheRelease) {
+  ServedBroker served;
+  const SegmentId id{0, 1};
+  const uint64_t bytes[] = {10'000};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  std::atomic<bool> reads{false}, ended{false};
+  served.broker->on_release([&](SegmentId gone) {
+    EXPECT_EQ(gone, id);
+    EXPECT_FALSE(served.broker->find(id));
+    EXPECT_EQ(served.broker->releases(), 1u);
+    while (!ended.load(std::memory_order_acquire)) std::this_thread::yield();
+  });
+  auto member = make_node_memory(served.broker->address(), true);
+  std::byte* base = nullptr;
+  ASSERT_TRUE(member->attach(request_of(id, plan, bytes, 0), patience_ns, &base).ok());
+  LocalSegment(base, id).publish(0, 1, 10, plan.offsets[0], bytes[0]);
+  std::thread server([&] {
+    const LocalSegment found = served.broker->find(id);
+    EXPECT_TRUE(found);
+    while (served.broker->releases() == 0) {
+      Region region;
+      EXPECT_TRUE(found.find(10, &region));
+      EXPECT_EQ(region.base[9'999], std::byte{0});
+      reads.store(true, std::memory_order_release);
+    }
+    ended.store(true, std::memory_order_release);
+  });
+  while (!reads.load(std::memory_order_acquire)) std::this_thread::yield();
+  EXPECT_TRUE(member->detach(id).ok());
+  server.join();
+  served.stop();
 }
 
 TEST(Broker, RefusesWhatMakesNoSense) {

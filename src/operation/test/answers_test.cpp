@@ -98,7 +98,7 @@ TEST_F(EngineTest, ARefusalIsReportedOnce) {
   one().refuse(1, 1, "out of range");
   // Expect: the fence tells it; a duplicate that comes later tells nothing.
   Status status;
-  ASSERT_TRUE(until([&] { return !(status = engine_->fence(server(1))).ok(); }));
+  ASSERT_TRUE(until([&] { return !(status = engine_->fence_node(1)).ok(); }));
   EXPECT_EQ(status.code(), Code::range);
   one().refuse(1, 1, "out of range");
   uint64_t value = 0;
@@ -123,7 +123,7 @@ TEST_F(EngineTest, ARefusalConfirmsNoAnswerThatIsMissing) {
   put(1, 1);
   ASSERT_TRUE(until([&] { return one().got.size() == 2; }));
   one().refuse(2, 2, "out of range");
-  EXPECT_EQ(engine_->fence(server(1)).code(), Code::range);
+  EXPECT_EQ(engine_->fence_node(1).code(), Code::range);
   // Expect: the next request confirms nothing.
   uint64_t value = 0;
   watch(get(1, &value));

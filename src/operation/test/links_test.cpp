@@ -84,7 +84,7 @@ TEST_F(EngineTest, WithoutADescriptorItIsTriedAgain) {
   start(2, 5);
   std::thread program([&] {
     put(1, 1);
-    EXPECT_TRUE(engine_->fence(server(1)).ok());
+    EXPECT_TRUE(engine_->fence_node(1).ok());
   });
   ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
   one().acknowledge(1);

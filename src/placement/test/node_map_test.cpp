@@ -110,6 +110,25 @@ TEST(NodeMap, AddressesOfSeveralServersPerNode) {
   EXPECT_TRUE(map.server_address({0, 1}).empty());
 }
 
+// Every origin has one server on a node, and the servers have equal shares of the origins.
+TEST(NodeMap, ServersOfANodeShareTheOrigins) {
+  const std::vector<std::byte> address{std::byte{1}};
+  const auto block = build_node_map(std::vector<NodeId>{0, 1, 1, 1, 1, 1, 1},
+                                    {{address}, {address, address, address}});
+  NodeMap map;
+  ASSERT_TRUE(NodeMap::view(block, &map).ok());
+  std::vector<int> origins(3);
+  for (Rank origin = 0; origin < 6; ++origin) {
+    const ServerRef server = server_of(map, 3, origin);
+    EXPECT_EQ(server.node, 1);
+    ASSERT_LT(server.index, 3);
+    ++origins[server.index];
+    EXPECT_EQ(server_of(map, 5, origin), server) << "whatever rank of the node is the target";
+    EXPECT_EQ(server_of(map, 0, origin), (ServerRef{0, 0}));
+  }
+  EXPECT_EQ(origins, (std::vector<int>{2, 2, 2}));
+}
+
 TEST(NodeMap, RefusesWhatIsNotAMap) {
   NodeMap map;
   EXPECT_FALSE(NodeMap::view({}, &map).ok());

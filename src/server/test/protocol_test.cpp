@@ -347,6 +347,83 @@ TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
   b.run([&] { return b.granted(1); });
 }
 
+// Two servers of the node: ranks 1 and 3 are origins of the second one, rank 2 of the first.
+TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
+  World world(0, 0, ranks, fabric::LoopCapabilities().max_payload_bytes, 2);
+  Origin a(world, 1), b(world, 2), c(world, 3);
+  a.open();
+  b.open();
+  c.open();
+  a.lock(1, 0);
+  a.run([&] { return a.granted(1); });
+  b.lock(1, 0);
+  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  c.lock(1, 0);
+  c.run([&] { return c.count(wire::Kind::acknowledge) == 1; });
+  // Expect: each hears it over its own connection, in the order of asking.
+  a.unlock(2, 0);
+  b.run([&] { return b.granted(1); });
+  c.settle();
+  EXPECT_FALSE(c.granted(1));
+  b.unlock(2, 0);
+  c.run([&] { return c.granted(1); });
+  c.unlock(2, 0);
+  c.run([&] { return world.mutex(0).word.load() == 0; });
+}
+
+// What listens in another node's name.
+class ListeningNode final : public fabric::Sink {
+ public:
+  std::vector<std::vector<std::byte>> hellos;
+
+ private:
+  void on_connect_request(fabric::RequestId, fabric::Bytes hello, std::string_view) override {
+    hellos.emplace_back(hello.begin(), hello.end());
+  }
+  void on_connected(fabric::EndpointId, fabric::Bytes) override {}
+  fabric::Verdict on_message(fabric::EndpointId, fabric::Bytes, fabric::Bytes) override {
+    return fabric::Verdict::taken;
+  }
+  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t) override {
+    return nullptr;
+  }
+  fabric::Verdict on_placed(fabric::EndpointId, fabric::Bytes, uint64_t) override {
+    return fabric::Verdict::taken;
+  }
+  void on_writable(fabric::EndpointId) override {}
+  void on_sent(fabric::EndpointId, uint64_t) override {}
+  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
+  void on_closed(fabric::EndpointId, fabric::CloseReason, std::string_view) override {}
+  void on_watched(int, uint64_t) override {}
+};
+
+// The second server's client left while it waited: the first server tells its node.
+TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
+  World world(0, 0, ranks, fabric::LoopCapabilities().max_payload_bytes, 2);
+  Origin b(world, 2), c(world, 3);
+  b.open();
+  c.open();
+  b.lock(1, 0);
+  b.run([&] { return b.granted(1); });
+  c.lock(1, 0);
+  c.run([&] { return c.count(wire::Kind::acknowledge) == 1; });
+  c.bye(1);
+  c.run([&] { return c.is_closed; });
+  b.unlock(2, 0);
+  ListeningNode node;
+  b.run([&] {
+    world.elsewhere().poll(0, fabric::no_endpoint);
+    world.elsewhere().dispatch(node);
+    return !node.hellos.empty();
+  });
+  connection::Hello hello;
+  const connection::Peer peer{3, 0, wire::version, connection::Role::server};
+  EXPECT_TRUE(
+      connection::check_hello(world.key(), peer, node.hellos.at(0), &hello, connection::Role::relay)
+          .ok());
+  EXPECT_EQ(hello.rank, 0u);  // of the node, not of a server of it
+}
+
 // Guards against: when no record for one more waiter was left, the server stopped the session of
 // the request, and behind it the holder's own unlock: 67 threads of one rank that waited for one
 // mutex waited for ever.

@@ -34,13 +34,16 @@ constexpr int32_t ranks = 4;
 class World {
  public:
   explicit World(uint32_t max_connections = 0, uint32_t waiters = 0, int32_t size = ranks,
-                 uint64_t max_payload_bytes = fabric::LoopCapabilities().max_payload_bytes)
-      : network_(make_network(max_payload_bytes)) {
+                 uint64_t max_payload_bytes = fabric::LoopCapabilities().max_payload_bytes,
+                 uint16_t servers = 1)
+      : network_(make_network(max_payload_bytes)), elsewhere_(make_fabric()) {
     EXPECT_GE(sodium_init(), 0);
     std::vector<NodeId> nodes(static_cast<size_t>(size));
     std::iota(nodes.begin(), nodes.end(), 0);
+    std::vector<std::byte> listening;
+    EXPECT_TRUE(elsewhere_->listen(&listening).ok());
     const std::vector<std::vector<std::vector<std::byte>>> addresses = {
-        {bytes("a")}, {bytes("b")}, {bytes("c")}, {bytes("d")}};
+        std::vector(servers, bytes("a")), {bytes("b")}, {bytes("c")}, {listening}};
     map_bytes_ = placement::build_node_map(nodes, addresses);
     EXPECT_TRUE(placement::NodeMap::view(map_bytes_, &map_).ok());
     memory::ControlSizes sizes;
@@ -57,10 +60,16 @@ class World {
     lock::machine::Config config;
     config.requesters = ranks;
     home().make(lock::ProtocolKind::two_sided, config);
-    server_ = std::make_unique<Server>(ServerConfig{{0, 0}, key_, size, max_connections},
-                                       make_fabric(), directory_);
-    EXPECT_TRUE(server_->listen(&address_).ok());
-    server_->open({control_, 0, [this](Rank r) { return map_.node_of(r) == 0 ? 0 : -1; }, &map_});
+    std::vector<Server*> all;
+    for (uint16_t index = 0; index < servers; ++index) {
+      servers_.push_back(std::make_unique<Server>(
+          ServerConfig{{0, index}, key_, size, max_connections}, make_fabric(), directory_));
+      EXPECT_TRUE(servers_.back()->listen(&addresses_.emplace_back()).ok());
+      all.push_back(servers_.back().get());
+    }
+    for (Server* const server : all)
+      server->open(
+          {control_, 0, [this](Rank r) { return map_.node_of(r) == 0 ? 0 : -1; }, &map_, all});
   }
 
   std::unique_ptr<fabric::Fabric> make_fabric() {
@@ -72,9 +81,16 @@ class World {
     EXPECT_TRUE(fabric::make_loop_fabric(network_, options, &made).ok());
     return made;
   }
-  Server& server() { return *server_; }
+  Server& server() { return *servers_.front(); }
+  void turn() {
+    for (const auto& server : servers_) server->turn(0);
+  }
+  uint16_t server_index_of(Rank origin) const {
+    return placement::server_on(map_, 0, origin).index;
+  }
+  fabric::Fabric& elsewhere() { return *elsewhere_; }  // listens as the server of node 3
   const connection::JobKey& key() const { return key_; }
-  const std::vector<std::byte>& address() const { return address_; }
+  const std::vector<std::byte>& address(uint16_t server) const { return addresses_[server]; }
   int64_t word(uint64_t at) const {
     int64_t out;
     std::memcpy(&out, directory_.slice.get() + at, sizeof out);
@@ -87,7 +103,7 @@ class World {
   }
   void lose_mutexes() { directory_.lost = true; }
   void free_segment() {
-    server_->forget(segment);
+    for (const auto& server : servers_) server->forget(segment);
     directory_.slice.reset();
   }
 
@@ -137,8 +153,9 @@ class World {
   std::unique_ptr<std::byte, Free> control_bytes_;
   memory::Control control_;
   Memory directory_;
-  std::unique_ptr<Server> server_;
-  std::vector<std::byte> address_;
+  std::unique_ptr<fabric::Fabric> elsewhere_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::vector<std::byte>> addresses_;  // of the servers
 };
 
 struct Heard {
@@ -159,7 +176,8 @@ class Origin final : public fabric::Sink {
     is_open = is_closed = was_held = false;
     const auto hello = connection::make_hello(world_.key(), peer(), hello_.rank, hello_.generation,
                                               hello_.nonce);
-    ASSERT_TRUE(fabric_->connect(world_.address(), hello, &endpoint_).ok());
+    ASSERT_TRUE(
+        fabric_->connect(world_.address(world_.server_index_of(rank_)), hello, &endpoint_).ok());
   }
   void open() {
     connect();
@@ -177,6 +195,7 @@ class Origin final : public fabric::Sink {
     r.header.origin_rank = static_cast<uint32_t>(rank_);
     r.header.incarnation = 1;
     r.header.target_rank = 0;
+    r.header.target_server = world_.server_index_of(rank_);
     r.header.number = number;
     r.header.results_received = results_received;
     r.header.segment_owner = segment.owner;
@@ -266,7 +285,7 @@ class Origin final : public fabric::Sink {
   void run(Condition condition) {
     const int64_t end_ns = deadline_after(20'000'000'000);  // a net: the server itself goes by time
     while (!condition() && monotonic_ns() < end_ns) {
-      world_.server().turn(0);
+      world_.turn();
       if (reads) step();
     }
     EXPECT_TRUE(condition());
@@ -274,7 +293,7 @@ class Origin final : public fabric::Sink {
   // So that everything sent so far is dealt with, whatever comes of it.
   void settle() {
     for (int i = 0; i < 20; ++i) {
-      world_.server().turn(0);
+      world_.turn();
       if (reads) step();
     }
   }
@@ -306,7 +325,9 @@ class Origin final : public fabric::Sink {
   std::vector<Heard> heard;
 
  private:
-  connection::Peer peer() const { return {0, 0, wire::version, connection::Role::server}; }
+  connection::Peer peer() const {
+    return {0, world_.server_index_of(rank_), wire::version, connection::Role::server};
+  }
   void to_mutex(wire::Request& r, uint64_t index, uint32_t thread) {
     r.header.segment_owner = mutexes.owner;
     r.header.segment_generation = mutexes.generation;

@@ -203,6 +203,39 @@ TEST_F(Clusters, ARankThatSharesGoesThroughTwoServers) {
   EXPECT_EQ(counters_[5]->channels.load(), 0u);
 }
 
+// Two data servers of node 3 pass channels on to the one of node 4. Guards against: both trunks
+// said that they come from node 3, and each was taken for the other's successor, which ended it.
+TEST_F(Clusters, TwoServersOfANodeHaveTrunksToTheSameServer) {
+  share::ProxyOptions options;
+  options.node = 3;
+  options.index = 1;
+  options.guide = guide();
+  std::unique_ptr<Fabric> made;
+  ASSERT_TRUE(share::make_proxy(inner(), options, &made).ok());
+  Side second(std::move(made));
+  std::vector<std::byte> address;
+  ASSERT_TRUE(second.fabric->listen(&address).ok());
+  share::ProxyClientOptions client;
+  client.rank = 20;
+  client.guide = {placement::Routes(nodes, 3, false), [&](NodeId) { return Bytes(address); }};
+  ASSERT_TRUE(share::make_proxy_client(inner(), client, &made).ok());
+  Side other(std::move(made));
+  const auto run_all = [&](auto condition) {
+    return run_until({rank_.get(), servers_[3].get(), servers_[4].get(), &second, &other},
+                     condition);
+  };
+  EndpointId one = no_endpoint, two = no_endpoint;
+  ASSERT_TRUE(join(4, &one));
+  ASSERT_TRUE(other.fabric->connect(addresses_[4], as_bytes("hello"), &two).ok());
+  ASSERT_TRUE(run_all([&] { return other.connected.size() == 1; }));
+  ASSERT_EQ(send(*rank_, one, "one"), SendResult::accepted);
+  ASSERT_EQ(send(other, two, "two"), SendResult::accepted);
+  ASSERT_TRUE(run_all([&] { return servers_[4]->message_count == 2; }));
+  EXPECT_TRUE(rank_->closed.empty());
+  EXPECT_TRUE(other.closed.empty());
+  EXPECT_EQ(counters_[3]->trunks_opened.load(), 1u);
+}
+
 // Targets take nothing. What waits for them is kept within the pool: the channel that keeps most is
 // closed, and one that is served goes on.
 TEST_F(Clusters, WhatWaitsIsKeptWithinThePool) {
