@@ -459,7 +459,7 @@ int main(int argc, char** argv) {
                         std::move(side), directory);
   std::vector<std::byte> address;
   check(server.start(&address).ok(), "the server does not start");
-  server.open({control, 0, [](Rank r) { return r == 0 ? 0 : -1; }, &map});
+  server.open({control, 0, [](Rank r) { return r == 0 ? 0 : -1; }, &map, {}});
   const server::Server::Memory account_before = server.memory();
   const uint64_t resident_before = resident_bytes();
   children.connect(address);

@@ -68,15 +68,8 @@ void wide_elements(Context& c, skerry_segment* s) {
   EXPECT_IS(seen[1], -seen[0]);
 }
 
-}  // namespace
-
-void run_words(Context& c) {
-  skerry_segment* s = nullptr;
-  OK(skerry_segment_alloc(c.world(), 12288, &s));
-  auto* const mine = static_cast<int64_t*>(skerry_segment_local(s));
-  const int rounds = c.as_threads ? 40 : 200;
-
-  // Every fetch-and-add gets a ticket of its own: together all numbers, once each.
+// Every fetch-and-add gets a ticket of its own: together all numbers, once each.
+void tickets_of_every_host(Context& c, skerry_segment* s, int rounds) {
   for (int host = 0; host < c.size; ++host) {
     std::vector<int64_t> tickets(static_cast<size_t>(rounds)),
         all(tickets.size() * static_cast<size_t>(c.size));
@@ -87,6 +80,17 @@ void run_words(Context& c) {
     std::sort(all.begin(), all.end());
     for (size_t i = 0; i < all.size(); ++i) EXPECT_IS(all[i], static_cast<int64_t>(i));
   }
+}
+
+}  // namespace
+
+void run_words(Context& c) {
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(c.world(), 12288, &s));
+  auto* const mine = static_cast<int64_t*>(skerry_segment_local(s));
+  const int rounds = c.as_threads ? 40 : 200;
+
+  tickets_of_every_host(c, s, rounds);
 
   // 32 bits wrap around and leave the neighbouring word alone.
   OK(skerry_sync(c.world()));

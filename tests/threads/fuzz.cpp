@@ -190,8 +190,8 @@ int main(int argc, char** argv) {
     if (std::string(argv[i]) == "--rounds") rounds = std::atoi(argv[i + 1]);
   }
   std::printf("fuzz: seed %llu\n", static_cast<unsigned long long>(seed));
-  auto bootstraps = job::make_thread_bootstraps(3,
-                                                2);  // ranks 0 and 1 are node 0, rank 2 is node 1
+  // Ranks 0 and 1 are node 0, rank 2 is node 1.
+  auto bootstraps = job::make_thread_bootstraps(3, 2);
   const connection::JobKey key = *bootstraps[0]->launcher_key();
   std::vector<std::thread> ranks;
   std::atomic<int> requests{0}, closed{0};
@@ -223,10 +223,8 @@ int main(int argc, char** argv) {
         Random random(seed);
         uint32_t generation = 1'000'000;
         for (int round = 0; round < rounds; ++round) {
-          if (!attacker.is_open()) {
-            if (!attacker.open(1, ++generation))
-              fail(__FILE__, __LINE__, "an admitted origin was refused");
-          }
+          if (!attacker.is_open() && !attacker.open(1, ++generation))
+            fail(__FILE__, __LINE__, "an admitted origin was refused");
           const SegmentId id = chance(random, 90) ? capi::of(s)->id() : capi::of(m)->segment().id();
           for (int i = 0; i < 20 && attacker.is_open(); ++i) {
             std::vector<std::byte> payload;
