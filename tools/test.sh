@@ -63,12 +63,12 @@ step "columns and lengths" $PYTHON tools/check_style.py
 step "documentation follows the code" $PYTHON tools/check_docs.py
 step "unit tests" ctest --test-dir build -L unit -LE launchers --output-on-failure -j 2
 step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-failure
-step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py --jobs 2  # they wait most of the time
+step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py --jobs 4  # they wait most of the time
 step "a soak of a minute" $PYTHON tests/soak/soak.py --minutes 1
 step "jobs in trouble" $PYTHON tests/trouble/trouble.py
 # Not grep -q: it hangs up on ldconfig.
 if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then
-  step "jobs over libfabric's tcp provider" $PYTHON tests/run_jobs.py --fabric ofi --quick --jobs 2
+  step "jobs over libfabric's tcp provider" $PYTHON tests/run_jobs.py --fabric ofi --quick --jobs 4
 fi
 # Where both MPIs and Global Arrays (libglobalarrays-dev) are installed.
 ARMCI=build/bin/tests/armci/ga_check
@@ -90,7 +90,7 @@ if [ -n "$SANITIZERS" ]; then
     step "unit tests, $kind" \
       ctest --test-dir build-$kind -L unit -LE 'launchers|no_sanitizers' --output-on-failure -j 2
   done
-  step "jobs, asan" $PYTHON tests/run_jobs.py --build build-asan --quick --jobs 2
+  step "jobs, asan" $PYTHON tests/run_jobs.py --build build-asan --quick --jobs 4
 fi
 [ -n "$HPCAAS" ] && step "HPCaaS-Bench" make -s -C bench/hpcaas test
 
