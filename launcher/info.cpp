@@ -79,8 +79,8 @@ void add_cores(std::vector<Fact>* facts) {
   }
   const uint32_t servers = servers_for(
       static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
-  facts->push_back({"cores", "data servers of a node",
-                    concat(servers, " (one for every 16 cores; SKERRY_SERVERS)")});
+  facts->push_back(
+      {"cores", "data servers of a node", concat("1; with SKERRY_SERVERS=auto ", servers)});
   facts->push_back({"cores", "NUMA nodes", first_line("/sys/devices/system/node/online")});
 }
 

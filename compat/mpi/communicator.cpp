@@ -112,7 +112,7 @@ void progress_mpi(void* context) {
 
 // Does every rank agree? `why` becomes a reason of some rank that does not.
 bool all_agree(const Communicator& over, bool yes, std::string* why) {
-  char mine[200] = {};
+  char mine[1024] = {};
   if (!yes) std::snprintf(mine, sizeof mine, "rank %d: %s", over.rank, why->c_str());
   int no = yes ? over.size : over.rank, lowest = over.size;
   real().Allreduce(&no, &lowest, 1, MPI_INT, MPI_MIN, over.comm);
@@ -342,7 +342,10 @@ int make_group(Communicator& over, skerry_group** group) {
 
 bool is_set(const char* variable) {
   const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+  if (value == nullptr || *value == '\0' || std::strcmp(value, "0") == 0) return false;
+  if (std::strcmp(value, "1") != 0 && std::strcmp(variable, "SKERRY_CHECK") != 0)
+    std::fprintf(stderr, "skerry: %s=%s is taken for 1: give 0 or 1\n", variable, value);
+  return true;
 }
 
 }  // namespace skerry::mpi

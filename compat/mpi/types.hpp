@@ -68,7 +68,7 @@ struct Span {
   uint64_t bytes;
 };
 inline Span span_of(const Type& type, int64_t highest, MPI_Count count) {
-  if (count == 0) return {type.lowest, 0};
+  if (count == 0 || type.bytes == 0) return {type.lowest, 0};
   const int64_t last = (count - 1) * type.extent;
   const int64_t first = type.lowest + (last < 0 ? last : 0);
   return {first, static_cast<uint64_t>(highest + (last > 0 ? last : 0) - first)};

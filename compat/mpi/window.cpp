@@ -107,16 +107,21 @@ char* shared_part(const Window& window, int rank) {
 
 constexpr uint64_t gap_align = 64;  // a cache line
 
-// Where each rank's part of shared memory begins; returns the bytes of all.
+// Where each rank's part of shared memory begins; returns the bytes of all, or more than there can
+// be if they cannot be counted.
 uint64_t lay_out(Window& made, const std::vector<Told>& told) {
   made.has_gaps = std::all_of(told.begin(), told.end(),
                               [](const Told& one) { return one.allows_gaps != 0; });
+  constexpr uint64_t most = INT64_MAX;
   uint64_t total = 0;
   for (const Told& one : told) {
     made.data_at.push_back(total);
     made.bytes.push_back(static_cast<uint64_t>(one.size));
-    total += static_cast<uint64_t>(one.size);
+    const auto size = static_cast<uint64_t>(one.size);
+    if (size > most - total) return most;
+    total += size;
     if (made.has_gaps) total = (total + gap_align - 1) / gap_align * gap_align;
+    if (total > most) return most;
   }
   return total;
 }

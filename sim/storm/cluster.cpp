@@ -74,9 +74,9 @@ Status Node::start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> netw
   return servers_.back()->start(&addresses_.emplace_back());
 }
 
-share::Guide Node::guide(Rank origin) const {
-  return {config_.routes(), [this, origin](NodeId node) {
-            return map_.server_address(placement::server_on(map_, node, origin));
+share::Guide Node::guide(uint32_t lane) const {
+  return {config_.routes(), [this, lane](NodeId node) {
+            return map_.server_address(placement::server_in_lane(map_, node, lane));
           }};
 }
 
@@ -152,7 +152,7 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
     client.key = key;
     client.rank = static_cast<uint32_t>(rank_);
     client.node = static_cast<uint32_t>(node_.id());
-    client.guide = node_.guide(rank_);
+    client.guide = node_.guide(placement::lane_of(node_.map(), rank_));
     client.victim = config_.victim;
     client.connect_timeout_ns = config_.connect_timeout_ns;
     SKERRY_ASSERT(share::make_proxy_client(std::move(side), std::move(client), &side).ok(),

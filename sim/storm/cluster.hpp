@@ -39,8 +39,8 @@ class Node final : public server::Directory {
   // Of its servers.
   const std::vector<std::vector<std::byte>>& addresses() const { return addresses_; }
   const placement::NodeMap& map() const { return map_; }
-  // The way of a rank to other servers, or of the server with this index; once open.
-  share::Guide guide(Rank origin) const;
+  // The way of a rank or server of this lane to other servers; once open.
+  share::Guide guide(uint32_t lane) const;
   const memory::Control& control() const { return control_; }
   const memory::Stripes& stripes(uint32_t member) const { return stripes_[member]; }
   const std::vector<std::unique_ptr<server::Server>>& servers() const { return servers_; }

@@ -32,7 +32,7 @@ constexpr Variable known[] = {
     {"SKERRY_CLUSTER_SIZE", "auto",
      "nodes whose data servers form a cluster, which a client reaches through one of them: a "
      "number, sqrt (of the number of nodes), or auto: 1 unless SKERRY_SERVER_BUDGET asks for more"},
-    {"SKERRY_SERVERS", "auto",
+    {"SKERRY_SERVERS", "1",
      "data servers of a node, 1 to 8, each with its own share of the ranks of other nodes; auto: "
      "one for every 16 processors"},
     {"SKERRY_SERVER_BUDGET", "0",
@@ -158,6 +158,16 @@ Status servers(std::string_view name, std::string_view value, uint32_t* out) {
   return {};
 }
 
+Status check(std::string_view value, Config::Check* out) {
+  if (value == "0") *out = Config::Check::off;
+  else if (value == "1") *out = Config::Check::skerry;
+  else if (value == "mpi") *out = Config::Check::mpi;
+  else
+    return error(Code::config, "SKERRY_CHECK=", value,
+                 ": give 0, 1 (mistakes in windows), or mpi (also what MPI alone forbids)");
+  return {};
+}
+
 // drop=N,seed=N in any order.
 Status faults(std::string_view value, Config* config) {
   while (!value.empty()) {
@@ -212,7 +222,7 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_LOCK") {
     config->lock = value;
   } else if (name == "SKERRY_CHECK") {
-    config->check = value;
+    SKERRY_TRY(check(value, &config->check));
   } else if (name == "SKERRY_MPI_CHECK") {
     SKERRY_TRY(flag(name, value, &config->mpi_check));
   } else if (name == "SKERRY_MOVE_GIVEN") {
@@ -282,7 +292,7 @@ Status read_config(const char* const* environment, Config* config) {
                  " bounds the connections between data servers, and without clusters and sharing "
                  "there are none: set SKERRY_SHARE=1 or SKERRY_CLUSTER_SIZE, or bound each process "
                  "with SKERRY_MAX_CONN");
-  if (read.mpi_check && read.check == "0") read.check = "mpi";
+  if (read.mpi_check && read.check == Config::Check::off) read.check = Config::Check::mpi;
   *config = std::move(read);
   return {};
 }

@@ -27,14 +27,15 @@ struct Config {
   std::string victim = "lru";           // SKERRY_VICTIM: checked where the policies are known
   uint32_t server_max_connections = 0;  // SKERRY_SERVER_MAX_CONN: 0: no limit
   std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
-  std::string check = "0";    // SKERRY_CHECK: debug mode of windows, checked in src/window
-  bool mpi_check = false;     // SKERRY_MPI_CHECK: `check` is "mpi", unless it is set
-  bool move_given = false;    // SKERRY_MOVE_GIVEN: memory of created windows
-  bool share = false;         // SKERRY_SHARE: through the node's data server
+  enum class Check : uint8_t { off, skerry, mpi };
+  Check check = Check::off;  // SKERRY_CHECK: debug mode of windows
+  bool mpi_check = false;    // SKERRY_MPI_CHECK: `check` is mpi, unless it is set
+  bool move_given = false;   // SKERRY_MOVE_GIVEN: memory of created windows
+  bool share = false;        // SKERRY_SHARE: through the node's data server
   // SKERRY_CLUSTER_SIZE: nodes in a cluster of data servers, or one of these two
   static constexpr int32_t cluster_auto = 0, cluster_sqrt = -1;
   int32_t cluster_size = cluster_auto;
-  uint32_t servers = servers_auto;  // SKERRY_SERVERS: data servers of a node
+  uint32_t servers = 1;  // SKERRY_SERVERS: data servers of a node
   static constexpr uint32_t servers_auto = 0, most_servers = 8;
   uint64_t server_budget_bytes = 0;      // SKERRY_SERVER_BUDGET: 0: none
   uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no

@@ -313,7 +313,7 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
                                       std::make_shared<fabric::FaultLog>());
   }
   share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes,
-                           rank_);
+                           placement::lane_of(map_, rank_));
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::ProxyClientOptions member;
@@ -332,11 +332,9 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
 }
 
 // The same routes on all ranks: they agree on what they are made of. `idle_bytes`: of one
-// connection at a server. `origin`: the ways pass the servers of other nodes that serve this rank.
-// A server gives its index here: then what it passes on goes to the servers with the same index,
-// which serve the same ranks if all nodes have equally many.
+// connection at a server. `lane`: of the rank, or of the server, which is its index.
 share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
-                        Rank origin) const {
+                        uint32_t lane) const {
   const Config& config = options_.config;
   NodeId size = config.cluster_size;
   if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
@@ -344,8 +342,8 @@ share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idl
     size = placement::cluster_within(config.server_budget_bytes / 4, idle_bytes, nodes,
                                      most_ranks_per_node, config.share);
   const bool shared = config.share && nodes > 1;
-  return {placement::Routes(nodes, size, shared), [this, origin](NodeId node) {
-            return map_.server_address(placement::server_on(map_, node, origin));
+  return {placement::Routes(nodes, size, shared), [this, lane](NodeId node) {
+            return map_.server_address(placement::server_in_lane(map_, node, lane));
           }};
 }
 

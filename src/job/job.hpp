@@ -181,7 +181,7 @@ class Job {
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
   share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
-                     Rank origin) const;
+                     uint32_t lane) const;
   Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                  std::unique_ptr<fabric::Fabric>* side);
   uint32_t max_sessions_ = 0;  // leader: of each of its servers; 0: no limit

@@ -242,10 +242,19 @@ std::vector<std::byte> build_node_map(
   return block;
 }
 
-ServerRef server_on(const NodeMap& map, NodeId node, Rank origin) {
+ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane) {
   const uint32_t servers = map.servers(node);
-  const uint32_t index = servers > 1 ? static_cast<uint32_t>(origin) % servers : 0;
-  return {node, static_cast<uint16_t>(index)};
+  return {node, static_cast<uint16_t>(servers > 1 ? lane % servers : 0)};
+}
+
+uint32_t lane_of(const NodeMap& map, Rank origin) {
+  return static_cast<uint32_t>(map.index_in_node(origin)) +
+         static_cast<uint32_t>(map.node_of(origin));
+}
+
+ServerRef server_on(const NodeMap& map, NodeId node, Rank origin) {
+  if (map.servers(node) <= 1) return {node, 0};
+  return server_in_lane(map, node, lane_of(map, origin));
 }
 
 }  // namespace skerry::placement

@@ -101,8 +101,14 @@ std::vector<std::byte> build_node_map(
     std::span<const NodeId> rank_node,
     const std::vector<std::vector<std::vector<std::byte>>>& server_addresses);
 
+// Server i of a node serves lane i, and what it passes on stays there. Lanes meet at nodes with
+// fewer servers. Index 0 if there is no such node.
+ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane);
+// The ranks of a node are in different lanes, however ranks are placed, and those of the next node
+// begin with another one.
+uint32_t lane_of(const NodeMap& map, Rank origin);
 // Which of the servers of `node` applies requests of `origin`: always the same one, so that its
-// requests to the node are one session, in order. Index 0 if there is no such node.
+// requests to the node are one session, in order.
 ServerRef server_on(const NodeMap& map, NodeId node, Rank origin);
 // Which server applies requests of `origin` for `rank`: its target server. The way there:
 // routes.hpp.

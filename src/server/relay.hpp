@@ -35,13 +35,16 @@ class Relay {
   void on_closed(fabric::EndpointId endpoint);
   bool owns(fabric::EndpointId endpoint) const { return by_endpoint_.contains(endpoint); }
 
- private:
   struct Grant {
     uint64_t sequence;
     Rank rank;
     uint32_t slot;
     uint32_t tag;
   };
+  // What that node's server has not answered yet, oldest first. The node was sent to before.
+  const std::deque<Grant>& waiting(NodeId node) const { return peers_.at(node).grants; }
+
+ private:
   enum class State : uint8_t {
     idle,     // there is nothing to send
     pausing,  // until the next attempt to connect is due

@@ -278,8 +278,7 @@ class Multiplex final : public fabric::Forward {
   void begin_failed(Trunk& trunk, Status status);
   void evict(Trunk& trunk);
   void note_answer(Trunk& trunk) {  // the first on one of its channels
-    --trunk.unanswered;
-    cap_.proven();
+    if (--trunk.unanswered == 0) cap_.proven(trunk.claim);
   }
   void run_deadlines();
   void note_deadline(int64_t deadline_ns);

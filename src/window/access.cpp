@@ -42,9 +42,11 @@ Status Window::check_epoch(const Target& target) const {
 }
 
 Status Window::out_of_range(const Target& target, const Access& access) const {
-  return error(Code::range, access.bytes, " bytes at displacement ", access.at, " (unit ",
-               target.unit, ") lie outside the ", target.bytes, " bytes of rank ", target.rank,
-               "'s memory");
+  const std::string at = target.unit == 1
+                             ? concat("byte ", access.at)
+                             : concat("displacement ", access.at, " (unit ", target.unit, ")");
+  return error(Code::range, access.bytes, " bytes at ", at, " lie outside the ", target.bytes,
+               " bytes of rank ", target.rank, "'s memory");
 }
 
 Status Window::begin(const Access& access, bool may_wait, Target** found, uint64_t* offset) {

@@ -86,16 +86,6 @@ std::string describe_site(const void* address) {
   return text;
 }
 
-Status Check::read_level(const std::string& text, Level* level) {
-  if (text == "0") *level = Level::off;
-  else if (text == "1") *level = Level::skerry;
-  else if (text == "mpi") *level = Level::mpi;
-  else
-    return error(Code::config, "SKERRY_CHECK=", text,
-                 ": give 0, 1 (mistakes in windows), or mpi (also what MPI alone forbids)");
-  return {};
-}
-
 Status Check::located(const Status& status) const {
   if (status.message().starts_with(window_)) return status;
   return error(status.code(), status.message(), " (", window_, ", called at ", describe_site(site_),

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config.hpp"
 #include "job/group.hpp"
 #include "memory/apply.hpp"
 #include "operation/engine.hpp"
@@ -35,8 +36,7 @@ namespace skerry::window {
 
 class Check {
  public:
-  enum class Level : uint8_t { off, skerry, mpi };
-  static Status read_level(const std::string& text, Level* level);  // of SKERRY_CHECK
+  using Level = Config::Check;
 
   enum class Kind : uint8_t { put, get, update, compare_swap };
   // What an access does to bytes [begin, begin + bytes) of its target.

@@ -161,8 +161,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   const job::JobOptions& options = group.job().options();
   lock::Choice choice;
   Status status = lock::choose(options.config.lock, &choice);
-  Check::Level check = Check::Level::off;
-  if (status.ok()) status = Check::read_level(options.config.check, &check);
+  const Check::Level check = options.config.check;
   if (status.ok() && unit == 0)
     status = error(Code::invalid, "unit is 0: give the bytes of one displacement, >= 1");
   if (status.ok() && flavor == Flavor::created && base == nullptr && bytes > 0)

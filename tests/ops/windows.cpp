@@ -582,7 +582,7 @@ void check_units(Context& c) {
   EXPECT_ERROR(skerry_window_compare_swap(bytes, host, 2, SKERRY_INT32, &word, &word, &word),
                SKERRY_ERR_INVALID, "not a multiple of 4");
   EXPECT_ERROR(skerry_window_get(bytes, host, 57, &word, 8), SKERRY_ERR_RANGE,
-               "displacement 57 (unit 1) lie outside the 64 bytes");
+               "at byte 57 lie outside the 64 bytes");
   EXPECT_ERROR(skerry_window_get(odd, host, 7, &word, 1), SKERRY_ERR_RANGE, "(unit 9)");
   EXPECT_ERROR(skerry_window_put(odd, host, UINT64_MAX / 9 + 1, &word, 1), SKERRY_ERR_RANGE,
                "outside");

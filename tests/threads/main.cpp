@@ -23,16 +23,22 @@ using namespace skerry::test;
 
 namespace {
 
+Config::Check check_of(const std::string& word) {
+  return word == "1"     ? Config::Check::skerry
+         : word == "mpi" ? Config::Check::mpi
+                         : Config::Check::off;
+}
+
 struct Choice {
   std::string wanted = "all";
   int ranks = 4;
   int nodes = 2;
   std::string fabric = "tcp";
   std::string victim = "lru";
-  std::string lock = "fair";  // protocol of windows' locks
-  std::string check = "0";    // debug mode of windows
-  uint32_t cap = 0;           // connections per process; 0: no limit
-  uint32_t server_cap = 0;    // connections per data server; 0: no limit
+  std::string lock = "fair";                 // protocol of windows' locks
+  Config::Check check = Config::Check::off;  // debug mode of windows
+  uint32_t cap = 0;                          // connections per process; 0: no limit
+  uint32_t server_cap = 0;                   // connections per data server; 0: no limit
   bool share = false;
   int32_t cluster = 1;
   uint32_t servers = 1;
@@ -109,7 +115,7 @@ int main(int argc, char** argv) {
     else if (word == "--fabric") choice.fabric = next();
     else if (word == "--victim") choice.victim = next();
     else if (word == "--lock") choice.lock = next();
-    else if (word == "--check") choice.check = next();
+    else if (word == "--check") choice.check = check_of(next());
     else if (word == "--cap") choice.cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--share") choice.share = true;

@@ -439,6 +439,10 @@ TROUBLES = [
         variable("SKERRY_LOCK", "fairest", "SKERRY_LOCK=fairest", "reader_writer"),
     ),
     (
+        "a debug mode that does not exist",
+        variable("SKERRY_CHECK", "yes", "SKERRY_CHECK=yes", "mpi"),
+    ),
+    (
         "a bound on shared connections without sharing",
         variable("SKERRY_NODE_MAX_CONN", "2", "set SKERRY_SHARE=1", "with SKERRY_MAX_CONN"),
     ),

@@ -18,7 +18,8 @@
 // origins, could evict each other for ever and neither would get anything done.
 //
 // Driven by the engine (its connections to data servers) and by share (trunks to other nodes). Not
-// thread safe: its owner's lock guards it. Allocates only when it has more claims than ever before.
+// thread safe: its owner's lock guards it. Allocates only when it has more claims, or is impatient
+// with a higher partner, than ever before.
 #pragma once
 
 #include <algorithm>
@@ -75,16 +76,16 @@ class Cap {
     uint64_t teardowns_hidden = 0;     // good-byes that kept nobody waiting
   };
 
-  // How long an unproven connection is pinned. Most: 0: until it is proven. Otherwise the time
-  // starts at `least_ns`, doubles when one is evicted unproven, up to `most_ns`, and halves when
-  // one is proven: short where those that wait for each other's slots must be parted, long enough
-  // for an answer where answers take long.
+  // How long an unproven connection is pinned. Most: 0: until it is proven. Otherwise the time of
+  // each partner starts at `least_ns`, doubles when its connection is evicted unproven, up to
+  // `most_ns`, and halves when it is proven: short where those that wait for each other's slots
+  // must be parted, long enough for an answer of one whose answers take long.
   struct Patience {
     int64_t least_ns = 0;
     int64_t most_ns = 0;
   };
   Cap() = default;
-  explicit Cap(Patience patience) : patience_(patience), patience_ns_(patience.least_ns) {}
+  explicit Cap(Patience patience) : patience_(patience) {}
 
   // From now on at most `limit` slots (0: no limit), victims chosen by `policy`. `partners`: as
   // many different ones as there can be, which bounds the tables. Connections beyond the limit
@@ -119,9 +120,15 @@ class Cap {
   // May one more connect? standing(partner, &since_ns) -> Standing; since_ns: of its claim.
   template <class StandingOf>
   Answer ask(int64_t now_ns, StandingOf&& standing, Partner* victim);
-  // An answer came back on one that was unproven.
-  void proven() { patience_ns_ = std::max(patience_ns_ / 2, patience_.least_ns); }
-  int64_t patience_ns() const { return patience_ns_; }
+  // What was asked of it was answered: it is no longer unproven.
+  void proven(const Claim& claim) {
+    if (claim.partner < doublings_.size() && doublings_[claim.partner] > 0)
+      --doublings_[claim.partner];
+  }
+  int64_t patience_ns(Partner partner) const {
+    const int doublings = partner < doublings_.size() ? doublings_[partner] : 0;
+    return std::min(patience_.least_ns << doublings, patience_.most_ns);
+  }
   // Somebody is kept waiting by those that leave.
   void denied(int64_t now_ns);
   // The connection goes over to another hold. `evicted`: it makes way for another.
@@ -150,8 +157,11 @@ class Cap {
   uint64_t policy_bytes() const { return policy_ ? policy_->bytes() : 0; }
 
  private:
+  template <class StandingOf>
+  std::optional<Partner> choose(int64_t now_ns, StandingOf&& standing, bool unproven_too);
+
   Patience patience_;
-  int64_t patience_ns_ = 0;               // at present
+  std::vector<uint8_t> doublings_;        // of that, by partner; beyond its end: none
   std::unique_ptr<VictimPolicy> policy_;  // null: no limit
   uint32_t limit_ = 0;                    // 0: none
   uint32_t occupied_ = 0;
@@ -191,28 +201,38 @@ void Cap::serve_queue(Serve&& serve) {
   serving_ = false;
 }
 
+// A settled one or, `unproven_too`, one whose time is up; that sets look_again_ns_.
 template <class StandingOf>
-Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Partner* victim) {
-  if (!at_limit() && !too_many_leave()) return Answer::granted;
-  if (!leaving_.empty()) return Answer::hasten;
-  look_again_ns_ = INT64_MAX;
-  const auto chosen = policy_->choose([&](Partner partner) {
+std::optional<Partner> Cap::choose(int64_t now_ns, StandingOf&& standing, bool unproven_too) {
+  return policy_->choose([&](Partner partner) {
     int64_t since_ns = 0;
     switch (standing(partner, &since_ns)) {
       case Standing::settled: return false;
       case Standing::busy: return true;
       case Standing::unproven: break;
     }
-    if (patience_.most_ns == 0) return true;
-    const int64_t until_ns = since_ns + patience_ns_;
+    if (!unproven_too) return true;
+    const int64_t until_ns = since_ns + patience_ns(partner);
     if (until_ns > now_ns) look_again_ns_ = std::min(look_again_ns_, until_ns);
     return until_ns > now_ns;
   });
+}
+
+template <class StandingOf>
+Cap::Answer Cap::ask(int64_t now_ns, StandingOf&& standing, Partner* victim) {
+  if (!at_limit() && !too_many_leave()) return Answer::granted;
+  if (!leaving_.empty()) return Answer::hasten;
+  look_again_ns_ = INT64_MAX;
+  auto chosen = choose(now_ns, standing, false);
+  if (!chosen && patience_.most_ns != 0) {
+    chosen = choose(now_ns, standing, true);
+    if (chosen) {
+      doublings_.resize(std::max<size_t>(doublings_.size(), *chosen + size_t{1}));
+      if (patience_ns(*chosen) < patience_.most_ns) ++doublings_[*chosen];
+    }
+  }
   if (!chosen) return Answer::wait;
   *victim = *chosen;
-  int64_t since_ns = 0;
-  if (standing(*victim, &since_ns) == Standing::unproven)
-    patience_ns_ = std::min(2 * patience_ns_, patience_.most_ns);
   return Answer::evict;
 }
 

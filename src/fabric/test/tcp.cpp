@@ -390,8 +390,6 @@ TEST_F(Tcp, LongPayloadsArePlacedHoweverTheirHeaderIsCut) {
   }
 }
 
-// Many requests that arrive together are answered in few packets: each costs its sender a system
-// call.
 int send_buffer_of(int fd) {
   int bytes = 0;
   socklen_t size = sizeof bytes;
@@ -477,6 +475,8 @@ TEST_F(Tcp, ABudgetedSendBufferStaysAsItIs) {
   EXPECT_EQ(send_buffer_of(fd), before_bytes);
 }
 
+// Many requests that arrive together are answered in few packets: each costs its sender a system
+// call.
 TEST_F(Tcp, AnswersToMessagesThatCameTogetherTravelTogether) {
   auto target = server();
   const int fd = unauthenticated_peer();

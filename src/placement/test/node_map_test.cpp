@@ -110,23 +110,28 @@ TEST(NodeMap, AddressesOfSeveralServersPerNode) {
   EXPECT_TRUE(map.server_address({0, 1}).empty());
 }
 
-// Every origin has one server on a node, and the servers have equal shares of the origins.
+// Every origin has one server on a node, and the servers have equal shares of a node's origins,
+// whether ranks are placed in rows or in turns.
 TEST(NodeMap, ServersOfANodeShareTheOrigins) {
   const std::vector<std::byte> address{std::byte{1}};
-  const auto block = build_node_map(std::vector<NodeId>{0, 1, 1, 1, 1, 1, 1},
-                                    {{address}, {address, address, address}});
-  NodeMap map;
-  ASSERT_TRUE(NodeMap::view(block, &map).ok());
-  std::vector<int> origins(3);
-  for (Rank origin = 0; origin < 6; ++origin) {
-    const ServerRef server = server_of(map, 3, origin);
-    EXPECT_EQ(server.node, 1);
-    ASSERT_LT(server.index, 3);
-    ++origins[server.index];
-    EXPECT_EQ(server_of(map, 5, origin), server) << "whatever rank of the node is the target";
-    EXPECT_EQ(server_of(map, 0, origin), (ServerRef{0, 0}));
+  const std::vector<NodeId> in_rows{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
+  const std::vector<NodeId> in_turns{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
+  for (const auto& rank_node : {in_rows, in_turns}) {
+    const auto block = build_node_map(rank_node, {{address}, {address, address}});
+    NodeMap map;
+    ASSERT_TRUE(NodeMap::view(block, &map).ok());
+    std::vector<int> origins(2);
+    for (int32_t i = 0; i < 6; ++i) {
+      const Rank origin = map.node_rank(0, i);
+      const ServerRef server = server_of(map, map.node_rank(1, 0), origin);
+      EXPECT_EQ(server.node, 1);
+      ASSERT_LT(server.index, 2);
+      ++origins[server.index];
+      EXPECT_EQ(server_of(map, map.node_rank(1, 5), origin), server) << "whatever the target";
+      EXPECT_EQ(server_of(map, origin, map.node_rank(1, i)), (ServerRef{0, 0}));
+    }
+    EXPECT_EQ(origins, (std::vector<int>{3, 3}));
   }
-  EXPECT_EQ(origins, (std::vector<int>{2, 2, 2}));
 }
 
 TEST(NodeMap, RefusesWhatIsNotAMap) {

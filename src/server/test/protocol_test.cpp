@@ -424,6 +424,28 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   EXPECT_EQ(hello.rank, 0u);  // of the node, not of a server of it
 }
 
+// Guards against: the thread of one server was held up with a hand-over. Meanwhile the rank had
+// found that it holds the lock, gave it back and asked for another with the same slot. The late
+// telling took the place of the newer one, for which the rank then waited for ever.
+TEST(Relay, AnEarlierUseOfASlotDoesNotReplaceALaterOne) {
+  World world;
+  const auto fabric = world.make_fabric();
+  Relay relay(world.key(), 0, *fabric);
+  relay.open(&world.map());
+  const auto tag = [&] {
+    EXPECT_EQ(relay.waiting(3).size(), 1u);
+    return relay.waiting(3).front().tag;
+  };
+  constexpr uint32_t last_tag = (1u << 30) - 1;
+  relay.send(3, 5, last_tag - 1);
+  relay.send(3, 5, last_tag);
+  EXPECT_EQ(tag(), last_tag);
+  relay.send(3, 5, 0);  // tags wrap
+  EXPECT_EQ(tag(), 0u);
+  relay.send(3, 5, last_tag);
+  EXPECT_EQ(tag(), 0u);
+}
+
 // Guards against: when no record for one more waiter was left, the server stopped the session of
 // the request, and behind it the holder's own unlock: 67 threads of one rank that waited for one
 // mutex waited for ever.

@@ -88,6 +88,7 @@ class World {
   uint16_t server_index_of(Rank origin) const {
     return placement::server_on(map_, 0, origin).index;
   }
+  const placement::NodeMap& map() const { return map_; }
   fabric::Fabric& elsewhere() { return *elsewhere_; }  // listens as the server of node 3
   const connection::JobKey& key() const { return key_; }
   const std::vector<std::byte>& address(uint16_t server) const { return addresses_[server]; }

@@ -303,12 +303,13 @@ static void make_communicators(void) {
 static void run_program(uint64_t seed, int epochs) {
   Stream from = stream_of(seed, 0, 0);
   make_types(seed);
-  for (int k = 0; k < epochs && failures == 0; ++k) {
+  int failed = 0; /* on any rank: all leave together */
+  for (int k = 0; k < epochs && failed == 0; ++k) {
     const uint32_t what = draw(&from, 10);
     if (alive == 0 || (what == 0 && alive < most_windows)) make_window(seed, k);
     else if (what == 1) drop_window((int)draw(&from, (uint32_t)alive));
     if (alive > 0) run_epoch(seed, k);
-    if (k % 8 == 7) MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (k % 8 == 7) MPI_Allreduce(&failures, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   }
   while (alive > 0) drop_window(0);
   free_types();

@@ -50,16 +50,54 @@ TEST_F(CapTest, PatienceGrowsWithEvictionsAndShrinksWithAnswers) {
   EXPECT_EQ(patient.look_again_ns(), 8);
   ASSERT_EQ(ask(patient, 8), Answer::evict);
   ASSERT_EQ(ask(patient, 16), Answer::evict);
-  EXPECT_EQ(patient.patience_ns(), 16);
+  EXPECT_EQ(patient.patience_ns(0), 16);
   // Expect: answers take that back, down to the least.
-  patient.proven();
-  EXPECT_EQ(patient.patience_ns(), 8);
-  for (int i = 0; i < 3; ++i) patient.proven();
-  EXPECT_EQ(patient.patience_ns(), 4);
+  patient.proven(a);
+  EXPECT_EQ(patient.patience_ns(0), 8);
+  for (int i = 0; i < 3; ++i) patient.proven(a);
+  EXPECT_EQ(patient.patience_ns(0), 4);
   // Expect: a proven victim changes nothing.
   standing[0] = Standing::settled;
   ASSERT_EQ(ask(patient, 17), Answer::evict);
-  EXPECT_EQ(patient.patience_ns(), 4);
+  EXPECT_EQ(patient.patience_ns(0), 4);
+}
+
+// Guards against: a partner that answers at once, and is always wanted, took back the time that a
+// slow one needs. That one was evicted before each of its answers, for ever.
+TEST_F(CapTest, AFastPartnerLeavesASlowOneItsTime) {
+  Cap patient(Cap::Patience{4, 100});
+  ASSERT_TRUE(patient.set_limit(1, "lru", 4).ok());
+  constexpr int64_t answer_takes = 20;  // of b
+  int64_t now_ns = 0;
+  for (int turn = 0;; ++turn) {
+    ASSERT_LT(turn, 4) << "b never gets its answer";
+    standing[1] = Standing::unproven;
+    patient.hold(b, Hold::occupied, now_ns);
+    patient.connected(b, now_ns);
+    if (ask(patient, now_ns + answer_takes) == Answer::wait) break;
+    now_ns += answer_takes;
+    patient.hold(b, Hold::leaving, now_ns, true);
+    patient.hold(b, Hold::none, now_ns);
+    patient.hold(a, Hold::occupied, now_ns);
+    patient.connected(a, now_ns);
+    patient.proven(a);
+    patient.hold(a, Hold::leaving, ++now_ns, true);
+    patient.hold(a, Hold::none, now_ns);
+  }
+}
+
+// However long the other one waits already.
+TEST_F(CapTest, ASettledOneMakesWayBeforeOneWhoseTimeIsUp) {
+  Cap patient(Cap::Patience{4, 16});
+  ASSERT_TRUE(patient.set_limit(2, "lru", 4).ok());
+  for (Cap::Claim* claim : {&a, &b}) {
+    patient.hold(*claim, Hold::occupied, 0);
+    patient.connected(*claim, 0);
+  }
+  standing[0] = Standing::unproven;
+  ASSERT_EQ(ask(patient, 50), Answer::evict);
+  EXPECT_EQ(victim, 1u);
+  EXPECT_EQ(patient.patience_ns(0), 4);
 }
 
 TEST_F(CapTest, WithoutALimitEverybodyIsGranted) {
