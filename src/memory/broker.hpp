@@ -1,6 +1,7 @@
-// The broker makes a node's segments and hands them out. One per node, in the leader's process.
-// It runs on the thread of the node's first data server, which watches one descriptor for it; find
-// and releases are for the threads of all. It never blocks: a request is one datagram, answered at once.
+// The broker makes a node's segments and hands them out. One per node, in the leader's process. It
+// runs on the thread of the node's first data server, which watches one descriptor for it; find and
+// releases are for the threads of all. It never blocks: a request is one datagram, answered at
+// once.
 #pragma once
 
 #include <atomic>
