@@ -88,6 +88,8 @@ class Job {
   void check_end();
   void finish_processes();
 
+  // Of the rank's agent; null: there is none.
+  Link* link_to(uint32_t rank) { return agents_[ranks_[rank].agent].link.get(); }
   void tell(uint32_t rank, const std::vector<std::byte>& frame);
   void tell_all(const std::vector<std::byte>& frame);
   bool all_report_failures() const;

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds echo_time{300};
 constexpr std::chrono::milliseconds patience_with_signals{3000};
 
 void Job::tell(uint32_t rank, const std::vector<std::byte>& frame) {
-  if (auto& agent = agents_[ranks_[rank].agent]; agent.link) agent.link->send(frame);
+  if (Link* const link = link_to(rank)) link->send(frame);
 }
 
 void Job::tell_all(const std::vector<std::byte>& frame) {
@@ -125,8 +125,7 @@ void Job::on_rank_request(uint32_t rank, const Frame& frame) {
     return tell(rank, answer.finish());
   } else if (frame.type == FrameType::get_all) {
     for (const auto& payload : exchange_.get_all(reader.string()))
-      if (auto& agent = agents_[ranks_[rank].agent]; agent.link)
-        agent.link->send(FrameType::values, rank, payload);
+      if (Link* const link = link_to(rank)) link->send(FrameType::values, rank, payload);
     return;
   } else if (frame.type == FrameType::lowest) {
     const auto key = reader.string();

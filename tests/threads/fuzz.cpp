@@ -199,7 +199,6 @@ int main(int argc, char** argv) {
     ranks.emplace_back([&, b = std::move(bootstrap)]() mutable {
       job::JobOptions options;
       options.config.huge_pages = false;
-      options.config.servers = 1;  // the attacker speaks to the first one, whichever rank it plays
       const auto make_fabric = [](const fabric::Options& o, std::unique_ptr<fabric::Fabric>* f) {
         return fabric::make_tcp_fabric(o, f);
       };
