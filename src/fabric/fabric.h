@@ -84,6 +84,9 @@ struct Capabilities {
   // send is allowed while connecting: its messages go right behind the hello, and are lost if the
   // peer refuses.
   bool early_messages = false;
+  // What was sent before close reaches the peer, unless the connection breaks. False: a close may
+  // discard it.
+  bool close_delivers = false;
   bool server_progress = false;  // RMA at the target needs a thread in poll there
   // Done when their effect is visible to the processors of the target.
   Atomics atomics = Atomics::none;
@@ -241,6 +244,9 @@ class Fabric {
     uint64_t evicted = 0;        // made way for another
   };
   virtual Connections connections() const { return {}; }  // only if limits_connections()
+  // Would connect use a connection that exists, or a free slot, so that no other has to make way?
+  // Only if limits_connections().
+  virtual bool has_room_for(Bytes /*address*/) const { return true; }
 
   // Adds a descriptor of the caller's to what poll waits for (level triggered).
   virtual Status watch(int fd, uint64_t cookie) = 0;

@@ -401,9 +401,10 @@ Status Engine::close_all() {
 
 Status Engine::limit_connections(uint32_t max_connections) {
   const Lock lock(context_.mutex);
-  if (!context_.fabric->limits_connections()) return links_.limit(max_connections);
-  SKERRY_TRY(context_.fabric->limit_connections(max_connections));
-  if (max_connections != 0) context_.config.servers_drop = true;  // as if a server needed the slot
+  SKERRY_TRY(links_.limit(max_connections));
+  // As if a server needed the slot.
+  if (max_connections != 0 && context_.fabric->limits_connections())
+    context_.config.servers_drop = true;
   return {};
 }
 

@@ -144,6 +144,12 @@ void Links::maybe_drained(Link& link) {
 
 Status Links::limit(uint32_t connections) {
   context_.assert_held();
+  if (context_.fabric->limits_connections()) {
+    SKERRY_TRY(context_.fabric->limit_connections(connections));
+    fabric_limits_ = connections != 0;
+    parts_.sender.open_queued();
+    return {};
+  }
   uint32_t servers = 0;
   for (NodeId node = 0; node < context_.config.map->nodes(); ++node)
     servers += context_.config.map->servers(node);
@@ -201,10 +207,31 @@ void Links::serve(Link& link) {
     if (next_due_ns_ == 0 || link.retry.due_ns() < next_due_ns_) next_due_ns_ = link.retry.due_ns();
     return;
   }
+  const bool brings_others = fabric_limits_ && !std::exchange(link.is_invited, false);
   if (take_slot(link)) drive(link, Event::want);
+  if (brings_others) invite();
   if (held_bye_ == fabric::no_endpoint) return;
   (void)context_.fabric->flush(std::exchange(held_bye_, fabric::no_endpoint));
   (void)close_leavers();
+}
+
+bool Links::has_room_for(const Link& link) const {
+  return fabric_limits_
+             ? context_.fabric->has_room_for(context_.config.map->server_address(link.server))
+             : !cap_.at_limit();
+}
+
+// A connection that several links share is being opened for one of them. The others that have
+// something queued go along.
+void Links::invite() {
+  for (const session::Backlog::Part* part : parts_.sender.backlog().parts()) {
+    Link& link = *all_[part->owner];
+    if (part->empty() || link.claim.waits || link.machine.state() != State::idle ||
+        !has_room_for(link))
+      continue;
+    link.is_invited = true;
+    cap_.open(link.claim);
+  }
 }
 
 // Returns false if no link could make way yet. Call again after the next event.
@@ -289,6 +316,7 @@ void Links::drive(Link& link, Event event) {
       // gets the bye may preempt us.
       send_bye(link, evicting_);
       if (evicting_) held_bye_ = link.endpoint;
+      else if (context_.can().close_delivers) close_behind_bye(link);
       return;
     case Action::broken:
       ++context_.counters.connections_broken;
@@ -355,6 +383,14 @@ void Links::send_bye(Link& link, bool more) {
   const bool refused = context_.fabric->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {},
                                              more, 0) == fabric::SendResult::would_block;
   if (refused) link.room = Link::Room::full_before_bye;
+}
+
+// Its server remembers the session with or without its answer. Somebody may wait for the
+// connection that this one shares.
+void Links::close_behind_bye(Link& link) {
+  if (link.room != Link::Room::free || link.lock_waits > 0 || !parts_.progress.may_close()) return;
+  disconnect(link, true);
+  (void)step(link, Event::closed);
 }
 
 void Links::please_close(Link& link) {

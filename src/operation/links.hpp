@@ -71,8 +71,9 @@ class Links {
   void maybe_drained(Link& link);
 
   // ---- opening and closing ---------------------------------------------------------------------
-  bool is_limited() const { return cap_.limit() != 0; }
-  bool at_limit() const { return cap_.at_limit(); }
+  bool is_limited() const { return cap_.limit() != 0 || fabric_limits_; }
+  // Can it be opened without another making way?
+  bool has_room_for(const Link& link) const;
   Status limit(uint32_t connections);
   // It is opened as soon as it gets a slot.
   void open(Link& link);
@@ -120,7 +121,9 @@ class Links {
   bool close_leavers();
   void evict(Link& link);
   void connect(Link& link);
+  void invite();
   void send_bye(Link& link, bool more);
+  void close_behind_bye(Link& link);
   void disconnect(Link& link, bool drained);
   void attempt_failed(Link& link, std::string_view what, connection::Retry::Pause pause);
   void opened(Link& link, bool must_resume);
@@ -135,7 +138,8 @@ class Links {
   std::unordered_map<fabric::EndpointId, Link*> by_endpoint_;
   Link* last_ = nullptr;  // cache of the last look-up
   connection::Cap cap_;
-  int64_t next_due_ns_ = 0;  // earliest attempt of those that wait; 0: none waits for its time
+  bool fabric_limits_ = false;  // the fabric keeps a limit, since links share its connections
+  int64_t next_due_ns_ = 0;     // earliest attempt of those that wait; 0: none waits for its time
   fabric::EndpointId
       held_bye_ = fabric::no_endpoint;  // a bye that goes out when the newcomer's connect has
   bool evicting_ = false;               // its bye is to be held

@@ -155,12 +155,14 @@ bool Sender::may_queue(const Link& link, uint64_t copied_bytes) const {
 void Sender::push(Link& link) {
   if (!link.has_queued() || link.claim.waits) return;
   if (backlog_.is_urgent(link.backlog) ||
-      (!links_.at_limit() && link.machine.state() == connection::State::idle))
+      (link.machine.state() == connection::State::idle && links_.has_room_for(link)))
     links_.open(link);
 }
 
 void Sender::push_oldest() {
-  if (!backlog_.empty() && !links_.at_limit()) push(links_.at(backlog_.parts().front()->owner));
+  if (backlog_.empty()) return;
+  Link& oldest = links_.at(backlog_.parts().front()->owner);
+  if (links_.has_room_for(oldest)) push(oldest);
 }
 
 void Sender::note_sent(Link& link, uint64_t number) {

@@ -30,6 +30,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       options_(std::move(options)),
       capabilities_(inner_->capabilities()),
       has_several_links_(!options_.is_proxy && options_.guide.routes.most_links() > 1),
+      sends_early_(inner_->capabilities().early_messages),
       cap_(patience),
       openings_(options_.openings_before) {
   from_ranks_.limit = from_servers_.limit = options_.pool_bytes;
@@ -38,7 +39,8 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
   static_assert(wire::max_request_bytes + head_bytes <= fabric::max_header_bytes);
   // Messages alone go through proxies, each small enough to be passed on as it came. Long payloads
   // are cut here.
-  capabilities_.rma = capabilities_.mr_local = capabilities_.early_messages = false;
+  capabilities_.rma = capabilities_.mr_local = false;
+  capabilities_.close_delivers = true;
   const bool cuts = capabilities_.max_payload_bytes >= fabric::inline_payload_bytes;
   capabilities_.direct_placement = capabilities_.gather = cuts;
   capabilities_.rma_from_bytes = 0;
@@ -131,6 +133,9 @@ Status Multiplex::accept(fabric::RequestId request, Bytes reply, EndpointId* end
   --asking_;
   *endpoint = request;
   control(*end->trunk, Kind::accepted, end->channel, reply, {}, end->window);
+  if (end->undelivered.empty()) return {};
+  end->parked = true;  // what came right behind its hello is delivered now
+  unpark(request);
   return {};
 }
 
@@ -201,7 +206,7 @@ SendResult Multiplex::flush(EndpointId endpoint) {
   if (!is_channel(endpoint)) return inner_->flush(endpoint);
   const End* const end = end_of(endpoint);
   if (end == nullptr || end->trunk == nullptr) return SendResult::closed;
-  if (end->trunk->is_connected())
+  if (takes_messages(*end->trunk))
     (void)inner_->flush(end->trunk->id);  // should it be broken, on_closed follows
   return SendResult::accepted;
 }
@@ -231,8 +236,8 @@ void Multiplex::close(EndpointId endpoint) {
   Trunk* const trunk = end->trunk;
   if (trunk == nullptr) return release(*end);
   detach(*end);
-  const bool last = trunk->use == Use::outgoing && trunk->channels.empty();  // its end says it all
-  if (!last)
+  const bool last = trunk->is_ours() && trunk->channels.empty() && !trunk->is_kept();
+  if (!last)  // otherwise the trunk's end says it all
     control(*trunk, Kind::closed, end->channel, bytes_of(closed_text(CloseReason::by_peer, {})),
             {});
   release(*end);
@@ -269,6 +274,11 @@ Status Multiplex::limit_connections(uint32_t limit) {
     if (trunk.is_ours()) cap_.readmit(trunk.claim);
   give_slots();
   return {};
+}
+
+bool Multiplex::has_room_for(Bytes address) const {
+  std::string next;
+  return !next_hop(text_of(address), &next).ok() || by_address_.contains(next) || !cap_.at_limit();
 }
 
 fabric::Fabric::Connections Multiplex::connections() const {
@@ -341,7 +351,10 @@ int Multiplex::dispatch(fabric::Sink& sink) {
     count_kept();
   }
   // A trunk that connected, had its answers or lost a channel may be a victim now.
-  if (cap_.anyone_waits()) give_slots();
+  if (cap_.anyone_waits()) {
+    give_slots();
+    run_deferred();  // what waited for those slots goes right behind the hellos
+  }
   for (const EndpointId id : dirty_)
     if (Trunk* trunk = trunk_of(id)) {
       trunk->dirty = false;
@@ -414,6 +427,7 @@ void Multiplex::run_deferred() {
       case Deferred::What::resume: resume(upcall.end); break;
       case Deferred::What::fail: fail(upcall.end, upcall.reason, upcall.detail); break;
       case Deferred::What::leave: ask_to_leave(upcall.end); break;
+      case Deferred::What::serve: serve(upcall.end); break;
       case Deferred::What::sent:
         if (end_of(upcall.end) != nullptr) outer_->on_sent(upcall.end, upcall.cookie);
         break;
@@ -459,6 +473,7 @@ void Multiplex::take(EndpointId id, const Prefix& prefix, Bytes rest, Bytes payl
     case Kind::data:
     case Kind::begin:
     case Kind::part:
+      if (end->state == State::asking) return keep(*end, prefix, rest, payload);
       if (end->state != State::open) return;
       if (!std::exchange(end->answered, true) && end->trunk->is_ours()) note_answer(*end->trunk);
       deliver(*end, prefix, rest, payload);
@@ -502,13 +517,14 @@ void Multiplex::detach(End& end) {
   end.outgoing.reset();
 }
 
+void Multiplex::keep(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
+  end.undelivered.push(Header(prefix, header).get(), payload);
+  if (end.undelivered.bytes() > most_waiting_bytes)
+    drop(end, CloseReason::protocol_error, beyond_window);
+}
+
 void Multiplex::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
-  if (end.parked || !end.undelivered.empty()) {
-    end.undelivered.push(Header(prefix, header).get(), payload);
-    if (end.undelivered.bytes() > most_waiting_bytes)
-      drop(end, CloseReason::protocol_error, beyond_window);
-    return;
-  }
+  if (end.parked || !end.undelivered.empty()) return keep(end, prefix, header, payload);
   const EndpointId id = end.id;
   const Verdict verdict = hand_over(end, static_cast<Kind>(prefix.kind), header, payload);
   End* const still = end_of(id);

@@ -87,6 +87,7 @@ class Multiplex final : public fabric::Forward {
   Memory memory() const override;
   bool limits_connections() const override { return !is_proxy() && has_several_links_; }
   Status limit_connections(uint32_t limit) override;
+  bool has_room_for(fabric::Bytes address) const override;
   Connections connections() const override;
 
  private:
@@ -148,15 +149,17 @@ class Multiplex final : public fabric::Forward {
     uint32_t next_channel = 0;     // opened by us
     uint64_t nonce = 0;            // opened by us: in our hello; grows with each opening
     connection::Cap::Claim claim;  // ours: to a slot
-    int64_t heard_ns = 0;          // leaving: when data came back last
-    std::string address;           // opened by us: whose
+    int64_t quiet_since_ns = 0;  // leaving: when data came back last; without channels: since when
+    std::string address;         // opened by us: whose
     PointerTable<Route, ChannelOf> channels;
     Kept control;                     // ours; they go before all else
     std::list<Waiter> line;           // for room
     std::list<Trunk>::iterator self;  // in trunks_
     bool is_ours() const { return use == Use::outgoing || use == Use::link; }
     bool is_connected() const { return phase == Phase::open || phase == Phase::leaving; }
-    bool may_send() const { return is_connected() && !blocked && control.empty(); }
+    // Ours without channels: it stays for the next one. A link until its slot is needed, another
+    // trunk for a while.
+    bool is_kept() const { return phase == Phase::open; }
   };
 
   // A message with a long payload on its way out, which waits for the window or for room on the
@@ -236,8 +239,8 @@ class Multiplex final : public fabric::Forward {
   };
   static_assert(sizeof(Transit) <= 72, "a gate has one for each channel that passes");
   struct Deferred {
-    enum class What : uint8_t { resume, fail, leave, sent } what;
-    fabric::EndpointId end;
+    enum class What : uint8_t { resume, fail, leave, sent, serve } what;
+    fabric::EndpointId end;  // serve: a trunk
     fabric::CloseReason reason = fabric::CloseReason::by_us;
     std::string detail;
     uint64_t cookie = 0;  // sent only
@@ -266,6 +269,13 @@ class Multiplex final : public fabric::Forward {
   void remove(Trunk& trunk);
   void remove_if_unused(Trunk& trunk);
   void leave_line(Trunk& trunk, const Waiter& waiter);
+  // While it connects, messages go right behind its hello if the fabric beneath can do that.
+  bool takes_messages(const Trunk& trunk) const {
+    return trunk.is_connected() || (trunk.phase == Phase::opening && sends_early_);
+  }
+  bool may_send(const Trunk& trunk) const {
+    return takes_messages(trunk) && !trunk.blocked && trunk.control.empty();
+  }
   bool try_send(Trunk& trunk, fabric::Bytes header, fabric::Bytes payload, bool more);
   void control(Trunk& trunk, Kind kind, uint32_t channel, fabric::Bytes rest, fabric::Bytes payload,
                uint64_t taken = 0);
@@ -281,6 +291,7 @@ class Multiplex final : public fabric::Forward {
     if (--trunk.unanswered == 0) cap_.proven(trunk.claim);
   }
   void run_deadlines();
+  void end_trunks(int64_t now_ns);
   void note_deadline(int64_t deadline_ns);
 
   // channels
@@ -302,10 +313,14 @@ class Multiplex final : public fabric::Forward {
   void send_parts(End& end);
   bool send_part(End& end);
   fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);
+  // Before the other end has accepted, what any window has room for may go.
   bool fits(const End& end, uint64_t cost) const {
-    return end.state == State::open && end.sent - end.confirmed + cost <= end.window;
+    const bool may_go = end.state == State::open || (end.state == State::opening && sends_early_);
+    const uint64_t window = end.state == State::open ? end.window : least_window_bytes;
+    return may_go && end.sent - end.confirmed + cost <= window;
   }
   void now_writable(End& end);
+  void keep(End& end, const Prefix& prefix, fabric::Bytes header, fabric::Bytes payload);
   void deliver(End& end, const Prefix& prefix, fabric::Bytes header, fabric::Bytes payload);
   fabric::Verdict hand_over(End& end, Kind kind, fabric::Bytes header, fabric::Bytes payload);
   bool begin_incoming(End& end, fabric::Bytes header, uint64_t payload_bytes);
@@ -349,6 +364,7 @@ class Multiplex final : public fabric::Forward {
   Options options_;
   fabric::Capabilities capabilities_;
   const bool has_several_links_;  // a rank's: routes lead to more than one first server
+  const bool sends_early_;        // before a connection of the fabric beneath is there
   std::string own_address_;       // with the node's number before it; empty: not listening
   // What waits here, by where it came from. Before what is charged to them.
   Pool from_ranks_, from_servers_;

@@ -89,7 +89,7 @@ bool Multiplex::send_part(End& end) {
   if (end.in_line || !fits(end, cost)) return false;
   const auto kind = header.empty() ? Kind::part : Kind::begin;
   const Prefix prefix{version, static_cast<uint8_t>(kind), 0, end.channel, end.taken};
-  if (!trunk.may_send() ||
+  if (!may_send(trunk) ||
       !try_send(trunk, Header(prefix, header).get(), next_part(outgoing, bytes), false)) {
     trunk.line.push_back({end.id, nullptr, 0});
     end.in_line = true;
@@ -156,7 +156,7 @@ Verdict Multiplex::on_placed(EndpointId endpoint, Bytes header, uint64_t payload
   End* const found = trunk->channels.find(prefix.channel).end();
   if (found == nullptr) return Verdict::taken;
   End& end = *found;
-  if (trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+  if (trunk->phase == Phase::leaving) trunk->quiet_since_ns = monotonic_ns();
   if (!std::exchange(end.answered, true) && trunk->is_ours()) note_answer(*trunk);
   const EndpointId id = end.id;
   const uint64_t rest_bytes = header.size() - sizeof prefix;

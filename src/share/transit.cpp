@@ -36,7 +36,7 @@ Verdict Multiplex::on_message(EndpointId endpoint, Bytes header, Bytes payload) 
   if (route == Route{}) return Verdict::taken;  // it crossed our close
   const bool is_data = carries_data(static_cast<Kind>(prefix.kind));
   const bool moves = is_data || static_cast<Kind>(prefix.kind) == Kind::taken;
-  if (moves && trunk->phase == Phase::leaving) trunk->heard_ns = monotonic_ns();
+  if (moves && trunk->phase == Phase::leaving) trunk->quiet_since_ns = monotonic_ns();
   if (route.end() != nullptr) {
     take(route.end()->id, prefix, rest, payload);
     return Verdict::taken;

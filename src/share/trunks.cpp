@@ -25,6 +25,9 @@ namespace {
 // back for a while, because then the ranks are computing.
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
+// A trunk without channels stays for the next one so long. Ranks with few connections change
+// theirs, and thereby the channels, thousands of times a second.
+constexpr int64_t unused_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -88,6 +91,8 @@ Status Multiplex::begin(Trunk& trunk) {
   SKERRY_TRY(inner_->connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
   by_id_.insert(&trunk);
   trunk.phase = Phase::opening;
+  if (sends_early_ && !(trunk.control.empty() && trunk.line.empty()))
+    defer({Deferred::What::serve, trunk.id, CloseReason::by_us, {}});
   cap_.hold(trunk.claim, connection::Cap::Hold::occupied, monotonic_ns());
   options_.counters->trunks_opened.fetch_add(1, std::memory_order_relaxed);
   count_trunks();
@@ -227,8 +232,13 @@ void Multiplex::remove(Trunk& trunk) {
 
 void Multiplex::remove_if_unused(Trunk& trunk) {
   if (!trunk.is_ours() || !trunk.channels.empty()) return;
-  // A link stays for the rank's next channel.
-  if (trunk.use == Use::link && trunk.is_connected() && trunk.phase != Phase::leaving) return;
+  if (trunk.is_kept()) {
+    if (trunk.use == Use::link) return;
+    trunk.quiet_since_ns = monotonic_ns();
+    note_deadline(trunk.quiet_since_ns + unused_ns);
+    if (cap_.anyone_waits()) want_dispatch();
+    return;
+  }
   if (trunk.id != fabric::no_endpoint) {
     if (trunk.is_connected()) (void)inner_->flush(trunk.id);
     inner_->close(trunk.id);
@@ -249,7 +259,7 @@ void Multiplex::count_trunks() {
 
 // False: nothing was taken; on_writable or on_connected follows.
 bool Multiplex::try_send(Trunk& trunk, Bytes header, Bytes payload, bool more) {
-  if (!trunk.may_send()) return false;
+  if (!may_send(trunk)) return false;
   switch (inner_->send(trunk.id, header, payload, more, 0)) {
     case SendResult::accepted:
     case SendResult::closed: break;  // on_closed follows, and tells its channels
@@ -274,7 +284,7 @@ void Multiplex::on_writable(EndpointId endpoint) {
 // Sends what waits for room, a message of each channel in turn.
 void Multiplex::serve(EndpointId id) {
   Trunk* trunk = trunk_of(id);
-  while (!trunk->control.empty()) {
+  while (trunk != nullptr && takes_messages(*trunk) && !trunk->control.empty()) {
     Message message = trunk->control.take();
     Kept rest;
     rest.swap(trunk->control);  // they do not stand in its way
@@ -285,7 +295,7 @@ void Multiplex::serve(EndpointId id) {
       return;
     }
   }
-  while (trunk != nullptr && trunk->may_send() && !trunk->line.empty()) {
+  while (trunk != nullptr && may_send(*trunk) && !trunk->line.empty()) {
     const Waiter waiter = trunk->line.front();
     trunk->line.pop_front();
     if (waiter.transit == nullptr) {
@@ -309,7 +319,7 @@ void Multiplex::serve(EndpointId id) {
     }
     trunk = trunk_of(id);
   }
-  if (trunk != nullptr && trunk->is_connected()) (void)inner_->flush(id);
+  if (trunk != nullptr && takes_messages(*trunk)) (void)inner_->flush(id);
 }
 
 void Multiplex::leave_line(Trunk& trunk, const Waiter& waiter) {
@@ -377,8 +387,8 @@ void Multiplex::evict(Trunk& trunk) {
   partner_trunk_[trunk.claim.partner] = nullptr;
   by_address_.erase(trunk.address);
   trunk.phase = Phase::leaving;
-  trunk.heard_ns = trunk.channels.empty() ? now_ns - quiet_ns : now_ns;
-  note_deadline(trunk.heard_ns + quiet_ns);
+  trunk.quiet_since_ns = trunk.channels.empty() ? now_ns - quiet_ns : now_ns;
+  note_deadline(trunk.quiet_since_ns + quiet_ns);
   want_dispatch();
   for (const Route route : trunk.channels)
     if (route.end() != nullptr && trunk.use == Use::link)
@@ -409,17 +419,26 @@ void Multiplex::run_deadlines() {
     }
     fail(id, CloseReason::timed_out, "the data server did not answer in time");
   }
-  Trunk* overdue = nullptr;
-  for (Trunk& trunk : trunks_) {
-    if (trunk.phase != Phase::leaving) continue;
-    const int64_t until_ns = std::min(trunk.claim.since_ns + leave_ns, trunk.heard_ns + quiet_ns);
-    if (until_ns <= now_ns) overdue = &trunk;  // one at a time leaves
-    else note_deadline(until_ns);
+  end_trunks(now_ns);
+}
+
+// Those that make way and have no time left, and those that nobody has used for a while.
+void Multiplex::end_trunks(int64_t now_ns) {
+  std::vector<EndpointId> overdue;
+  for (const Trunk& trunk : trunks_) {
+    int64_t until_ns = INT64_MAX;
+    if (trunk.phase == Phase::leaving)
+      until_ns = std::min(trunk.claim.since_ns + leave_ns, trunk.quiet_since_ns + quiet_ns);
+    else if (trunk.use == Use::outgoing && trunk.phase == Phase::open && trunk.channels.empty())
+      until_ns = trunk.quiet_since_ns + unused_ns;
+    if (until_ns <= now_ns) overdue.push_back(trunk.id);
+    else if (until_ns != INT64_MAX) note_deadline(until_ns);
   }
-  if (overdue != nullptr) {
-    inner_->close(overdue->id);
-    lose(*overdue, CloseReason::reset, "its slot was needed");
-  }
+  for (const EndpointId id : overdue)
+    if (Trunk* const trunk = trunk_of(id)) {
+      inner_->close(id);
+      lose(*trunk, CloseReason::reset, "its slot was needed");
+    }
 }
 
 }  // namespace skerry::share

@@ -59,6 +59,7 @@ class Forward : public Fabric, protected Sink {
   bool limits_connections() const override { return inner_->limits_connections(); }
   Status limit_connections(uint32_t limit) override { return inner_->limit_connections(limit); }
   Connections connections() const override { return inner_->connections(); }
+  bool has_room_for(Bytes address) const override { return inner_->has_room_for(address); }
   Status watch(int fd, uint64_t cookie) override { return inner_->watch(fd, cookie); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
   void poll(int64_t timeout_ns, EndpointId only) override { inner_->poll(timeout_ns, only); }
