@@ -630,6 +630,7 @@ Status make_proxy(std::unique_ptr<fabric::Fabric> inner, ProxyOptions options,
   made.max_passing = options.max_passing;
   made.connect_timeout_ns = options.connect_timeout_ns;
   made.counters = options.counters ? std::move(options.counters) : std::make_shared<Counters>();
+  made.unused_trunk_ns = options.unused_trunk_ns;
   made.openings_before = options.openings_before;
   SKERRY_TRY(connection::VictimPolicy::check_name(options.victim));
   made.victim = std::move(options.victim);

@@ -29,10 +29,11 @@ class Multiplex final : public fabric::Forward {
     uint32_t name = 0;      // rank, or name_of a proxy: what our hellos say
     NodeId node = 0;        // our own
     Guide guide;
-    uint32_t max_trunks = 0;     // of outgoing ones, or links
-    uint32_t max_passing = 0;    // a proxy's: channels that pass through; 0: no limit
-    uint64_t pool_bytes = 0;     // a proxy's: of each of its pools; 0: no limit
-    std::string victim = "lru";  // policy
+    uint32_t max_trunks = 0;      // of outgoing ones, or links
+    uint32_t max_passing = 0;     // a proxy's: channels that pass through; 0: no limit
+    uint64_t pool_bytes = 0;      // a proxy's: of each of its pools; 0: no limit
+    std::string victim = "lru";   // policy
+    int64_t unused_trunk_ns = 0;  // a proxy's
     uint64_t openings_before = 0;
     int64_t connect_timeout_ns = 0;
     std::shared_ptr<Counters> counters;

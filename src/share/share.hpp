@@ -65,7 +65,10 @@ struct ProxyOptions {
   uint32_t max_passing = 0;  // channels that pass through, at a time. From there on idle ones are
                              // asked to close; those that do not are closed at a quarter more. Busy
                              // ones never count: they may be more. 0: no limit
-  std::string victim = "lru";    // policy that chooses which
+  std::string victim = "lru";  // policy that chooses which
+  // A trunk without channels stays for the next one so long. Ranks with few connections change
+  // theirs, and thereby the channels, thousands of times a second.
+  int64_t unused_trunk_ns = 1'000'000'000;
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits
   int64_t connect_timeout_ns = 20'000'000'000;
   std::shared_ptr<Counters> counters;  // null: not counted

@@ -25,9 +25,6 @@ namespace {
 // back for a while, because then the ranks are computing.
 constexpr int64_t leave_ns = 100'000'000;
 constexpr int64_t quiet_ns = 5'000'000;
-// A trunk without channels stays for the next one so long. Ranks with few connections change
-// theirs, and thereby the channels, thousands of times a second.
-constexpr int64_t unused_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -235,7 +232,7 @@ void Multiplex::remove_if_unused(Trunk& trunk) {
   if (trunk.is_kept()) {
     if (trunk.use == Use::link) return;
     trunk.quiet_since_ns = monotonic_ns();
-    note_deadline(trunk.quiet_since_ns + unused_ns);
+    note_deadline(trunk.quiet_since_ns + options_.unused_trunk_ns);
     if (cap_.anyone_waits()) want_dispatch();
     return;
   }
@@ -430,7 +427,7 @@ void Multiplex::end_trunks(int64_t now_ns) {
     if (trunk.phase == Phase::leaving)
       until_ns = std::min(trunk.claim.since_ns + leave_ns, trunk.quiet_since_ns + quiet_ns);
     else if (trunk.use == Use::outgoing && trunk.phase == Phase::open && trunk.channels.empty())
-      until_ns = trunk.quiet_since_ns + unused_ns;
+      until_ns = trunk.quiet_since_ns + options_.unused_trunk_ns;
     if (until_ns <= now_ns) overdue.push_back(trunk.id);
     else if (until_ns != INT64_MAX) note_deadline(until_ns);
   }

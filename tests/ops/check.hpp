@@ -60,6 +60,7 @@ void run_counters(Context&);
 void run_errors(Context&);
 void run_litmus(Context&);
 void run_huge(Context&);
+void run_queued(Context&);
 void run_crowd(Context&);
 
 // This process's counters so far, by name.

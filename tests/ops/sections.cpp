@@ -21,6 +21,7 @@ const Section sections[] = {
     {"counters", run_counters, true},
     {"stream", run_stream, true},
     {"huge", run_huge, false},
+    {"queued", run_queued, false},
     {"crowd", run_crowd, false},
     {nullptr, nullptr, false},
 };

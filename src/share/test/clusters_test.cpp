@@ -31,6 +31,7 @@ class Clusters : public testing::Test {
       options.counters = counters_[node] = std::make_shared<share::Counters>();
       options.pool_bytes = pool_bytes;
       options.max_passing = max_passing;
+      options.unused_trunk_ns = unused_trunk_ns;
       std::unique_ptr<Fabric> proxy;
       ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
       servers_[node] = std::make_unique<Side>(std::move(proxy));
@@ -83,6 +84,7 @@ class Clusters : public testing::Test {
 
   static constexpr uint64_t pool_bytes = 1024 * 1024;
   static constexpr uint32_t max_passing = 100;
+  int64_t unused_trunk_ns = 1'000'000'000;
   std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
   std::array<std::shared_ptr<share::Counters>, nodes> counters_;
   std::shared_ptr<share::Counters> links_;
@@ -391,6 +393,101 @@ class ClustersOverTcp : public Clusters {
     return made;
   }
 };
+
+// Messages go right behind a channel's hello, over a link and a trunk that are being opened, too.
+// They are kept at the end until it is accepted.
+TEST_F(ClustersOverTcp, MessagesGoBehindTheHello) {
+  servers_[5]->accept_requests = false;
+  const EndpointId far = connect(5);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(send(*rank_, far, concat("early ", i), pattern(1000, 1)), SendResult::accepted);
+  (void)rank_->fabric->flush(far);
+  ASSERT_TRUE(run([&] { return servers_[5]->requests.size() == 1; }));
+  servers_[3]->keep_messages = false;
+  EXPECT_FALSE(is_connected(far));
+  EXPECT_EQ(servers_[5]->message_count, 0u);
+  EndpointId near = no_endpoint;
+  ASSERT_TRUE(servers_[5]->fabric->accept(servers_[5]->requests[0], as_bytes("come"), &near).ok());
+  ASSERT_TRUE(run([&] { return servers_[5]->message_count == 3 && is_connected(far); }));
+  ASSERT_EQ(send(*rank_, far, "early 3", pattern(1000, 1)), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[5]->message_count == 4; }));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(servers_[5]->messages[i].header, concat("early ", i));
+    EXPECT_EQ(servers_[5]->messages[i].payload, pattern(1000, 1));
+  }
+}
+
+// No more goes early than any window has room for, and what is refused then goes later.
+TEST_F(ClustersOverTcp, EarlyMessagesStayWithinTheLeastWindow) {
+  servers_[4]->accept_requests = false;
+  const EndpointId far = connect(4);
+  const std::vector<std::byte> payload = pattern(30'000, 2);
+  int sent = 0;
+  while (sent < 100 && send(*rank_, far, "early", payload) == SendResult::accepted) ++sent;
+  EXPECT_LE(static_cast<uint64_t>(sent) * payload.size(), share::least_window_bytes);
+  EXPECT_GE(sent, 4);
+  ASSERT_TRUE(run([&] { return servers_[4]->requests.size() == 1; }));
+  EndpointId near = no_endpoint;
+  ASSERT_TRUE(servers_[4]->fabric->accept(servers_[4]->requests[0], as_bytes("come"), &near).ok());
+  ASSERT_TRUE(run([&] { return rank_->writable == 1; }));
+  EXPECT_EQ(send(*rank_, far, "early", payload), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[4]->message_count == static_cast<uint64_t>(sent) + 1; }));
+}
+
+TEST_F(ClustersOverTcp, EarlyMessagesOfARefusedChannelGoNowhere) {
+  servers_[4]->accept_requests = false;
+  const EndpointId far = connect(4);
+  ASSERT_EQ(send(*rank_, far, "early"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[4]->requests.size() == 1; }));
+  servers_[4]->fabric->reject(servers_[4]->requests[0]);
+  ASSERT_TRUE(run([&] { return rank_->closed.size() == 1; }));
+  EXPECT_EQ(rank_->reasons[0], CloseReason::refused);
+  EXPECT_EQ(servers_[4]->message_count, 0u);
+  servers_[4]->accept_requests = true;
+  EndpointId again = no_endpoint;
+  ASSERT_TRUE(join(4, &again));
+}
+
+// What was sent before close arrives, although the channel has ended when it does.
+TEST_F(ClustersOverTcp, ACloseDeliversWhatWasSentBefore) {
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(rank_->fabric->capabilities().close_delivers);
+  for (uint64_t round = 1; round <= 5; ++round) {
+    ASSERT_TRUE(join(4, &far));
+    ASSERT_EQ(send(*rank_, far, "bye"), SendResult::accepted);
+    rank_->fabric->close(far);
+    ASSERT_TRUE(run([&] { return servers_[4]->closed.size() == round; }));
+    EXPECT_EQ(servers_[4]->message_count, round);
+    EXPECT_EQ(servers_[4]->reasons.back(), CloseReason::by_peer);
+  }
+}
+
+// A trunk without channels stays for a while, so that the next channel finds it.
+TEST_F(ClustersOverTcp, AnUnusedTrunkStaysForAWhile) {
+  unused_trunk_ns = 200'000'000;
+  SetUp();
+  for (int round = 0; round < 5; ++round) {
+    EndpointId far = no_endpoint;
+    ASSERT_TRUE(join(5, &far));
+    rank_->fabric->close(far);
+    ASSERT_TRUE(run([&] { return counters_[3]->channels.load() == 0; }));
+    EXPECT_EQ(counters_[3]->trunks.load(), 1u);
+  }
+  EXPECT_EQ(counters_[3]->trunks_opened.load(), 1u);
+  ASSERT_TRUE(run([&] { return counters_[3]->trunks.load() == 0; }));
+}
+
+// At a limit: who asks whether there is room is told of links that are there and of free slots.
+TEST_F(ClustersOverTcp, RoomIsWhereNobodyMakesWay) {
+  rank_ = std::make_unique<Side>(rank_of(0, 1));
+  const auto has_room_for = [&](NodeId node) {
+    return rank_->fabric->has_room_for(addresses_[static_cast<size_t>(node)]);
+  };
+  for (NodeId node = 0; node < nodes; ++node) EXPECT_TRUE(has_room_for(node));
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(join(4, &far));
+  for (NodeId node = 0; node < nodes; ++node) EXPECT_EQ(has_room_for(node), node >= 3) << node;
+}
 
 // The end closes while the fabric beneath receives into its memory, which may be used for something
 // else from then on. The trunk stays, for other channels.
