@@ -63,6 +63,7 @@ Status Node::start_server(uint16_t index, std::shared_ptr<SimulatedNetwork> netw
     proxy.max_passing = config_.max_passing();
     proxy.max_trunks = config_.trunk_cap();
     proxy.victim = config_.victim;
+    proxy.unused_trunk_ns = config_.unused_trunk_ns;
     proxy.connect_timeout_ns = config_.connect_timeout_ns;
     proxy.counters = proxies_.emplace_back(std::make_shared<share::Counters>());
     SKERRY_TRY(share::make_proxy(std::move(side), std::move(proxy), &side));

@@ -66,6 +66,9 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   // A stream of its own: whatever else is drawn stays what it was.
   Random of_servers(Random(~seed + 1).next());
   if (of_servers.chance(0.25)) c.servers = 2 + of_servers.below(2);
+  Random of_trunks(Random(~seed + 2).next());
+  constexpr int64_t unused_ns[] = {0, 50'000, 2'000'000, 1'000'000'000};
+  c.unused_trunk_ns = unused_ns[of_trunks.below(4)];
   Random random(Random(~seed).next());
   if (!random.chance(0.3)) return c;
   c.nodes = 3 + random.below(4);
@@ -216,6 +219,9 @@ std::string StormConfig::describe() const {
       servers > 1 ? concat(", ", servers, " servers a node") : std::string(),
       cluster > 1 ? concat(", clusters of ", cluster) : std::string(),
       trunks_limited ? " with the cap" : "",
+      cluster > 1 || share != Share::none
+          ? concat(", ", unused_trunk_ns / 1000, " us to an unused one's end")
+          : std::string(),
       pool_bytes != 0 ? concat(", pools of ", pool_bytes, " B, ", max_passing(), " channels") : "",
       helper ? ", helper" : ", no helper", ", ", victim, ", ", slots, " slots, ", waiters,
       " waiters, ", operations, " operations, area ", area_bytes, " B, ", sums, " sums, locks ",

@@ -55,6 +55,8 @@ struct StormConfig {
     return pool_bytes == 0 ? 0 : static_cast<uint32_t>(std::bit_width(pool_bytes >> 11));
   }
   bool trunks_limited = false;  // clusters without shared connections: `cap` bounds a server's too
+  // Of a server's connection to another one that no channel uses any more.
+  int64_t unused_trunk_ns = 1'000'000'000;
   bool helper = true;
   std::string victim = "lru";
   uint32_t slots = 64;

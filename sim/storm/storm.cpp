@@ -159,7 +159,7 @@ class Storm {
     for (const auto& rank : ranks_)
       if (!scheduler_.is_dead(process_of(rank->rank()))) count(*rank);
     on_each_rank("stop of rank", [](RankProcess& rank) { rank.stop(); });
-    scheduler_.sleep(1'000'000'000);
+    scheduler_.sleep(1'000'000'000 + 2 * config_.unused_trunk_ns);
     if (const uint64_t ends = network_->open_ends(); ends != 0 && !ending_)
       checker_.fail(ends, " ends of connections are open when all have left");
     for (const auto& node : nodes_)
