@@ -175,15 +175,17 @@ void Checker::check_turn(const Asked& asked) {
   ++checks_;
   if (asked.joins) return;
   const uint64_t key = lock_key(asked.target, asked.mutex);
-  uint64_t place = 0;
   for (const lock::Waiter& now : waiting(asked.target, asked.mutex)) {
-    ++place;
     const uint64_t grants = grants_[{key, now.holder}];
-    if (std::find(asked.before.begin(), asked.before.end(), std::pair(now.holder, grants)) ==
-        asked.before.end())
-      continue;
+    const auto before = std::find(asked.before.begin(), asked.before.end(),
+                                  std::pair(now.holder, grants));
+    if (before == asked.before.end()) continue;
+    // Where it stood when this one asked. A grant from another node is heard of late, when those
+    // that it passed may have moved up.
+    const auto place = static_cast<uint64_t>(before - asked.before.begin()) + 1;
     Wait& wait = waits_[{key, now.holder}];
-    if (wait.most == 0 || wait.grants != grants) wait = {grants, 0, place * lock::most_passes};
+    if (wait.grants != grants) wait = {grants, 0, 0};
+    wait.most = std::max(wait.most, place * lock::most_passes);
     if (asked.shares || ++wait.passed > wait.most)
       return fail("thread ", asked.thread, " overtook thread ", lock::thread_of(now.holder),
                   " of rank ", lock::rank_of(now.holder), ", which waited for mutex ", asked.mutex,
