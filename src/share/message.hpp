@@ -13,7 +13,7 @@
 
 namespace skerry::share {
 
-constexpr uint8_t version = 3;
+constexpr uint8_t version = 4;
 
 // Of a long payload. A part that is read in one piece is passed on without a copy, and the next
 // server works on it while the next part is read. With 64 KiB, which seldom came in one piece, long
