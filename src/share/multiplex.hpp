@@ -286,6 +286,7 @@ class Multiplex final : public fabric::Forward {
   // slots
   void give_slots();
   bool take_slot();
+  void end_unused_trunk();
   void begin_failed(Trunk& trunk, Status status);
   void evict(Trunk& trunk);
   void note_answer(Trunk& trunk) {  // the first on one of its channels

@@ -356,9 +356,21 @@ void Multiplex::begin_failed(Trunk& trunk, Status status) {
   lose(trunk, CloseReason::unreachable, begin_failure_.message());
 }
 
+// One that has no channels, if any: whatever the policy thinks of it, nobody misses it.
+void Multiplex::end_unused_trunk() {
+  const auto unused = std::find_if(trunks_.begin(), trunks_.end(), [](const Trunk& trunk) {
+    return trunk.use == Use::outgoing && trunk.phase == Phase::open && trunk.channels.empty();
+  });
+  if (unused == trunks_.end()) return;
+  options_.counters->trunks_evicted.fetch_add(1, std::memory_order_relaxed);
+  inner_->close(unused->id);
+  remove(*unused);
+}
+
 // Returns false if no trunk could make way yet.
 bool Multiplex::take_slot() {
   using connection::Cap;
+  if (cap_.at_limit()) end_unused_trunk();
   const int64_t now_ns = monotonic_ns();
   connection::Partner victim = 0;
   const auto standing = [&](connection::Partner partner, int64_t* since_ns) {

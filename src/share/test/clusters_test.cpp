@@ -31,6 +31,7 @@ class Clusters : public testing::Test {
       options.counters = counters_[node] = std::make_shared<share::Counters>();
       options.pool_bytes = pool_bytes;
       options.max_passing = max_passing;
+      options.max_trunks = max_trunks;
       options.unused_trunk_ns = unused_trunk_ns;
       std::unique_ptr<Fabric> proxy;
       ASSERT_TRUE(share::make_proxy(inner(), options, &proxy).ok());
@@ -84,6 +85,7 @@ class Clusters : public testing::Test {
 
   static constexpr uint64_t pool_bytes = 1024 * 1024;
   static constexpr uint32_t max_passing = 100;
+  uint32_t max_trunks = 0;
   int64_t unused_trunk_ns = 1'000'000'000;
   std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
   std::array<std::shared_ptr<share::Counters>, nodes> counters_;
@@ -461,6 +463,20 @@ TEST_F(ClustersOverTcp, AnUnusedTrunkStaysForAWhile) {
   }
   EXPECT_EQ(counters_[3]->trunks_opened.load(), 1u);
   ASSERT_TRUE(run([&] { return counters_[3]->trunks.load() == 0; }));
+}
+
+// At a limit it makes way at once.
+TEST_F(ClustersOverTcp, AnUnusedTrunkMakesWayAtOnce) {
+  max_trunks = 1;
+  SetUp();
+  for (const NodeId node : {4, 5, 4}) {
+    EndpointId far = no_endpoint;
+    ASSERT_TRUE(join(node, &far));
+    rank_->fabric->close(far);
+    ASSERT_TRUE(run([&] { return counters_[3]->channels.load() == 0; }));
+  }
+  EXPECT_EQ(counters_[3]->trunks_opened.load(), 3u);
+  EXPECT_EQ(counters_[3]->trunks_peak.load(), 1u);
 }
 
 // At a limit: who asks whether there is room is told of links that are there and of free slots.
