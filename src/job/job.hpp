@@ -187,8 +187,8 @@ class Job {
   uint32_t max_sessions_ = 0;  // leader: of each of its servers; 0: no limit
   // Data servers that this node is to have.
   uint32_t server_count(const std::vector<NodeId>& rank_node) const;
-  Status start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                       std::vector<std::byte>* addresses);
+  Status start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
+  Status find_servers(const std::vector<NodeId>& rank_node);
   server::Server* first_server() { return servers_.empty() ? nullptr : servers_.front().get(); }
   Status make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                           uint16_t index, std::unique_ptr<fabric::Fabric>* side);
