@@ -52,7 +52,8 @@ struct HostCard {         // every rank -> all
   uint64_t server_budget_bytes;
   int32_t cluster_size;
   bool share;
-  uint8_t reserved[3];  // 0
+  uint8_t servers;      // data servers of the node: equal on all of its ranks
+  uint8_t reserved[2];  // 0
 };
 
 // The first variable on which two ranks disagree.
@@ -69,6 +70,14 @@ Status check_routes(const HostCard& mine, Rank rank, const HostCard& theirs, Ran
   if (mine.server_budget_bytes != theirs.server_budget_bytes)
     return differ("SKERRY_SERVER_BUDGET", mine.server_budget_bytes, theirs.server_budget_bytes);
   return {};
+}
+
+// Of two ranks of one node.
+Status check_servers(const HostCard& one, Rank rank, const HostCard& theirs, Rank other) {
+  if (one.servers == theirs.servers) return {};
+  return error(Code::config, "SKERRY_SERVERS=", int{one.servers}, " on rank ", rank,
+               ", but SKERRY_SERVERS=", int{theirs.servers}, " on rank ", other,
+               " of the same node: give all ranks of a node the same");
 }
 
 struct Invitation {  // leader -> the other ranks of its node
@@ -192,6 +201,10 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   card.share = options_.config.share;
   card.cluster_size = options_.config.cluster_size;
   card.server_budget_bytes = options_.config.server_budget_bytes;
+  const uint32_t servers = options_.config.servers;
+  static_assert(Config::most_servers <= UINT8_MAX);
+  card.servers = static_cast<uint8_t>(servers == Config::servers_auto ? servers_for_machine()
+                                                                      : servers);
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
   HostCard theirs{};
@@ -200,15 +213,28 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
-  std::map<HostIdentity, NodeId> nodes;
-  return bootstrap_->get_runs("host", [&](Rank first, int count, std::span<const std::byte> bytes) {
+  struct Node {
+    NodeId number;
+    Rank first;
+    HostCard card;
+  };
+  std::map<HostIdentity, Node> nodes;
+  const auto read = [&](Rank first, int count, std::span<const std::byte> bytes) {
     SKERRY_TRY(read_value(bytes, first, "host", &theirs));
     SKERRY_TRY(check_routes(card, rank_, theirs, first));
-    const auto [node, is_new] = nodes.try_emplace(theirs.identity,
-                                                  static_cast<NodeId>(nodes.size()));
-    rank_node->insert(rank_node->end(), static_cast<size_t>(count), node->second);
+    const auto [node, is_new] = nodes.try_emplace(
+        theirs.identity, Node{static_cast<NodeId>(nodes.size()), first, theirs});
+    SKERRY_TRY(check_servers(node->second.card, node->second.first, theirs, first));
+    rank_node->insert(rank_node->end(), static_cast<size_t>(count), node->second.number);
     return Status{};
-  });
+  };
+  SKERRY_TRY(bootstrap_->get_runs("host", read));
+  // A job of one node uses its server as a broker alone.
+  own_servers_ = nodes.size() == 1 ? 1 : card.servers;
+  server_counts_ = placement::ServerCounts(own_servers_);
+  if (nodes.size() > 1)
+    for (const auto& [identity, node] : nodes) server_counts_.add(node.card.servers);
+  return {};
 }
 
 // On every rank but the leader of its node: attaches the control segment that the leader made.
@@ -284,6 +310,9 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
   config.servers_drop = options_.config.server_max_connections != 0 ||
                         options_.config.node_max_connections != 0;
+  SKERRY_INVARIANT(rank_ != leader_ || server_counts_ == placement::server_counts(map_),
+                   "each node has as many data servers as its host card said");
+  server_counts_ = placement::server_counts(map_);
   uint32_t most_ranks = 1;
   for (NodeId n = 0; n < map_.nodes(); ++n)
     most_ranks = std::max(most_ranks, static_cast<uint32_t>(map_.node_size(n)));

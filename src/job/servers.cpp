@@ -40,8 +40,9 @@ share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idl
   NodeId size = config.cluster_size;
   if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
   if (size == Config::cluster_auto)
-    size = placement::cluster_within(config.server_budget_bytes / 4, idle_bytes, nodes,
-                                     most_ranks_per_node, config.share);
+    size = placement::cluster_within(
+        placement::connection_share(config.server_budget_bytes, server_counts_.most()), idle_bytes,
+        nodes, most_ranks_per_node, config.share, server_counts_.trunks());
   const bool shared = config.share && nodes > 1;
   return {placement::Routes(nodes, size, shared), [this, lane](NodeId node) {
             return map_.server_address(placement::server_in_lane(map_, node, lane));
@@ -70,12 +71,11 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   SKERRY_TRY(make_fabric({}, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
   share::Guide way = guide(nodes, most_ranks, idle_bytes, index);
-  const placement::Neighbours all = way.routes.most_neighbours(most_ranks);
-  // The node's servers share its budget and the ranks. Each has trunks of its own.
-  const uint32_t servers = server_count(rank_node);
+  // The node's servers share its budget and, in lanes, the ranks.
+  const placement::Neighbours most = way.routes.most_neighbours(
+      (most_ranks + own_servers_ - 1) / own_servers_, server_counts_.trunks_of_one(own_servers_));
   const placement::Budget budget = placement::spend(
-      options_.config.server_budget_bytes / servers,
-      (all.ranks + servers - 1) / servers + all.servers, idle_bytes);
+      options_.config.server_budget_bytes / own_servers_, most.ranks + most.servers, idle_bytes);
   if (budget.socket_buffer_bytes != 0) {
     fabric::Options options;
     options.socket_buffer_bytes = budget.socket_buffer_bytes;
@@ -110,16 +110,9 @@ Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t 
   return share::make_proxy(std::move(*side), std::move(hub), side);
 }
 
-// A job of one node uses its server as a broker alone.
-uint32_t Job::server_count(const std::vector<NodeId>& rank_node) const {
-  if (std::ranges::all_of(rank_node, [](NodeId n) { return n == 0; })) return 1;
-  if (options_.config.servers != Config::servers_auto) return options_.config.servers;
-  return servers_for_machine();
-}
-
 // The data servers of this node, SKERRY_SERVERS of them. Publishes their addresses.
 Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
-  for (uint16_t i = 0; i < server_count(rank_node); ++i) {
+  for (uint16_t i = 0; i < own_servers_; ++i) {
     std::unique_ptr<fabric::Fabric> side;
     SKERRY_TRY(make_server_side(make_fabric, rank_node, i, &side));
     const placement::ServerRef self{node_, i};
