@@ -371,6 +371,25 @@ TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
   c.run([&] { return world.mutex(0).word.load() == 0; });
 }
 
+// A lock that is asked for again, after a break: its rank must learn that the server looked. The
+// end of the connection does not say so, since it might have come for want of slots.
+TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
+  World world;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  a.lock(1, 0);
+  a.run([&] { return a.granted(1); });
+  b.lock(1, 0);
+  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  b.break_off();
+  b.open();
+  b.lock(1, 0);
+  b.bye(1);
+  b.run([&] { return b.count(wire::Kind::bye_answer) == 1; });
+  EXPECT_FALSE(b.granted(1));
+}
+
 // What listens in another node's name.
 class ListeningNode final : public fabric::Sink {
  public:
