@@ -77,10 +77,8 @@ void add_cores(std::vector<Fact>* facts) {
     facts->push_back({"cores", "model", line.substr(line.find(':') + 2)});
     break;
   }
-  const uint32_t servers = servers_for(
-      static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
-  facts->push_back(
-      {"cores", "data servers of a node", concat("1; with SKERRY_SERVERS=auto ", servers)});
+  facts->push_back({"cores", "data servers of a node",
+                    concat("1; with SKERRY_SERVERS=auto ", servers_for_machine())});
   facts->push_back({"cores", "NUMA nodes", first_line("/sys/devices/system/node/online")});
 }
 

@@ -371,7 +371,8 @@ int plan(NodeId nodes, uint32_t per_node, std::string_view size, uint64_t budget
   NodeId chosen = 1;
   if (size == "sqrt") chosen = placement::square_root_cluster(nodes);
   else if (size == "auto")
-    chosen = placement::cluster_within(budget_bytes / 4, idle_bytes, nodes, per_node, false);
+    chosen = placement::cluster_within(placement::connection_share(budget_bytes, 1), idle_bytes,
+                                       nodes, per_node, false);
   else chosen = static_cast<NodeId>(std::strtol(std::string(size).c_str(), nullptr, 10));
   const placement::Routes routes(nodes, chosen, false);
   const placement::Neighbours most = routes.most_neighbours(per_node);

@@ -1,5 +1,7 @@
 #include "core/config.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -261,6 +263,10 @@ Status set(std::string_view name, std::string_view value, Config* config) {
 
 uint32_t servers_for(uint32_t processors) {
   return std::clamp<uint32_t>(processors / 16, 1, Config::most_servers);
+}
+
+uint32_t servers_for_machine() {
+  return servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
 std::string cluster_size_name(int32_t cluster_size) {

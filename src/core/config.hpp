@@ -54,6 +54,7 @@ Status read_config(const char* const* environment, Config* config);
 
 // How many data servers a node with so many processors has, as SKERRY_SERVERS=auto.
 uint32_t servers_for(uint32_t processors);
+uint32_t servers_for_machine();  // the same for this one
 
 // As SKERRY_CLUSTER_SIZE names it.
 std::string cluster_size_name(int32_t cluster_size);

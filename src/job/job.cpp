@@ -52,7 +52,8 @@ struct HostCard {         // every rank -> all
   uint64_t server_budget_bytes;
   int32_t cluster_size;
   bool share;
-  uint8_t reserved[3];  // 0
+  uint8_t servers;      // data servers of the node: equal on all of its ranks
+  uint8_t reserved[2];  // 0
 };
 
 // The first variable on which two ranks disagree.
@@ -69,6 +70,14 @@ Status check_routes(const HostCard& mine, Rank rank, const HostCard& theirs, Ran
   if (mine.server_budget_bytes != theirs.server_budget_bytes)
     return differ("SKERRY_SERVER_BUDGET", mine.server_budget_bytes, theirs.server_budget_bytes);
   return {};
+}
+
+// Of two ranks of one node.
+Status check_servers(const HostCard& one, Rank rank, const HostCard& theirs, Rank other) {
+  if (one.servers == theirs.servers) return {};
+  return error(Code::config, "SKERRY_SERVERS=", int{one.servers}, " on rank ", rank,
+               ", but SKERRY_SERVERS=", int{theirs.servers}, " on rank ", other,
+               " of the same node: give all ranks of a node the same");
 }
 
 struct Invitation {  // leader -> the other ranks of its node
@@ -100,27 +109,6 @@ memory::ControlSizes control_sizes(const Invitation& invitation) {
   sizes.waiters = memory::waiters_of(invitation.ranks, invitation.members);
   sizes.node_table_bytes = invitation.node_table_bytes;
   return sizes;
-}
-
-// Addresses of one node's data servers, each behind its length in two bytes.
-void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {
-  const auto bytes = static_cast<uint16_t>(address.size());
-  const auto length = std::as_bytes(std::span(&bytes, 1));
-  all->insert(all->end(), length.begin(), length.end());
-  all->insert(all->end(), address.begin(), address.end());
-}
-Status read_addresses(std::span<const std::byte> all, Rank leader,
-                      std::vector<std::vector<std::byte>>* addresses) {
-  while (!all.empty()) {
-    uint16_t bytes = 0;
-    if (all.size() >= sizeof bytes) std::memcpy(&bytes, all.data(), sizeof bytes);
-    if (all.size() < sizeof bytes + bytes)
-      return error(Code::internal, "rank ", leader, " tells addresses of data servers that end ",
-                   "too early");
-    addresses->emplace_back(all.begin() + sizeof bytes, all.begin() + sizeof bytes + bytes);
-    all = all.subspan(sizeof bytes + bytes);
-  }
-  return {};
 }
 
 }  // namespace
@@ -213,6 +201,10 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   card.share = options_.config.share;
   card.cluster_size = options_.config.cluster_size;
   card.server_budget_bytes = options_.config.server_budget_bytes;
+  const uint32_t servers = options_.config.servers;
+  static_assert(Config::most_servers <= UINT8_MAX);
+  card.servers = static_cast<uint8_t>(servers == Config::servers_auto ? servers_for_machine()
+                                                                      : servers);
   SKERRY_TRY(bootstrap_->put("host", bytes_of(card)));
   SKERRY_TRY(bootstrap_->fence());
   HostCard theirs{};
@@ -221,15 +213,28 @@ Status Job::find_leader(std::vector<NodeId>* rank_node) {
   SKERRY_TRY(bootstrap_->lowest_with("host", bytes_of(card), &leader_));
   if (leader_ != rank_) return {};
 
-  std::map<HostIdentity, NodeId> nodes;
-  return bootstrap_->get_runs("host", [&](Rank first, int count, std::span<const std::byte> bytes) {
+  struct Node {
+    NodeId number;
+    Rank first;
+    HostCard card;
+  };
+  std::map<HostIdentity, Node> nodes;
+  const auto read = [&](Rank first, int count, std::span<const std::byte> bytes) {
     SKERRY_TRY(read_value(bytes, first, "host", &theirs));
     SKERRY_TRY(check_routes(card, rank_, theirs, first));
-    const auto [node, is_new] = nodes.try_emplace(theirs.identity,
-                                                  static_cast<NodeId>(nodes.size()));
-    rank_node->insert(rank_node->end(), static_cast<size_t>(count), node->second);
+    const auto [node, is_new] = nodes.try_emplace(
+        theirs.identity, Node{static_cast<NodeId>(nodes.size()), first, theirs});
+    SKERRY_TRY(check_servers(node->second.card, node->second.first, theirs, first));
+    rank_node->insert(rank_node->end(), static_cast<size_t>(count), node->second.number);
     return Status{};
-  });
+  };
+  SKERRY_TRY(bootstrap_->get_runs("host", read));
+  // A job of one node uses its server as a broker alone.
+  own_servers_ = nodes.size() == 1 ? 1 : card.servers;
+  server_counts_ = placement::ServerCounts(own_servers_);
+  if (nodes.size() > 1)
+    for (const auto& [identity, node] : nodes) server_counts_.add(node.card.servers);
+  return {};
 }
 
 // On every rank but the leader of its node: attaches the control segment that the leader made.
@@ -305,6 +310,9 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   config.reconnect_limit_ns = options_.config.reconnect_timeout_ns;
   config.servers_drop = options_.config.server_max_connections != 0 ||
                         options_.config.node_max_connections != 0;
+  SKERRY_INVARIANT(rank_ != leader_ || server_counts_ == placement::server_counts(map_),
+                   "each node has as many data servers as its host card said");
+  server_counts_ = placement::server_counts(map_);
   uint32_t most_ranks = 1;
   for (NodeId n = 0; n < map_.nodes(); ++n)
     most_ranks = std::max(most_ranks, static_cast<uint32_t>(map_.node_size(n)));
@@ -331,118 +339,6 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   return engine_->trace_requests(options_.config.trace_requests);
 }
 
-// The same routes on all ranks: they agree on what they are made of. `idle_bytes`: of one
-// connection at a server. `lane`: of the rank, or of the server, which is its index.
-share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
-                        uint32_t lane) const {
-  const Config& config = options_.config;
-  NodeId size = config.cluster_size;
-  if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
-  if (size == Config::cluster_auto)
-    size = placement::cluster_within(config.server_budget_bytes / 4, idle_bytes, nodes,
-                                     most_ranks_per_node, config.share);
-  const bool shared = config.share && nodes > 1;
-  return {placement::Routes(nodes, size, shared), [this, lane](NodeId node) {
-            return map_.server_address(placement::server_in_lane(map_, node, lane));
-          }};
-}
-
-fabric::FaultPlan Job::faults(int32_t side) const {
-  fabric::FaultPlan plan;
-  plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(side);
-  plan.drop_per_million = options_.config.fault_drops_per_million;
-  return plan;
-}
-
-// The fabric of the node's data server, within its budget.
-Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                             uint16_t index, std::unique_ptr<fabric::Fabric>* side) {
-  std::vector<uint32_t> ranks_of;  // by node
-  for (const NodeId n : rank_node) {
-    ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
-    ++ranks_of[static_cast<size_t>(n)];
-  }
-  const auto nodes = static_cast<NodeId>(ranks_of.size());
-  const uint32_t most_ranks = *std::max_element(ranks_of.begin(), ranks_of.end());
-  // What a connection takes is the fabric's to say, and what its buffers may take follows from how
-  // many there are.
-  SKERRY_TRY(make_fabric({}, side));
-  const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  share::Guide way = guide(nodes, most_ranks, idle_bytes, index);
-  const placement::Neighbours all = way.routes.most_neighbours(most_ranks);
-  // The node's servers share its budget and the ranks. Each has trunks of its own.
-  const uint32_t servers = server_count(rank_node);
-  const placement::Budget budget = placement::spend(
-      options_.config.server_budget_bytes / servers,
-      (all.ranks + servers - 1) / servers + all.servers, idle_bytes);
-  if (budget.socket_buffer_bytes != 0) {
-    fabric::Options options;
-    options.socket_buffer_bytes = budget.socket_buffer_bytes;
-    SKERRY_TRY(make_fabric(options, side));
-  }
-  max_sessions_ = options_.config.server_max_connections;
-  if (way.routes.is_direct()) return {};
-  // Sessions are one for each rank of the job that talks to this server: the budget bounds those
-  // that are connected.
-  if (max_sessions_ == 0) max_sessions_ = budget.sessions;
-  return forward(std::move(way), budget, index, side);
-}
-
-// Routes lead through other servers: this node's pass on what is not for them.
-Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
-                    std::unique_ptr<fabric::Fabric>* side) {
-  // Trunks break, too.
-  if (options_.config.fault_drops_per_million != 0)
-    *side = fabric::hook_faults(std::move(*side), faults(node_ + 100 * index),
-                                std::make_shared<fabric::FaultLog>());
-  share::ProxyOptions hub;
-  hub.key = key_;
-  hub.node = static_cast<uint32_t>(node_);
-  hub.index = index;
-  hub.guide = std::move(way);
-  hub.pool_bytes = budget.pool_bytes;
-  hub.max_passing = budget.passing;
-  hub.max_trunks = options_.config.node_max_connections;
-  hub.victim = options_.config.victim;
-  hub.connect_timeout_ns = options_.config.connect_timeout_ns;
-  hub.counters = share_counters_.emplace_back(std::make_shared<share::Counters>());
-  return share::make_proxy(std::move(*side), std::move(hub), side);
-}
-
-// A job of one node uses its server as a broker alone.
-uint32_t Job::server_count(const std::vector<NodeId>& rank_node) const {
-  if (std::ranges::all_of(rank_node, [](NodeId n) { return n == 0; })) return 1;
-  if (options_.config.servers != Config::servers_auto) return options_.config.servers;
-  return servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
-}
-
-// The data servers of this node, SKERRY_SERVERS of them; *addresses: for read_addresses.
-Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                          std::vector<std::byte>* addresses) {
-  for (uint16_t i = 0; i < server_count(rank_node); ++i) {
-    std::unique_ptr<fabric::Fabric> side;
-    SKERRY_TRY(make_server_side(make_fabric, rank_node, i, &side));
-    const placement::ServerRef self{node_, i};
-    servers_.push_back(std::make_unique<server::Server>(
-        server::ServerConfig{self, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
-        std::move(side),
-        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, node_))));
-  }
-  // The broker runs on the first one's thread: the others stop using the segment there and then.
-  broker_->on_release([this](SegmentId segment) {
-    servers_.front()->forget(segment);
-    for (size_t i = 1; i < servers_.size(); ++i)
-      servers_[i]->call([&, i] { servers_[i]->forget(segment); });
-  });
-  SKERRY_TRY(servers_.front()->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
-  for (const auto& server : servers_) {
-    std::vector<std::byte> address;
-    SKERRY_TRY(server->start(&address));
-    append_address(address, addresses);
-  }
-  return {};
-}
-
 Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
   node_ = rank_node[static_cast<size_t>(rank_)];
   memory::Broker::Options broker_options;
@@ -450,23 +346,8 @@ Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeI
   broker_options.node = node_;
   broker_options.token = derive<16>(key_, "broker token");
   SKERRY_TRY(memory::Broker::create(broker_options, &broker_));
-  std::vector<std::byte> address;
-  SKERRY_TRY(start_servers(make_fabric, rank_node, &address));
-  SKERRY_TRY(bootstrap_->put("address", address));
-  SKERRY_TRY(bootstrap_->fence());
-
-  // Nodes are numbered by their leaders, which are their lowest ranks.
-  std::vector<Rank> leaders;
-  for (size_t r = 0; r < rank_node.size(); ++r)
-    if (rank_node[r] == static_cast<NodeId>(leaders.size()))
-      leaders.push_back(static_cast<Rank>(r));
-  std::vector<std::vector<std::byte>> found;
-  SKERRY_TRY(bootstrap_->get_many(leaders, "address", &found));
-  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
-  for (size_t n = 0; n < found.size(); ++n)
-    SKERRY_TRY(read_addresses(found[n], leaders[n], &addresses.emplace_back()));
-  map_block_ = placement::build_node_map(rank_node, addresses);
-  SKERRY_TRY(placement::NodeMap::view(map_block_, &map_));
+  SKERRY_TRY(start_servers(make_fabric, rank_node));
+  SKERRY_TRY(find_servers(rank_node));
   node_memory_ = memory::make_node_memory(broker_->address(), options_.config.huge_pages);
   SKERRY_TRY(attach_control(map_block_.size()));
   std::memcpy(control_.node_table(), map_block_.data(), map_block_.size());

@@ -185,10 +185,12 @@ class Job {
   Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                  std::unique_ptr<fabric::Fabric>* side);
   uint32_t max_sessions_ = 0;  // leader: of each of its servers; 0: no limit
-  // Data servers that this node is to have.
-  uint32_t server_count(const std::vector<NodeId>& rank_node) const;
-  Status start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
-                       std::vector<std::byte>* addresses);
+  uint32_t own_servers_ = 1;   // leader: data servers of this node
+  // Of all nodes: a leader knows them from host cards before it starts its own, the others from the
+  // node map.
+  placement::ServerCounts server_counts_;
+  Status start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
+  Status find_servers(const std::vector<NodeId>& rank_node);
   server::Server* first_server() { return servers_.empty() ? nullptr : servers_.front().get(); }
   Status make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
                           uint16_t index, std::unique_ptr<fabric::Fabric>* side);

@@ -51,6 +51,8 @@ struct Link {
   Room room = Room::free;
   bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush
   bool leaves_later = false;  // the server asked for the connection in the middle of a transfer
+  uint16_t asked_again = 0;   // lock requests sent once more on this connection, whose grants may
+                              // have been lost with the one before; until the server says it knows
   bool is_invited = false;    // it opens since a connection that it shares does
   bool is_listed = false;     // in Links' list of those that something is outstanding on
   Status failure;             // not ok: the server cannot be reached any more

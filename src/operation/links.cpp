@@ -167,7 +167,8 @@ Action Links::step(Link& link, Event event) {
   // Nothing may follow a bye: a link that still has to send again drains first.
   const bool keeps = link.replay.running() ||
                      (event == Event::closed
-                          ? out.is_lost_with_it(link.trust == Link::Trust::farewell)
+                          ? out.is_lost_with_it(link.trust == Link::Trust::farewell &&
+                                                link.asked_again == 0)
                           : out.keeps_connection());
   const Action action = link.machine.on(event, link.machine.generation(), keeps);
   const State after = link.machine.state();
@@ -344,6 +345,7 @@ void Links::connect(Link& link) {
   link.room = Link::Room::free;
   link.trust = Link::Trust::plain_hello;
   link.leaves_later = false;
+  link.asked_again = 0;
   link.replay.stop();
   link.retry.attempt();
   const Status status = context_.fabric->connect(context_.config.map->server_address(link.server),
@@ -577,8 +579,10 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
   drive(*link, Event::closed);
   if (link->machine.state() == State::idle) release_unused(*link);
   // The connection broke before the server had our bye, so a mutex's grant may be lost. Ask again.
-  // (A close in order is the server's answer to the bye.)
-  if (before == State::closing && link->lock_waits > 0 && reason != fabric::CloseReason::by_peer)
+  // (A close in order is the server's answer to the bye, unless we asked for a lock again: then it
+  // answers in words.)
+  if (before == State::closing && link->lock_waits > 0 &&
+      (reason != fabric::CloseReason::by_peer || link->asked_again != 0))
     open(*link);
   if (link->has_queued() && before != State::closing)
     open(*link);  // it broke with the queue half sent

@@ -42,6 +42,7 @@ bool Resume::locks(Link& link) {
                         p.number <= link.session.applied();
     if (!parked) continue;
     if (!send(link, *p.lock_request, {}, 0)) return false;
+    ++link.asked_again;
     ++context_.counters.requests_replayed;
   }
   return true;

@@ -35,9 +35,14 @@ Status Engine::take(Link& link, fabric::Bytes header, fabric::Bytes payload) {
       return take_answer(link, kind, answer, payload);
     }
     case wire::Kind::please_close: links_.please_close(link); return {};
-    case wire::Kind::farewell:  // the end of the connection follows; what crosses it is sent again
+    case wire::Kind::farewell: {  // the end of the connection follows; what crosses it is sent
+                                  // again
+      wire::CloseHeader farewell;
+      SKERRY_TRY(wire::decode(header, &farewell));
       link.trust = Link::Trust::farewell;
+      if (farewell.asked_again == link.asked_again) link.asked_again = 0;
       return {};
+    }
     case wire::Kind::bye_answer: links_.bye_answered(link); return {};
     case wire::Kind::put:
     case wire::Kind::get:

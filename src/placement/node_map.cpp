@@ -242,6 +242,13 @@ std::vector<std::byte> build_node_map(
   return block;
 }
 
+ServerCounts server_counts(const NodeMap& map) {
+  ServerCounts counts(map.servers(0));
+  if (map.has_equal_servers()) return counts;
+  for (NodeId node = 1; node < map.nodes(); ++node) counts.add(map.servers(node));
+  return counts;
+}
+
 ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane) {
   const uint32_t servers = map.servers(node);
   return {node, static_cast<uint16_t>(servers > 1 ? lane % servers : 0)};

@@ -20,6 +20,7 @@
 
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
+#include "placement/routes.hpp"
 
 namespace skerry::placement {
 
@@ -48,6 +49,7 @@ class NodeMap {
   int32_t index_in_node(Rank rank) const;            // -1 if there is no such rank
   Rank leader(NodeId node) const { return node_rank(node, 0); }
   uint16_t servers(NodeId node) const;
+  bool has_equal_servers() const { return head().servers_each != no_equal; }  // on all nodes
   std::span<const std::byte> server_address(ServerRef server) const;
 
   Where where(Rank mine, Rank target) const {
@@ -101,6 +103,7 @@ std::vector<std::byte> build_node_map(
     std::span<const NodeId> rank_node,
     const std::vector<std::vector<std::vector<std::byte>>>& server_addresses);
 
+ServerCounts server_counts(const NodeMap& map);
 // Server i of a node serves lane i, and what it passes on stays there. Lanes meet at nodes with
 // fewer servers. Index 0 if there is no such node.
 ServerRef server_in_lane(const NodeMap& map, NodeId node, uint32_t lane);

@@ -1,6 +1,7 @@
 #include "placement/routes.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace skerry::placement {
 namespace {
@@ -40,14 +41,56 @@ NodeId Routes::from_server(NodeId here, NodeId target) const {
   return cluster_of(here) == cluster_of(target) ? target : gate(here, cluster_of(target));
 }
 
-Neighbours Routes::most_neighbours(uint32_t ranks_per_node) const {
+void ServerCounts::add(uint32_t servers) {
+  seen_ |= 1u << std::clamp<uint32_t>(servers, 1, most_each);
+}
+
+uint32_t ServerCounts::most() const { return static_cast<uint32_t>(std::bit_width(seen_)) - 1; }
+
+// Bit i most_each + j: server i of a node with `from` opens a trunk to server j of one with `to`.
+// An origin's lane leads from the gate's server of that lane to the target's. A gate that is
+// reached through the origin's own node is entered in the lane of that node's server.
+uint64_t ServerCounts::trunks_between(uint32_t from, uint32_t to) const {
+  constexpr uint32_t all_lanes = 840;  // from there on all remainders repeat
+  uint64_t pairs = 0;
+  for (uint32_t own = 1; own <= most_each; ++own)
+    if (has(own) || own == from)
+      for (uint32_t lane = 0; lane < all_lanes; ++lane)
+        pairs |= uint64_t{1} << (lane % own % from * most_each + lane % to);
+  return pairs;
+}
+
+uint32_t ServerCounts::trunks() const {
+  if (std::has_single_bit(seen_)) return most();
+  int trunks = 1;
+  for (uint32_t from = 1; from <= most_each; ++from)
+    for (uint32_t to = 1; to <= most_each; ++to)
+      if (has(from) && has(to)) trunks = std::max(trunks, std::popcount(trunks_between(from, to)));
+  return static_cast<uint32_t>(trunks);
+}
+
+uint32_t ServerCounts::trunks_of_one(uint32_t servers) const {
+  int trunks = 1;
+  for (uint32_t other = 1; other <= most_each; ++other) {
+    if (!has(other)) continue;
+    const uint64_t opened = trunks_between(servers, other), taken = trunks_between(other, servers);
+    for (uint32_t one = 0; one < servers; ++one) {
+      const uint64_t row = uint64_t{0xff} << one * most_each,
+                     column = uint64_t{0x0101'0101'0101'0101} << one;
+      trunks = std::max({trunks, std::popcount(opened & row), std::popcount(taken & column)});
+    }
+  }
+  return static_cast<uint32_t>(trunks);
+}
+
+Neighbours Routes::most_neighbours(uint32_t ranks_per_node, uint32_t trunks) const {
   const auto nodes = static_cast<uint64_t>(nodes_), clusters = static_cast<uint64_t>(clusters_);
   const uint64_t least = nodes / clusters,
                  most = (nodes + clusters - 1) / clusters;   // in a cluster
   const uint64_t clients = (nodes - 1 + least - 1) / least;  // nodes whose gate a server is
   const uint64_t own = shared_ || has_clusters() ? 1 : 0;
   return {ranks_per_node * (own + (shared_ ? 0 : clients)),
-          2 * (most - 1) + (shared_ ? clients + clusters - 1 : 0)};
+          trunks * (2 * (most - 1) + (shared_ ? clients + clusters - 1 : 0))};
 }
 
 NodeId square_root_cluster(NodeId nodes) {
@@ -56,15 +99,15 @@ NodeId square_root_cluster(NodeId nodes) {
   return static_cast<NodeId>(root);
 }
 
-NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
-                      uint32_t ranks_per_node, bool shared) {
-  if (budget_bytes == 0) return 1;
+NodeId cluster_within(uint64_t connection_bytes, uint64_t bytes_each, NodeId nodes,
+                      uint32_t ranks_per_node, bool shared, uint32_t trunks) {
+  if (connection_bytes == 0) return 1;
   NodeId best = 1;
   uint64_t best_bytes = UINT64_MAX;
   for (NodeId size = 1; size <= nodes; ++size) {
-    const Neighbours all = Routes(nodes, size, shared).most_neighbours(ranks_per_node);
+    const Neighbours all = Routes(nodes, size, shared).most_neighbours(ranks_per_node, trunks);
     const uint64_t bytes = (all.ranks + all.servers) * bytes_each;
-    if (bytes <= budget_bytes) return size;
+    if (bytes <= connection_bytes) return size;
     if (bytes < best_bytes) {
       best = size;
       best_bytes = bytes;
@@ -73,12 +116,17 @@ NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
   return best;
 }
 
+uint64_t connection_share(uint64_t budget_bytes, uint32_t servers) {
+  if (budget_bytes == 0) return 0;
+  const uint64_t quarter = budget_bytes / 4, least_pools = servers * least_pool_bytes;
+  const uint64_t beyond = least_pools > quarter ? 2 * (least_pools - quarter) : 0;
+  return std::max<uint64_t>(quarter > beyond ? quarter - beyond : 0, 1);
+}
+
 Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes) {
   if (budget_bytes == 0) return {0, usual_pool_bytes, 0, 0, 0};
   const uint64_t quarter = budget_bytes / 4;
-  // A message is up to 64 KiB: with less than this channels would end all the time.
-  constexpr uint64_t least_pool_bytes = 1024 * 1024;
-  Budget out{quarter, std::max(quarter, least_pool_bytes), 0, 0, 0};
+  Budget out{connection_share(budget_bytes, 1), std::max(quarter, least_pool_bytes), 0, 0, 0};
   out.sessions = out.passing = static_cast<uint32_t>(
       std::clamp<uint64_t>(quarter / (session_bytes + passing_bytes), least_sessions, 1u << 24));
   const uint64_t each = out.connection_bytes / std::max<uint64_t>(connections, 1);

@@ -22,7 +22,31 @@
 
 namespace skerry::placement {
 
-// What connects to one data server at a time, if every rank talks to every node.
+// How many data servers the nodes of a job have: what all ranks know alike.
+class ServerCounts {
+ public:
+  static constexpr uint32_t most_each = 8;
+  // The same on all nodes; from 1 to most_each.
+  explicit ServerCounts(uint32_t each = 1) { add(each); }
+  void add(uint32_t servers);  // some node has so many
+
+  uint32_t most() const;  // on one node
+  // Connections that the servers of one node open to those of another, at most. If all nodes have
+  // equally many it is that number: each server has one. Otherwise lanes meet and part: a server
+  // may need several of another node.
+  uint32_t trunks() const;
+  // Of these, at one server of a node that has `servers`, opened by either.
+  uint32_t trunks_of_one(uint32_t servers) const;
+  friend bool operator==(const ServerCounts&, const ServerCounts&) = default;
+
+ private:
+  bool has(uint32_t servers) const { return (seen_ >> servers & 1) != 0; }
+  uint64_t trunks_between(uint32_t from, uint32_t to) const;
+  uint32_t seen_ = 0;  // bit n: some node has n
+};
+
+// What connects to the data servers of a node, or to one of them, at a time, if every rank talks to
+// every node.
 struct Neighbours {
   uint64_t ranks = 0;    // that connect to it themselves
   uint64_t servers = 0;  // connections with other servers, opened by either
@@ -59,8 +83,10 @@ class Routes {
   // The next server after the one of node `here`; `target` itself if that is next.
   NodeId from_server(NodeId here, NodeId target) const;
 
-  // Of the server that has most, at most. Every node has so many ranks.
-  Neighbours most_neighbours(uint32_t ranks_per_node) const;
+  // Of the node that has most, at most. Every node has so many ranks. `trunks`: that the servers of
+  // one node open to those of another. Of one server: with its part of the ranks, and with
+  // ServerCounts::trunks_of_one.
+  Neighbours most_neighbours(uint32_t ranks_per_node, uint32_t trunks = 1) const;
 
  private:
   NodeId nodes_ = 1;
@@ -71,10 +97,12 @@ class Routes {
 // The whole number that is closest to the square root: clusters as large as there are many.
 NodeId square_root_cluster(NodeId nodes);
 
-// The smallest cluster whose servers keep within `budget_bytes` if each connection takes
-// `bytes_each`; if none does, the one that takes least. 1 without a budget (0).
-NodeId cluster_within(uint64_t budget_bytes, uint64_t bytes_each, NodeId nodes,
-                      uint32_t ranks_per_node, bool shared);
+// The smallest cluster whose nodes keep within `connection_bytes` (connection_share) if each
+// connection takes `bytes_each`; if none does, the one that takes least. 1 without a budget (0).
+// `trunks`: ServerCounts::trunks. All ranks must agree on clusters, so they are planned for the
+// node that needs most.
+NodeId cluster_within(uint64_t connection_bytes, uint64_t bytes_each, NodeId nodes,
+                      uint32_t ranks_per_node, bool shared, uint32_t trunks = 1);
 
 // How a server spends its budget: a quarter on connections, with the kernel's buffers of each, one
 // on sessions that are connected and as many channels that pass, and one on each of two pools for
@@ -92,8 +120,13 @@ struct Budget {
 constexpr uint64_t session_bytes = 480;
 constexpr uint64_t passing_bytes = 160;
 constexpr uint32_t least_sessions = 64;
-// `connections`: that the server is planned for; `idle_bytes`: what each takes without the kernel's
-// buffers.
+// What a node with so many data servers may spend on connections: a quarter of its budget, less
+// what their smallest pools take beyond their half. 0 without a budget, otherwise 1 at least.
+uint64_t connection_share(uint64_t budget_bytes, uint32_t servers);
+// A message is up to 64 KiB: with less than this in a pool channels would end all the time.
+constexpr uint64_t least_pool_bytes = 1024 * 1024;
+// Of one server: an equal part of its node's budget. `connections`: that it is planned for;
+// `idle_bytes`: what each takes without the kernel's buffers.
 Budget spend(uint64_t budget_bytes, uint64_t connections, uint64_t idle_bytes);
 // The kernel's buffers are never smaller than this: a window of less than two segments, 64 KiB on a
 // loopback interface, makes senders wait for timers. They are a bound, not a reservation.

@@ -467,6 +467,7 @@ void Server::answer_again(Client& client, fabric::Bytes payload) {
     }
     case wire::Kind::lock: {  // it may be queued still: then its grant follows
       bool granted = false;
+      ++client.asked_again;
       failure = locks_.holds(segment, rank, h.offset, request_.operands.first, &granted);
       if (granted) reply(client, 0, 0, {});
       break;
@@ -503,8 +504,10 @@ void Server::on_bye(Client& client, fabric::Bytes header) {
     return;
   }
   client.session->confirm_bye();
-  // The end of the connection says as much as an answer.
-  if (client.late() == 0 && fabric_->unsent_bytes(client.endpoint) == 0) {
+  // The end of the connection says as much as an answer, but not that a lock was asked for again
+  // before it: we might have closed for want of slots.
+  if (client.asked_again == 0 && client.late() == 0 &&
+      fabric_->unsent_bytes(client.endpoint) == 0) {
     end(client);
     return;
   }

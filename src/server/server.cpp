@@ -315,7 +315,8 @@ void Server::send_failure(Client& client, uint64_t number, int code, std::string
 
 // please_close, farewell or bye_answer.
 fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
-  const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), 0,
+  const uint16_t asked_again = kind == wire::Kind::farewell ? client.asked_again : uint16_t{0};
+  const wire::CloseHeader header{wire::version, static_cast<uint8_t>(kind), asked_again,
                                  client.session->incarnation(), client.session->applied()};
   return fabric_->send(client.endpoint, std::as_bytes(std::span(&header, 1)), {}, false, 0);
 }

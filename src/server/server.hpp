@@ -141,6 +141,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     State state = State::serving;
     bool acknowledge = false;  // requests were applied that no answer has told of yet; it is in
                                // acknowledge_
+    uint16_t asked_again = 0;  // lock requests that came once more, after a break
     uint32_t quiet_bytes = 0;  // applied since the last acknowledgement; below twice
                                // quiet_bytes_limit
     struct Late {  // answers that the fabric did not take; sent first when it is writable

@@ -251,7 +251,8 @@ Status decode(Bytes in, ReplyHeader* reply);
 struct CloseHeader {
   uint8_t version;
   uint8_t kind;
-  uint16_t reserved;     // 0
+  uint16_t asked_again;  // farewell: how many lock requests were asked again on this connection and
+                         // looked at; otherwise 0
   uint32_t incarnation;  // of the session
   uint64_t last_number;  // bye: last number used; bye_answer and farewell: last number applied.
                          // They must agree.

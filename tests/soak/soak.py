@@ -4,7 +4,7 @@
     tests/soak/soak.py [--minutes M] [--seed N] [--jobs N] [--build DIR] [--fabric NAME]
     tests/soak/soak.py --again SEED
 
-A shape is a number of ranks, nodes and threads, of data servers of a node, a cap on connections of
+A shape is a number of nodes, of ranks and data servers of each, of threads, caps on connections of
 processes and of data servers, sharing, clusters of data servers and their budget, broken
 connections, a victim policy, a lock protocol, few completion slots, the helper thread or none. A
 job that is stuck (no end within --limit-s) or wrong is printed with the seed and the command that
@@ -25,46 +25,81 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
+HERE = str(Path(__file__).resolve().parent / "here.sh")
 
 SECTIONS = "segments transfer words notify collectives groups mutexes windows errors litmus stream"
 LOCKS = "fair two_sided one_sided hybrid queue cohort asymmetric reader_writer".split()
+
+
+def draw_layout(dice):
+    """(number of nodes, words for `skerry run` that say so)"""
+    nodes = dice.randint(1, 8)
+    if nodes > 1 and dice.random() < 0.3:  # nodes of any size: each a host that is this one
+        each = [dice.choice([1, 1, 2, 3, 4]) for _ in range(nodes)]
+        while sum(each) > 10:
+            each[each.index(max(each))] -= 1
+        hosts = ",".join(f"node{k}:{count}" for k, count in enumerate(each))
+        return nodes, ["--hosts", hosts, "--agent", HERE, "--interface", "lo"]
+    ranks = dice.randint(nodes, min(10, 3 * nodes))
+    return nodes, ["-n", ranks, "--nodes", nodes]
+
+
+def draw_connections(dice):
+    """Variables of caps, sharing, clusters, data servers and their budget."""
+    variables = {
+        "SKERRY_MAX_CONN": dice.choice([0, 1, 1, 2, 3]),
+        "SKERRY_SERVER_MAX_CONN": dice.choice([0, 0, 1, 2]),
+        "SKERRY_SHARE": dice.choice([0, 0, 1]),
+        "SKERRY_CLUSTER_SIZE": dice.choice([1, 1, 2, 3, 4, "sqrt", "auto", "auto"]),
+    }
+    if dice.random() < 0.4 or variables["SKERRY_CLUSTER_SIZE"] == "auto":
+        variables["SKERRY_SERVER_BUDGET"] = dice.choice(["160K", "300K", "1M", "4M", "16M"])
+    forwards = variables["SKERRY_SHARE"] == 1 or variables["SKERRY_CLUSTER_SIZE"] != 1
+    if forwards and dice.random() < 0.6:
+        variables["SKERRY_NODE_MAX_CONN"] = dice.choice([1, 1, 2])
+    return variables
+
+
+def draw_servers(dice, nodes):
+    """Numbers of data servers: of all nodes, or of the nodes in turn."""
+    if nodes == 1 or dice.random() < 0.4:
+        return [1]
+    if dice.random() < 0.5:
+        return [dice.choice([2, 3])]
+    return [dice.randint(1, 3) for _ in range(dice.randint(2, 3))]
+
+
+def by_node(servers):
+    """Words before a program: SKERRY_SERVERS by the number of its node."""
+    if len(servers) == 1:
+        return ["env", f"SKERRY_SERVERS={servers[0]}"]
+    cases = " ".join(f"{k}) s={count};;" for k, count in enumerate(servers))
+    script = f"case $((SKERRY_NODE % {len(servers)})) in {cases} esac; export SKERRY_SERVERS=$s"
+    return ["sh", "-c", script + '; exec "$@"', "sh"]
 
 
 def draw(seed, fabric):
     """The shape of one job: (words after `skerry run`, variables). STORM and OPS stand for the
     programs."""
     dice = random.Random(seed)
-    nodes = dice.randint(1, 6)
-    ranks = dice.randint(nodes, min(8, 3 * nodes))
+    nodes, layout = draw_layout(dice)
     threads = dice.choice([1, 1, 2, 4])
+    drops = dice.choice([0, 0, 500, 3000])
     variables = {
-        "SKERRY_MAX_CONN": dice.choice([0, 1, 1, 2, 3]),
-        "SKERRY_SERVER_MAX_CONN": dice.choice([0, 0, 1, 2]),
-        "SKERRY_SHARE": dice.choice([0, 0, 1]),
+        **draw_connections(dice),
         "SKERRY_VICTIM": dice.choice(["lru", "lru_m", "reuse", "adaptive"]),
         "SKERRY_SLOTS": dice.choice([16, 32, 256]),
         "SKERRY_PROGRESS_THREAD": dice.choice([0, 1, 1, 1]),
+        "SKERRY_LOCK": dice.choice(LOCKS),
     }
-    if variables["SKERRY_SHARE"]:
-        variables["SKERRY_NODE_MAX_CONN"] = dice.choice([0, 1, 2])
-    drops = dice.choice([0, 0, 500, 3000])
-    more = random.Random(~seed)
-    variables["SKERRY_CLUSTER_SIZE"] = more.choice([1, 1, 2, 3, "sqrt", "auto"])
-    if more.random() < 0.3:
-        variables["SKERRY_SERVER_BUDGET"] = more.choice(["300K", "1M", "16M"])
-    variables["SKERRY_LOCK"] = more.choice(LOCKS)
     if drops:
         variables["SKERRY_FAULTS"] = f"drop={drops},seed={seed}"
     if fabric:
         variables["SKERRY_FABRIC"] = fabric
-    servers = random.Random(~seed - 1).choice([1, 1, 2, 3])
-    if servers > 1:
-        variables["SKERRY_SERVERS"] = servers
+    words = layout + by_node(draw_servers(dice, nodes))
     operations = dice.choice([300, 1000, 3000] if drops else [300, 3000, 10000]) // threads
-    words = ["-n", ranks, "--nodes", nodes]
-    if more.random() < 0.3:
-        sections = ",".join(more.sample(SECTIONS.split(), 2))
+    if dice.random() < 0.3:
+        sections = ",".join(dice.sample(SECTIONS.split(), 2))
         return words + ["OPS", sections, "--seed", seed], variables
     words += ["STORM", "--seed", seed, "--threads", threads]
     return words + ["--epochs", 2, "--operations", operations], variables

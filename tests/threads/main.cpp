@@ -3,8 +3,9 @@
 //
 //   ops_threads [SECTION | all | some,names] [--ranks N] [--nodes N] [--threads N]
 //     [--fabric tcp|loop|worst] [--seed N] [--rounds N] [--cap N] [--server-cap N]
-//     [--victim POLICY] [--drop PER_MILLION] [--share] [--cluster N] [--servers N]
-//     [--node-cap N]
+//     [--victim POLICY] [--drop PER_MILLION] [--share] [--cluster N]
+//     [--servers N,N...: of the nodes in turn] [--node-cap N]
+//     [--budget BYTES: of data servers, and clusters that follow from it]
 //     [--lock PROTOCOL] [--check 0|1|mpi]
 //
 // The C interface is compiled in (src/capi), since a rank here is made by job::Job::start and not
@@ -41,11 +42,20 @@ struct Choice {
   uint32_t server_cap = 0;                   // connections per data server; 0: no limit
   bool share = false;
   int32_t cluster = 1;
-  uint32_t servers = 1;
-  uint32_t node_cap = 0;  // shared connections per node; 0: no limit
-  uint32_t drop = 0;      // connections broken per million messages
+  std::vector<uint32_t> servers = {1};  // of the nodes, in turn
+  uint64_t budget_bytes = 0;            // of a node's data servers; 0: none
+  uint32_t node_cap = 0;                // shared connections per node; 0: no limit
+  uint32_t drop = 0;                    // connections broken per million messages
   Context context;
 };
+
+std::vector<uint32_t> numbers_of(const std::string& list) {
+  std::istringstream words(list);
+  std::vector<uint32_t> all;
+  for (std::string word; std::getline(words, word, ',');)
+    all.push_back(static_cast<uint32_t>(std::stoul(word)));
+  return all;
+}
 
 int put_freed(skerry_job* job, int target, const void* origin, uint64_t bytes) {
   operation::Side from, to;
@@ -68,7 +78,10 @@ void run_rank(const Choice& choice, std::unique_ptr<job::Bootstrap> bootstrap,
   options.config.check = choice.check;
   options.config.share = choice.share;
   options.config.cluster_size = choice.cluster;
-  options.config.servers = choice.servers;
+  const auto node = static_cast<size_t>(bootstrap->node_hint().value_or(0));
+  options.config.servers = choice.servers[node % choice.servers.size()];
+  options.config.server_budget_bytes = choice.budget_bytes;
+  if (choice.budget_bytes != 0) options.config.cluster_size = Config::cluster_auto;
   options.config.node_max_connections = choice.node_cap;
   options.config.fault_drops_per_million = choice.drop;
   options.config.fault_seed = choice.context.seed;
@@ -120,7 +133,8 @@ int main(int argc, char** argv) {
     else if (word == "--server-cap") choice.server_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--share") choice.share = true;
     else if (word == "--cluster") choice.cluster = static_cast<int32_t>(number());
-    else if (word == "--servers") choice.servers = static_cast<uint32_t>(number());
+    else if (word == "--servers") choice.servers = numbers_of(next());
+    else if (word == "--budget") choice.budget_bytes = number();
     else if (word == "--node-cap") choice.node_cap = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--drop") choice.drop = static_cast<uint32_t>(std::stoul(next()));
     else if (word == "--threads") choice.context.threads = static_cast<int>(number());

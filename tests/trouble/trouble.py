@@ -316,6 +316,21 @@ def one_shares(build, program):
     return job
 
 
+def one_serves(build, program):
+    job = Job(
+        build,
+        [
+            *("-n", 4, "--nodes", 2, "sh", "-c"),
+            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SERVERS=3; exec "$0" fine',
+            program,
+        ],
+        {"SKERRY_SERVERS": "2"},
+    )
+    expect(job.end() != 0, "status 0")
+    expect("SKERRY_SERVERS=2 on rank 2, but SKERRY_SERVERS=3 on rank 3" in job.err, job.err)
+    return job
+
+
 def fine(build, program):
     job = Job(build, ["-n", 4, "--nodes", 4, program, "fine"])
     expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
@@ -469,6 +484,7 @@ TROUBLES = [
     ),
     ("a rank that forms other clusters than the others", one_clusters),
     ("a rank that shares connections among others that do not", one_shares),
+    ("a rank that asks for other data servers than its node", one_serves),
     ("more memory than the machine has", too_much_for_the_machine),
     ("more memory than the cgroup allows", too_much_for_the_cgroup),
 ]

@@ -51,9 +51,9 @@ class HandServer final : public fabric::Sink {
     answer(wire::Kind::failure, acknowledged, number, 0, 0, 0, why);
     code_ = 0;
   }
-  void say(wire::Kind kind, uint64_t last_number = 0) {
-    const wire::CloseHeader close{wire::version, static_cast<uint8_t>(kind), 0, incarnation,
-                                  last_number};
+  void say(wire::Kind kind, uint64_t last_number = 0, uint16_t asked_again = 0) {
+    const wire::CloseHeader close{wire::version, static_cast<uint8_t>(kind), asked_again,
+                                  incarnation, last_number};
     (void)fabric_->send(endpoint, std::as_bytes(std::span(&close, 1)), {}, false, 0);
   }
   void break_connection() { fabric_->close(std::exchange(endpoint, fabric::no_endpoint)); }

@@ -205,5 +205,61 @@ TEST_F(EngineTest, WhatCrossesAFarewellIsSentAgain) {
   EXPECT_EQ(engine_->counters().connections_opened, 2u);
 }
 
+// Asks for a lock, which the server keeps in its queue, and says that it knows.
+class AskedAgain : public EngineTest {
+ protected:
+  void ask() {
+    start(2);
+    locker_ = std::thread([&] { EXPECT_TRUE(engine_->lock({1, segment}, 0, 1).ok()); });
+    ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
+    one().acknowledge(1);
+    one().applied = 1;
+  }
+  // The connection breaks, with it perhaps the grant: the rank asks again.
+  void break_and_ask_again(size_t times) {
+    one().break_connection();
+    ASSERT_TRUE(until([&] { return one().got.size() == 1 + times; }));
+    EXPECT_EQ(one().got.back().number(), 1u);
+  }
+  std::thread locker_;
+};
+
+// Guards against: the question crossed a farewell, so the server never saw it. The rank took the
+// farewell's word that no grant was lost, and waited for ever for the one that the break before had
+// taken. Seen in storms on a busy machine, with few connections to a server.
+TEST_F(AskedAgain, ALockThatCrossesAFarewellIsAskedForOnceMore) {
+  ask();
+  break_and_ask_again(1);
+  one().say(wire::Kind::farewell, 1);
+  break_and_ask_again(2);
+  one().reply(one().got.back(), 1);
+  locker_.join();
+}
+
+// The server saw the question: from then on it finds another way to tell of the grant.
+TEST_F(AskedAgain, AFarewellThatKnowsOfTheQuestionLosesNothing) {
+  ask();
+  break_and_ask_again(1);
+  one().say(wire::Kind::farewell, 1, 1);
+  one().break_connection();
+  ASSERT_TRUE(until([&] { return engine_->counters().connections_now == 0; }));
+  const HandServer::Got& lock = one().got.back();
+  ASSERT_TRUE(memory::fill_slot(control_.slot(lock.request.header.reply_slot - 1),
+                                lock.request.header.reply_tag, 0, 0));
+  locker_.join();
+  EXPECT_EQ(engine_->counters().connections_opened, 2u);
+}
+
+// The server closed before it saw the bye, and the question before it.
+TEST_F(AskedAgain, AClosingConnectionWithoutAnAnswerIsAskedOnceMore) {
+  ask();
+  break_and_ask_again(1);
+  one().say(wire::Kind::please_close);
+  ASSERT_TRUE(until([&] { return one().byes.size() == 1; }));
+  break_and_ask_again(2);
+  one().reply(one().got.back(), 1);
+  locker_.join();
+}
+
 }  // namespace
 }  // namespace skerry::operation::test

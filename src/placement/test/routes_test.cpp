@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
+
+#include "placement/node_map.hpp"
 
 namespace skerry::placement {
 namespace {
@@ -109,6 +113,99 @@ TEST(Routes, ConnectionsAreAsFewAsPlanned) {
   }
 }
 
+// Six nodes of so many data servers, in turn, and five ranks each.
+class SeveralServers {
+ public:
+  static constexpr NodeId nodes = 6;
+  static constexpr Rank ranks = 5;  // of each node
+  using End = std::pair<NodeId, uint16_t>;
+  using Trunks = std::map<End,
+                          std::set<std::pair<End, bool>>>;  // to whom, and whether it opened it
+
+  explicit SeveralServers(const std::vector<size_t>& servers) {
+    std::vector<NodeId> rank_node;
+    std::vector<std::vector<std::vector<std::byte>>> addresses;
+    for (NodeId node = 0; node < nodes; ++node) {
+      rank_node.insert(rank_node.end(), ranks, node);
+      addresses.emplace_back(servers[static_cast<size_t>(node) % servers.size()],
+                             std::vector(1, std::byte{1}));
+    }
+    block_ = build_node_map(rank_node, addresses);
+    EXPECT_TRUE(NodeMap::view(block_, &map).ok());
+  }
+  // Every rank talks to every other node: the trunks that there are by then.
+  Trunks trunks(const Routes& routes) const {
+    Trunks all;
+    for (Rank origin = 0; origin < map.ranks(); ++origin)
+      for (NodeId target = 0; target < nodes; ++target) {
+        const NodeId first = routes.from_rank(map.node_of(origin), target);
+        if (target == map.node_of(origin) || first == target) continue;
+        ServerRef here = server_in_lane(map, first, lane_of(map, origin));
+        while (here.node != target) {
+          const NodeId next = routes.from_server(here.node, target);
+          const ServerRef there = next == target ? server_on(map, target, origin)
+                                                 : server_in_lane(map, next, here.index);
+          const End one{here.node, here.index}, other{there.node, there.index};
+          all[one].insert({other, true});
+          all[other].insert({one, false});
+          here = there;
+        }
+      }
+    return all;
+  }
+  NodeMap map;
+
+ private:
+  std::vector<std::byte> block_;
+};
+
+// What a data server and a node have at most is what their memory is planned for.
+TEST(Routes, SeveralServersOfANodeHaveAsFewTrunksAsPlanned) {
+  for (const std::vector<size_t>& servers : std::vector<std::vector<size_t>>{
+           {2}, {3}, {8}, {1, 2}, {3, 2}, {4, 2, 8}, {3, 1, 2}, {8, 7, 3}}) {
+    const SeveralServers job(servers);
+    const ServerCounts counts = server_counts(job.map);
+    EXPECT_EQ(counts.most(), std::ranges::max(servers));
+    for (NodeId size = 1; size <= SeveralServers::nodes; ++size)
+      for (const bool shared : {false, true}) {
+        const Routes routes(SeveralServers::nodes, size, shared);
+        std::map<NodeId, uint64_t> of_node;
+        for (const auto& [server, all] : job.trunks(routes)) {
+          const uint32_t trunks = counts.trunks_of_one(job.map.servers(server.first));
+          EXPECT_LE(all.size(), routes.most_neighbours(1, trunks).servers);
+          of_node[server.first] += all.size();
+        }
+        for (const auto& [node, all] : of_node)
+          EXPECT_LE(all, routes.most_neighbours(1, counts.trunks()).servers)
+              << "node " << node << ", clusters of " << size << (shared ? ", shared" : "");
+      }
+  }
+}
+
+TEST(ServerCounts, EqualOnesNeedOneTrunkEach) {
+  for (uint32_t each = 1; each <= ServerCounts::most_each; ++each) {
+    EXPECT_EQ(ServerCounts(each).most(), each);
+    EXPECT_EQ(ServerCounts(each).trunks(), each);
+    EXPECT_EQ(ServerCounts(each).trunks_of_one(each), 1u);
+  }
+}
+
+// Lanes that 2 and 3 servers share out differently: each of the one needs each of the other. A node
+// of 3 that is entered in 2 lanes needs as many to another of 3, and one in the third lane.
+TEST(ServerCounts, UnequalOnesNeedAsManyAsLanesMeet) {
+  ServerCounts counts(2);
+  counts.add(3);
+  EXPECT_EQ(counts.most(), 3u);
+  EXPECT_EQ(counts.trunks(), 7u);
+  EXPECT_EQ(counts.trunks_of_one(2), 3u);
+  EXPECT_EQ(counts.trunks_of_one(3), 3u);
+  ServerCounts one(1);
+  one.add(4);
+  EXPECT_EQ(one.most(), 4u);
+  EXPECT_EQ(one.trunks_of_one(1), 4u);
+  EXPECT_FALSE(one == counts);
+}
+
 // Neighbouring nodes talk to the same clusters: their messages enter there by different servers.
 TEST(Routes, NeighboursHaveDifferentGates) {
   const Routes routes(100, 10, false);
@@ -140,6 +237,49 @@ TEST(Routes, ABudgetIsKeptByTheSmallestClusterThatKeepsIt) {
         if (bytes(size) <= budget) EXPECT_TRUE(other >= size || bytes(other) > budget);
         else EXPECT_GE(bytes(other), bytes(size));
       }
+    }
+}
+
+// Guards against: clusters were planned as for one data server a node, and k of them took k times
+// the trunks.
+TEST(Routes, ClustersArePlannedForAllServersOfANode) {
+  constexpr NodeId nodes = 100;
+  constexpr uint32_t ranks = 12;
+  for (const bool shared : {false, true})
+    for (const uint32_t servers : {1, 2, 3, 8})
+      for (uint64_t budget = 20'000; budget < 4'000'000; budget += 37'777) {
+        const NodeId size = cluster_within(budget, 1000, nodes, ranks, shared, servers);
+        const auto bytes = [&](NodeId cluster) {  // of a node
+          const Neighbours one = Routes(nodes, cluster, shared).most_neighbours(ranks);
+          return (one.ranks + servers * one.servers) * 1000;
+        };
+        for (NodeId other = 1; other <= nodes; ++other) {
+          if (bytes(size) <= budget) EXPECT_TRUE(other >= size || bytes(other) > budget);
+          else EXPECT_GE(bytes(other), bytes(size));
+        }
+      }
+  // Clusters of 8 at most, and 7 at least: 12 ranks of each of 15 nodes and of its own; 7 other
+  // servers, either way.
+  EXPECT_EQ(cluster_within(206'000, 1000, nodes, ranks, false, 1), 8);
+  EXPECT_GT(cluster_within(206'000, 1000, nodes, ranks, false, 2), 8);
+  EXPECT_EQ(cluster_within(220'000, 1000, nodes, ranks, false, 2), 8);
+}
+
+TEST(Routes, SmallestPoolsComeOffWhatConnectionsMayTake) {
+  constexpr uint64_t mib = 1024 * 1024;
+  EXPECT_EQ(connection_share(0, 3), 0u);
+  EXPECT_EQ(connection_share(4 * mib, 1), mib);
+  EXPECT_EQ(connection_share(64 * mib, 1), 16 * mib);
+  EXPECT_EQ(connection_share(64 * mib, 8), 16 * mib);
+  EXPECT_EQ(connection_share(24 * mib, 8), 2 * mib);  // pools: 16 MiB in place of 12
+  EXPECT_EQ(connection_share(16 * mib, 8), 1u);
+  for (uint64_t bytes = 3 * mib; bytes < 40 * mib; bytes += 12'345)
+    for (const uint32_t servers : {1, 2, 3, 8}) {
+      const Budget one = spend(bytes / servers, 10, 1000);
+      const uint64_t all = connection_share(bytes, servers) + bytes / 4 +
+                           2 * servers * one.pool_bytes;
+      // Kept but for what smallest pools alone take.
+      EXPECT_TRUE(all <= bytes || connection_share(bytes, servers) == 1) << bytes << " " << servers;
     }
 }
 

@@ -371,6 +371,25 @@ TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
   c.run([&] { return world.mutex(0).word.load() == 0; });
 }
 
+// A lock that is asked for again, after a break: its rank must learn that the server looked. The
+// end of the connection does not say so, since it might have come for want of slots.
+TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
+  World world;
+  Origin a(world, 1), b(world, 2);
+  a.open();
+  b.open();
+  a.lock(1, 0);
+  a.run([&] { return a.granted(1); });
+  b.lock(1, 0);
+  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  b.break_off();
+  b.open();
+  b.lock(1, 0);
+  b.bye(1);
+  b.run([&] { return b.count(wire::Kind::bye_answer) == 1; });
+  EXPECT_FALSE(b.granted(1));
+}
+
 // What listens in another node's name.
 class ListeningNode final : public fabric::Sink {
  public:
@@ -397,7 +416,9 @@ class ListeningNode final : public fabric::Sink {
   void on_watched(int, uint64_t) override {}
 };
 
-// The second server's client left while it waited: the first server tells its node.
+// The second server's client left while it waited: the first server tells its node, on its own
+// thread. Guards against: the second one told that node itself. Each would count connections for
+// itself then, and the other node refuses a count that does not grow.
 TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   World world(0, 0, ranks, fabric::LoopCapabilities().max_payload_bytes, 2);
   Origin b(world, 2), c(world, 3);
@@ -409,13 +430,22 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   c.run([&] { return c.count(wire::Kind::acknowledge) == 1; });
   c.bye(1);
   c.run([&] { return c.is_closed; });
-  b.unlock(2, 0);
+  ASSERT_EQ(world.server_index_of(2), 0);
+  ASSERT_EQ(world.server_index_of(3), 1);
   ListeningNode node;
-  b.run([&] {
+  const auto hears = [&] {
     world.elsewhere().poll(0, fabric::no_endpoint);
     world.elsewhere().dispatch(node);
     return !node.hellos.empty();
-  });
+  };
+  b.unlock(2, 0);
+  // Expect: the first one applies it and leaves c to the second one, ...
+  while (world.mutex(0).word.load() != lock::make_holder(3, 1)) world.turn_of(0);
+  for (int i = 0; i < 20; ++i) world.turn_of(1);
+  // ... which leaves the telling to the first one.
+  EXPECT_FALSE(hears());
+  for (int i = 0; i < 20 && !hears(); ++i) world.turn_of(0);
+  ASSERT_TRUE(hears());
   connection::Hello hello;
   const connection::Peer peer{3, 0, wire::version, connection::Role::server};
   EXPECT_TRUE(

@@ -85,6 +85,7 @@ class World {
   void turn() {
     for (const auto& server : servers_) server->turn(0);
   }
+  void turn_of(uint16_t server) { servers_[server]->turn(0); }
   uint16_t server_index_of(Rank origin) const {
     return placement::server_on(map_, 0, origin).index;
   }

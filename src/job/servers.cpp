@@ -1,0 +1,157 @@
+// The data servers of a node, on its leader, and the routes through those of all nodes.
+#include <algorithm>
+#include <cstring>
+
+#include "fabric/hooks/hooks.hpp"
+#include "job/job.hpp"
+#include "share/share.hpp"
+
+namespace skerry::job {
+namespace {
+
+// Addresses of one node's data servers, each behind its length in two bytes.
+void append_address(std::span<const std::byte> address, std::vector<std::byte>* all) {
+  const auto bytes = static_cast<uint16_t>(address.size());
+  const auto length = std::as_bytes(std::span(&bytes, 1));
+  all->insert(all->end(), length.begin(), length.end());
+  all->insert(all->end(), address.begin(), address.end());
+}
+Status read_addresses(std::span<const std::byte> all, Rank leader,
+                      std::vector<std::vector<std::byte>>* addresses) {
+  while (!all.empty()) {
+    uint16_t bytes = 0;
+    if (all.size() >= sizeof bytes) std::memcpy(&bytes, all.data(), sizeof bytes);
+    if (all.size() < sizeof bytes + bytes)
+      return error(Code::internal, "rank ", leader, " tells addresses of data servers that end ",
+                   "too early");
+    addresses->emplace_back(all.begin() + sizeof bytes, all.begin() + sizeof bytes + bytes);
+    all = all.subspan(sizeof bytes + bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+// The same routes on all ranks: they agree on what they are made of. `idle_bytes`: of one
+// connection at a server. `lane`: of the rank, or of the server, which is its index.
+share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
+                        uint32_t lane) const {
+  const Config& config = options_.config;
+  NodeId size = config.cluster_size;
+  if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
+  if (size == Config::cluster_auto)
+    size = placement::cluster_within(
+        placement::connection_share(config.server_budget_bytes, server_counts_.most()), idle_bytes,
+        nodes, most_ranks_per_node, config.share, server_counts_.trunks());
+  const bool shared = config.share && nodes > 1;
+  return {placement::Routes(nodes, size, shared), [this, lane](NodeId node) {
+            return map_.server_address(placement::server_in_lane(map_, node, lane));
+          }};
+}
+
+fabric::FaultPlan Job::faults(int32_t side) const {
+  fabric::FaultPlan plan;
+  plan.seed = options_.config.fault_seed * 1000 + static_cast<uint64_t>(side);
+  plan.drop_per_million = options_.config.fault_drops_per_million;
+  return plan;
+}
+
+// The fabric of the node's data server, within its budget.
+Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node,
+                             uint16_t index, std::unique_ptr<fabric::Fabric>* side) {
+  std::vector<uint32_t> ranks_of;  // by node
+  for (const NodeId n : rank_node) {
+    ranks_of.resize(std::max(ranks_of.size(), static_cast<size_t>(n) + 1));
+    ++ranks_of[static_cast<size_t>(n)];
+  }
+  const auto nodes = static_cast<NodeId>(ranks_of.size());
+  const uint32_t most_ranks = *std::max_element(ranks_of.begin(), ranks_of.end());
+  // What a connection takes is the fabric's to say, and what its buffers may take follows from how
+  // many there are.
+  SKERRY_TRY(make_fabric({}, side));
+  const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
+  share::Guide way = guide(nodes, most_ranks, idle_bytes, index);
+  // The node's servers share its budget and, in lanes, the ranks.
+  const placement::Neighbours most = way.routes.most_neighbours(
+      (most_ranks + own_servers_ - 1) / own_servers_, server_counts_.trunks_of_one(own_servers_));
+  const placement::Budget budget = placement::spend(
+      options_.config.server_budget_bytes / own_servers_, most.ranks + most.servers, idle_bytes);
+  if (budget.socket_buffer_bytes != 0) {
+    fabric::Options options;
+    options.socket_buffer_bytes = budget.socket_buffer_bytes;
+    SKERRY_TRY(make_fabric(options, side));
+  }
+  max_sessions_ = options_.config.server_max_connections;
+  if (way.routes.is_direct()) return {};
+  // Sessions are one for each rank of the job that talks to this server: the budget bounds those
+  // that are connected.
+  if (max_sessions_ == 0) max_sessions_ = budget.sessions;
+  return forward(std::move(way), budget, index, side);
+}
+
+// Routes lead through other servers: this node's pass on what is not for them.
+Status Job::forward(share::Guide way, const placement::Budget& budget, uint16_t index,
+                    std::unique_ptr<fabric::Fabric>* side) {
+  // Trunks break, too.
+  if (options_.config.fault_drops_per_million != 0)
+    *side = fabric::hook_faults(std::move(*side), faults(node_ + 100 * index),
+                                std::make_shared<fabric::FaultLog>());
+  share::ProxyOptions hub;
+  hub.key = key_;
+  hub.node = static_cast<uint32_t>(node_);
+  hub.index = index;
+  hub.guide = std::move(way);
+  hub.pool_bytes = budget.pool_bytes;
+  hub.max_passing = budget.passing;
+  hub.max_trunks = options_.config.node_max_connections;
+  hub.victim = options_.config.victim;
+  hub.connect_timeout_ns = options_.config.connect_timeout_ns;
+  hub.counters = share_counters_.emplace_back(std::make_shared<share::Counters>());
+  return share::make_proxy(std::move(*side), std::move(hub), side);
+}
+
+// The data servers of this node, SKERRY_SERVERS of them. Publishes their addresses.
+Status Job::start_servers(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
+  for (uint16_t i = 0; i < own_servers_; ++i) {
+    std::unique_ptr<fabric::Fabric> side;
+    SKERRY_TRY(make_server_side(make_fabric, rank_node, i, &side));
+    const placement::ServerRef self{node_, i};
+    servers_.push_back(std::make_unique<server::Server>(
+        server::ServerConfig{self, key_, static_cast<int32_t>(rank_node.size()), max_sessions_},
+        std::move(side),
+        *directories_.emplace_back(std::make_unique<NodeDirectory>(*broker_, node_))));
+  }
+  // The broker runs on the first one's thread: the others stop using the segment there and then.
+  broker_->on_release([this](SegmentId segment) {
+    servers_.front()->forget(segment);
+    for (size_t i = 1; i < servers_.size(); ++i)
+      servers_[i]->call([&, i] { servers_[i]->forget(segment); });
+  });
+  SKERRY_TRY(servers_.front()->watch(broker_->fd(), [this] { broker_->on_readable_owner(); }));
+  std::vector<std::byte> addresses;  // for read_addresses
+  for (const auto& server : servers_) {
+    std::vector<std::byte> address;
+    SKERRY_TRY(server->start(&address));
+    append_address(address, &addresses);
+  }
+  SKERRY_TRY(bootstrap_->put("address", addresses));
+  return bootstrap_->fence();
+}
+
+// Makes the node map, with the addresses of all nodes' data servers.
+Status Job::find_servers(const std::vector<NodeId>& rank_node) {
+  // Nodes are numbered by their leaders, which are their lowest ranks.
+  std::vector<Rank> leaders;
+  for (size_t r = 0; r < rank_node.size(); ++r)
+    if (rank_node[r] == static_cast<NodeId>(leaders.size()))
+      leaders.push_back(static_cast<Rank>(r));
+  std::vector<std::vector<std::byte>> found;
+  SKERRY_TRY(bootstrap_->get_many(leaders, "address", &found));
+  std::vector<std::vector<std::vector<std::byte>>> addresses;  // by node, then by server
+  for (size_t n = 0; n < found.size(); ++n)
+    SKERRY_TRY(read_addresses(found[n], leaders[n], &addresses.emplace_back()));
+  map_block_ = placement::build_node_map(rank_node, addresses);
+  return placement::NodeMap::view(map_block_, &map_);
+}
+
+}  // namespace skerry::job
