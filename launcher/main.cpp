@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pure/nearest.hpp"
 #include "launcher/agent.hpp"
 #include "launcher/helper_program.hpp"
 #include "launcher/info.hpp"
@@ -46,9 +47,9 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    const std::vector<std::string> known = {"run",       "mpi",       "info",  "sim",
-                                            "calibrate", "--version", "--help"};
-    const std::string near = nearest(command, known);
+    constexpr std::string_view known[] = {"run",       "mpi",       "info",  "sim",
+                                          "calibrate", "--version", "--help"};
+    const std::string near(skerry::nearest(command, known));
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
                  near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : ""
                               : (", did you mean " + near + "?").c_str());

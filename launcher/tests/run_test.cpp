@@ -447,6 +447,23 @@ TEST(Limits, AHundredThousandRanksAreRefusedAtOnce) {
   EXPECT_EQ(ended.err.rfind("skerry run: 100000 ranks on this host ", 0), 0u) << ended.err;
 }
 
+// Bug guarded against: every rank said it, after all had started.
+TEST(Variables, AWrongOneIsSaidOnceBeforeAnythingStarts) {
+  Words words = shell("8", "echo started");
+  words.insert(words.begin() + 4, {"--env", "SKERRY_CLUSTER_SIZE=abc"});
+  const auto ended = run_program(words);
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.out, "");
+  EXPECT_EQ(ended.err,
+            "skerry run: SKERRY_CLUSTER_SIZE=abc: give a number of nodes from 1, sqrt or auto\n");
+}
+
+TEST(Info, ListsTheVariables) {
+  const auto ended = run_program({program("skerry"), "info", "--variables"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_NE(ended.out.find("  SKERRY_CLUSTER_SIZE=auto "), std::string::npos) << ended.out;
+}
+
 TEST(Info, NamesWhatAJobNeedsToKnow) {
   const auto ended = run_program({program("skerry"), "info"});
   EXPECT_EQ(ended.status, 0);
