@@ -19,6 +19,7 @@ constexpr const char* help =
     "  mpi -- mpirun ...     runs an MPI program with its windows on Skerry's (skerry mpi --help)\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
+    "  info --nodes N ...    what a job on N nodes would cost each (skerry info --nodes 2 --help)\n"
     "  sim ...               simulates caps on connections for jobs of any size (skerry sim "
     "--help)\n"
     "  calibrate             measures the costs that sim computes with\n"

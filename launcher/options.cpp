@@ -241,6 +241,11 @@ std::string run_help() {
     left.resize(std::max<size_t>(left.size() + 1, 28), ' ');
     out += left + option.help + "\n";
   }
+  out +=
+      "\nSKERRY_* variables tune the job; `skerry info --variables` lists them. For many nodes and "
+      "little\n"
+      "memory: SKERRY_SERVER_BUDGET=64M bounds what connections take on a node, and\n"
+      "`skerry info --nodes N --per-node P` says beforehand what they would take.\n";
   return out;
 }
 
