@@ -24,9 +24,10 @@ NodeConnections node_connections(const placement::Shape& shape, const placement:
   // As many ranks talk to this node as its ranks talk to others: p talks in all, on average.
   const uint64_t nodes = partners(shape, talks), wanted = nodes * shape.ranks_per_node;
   if (plan.routes.is_direct()) return {wanted, 0, nodes};
-  const placement::Neighbours most = plan.routes.most_neighbours(shape.ranks_per_node);
+  const placement::Neighbours most = plan.routes.most_neighbours(shape.ranks_per_node,
+                                                                 shape.all_servers.trunks());
   NodeConnections out;
-  out.trunks = most.servers * shape.servers;
+  out.trunks = most.servers;
   // A rank may use a gate for one node of its cluster alone, so these are as for all nodes.
   out.of_servers = std::min(most.ranks, wanted + shape.ranks_per_node) + out.trunks;
   out.of_a_rank = std::min<uint64_t>(static_cast<uint64_t>(plan.routes.most_links()), nodes);

@@ -1,7 +1,5 @@
 // skerry info --nodes: what a job of a given shape is planned to cost each node, without starting
 // it. The plan is the job's own (placement/plan.hpp).
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -189,11 +187,10 @@ Status write(const Options& o, const placement::Shape& shape, uint64_t each_byte
 Status run(const Options& o) {
   Config config;
   SKERRY_TRY(read_settings(o, &config));
-  placement::Shape shape{static_cast<NodeId>(o.nodes), static_cast<uint32_t>(o.per_node), 1};
-  if (o.nodes > 1)
-    shape.servers = config.servers == Config::servers_auto
-                        ? servers_for(static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN)))
-                        : config.servers;
+  const uint32_t asked = config.servers == Config::servers_auto ? servers_for_machine()
+                                                                : config.servers;
+  const placement::Shape shape{static_cast<NodeId>(o.nodes), static_cast<uint32_t>(o.per_node),
+                               o.nodes == 1 ? 1 : asked};
   PieceBytes each;
   each.connection = each.link = connection_bytes(config);
   const auto column = [&](std::string title, const placement::Settings& settings) {
