@@ -23,6 +23,7 @@
 #include "core/pure/status.hpp"
 #include "launcher/describe.hpp"
 #include "launcher/helper_program.hpp"
+#include "launcher/variables.hpp"
 
 namespace skerry::launcher {
 namespace {
@@ -207,18 +208,29 @@ std::vector<Fact> machine_facts() {
 int info_main(const std::vector<std::string>& words) {
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
     std::fputs(
-        "usage: skerry info [--connections [--ranks N] [--json FILE]]\n\n"
+        "usage: skerry info [--variables | --connections [--ranks N] [--json FILE] |\n"
+        "                    --nodes N --per-node P [--budget 64M] ... [--json FILE]]\n\n"
         "What this machine offers to a job. With --connections, measured there and then on a job "
         "of N ranks on as many virtual nodes (24): the bytes that a\n"
         "connection and an idle remote node take at either end. What a job did, and whom it "
-        "refused for which reason: skerry run --counters.\n",
+        "refused for which reason: skerry run --counters.\n"
+        "With --nodes: what a job of that shape would cost each node (--nodes N --help).\n"
+        "With --variables: the SKERRY_* variables, with their defaults.\n",
         stdout);
     return 0;
   }
+  if (std::ranges::find(words, "--nodes") != words.end()) {
+    std::vector<std::string> command = {"plan"};
+    command.insert(command.end(), words.begin(), words.end());
+    return sim_main(command);
+  }
   if (!words.empty() && words[0] == "--connections")
     return connections_main({words.begin() + 1, words.end()});
+  if (!words.empty() && words[0] == "--variables")
+    return std::fputs(variables_help().c_str(), stdout), 0;
   if (!words.empty()) {
-    std::fprintf(stderr, "skerry info takes --connections or nothing, not \"%s\"\n",
+    std::fprintf(stderr,
+                 "skerry info takes --variables, --connections, --nodes or nothing, not \"%s\"\n",
                  words[0].c_str());
     return 2;
   }

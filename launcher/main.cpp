@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pure/nearest.hpp"
 #include "launcher/agent.hpp"
 #include "launcher/helper_program.hpp"
 #include "launcher/info.hpp"
@@ -18,6 +19,7 @@ constexpr const char* help =
     "  mpi -- mpirun ...     runs an MPI program with its windows on Skerry's (skerry mpi --help)\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
+    "  info --nodes N ...    what a job on N nodes would cost each (skerry info --nodes 2 --help)\n"
     "  sim ...               simulates caps on connections for jobs of any size (skerry sim "
     "--help)\n"
     "  calibrate             measures the costs that sim computes with\n"
@@ -46,9 +48,9 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    const std::vector<std::string> known = {"run",       "mpi",       "info",  "sim",
-                                            "calibrate", "--version", "--help"};
-    const std::string near = nearest(command, known);
+    constexpr std::string_view known[] = {"run",       "mpi",       "info",  "sim",
+                                          "calibrate", "--version", "--help"};
+    const std::string near(skerry::nearest(command, known));
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
                  near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : ""
                               : (", did you mean " + near + "?").c_str());

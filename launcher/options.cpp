@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/pure/nearest.hpp"
 #include "job/bootstrap/thread_bootstrap.hpp"
 
 namespace skerry::launcher {
@@ -107,10 +108,10 @@ const Option* find_option(const std::string& name) {
 }
 
 Status unknown_option(const std::string& name) {
-  std::vector<std::string> known;
+  std::vector<std::string_view> known;
   for (const auto& option : all_options())
     known.insert(known.end(), option.names.begin(), option.names.end());
-  const std::string near = nearest(name, known);
+  const std::string_view near = nearest(name, known);
   return error(Code::config, "unknown option ", name,
                near.empty() ? "" : concat("; did you mean ", near, "?"),
                " (`skerry run --help` lists them)");
@@ -150,29 +151,6 @@ Status parse_host(const std::string& text, std::vector<Host>* hosts) {
 }
 
 }  // namespace
-
-std::string nearest(const std::string& word, std::span<const std::string> known) {
-  std::string best;
-  size_t best_distance = word.size() / 3 + 1;  // farther is another word
-  for (const auto& candidate : known) {
-    std::vector<size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), size_t{0});
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        const size_t change = diagonal + (word[i - 1] != candidate[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() <= best_distance && (best.empty() || row.back() < best_distance)) {
-      best = candidate;
-      best_distance = row.back();
-    }
-  }
-  return best;
-}
 
 Status parse_hosts(const std::string& text, std::vector<Host>* hosts) {
   std::istringstream parts(text);
@@ -263,6 +241,11 @@ std::string run_help() {
     left.resize(std::max<size_t>(left.size() + 1, 28), ' ');
     out += left + option.help + "\n";
   }
+  out +=
+      "\nSKERRY_* variables tune the job; `skerry info --variables` lists them. For many nodes and "
+      "little\n"
+      "memory: SKERRY_SERVER_BUDGET=64M bounds what connections take on a node, and\n"
+      "`skerry info --nodes N --per-node P` says beforehand what they would take.\n";
   return out;
 }
 

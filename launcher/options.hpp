@@ -53,7 +53,4 @@ struct Placement {
 // given. Errors: config (more nodes than ranks, too few slots, a node that would span hosts).
 Status place(RunOptions* options, const std::string& own_name, Placement* placement);
 
-// The known word nearest to `word`, or empty if none is near.
-std::string nearest(const std::string& word, std::span<const std::string> known);
-
 }  // namespace skerry::launcher

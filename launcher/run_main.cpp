@@ -5,6 +5,9 @@
 #include "launcher/describe.hpp"
 #include "launcher/job.hpp"
 #include "launcher/limits.hpp"
+#include "launcher/variables.hpp"
+
+extern char** environ;
 
 namespace skerry::launcher {
 namespace {
@@ -31,6 +34,8 @@ int run_main(const std::vector<std::string>& words) {
   }
   if (status.ok() && !options.hostfile.empty())
     status = read_hostfile(options.hostfile, &options.hosts);
+  Config config;
+  if (status.ok()) status = read_variables(environ, options.environment, &config);
   if (status.ok()) status = place(&options, own_host_name(), &placement);
   if (status.ok())
     status = options.hosts.empty()
@@ -40,6 +45,8 @@ int run_main(const std::vector<std::string>& words) {
     std::fprintf(stderr, "skerry run: %s\n", status.message().c_str());
     return usage_error;
   }
+  if (const std::string idle = idle_variable(config, placement.nodes); !idle.empty())
+    std::fprintf(stderr, "skerry run: %s\n", idle.c_str());
   return Job(std::move(options), std::move(placement)).run();
 }
 

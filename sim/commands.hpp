@@ -14,6 +14,7 @@ int paper_main(const std::vector<std::string>& words);
 int locks_main(const std::vector<std::string>& words);   // locks_command.cpp
 int memory_main(const std::vector<std::string>& words);  // memory_command.cpp
 int routes_main(const std::vector<std::string>& words);  // routes_command.cpp
+int plan_main(const std::vector<std::string>& words);    // skerry info --nodes: plan_command.cpp
 const char* help();
 
 // Says on stderr why `command` does not run; the exit status then.

@@ -1,5 +1,5 @@
 // skerry-sim: `skerry sim` starts it. Commands: run (the default), paper, locks,
-// memory, routes, storm.
+// memory, routes, storm, plan (for skerry info --nodes).
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,6 +41,7 @@ int main(int count, char** arguments) {
   if (command == "memory") return memory_main(words);
   if (command == "routes") return routes_main(words);
   if (command == "storm") return storm_main(words);
+  if (command == "plan") return plan_main(words);
   std::fprintf(stderr, "skerry sim: unknown command \"%s\"\n\n%s", command.c_str(), help());
   return 2;
 }

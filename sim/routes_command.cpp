@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/config.hpp"
 #include "core/pure/status.hpp"
-#include "placement/routes.hpp"
+#include "placement/plan.hpp"
 #include "sim/commands.hpp"
+#include "sim/node_memory.hpp"
 #include "sim/report.hpp"
 #include "sim/study/routes.hpp"
 
@@ -24,7 +26,9 @@ constexpr const char* help_text =
     "  --per-node N          ranks on a node (64)\n"
     "  --clusters LIST       nodes in a cluster: numbers, sqrt, auto (1,sqrt,auto)\n"
     "  --shared B            yes: ranks send through their own node's server (no)\n"
-    "  --budget N            SKERRY_SERVER_BUDGET, in MiB; not for cluster size 1 (32)\n"
+    "  --servers K           SKERRY_SERVERS: data servers of a node (1)\n"
+    "  --budget B            SKERRY_SERVER_BUDGET, such as 64M; 0: none. Not for cluster size 1\n"
+    "                        without --shared (32M)\n"
     "  --traffic LIST        uniform: any other node; server: all ranks to node 0; counter: all\n"
     "                        add to one word of node 0 (uniform,server,counter)\n"
     "  --requests N          of each rank (2)\n"
@@ -46,9 +50,8 @@ struct Options {
   std::vector<std::string> clusters = {"1", "sqrt", "auto"};
   std::vector<RouteTraffic> traffic = {RouteTraffic::uniform, RouteTraffic::server,
                                        RouteTraffic::counter};
-  uint64_t budget_mib = 32, think_us = 2000;
-  uint64_t connection_bytes = 6144, link_bytes = 6144;
-  uint64_t session_bytes = placement::session_bytes, passing_bytes = placement::passing_bytes;
+  uint64_t budget_bytes = 32 << 20, think_us = 2000;
+  PieceBytes each;
   uint64_t talks = 100;
   RouteStudyConfig study;
   std::string out = "out/sim-routes.json";
@@ -106,6 +109,7 @@ Status set_list(const std::string& option, const std::string& value, Options* o)
 Status set(const std::string& option, const std::string& value, Options* o) {
   if (option == "--ranks" || option == "--clusters" || option == "--traffic")
     return set_list(option, value, o);
+  if (option == "--budget") return parse_budget(option, value, &o->budget_bytes);
   if (option == "--out") {
     o->out = value;
     return {};
@@ -124,17 +128,17 @@ Status set(const std::string& option, const std::string& value, Options* o) {
     uint32_t* short_out;
   } numbers[] = {
       {"--per-node", 1, 65'536, nullptr, nullptr, &o->study.per_node},
-      {"--budget", 1, 1 << 20, &o->budget_mib, nullptr, nullptr},
+      {"--servers", 1, Config::most_servers, nullptr, nullptr, &o->study.servers},
       {"--requests", 1, 1'000'000, nullptr, nullptr, &o->study.requests},
       {"--think-us", 0, 1'000'000'000, &o->think_us, nullptr, nullptr},
       {"--wire-ns", 0, 1'000'000'000, nullptr, &o->study.wire_ns, nullptr},
       {"--service-ns", 0, 1'000'000'000, nullptr, &o->study.service_ns, nullptr},
       {"--forward-ns", 0, 1'000'000'000, nullptr, &o->study.forward_ns, nullptr},
       {"--open-ns", 0, 1'000'000'000, nullptr, &o->study.open_ns, nullptr},
-      {"--connection-bytes", 1, 1 << 30, &o->connection_bytes, nullptr, nullptr},
-      {"--link-bytes", 1, 1 << 30, &o->link_bytes, nullptr, nullptr},
-      {"--session-bytes", 1, 1 << 30, &o->session_bytes, nullptr, nullptr},
-      {"--passing-bytes", 1, 1 << 30, &o->passing_bytes, nullptr, nullptr},
+      {"--connection-bytes", 1, 1 << 30, &o->each.connection, nullptr, nullptr},
+      {"--link-bytes", 1, 1 << 30, &o->each.link, nullptr, nullptr},
+      {"--session-bytes", 1, 1 << 30, &o->each.session, nullptr, nullptr},
+      {"--passing-bytes", 1, 1 << 30, &o->each.passing, nullptr, nullptr},
       {"--talks", 0, 4'000'000, &o->talks, nullptr, nullptr},
       {"--seed", 0, UINT64_MAX, &o->study.seed, nullptr, nullptr},
   };
@@ -168,46 +172,6 @@ Status parse(const std::vector<std::string>& words, Options* o) {
   return {};
 }
 
-// What a node of the job keeps, in bytes, with every limit used to the full.
-struct NodeMemory {
-  uint64_t tables = 0;       // of its processes (skerry sim memory)
-  uint64_t connections = 0;  // of its server
-  uint64_t links = 0;        // of its ranks
-  uint64_t sessions = 0;     // of ranks that come through other servers
-  uint64_t passing = 0;      // channels that its server passes on
-  uint64_t pools = 0;        // both, full; 0 without a budget: then 64 MiB each
-  uint64_t all() const { return tables + connections + links + sessions + passing + pools; }
-};
-
-NodeMemory memory_of(const Options& o, const RouteStudyConfig& c, const placement::Budget& budget,
-                     uint64_t budget_bytes) {
-  const placement::Routes routes(c.nodes, c.cluster, c.shared);
-  const placement::Neighbours most = routes.most_neighbours(c.per_node);
-  const uint64_t talks = o.talks == 0 ? static_cast<uint64_t>(c.nodes - 1)
-                                      : std::min<uint64_t>(o.talks, c.nodes - 1);
-  const auto own_links = std::min<uint64_t>(static_cast<uint64_t>(routes.most_links()), talks);
-  NodeMemory m;
-  m.tables = table_bytes_of_node(static_cast<int32_t>(c.nodes * static_cast<NodeId>(c.per_node)),
-                                 static_cast<int32_t>(c.per_node), static_cast<int32_t>(o.talks));
-  // As many ranks talk to this node as its ranks talk to others: p talks in all, on average.
-  const uint64_t wanted = talks * c.per_node;
-  if (routes.is_direct()) {
-    m.connections = wanted * o.connection_bytes;
-    m.links = wanted * o.link_bytes;
-    return m;
-  }
-  // A rank may use a gate for one node of its cluster alone, so these are as for all nodes.
-  m.connections = (std::min(most.ranks, wanted + c.per_node) + most.servers) * o.connection_bytes;
-  m.links = own_links * c.per_node * o.link_bytes;
-  const auto within = [](uint32_t limit, uint64_t n) {
-    return limit == 0 ? n : std::min<uint64_t>(n, limit);
-  };
-  m.sessions = within(budget.sessions, wanted) * o.session_bytes;
-  m.passing = within(budget.passing, wanted) * o.passing_bytes;
-  if (budget_bytes != 0) m.pools = 2 * budget.pool_bytes;
-  return m;
-}
-
 class Sweep {
  public:
   explicit Sweep(const Options& o) : o_(o) {}
@@ -215,18 +179,18 @@ class Sweep {
   void job(uint64_t ranks, const std::string& cluster) {
     RouteStudyConfig c = o_.study;
     c.nodes = static_cast<NodeId>((ranks + c.per_node - 1) / c.per_node);
-    const uint64_t budget_bytes = cluster == "1" ? 0 : o_.budget_mib << 20;
-    if (cluster == "sqrt") c.cluster = placement::square_root_cluster(c.nodes);
-    else if (cluster == "auto")
-      c.cluster = placement::cluster_within(budget_bytes / 4, o_.connection_bytes, c.nodes,
-                                            c.per_node, c.shared);
-    else c.cluster = static_cast<NodeId>(std::strtol(cluster.c_str(), nullptr, 10));
-    const placement::Routes routes(c.nodes, c.cluster, c.shared);
-    const placement::Neighbours most = routes.most_neighbours(c.per_node);
-    const placement::Budget budget = placement::spend(budget_bytes, most.ranks + most.servers,
-                                                      o_.connection_bytes);
-    if (!routes.is_direct()) c.sessions = budget.sessions;
-    const NodeMemory memory = memory_of(o_, c, budget, budget_bytes);
+    placement::Settings settings{placement::Settings::auto_cluster, c.shared, o_.budget_bytes};
+    if (cluster == "sqrt") settings.cluster_size = placement::Settings::sqrt_cluster;
+    else if (cluster != "auto")
+      settings.cluster_size = static_cast<NodeId>(std::strtol(cluster.c_str(), nullptr, 10));
+    // Without forwarding it bounds the kernel's buffers alone, which are not modelled.
+    if (settings.cluster_size == 1 && !c.shared) settings.budget_bytes = 0;
+    const uint64_t budget_bytes = settings.budget_bytes;
+    const placement::Shape shape{c.nodes, c.per_node, c.servers};
+    const placement::Plan plan = placement::plan(shape, settings, o_.each.connection);
+    c.cluster = plan.cluster_size;
+    if (!plan.routes.is_direct()) c.sessions = plan.budget.sessions;
+    const NodeMemory memory = node_memory(shape, plan, o_.each, o_.talks);
     const ForwardingLoad load = forwarding_load(c);
     std::printf("\n%llu ranks on %d nodes, cluster size %s: %d (simulated)\n",
                 static_cast<unsigned long long>(ranks), c.nodes, cluster.c_str(), c.cluster);
@@ -290,12 +254,12 @@ class Sweep {
     file << "{\n  \"simulated\": true,\n  \"note\": \"a model, not a measurement: see "
             "docs/simulator.md\",\n  \"per_node\": "
          << c.per_node << ", \"shared\": " << (c.shared ? "true" : "false")
-         << ", \"talks\": " << o_.talks << ", \"think_us\": " << o_.think_us
-         << ", \"wire_ns\": " << c.wire_ns << ", \"service_ns\": " << c.service_ns
-         << ", \"forward_ns\": " << c.forward_ns << ", \"open_ns\": " << c.open_ns
-         << ", \"connection_bytes\": " << o_.connection_bytes
-         << ", \"link_bytes\": " << o_.link_bytes << ", \"session_bytes\": " << o_.session_bytes
-         << ", \"passing_bytes\": " << o_.passing_bytes << ",\n  \"jobs\": [" << jobs_
+         << ", \"servers\": " << c.servers << ", \"talks\": " << o_.talks
+         << ", \"think_us\": " << o_.think_us << ", \"wire_ns\": " << c.wire_ns
+         << ", \"service_ns\": " << c.service_ns << ", \"forward_ns\": " << c.forward_ns
+         << ", \"open_ns\": " << c.open_ns << ", \"connection_bytes\": " << o_.each.connection
+         << ", \"link_bytes\": " << o_.each.link << ", \"session_bytes\": " << o_.each.session
+         << ", \"passing_bytes\": " << o_.each.passing << ",\n  \"jobs\": [" << jobs_
          << "\n  ],\n  \"rows\": [" << rows_ << "\n  ]\n}\n";
     file.close();
     if (!file) return error(Code::config, "cannot write ", o_.out);

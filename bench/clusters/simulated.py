@@ -23,7 +23,7 @@ def rows(options):
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory) / "routes.json"
         command = [program, "routes", "--ranks", RANKS, "--per-node", PER_NODE]
-        command += ["--clusters", ",".join(SIZES), "--budget", BUDGET_MIB, "--out", out]
+        command += ["--clusters", ",".join(SIZES), "--budget", f"{BUDGET_MIB}M", "--out", out]
         say(command)
         found = json.loads(out.read_text())
     jobs = {job["cluster"]: job for job in found["jobs"]}

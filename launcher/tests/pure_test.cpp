@@ -10,6 +10,7 @@
 #include "launcher/options.hpp"
 #include "launcher/output.hpp"
 #include "launcher/plan.hpp"
+#include "launcher/variables.hpp"
 
 namespace skerry::launcher {
 namespace {
@@ -89,6 +90,30 @@ TEST(RunOptions, AMistakeIsNamedWithItsRemedy) {
     const std::string message = parse_error(words);
     EXPECT_NE(message.find(expected), std::string::npos) << message;
   }
+}
+
+TEST(Variables, RanksWouldFindTheseSoTheyAreChecked) {
+  const char* const mine[] = {"SKERRY_SLOTS=lots", "PATH=/bin", nullptr};
+  Config config;
+  EXPECT_FALSE(read_variables(mine, {}, &config).ok());
+  // --env is what ranks find.
+  const std::vector<std::string> better = {"SKERRY_SLOTS=64", "PATH"};
+  EXPECT_TRUE(read_variables(mine, better, &config).ok());
+  EXPECT_EQ(config.slots, 64u);
+  // Two variables are known to other rooms than the configuration's.
+  for (const char* const wrong : {"SKERRY_VICTIM=oldest", "SKERRY_LOCK=fairest"}) {
+    const char* const one[] = {wrong, nullptr};
+    const Status status = read_variables(one, {}, &config);
+    EXPECT_NE(status.message().find(wrong), std::string::npos) << wrong;
+  }
+}
+
+TEST(Variables, OneForOtherLaunchersHasNoEffect) {
+  Config config;
+  EXPECT_EQ(idle_variable(config, 1), "");
+  config.nodes = 4;
+  EXPECT_EQ(idle_variable(config, 4), "");
+  EXPECT_NE(idle_variable(config, 1).find("give --nodes 4"), std::string::npos);
 }
 
 TEST(Placement, HostsAreFilledInOrderAndEachIsANode) {

@@ -447,6 +447,39 @@ TEST(Limits, AHundredThousandRanksAreRefusedAtOnce) {
   EXPECT_EQ(ended.err.rfind("skerry run: 100000 ranks on this host ", 0), 0u) << ended.err;
 }
 
+// Bug guarded against: every rank said it, after all had started.
+TEST(Variables, AWrongOneIsSaidOnceBeforeAnythingStarts) {
+  Words words = shell("8", "echo started");
+  words.insert(words.begin() + 4, {"--env", "SKERRY_CLUSTER_SIZE=abc"});
+  const auto ended = run_program(words);
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.out, "");
+  EXPECT_EQ(ended.err,
+            "skerry run: SKERRY_CLUSTER_SIZE=abc: give a number of nodes from 1, sqrt or auto\n");
+}
+
+TEST(Info, PlansAJobWithoutStartingIt) {
+  const auto ended = run_program({program("skerry"), "info", "--nodes", "500", "--per-node", "64",
+                                  "--budget", "32M", "--json", "/dev/null"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  // The numbers of docs/tuning.md, and 31,936 connections without clusters.
+  for (const char* const part :
+       {"32000 ranks on 500 nodes", "\n  nodes in a cluster, at most ", " 28  ", " 31936\n"})
+    EXPECT_NE(ended.out.find(part), std::string::npos) << part << " in: " << ended.out;
+  const auto small = run_program(
+      {program("skerry"), "info", "--nodes", "500", "--per-node", "64", "--budget", "4M"});
+  EXPECT_NE(small.out.find("SKERRY_SERVER_BUDGET=4M is less"), std::string::npos) << small.out;
+  const auto wrong = run_program({program("skerry"), "info", "--nodes", "9", "--budget", "64"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("did you mean 64M?"), std::string::npos) << wrong.err;
+}
+
+TEST(Info, ListsTheVariables) {
+  const auto ended = run_program({program("skerry"), "info", "--variables"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_NE(ended.out.find("  SKERRY_CLUSTER_SIZE=auto "), std::string::npos) << ended.out;
+}
+
 TEST(Info, NamesWhatAJobNeedsToKnow) {
   const auto ended = run_program({program("skerry"), "info"});
   EXPECT_EQ(ended.status, 0);

@@ -26,6 +26,14 @@ uint32_t way_of(const placement::Routes& routes, NodeId from, NodeId target,
   }
 }
 
+// In placement::lane_of's way: the servers of this number serve the rank on all nodes.
+uint32_t lane_of(const RouteStudyConfig& c, uint32_t rank) {
+  return (rank % c.per_node + rank / c.per_node) % c.servers;
+}
+size_t server_at(const RouteStudyConfig& c, NodeId node, uint32_t lane) {
+  return static_cast<size_t>(node) * c.servers + lane;
+}
+
 // Of one server: which ranks are connected, and when each was heard of.
 class Sessions {
  public:
@@ -59,7 +67,7 @@ class Study {
         routes_(config.nodes, config.cluster, config.shared),
         random_(config.seed),
         ranks_(static_cast<size_t>(config.nodes) * config.per_node),
-        servers_(static_cast<size_t>(config.nodes)) {
+        servers_(server_at(config, config.nodes, 0)) {
     latencies_.reserve(ranks_.size() * c_.requests);
     queue_.reserve(ranks_.size() + 1);
     for (Rank& rank : ranks_) rank.left = c_.requests;
@@ -90,6 +98,9 @@ class Study {
     Sessions sessions;
   };
 
+  ServerState& server_of(uint32_t rank, NodeId node) {
+    return servers_[server_at(c_, node, lane_of(c_, rank))];
+  }
   NodeId node_of(uint32_t rank) const { return static_cast<NodeId>(rank / c_.per_node); }
   int64_t pause_ns() {
     if (c_.think_ns == 0) return 0;
@@ -129,7 +140,7 @@ class Study {
     }
     r.servers = static_cast<uint8_t>(way_of(routes_, from, target, &r.way));
     r.opens = c_.traffic != RouteTraffic::uniform &&
-              !servers_[static_cast<size_t>(target)].sessions.use(rank, c_.sessions);
+              !server_of(rank, target).sessions.use(rank, c_.sessions);
     if (r.opens) ++opened_;
     depart(rank);
   }
@@ -153,14 +164,14 @@ class Study {
   // A server on the way passes it on: to the next one, or back to the one before.
   void pass(uint32_t rank, uint8_t further) {
     Rank& r = ranks_[rank];
-    ServerState& server = servers_[static_cast<size_t>(r.way[r.at])];
+    ServerState& server = server_of(rank, r.way[r.at]);
     if (further != 0 && !r.opens) ++server.forwarded;
     r.at = static_cast<uint8_t>(r.at + further);
     queue_.schedule(occupy(server, c_.forward_ns) + c_.wire_ns, rank);
   }
   void serve(uint32_t rank) {
     Rank& r = ranks_[rank];
-    ServerState& server = servers_[static_cast<size_t>(r.way[r.at])];
+    ServerState& server = server_of(rank, r.way[r.at]);
     r.stage = Stage::back;
     queue_.schedule(occupy(server, r.opens ? c_.open_ns : c_.service_ns) + c_.wire_ns, rank);
   }
@@ -190,12 +201,12 @@ class Study {
     const auto end = static_cast<double>(std::max<Time>(queue_.now(), 1));
     out.per_second = static_cast<double>(n) / end * 1e9;
     Time busiest_ns = 0;
-    for (size_t node = 0; node < servers_.size(); ++node) {
-      out.forwarded_most = std::max(out.forwarded_most, servers_[node].forwarded);
-      out.forwarded_mean += static_cast<double>(servers_[node].forwarded);
-      if (servers_[node].busy_ns <= busiest_ns) continue;
-      busiest_ns = servers_[node].busy_ns;
-      out.busiest = static_cast<NodeId>(node);
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      out.forwarded_most = std::max(out.forwarded_most, servers_[i].forwarded);
+      out.forwarded_mean += static_cast<double>(servers_[i].forwarded);
+      if (servers_[i].busy_ns <= busiest_ns) continue;
+      busiest_ns = servers_[i].busy_ns;
+      out.busiest = static_cast<NodeId>(i / c_.servers);
     }
     out.forwarded_mean /= static_cast<double>(servers_.size());
     out.busiest_share = static_cast<double>(busiest_ns) / end;
@@ -228,31 +239,38 @@ std::string_view to_string(RouteTraffic traffic) {
 // N C steps, and the way within a cluster is looked at for its first member and its gate.
 ForwardingLoad forwarding_load(const RouteStudyConfig& config) {
   const placement::Routes routes(config.nodes, config.cluster, config.shared);
-  std::vector<uint64_t> load(static_cast<size_t>(config.nodes), 0);
+  std::vector<uint64_t> load(server_at(config, config.nodes, 0), 0);
   ForwardingLoad out;
   uint64_t messages = 0, connections = 0;
   std::array<NodeId, most_servers> way{};
-  const auto count = [&](NodeId from, NodeId target, uint64_t times) {
+  std::vector<uint64_t> ranks_in(config.servers);  // of the node that sends, by lane
+  const auto count = [&](NodeId from, NodeId target, uint64_t of_each_rank) {
     const uint32_t servers = way_of(routes, from, target, &way);
-    for (uint32_t i = 0; i + 1 < servers; ++i) load[static_cast<size_t>(way[i])] += times;
+    for (uint32_t i = 0; i + 1 < servers; ++i)
+      for (uint32_t lane = 0; lane < config.servers; ++lane)
+        load[server_at(config, way[i], lane)] += of_each_rank * ranks_in[lane];
     out.most_connections = std::max(out.most_connections, servers);
-    messages += times;
-    connections += times * servers;
+    messages += of_each_rank * config.per_node;
+    connections += of_each_rank * config.per_node * servers;
   };
-  for (NodeId from = 0; from < config.nodes; ++from)
+  for (NodeId from = 0; from < config.nodes; ++from) {
+    std::fill(ranks_in.begin(), ranks_in.end(), 0);
+    const uint32_t lowest = static_cast<uint32_t>(from) * config.per_node;
+    for (uint32_t i = 0; i < config.per_node; ++i) ++ranks_in[lane_of(config, lowest + i)];
     for (NodeId cluster = 0; cluster < routes.clusters(); ++cluster) {
       const NodeId first = routes.first_of(cluster), size = routes.size_of(cluster);
       const NodeId gate = routes.gate(from, cluster);
-      if (gate != from) count(from, gate, config.per_node);
+      if (gate != from) count(from, gate, 1);
       // All others of the cluster are reached alike.
       const NodeId other = gate == first ? first + 1 : first;
-      if (size > 1) count(from, other, static_cast<uint64_t>(size - 1) * config.per_node);
+      if (size > 1) count(from, other, static_cast<uint64_t>(size - 1));
     }
-  for (size_t node = 0; node < load.size(); ++node) {
-    out.mean += static_cast<double>(load[node]);
-    if (load[node] <= out.most) continue;
-    out.most = load[node];
-    out.most_at = static_cast<NodeId>(node);
+  }
+  for (size_t i = 0; i < load.size(); ++i) {
+    out.mean += static_cast<double>(load[i]);
+    if (load[i] <= out.most) continue;
+    out.most = load[i];
+    out.most_at = static_cast<NodeId>(i / config.servers);
   }
   out.mean /= static_cast<double>(load.size());
   if (messages != 0)
@@ -261,8 +279,9 @@ ForwardingLoad forwarding_load(const RouteStudyConfig& config) {
 }
 
 RouteStudyResult run_route_study(const RouteStudyConfig& config) {
-  SKERRY_ASSERT(config.nodes > 1 && config.per_node > 0 && config.requests > 0,
-                "a job of one node has no routes");
+  SKERRY_ASSERT(
+      config.nodes > 1 && config.per_node > 0 && config.servers > 0 && config.requests > 0,
+      "a job of one node has no routes");
   return Study(config).run();
 }
 

@@ -25,6 +25,7 @@ struct RouteStudyConfig {
   uint32_t per_node = 1;  // ranks
   NodeId cluster = 1;     // nodes; 1: no clusters
   bool shared = false;    // ranks send through their own node's server
+  uint32_t servers = 1;   // data servers of a node, each with a lane of the ranks
   uint32_t sessions = 0;  // of ranks that are connected to one server, at most; 0: no limit. The
                           // one heard of longest ago makes way
   RouteTraffic traffic = RouteTraffic::uniform;

@@ -11,7 +11,7 @@ namespace {
 // Every message of every rank, server by server.
 ForwardingLoad by_hand(const RouteStudyConfig& c) {
   const placement::Routes routes(c.nodes, c.cluster, c.shared);
-  std::map<NodeId, uint64_t> load;
+  std::map<std::pair<NodeId, uint32_t>, uint64_t> load;  // by node and server
   ForwardingLoad out;
   uint64_t messages = 0, connections = 0;
   for (NodeId from = 0; from < c.nodes; ++from)
@@ -20,15 +20,16 @@ ForwardingLoad by_hand(const RouteStudyConfig& c) {
       uint32_t crossed = 1;
       for (NodeId here = routes.from_rank(from, to); here != to;
            here = routes.from_server(here, to)) {
-        load[here] += c.per_node;
+        for (uint32_t place = 0; place < c.per_node; ++place)
+          ++load[{here, (place + static_cast<uint32_t>(from)) % c.servers}];
         ++crossed;
       }
       out.most_connections = std::max(out.most_connections, crossed);
       messages += c.per_node;
       connections += uint64_t{crossed} * c.per_node;
     }
-  for (const auto& [node, n] : load) {
-    out.mean += static_cast<double>(n) / static_cast<double>(c.nodes);
+  for (const auto& [server, n] : load) {
+    out.mean += static_cast<double>(n) / (static_cast<double>(c.nodes) * c.servers);
     out.most = std::max(out.most, n);
   }
   out.mean_connections = static_cast<double>(connections) / static_cast<double>(messages);
@@ -44,6 +45,7 @@ TEST(RouteStudy, CountsWhatEachServerForwards) {
         c.per_node = 3;
         c.cluster = cluster;
         c.shared = shared;
+        c.servers = 1 + static_cast<uint32_t>(nodes) % 3;
         const ForwardingLoad found = forwarding_load(c), expected = by_hand(c);
         EXPECT_EQ(found.most, expected.most) << nodes << " in " << cluster;
         EXPECT_NEAR(found.mean, expected.mean, 1e-9) << nodes << " in " << cluster;
@@ -99,6 +101,17 @@ TEST(RouteStudy, AServerDoesOneThingAtATime) {
   c.open_ns = 0;
   const RouteStudyResult r = run_route_study(c);
   for (const double us : {r.longest_us, r.median_us + 2}) EXPECT_DOUBLE_EQ(us, 45);
+  EXPECT_EQ(r.busiest, 0);
+}
+
+// Each server has its own ranks: three of five in one's lane.
+TEST(RouteStudy, SeveralServersOfANodeWorkSideBySide) {
+  RouteStudyConfig c = small();
+  c.per_node = 5;
+  c.open_ns = 0;
+  c.servers = 2;
+  const RouteStudyResult r = run_route_study(c);
+  EXPECT_DOUBLE_EQ(r.longest_us, 43);
   EXPECT_EQ(r.busiest, 0);
 }
 

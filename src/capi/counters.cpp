@@ -14,6 +14,7 @@ struct CounterSources {
   const fabric::Fabric::Traffic& traffic;
   std::span<const std::unique_ptr<server::Server>> servers;  // that this process hosts
   std::span<const std::shared_ptr<share::Counters>> share;   // of each; none: they do not forward
+  const placement::Plan& plan;
 };
 
 namespace {
@@ -117,6 +118,8 @@ constexpr CounterEntry entries[] = {
      "memory kept for them in this process, without the operating system's",
      engine_value<&Engine::link_bytes>},
 
+    {server, "data_servers", now, "servers", "data servers in this process, see SKERRY_SERVERS",
+     [](const Sources& s) { return uint64_t{s.servers.size()}; }},
     {server, "server_requests", total, "requests", "requests applied",
      server_value<&Server::requests>},
     {server, "server_wire_bytes_sent", total, "bytes", "bytes given to the fabric",
@@ -136,6 +139,12 @@ constexpr CounterEntry entries[] = {
      "mutexes granted through another data server, to ranks without a connection",
      server_value<&Server::grants_relayed>},
 
+    {trunks, "cluster_nodes", peak, "nodes",
+     "nodes of the largest cluster of data servers, 1: no clusters; see SKERRY_CLUSTER_SIZE",
+     [](const Sources& s) { return static_cast<uint64_t>(s.plan.cluster_size); }},
+    {trunks, "connections_shared", peak, "flag",
+     "1: the ranks of a node share connections, see SKERRY_SHARE",
+     [](const Sources& s) { return uint64_t{s.plan.routes.is_shared()}; }},
     {trunks, "trunks_open", now, "connections", "open connections to other nodes' data servers",
      share_value<&Share::trunks>},
     {trunks, "trunks_peak", peak, "connections", "most of them at one time",
@@ -210,8 +219,8 @@ std::span<const CounterEntry> counters() { return entries; }
 void read_counters(job::Job& job, uint64_t* values) {
   const operation::EngineCounters engine = job.engine().counters();
   const fabric::Fabric::Traffic traffic = job.engine().traffic();
-  const CounterSources sources{job.local_counters(), engine, traffic, job.servers(),
-                               job.share_counters()};
+  const CounterSources sources{job.local_counters(), engine,    traffic, job.servers(),
+                               job.share_counters(), job.plan()};
   for (const CounterEntry& each : entries) *values++ = each.read(sources);
 }
 

@@ -29,6 +29,17 @@ std::string table(const std::vector<int64_t>& sum, const std::vector<int64_t>& m
   return text;
 }
 
+// How ranks reach other nodes: what SKERRY_CLUSTER_SIZE, SKERRY_SERVERS and SKERRY_SHARE came to.
+std::string ways(const job::Job& job) {
+  const placement::Plan& plan = job.plan();
+  const size_t servers = job.servers().size();
+  return concat(plan.routes.has_clusters()
+                    ? concat(", clusters of at most ", plan.cluster_size, " nodes")
+                    : std::string(", no clusters"),
+                ", ", servers, servers == 1 ? " data server a node" : " data servers a node",
+                plan.routes.is_shared() ? ", shared connections" : "");
+}
+
 }  // namespace
 
 void report_counters(skerry_job* job) {
@@ -43,7 +54,7 @@ void report_counters(skerry_job* job) {
   // In one piece: other ranks may print, too.
   const std::string text = concat("skerry: counters of ", skerry_size(job), " ranks on ",
                                   skerry_node_count(job), " nodes, fabric ",
-                                  skerry_fabric_name(job), "\n", table(sum, most));
+                                  skerry_fabric_name(job), ways(*of(job)), "\n", table(sum, most));
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "core/pure/nearest.hpp"
+
 namespace skerry {
 
 namespace {
@@ -38,7 +40,8 @@ constexpr Variable known[] = {
      "data servers of a node, 1 to 8, each with its own share of the ranks of other nodes; auto: "
      "one for every 16 processors"},
     {"SKERRY_SERVER_BUDGET", "0",
-     "bytes that a node's data servers may take for their connections, such as 64M; 0: no budget"},
+     "bytes that a node's data servers may take for their connections, such as 64M, 160K at least; "
+     "0: no budget"},
     {"SKERRY_LOCK", "fair",
      "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
@@ -77,33 +80,18 @@ constexpr Variable known[] = {
     {"SKERRY_AGENT", "", "skerry run: command that starts a program on another host"},
 };
 
-// Edits that turn one name into the other. Names are short, so the plain algorithm suffices.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t keep = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({keep, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
+// All names begin alike: what follows is what a typo is in.
+constexpr std::string_view prefix = "SKERRY_";
 
 Status unknown(std::string_view name) {
-  const Variable* nearest = std::min_element(
-      std::begin(known), std::end(known), [&](const Variable& a, const Variable& b) {
-        return distance(name, a.name) < distance(name, b.name);
-      });
-  if (distance(name, nearest->name) > (name.size() - 7) / 3 + 1) {  // farther is another word
+  std::vector<std::string_view> rests;
+  for (const Variable& variable : known) rests.push_back(variable.name.substr(prefix.size()));
+  const std::string_view near = nearest(name.substr(prefix.size()), rests);
+  if (near.empty())
     return error(Code::config, "unknown variable ", name,
                  "; docs/tuning.md lists those that are known, and variables of your own may "
                  "begin with SKERRY_USER_");
-  }
-  return error(Code::config, "unknown variable ", name, "; did you mean ", nearest->name,
+  return error(Code::config, "unknown variable ", name, "; did you mean ", prefix, near,
                "? (variables of your own may begin with SKERRY_USER_)");
 }
 
@@ -239,7 +227,7 @@ Status set(std::string_view name, std::string_view value, Config* config) {
   } else if (name == "SKERRY_SERVERS") {
     SKERRY_TRY(servers(name, value, &config->servers));
   } else if (name == "SKERRY_SERVER_BUDGET") {
-    SKERRY_TRY(bytes(name, value, &config->server_budget_bytes));
+    SKERRY_TRY(parse_budget(name, value, &config->server_budget_bytes));
   } else if (name == "SKERRY_COUNTERS") {
     SKERRY_TRY(flag(name, value, &config->report_counters));
   } else if (name == "SKERRY_TRACE_REQUESTS") {
@@ -269,6 +257,20 @@ uint32_t servers_for_machine() {
   return servers_for(static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
 }
 
+Status parse_budget(std::string_view name, std::string_view value, uint64_t* budget_bytes) {
+  uint64_t parsed = 0;
+  SKERRY_TRY(bytes(name, value, &parsed));
+  if (parsed != 0 && parsed < Config::least_server_budget_bytes) {
+    const bool has_unit = value.back() < '0' || value.back() > '9';
+    return error(Code::config, name, "=", value, " is ", parsed,
+                 " bytes, and a node's data servers need ",
+                 Config::least_server_budget_bytes / 1024, "K at least",
+                 has_unit ? "" : concat(": did you mean ", value, "M?"), " (0: no budget)");
+  }
+  *budget_bytes = parsed;
+  return {};
+}
+
 std::string cluster_size_name(int32_t cluster_size) {
   if (cluster_size == Config::cluster_auto) return "auto";
   if (cluster_size == Config::cluster_sqrt) return "sqrt";
@@ -281,7 +283,7 @@ Status read_config(const char* const* environment, Config* config) {
   Config read;
   for (; *environment != nullptr; ++environment) {
     const std::string_view entry(*environment);
-    if (entry.substr(0, 7) != "SKERRY_" || entry.substr(0, 12) == "SKERRY_USER_") continue;
+    if (!entry.starts_with(prefix) || entry.substr(0, 12) == "SKERRY_USER_") continue;
     const size_t equals = entry.find('=');
     const std::string_view name = entry.substr(0, equals);
     const std::string_view value = equals == std::string_view::npos ? std::string_view()

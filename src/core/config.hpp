@@ -37,7 +37,9 @@ struct Config {
   int32_t cluster_size = cluster_auto;
   uint32_t servers = 1;  // SKERRY_SERVERS: data servers of a node
   static constexpr uint32_t servers_auto = 0, most_servers = 8;
-  uint64_t server_budget_bytes = 0;      // SKERRY_SERVER_BUDGET: 0: none
+  uint64_t server_budget_bytes = 0;  // SKERRY_SERVER_BUDGET: 0: none
+  // Less does not pay for the sessions that a data server always keeps (src/job asserts it).
+  static constexpr uint64_t least_server_budget_bytes = 160 * 1024;
   uint32_t node_max_connections = 0;     // SKERRY_NODE_MAX_CONN: only with share or clusters; 0: no
                                          // limit
   uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=
@@ -51,6 +53,11 @@ struct Config {
 // Reads `environment` (NAME=value, ended by null; usually ::environ). Errors: config (which
 // variable, its value, what is allowed).
 Status read_config(const char* const* environment, Config* config);
+
+// `value` as SKERRY_SERVER_BUDGET has it: a whole number of bytes, or one with K, M or G behind it;
+// 0: none. Errors: config (`name`, the value, what is allowed): also for less than
+// least_server_budget_bytes.
+Status parse_budget(std::string_view name, std::string_view value, uint64_t* budget_bytes);
 
 // How many data servers a node with so many processors has, as SKERRY_SERVERS=auto.
 uint32_t servers_for(uint32_t processors);

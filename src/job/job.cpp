@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <map>
 
@@ -79,6 +80,13 @@ Status check_servers(const HostCard& one, Rank rank, const HostCard& theirs, Ran
                ", but SKERRY_SERVERS=", int{theirs.servers}, " on rank ", other,
                " of the same node: give all ranks of a node the same");
 }
+
+static_assert(placement::Settings::auto_cluster == Config::cluster_auto &&
+              placement::Settings::sqrt_cluster == Config::cluster_sqrt);
+static_assert(Config::least_server_budget_bytes ==
+                  4 * placement::least_sessions *
+                      (placement::session_bytes + placement::passing_bytes),
+              "a quarter pays for the sessions that are always there");
 
 struct Invitation {  // leader -> the other ranks of its node
   uint64_t node_table_bytes;
@@ -320,8 +328,15 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     origin_side = fabric::hook_faults(std::move(origin_side), faults(rank_),
                                       std::make_shared<fabric::FaultLog>());
   }
-  share::Guide way = guide(map_.nodes(), most_ranks, origin_side->capabilities().connection_bytes,
-                           placement::lane_of(map_, rank_));
+  // The same routes on all ranks: they agree on what these are made of.
+  const uint64_t idle_bytes = origin_side->capabilities().connection_bytes;
+  const placement::Shape shape{map_.nodes(), most_ranks, map_.servers(node_), server_counts_};
+  plan_ = placement::plan(shape, settings(), idle_bytes);
+  if (rank_ == 0) {
+    const std::string remark = placement::remark(shape, settings(), idle_bytes);
+    if (!remark.empty()) std::fprintf(stderr, "skerry: %s\n", remark.c_str());
+  }
+  share::Guide way = guide(plan_.routes, placement::lane_of(map_, rank_));
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;
     share::ProxyClientOptions member;

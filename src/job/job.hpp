@@ -27,6 +27,7 @@
 #include "fabric/hooks/hooks.hpp"
 #include "operation/engine.hpp"
 #include "placement/node_map.hpp"
+#include "placement/plan.hpp"
 #include "server/server.hpp"
 #include "share/share.hpp"
 
@@ -83,6 +84,8 @@ class Job {
   Bootstrap& bootstrap() { return *bootstrap_; }
   // The data servers of the node by index; none unless this rank is its leader.
   const std::vector<std::unique_ptr<server::Server>>& servers() const { return servers_; }
+  // How this job's connections are planned.
+  const placement::Plan& plan() const { return plan_; }
   // Of each of its servers; none unless they forward.
   const std::vector<std::shared_ptr<share::Counters>>& share_counters() const {
     return share_counters_;
@@ -180,8 +183,8 @@ class Job {
   Status enter_node();
   Status start_engine(std::unique_ptr<fabric::Fabric> origin_side);
   Status start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node);
-  share::Guide guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
-                     uint32_t lane) const;
+  placement::Settings settings() const;
+  share::Guide guide(const placement::Routes& routes, uint32_t lane) const;
   Status forward(share::Guide way, const placement::Budget& budget, uint16_t index,
                  std::unique_ptr<fabric::Fabric>* side);
   uint32_t max_sessions_ = 0;  // leader: of each of its servers; 0: no limit
@@ -208,6 +211,7 @@ class Job {
   Rank leader_ = no_rank;
   uint32_t member_index_ = 0;
   uint32_t generation_ = 1;  // 1 is the world's
+  placement::Plan plan_;     // set by start_engine
   uint64_t address_secret_ = 0;
   std::string fabric_name_;
   std::unique_ptr<memory::Broker> broker_;                   // leader only

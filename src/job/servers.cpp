@@ -32,19 +32,14 @@ Status read_addresses(std::span<const std::byte> all, Rank leader,
 
 }  // namespace
 
-// The same routes on all ranks: they agree on what they are made of. `idle_bytes`: of one
-// connection at a server. `lane`: of the rank, or of the server, which is its index.
-share::Guide Job::guide(NodeId nodes, uint32_t most_ranks_per_node, uint64_t idle_bytes,
-                        uint32_t lane) const {
+placement::Settings Job::settings() const {
   const Config& config = options_.config;
-  NodeId size = config.cluster_size;
-  if (size == Config::cluster_sqrt) size = placement::square_root_cluster(nodes);
-  if (size == Config::cluster_auto)
-    size = placement::cluster_within(
-        placement::connection_share(config.server_budget_bytes, server_counts_.most()), idle_bytes,
-        nodes, most_ranks_per_node, config.share, server_counts_.trunks());
-  const bool shared = config.share && nodes > 1;
-  return {placement::Routes(nodes, size, shared), [this, lane](NodeId node) {
+  return {config.cluster_size, config.share, config.server_budget_bytes};
+}
+
+// `lane`: of the rank, or of the server, which is its index.
+share::Guide Job::guide(const placement::Routes& routes, uint32_t lane) const {
+  return {routes, [this, lane](NodeId node) {
             return map_.server_address(placement::server_in_lane(map_, node, lane));
           }};
 }
@@ -70,12 +65,10 @@ Status Job::make_server_side(const FabricMaker& make_fabric, const std::vector<N
   // many there are.
   SKERRY_TRY(make_fabric({}, side));
   const uint64_t idle_bytes = (*side)->capabilities().connection_bytes;
-  share::Guide way = guide(nodes, most_ranks, idle_bytes, index);
-  // The node's servers share its budget and, in lanes, the ranks.
-  const placement::Neighbours most = way.routes.most_neighbours(
-      (most_ranks + own_servers_ - 1) / own_servers_, server_counts_.trunks_of_one(own_servers_));
-  const placement::Budget budget = placement::spend(
-      options_.config.server_budget_bytes / own_servers_, most.ranks + most.servers, idle_bytes);
+  const placement::Plan plan = placement::plan({nodes, most_ranks, own_servers_, server_counts_},
+                                               settings(), idle_bytes);
+  share::Guide way = guide(plan.routes, index);
+  const placement::Budget& budget = plan.budget;
   if (budget.socket_buffer_bytes != 0) {
     fabric::Options options;
     options.socket_buffer_bytes = budget.socket_buffer_bytes;

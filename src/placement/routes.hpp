@@ -64,6 +64,7 @@ class Routes {
   // Ranks connect to their targets, and servers do not forward.
   bool is_direct() const { return clusters_ == nodes_ && !shared_; }
   bool has_clusters() const { return clusters_ != nodes_; }
+  bool is_shared() const { return shared_; }  // ranks send through their own node's server
   // Data servers on the way of a message, the target included, at most.
   uint32_t most_servers() const { return 1u + (shared_ ? 1u : 0u) + (has_clusters() ? 1u : 0u); }
 

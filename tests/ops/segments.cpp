@@ -1,4 +1,6 @@
 // Segments: sizes, addresses, life and death; counters of what was done.
+#include <algorithm>
+
 #include "ops/check.hpp"
 
 namespace skerry::test {
@@ -177,7 +179,34 @@ void run_segments(Context& c) {
   refuse_too_much_memory(c);
 }
 
+namespace {
+
+// What the variables came to, as the job's own counters say it.
+void settings_are_told(Context& c) {
+  const Counted now(c.job);
+  const auto nodes = static_cast<uint64_t>(c.nodes);
+  const auto number = [](const char* name, uint64_t otherwise) -> uint64_t {
+    const char* const text = std::getenv(name);
+    return text == nullptr || *text < '0' || *text > '9' ? otherwise
+                                                         : std::strtoull(text, nullptr, 10);
+  };
+  const uint64_t servers = nodes == 1 ? 1 : number("SKERRY_SERVERS", 1);
+  EXPECT(now["data_servers"] == servers || now["data_servers"] == 0);
+  if (c.rank == 0) EXPECT_IS(now["data_servers"], servers);
+  EXPECT_IS(now["connections_shared"], nodes == 1 ? 0 : number("SKERRY_SHARE", 0));
+  // As few clusters as that size allows, as equal as can be.
+  if (const uint64_t size = std::min(number("SKERRY_CLUSTER_SIZE", 0), nodes); size != 0) {
+    const uint64_t clusters = (nodes + size - 1) / size;
+    EXPECT_IS(now["cluster_nodes"], (nodes + clusters - 1) / clusters);
+  } else {
+    EXPECT(now["cluster_nodes"] >= 1 && now["cluster_nodes"] <= nodes);
+  }
+}
+
+}  // namespace
+
 void run_counters(Context& c) {
+  if (!c.as_threads) settings_are_told(c);
   skerry_segment* s = nullptr;
   OK(skerry_segment_alloc(c.world(), 200'000, &s));
   std::vector<std::byte> buffer(200'000);

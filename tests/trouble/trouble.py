@@ -279,6 +279,19 @@ def variable(name, value, *fragments):
     return check
 
 
+def larger_than_the_job(build, program):
+    """A cluster of more nodes than there are is said once, and what was done instead."""
+    job = Job(
+        build, ["--counters", "-n", 4, "--nodes", 2, program, "fine"], {"SKERRY_CLUSTER_SIZE": "9"}
+    )
+    expect(job.end() == 0, job.err)
+    said = "skerry: SKERRY_CLUSTER_SIZE=9, but the job has 2 nodes: they form one cluster"
+    expect(job.err.count(said) == 1, job.err)
+    came_to = "fabric tcp, clusters of at most 2 nodes, 1 data server a node"
+    expect(came_to in job.err, job.err)
+    return job
+
+
 def one_clusters(build, program):
     job = Job(
         build,
@@ -465,9 +478,14 @@ TROUBLES = [
         "a cluster size that is none",
         variable("SKERRY_CLUSTER_SIZE", "0", "SKERRY_CLUSTER_SIZE=0", "sqrt or auto"),
     ),
+    ("a cluster larger than the job", larger_than_the_job),
     (
         "a budget that is none",
         variable("SKERRY_SERVER_BUDGET", "64X", "SKERRY_SERVER_BUDGET=64X", "K, M or G"),
+    ),
+    (
+        "a budget without a unit",
+        variable("SKERRY_SERVER_BUDGET", "64", "SKERRY_SERVER_BUDGET=64", "did you mean 64M"),
     ),
     (
         "more data servers of a node than there may be",

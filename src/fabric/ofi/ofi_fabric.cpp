@@ -238,8 +238,8 @@ void OfiFabric::describe_capabilities() {
   capabilities_.server_progress = !is_verbs(*info_);
   capabilities_.key_kind = virtual_addresses_ ? KeyKind::virtual_address : KeyKind::offset;
   capabilities_.connect_data_bytes = max_hello_bytes;
-  // Most is libfabric's own (22 KiB), or posted buffers (docs/benchmarks.md#memory).
-  capabilities_.connection_bytes = receives_ != nullptr ? 28 * 1024 : 200 * 1024;
+  capabilities_.connection_bytes = receives_ != nullptr ? ofi_connection_bytes
+                                                        : ofi_own_buffers_connection_bytes;
   capabilities_.max_payload_bytes = parcel_payload_bytes;
   capabilities_.rma_from_bytes = parcel_payload_bytes + 1;
 }

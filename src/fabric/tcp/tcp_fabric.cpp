@@ -54,7 +54,7 @@ TcpFabric::TcpFabric(const Options& options) : options_(options) {
   capabilities_.gather = true;
   capabilities_.early_messages = true;
   capabilities_.connect_data_bytes = max_hello_bytes;
-  capabilities_.connection_bytes = 6 * 1024;  // 4.2 KiB, most of it the kernel's (bench/clusters)
+  capabilities_.connection_bytes = tcp_connection_bytes;
   capabilities_.max_payload_bytes = max_payload_bytes;
   capabilities_.no_atomics_reason =
       "TCP carries messages alone; the data server's processor performs atomics";

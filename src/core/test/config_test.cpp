@@ -1,0 +1,57 @@
+// The SKERRY_* variables: what is taken, and what a mistake is told.
+#include "core/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace skerry {
+namespace {
+
+// Empty: the variables are right.
+std::string mistake(const std::vector<const char*>& variables, Config* config) {
+  std::vector<const char*> environment = variables;
+  environment.push_back(nullptr);
+  const Status status = read_config(environment.data(), config);
+  return status.ok() ? "" : std::string(status.message());
+}
+
+TEST(Config, ABudgetHasUnits) {
+  const std::pair<const char*, uint64_t> budgets[] = {{"0", 0},
+                                                      {"163840", 160 << 10},
+                                                      {"160K", 160 << 10},
+                                                      {"64M", 64 << 20},
+                                                      {"2G", uint64_t{2} << 30}};
+  for (const auto& [text, bytes] : budgets) {
+    Config config;
+    const std::string variable = std::string("SKERRY_SERVER_BUDGET=") + text;
+    EXPECT_EQ(mistake({variable.c_str()}, &config), "");
+    EXPECT_EQ(config.server_budget_bytes, bytes) << text;
+  }
+}
+
+TEST(Config, AMistakeIsNamedWithItsRemedy) {
+  const std::pair<const char*, const char*> mistakes[] = {
+      // Bug guarded against: 64 bytes were taken for a budget.
+      {"SKERRY_SERVER_BUDGET=64",
+       "64 bytes, and a node's data servers need 160K at least: did you mean "
+       "64M?"},
+      {"SKERRY_SERVER_BUDGET=1K", "need 160K at least (0: no budget)"},
+      {"SKERRY_SERVER_BUDGET=64X", "K, M or G"},
+      {"SKERRY_CLUSTER_SIZE=abc", "SKERRY_CLUSTER_SIZE=abc: give a number of nodes from 1, sqrt"},
+      {"SKERRY_CLUSTERSIZE=2", "did you mean SKERRY_CLUSTER_SIZE?"},
+      {"SKERRY_ELEPHANT=2", "docs/tuning.md lists"},
+      {"SKERRY_NODE_MAX_CONN=2", "set SKERRY_SHARE=1"},
+  };
+  for (const auto& [variable, expected] : mistakes) {
+    Config config;
+    const std::string message = mistake({variable}, &config);
+    EXPECT_NE(message.find(expected), std::string::npos) << variable << ": " << message;
+  }
+  Config config;
+  EXPECT_EQ(mistake({"SKERRY_USER_CLUSTERSIZE=2", "OTHER=3"}, &config), "");
+}
+
+}  // namespace
+}  // namespace skerry

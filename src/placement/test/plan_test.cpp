@@ -1,0 +1,58 @@
+#include "placement/plan.hpp"
+
+#include <gtest/gtest.h>
+
+namespace skerry::placement {
+namespace {
+
+constexpr uint64_t tcp_bytes = 6 * 1024;
+
+TEST(Plan, AutoStaysWithinAQuarterOfTheBudget) {
+  const Plan without = plan({500, 64, 1}, {}, tcp_bytes);
+  EXPECT_TRUE(without.routes.is_direct());
+  EXPECT_EQ(without.cluster_size, 1);
+  EXPECT_EQ(without.connections, 64u * 499);
+  const Plan within = plan({500, 64, 1}, {Settings::auto_cluster, false, 32 << 20}, tcp_bytes);
+  EXPECT_EQ(within.cluster_size, 28);  // the example of docs/tuning.md
+  EXPECT_LE(within.connections * tcp_bytes, 8u << 20);
+  EXPECT_EQ(within.budget.connection_bytes, 8u << 20);
+}
+
+TEST(Plan, TheServersOfANodeShareRanksAndBudgetButNotTheirTrunks) {
+  const Settings settings{10, false, 64 << 20};
+  const Plan one = plan({100, 12, 1}, settings, tcp_bytes);
+  const Plan four = plan({100, 12, 4}, settings, tcp_bytes);
+  const Neighbours all = one.routes.most_neighbours(12);
+  EXPECT_EQ(one.connections, all.ranks + all.servers);
+  EXPECT_EQ(four.connections, all.ranks / 4 + all.servers);
+  EXPECT_EQ(four.budget.pool_bytes, one.budget.pool_bytes / 4);
+}
+
+TEST(Plan, AClusterIsAtMostTheJobAndOneNodeSharesNothing) {
+  EXPECT_EQ(plan({4, 2, 1}, {9, false, 0}, tcp_bytes).cluster_size, 4);
+  EXPECT_TRUE(plan({1, 2, 1}, {1, true, 0}, tcp_bytes).routes.is_direct());
+  EXPECT_EQ(plan({100, 2, 1}, {Settings::sqrt_cluster, false, 0}, tcp_bytes).cluster_size, 10);
+}
+
+TEST(Plan, SaysWhichSettingsCannotHold) {
+  const auto said = [](const Shape& shape, const Settings& settings) {
+    return remark(shape, settings, tcp_bytes);
+  };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  EXPECT_EQ(said({4, 2, 1}, {}), "");
+  EXPECT_EQ(said({4, 2, 1}, {4, true, 0}), "");
+  EXPECT_EQ(said({500, 64, 1}, {Settings::auto_cluster, false, 32 << 20}), "");
+  EXPECT_EQ(said({1, 64, 1}, {Settings::auto_cluster, false, 1 << 20}), "");
+  expect(said({4, 2, 1}, {9, false, 0}), "=9, but the job has 4 nodes: they form one cluster");
+  expect(said({1, 2, 1}, {2, false, 0}), "has 1 node: there is nothing");
+  // 499 * 64 connections of 6 KiB, four times.
+  expect(said({500, 64, 1}, {1, false, 32 << 20}), "=32M is less");
+  expect(said({500, 64, 1}, {1, false, 32 << 20}), "give 749M, or leave SKERRY_CLUSTER_SIZE out");
+  // Too little for any size; shared connections need fewer.
+  expect(said({500, 64, 1}, {Settings::auto_cluster, false, 4 << 20}), "or set SKERRY_SHARE=1");
+}
+
+}  // namespace
+}  // namespace skerry::placement
