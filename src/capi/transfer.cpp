@@ -59,6 +59,8 @@ int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void
   if (status.ok() && count > (uint64_t{1} << 58))
     status = error(Code::invalid, count, " elements: at most 2^58");
   const uint64_t bytes = count * element_bytes(what.type);
+  if (status.ok() && joined(segment, rank, offset, what, origin, count, mode, handle))
+    return SKERRY_OK;
   if (status.ok()) status = of(segment)->check(rank, offset, bytes);
   if (status.ok()) status = check_elements(what.type, offset, bytes);
   if (!status.ok()) return fail(status);
@@ -218,7 +220,7 @@ int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void
                   uint64_t bytes, skerry_handle* handle) {
   if (job::Segment* const found = plain(segment, origin, bytes); found != nullptr) [[likely]]
     if (found->put_here(rank, offset, origin, bytes) ||
-        found->join_batch(rank, offset, origin, bytes)) [[likely]] {
+        found->join_batch(rank, nullptr, offset, origin, bytes)) [[likely]] {
       if (handle != SKERRY_IMPLICIT) *handle = 0;
       return SKERRY_OK;
     }

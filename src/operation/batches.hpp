@@ -1,5 +1,6 @@
-// What is held back to be sent together: batches of small puts (batch.hpp), and messages that the
-// fabric keeps until flush (*corked* links). Nothing stays held back while anybody waits.
+// What is held back to be sent together: batches of small puts or accumulates (batch.hpp), and
+// messages that the fabric keeps until flush (*corked* links). Nothing stays held back while anybody
+// waits.
 #pragma once
 
 #include <vector>
@@ -19,18 +20,20 @@ class Batches {
   Batches(Context& context, Links& links, Sender& sender, Progress& progress)
       : context_(context), links_(links), sender_(sender), progress_(progress) {}
 
-  // The fast path: true if it joined the batch that is being collected for this very target.
-  bool join(const Target& target, uint64_t offset, const void* from, uint64_t bytes) {
-    if (open_ == nullptr || !open_->takes(target, bytes) || bytes > Batch::longest_put_bytes)
+  // The fast path: true if it joined the batch that is being collected for this very target. `what`
+  // null: a put.
+  bool join(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
+            uint64_t bytes) {
+    if (open_ == nullptr || bytes > Batch::longest_bytes || !open_->takes(target, what, bytes))
       return false;
     open_->add(offset, static_cast<const std::byte*>(from), bytes);
     return true;
   }
-  // Adds to the link's batch; sends the one before if this does not fit it.
-  Status put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from,
-             uint64_t bytes);
-  // Sends the batch as one vector put. The link was found sendable, or its requests queue, and the
-  // mutex was held since. False: it would block.
+  // Adds to the link's batch; sends the one before if this does not fit it. `what` as above.
+  Status add(Lock& lock, Link& link, const Target& target, const Accumulate* what, uint64_t offset,
+             const std::byte* from, uint64_t bytes);
+  // Sends the batch as one vector put or accumulate. The link was found sendable, or its requests
+  // queue, and the mutex was held since. False: it would block.
   bool send(Link& link);
   // Sends or queues the batch if that can be done at once. False: it is still there.
   bool send_now(Link& link);
