@@ -88,12 +88,17 @@ Status Engine::accumulate(const Target& target, const Side& to, const Side& from
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(from.bytes);
-  if (mode != Mode::blocking && may_batch(link, to, from)) {
+  const bool blocks = mode == Mode::blocking;
+  Status status;
+  if ((!blocks || batches_.in_stream(monotonic_ns())) && may_batch(link, to, from)) {
     if (handle != nullptr) *handle = 0;
-    return batches_.add(lock, link, target, &what, to.offset, from.base, from.bytes);
+    status = batches_.add(lock, link, target, &what, to.offset, from.base, from.bytes);
+  } else {
+    status = send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
+                      handle);
   }
-  return send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
-                  handle);
+  if (blocks) batches_.note_blocking(monotonic_ns());
+  return status;
 }
 
 Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode,
