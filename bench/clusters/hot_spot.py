@@ -1,5 +1,6 @@
-"""One hot spot: 2 to 32 ranks add to one counter and accumulate into one rank's memory, beside
-ARMCI-MPI and the windows of four MPIs (MPI_Fetch_and_op, MPI_Accumulate), in one run.
+"""One hot spot: 2 to 32 ranks add to one counter and accumulate into one rank's memory (4 KiB, then
+8 bytes), beside ARMCI-MPI (ARMCI_Rmw, ARMCI_NbAccS) and the windows of four MPIs (MPI_Fetch_and_op,
+MPI_Accumulate), in one run.
 
 `remote`: the target is alone on its host, the clients are on two others. `mixed`: a third of them
 is on the target's host. `same_node`: all on one (Skerry only). A bystander on a third host gets 8
@@ -24,7 +25,7 @@ MIXED = (6, 24)
 OURS, SHARED, CLUSTERED = "skerry", "skerry_share", "skerry_cluster_3"
 MS = 500
 LIMIT_S = 25  # of a peer's run; one that takes longer is spared more clients
-KINDS = ("fetch_add", "accumulate")
+KINDS = ("fetch_add", "accumulate", "accumulate_8")
 KEPT = 0.9  # of the best rate at fewer clients, that 32 must keep
 FAIR = 2.0  # the most operations of a remote client by the fewest
 

@@ -66,9 +66,11 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   // A stream of its own: whatever else is drawn stays what it was.
   Random of_servers(Random(~seed + 1).next());
   if (of_servers.chance(0.25)) c.servers = 2 + of_servers.below(2);
-  Random of_trunks(Random(~seed + 2).next());
+  Random of_trunks(Random(~seed + 3).next());
   constexpr int64_t unused_ns[] = {0, 50'000, 2'000'000, 1'000'000'000};
   c.unused_trunk_ns = unused_ns[of_trunks.below(4)];
+  Random of_rows(Random(~seed + 2).next());
+  if (of_rows.chance(0.3)) c.row_percent = 5 + of_rows.below(40);
   Random random(Random(~seed).next());
   if (!random.chance(0.3)) return c;
   c.nodes = 3 + random.below(4);
@@ -235,6 +237,7 @@ std::string StormConfig::describe() const {
   if (stripes_held) text += ", stripes held";
   if (compare_swaps) text += ", compare-and-swap";
   if (updates) text += ", updates";
+  if (row_percent != 0) text += concat(", rows ", row_percent, " %");
   if (network.no_descriptor_per_1024 != 0) text += ", descriptors run out";
   text += concat(", ", connect_timeout_ns / 1000, " us to connect");
   text += concat("; ",

@@ -89,6 +89,8 @@ struct StormConfig {
 
   bool compare_swaps = false;  // among the operations of the programs
   bool updates = false;        // likewise, fetching ones too
+  uint32_t
+      row_percent = 0;  // of the operations: several small ones in a row, which travel together
 
   Rule left_out = Rule::none;
 

@@ -54,6 +54,7 @@ bool Program::run_all() {
 bool Program::step() {
   if (random_.below(100) < config_.lock_percent) return lock_something();
   if (random_.below(100) < config_.refused_percent) return refused_unlock();
+  if (config_.row_percent != 0 && random_.below(100) < config_.row_percent) return row();
   const uint32_t dice = random_.below(100);
   if (dice < 26) return transfer(false);
   if (dice < 44) return transfer(true);
@@ -236,25 +237,74 @@ bool Program::accumulate() {
                                                         ? config_.sums - first
                                                         : std::min(config_.sums - first, 8u));
   const int64_t scale = random_.below(2) == 0 ? 1 : 3;
-  std::vector<int64_t>& values = added_.emplace_back();
+  std::vector<int64_t> values;
   for (uint32_t i = 0; i < count; ++i) {
     values.push_back(static_cast<int64_t>(random_.below(1000)));
     if (shared) checker_.add_shared(target, scale * values.back());
     else checker_.add(thread_, target, first + i, scale * values.back());
   }
+  const uint64_t offset = shared ? checker_.layout().shared_sum
+                                 : checker_.layout().sum(thread_, first);
+  return send_update(target, offset, std::move(values),
+                     {ElementType::int64, memory::Scale::of(ElementType::int64, &scale)},
+                     random_.below(2) == 0 ? Mode::implicit : Mode::blocking);
+}
+
+bool Program::send_update(Rank target, uint64_t offset, std::vector<int64_t> values,
+                          const operation::Accumulate& what, Mode mode) {
   Side to, from;
-  to.bytes = from.bytes = uint64_t{count} * 8;
-  to.offset = shared ? checker_.layout().shared_sum : checker_.layout().sum(thread_, first);
-  from.base = reinterpret_cast<std::byte*>(values.data());
-  const operation::Accumulate what{ElementType::int64,
-                                   memory::Scale::of(ElementType::int64, &scale)};
-  const bool implicit = random_.below(2) == 0;
-  if (failed(process_.accumulate(target, to, from, what, implicit ? Mode::implicit : Mode::blocking,
-                                 nullptr),
-             "accumulate"))
-    return false;
-  if (!implicit) added_.pop_back();
+  to.bytes = from.bytes = values.size() * 8;
+  to.offset = offset;
+  from.base = reinterpret_cast<std::byte*>(added_.emplace_back(std::move(values)).data());
+  if (failed(process_.accumulate(target, to, from, what, mode, nullptr), at_)) return false;
+  if (mode == Mode::blocking) added_.pop_back();
   return true;
+}
+
+// Small accumulates, updates and puts in a row to one rank: those of a kind travel together. Words
+// are repeated, and updates of different kinds on one word tell the order.
+bool Program::row() {
+  const Rank target = any_rank();
+  int64_t scale = 1;
+  Operation operation = Operation::sum;
+  for (uint32_t left = 3 + random_.below(20); left > 0; --left) {
+    at_ = "row of accumulates";
+    at_rank_ = target;
+    if (random_.below(6) == 0 && !small_put(target)) return false;
+    if (random_.below(5) == 0) {
+      constexpr Operation drawn[] = {Operation::max, Operation::bit_xor, Operation::replace};
+      const bool is_sum = !config_.updates || random_.below(2) == 0;
+      operation = is_sum ? Operation::sum : drawn[random_.below(std::size(drawn))];
+      scale = is_sum && random_.below(2) == 0 ? 3 : 1;
+    }
+    const uint32_t first = random_.below(config_.sums);
+    std::vector<int64_t> values(1 + random_.below(std::min(config_.sums - first, 3u)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<int64_t>(random_.below(1000));
+      const auto index = first + static_cast<uint32_t>(i);
+      if (operation == Operation::sum) checker_.add(thread_, target, index, scale * values[i]);
+      else (void)checker_.update(thread_, target, index, operation, values[i]);
+    }
+    if (!send_update(target, checker_.layout().sum(thread_, first), std::move(values),
+                     {ElementType::int64, memory::Scale::of(ElementType::int64, &scale), operation},
+                     random_.below(4) == 0 ? Mode::blocking : Mode::implicit))
+      return false;
+  }
+  return true;
+}
+
+bool Program::small_put(Rank target) {
+  Transfer& t = under_way_.emplace_back();
+  t.target = target;
+  t.bytes = 1 + random_.below(16);
+  t.implicit = true;
+  const uint64_t begin = random_.below(config_.area_bytes - static_cast<uint32_t>(t.bytes));
+  t.there.push_back({begin, t.bytes});
+  t.offsets.push_back({checker_.layout().area(thread_) + begin, t.bytes});
+  t.here.push_back({0, t.bytes});
+  t.buffer.assign(t.bytes, static_cast<std::byte>(random_.next()));
+  checker_.put(thread_, target, t.there, t.buffer);
+  return !failed(process_.put(target, there(t), here(t), nullptr, Mode::implicit, nullptr), "put");
 }
 
 // Of numbers that nobody else changes.
@@ -273,18 +323,9 @@ bool Program::update() {
     return fetch_update(target, first, operation, std::move(values));
   for (uint32_t i = 0; i < values.size(); ++i)
     (void)checker_.update(thread_, target, first + i, operation, values[i]);
-  Side to, from;
-  to.bytes = from.bytes = values.size() * 8;
-  to.offset = checker_.layout().sum(thread_, first);
-  from.base = reinterpret_cast<std::byte*>(added_.emplace_back(std::move(values)).data());
-  const operation::Accumulate what{ElementType::int64, memory::Scale::one(), operation};
-  const bool implicit = random_.below(2) == 0;
-  if (failed(process_.accumulate(target, to, from, what, implicit ? Mode::implicit : Mode::blocking,
-                                 nullptr),
-             "update"))
-    return false;
-  if (!implicit) added_.pop_back();
-  return true;
+  return send_update(target, checker_.layout().sum(thread_, first), std::move(values),
+                     {ElementType::int64, memory::Scale::one(), operation},
+                     random_.below(2) == 0 ? Mode::implicit : Mode::blocking);
 }
 
 bool Program::fetch_update(Rank target, uint32_t first, Operation operation,

@@ -73,6 +73,10 @@ class Program {
   bool wait_all();
   bool accumulate();
   bool update();
+  bool row();
+  bool small_put(Rank target);
+  bool send_update(Rank target, uint64_t offset, std::vector<int64_t> values,
+                   const operation::Accumulate& what, operation::Mode mode);
   bool fetch_update(Rank target, uint32_t first, Operation operation, std::vector<int64_t> values);
   Status fetch_word(Rank target, uint64_t offset, Operation operation, uint64_t value,
                     uint64_t* old);

@@ -126,6 +126,19 @@ inline Status check_elements(ElementType type, uint64_t offset, uint64_t bytes) 
   return {};
 }
 
+// The shortest way for a few elements to another node. False, with nothing done, if anything about
+// it is not plain.
+inline bool joined(skerry_segment* segment, int rank, uint64_t offset,
+                   const operation::Accumulate& what, const void* origin, uint64_t count, Mode mode,
+                   Handle* handle) {
+  constexpr uint64_t most = operation::Batch::longest_bytes;
+  if (count > most || offset % part_bytes(what.type) != 0 ||
+      !of(segment)->join_batch(rank, &what, offset, origin, count * element_bytes(what.type), mode))
+    return false;
+  if (handle != nullptr) *handle = 0;
+  return true;
+}
+
 // A type, and an operation that it has.
 inline Status read_update(int type, int operation, operation::Accumulate* what) {
   SKERRY_TRY(check_type(type));

@@ -59,6 +59,8 @@ int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void
   if (status.ok() && count > (uint64_t{1} << 58))
     status = error(Code::invalid, count, " elements: at most 2^58");
   const uint64_t bytes = count * element_bytes(what.type);
+  if (status.ok() && joined(segment, rank, offset, what, origin, count, mode, handle))
+    return SKERRY_OK;
   if (status.ok()) status = of(segment)->check(rank, offset, bytes);
   if (status.ok()) status = check_elements(what.type, offset, bytes);
   if (!status.ok()) return fail(status);
@@ -144,8 +146,8 @@ int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
 int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64_t word_bytes,
         uint64_t operand, uint64_t expected, uint64_t* old) {
   job::Segment* const here = plain(segment, nullptr, 0);
-  if (here != nullptr &&
-      here->read_modify_write_here(rank, offset, op, operand, expected, old)) [[likely]]
+  if (here != nullptr && here->read_modify_write_here(rank, offset, op, operand, expected, old))
+      [[likely]]
     return SKERRY_OK;
   return rmw_anywhere(segment, rank, offset, op, word_bytes, operand, expected, old);
 }
@@ -218,7 +220,7 @@ int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void
                   uint64_t bytes, skerry_handle* handle) {
   if (job::Segment* const found = plain(segment, origin, bytes); found != nullptr) [[likely]]
     if (found->put_here(rank, offset, origin, bytes) ||
-        found->join_batch(rank, offset, origin, bytes)) [[likely]] {
+        found->join_batch(rank, nullptr, offset, origin, bytes, Mode::implicit)) [[likely]] {
       if (handle != SKERRY_IMPLICIT) *handle = 0;
       return SKERRY_OK;
     }

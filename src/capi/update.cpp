@@ -38,6 +38,8 @@ int update(skerry_segment* segment, int rank, uint64_t offset, int type, int ope
   operation::Accumulate what;
   Side to;
   Status status = read_update(type, operation, &what);
+  if (status.ok() && reads && joined(segment, rank, offset, what, origin, count, mode, handle))
+    return SKERRY_OK;
   if (status.ok()) status = read_target(*of(segment), rank, offset, what.type, count, &to);
   if (!status.ok()) return fail(status);
   if (!reads) {  // nothing changes, and nobody can tell when

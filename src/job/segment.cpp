@@ -574,9 +574,10 @@ bool Segment::read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, u
   return true;
 }
 
-bool Segment::join_batch(Rank rank, uint64_t offset, const void* origin, uint64_t bytes) {
+bool Segment::join_batch(Rank rank, const operation::Accumulate* what, uint64_t offset,
+                         const void* origin, uint64_t bytes, operation::Mode mode) {
   return remote_holds(rank, offset, bytes) &&
-         job_->engine().join_batch({rank, id_}, offset, origin, bytes);
+         job_->engine().join_batch({rank, id_}, what, offset, origin, bytes, mode);
 }
 
 Status Segment::put(Rank rank, const Side& to, const Side& from, const operation::Notify* notify,

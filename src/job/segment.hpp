@@ -96,8 +96,10 @@ class Segment {
   // The same for a word; `old` as in memory::rmw.
   bool read_modify_write_here(Rank rank, uint64_t offset, wire::Rmw op, uint64_t operand,
                               uint64_t expected, uint64_t* old);
-  // The shortest way for a small non-blocking put to another node: see Engine::join_batch.
-  bool join_batch(Rank rank, uint64_t offset, const void* origin, uint64_t bytes);
+  // The shortest way for a small put or accumulate to another node: see Engine::join_batch. Of an
+  // accumulate the elements are aligned.
+  bool join_batch(Rank rank, const operation::Accumulate* what, uint64_t offset, const void* origin,
+                  uint64_t bytes, operation::Mode mode);
 
   // Any rank, local or remote; arguments have been checked.
   Status put(Rank rank, const operation::Side& to, const operation::Side& from,

@@ -125,6 +125,8 @@ struct Job {
         result = holder.acquire(applied->stripe, now);
         if (result == LockResult::locked)
           applied->failure = change(offset, origin, now, applied->bytes);
+        if (region.kind == Kind::given) [[unlikely]]
+          holder.release();  // calls of the kernel: not for 4 KiB of short pieces together
       }
       applied->result = result;
       if (!applied->ok()) return false;

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -72,6 +73,11 @@ struct Scale {
   static Scale one();
   // `value` points to one element of `type`, at any alignment; null means one.
   static Scale of(ElementType type, const void* value);
+  // Of the same type, and the same to the bit: a long double's padding may tell equal ones apart.
+  bool operator==(const Scale& other) const {
+    return is_one ? other.is_one
+                  : !other.is_one && std::memcmp(value, other.value, sizeof value) == 0;
+  }
 };
 
 // What becomes of each element: target = target (operation) scale * origin. The type has the
@@ -80,6 +86,10 @@ struct Update {
   ElementType type = ElementType::float64;
   Scale scale = Scale::one();
   Operation operation = Operation::sum;
+
+  bool operator==(const Update& other) const {
+    return type == other.type && operation == other.operation && scale == other.scale;
+  }
 };
 
 // Blocks of an accumulate or update up to this length are atomic as a whole. MPI promises it of

@@ -1,6 +1,7 @@
-// Small non-blocking puts in a row to one rank's slice travel as one vector put: a header, a number
-// and a system call for all of them. The buffer is the payload: the table grows from its start, the
-// data from its middle; a batch that is not full closes the gap.
+// Small puts, or small accumulates, in a row to one rank's slice travel as one vector put or vector
+// accumulate: a header, a number and a system call for all of them (docs/design/0014 and 0040). The
+// buffer is the payload: the table grows from its start, the data from its middle; a batch that is
+// not full closes the gap.
 #pragma once
 
 #include <cstring>
@@ -14,28 +15,40 @@ struct Batch {
   static constexpr uint64_t most_pieces = 2048;
   static constexpr uint64_t table_bytes = most_pieces * sizeof(Piece);
   static constexpr uint64_t most_bytes = fabric::inline_payload_bytes - table_bytes;
-  static constexpr uint64_t longest_put_bytes = 256;  // longer ones gain nothing
+  static constexpr uint64_t longest_bytes = 256;  // of a piece; longer ones gain nothing
+  // To memory that a program gave, each piece may cost the server two system calls, and other
+  // origins wait meanwhile.
+  static constexpr uint64_t most_given_pieces = 256;
 
   static_assert(most_pieces <= UINT16_MAX, "as many as a request can announce");
 
   Target target;
+  wire::Kind kind = wire::Kind::put;  // or accumulate
+  Accumulate what;                    // accumulate: the same for all pieces
   uint64_t pieces = 0;
   uint64_t bytes = 0;  // of data
   std::byte payload[table_bytes + most_bytes];
 
-  bool takes(const Target& other, uint64_t put_bytes) const {
-    return pieces < most_pieces && bytes + put_bytes <= most_bytes && target.rank == other.rank &&
-           target.segment == other.segment;
+  // For the first piece. `as`: null for puts.
+  void begin(const Target& to, const Accumulate* as) {
+    target = to;
+    kind = as == nullptr ? wire::Kind::put : wire::Kind::accumulate;
+    if (as != nullptr) what = *as;
   }
-  void add(uint64_t offset, const std::byte* from, uint64_t put_bytes) {
-    const Piece piece{offset, put_bytes};
+  bool takes(const Target& other, const Accumulate* as, uint64_t piece_bytes) const {
+    return pieces < (target.by_message ? most_given_pieces : most_pieces) &&
+           bytes + piece_bytes <= most_bytes && target.rank == other.rank &&
+           target.segment == other.segment && does(as);
+  }
+  void add(uint64_t offset, const std::byte* from, uint64_t piece_bytes) {
+    const Piece piece{offset, piece_bytes};
     std::memcpy(payload + pieces++ * sizeof(Piece), &piece, sizeof piece);
     std::byte* const to = payload + table_bytes + bytes;
-    if (put_bytes == 8) [[likely]]
+    if (piece_bytes == 8) [[likely]]
       std::memcpy(to, from, 8);
-    else if (put_bytes > 0)
-      std::memcpy(to, from, put_bytes);  // `from` may be null when there is nothing to put
-    bytes += put_bytes;
+    else if (piece_bytes > 0)
+      std::memcpy(to, from, piece_bytes);  // `from` may be null when there is nothing to move
+    bytes += piece_bytes;
   }
   fabric::Bytes close() {
     if (pieces < most_pieces)
@@ -48,6 +61,13 @@ struct Batch {
       std::memmove(payload + table_bytes, payload + pieces * sizeof(Piece), bytes);
   }
   void clear() { pieces = bytes = 0; }
+
+ private:
+  // Is this what happens to its pieces? A put and an accumulate never share a batch.
+  bool does(const Accumulate* as) const {
+    if (as == nullptr || kind == wire::Kind::put) return as == nullptr && kind == wire::Kind::put;
+    return what == *as;
+  }
 };
 
 }  // namespace skerry::operation

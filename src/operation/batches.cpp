@@ -8,16 +8,16 @@
 
 namespace skerry::operation {
 
-Status Batches::put(Lock& lock, Link& link, const Target& target, uint64_t offset,
-                    const std::byte* from, uint64_t bytes) {
+Status Batches::add(Lock& lock, Link& link, const Target& target, const Accumulate* what,
+                    uint64_t offset, const std::byte* from, uint64_t bytes) {
   context_.assert_held();
   for (;;) {  // a wait gives up the mutex: the batch may be sent and put away meanwhile
     if (!link.batch) link.batch = std::make_unique<Batch>();
-    if (link.batch->pieces == 0 || link.batch->takes(target, bytes)) break;
+    if (link.batch->pieces == 0 || link.batch->takes(target, what, bytes)) break;
     SKERRY_TRY(sender_.wait_sendable(lock, link, link.batch->bytes, Sender::Room::or_queue));
   }
   Batch& batch = *link.batch;
-  if (batch.pieces == 0) batch.target = target;
+  if (batch.pieces == 0) batch.begin(target, what);
   batch.add(offset, from, bytes);
   open_ = &batch;
   links_.list(link);
@@ -29,7 +29,8 @@ bool Batches::send(Link& link) {
   context_.assert_held();
   SKERRY_INVARIANT(link.has_batch(), "an empty batch is not sent");
   Batch& batch = *link.batch;
-  wire::Request& r = sender_.begin(wire::Kind::put, batch.target, link);
+  wire::Request& r = sender_.begin(batch.kind, batch.target, link);
+  if (batch.kind == wire::Kind::accumulate) describe_update(r, batch.what);
   r.header.flags |= wire::flag_vector;
   r.header.piece_count = static_cast<uint16_t>(batch.pieces);
   uint64_t number = 0;

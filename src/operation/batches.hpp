@@ -1,7 +1,9 @@
-// What is held back to be sent together: batches of small puts (batch.hpp), and messages that the
-// fabric keeps until flush (*corked* links). Nothing stays held back while anybody waits.
+// What is held back to be sent together: batches of small puts or accumulates (batch.hpp), and
+// messages that the fabric keeps until flush (*corked* links). Nothing stays held back while
+// anybody waits.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "operation/batch.hpp"
@@ -19,18 +21,27 @@ class Batches {
   Batches(Context& context, Links& links, Sender& sender, Progress& progress)
       : context_(context), links_(links), sender_(sender), progress_(progress) {}
 
-  // The fast path: true if it joined the batch that is being collected for this very target.
-  bool join(const Target& target, uint64_t offset, const void* from, uint64_t bytes) {
-    if (open_ == nullptr || !open_->takes(target, bytes) || bytes > Batch::longest_put_bytes)
+  // The fast path: true if it joined the batch that is being collected for this very target. `what`
+  // null: a put.
+  bool join(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
+            uint64_t bytes) {
+    if (open_ == nullptr || bytes > Batch::longest_bytes || !open_->takes(target, what, bytes))
       return false;
     open_->add(offset, static_cast<const std::byte*>(from), bytes);
     return true;
   }
-  // Adds to the link's batch; sends the one before if this does not fit it.
-  Status put(Lock& lock, Link& link, const Target& target, uint64_t offset, const std::byte* from,
-             uint64_t bytes);
-  // Sends the batch as one vector put. The link was found sendable, or its requests queue, and the
-  // mutex was held since. False: it would block.
+  // Blocking accumulates join only in a stream of them: those that follow one another so soon that
+  // more are likely to come (docs/design/0040). Others go at once, for somebody may wait for them.
+  bool in_stream(int64_t now_ns) const {
+    return context_.config.helper && now_ns - last_blocking_ns_ < stream_gap_ns;
+  }
+  // A blocking accumulate has returned, or is about to.
+  void note_blocking(int64_t now_ns) { last_blocking_ns_ = now_ns; }
+  // Adds to the link's batch; sends the one before if this does not fit it. `what` as above.
+  Status add(Lock& lock, Link& link, const Target& target, const Accumulate* what, uint64_t offset,
+             const std::byte* from, uint64_t bytes);
+  // Sends the batch as one vector put or accumulate. The link was found sendable, or its requests
+  // queue, and the mutex was held since. False: it would block.
   bool send(Link& link);
   // Sends or queues the batch if that can be done at once. False: it is still there.
   bool send_now(Link& link);
@@ -48,6 +59,8 @@ class Batches {
   }
 
  private:
+  static constexpr int64_t stream_gap_ns = 20'000;
+
   void flush_corked();
 
   Context& context_;
@@ -56,6 +69,7 @@ class Batches {
   Progress& progress_;
   Batch* open_ = nullptr;  // a batch that still grows, of a corked link; null: none
   std::vector<Link*> corked_;
+  int64_t last_blocking_ns_ = INT64_MIN / 2;  // when the last blocking accumulate returned
 };
 
 }  // namespace skerry::operation

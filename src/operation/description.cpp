@@ -1,5 +1,7 @@
 #include "operation/description.hpp"
 
+#include <cstring>
+
 namespace skerry::operation {
 
 memory::Cursor cursor_of(const Side& side) {
@@ -45,6 +47,14 @@ Extent extent_of(const Target& target, const Side& side) {
       break;
   }
   return extent;
+}
+
+void describe_update(wire::Request& r, const Accumulate& what) {
+  r.header.type = static_cast<uint8_t>(what.type);
+  r.header.operation = static_cast<uint8_t>(what.operation);
+  if (what.scale.is_one) return;
+  r.header.flags |= wire::flag_scaled;
+  std::memcpy(r.scale.value, what.scale.value, sizeof r.scale.value);
 }
 
 }  // namespace skerry::operation

@@ -93,5 +93,7 @@ bool is_contiguous(const Side& side);
 // Of a strided side: bytes that lie in one place each. Others: 0.
 uint64_t run_bytes(const Side& side);
 memory::Cursor cursor_of(const Side& side);
+// What becomes of the elements: type, operation and scale.
+void describe_update(wire::Request& request, const Accumulate& what);
 
 }  // namespace skerry::operation

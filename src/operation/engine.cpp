@@ -43,6 +43,15 @@ Status Engine::issue(Lock& lock, Link& link, const Transfer& transfer, Handle* h
   return transfers_.finish(lock, op, transfer.mode, transfer.local.bytes, handle);
 }
 
+// A small contiguous put or accumulate: may it wait for others to travel with? The first one after
+// a pause travels alone, and so does one whose place an earlier get may still read.
+bool Engine::may_batch(const Link& link, const Side& to, const Side& from) {
+  return from.bytes <= Batch::longest_bytes && to.form == Side::Form::contiguous &&
+         from.form == Side::Form::contiguous &&
+         context_.can().max_payload_bytes >= sizeof(Batch::payload) &&
+         links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok();
+}
+
 Status Engine::put(const Target& target, const Side& to, const Side& from, const Notify* notify,
                    Mode mode, Handle* handle) {
   Lock lock(context_.mutex);
@@ -50,15 +59,9 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
   count(from.bytes);
   const Transfer transfer{wire::Kind::put, target, to, from, nullptr, notify, mode};
   if (rma_.takes(transfer)) return issue(lock, link, transfer, handle, true);
-  const bool small = from.bytes <= Batch::longest_put_bytes && to.form == Side::Form::contiguous &&
-                     from.form == Side::Form::contiguous;
-  const bool batches = context_.can().max_payload_bytes >= sizeof(Batch::payload);
-  // The first put after a pause travels alone, and so does one whose place an earlier get may still
-  // read.
-  if (mode != Mode::blocking && notify == nullptr && small && batches &&
-      links_.unacknowledged(link) && link.gets_waiting == 0 && link.failure.ok()) {
+  if (mode != Mode::blocking && notify == nullptr && may_batch(link, to, from)) {
     if (handle != nullptr) *handle = 0;
-    return batches_.put(lock, link, target, to.offset, from.base, from.bytes);
+    return batches_.add(lock, link, target, nullptr, to.offset, from.base, from.bytes);
   }
   return send_all(lock, link, transfer, handle);
 }
@@ -85,8 +88,17 @@ Status Engine::accumulate(const Target& target, const Side& to, const Side& from
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
   count(from.bytes);
-  return send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
-                  handle);
+  const bool blocks = mode == Mode::blocking;
+  Status status;
+  if ((!blocks || batches_.in_stream(monotonic_ns())) && may_batch(link, to, from)) {
+    if (handle != nullptr) *handle = 0;
+    status = batches_.add(lock, link, target, &what, to.offset, from.base, from.bytes);
+  } else {
+    status = send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
+                      handle);
+  }
+  if (blocks) batches_.note_blocking(monotonic_ns());
+  return status;
 }
 
 Status Engine::get(const Target& target, const Side& from, const Side& to, Mode mode,

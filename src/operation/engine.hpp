@@ -47,11 +47,17 @@ class Engine final : private fabric::Sink {
 
   Status put(const Target& target, const Side& to, const Side& from, const Notify* notify,
              Mode mode, Handle* handle);
-  // The fast path of small non-blocking contiguous puts: true if it joined the batch that is being
-  // collected for this very target.
-  bool join_batch(const Target& target, uint64_t offset, const void* from, uint64_t bytes) {
+  // The fast path of small contiguous puts (`what` null; non-blocking) and accumulates: true if it
+  // joined the batch that is being collected for this very target.
+  bool join_batch(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
+                  uint64_t bytes, Mode mode) {
     const Lock lock(context_.mutex);
-    if (!batches_.join(target, offset, from, bytes)) return false;
+    if (mode == Mode::blocking) {
+      const int64_t now_ns = monotonic_ns();
+      if (!batches_.in_stream(now_ns)) return false;
+      batches_.note_blocking(now_ns);
+    }
+    if (!batches_.join(target, what, offset, from, bytes)) return false;
     count(bytes);
     return true;
   }
@@ -131,6 +137,7 @@ class Engine final : private fabric::Sink {
 
  private:
   Link& link_to(Rank target);
+  bool may_batch(const Link& link, const Side& to, const Side& from);
   void count(uint64_t bytes) {
     ++context_.counters.remote_operations;
     context_.counters.remote_bytes += bytes;

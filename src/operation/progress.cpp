@@ -175,6 +175,8 @@ void Progress::help_once(Lock& lock, uint64_t* seen_rounds, int* idle) {
     helper_call_.wait_for(lock, hold_ns);
     if (parts_.batches.any_corked()) {
       parts_.batches.flush();
+      // Its connection broke, or it has no credit: what changes that has to be received.
+      if (parts_.batches.any_corked()) look(lock);
       *idle = 0;
     }
     return;

@@ -175,14 +175,6 @@ Status Transfers::send(Lock& lock, Link& link, const Transfer& transfer, Op* op)
   return {};
 }
 
-void Transfers::describe_update(wire::Request& r, const Accumulate& what) {
-  r.header.type = static_cast<uint8_t>(what.type);
-  r.header.operation = static_cast<uint8_t>(what.operation);
-  if (what.scale.is_one) return;
-  r.header.flags |= wire::flag_scaled;
-  std::memcpy(r.scale.value, what.scale.value, sizeof r.scale.value);
-}
-
 void Transfers::take_payload(Stream& s, Sender::Message* message) {
   const Side& from = s.transfer.local;
   if (!s.pack && s.table.empty()) {

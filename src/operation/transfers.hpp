@@ -79,7 +79,6 @@ class Transfers {
   Status request_part(Lock& lock, Stream& stream);
   Status fetch_part(Lock& lock, Stream& stream);
   Status wait_fetch_room(Lock& lock, Link& link, uint64_t bytes, bool* waited);
-  void describe_update(wire::Request& request, const Accumulate& what);
   // The part's payload. A part that is packed lies in the replay log's room afterwards.
   void take_payload(Stream& stream, Sender::Message* message);
   void describe_target(wire::Request& request, const Side& side, uint64_t done, size_t pieces);

@@ -36,11 +36,13 @@ Status Server::check_range(const memory::Region& region, uint64_t offset, uint64
                region.bytes, " bytes of rank ", request_.header.target_rank, "'s slice");
 }
 
-// Strided accesses go to mapped memory only; origins cut those of given memory into pieces.
+// Strided accesses go to mapped memory only; origins cut those of given memory into pieces. Batches
+// of puts and accumulates go to both.
 Status Server::check_mapped(const memory::Region& region) const {
+  const bool is_one_way = request_.kind() == wire::Kind::put ||
+                          request_.kind() == wire::Kind::accumulate;
   if (region.kind != memory::Kind::given ||
-      (request_.header.flags & (wire::flag_strided | wire::flag_vector)) == 0 ||
-      (request_.kind() == wire::Kind::put && !request_.has(wire::flag_strided)))
+      (!request_.has(wire::flag_strided) && (is_one_way || !request_.has(wire::flag_vector))))
     return {};
   return error(Code::unsupported, "a strided ", wire::to_string(request_.kind()),
                " of memory that the program gave");

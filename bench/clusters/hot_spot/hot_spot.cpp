@@ -1,5 +1,6 @@
 // One hot spot, the same over every library: many ranks (clients) add to one counter of rank 0,
-// then accumulate into its memory, each as fast as it can for a fixed time.
+// then accumulate 4 KiB into its memory, then 8 bytes, each as fast as it can for a fixed time. 32
+// accumulates go between two fences.
 //
 //   hot_spot [--ms N] [--count N]
 //
@@ -217,10 +218,14 @@ void run(const Options& options) {
   const MemoryUse before = server_use();
   const double counted = phase("fetch_add", memory, options, 1,
                                [&] { (void)memory.fetch_add(0, counter_at); });
-  const double summed = phase("accumulate", memory, options, accumulates_a_fence, [&] {
-    for (int i = 0; i < accumulates_a_fence; ++i) memory.accumulate(0, sums_at, ones);
-    memory.finish(0);
-  });
+  const auto accumulate = [&](const char* name, std::span<const double> from) {
+    return phase(name, memory, options, accumulates_a_fence, [&] {
+      for (int i = 0; i < accumulates_a_fence; ++i) memory.accumulate(0, sums_at, from);
+      memory.finish(0);
+    });
+  };
+  const double summed = accumulate("accumulate", ones);
+  const double single = accumulate("accumulate_8", std::span(ones).first(1));
   const MemoryUse after = server_use();
   report("memory.resident_grown", after.resident - before.resident, "bytes");
   if (after.account >= 0) {
@@ -232,7 +237,7 @@ void run(const Options& options) {
     expect("the counter", static_cast<double>(memory.get(0, counter_at)), warm + counted);
     for (const size_t at : {size_t{0}, sums - 1})
       expect("a sum", std::bit_cast<double>(memory.get(0, sums_at + at * sizeof(double))),
-             warm + summed);
+             warm + summed + (at == 0 ? single : 0));
   }
   layer::barrier();
 }

@@ -11,7 +11,8 @@
 //
 //   Memory               `bytes` in each rank, zeroed; made and freed collectively
 //     fetch_add(rank, offset)           adds 1 to a 64-bit word; what it was
-//     accumulate(rank, offset, from)    adds doubles; it may not be done when the call returns
+//     accumulate(rank, offset, from)    adds doubles, non-blocking: `from` stays as it is until
+//                                       finish
 //     finish(rank)                      all accumulates on that rank are done there
 //     get(rank, offset)                 a 64-bit word
 //

@@ -44,8 +44,8 @@ class Memory {
     double scale = 1;
     int bytes[1] = {static_cast<int>(from.size_bytes())};
     int no_stride[1] = {0};
-    ARMCI_AccS(ARMCI_ACC_DBL, &scale, const_cast<double*>(from.data()), no_stride,
-               base(rank) + offset, no_stride, bytes, 0, rank);
+    ARMCI_NbAccS(ARMCI_ACC_DBL, &scale, const_cast<double*>(from.data()), no_stride,
+                 base(rank) + offset, no_stride, bytes, 0, rank, nullptr);
   }
   void finish(int rank) { ARMCI_Fence(rank); }
   int64_t get(int rank, size_t offset) {

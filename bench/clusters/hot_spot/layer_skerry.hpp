@@ -46,7 +46,9 @@ class Memory {
     return segment_.fetch_add<int64_t>(rank, offset, 1);
   }
   void accumulate(int rank, size_t offset, std::span<const double> from) {
-    segment_.acc<double>(rank, offset, from, 1.0);
+    if (skerry_acc_nb(segment_.get(), rank, offset, SKERRY_DOUBLE, nullptr, from.data(),
+                      from.size(), SKERRY_IMPLICIT) != SKERRY_OK)
+      stop(skerry_last_error());
   }
   void finish(int rank) { job()->fence(rank); }
   int64_t get(int rank, size_t offset) {

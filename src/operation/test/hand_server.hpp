@@ -198,6 +198,7 @@ class EngineTest : public testing::Test {
     config.map = &map_;
     config.control = control_;
     config.one_thread_at_a_time = false;
+    config.helper = helper_;
     config.reconnect_limit_ns = reconnect_limit_ns;
     engine_ = std::make_unique<Engine>(config,
                                        std::make_unique<NoDescriptors>(fabric(), failing_connects));
@@ -252,6 +253,7 @@ class EngineTest : public testing::Test {
   memory::Control control_;
   std::unique_ptr<Engine> engine_;
   Handle watched_ = 0;
+  bool helper_ = true;  // the engine started has the thread
 };
 
 }  // namespace skerry::operation::test

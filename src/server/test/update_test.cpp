@@ -1,4 +1,5 @@
 // Fetching updates at the server: once each, with the same answer, whatever interrupts them.
+#include <bit>
 #include <numeric>
 
 #include "server/test/world.hpp"
@@ -111,6 +112,106 @@ TEST(ServerUpdate, ABusyStripeInterruptsItAndNothingIsLost) {
   EXPECT_EQ(numbers_of(*a.answer_to(2)), first);
   EXPECT_EQ(world.word(0), 11);
   EXPECT_EQ(world.word(count * 8 - 8), static_cast<int64_t>(count) + 10);
+}
+
+// A batch of accumulates: a request with a table of pieces, each applied in its turn.
+template <class Word>
+void accumulate(Origin& a, uint64_t number, ElementType type, Operation operation,
+                const std::vector<Piece>& pieces, const std::vector<Word>& operands) {
+  wire::Request r = a.request(wire::Kind::accumulate, number);
+  r.header.type = static_cast<uint8_t>(type);
+  r.header.operation = static_cast<uint8_t>(operation);
+  r.header.flags |= wire::flag_vector;
+  r.header.piece_count = static_cast<uint16_t>(pieces.size());
+  std::string payload(reinterpret_cast<const char*>(pieces.data()), pieces.size() * sizeof(Piece));
+  payload.append(reinterpret_cast<const char*>(operands.data()), operands.size() * sizeof(Word));
+  a.send(r, payload);
+}
+
+TEST(ServerUpdate, PiecesOfABatchAreAppliedEachAndInOrder) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  // The same word three times, a piece that overlaps it, and one that is empty.
+  const std::vector<Piece> pieces{{8, 8}, {8, 8}, {0, 16}, {24, 0}, {8, 8}};
+  accumulate<int64_t>(a, 1, ElementType::int64, Operation::sum, pieces, {1, 2, 3, 4, 5});
+  a.settle();
+  EXPECT_EQ(world.word(0), 3);
+  EXPECT_EQ(world.word(8), 1 + 2 + 4 + 5);
+  accumulate<int64_t>(a, 2, ElementType::int64, Operation::replace, pieces, {1, 2, 3, 4, 5});
+  accumulate<int64_t>(a, 3, ElementType::int64, Operation::min, pieces, {9, 4, 1, 9, 7});
+  a.settle();
+  EXPECT_EQ(world.word(0), 1);
+  EXPECT_EQ(world.word(8), 4);
+}
+
+TEST(ServerUpdate, PiecesOfABatchMayHaveElementsOfAnySize) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  accumulate<uint8_t>(a, 1, ElementType::uint8, Operation::sum, {{3, 1}, {4, 2}, {3, 1}},
+                      {1, 2, 3, 250});
+  // Complex numbers lie at multiples of their part; this one in two pages.
+  accumulate<double>(a, 2, ElementType::complex_double, Operation::sum, {{4088, 16}, {4096, 16}},
+                     {1, 2, 3, 4});
+  a.settle();
+  EXPECT_EQ(world.word(0), int64_t{251} << 24 | int64_t{2} << 32 | int64_t{3} << 40);
+  EXPECT_EQ(std::bit_cast<double>(world.word(4088)), 1);
+  EXPECT_EQ(std::bit_cast<double>(world.word(4096)), 2 + 3);
+  EXPECT_EQ(std::bit_cast<double>(world.word(4104)), 4);
+}
+
+// Pieces in two pages by turns. Another process holds the second page's stripe; the connection
+// breaks while the batch waits in the middle, and it comes again.
+TEST(ServerUpdate, ABatchThatIsInterruptedIsAppliedOnce) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  std::vector<Piece> pieces;
+  std::vector<int64_t> operands;
+  for (uint64_t i = 0; i < 100; ++i) {
+    pieces.push_back({i < 10 ? 8 : i % 2 * 4096, 8});
+    operands.push_back(static_cast<int64_t>(i));
+  }
+  memory::Stripe& second = world.control().stripes()[memory::stripe_index(7, 4096)];
+  ASSERT_TRUE(second.word.try_lock(1));
+  accumulate(a, 1, ElementType::int64, Operation::sum, pieces, operands);
+  a.settle();
+  EXPECT_EQ(world.word(8), 45);
+  EXPECT_EQ(world.word(4096), 0);
+  a.break_off();
+  a.settle();
+  a.open();
+  EXPECT_EQ(a.applied, 0u);
+  accumulate(a, 1, ElementType::int64, Operation::sum, pieces, operands);
+  a.settle();
+  EXPECT_EQ(world.word(8), 45);
+  (void)second.word.release();
+  a.put(2, 64, 1);
+  a.run([&] { return world.word(64) == 1; });
+  int64_t even = 0, odd = 0;
+  for (int64_t i = 10; i < 100; ++i) (i % 2 == 0 ? even : odd) += i;
+  EXPECT_EQ(world.word(8), 45);
+  EXPECT_EQ(world.word(0), even);
+  EXPECT_EQ(world.word(4096), odd);
+}
+
+// Nothing of a batch is applied if a piece of it is no whole, aligned element, or lies outside.
+TEST(ServerUpdate, ABatchWithAWrongPieceIsRefused) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  uint64_t number = 0;
+  for (const Piece& wrong : {Piece{12, 8}, Piece{16, 4}, Piece{slice_bytes - 4, 8}})
+    accumulate<int64_t>(a, ++number, ElementType::int64, Operation::sum, {{0, 8}, wrong}, {1, 1});
+  accumulate<int64_t>(a, ++number, ElementType::int64, Operation::sum, {{0, 8}}, {1, 1});
+  a.put(++number, 64, 1);
+  a.run([&] { return world.word(64) == 1; });
+  a.settle();
+  int refused = 0;
+  for (const Heard& heard : a.heard) refused += heard.kind == wire::Kind::failure ? 1 : 0;
+  EXPECT_EQ(refused, 4);
+  EXPECT_EQ(world.word(0), 0);
 }
 
 TEST(ServerUpdate, TargetsInPiecesAndStridedOnesAreAnsweredAsOneStream) {
