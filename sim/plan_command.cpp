@@ -104,6 +104,7 @@ uint64_t connection_bytes(const Config& config) {
 // A column of the table.
 struct Column {
   std::string title;
+  uint64_t budget_bytes;  // 0: none
   placement::Plan plan;
   NodeConnections connections;
   NodeMemory memory;
@@ -173,7 +174,7 @@ Status write(const Options& o, const placement::Shape& shape, uint64_t each_byte
        << ", \"plans\": [";
   for (const Column& column : columns) {
     file << (&column == columns.data() ? "" : ",") << "\n  {\"title\": \"" << column.title
-         << "\", \"budget_bytes\": " << 4 * column.plan.budget.connection_bytes * shape.servers;
+         << "\", \"budget_bytes\": " << column.budget_bytes;
     for (const Row& row : rows)
       file << ", \"" << row.key << (row.is_memory ? "_bytes" : "") << "\": " << row.value(column);
     file << "}";
@@ -195,13 +196,13 @@ Status run(const Options& o) {
   each.connection = each.link = connection_bytes(config);
   const auto column = [&](std::string title, const placement::Settings& settings) {
     const placement::Plan plan = placement::plan(shape, settings, each.connection);
-    return Column{std::move(title), plan, node_connections(shape, plan, o.talks),
-                  node_memory(shape, plan, each, o.talks)};
+    return Column{std::move(title), settings.budget_bytes, plan,
+                  node_connections(shape, plan, o.talks), node_memory(shape, plan, each, o.talks)};
   };
   const placement::Settings settings{config.cluster_size, config.share, config.server_budget_bytes};
   std::vector<Column> columns = {column("as set", settings)};
   // What it is worth, or would be.
-  if (!columns[0].plan.routes.is_direct()) columns.push_back(column("without clusters", {1}));
+  if (!columns[0].plan.routes.is_direct()) columns.push_back(column("direct, no budget", {1}));
   else if (o.nodes > 1 && settings.budget_bytes == 0)
     columns.push_back(
         column("with a 64M budget", {placement::Settings::auto_cluster, false, 64 << 20}));

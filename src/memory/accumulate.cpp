@@ -126,7 +126,7 @@ struct Job {
         if (result == LockResult::locked)
           applied->failure = change(offset, origin, now, applied->bytes);
         if (region.kind == Kind::given) [[unlikely]]
-          holder.release();  // calls of the kernel: not for 4 KiB of short pieces together
+          holder.release();  // each piece costs system calls: others get the stripe in between
       }
       applied->result = result;
       if (!applied->ok()) return false;

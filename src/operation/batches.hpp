@@ -30,6 +30,7 @@ class Batches {
     open_->add(offset, static_cast<const std::byte*>(from), bytes);
     return true;
   }
+  bool any_open() const { return open_ != nullptr; }
   // Blocking accumulates join only in a stream of them: those that follow one another so soon that
   // more are likely to come (docs/design/0040). Others go at once, for somebody may wait for them.
   bool in_stream(int64_t now_ns) const {

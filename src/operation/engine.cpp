@@ -89,15 +89,17 @@ Status Engine::accumulate(const Target& target, const Side& to, const Side& from
   Link& link = link_to(target.rank);
   count(from.bytes);
   const bool blocks = mode == Mode::blocking;
+  // Before the clock is read, what costs less.
+  const bool may_join = may_batch(link, to, from);
   Status status;
-  if ((!blocks || batches_.in_stream(monotonic_ns())) && may_batch(link, to, from)) {
+  if (may_join && (!blocks || batches_.in_stream(monotonic_ns()))) {
     if (handle != nullptr) *handle = 0;
     status = batches_.add(lock, link, target, &what, to.offset, from.base, from.bytes);
   } else {
     status = send_all(lock, link, {wire::Kind::accumulate, target, to, from, &what, nullptr, mode},
                       handle);
   }
-  if (blocks) batches_.note_blocking(monotonic_ns());
+  if (blocks && from.bytes <= Batch::longest_bytes) batches_.note_blocking(monotonic_ns());
   return status;
 }
 

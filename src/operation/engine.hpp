@@ -52,6 +52,7 @@ class Engine final : private fabric::Sink {
   bool join_batch(const Target& target, const Accumulate* what, uint64_t offset, const void* from,
                   uint64_t bytes, Mode mode) {
     const Lock lock(context_.mutex);
+    if (!batches_.any_open()) return false;
     if (mode == Mode::blocking) {
       const int64_t now_ns = monotonic_ns();
       if (!batches_.in_stream(now_ns)) return false;

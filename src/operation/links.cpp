@@ -208,7 +208,9 @@ void Links::serve(Link& link) {
     if (next_due_ns_ == 0 || link.retry.due_ns() < next_due_ns_) next_due_ns_ = link.retry.due_ns();
     return;
   }
-  const bool brings_others = fabric_limits_ && !std::exchange(link.is_invited, false);
+  const bool is_invited = std::exchange(link.is_invited, false);
+  if (is_invited && !has_room_for(link)) return cap_.withdraw(link.claim);  // others were faster
+  const bool brings_others = fabric_limits_ && !is_invited;
   if (take_slot(link)) drive(link, Event::want);
   if (brings_others) invite();
   if (held_bye_ == fabric::no_endpoint) return;
@@ -403,6 +405,7 @@ bool Links::close_idle() {
   context_.assert_held();
   bool all = true;
   for (Link* link : all_) {
+    link->is_invited = false;
     cap_.withdraw(link->claim);  // one that is being resumed has nothing outstanding any more
     if (link->machine.state() == State::open && !link->replay.running()) drive(*link, Event::evict);
     all = all && link->machine.state() == State::idle;
@@ -436,6 +439,7 @@ void Links::fail(Link& link, Status why) {
   context_.assert_held();
   if (!link.failure.ok()) return;
   link.failure = std::move(why);
+  link.is_invited = false;
   cap_.withdraw(link.claim);
   parts_.sender.drop_queued(link);
   parts_.slots.abandon(link, link.failure);
@@ -549,6 +553,9 @@ void Links::on_writable(fabric::EndpointId endpoint) {
   const bool bye_waits = link->room == Link::Room::full_before_bye;
   link->room = Link::Room::free;
   if (bye_waits) send_bye(*link, false);
+  // It waited for a slot of a shared connection, and has one: its requests go behind the hello.
+  if (link->machine.state() == State::opening && link->trust == Link::Trust::early_requests)
+    (void)parts_.sender.send_queued(*link);
   parts_.resume.go_on(*link);
   maybe_drained(*link);
 }

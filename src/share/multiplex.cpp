@@ -276,8 +276,9 @@ Status Multiplex::limit_connections(uint32_t limit) {
 }
 
 bool Multiplex::has_room_for(Bytes address) const {
+  if (!cap_.at_limit()) return true;
   std::string next;
-  return !next_hop(text_of(address), &next).ok() || by_address_.contains(next) || !cap_.at_limit();
+  return !next_hop(text_of(address), &next).ok() || by_address_.contains(next);
 }
 
 fabric::Fabric::Connections Multiplex::connections() const {
@@ -375,8 +376,11 @@ bool Multiplex::relieve(const Pool& pool) {
   for (End* const one : ends_) {
     if (one->undelivered.pool() != &pool || one->undelivered.empty()) continue;
     ++keepers;
-    if (one->undelivered.bytes() <= most) continue;
-    most = one->undelivered.bytes();
+    // One that nobody has accepted yet goes before all others: it may wait for its slot for long.
+    const uint64_t weight = one->undelivered.bytes() +
+                            (one->state == State::asking ? 2 * most_waiting_bytes : 0);
+    if (weight <= most) continue;
+    most = weight;
     end = one;
   }
   Transit* transit = nullptr;
@@ -518,8 +522,8 @@ void Multiplex::detach(End& end) {
 
 void Multiplex::keep(End& end, const Prefix& prefix, Bytes header, Bytes payload) {
   end.undelivered.push(Header(prefix, header).get(), payload);
-  if (end.undelivered.bytes() > most_waiting_bytes)
-    drop(end, CloseReason::protocol_error, beyond_window);
+  const uint64_t window = end.state == State::asking ? early_window_bytes : most_window_bytes;
+  if (end.undelivered.bytes() > 2 * window) drop(end, CloseReason::protocol_error, beyond_window);
 }
 
 void Multiplex::deliver(End& end, const Prefix& prefix, Bytes header, Bytes payload) {

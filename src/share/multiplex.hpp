@@ -315,10 +315,9 @@ class Multiplex final : public fabric::Forward {
   void send_parts(End& end);
   bool send_part(End& end);
   fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);
-  // Before the other end has accepted, what any window has room for may go.
   bool fits(const End& end, uint64_t cost) const {
     const bool may_go = end.state == State::open || (end.state == State::opening && sends_early_);
-    const uint64_t window = end.state == State::open ? end.window : least_window_bytes;
+    const uint64_t window = end.state == State::open ? end.window : early_window_bytes;
     return may_go && end.sent - end.confirmed + cost <= window;
   }
   void now_writable(End& end);

@@ -109,6 +109,9 @@ static_assert(sizeof(Kept) == 2 * sizeof(void*));
 // messages always fit.
 constexpr uint64_t most_window_bytes = 512 * 1024;
 constexpr uint64_t least_window_bytes = 136 * 1024;
+// Before the other end has accepted: one of the longest messages fits. A server without a free slot
+// keeps that of every channel that waits for one.
+constexpr uint64_t early_window_bytes = 40 * 1024;
 // An honest end's messages take less than this where they wait: a record is a little longer than
 // what the message costs.
 constexpr uint64_t most_waiting_bytes = 2 * most_window_bytes;

@@ -66,7 +66,7 @@ struct ProxyOptions {
                              // asked to close; those that do not are closed at a quarter more. Busy
                              // ones never count: they may be more. 0: no limit
   std::string victim = "lru";  // policy that chooses which
-  // A trunk without channels stays for the next one so long. Ranks with few connections change
+  // A trunk without channels stays this long, for the next one. Ranks with few connections change
   // theirs, and thereby the channels, thousands of times a second.
   int64_t unused_trunk_ns = 1'000'000'000;
   uint64_t openings_before = 0;  // trunks opened so far: tests start near a wrap of 32 bits

@@ -356,13 +356,14 @@ void Multiplex::begin_failed(Trunk& trunk, Status status) {
   lose(trunk, CloseReason::unreachable, begin_failure_.message());
 }
 
-// One that has no channels, if any: whatever the policy thinks of it, nobody misses it.
+// Ends a trunk without channels, if there is one. It goes before any victim of the policy.
 void Multiplex::end_unused_trunk() {
   const auto unused = std::find_if(trunks_.begin(), trunks_.end(), [](const Trunk& trunk) {
     return trunk.use == Use::outgoing && trunk.phase == Phase::open && trunk.channels.empty();
   });
   if (unused == trunks_.end()) return;
   options_.counters->trunks_evicted.fetch_add(1, std::memory_order_relaxed);
+  (void)inner_->flush(unused->id);
   inner_->close(unused->id);
   remove(*unused);
 }
@@ -414,6 +415,9 @@ void Multiplex::run_deadlines() {
   std::vector<EndpointId> late;
   for (const End* const end : ends_) {
     if (end->state != State::opening) continue;
+    // Its trunk has not begun to connect: nobody could have answered.
+    if (end->trunk != nullptr && end->trunk->phase == Phase::waiting)
+      end->rare->deadline_ns = now_ns + options_.connect_timeout_ns;
     if (end->rare->deadline_ns <= now_ns) late.push_back(end->id);
     else note_deadline(end->rare->deadline_ns);
   }

@@ -30,9 +30,9 @@ struct Outstanding {
     return unapplied > 0 || queued > 0 || answers > parked_locks || rma > 0 || refusals || batch;
   }
   // Something is to be sent again on the next connection if this one is lost. A break loses the
-  // grants of parked locks as well. A server that said farewell loses none: it remembers them. That
-  // is not said if such a lock was asked for again, after a break, and the question crossed the
-  // farewell.
+  // grants of parked locks as well. A server that said farewell loses none: it remembers them. A
+  // farewell does not count if such a lock was asked for again, after a break, and the question
+  // crossed it.
   bool is_lost_with_it(bool farewell) const {
     return keeps_connection() || (locks > 0 && !farewell);
   }

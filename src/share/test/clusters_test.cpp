@@ -419,14 +419,14 @@ TEST_F(ClustersOverTcp, MessagesGoBehindTheHello) {
   }
 }
 
-// No more goes early than any window has room for, and what is refused then goes later.
-TEST_F(ClustersOverTcp, EarlyMessagesStayWithinTheLeastWindow) {
+// What is refused goes when the channel is accepted.
+TEST_F(ClustersOverTcp, EarlyMessagesStayWithinTheirWindow) {
   servers_[4]->accept_requests = false;
   const EndpointId far = connect(4);
-  const std::vector<std::byte> payload = pattern(30'000, 2);
+  const std::vector<std::byte> payload = pattern(9'000, 2);
   int sent = 0;
   while (sent < 100 && send(*rank_, far, "early", payload) == SendResult::accepted) ++sent;
-  EXPECT_LE(static_cast<uint64_t>(sent) * payload.size(), share::least_window_bytes);
+  EXPECT_LE(static_cast<uint64_t>(sent) * payload.size(), share::early_window_bytes);
   EXPECT_GE(sent, 4);
   ASSERT_TRUE(run([&] { return servers_[4]->requests.size() == 1; }));
   EndpointId near = no_endpoint;
@@ -452,7 +452,7 @@ TEST_F(ClustersOverTcp, EarlyMessagesOfARefusedChannelGoNowhere) {
 
 // A trunk without channels stays for a while, so that the next channel finds it.
 TEST_F(ClustersOverTcp, AnUnusedTrunkStaysForAWhile) {
-  unused_trunk_ns = 200'000'000;
+  unused_trunk_ns = 3'600'000'000'000;
   SetUp();
   for (int round = 0; round < 5; ++round) {
     EndpointId far = no_endpoint;
@@ -462,6 +462,15 @@ TEST_F(ClustersOverTcp, AnUnusedTrunkStaysForAWhile) {
     EXPECT_EQ(counters_[3]->trunks.load(), 1u);
   }
   EXPECT_EQ(counters_[3]->trunks_opened.load(), 1u);
+}
+
+TEST_F(ClustersOverTcp, AnUnusedTrunkEndsAfterAWhile) {
+  unused_trunk_ns = 1'000'000;
+  SetUp();
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(join(5, &far));
+  EXPECT_EQ(counters_[3]->trunks.load(), 1u);
+  rank_->fabric->close(far);
   ASSERT_TRUE(run([&] { return counters_[3]->trunks.load() == 0; }));
 }
 
