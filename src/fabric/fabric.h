@@ -84,6 +84,9 @@ struct Capabilities {
   // send is allowed while connecting: its messages go right behind the hello, and are lost if the
   // peer refuses.
   bool early_messages = false;
+  // What was sent before close reaches the peer, unless the connection breaks. False: a close may
+  // discard it.
+  bool close_delivers = false;
   bool server_progress = false;  // RMA at the target needs a thread in poll there
   // Done when their effect is visible to the processors of the target.
   Atomics atomics = Atomics::none;

@@ -319,6 +319,7 @@ void Links::drive(Link& link, Event event) {
       // gets the bye may preempt us.
       send_bye(link, evicting_);
       if (evicting_) held_bye_ = link.endpoint;
+      else if (context_.can().close_delivers) close_behind_bye(link);
       return;
     case Action::broken:
       ++context_.counters.connections_broken;
@@ -386,6 +387,14 @@ void Links::send_bye(Link& link, bool more) {
   const bool refused = context_.fabric->send(link.endpoint, std::as_bytes(std::span(&bye, 1)), {},
                                              more, 0) == fabric::SendResult::would_block;
   if (refused) link.room = Link::Room::full_before_bye;
+}
+
+// Its server remembers the session with or without its answer. Somebody may wait for the
+// connection that this one shares.
+void Links::close_behind_bye(Link& link) {
+  if (link.room != Link::Room::free || link.lock_waits > 0 || !parts_.progress.may_close()) return;
+  disconnect(link, true);
+  (void)step(link, Event::closed);
 }
 
 void Links::please_close(Link& link) {

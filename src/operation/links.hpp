@@ -123,6 +123,7 @@ class Links {
   void connect(Link& link);
   void invite();
   void send_bye(Link& link, bool more);
+  void close_behind_bye(Link& link);
   void disconnect(Link& link, bool drained);
   void attempt_failed(Link& link, std::string_view what, connection::Retry::Pause pause);
   void opened(Link& link, bool must_resume);

@@ -43,7 +43,9 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
   lock.unlock();
   context_.fabric->poll(timeout_ns, only);
   lock.lock();
+  dispatching_ = true;
   if (!context_.is_ending()) context_.fabric->dispatch(sink_);
+  dispatching_ = false;
   SKERRY_INVARIANT(role_ == role, "the role is given back by its holder");
   role_ = Role::free;
   if (sleepers_ > 0) changed_.notify_all();

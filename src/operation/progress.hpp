@@ -69,6 +69,8 @@ class Progress {
   void stop_helper();
 
   bool role_is_free() const { return role_ == Role::free; }
+  // No other thread is in the fabric: endpoints may be closed.
+  bool may_close() const { return role_ == Role::free || dispatching_; }
   // What somebody waits for may have changed by another way than an upcall.
   void wake_waiters();
   // Do answers come that a program which computes leaves to the helper?
@@ -103,6 +105,7 @@ class Progress {
   Condition changed_;
   Condition helper_call_;
   Role role_ = Role::free;
+  bool dispatching_ = false;  // the holder of the role is in dispatch, with the mutex
   Helper helper_ = Helper::asleep;
   bool eager_ = false;        // a long transfer waits for the helper
   uint32_t sleepers_ = 0;     // threads in changed_

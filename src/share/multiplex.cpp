@@ -40,6 +40,7 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
   // Messages alone go through proxies, each small enough to be passed on as it came. Long payloads
   // are cut here.
   capabilities_.rma = capabilities_.mr_local = false;
+  capabilities_.close_delivers = true;
   const bool cuts = capabilities_.max_payload_bytes >= fabric::inline_payload_bytes;
   capabilities_.direct_placement = capabilities_.gather = cuts;
   capabilities_.rma_from_bytes = 0;

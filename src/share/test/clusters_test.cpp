@@ -450,6 +450,20 @@ TEST_F(ClustersOverTcp, EarlyMessagesOfARefusedChannelGoNowhere) {
   ASSERT_TRUE(join(4, &again));
 }
 
+// What was sent before close arrives, although the channel has ended when it does.
+TEST_F(ClustersOverTcp, ACloseDeliversWhatWasSentBefore) {
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(rank_->fabric->capabilities().close_delivers);
+  for (uint64_t round = 1; round <= 5; ++round) {
+    ASSERT_TRUE(join(4, &far));
+    ASSERT_EQ(send(*rank_, far, "bye"), SendResult::accepted);
+    rank_->fabric->close(far);
+    ASSERT_TRUE(run([&] { return servers_[4]->closed.size() == round; }));
+    EXPECT_EQ(servers_[4]->message_count, round);
+    EXPECT_EQ(servers_[4]->reasons.back(), CloseReason::by_peer);
+  }
+}
+
 // A trunk without channels stays for a while, so that the next channel finds it.
 TEST_F(ClustersOverTcp, AnUnusedTrunkStaysForAWhile) {
   unused_trunk_ns = 3'600'000'000'000;
