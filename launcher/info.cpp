@@ -230,6 +230,8 @@ int info_main(const std::vector<std::string>& words) {
     return connections_main({words.begin() + 1, words.end()});
   if (!words.empty() && words[0] == "--variables")
     return std::fputs(variables_help().c_str(), stdout), 0;
+  if (!words.empty() && words[0] == "--per-node")
+    return std::fputs("skerry info: --per-node needs --nodes N as well\n", stderr), 2;
   if (!words.empty()) {
     std::fprintf(stderr,
                  "skerry info takes --variables, --connections, --nodes N or nothing, not \"%s\" "

@@ -475,6 +475,9 @@ TEST(Info, PlansAJobWithoutStartingIt) {
   const auto help = run_program({program("skerry"), "info", "--nodes", "--help"});
   EXPECT_EQ(help.status, 0) << help.err;
   EXPECT_EQ(help.out.rfind("usage: skerry info --nodes N", 0), 0u) << help.out;
+  const auto no_nodes = run_program({program("skerry"), "info", "--per-node", "64"});
+  EXPECT_EQ(no_nodes.status, 2);
+  EXPECT_NE(no_nodes.err.find("--per-node needs --nodes N"), std::string::npos) << no_nodes.err;
 }
 
 // Bug guarded against: a plan of 999 connections under SKERRY_MAX_CONN=10, without a word of it.
