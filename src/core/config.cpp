@@ -40,8 +40,8 @@ constexpr Variable known[] = {
      "data servers of a node, 1 to 8, each with its own share of the ranks of other nodes; auto: "
      "one for every 16 processors"},
     {"SKERRY_SERVER_BUDGET", "0",
-     "bytes that a node's data servers may take for their connections, such as 64M, 160K at least; "
-     "0: no budget"},
+     "bytes that a node's data servers may take for their connections and what they pass on, such "
+     "as 64M, 160K at least; 0: no budget"},
     {"SKERRY_LOCK", "fair",
      "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
