@@ -210,12 +210,14 @@ int info_main(const std::vector<std::string>& words) {
     std::fputs(
         "usage: skerry info [--variables | --connections [--ranks N] [--json FILE] |\n"
         "                    --nodes N --per-node P [--budget 64M] ... [--json FILE]]\n\n"
-        "What this machine offers to a job. With --connections, measured there and then on a job "
-        "of N ranks on as many virtual nodes (24): the bytes that a\n"
-        "connection and an idle remote node take at either end. What a job did, and whom it "
-        "refused for which reason: skerry run --counters.\n"
-        "With --nodes: what a job of that shape would cost each node (--nodes N --help).\n"
-        "With --variables: the SKERRY_* variables, with their defaults.\n",
+        "What this machine offers to a job.\n\n"
+        "  --nodes N      instead: what a job on N nodes would cost each of them in connections "
+        "and\n"
+        "                 memory; it starts nothing (skerry info --nodes --help)\n"
+        "  --connections  instead: the bytes that a connection and an idle remote node take at\n"
+        "                 either end, measured on a job of N ranks on as many virtual nodes (24)\n"
+        "  --variables    instead: the SKERRY_* variables, with their defaults\n\n"
+        "What a job did, and whom it refused for which reason: skerry run --counters.\n",
         stdout);
     return 0;
   }
@@ -228,9 +230,12 @@ int info_main(const std::vector<std::string>& words) {
     return connections_main({words.begin() + 1, words.end()});
   if (!words.empty() && words[0] == "--variables")
     return std::fputs(variables_help().c_str(), stdout), 0;
+  if (!words.empty() && words[0] == "--per-node")
+    return std::fputs("skerry info: --per-node needs --nodes N as well\n", stderr), 2;
   if (!words.empty()) {
     std::fprintf(stderr,
-                 "skerry info takes --variables, --connections, --nodes or nothing, not \"%s\"\n",
+                 "skerry info takes --variables, --connections, --nodes N or nothing, not \"%s\" "
+                 "(skerry info --help)\n",
                  words[0].c_str());
     return 2;
   }

@@ -127,7 +127,8 @@ Status set_number(const std::string& option, const std::string& value, Options* 
   else if (option == "--hand-overs") o->study.lock.hand_overs = static_cast<uint8_t>(n);
   else if (option == "--acquisitions") o->study.acquisitions = n;
   else if (option == "--seed") o->study.seed = n;
-  else return error(Code::config, "unknown option ", option);
+  else
+    return error(Code::config, "unknown option ", option, "; skerry sim locks --help lists them");
   return {};
 }
 

@@ -24,7 +24,8 @@ struct NodeMemory {
   uint64_t sessions = 0;     // of ranks that come through other servers
   uint64_t passing = 0;      // channels that its servers pass on
   uint64_t pools = 0;        // all of them, full; 0: routes are direct
-  uint64_t all() const { return tables + connections + links + sessions + passing + pools; }
+  uint64_t of_servers() const { return connections + sessions + passing + pools; }
+  uint64_t all() const { return of_servers() + links + tables; }
 };
 
 // Ends of connections on a node, at most.

@@ -29,7 +29,9 @@ constexpr const char* help_text =
     "  --fabric NAME      tcp, ofi (SKERRY_FABRIC)\n"
     "  --talks T          nodes that each rank talks to (all)\n"
     "  --json FILE        writes the numbers there as well\n\n"
-    "Variables count where an option is absent.\n";
+    "Variables count where an option is absent. Memory is given in MB of 1,000,000 bytes, for\n"
+    "limits used to the full: pools are empty unless somebody takes no messages. Caps\n"
+    "(SKERRY_MAX_CONN and the like) are not in the plan: they leave fewer connections.\n";
 
 constexpr std::pair<const char*, const char*> variable_of[] = {
     {"--budget", "SKERRY_SERVER_BUDGET"}, {"--cluster-size", "SKERRY_CLUSTER_SIZE"},
@@ -63,18 +65,24 @@ Status set(const std::string& option, const std::string& value, Options* o) {
   if (option == "--json") return o->json = value, Status();
   for (const auto& [name, variable] : variable_of)
     if (option == name) return o->variables.push_back(concat(variable, "=", value)), Status();
-  return error(Code::config, "unknown option ", option,
-               "; skerry info --nodes 2 --help lists them");
+  return error(Code::config, "unknown option ", option, "; skerry info --nodes --help lists them");
 }
 
 Status parse(const std::vector<std::string>& words, Options* o) {
+  // Wherever it stands: somebody who writes "--nodes --help" knows no value yet.
+  for (const std::string& word : words)
+    if (word == "--help" || word == "-h") return o->help = true, Status();
   for (size_t i = 0; i < words.size(); i += 2) {
-    if (words[i] == "--help" || words[i] == "-h") return o->help = true, Status();
     if (i + 1 == words.size())
-      return error(Code::config, "option ", words[i], ": unknown, or its value is missing");
+      return error(Code::config, "option ", words[i],
+                   ": unknown, or its value is missing; skerry info --nodes --help lists options");
     SKERRY_TRY(set(words[i], words[i + 1], o));
   }
-  if (o->nodes == 0) return error(Code::config, "how many nodes? --nodes N --per-node P");
+  if (o->nodes == 0)
+    return error(Code::config,
+                 "how many nodes? Give --nodes N --per-node P, such as --nodes 1000 "
+                 "--per-node 64");
+  if (o->talks >= o->nodes) o->talks = 0;  // there are no more to talk to
   if (o->nodes * o->per_node > most_ranks)
     return error(Code::config, o->nodes * o->per_node, " ranks: give ", most_ranks, " at most");
   return {};
@@ -99,6 +107,18 @@ uint64_t connection_bytes(const Config& config) {
   if (config.fabric == "tcp") return fabric::tcp_connection_bytes;
   return config.shared_receives ? fabric::ofi_connection_bytes
                                 : fabric::ofi_own_buffers_connection_bytes;
+}
+
+// The caps that are set, which the plan leaves out.
+std::string caps(const Config& config) {
+  std::string text;
+  const auto add = [&](const char* name, uint32_t limit) {
+    if (limit != 0) text += concat(text.empty() ? "" : ", ", name, "=", limit);
+  };
+  add("SKERRY_MAX_CONN", config.max_connections);
+  add("SKERRY_SERVER_MAX_CONN", config.server_max_connections);
+  add("SKERRY_NODE_MAX_CONN", config.node_max_connections);
+  return text;
 }
 
 // A column of the table.
@@ -130,13 +150,17 @@ constexpr Row rows[] = {
      [](const Column& c) { return c.connections.of_servers; }},
     {"  of these with other data servers", "trunks", false,
      [](const Column& c) { return c.connections.trunks; }},
-    {"connections of its data servers", "connections", true,
+    {"its data servers: what a budget bounds", "servers", true,
+     [](const Column& c) { return c.memory.of_servers(); }},
+    {"  their connections", "connections", true,
      [](const Column& c) { return c.memory.connections; }},
-    {"connections of its ranks", "links", true, [](const Column& c) { return c.memory.links; }},
-    {"sessions of ranks through other servers", "sessions", true,
+    {"  sessions of ranks that come through others", "sessions", true,
      [](const Column& c) { return c.memory.sessions; }},
-    {"channels that pass on", "passing", true, [](const Column& c) { return c.memory.passing; }},
-    {"pools of what waits, full", "pools", true, [](const Column& c) { return c.memory.pools; }},
+    {"  channels that they pass on", "passing", true,
+     [](const Column& c) { return c.memory.passing; }},
+    {"  pools for messages that wait, if full", "pools", true,
+     [](const Column& c) { return c.memory.pools; }},
+    {"connections of its ranks", "links", true, [](const Column& c) { return c.memory.links; }},
     {"tables (skerry sim memory)", "tables", true, [](const Column& c) { return c.memory.tables; }},
     {"in all", "all", true, [](const Column& c) { return c.memory.all(); }},
 };
@@ -207,8 +231,8 @@ Status run(const Options& o) {
     columns.push_back(
         column("with a 64M budget", {placement::Settings::auto_cluster, false, 64 << 20}));
   std::printf(
-      "planned, not measured: %llu ranks on %d node%s, %u on each, with %u data server%s; a rank "
-      "talks to %s\n"
+      "planned, not measured: %llu ranks on %d node%s, %u on each, with %u data server%s a node; "
+      "a rank talks to %s\n"
       "SKERRY_CLUSTER_SIZE=%s, SKERRY_SERVER_BUDGET=%s, SKERRY_SHARE=%d, fabric %s: %llu bytes an "
       "idle connection\n\n",
       static_cast<unsigned long long>(o.nodes * o.per_node), shape.nodes,
@@ -221,6 +245,8 @@ Status run(const Options& o) {
   if (const std::string remark = placement::remark(shape, settings, each.connection);
       !remark.empty())
     std::printf("\n%s\n", remark.c_str());
+  if (const std::string set = caps(config); !set.empty())
+    std::printf("\nnot in this plan: %s, which may leave fewer connections\n", set.c_str());
   return o.json.empty() ? Status() : write(o, shape, each.connection, columns);
 }
 

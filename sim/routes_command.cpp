@@ -151,7 +151,7 @@ Status set(const std::string& option, const std::string& value, Options* o) {
     if (one.short_out != nullptr) *one.short_out = static_cast<uint32_t>(n);
     return {};
   }
-  return error(Code::config, "unknown option ", option);
+  return error(Code::config, "unknown option ", option, "; skerry sim routes --help lists them");
 }
 
 Status parse(const std::vector<std::string>& words, Options* o) {

@@ -472,6 +472,25 @@ TEST(Info, PlansAJobWithoutStartingIt) {
   const auto wrong = run_program({program("skerry"), "info", "--nodes", "9", "--budget", "64"});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_NE(wrong.err.find("did you mean 64M?"), std::string::npos) << wrong.err;
+  const auto help = run_program({program("skerry"), "info", "--nodes", "--help"});
+  EXPECT_EQ(help.status, 0) << help.err;
+  EXPECT_EQ(help.out.rfind("usage: skerry info --nodes N", 0), 0u) << help.out;
+  const auto no_nodes = run_program({program("skerry"), "info", "--per-node", "64"});
+  EXPECT_EQ(no_nodes.status, 2);
+  EXPECT_NE(no_nodes.err.find("--per-node needs --nodes N"), std::string::npos) << no_nodes.err;
+}
+
+// Bug guarded against: a plan of 999 connections under SKERRY_MAX_CONN=10, without a word of it.
+TEST(Info, SaysWhichCapsThePlanLeavesOut) {
+  const Words plan = {program("skerry"), "info", "--nodes", "1000", "--talks", "2000"};
+  const auto without = run_program(plan);
+  EXPECT_EQ(without.out.find("not in this plan"), std::string::npos) << without.out;
+  EXPECT_NE(without.out.find("a rank talks to all nodes"), std::string::npos) << without.out;
+  Words capped = {"env", "SKERRY_MAX_CONN=10"};
+  capped.insert(capped.end(), plan.begin(), plan.end());
+  const auto ended = run_program(capped);
+  EXPECT_NE(ended.out.find("not in this plan: SKERRY_MAX_CONN=10, which"), std::string::npos)
+      << ended.out;
 }
 
 TEST(Info, ListsTheVariables) {

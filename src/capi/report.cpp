@@ -53,7 +53,8 @@ void report_counters(skerry_job* job) {
   if (skerry_rank(job) != 0) return;
   // In one piece: other ranks may print, too.
   const std::string text = concat("skerry: counters of ", skerry_size(job), " ranks on ",
-                                  skerry_node_count(job), " nodes, fabric ",
+                                  skerry_node_count(job),
+                                  skerry_node_count(job) == 1 ? " node" : " nodes", ", fabric ",
                                   skerry_fabric_name(job), ways(*of(job)), "\n", table(sum, most));
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
 }

@@ -40,8 +40,8 @@ constexpr Variable known[] = {
      "data servers of a node, 1 to 8, each with its own share of the ranks of other nodes; auto: "
      "one for every 16 processors"},
     {"SKERRY_SERVER_BUDGET", "0",
-     "bytes that a node's data servers may take for their connections, such as 64M, 160K at least; "
-     "0: no budget"},
+     "bytes that a node's data servers may take for their connections and what they pass on, such "
+     "as 64M, 160K at least; 0: no budget"},
     {"SKERRY_LOCK", "fair",
      "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
@@ -83,14 +83,30 @@ constexpr Variable known[] = {
 // All names begin alike: what follows is what a typo is in.
 constexpr std::string_view prefix = "SKERRY_";
 
+// The only known name that begins or ends with the words of `rest`, or with most of which `rest`
+// begins: CLUSTER, BUDGET, MAX_CONNECTIONS. Empty if there is none, or if there are several.
+std::string_view by_words(std::string_view rest, std::span<const std::string_view> rests) {
+  std::string_view found;
+  for (const std::string_view each : rests) {
+    const bool shortened = each.starts_with(concat(rest, "_")) || each.ends_with(concat("_", rest));
+    const bool lengthened = rest.starts_with(each) && 2 * each.size() >= rest.size();
+    if (!shortened && !lengthened) continue;
+    if (!found.empty()) return {};
+    found = each;
+  }
+  return found;
+}
+
 Status unknown(std::string_view name) {
   std::vector<std::string_view> rests;
   for (const Variable& variable : known) rests.push_back(variable.name.substr(prefix.size()));
-  const std::string_view near = nearest(name.substr(prefix.size()), rests);
+  const std::string_view rest = name.substr(prefix.size());
+  std::string_view near = by_words(rest, rests);
+  if (near.empty()) near = nearest(rest, rests);
   if (near.empty())
     return error(Code::config, "unknown variable ", name,
-                 "; docs/tuning.md lists those that are known, and variables of your own may "
-                 "begin with SKERRY_USER_");
+                 "; `skerry info --variables` lists those that are known, and variables of your "
+                 "own may begin with SKERRY_USER_");
   return error(Code::config, "unknown variable ", name, "; did you mean ", prefix, near,
                "? (variables of your own may begin with SKERRY_USER_)");
 }
@@ -106,9 +122,8 @@ Status number(std::string_view name, std::string_view value, int64_t low, int64_
 }
 
 Status flag(std::string_view name, std::string_view value, bool* out) {
-  int64_t parsed = 0;
-  SKERRY_TRY(number(name, value, 0, 1, &parsed));
-  *out = parsed == 1;
+  if (value != "0" && value != "1") return error(Code::config, name, "=", value, ": give 0 or 1");
+  *out = value == "1";
   return {};
 }
 
@@ -122,7 +137,7 @@ Status bytes(std::string_view name, std::string_view value, uint64_t* out) {
   int64_t parsed = 0;
   if (!number(name, digits, 0, INT64_MAX >> shift, &parsed).ok())
     return error(Code::config, name, "=", value,
-                 ": give a whole number of bytes, or one with K, M or G behind it");
+                 ": give a whole number of bytes, or one with K, M or G behind it, such as 64M");
   *out = static_cast<uint64_t>(parsed) << shift;
   return {};
 }

@@ -69,7 +69,8 @@ Status check_routes(const HostCard& mine, Rank rank, const HostCard& theirs, Ran
     return differ("SKERRY_CLUSTER_SIZE", cluster_size_name(mine.cluster_size),
                   cluster_size_name(theirs.cluster_size));
   if (mine.server_budget_bytes != theirs.server_budget_bytes)
-    return differ("SKERRY_SERVER_BUDGET", mine.server_budget_bytes, theirs.server_budget_bytes);
+    return differ("SKERRY_SERVER_BUDGET", placement::budget_name(mine.server_budget_bytes),
+                  placement::budget_name(theirs.server_budget_bytes));
   return {};
 }
 

@@ -76,8 +76,11 @@ std::string remark(const Shape& shape, const Settings& settings, uint64_t connec
   return concat("SKERRY_SERVER_BUDGET=", budget_name(settings.budget_bytes),
                 " is less than this job may take: if every rank talks to every node, connections "
                 "take ",
-                (bytes + kib - 1) / kib, " KiB at a node's data servers, and ", share / kib,
-                " KiB are for them; ", remedy);
+                (bytes + kib - 1) / kib, " KiB at a node's data servers, and ",
+                share >= kib
+                    ? concat(share / kib, " KiB are for them; ")
+                    : concat("nothing is left for them beside ", 2 * servers, " MiB of pools; "),
+                remedy);
 }
 
 }  // namespace skerry::placement

@@ -292,6 +292,32 @@ def larger_than_the_job(build, program):
     return job
 
 
+def clusters_of_one_node(build, program):
+    job = Job(build, ["--counters", "-n", 2, program, "fine"], {"SKERRY_CLUSTER_SIZE": "9"})
+    expect(job.end() == 0, job.err)
+    said = "skerry: SKERRY_CLUSTER_SIZE=9, but the job has 1 node: there is nothing to form"
+    expect(job.err.count(said) == 1, job.err)
+    expect("counters of 2 ranks on 1 node, fabric tcp, no clusters" in job.err, job.err)
+    return job
+
+
+def one_budgets(build, program):
+    """The message writes budgets as users do. Bug guarded against: it gave bytes."""
+    job = Job(
+        build,
+        [
+            *("-n", 4, "--nodes", 2, "sh", "-c"),
+            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SERVER_BUDGET=32M; exec "$0" fine',
+            program,
+        ],
+        {"SKERRY_SERVER_BUDGET": "64M"},
+    )
+    expect(job.end() != 0, "status 0")
+    said = "SKERRY_SERVER_BUDGET=32M on rank 3, but SKERRY_SERVER_BUDGET=64M on rank 0"
+    expect(said in job.err, job.err)
+    return job
+
+
 def one_clusters(build, program):
     job = Job(
         build,
@@ -479,6 +505,7 @@ TROUBLES = [
         variable("SKERRY_CLUSTER_SIZE", "0", "SKERRY_CLUSTER_SIZE=0", "sqrt or auto"),
     ),
     ("a cluster larger than the job", larger_than_the_job),
+    ("a cluster of nodes in a job on one", clusters_of_one_node),
     (
         "a budget that is none",
         variable("SKERRY_SERVER_BUDGET", "64X", "SKERRY_SERVER_BUDGET=64X", "K, M or G"),
@@ -501,6 +528,7 @@ TROUBLES = [
         variable("SKERRY_SERVERS", "-1", "SKERRY_SERVERS=-1", "1 to 8"),
     ),
     ("a rank that forms other clusters than the others", one_clusters),
+    ("a rank that has another budget than the others", one_budgets),
     ("a rank that shares connections among others that do not", one_shares),
     ("a rank that asks for other data servers than its node", one_serves),
     ("more memory than the machine has", too_much_for_the_machine),

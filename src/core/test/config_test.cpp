@@ -41,7 +41,14 @@ TEST(Config, AMistakeIsNamedWithItsRemedy) {
       {"SKERRY_SERVER_BUDGET=64X", "K, M or G"},
       {"SKERRY_CLUSTER_SIZE=abc", "SKERRY_CLUSTER_SIZE=abc: give a number of nodes from 1, sqrt"},
       {"SKERRY_CLUSTERSIZE=2", "did you mean SKERRY_CLUSTER_SIZE?"},
-      {"SKERRY_ELEPHANT=2", "docs/tuning.md lists"},
+      // Bug guarded against: SKERRY_COUNTERS was named, as its letters are closer.
+      {"SKERRY_CLUSTER=2", "did you mean SKERRY_CLUSTER_SIZE?"},
+      {"SKERRY_BUDGET=64M", "did you mean SKERRY_SERVER_BUDGET?"},
+      {"SKERRY_MAX_CONNECTIONS=2", "did you mean SKERRY_MAX_CONN?"},
+      {"SKERRY_SERVER=2", "did you mean SKERRY_SERVERS?"},
+      {"SKERRY_SHARE=yes", "SKERRY_SHARE=yes: give 0 or 1"},
+      {"SKERRY_SERVER_BUDGET=64MB", "such as 64M"},
+      {"SKERRY_ELEPHANT=2", "`skerry info --variables` lists"},
       {"SKERRY_NODE_MAX_CONN=2", "set SKERRY_SHARE=1"},
   };
   for (const auto& [variable, expected] : mistakes) {

@@ -52,6 +52,9 @@ TEST(Plan, SaysWhichSettingsCannotHold) {
   expect(said({500, 64, 1}, {1, false, 32 << 20}), "give 749M, or leave SKERRY_CLUSTER_SIZE out");
   // Too little for any size; shared connections need fewer.
   expect(said({500, 64, 1}, {Settings::auto_cluster, false, 4 << 20}), "or set SKERRY_SHARE=1");
+  // Bug guarded against: "0 KiB are for them", and no word of the pools.
+  expect(said({6, 2, 1}, {Settings::auto_cluster, false, 160 << 10}),
+         "nothing is left for them beside 2 MiB of pools; give 3M");
 }
 
 }  // namespace
