@@ -1,4 +1,5 @@
 // What the server does with messages in order, of the past, twice, of the future, and crossing.
+#include "fabric/test/side.hpp"
 #include "server/test/world.hpp"
 
 namespace skerry::server::test {
@@ -452,6 +453,33 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
       connection::check_hello(world.key(), peer, node.hellos.at(0), &hello, connection::Role::relay)
           .ok());
   EXPECT_EQ(hello.rank, 0u);  // of the node, not of a server of it
+}
+
+// Another node's server opens a connection; then somebody repeats that hello, and an earlier one.
+TEST(ServerProtocol, ARecordedHelloOfAnotherServerIsRefused) {
+  World world;
+  fabric::test::Side node(world.make_fabric());
+  const auto open = [&](uint32_t generation) {
+    const connection::Peer peer{0, 0, wire::version, connection::Role::server};
+    const auto hello = connection::make_hello(world.key(), peer, 3, generation, 99,
+                                              connection::Role::relay);
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+    ASSERT_TRUE(node.fabric->connect(world.address(0), hello, &endpoint).ok());
+    for (int i = 0; i < 20; ++i) {
+      world.turn();
+      node.step();
+    }
+  };
+  open(2);
+  ASSERT_EQ(node.connected.size(), 1u);
+  open(2);
+  open(1);
+  EXPECT_EQ(node.connected.size(), 1u);
+  EXPECT_EQ(node.closed.size(), 2u);
+  EXPECT_EQ(std::ranges::count(node.closed, node.connected[0]), 0);
+  open(3);  // the server's own next one: its earlier one broke
+  EXPECT_EQ(node.connected.size(), 2u);
+  EXPECT_EQ(node.closed.back(), node.connected[0]);
 }
 
 // Guards against: the thread of one server was held up with a hand-over. Meanwhile the rank had
