@@ -391,32 +391,6 @@ TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
   EXPECT_FALSE(b.granted(1));
 }
 
-// What listens in another node's name.
-class ListeningNode final : public fabric::Sink {
- public:
-  std::vector<std::vector<std::byte>> hellos;
-
- private:
-  void on_connect_request(fabric::RequestId, fabric::Bytes hello, std::string_view) override {
-    hellos.emplace_back(hello.begin(), hello.end());
-  }
-  void on_connected(fabric::EndpointId, fabric::Bytes) override {}
-  fabric::Verdict on_message(fabric::EndpointId, fabric::Bytes, fabric::Bytes) override {
-    return fabric::Verdict::taken;
-  }
-  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t) override {
-    return nullptr;
-  }
-  fabric::Verdict on_placed(fabric::EndpointId, fabric::Bytes, uint64_t) override {
-    return fabric::Verdict::taken;
-  }
-  void on_writable(fabric::EndpointId) override {}
-  void on_sent(fabric::EndpointId, uint64_t) override {}
-  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
-  void on_closed(fabric::EndpointId, fabric::CloseReason, std::string_view) override {}
-  void on_watched(int, uint64_t) override {}
-};
-
 // The second server's client left while it waited: the first server tells its node, on its own
 // thread. Guards against: the second one told that node itself. Each would count connections for
 // itself then, and the other node refuses a count that does not grow.
@@ -433,7 +407,8 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   c.run([&] { return c.is_closed; });
   ASSERT_EQ(world.server_index_of(2), 0);
   ASSERT_EQ(world.server_index_of(3), 1);
-  ListeningNode node;
+  fabric::test::Side node(nullptr);  // what `elsewhere` hears
+  node.accept_requests = false;
   const auto hears = [&] {
     world.elsewhere().poll(0, fabric::no_endpoint);
     world.elsewhere().dispatch(node);
@@ -449,9 +424,9 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   ASSERT_TRUE(hears());
   connection::Hello hello;
   const connection::Peer peer{3, 0, wire::version, connection::Role::server};
-  EXPECT_TRUE(
-      connection::check_hello(world.key(), peer, node.hellos.at(0), &hello, connection::Role::relay)
-          .ok());
+  EXPECT_TRUE(connection::check_hello(world.key(), peer, fabric::test::as_bytes(node.hellos.at(0)),
+                                      &hello, connection::Role::relay)
+                  .ok());
   EXPECT_EQ(hello.rank, 0u);  // of the node, not of a server of it
 }
 
