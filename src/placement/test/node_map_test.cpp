@@ -134,6 +134,19 @@ TEST(NodeMap, ServersOfANodeShareTheOrigins) {
   }
 }
 
+// With few ranks on each node, too: not all first ranks go to the first server.
+TEST(NodeMap, ServersOfANodeShareTheNodesOfOneRankEach) {
+  const std::vector<std::byte> address{std::byte{1}};
+  const auto block = build_node_map(
+      std::vector<NodeId>{0, 1, 2, 3, 4},
+      {{address, address}, {address}, {address}, {address}, {address}});
+  NodeMap map;
+  ASSERT_TRUE(NodeMap::view(block, &map).ok());
+  std::vector<int> origins(2);
+  for (Rank origin = 1; origin <= 4; ++origin) ++origins[server_on(map, 0, origin).index];
+  EXPECT_EQ(origins, (std::vector<int>{2, 2}));
+}
+
 TEST(NodeMap, RefusesWhatIsNotAMap) {
   NodeMap map;
   EXPECT_FALSE(NodeMap::view({}, &map).ok());

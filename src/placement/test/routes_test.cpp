@@ -64,6 +64,10 @@ TEST(Routes, EveryWayEndsAtItsTargetWithinItsBound) {
           here = next;
         }
         EXPECT_LE(servers, routes.most_servers());
+        // Into the own cluster the way begins at the own node's server: a link that is there.
+        if (routes.cluster_of(from) == routes.cluster_of(target)) {
+          EXPECT_EQ(routes.from_rank(from, target), from);
+        }
       }
   }
 }
@@ -289,6 +293,7 @@ TEST(Routes, ABudgetIsSpentOnConnectionsAndPools) {
   EXPECT_EQ(spend(0, 100, 9000).sessions, 0u);
   EXPECT_EQ(spend(0, 100, 9000).passing, 0u);
   EXPECT_EQ(spend(1000, 100, 9000).sessions, least_sessions);
+  EXPECT_EQ(spend(1000, 100, 9000).pool_bytes, least_pool_bytes);
   for (const uint64_t connections : {1, 50, 1000, 10'000}) {
     const uint64_t bytes = uint64_t{256} << 20;
     const Budget budget = spend(bytes, connections, 9000);

@@ -1,4 +1,5 @@
 // What the server does with messages in order, of the past, twice, of the future, and crossing.
+#include "fabric/test/side.hpp"
 #include "server/test/world.hpp"
 
 namespace skerry::server::test {
@@ -390,32 +391,6 @@ TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
   EXPECT_FALSE(b.granted(1));
 }
 
-// What listens in another node's name.
-class ListeningNode final : public fabric::Sink {
- public:
-  std::vector<std::vector<std::byte>> hellos;
-
- private:
-  void on_connect_request(fabric::RequestId, fabric::Bytes hello, std::string_view) override {
-    hellos.emplace_back(hello.begin(), hello.end());
-  }
-  void on_connected(fabric::EndpointId, fabric::Bytes) override {}
-  fabric::Verdict on_message(fabric::EndpointId, fabric::Bytes, fabric::Bytes) override {
-    return fabric::Verdict::taken;
-  }
-  std::byte* place_directly(fabric::EndpointId, fabric::Bytes, uint64_t) override {
-    return nullptr;
-  }
-  fabric::Verdict on_placed(fabric::EndpointId, fabric::Bytes, uint64_t) override {
-    return fabric::Verdict::taken;
-  }
-  void on_writable(fabric::EndpointId) override {}
-  void on_sent(fabric::EndpointId, uint64_t) override {}
-  void on_rma_done(fabric::EndpointId, uint64_t, bool) override {}
-  void on_closed(fabric::EndpointId, fabric::CloseReason, std::string_view) override {}
-  void on_watched(int, uint64_t) override {}
-};
-
 // The second server's client left while it waited: the first server tells its node, on its own
 // thread. Guards against: the second one told that node itself. Each would count connections for
 // itself then, and the other node refuses a count that does not grow.
@@ -432,7 +407,8 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   c.run([&] { return c.is_closed; });
   ASSERT_EQ(world.server_index_of(2), 0);
   ASSERT_EQ(world.server_index_of(3), 1);
-  ListeningNode node;
+  fabric::test::Side node(nullptr);  // what `elsewhere` hears
+  node.accept_requests = false;
   const auto hears = [&] {
     world.elsewhere().poll(0, fabric::no_endpoint);
     world.elsewhere().dispatch(node);
@@ -448,10 +424,37 @@ TEST(ServerProtocol, OneServerOfANodeSendsGrantsToOtherNodes) {
   ASSERT_TRUE(hears());
   connection::Hello hello;
   const connection::Peer peer{3, 0, wire::version, connection::Role::server};
-  EXPECT_TRUE(
-      connection::check_hello(world.key(), peer, node.hellos.at(0), &hello, connection::Role::relay)
-          .ok());
+  EXPECT_TRUE(connection::check_hello(world.key(), peer, fabric::test::as_bytes(node.hellos.at(0)),
+                                      &hello, connection::Role::relay)
+                  .ok());
   EXPECT_EQ(hello.rank, 0u);  // of the node, not of a server of it
+}
+
+// Another node's server opens a connection; then somebody repeats that hello, and an earlier one.
+TEST(ServerProtocol, ARecordedHelloOfAnotherServerIsRefused) {
+  World world;
+  fabric::test::Side node(world.make_fabric());
+  const auto open = [&](uint32_t generation) {
+    const connection::Peer peer{0, 0, wire::version, connection::Role::server};
+    const auto hello = connection::make_hello(world.key(), peer, 3, generation, 99,
+                                              connection::Role::relay);
+    fabric::EndpointId endpoint = fabric::no_endpoint;
+    ASSERT_TRUE(node.fabric->connect(world.address(0), hello, &endpoint).ok());
+    for (int i = 0; i < 20; ++i) {
+      world.turn();
+      node.step();
+    }
+  };
+  open(2);
+  ASSERT_EQ(node.connected.size(), 1u);
+  open(2);
+  open(1);
+  EXPECT_EQ(node.connected.size(), 1u);
+  EXPECT_EQ(node.closed.size(), 2u);
+  EXPECT_EQ(std::ranges::count(node.closed, node.connected[0]), 0);
+  open(3);  // the server's own next one: its earlier one broke
+  EXPECT_EQ(node.connected.size(), 2u);
+  EXPECT_EQ(node.closed.back(), node.connected[0]);
 }
 
 // Guards against: the thread of one server was held up with a hand-over. Meanwhile the rank had

@@ -40,15 +40,15 @@ class Clusters : public testing::Test {
     }
     rank_ = std::make_unique<Side>(rank_of(0));
   }
-  share::Guide guide() {
-    return {placement::Routes(nodes, 3, false),
+  share::Guide guide(NodeId cluster_size = 3) {
+    return {placement::Routes(nodes, cluster_size, false),
             [this](NodeId node) { return Bytes(addresses_[static_cast<size_t>(node)]); }};
   }
-  std::unique_ptr<Fabric> rank_of(uint32_t node, uint32_t max_links = 0) {
+  std::unique_ptr<Fabric> rank_of(uint32_t node, uint32_t max_links = 0, NodeId cluster_size = 3) {
     share::ProxyClientOptions options;
     options.rank = 10 + node;
     options.node = node;
-    options.guide = guide();
+    options.guide = guide(cluster_size);
     options.max_links = max_links;
     options.counters = links_ = std::make_shared<share::Counters>();
     std::unique_ptr<Fabric> made;
@@ -82,9 +82,26 @@ class Clusters : public testing::Test {
     *endpoint = connect(node);
     return run([&] { return is_connected(*endpoint); });
   }
+  // Sends on a new channel to a server that takes nothing, until no more goes. Returns how many
+  // bytes went.
+  uint64_t fill(NodeId target) {
+    servers_[target]->hook = [](EndpointId, Bytes, Bytes) { return false; };
+    EndpointId channel = no_endpoint;
+    EXPECT_TRUE(join(target, &channel));
+    const std::vector<std::byte> payload = pattern(30'000, 1);
+    uint64_t bytes = 0;
+    int idle_rounds = 0;
+    EXPECT_TRUE(run([&] {
+      ++idle_rounds;
+      for (; send(*rank_, channel, "fill", payload) == SendResult::accepted; idle_rounds = 0)
+        bytes += payload.size();
+      return idle_rounds == 3;
+    }));
+    return bytes;
+  }
 
-  static constexpr uint64_t pool_bytes = 1024 * 1024;
-  static constexpr uint32_t max_passing = 100;
+  uint64_t pool_bytes = 1024 * 1024;
+  uint32_t max_passing = 100;
   uint32_t max_trunks = 0;
   int64_t unused_trunk_ns = 1'000'000'000;
   std::shared_ptr<LoopNetwork> network_ = make_loop_network({});
@@ -152,6 +169,32 @@ TEST_F(Clusters, AtTheLimitALinkGoesThoughItsChannelsStay) {
   EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
 }
 
+// Of two links the one that is used less has no answer yet: the other makes way.
+TEST_F(Clusters, ALinkWithoutAnAnswerIsNotTheFirstToGo) {
+  rank_ = std::make_unique<Side>(rank_of(0, 2, 1));
+  EndpointId unanswered = no_endpoint, answered = no_endpoint, newcomer = no_endpoint;
+  ASSERT_TRUE(join(3, &unanswered));
+  ASSERT_TRUE(join(4, &answered));
+  ASSERT_EQ(send(*servers_[4], servers_[4]->accepted[0], "answer"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return rank_->message_count == 1; }));
+  ASSERT_TRUE(join(5, &newcomer));
+  ASSERT_TRUE(run([&] { return !rank_->closed.empty(); }));
+  EXPECT_EQ(rank_->closed[0], answered);
+}
+
+// The next channel finds it.
+TEST_F(Clusters, ALinkStaysWithoutChannels) {
+  for (const NodeId node : {3, 5, 3}) {
+    EndpointId channel = no_endpoint;
+    ASSERT_TRUE(join(node, &channel));
+    rank_->fabric->close(channel);
+    ASSERT_TRUE(
+        run([&] { return servers_[node]->closed.size() == servers_[node]->accepted.size(); }));
+    EXPECT_EQ(links_->trunks.load(), 1u);
+  }
+  EXPECT_EQ(links_->trunks_opened.load(), 1u);
+}
+
 TEST_F(Clusters, ALimitMayChange) {
   EndpointId to[nodes] = {};
   ASSERT_TRUE(rank_->fabric->limits_connections());
@@ -177,6 +220,7 @@ TEST_F(Clusters, ABrokenGateClosesItsChannelsAtBothEnds) {
     return rank_->closed.size() == 1 && servers_[5]->closed.size() == 1;
   }));
   EXPECT_EQ(rank_->closed[0], far);
+  EXPECT_EQ(rank_->reasons[0], CloseReason::reset);  // the far end did not close it
   EXPECT_NE(rank_->details[0].find("node 3"), std::string::npos) << rank_->details[0];
 }
 
@@ -273,6 +317,47 @@ TEST_F(Clusters, WhatWaitsIsKeptWithinThePool) {
   EXPECT_NE(rank_->details[0].find("no room"), std::string::npos) << rank_->details[0];
 }
 
+// A pool may be smaller than a window: the only channel in it gets on all the same.
+TEST_F(Clusters, TheOnlyChannelInAPoolStays) {
+  pool_bytes = 100'000;
+  SetUp();
+  EXPECT_GT(fill(3), pool_bytes);
+  EXPECT_GT(counters_[3]->kept_bytes.load(), pool_bytes);
+  EXPECT_EQ(counters_[3]->channels_dropped.load(), 0u);
+  EXPECT_TRUE(rank_->closed.empty());
+}
+
+// What came from ranks leaves room for what other servers pass on: each has its own pool.
+TEST_F(Clusters, RanksAndServersHaveAPoolEach) {
+  pool_bytes = 600'000;
+  SetUp();
+  EXPECT_LT(fill(3), pool_bytes);
+  const std::unique_ptr<Side> first = std::exchange(rank_, std::make_unique<Side>(rank_of(1)));
+  EXPECT_LT(fill(3), pool_bytes);  // this rank's gate is node 4
+  EXPECT_EQ(counters_[4]->channels.load(), 1u);
+  EXPECT_GT(counters_[3]->kept_bytes.load(), pool_bytes);
+  EXPECT_EQ(counters_[3]->channels_dropped.load(), 0u);
+}
+
+// The gate has many channels, and the target has two.
+TEST_F(Clusters, AGateLowersTheWindow) {
+  EXPECT_GT(fill(5), 2 * share::least_window_bytes);
+  for (int i = 0; i < 8; ++i) {
+    EndpointId other = no_endpoint;
+    ASSERT_TRUE(join(4, &other));
+  }
+  EXPECT_LE(fill(5), share::least_window_bytes);
+}
+
+TEST_F(Clusters, ATargetLowersTheWindow) {
+  EXPECT_GT(fill(3), 2 * share::least_window_bytes);
+  for (int i = 0; i < 8; ++i) {
+    EndpointId other = no_endpoint;
+    ASSERT_TRUE(join(3, &other));
+  }
+  EXPECT_LE(fill(3), share::least_window_bytes);  // no server is on the way
+}
+
 // A gate passes so many channels. Idle ones are asked to close, and closed if they do not; one that
 // is used stays.
 TEST_F(Clusters, IdleChannelsThatPassMakeWay) {
@@ -307,6 +392,39 @@ TEST_F(Clusters, IdleChannelsThatPassMakeWay) {
   EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), used), 0);
   EXPECT_EQ(std::count(rank_->closed.begin(), rank_->closed.end(), newest), 0);
   EXPECT_EQ(rank_->reasons[0], CloseReason::reset);
+}
+
+// Somebody waits for the answer.
+TEST_F(Clusters, AChannelWithoutAnAnswerIsNotIdle) {
+  max_passing = 4;
+  SetUp();
+  for (uint32_t i = 0; i < 3 * max_passing; ++i) {
+    EndpointId channel = no_endpoint;
+    ASSERT_TRUE(join(4, &channel));
+  }
+  EXPECT_EQ(counters_[3]->channels_asked.load(), 0u);
+  EXPECT_TRUE(rank_->closed.empty());
+}
+
+// Idle channels are asked from the limit on, and closed from a quarter more on if they were asked.
+TEST_F(Clusters, NoChannelIsClosedBeforeItWasAsked) {
+  max_passing = 16;
+  SetUp();
+  EndpointId channel = no_endpoint;
+  for (uint32_t i = 0; i <= max_passing; ++i) ASSERT_TRUE(join(4, &channel));
+  for (const EndpointId each : servers_[4]->accepted)
+    ASSERT_EQ(send(*servers_[4], each, "answer"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return rank_->message_count > max_passing; }));
+  while (counters_[3]->channels.load() < max_passing + max_passing / 4)
+    ASSERT_TRUE(join(4, &channel));
+  EXPECT_GE(counters_[3]->channels_asked.load(), 4u);
+  EXPECT_EQ(counters_[3]->channels_closed.load(), 0u);
+  ASSERT_TRUE(join(4, &channel));
+  ASSERT_TRUE(run([&] { return rank_->closed.size() == 2; }));
+  for (const EndpointId each : rank_->closed)
+    EXPECT_TRUE(std::ranges::any_of(rank_->messages, [&](const Message& message) {
+      return message.endpoint == each && message.header != "answer";
+    }));
 }
 
 // A message longer than what may be under way: it passes the gate in parts and is one at its end.
@@ -640,6 +758,71 @@ TEST_F(Clusters, AnEndThatIgnoresTheWindowLosesItsChannel) {
     return !rank_->closed.empty();
   }));
   EXPECT_NE(rank_->details[0].find("window"), std::string::npos) << rank_->details[0];
+}
+
+// The trunk to its target is full, because that one has stopped.
+TEST_F(Clusters, AnEndThatIgnoresTheWindowLosesItsChannelAtItsGate) {
+  share::ProxyClientOptions options;
+  options.rank = 100;
+  options.guide = guide();
+  std::unique_ptr<Fabric> made;
+  ASSERT_TRUE(share::make_proxy_client(std::make_unique<Repeater>(inner()), options, &made).ok());
+  rank_ = std::make_unique<Side>(std::move(made));
+  EndpointId endless = no_endpoint;
+  ASSERT_TRUE(join(5, &endless));
+  const std::vector<std::byte> payload = pattern(16 * 1024, 11);
+  ASSERT_TRUE(run_until({rank_.get(), servers_[3].get()}, [&] {
+    (void)send(*rank_, endless, "again", payload);
+    return !rank_->closed.empty() ||
+           counters_[3]->kept_bytes.load() > 2 * share::most_waiting_bytes;
+  }));
+  ASSERT_EQ(rank_->closed.size(), 1u);
+  EXPECT_NE(rank_->details[0].find("window"), std::string::npos) << rank_->details[0];
+}
+
+// Remembers what its owner connects with.
+class Recorder final : public Forward {
+ public:
+  struct Record {
+    std::vector<std::byte> address, hello;
+  };
+  Recorder(std::unique_ptr<Fabric> inner, std::vector<Record>* records)
+      : Forward(std::move(inner)), records_(records) {}
+  Status connect(Bytes address, Bytes hello, EndpointId* endpoint) override {
+    records_->push_back({{address.begin(), address.end()}, {hello.begin(), hello.end()}});
+    return Forward::connect(address, hello, endpoint);
+  }
+
+ private:
+  std::vector<Record>* const records_;
+};
+class ClustersThatAreOverheard : public Clusters {
+ protected:
+  std::unique_ptr<Fabric> inner() override {
+    return std::make_unique<Recorder>(Clusters::inner(), &records_);
+  }
+  std::vector<Recorder::Record> records_;
+};
+
+// Somebody without the job's key repeats the hellos of a link and of a trunk. Expect: no answer,
+// and what the hellos opened stays.
+TEST_F(ClustersThatAreOverheard, ARecordedHelloOpensNothing) {
+  EndpointId far = no_endpoint;
+  ASSERT_TRUE(join(5, &far));
+  ASSERT_EQ(records_.size(), 2u);
+  Side stranger(Clusters::inner());
+  for (const Recorder::Record& record : records_) {
+    EndpointId endpoint = no_endpoint;
+    ASSERT_TRUE(stranger.fabric->connect(record.address, record.hello, &endpoint).ok());
+    const size_t refused = stranger.closed.size();
+    ASSERT_TRUE(run_until({&stranger, servers_[3].get(), servers_[5].get()}, [&] {
+      return stranger.closed.size() > refused || !stranger.connected.empty();
+    }));
+  }
+  EXPECT_TRUE(stranger.connected.empty());
+  ASSERT_EQ(send(*rank_, far, "goes on"), SendResult::accepted);
+  ASSERT_TRUE(run([&] { return servers_[5]->message_count == 1 || !rank_->closed.empty(); }));
+  EXPECT_TRUE(rank_->closed.empty());
 }
 
 // The more channels there are, the less each may have under way.
