@@ -164,6 +164,8 @@ void RankProcess::start(std::shared_ptr<SimulatedNetwork> network, const connect
 }
 
 Status RankProcess::limit(uint32_t connections) {
+  // Under a higher limit more may open before the call returns.
+  if (connections == 0 || (allowed_ != 0 && connections > allowed_)) allowed_ = connections;
   SKERRY_TRY(engine_->limit_connections(connections));
   // Those beyond a lower limit leave as their slots are needed.
   const uint32_t open = fabric_->opened_now();
