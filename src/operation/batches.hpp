@@ -34,7 +34,7 @@ class Batches {
   // Blocking accumulates join only in a stream of them: those that follow one another so soon that
   // more are likely to come (docs/design/0040). Others go at once, for somebody may wait for them.
   bool in_stream(int64_t now_ns) const {
-    return context_.config.helper && now_ns - last_blocking_ns_ < stream_gap_ns;
+    return context_.config.helper && now_ns - last_blocking_ns_ < context_.config.stream_gap_ns;
   }
   // A blocking accumulate has returned, or is about to.
   void note_blocking(int64_t now_ns) { last_blocking_ns_ = now_ns; }
@@ -60,8 +60,6 @@ class Batches {
   }
 
  private:
-  static constexpr int64_t stream_gap_ns = 20'000;
-
   void flush_corked();
 
   Context& context_;

@@ -28,7 +28,9 @@ struct EngineConfig {
   memory::Control control;
   uint32_t member_index = 0;
   bool one_thread_at_a_time = true;  // thread level below multiple
-  bool helper = true;          // a thread moves non-blocking transfers while the program computes
+  bool helper = true;  // a thread moves non-blocking transfers while the program computes
+  // Blocking accumulates that follow one another sooner are a stream, and travel together.
+  int64_t stream_gap_ns = 20'000;
   std::string victim = "lru";  // policy that chooses whose connection goes at the limit, see
                                // limit_connections
   bool servers_drop = false;   // data servers have a limit of their own, and close idle connections

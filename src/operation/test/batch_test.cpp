@@ -225,6 +225,50 @@ TEST_F(BatchTest, BlockingAccumulatesAreThereInOrder) {
   for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(values[i], i);
 }
 
+class StreamTest : public BatchTest {
+ protected:
+  // Three blocking accumulates to a server that owes an acknowledgement; what it hears of them.
+  void accumulate_three(int64_t gap_ns) {
+    stream_gap_ns_ = gap_ns;
+    start_unacknowledged(true);
+    for (uint64_t i = 0; i < 3; ++i) {
+      Side from, there;
+      from.bytes = there.bytes = 8;
+      from.base = reinterpret_cast<std::byte*>(&i);
+      EXPECT_TRUE(engine_
+                      ->accumulate({1, segment}, there, from, {ElementType::uint64}, Mode::blocking,
+                                   nullptr)
+                      .ok());
+    }
+  }
+  static uint64_t elements_of(const HandServer::Got& got) {
+    return has_pieces(got) ? pieces_of(got).size() : 1;
+  }
+  // Of those three: how many came as pieces.
+  uint64_t in_batches() {
+    uint64_t all = 0, pieces = 0;
+    EXPECT_TRUE(until([&] {
+      all = pieces = 0;
+      for (const HandServer::Got& got : one().got) {
+        all += elements_of(got);
+        pieces += has_pieces(got) ? elements_of(got) : 0;
+      }
+      return all == 3;
+    }));
+    return pieces;
+  }
+};
+
+TEST_F(StreamTest, AllButTheFirstOfAStreamTravelInBatches) {
+  accumulate_three(INT64_MAX / 2);  // since the one before, if there was one, or since the start
+  EXPECT_GE(in_batches(), 2u);
+}
+
+TEST_F(StreamTest, ThoseThatComeAloneGoAtOnce) {
+  accumulate_three(0);
+  EXPECT_EQ(in_batches(), 0u);
+}
+
 // Without the helper nobody would send what the program leaves behind.
 TEST_F(BatchTest, BlockingAccumulatesGoAtOnceWithoutAHelper) {
   start_unacknowledged();

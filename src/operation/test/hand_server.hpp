@@ -199,6 +199,7 @@ class EngineTest : public testing::Test {
     config.control = control_;
     config.one_thread_at_a_time = false;
     config.helper = helper_;
+    config.stream_gap_ns = stream_gap_ns_;
     config.reconnect_limit_ns = reconnect_limit_ns;
     engine_ = std::make_unique<Engine>(config,
                                        std::make_unique<NoDescriptors>(fabric(), failing_connects));
@@ -254,6 +255,7 @@ class EngineTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
   Handle watched_ = 0;
   bool helper_ = true;  // the engine started has the thread
+  int64_t stream_gap_ns_ = 20'000;
 };
 
 }  // namespace skerry::operation::test
