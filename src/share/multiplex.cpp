@@ -30,7 +30,6 @@ Multiplex::Multiplex(std::unique_ptr<fabric::Fabric> inner, Options options)
       options_(std::move(options)),
       capabilities_(inner_->capabilities()),
       has_several_links_(!options_.is_proxy && options_.guide.routes.most_links() > 1),
-      sends_early_(inner_->capabilities().early_messages),
       cap_(patience),
       openings_(options_.openings_before) {
   from_ranks_.limit = from_servers_.limit = options_.pool_bytes;

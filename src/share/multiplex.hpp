@@ -272,7 +272,7 @@ class Multiplex final : public fabric::Forward {
   void leave_line(Trunk& trunk, const Waiter& waiter);
   // While it connects, messages go right behind its hello if the fabric beneath can do that.
   bool takes_messages(const Trunk& trunk) const {
-    return trunk.is_connected() || (trunk.phase == Phase::opening && sends_early_);
+    return trunk.is_connected() || (trunk.phase == Phase::opening && capabilities_.early_messages);
   }
   bool may_send(const Trunk& trunk) const {
     return takes_messages(trunk) && !trunk.blocked && trunk.control.empty();
@@ -316,7 +316,8 @@ class Multiplex final : public fabric::Forward {
   bool send_part(End& end);
   fabric::Bytes next_part(const Outgoing& outgoing, uint64_t bytes);
   bool fits(const End& end, uint64_t cost) const {
-    const bool may_go = end.state == State::open || (end.state == State::opening && sends_early_);
+    const bool may_go = end.state == State::open ||
+                        (end.state == State::opening && capabilities_.early_messages);
     const uint64_t window = end.state == State::open ? end.window : early_window_bytes;
     return may_go && end.sent - end.confirmed + cost <= window;
   }
@@ -365,7 +366,6 @@ class Multiplex final : public fabric::Forward {
   Options options_;
   fabric::Capabilities capabilities_;
   const bool has_several_links_;  // a rank's: routes lead to more than one first server
-  const bool sends_early_;        // before a connection of the fabric beneath is there
   std::string own_address_;       // with the node's number before it; empty: not listening
   // What waits here, by where it came from. Before what is charged to them.
   Pool from_ranks_, from_servers_;

@@ -88,7 +88,7 @@ Status Multiplex::begin(Trunk& trunk) {
   SKERRY_TRY(inner_->connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
   by_id_.insert(&trunk);
   trunk.phase = Phase::opening;
-  if (sends_early_ && !(trunk.control.empty() && trunk.line.empty()))
+  if (capabilities_.early_messages && !(trunk.control.empty() && trunk.line.empty()))
     defer({Deferred::What::serve, trunk.id, CloseReason::by_us, {}});
   cap_.hold(trunk.claim, connection::Cap::Hold::occupied, monotonic_ns());
   options_.counters->trunks_opened.fetch_add(1, std::memory_order_relaxed);

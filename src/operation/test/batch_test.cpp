@@ -22,18 +22,21 @@ class BatchTest : public EngineTest {
   }
   template <class Word>
   void accumulate_words(const Target& target, uint64_t offset, std::vector<Word> words,
-                        const Accumulate& what) {
+                        const Accumulate& what, Mode mode = Mode::implicit) {
     Side from, there;
     from.bytes = there.bytes = words.size() * sizeof(Word);
     from.base = reinterpret_cast<std::byte*>(words.data());
     there.offset = offset;
-    EXPECT_TRUE(engine_->accumulate(target, there, from, what, Mode::implicit, nullptr).ok());
+    EXPECT_TRUE(engine_->accumulate(target, there, from, what, mode, nullptr).ok());
   }
   void accumulate(Rank rank, uint64_t offset, uint64_t value, Operation operation = Operation::sum,
                   uint64_t scale = 1, SegmentId in = segment) {
     accumulate_words<uint64_t>(
         {rank, in}, offset, {value},
         {ElementType::uint64, memory::Scale::of(ElementType::uint64, &scale), operation});
+  }
+  void accumulate_blocking(uint64_t value) {
+    accumulate_words<uint64_t>({1, segment}, 0, {value}, {ElementType::uint64}, Mode::blocking);
   }
   void put_at(uint64_t offset, uint64_t value, Mode mode) {
     Side from, there;
@@ -195,15 +198,7 @@ TEST_F(BatchTest, BlockingAccumulatesAreThereInOrder) {
   start_unacknowledged(true);
   constexpr uint64_t count = 3000;
   std::thread caller([&] {
-    for (uint64_t i = 0; i < count; ++i) {
-      Side from, there;
-      from.bytes = there.bytes = 8;
-      from.base = reinterpret_cast<std::byte*>(&i);
-      EXPECT_TRUE(engine_
-                      ->accumulate({1, segment}, there, from, {ElementType::uint64}, Mode::blocking,
-                                   nullptr)
-                      .ok());
-    }
+    for (uint64_t i = 0; i < count; ++i) accumulate_blocking(i);
   });
   std::vector<uint64_t> values;
   size_t seen = 0;
@@ -231,15 +226,7 @@ class StreamTest : public BatchTest {
   void accumulate_three(int64_t gap_ns) {
     stream_gap_ns_ = gap_ns;
     start_unacknowledged(true);
-    for (uint64_t i = 0; i < 3; ++i) {
-      Side from, there;
-      from.bytes = there.bytes = 8;
-      from.base = reinterpret_cast<std::byte*>(&i);
-      EXPECT_TRUE(engine_
-                      ->accumulate({1, segment}, there, from, {ElementType::uint64}, Mode::blocking,
-                                   nullptr)
-                      .ok());
-    }
+    for (uint64_t i = 0; i < 3; ++i) accumulate_blocking(i);
   }
   static uint64_t elements_of(const HandServer::Got& got) {
     return has_pieces(got) ? pieces_of(got).size() : 1;
@@ -272,15 +259,7 @@ TEST_F(StreamTest, ThoseThatComeAloneGoAtOnce) {
 // Without the helper nobody would send what the program leaves behind.
 TEST_F(BatchTest, BlockingAccumulatesGoAtOnceWithoutAHelper) {
   start_unacknowledged();
-  for (uint64_t i = 0; i < 3; ++i) {
-    Side from, there;
-    from.bytes = there.bytes = 8;
-    from.base = reinterpret_cast<std::byte*>(&i);
-    EXPECT_TRUE(
-        engine_
-            ->accumulate({1, segment}, there, from, {ElementType::uint64}, Mode::blocking, nullptr)
-            .ok());
-  }
+  for (uint64_t i = 0; i < 3; ++i) accumulate_blocking(i);
   ASSERT_TRUE(hears(3));
   for (const HandServer::Got& got : one().got) EXPECT_FALSE(has_pieces(got));
 }

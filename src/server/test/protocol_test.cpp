@@ -334,15 +334,20 @@ TEST(ServerProtocol, AGetOfMoreThanTheFabricSendsInOneMessageIsRefused) {
   }
 }
 
+// Mutex 0, each with its first request.
+void one_waits_for(Origin& holder, Origin& waiter) {
+  holder.lock(1, 0);
+  holder.run([&] { return holder.granted(1); });
+  waiter.lock(1, 0);
+  waiter.run([&] { return waiter.count(wire::Kind::acknowledge) == 1; });
+}
+
 TEST(ServerProtocol, ALockIsHandedOverToTheConnectionOfTheNextWaiter) {
   World world;
   Origin a(world, 1), b(world, 2);
   a.open();
   b.open();
-  a.lock(1, 0);
-  a.run([&] { return a.granted(1); });
-  b.lock(1, 0);
-  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  one_waits_for(a, b);
   EXPECT_FALSE(b.granted(1));
   a.unlock(2, 0);
   b.run([&] { return b.granted(1); });
@@ -355,10 +360,7 @@ TEST(ServerProtocol, ALockIsHandedOverBetweenTwoServersOfANode) {
   a.open();
   b.open();
   c.open();
-  a.lock(1, 0);
-  a.run([&] { return a.granted(1); });
-  b.lock(1, 0);
-  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  one_waits_for(a, b);
   c.lock(1, 0);
   c.run([&] { return c.count(wire::Kind::acknowledge) == 1; });
   // Expect: each hears it over its own connection, in the order of asking.
@@ -379,10 +381,7 @@ TEST(ServerProtocol, AByeBehindALockThatIsAskedForAgainIsAnswered) {
   Origin a(world, 1), b(world, 2);
   a.open();
   b.open();
-  a.lock(1, 0);
-  a.run([&] { return a.granted(1); });
-  b.lock(1, 0);
-  b.run([&] { return b.count(wire::Kind::acknowledge) == 1; });
+  one_waits_for(a, b);
   b.break_off();
   b.open();
   b.lock(1, 0);

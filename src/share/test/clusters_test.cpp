@@ -741,16 +741,23 @@ class Repeater final : public Forward {
   }
 };
 
+class ClustersAndARepeater : public Clusters {
+ protected:
+  void join_with_repeater(NodeId node, EndpointId* endpoint) {
+    share::ProxyClientOptions options;
+    options.rank = 100;
+    options.guide = guide();
+    std::unique_ptr<Fabric> made;
+    ASSERT_TRUE(share::make_proxy_client(std::make_unique<Repeater>(inner()), options, &made).ok());
+    rank_ = std::make_unique<Side>(std::move(made));
+    ASSERT_TRUE(join(node, endpoint));
+  }
+};
+
 // Its target takes nothing, so that only the window holds it back.
-TEST_F(Clusters, AnEndThatIgnoresTheWindowLosesItsChannel) {
-  share::ProxyClientOptions options;
-  options.rank = 100;
-  options.guide = guide();
-  std::unique_ptr<Fabric> made;
-  ASSERT_TRUE(share::make_proxy_client(std::make_unique<Repeater>(inner()), options, &made).ok());
-  rank_ = std::make_unique<Side>(std::move(made));
+TEST_F(ClustersAndARepeater, AnEndThatIgnoresTheWindowLosesItsChannel) {
   EndpointId endless = no_endpoint;
-  ASSERT_TRUE(join(5, &endless));
+  ASSERT_NO_FATAL_FAILURE(join_with_repeater(5, &endless));
   servers_[5]->hook = [](EndpointId, Bytes, Bytes) { return false; };
   const std::vector<std::byte> payload = pattern(16 * 1024, 11);
   ASSERT_TRUE(run([&] {
@@ -761,15 +768,9 @@ TEST_F(Clusters, AnEndThatIgnoresTheWindowLosesItsChannel) {
 }
 
 // The trunk to its target is full, because that one has stopped.
-TEST_F(Clusters, AnEndThatIgnoresTheWindowLosesItsChannelAtItsGate) {
-  share::ProxyClientOptions options;
-  options.rank = 100;
-  options.guide = guide();
-  std::unique_ptr<Fabric> made;
-  ASSERT_TRUE(share::make_proxy_client(std::make_unique<Repeater>(inner()), options, &made).ok());
-  rank_ = std::make_unique<Side>(std::move(made));
+TEST_F(ClustersAndARepeater, AnEndThatIgnoresTheWindowLosesItsChannelAtItsGate) {
   EndpointId endless = no_endpoint;
-  ASSERT_TRUE(join(5, &endless));
+  ASSERT_NO_FATAL_FAILURE(join_with_repeater(5, &endless));
   const std::vector<std::byte> payload = pattern(16 * 1024, 11);
   ASSERT_TRUE(run_until({rank_.get(), servers_[3].get()}, [&] {
     (void)send(*rank_, endless, "again", payload);
