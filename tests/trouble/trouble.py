@@ -301,73 +301,36 @@ def clusters_of_one_node(build, program):
     return job
 
 
-def one_budgets(build, program):
-    """The message writes budgets as users do. Bug guarded against: it gave bytes."""
-    job = Job(
-        build,
-        [
-            *("-n", 4, "--nodes", 2, "sh", "-c"),
-            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SERVER_BUDGET=32M; exec "$0" fine',
-            program,
-        ],
-        {"SKERRY_SERVER_BUDGET": "64M"},
-    )
+def one_differs(build, program, its, environment, said, nodes=2):
+    """Rank 3 of four has another setting, `its`; the job does not start, and says so."""
+    script = f'[ "$SKERRY_RANK" != 3 ] || export {its}; exec "$0" fine'
+    job = Job(build, ["-n", 4, "--nodes", nodes, "sh", "-c", script, program], environment)
     expect(job.end() != 0, "status 0")
-    said = "SKERRY_SERVER_BUDGET=32M on rank 3, but SKERRY_SERVER_BUDGET=64M on rank 0"
     expect(said in job.err, job.err)
     return job
 
 
+def one_budgets(build, program):
+    """The message writes budgets as users do. Bug guarded against: it gave bytes."""
+    said = "SKERRY_SERVER_BUDGET=32M on rank 3, but SKERRY_SERVER_BUDGET=64M on rank 0"
+    environment = {"SKERRY_SERVER_BUDGET": "64M"}
+    return one_differs(build, program, "SKERRY_SERVER_BUDGET=32M", environment, said)
+
+
 def one_clusters(build, program):
-    job = Job(
-        build,
-        [
-            *("-n", 4, "--nodes", 4, "sh", "-c"),
-            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_CLUSTER_SIZE=sqrt; exec "$0" fine',
-            program,
-        ],
-        {"SKERRY_CLUSTER_SIZE": "2"},
-    )
-    expect(job.end() != 0, "status 0")
-    expect(
-        "SKERRY_CLUSTER_SIZE=sqrt on rank 3, but SKERRY_CLUSTER_SIZE=2 on rank 0" in job.err,
-        job.err,
-    )
-    return job
+    said = "SKERRY_CLUSTER_SIZE=sqrt on rank 3, but SKERRY_CLUSTER_SIZE=2 on rank 0"
+    environment = {"SKERRY_CLUSTER_SIZE": "2"}
+    return one_differs(build, program, "SKERRY_CLUSTER_SIZE=sqrt", environment, said, nodes=4)
 
 
 def one_shares(build, program):
-    job = Job(
-        build,
-        [
-            "-n",
-            4,
-            "--nodes",
-            2,
-            "sh",
-            "-c",
-            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SHARE=1; exec "$0" fine',
-            program,
-        ],
-    )
-    expect(job.end() != 0, "status 0")
-    expect("SKERRY_SHARE=1 on rank 3, but SKERRY_SHARE=0 on rank 0" in job.err, job.err)
-    return job
+    said = "SKERRY_SHARE=1 on rank 3, but SKERRY_SHARE=0 on rank 0"
+    return one_differs(build, program, "SKERRY_SHARE=1", {}, said)
 
 
 def one_serves(build, program):
-    job = Job(
-        build,
-        [
-            *("-n", 4, "--nodes", 2, "sh", "-c"),
-            '[ "$SKERRY_RANK" != 3 ] || export SKERRY_SERVERS=3; exec "$0" fine',
-            program,
-        ],
-        {"SKERRY_SERVERS": "2"},
-    )
-    expect(job.end() != 0, "status 0")
-    expect("SKERRY_SERVERS=2 on rank 2, but SKERRY_SERVERS=3 on rank 3" in job.err, job.err)
-    return job
+    said = "SKERRY_SERVERS=2 on rank 2, but SKERRY_SERVERS=3 on rank 3"
+    return one_differs(build, program, "SKERRY_SERVERS=3", {"SKERRY_SERVERS": "2"}, said)
 
 
 def fine(build, program):
