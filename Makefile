@@ -12,20 +12,30 @@ help:            ## what there is to make
 setup:           ## install what the build, the tests and the demo need (root), or say what to install
 	@tools/setup.sh
 
-build: setup     ## build everything into build/
-	@cmake --preset $(PRESET) > build.log 2>&1 || { cat build.log; exit 1; }; rm -f build.log
+# configure PRESET: quiet unless it fails.
+configure = cmake --preset $(1) > build.log 2>&1 || { cat build.log; exit 1; }; rm -f build.log
+
+build: setup     ## build what users install into build/
+	@$(call configure,$(PRESET))
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 
-demo: build      ## density-functional theory on 4 ranks and 2 virtual nodes, distributed and mirrored: out/demo.png, out/demo.json
+.PHONY: all
+all: setup       ## build everything: also tests, examples and the laboratory
+	@$(call configure,all)
+	@cmake --build --preset all -j $(JOBS)
+
+demo: setup      ## density-functional theory on 4 ranks and 2 virtual nodes, distributed and mirrored: out/demo.png, out/demo.json
+	@$(call configure,$(PRESET))
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target skerry_python skerry_program
 	@.venv/bin/python examples/dft/demo.py
 
 demo-hosts: build ## the same on 4 hosts made of network namespaces, at 100 Mbit/s and unshaped (root)
 	@.venv/bin/python examples/dft/demo_hosts.py
 
-test: build      ## all tests that need no root, VM or peer library
+test: all      ## all tests that need no root, VM or peer library
 	@tools/test.sh
 
-test-hosts: build ## separate hosts (network namespaces; root), started by skerry, OpenMPI and MPICH
+test-hosts: all ## separate hosts (network namespaces; root), started by skerry, OpenMPI and MPICH
 	@tools/setup.sh --with-peers
 	@tools/test_hosts.sh
 
@@ -33,7 +43,7 @@ test-hosts: build ## separate hosts (network namespaces; root), started by skerr
 test-slurm:      ## HPCaaS-Bench on a Slurm cluster of two hosts (network namespaces; root)
 	@$(MAKE) -C bench/hpcaas test-slurm
 
-test-launchers: build ## the same binary under mpirun, prterun and hydra on this host
+test-launchers: all ## the same binary under mpirun, prterun and hydra on this host
 	@tools/setup.sh --with-peers
 	@ctest --test-dir build -L launchers --output-on-failure
 
@@ -41,29 +51,31 @@ test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 	@tools/test_fresh.sh
 
 .PHONY: chaos models
-chaos: build     ## break BREAKS (10000) connections under a storm on 4 hosts, then let unauthenticated peers attack one: out/chaos.json (root)
+chaos: all     ## break BREAKS (10000) connections under a storm on 4 hosts, then let unauthenticated peers attack one: out/chaos.json (root)
 	@tests/chaos/chaos.py $(if $(BREAKS),--breaks $(BREAKS))
 	@tests/chaos/unauthenticated.py
 
 .PHONY: soak
-soak: build      ## storms in random shapes (threads, caps, sharing, breaks, locks) for MINUTES (60)
+soak: all      ## storms in random shapes (threads, caps, sharing, breaks, locks) for MINUTES (60)
 	@tests/soak/soak.py --minutes $(or $(MINUTES),60)
 
 models: setup    ## search the protocols' models completely, also the larger configurations (spin; minutes, 2 GB)
-	@models/check.py --long
+	@lab/models/check.py --long
 
-test-rdma: build ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
+test-rdma: all ## operation tests over verbs on software InfiniBand in a VM (root, qemu)
 	@tools/test_rdma.sh
 
-test-armci: build ## C and Fortran programs over Debian's Global Arrays on our libarmci; as root also on several hosts
+test-armci: all ## C and Fortran programs over Debian's Global Arrays on our libarmci; as root also on several hosts
 	@tools/setup.sh --with-peers
-	@cmake --preset $(PRESET) > /dev/null && cmake --build --preset $(PRESET) -j $(JOBS)
+	@$(call configure,all)
+	@cmake --build --preset all -j $(JOBS)
 	@tests/armci/run.py
 
 .PHONY: test-mpi
-test-mpi: build  ## MPI programs, windows on ours, under each MPI (root: on hosts too)
+test-mpi: all  ## MPI programs, windows on ours, under each MPI (root: on hosts too)
 	@tools/setup.sh --with-peers
-	@cmake --preset $(PRESET) > /dev/null && cmake --build --preset $(PRESET) -j $(JOBS)
+	@$(call configure,all)
+	@cmake --build --preset all -j $(JOBS)
 	@tests/mpi/run.py --fetch --hosts
 
 .PHONY: test-mpi-sanitized
@@ -76,39 +88,39 @@ test-mpi-sanitized: ## MPI windows under sanitizers: mpi_check
 	    --mpi openmpi4 --mpi mpich4 || exit 1; \
 	done
 
-test-nwchem: build ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
+test-nwchem: all ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
 	@tools/test_nwchem.sh
 
-bench: build     ## the benchmark table beside the machine's limits and peers: out/bench.json
-	@bench/micro/bench.py
+bench: all     ## the benchmark table beside the machine's limits and peers: out/bench.json
+	@lab/bench/micro/bench.py
 
-bench-quick: build ## the same in a minute, rougher
-	@bench/micro/bench.py --quick
+bench-quick: all ## the same in a minute, rougher
+	@lab/bench/micro/bench.py --quick
 
-bench-armci: build ## our libarmci beside ARMCI-MPI and, with COMEX=PREFIX, ComEx MPI-PR: out/armci.json (hosts: root)
-	@bench/armci/bench.py $(if $(COMEX),--comex $(COMEX))
+bench-armci: all ## our libarmci beside ARMCI-MPI and, with COMEX=PREFIX, ComEx MPI-PR: out/armci.json (hosts: root)
+	@lab/bench/armci/bench.py $(if $(COMEX),--comex $(COMEX))
 
-sim: build       ## simulate the connection caps of the ACTS paper's jobs: out/sim.json, out/sim.png (an hour; figures are simulated)
-	@build/bin/skerry sim paper
-	@.venv/bin/python sim/figure.py out/sim.json
+sim: all       ## simulate the connection caps of the ACTS paper's jobs: out/sim.json, out/sim.png (an hour; figures are simulated)
+	@build/bin/skerry-sim paper
+	@.venv/bin/python lab/sim/figure.py out/sim.json
 
 .PHONY: bench-locks
-bench-locks: build ## locks of windows beside four MPIs: out/locks.json, .svg (hosts: root)
+bench-locks: all ## locks of windows beside four MPIs: out/locks.json, .svg (hosts: root)
 	@tools/setup.sh --with-peers
-	@.venv/bin/python bench/locks/bench.py
+	@.venv/bin/python lab/bench/locks/bench.py
 
 .PHONY: bench-mpi
-bench-mpi: build ## unmodified MPI programs, stock and preloaded: out/mpi.json, .svg (hosts: root)
+bench-mpi: all ## unmodified MPI programs, stock and preloaded: out/mpi.json, .svg (hosts: root)
 	@tools/setup.sh --with-peers
-	@.venv/bin/python bench/mpi/bench.py
+	@.venv/bin/python lab/bench/mpi/bench.py
 
 .PHONY: bench-acts
-bench-acts: build ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
-	@.venv/bin/python bench/acts/acts.py
+bench-acts: all ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
+	@.venv/bin/python lab/bench/acts/acts.py
 
 .PHONY: bench-clusters
-bench-clusters: build ## cost and gain of clusters of data servers: out/clusters.json, .png
-	@.venv/bin/python bench/clusters/clusters.py
+bench-clusters: all ## cost and gain of clusters of data servers: out/clusters.json, .png
+	@.venv/bin/python lab/bench/clusters/clusters.py
 
 format:          ## clang-format over the C and C++ sources
 	@git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i

@@ -13,13 +13,6 @@
 namespace skerry::launcher {
 namespace {
 
-constexpr const char* calibrate_help =
-    "usage: skerry calibrate [--out FILE] [--nodes N]\n\n"
-    "Measures what connections and requests cost here, on a job of N ranks on N virtual nodes "
-    "(12), and writes the numbers that\n"
-    "`skerry sim --costs FILE` computes with (out/costs.json). Takes a few seconds; a busy machine "
-    "gives larger numbers.\n";
-
 int missing(const char* name) {
   std::fprintf(stderr,
                "skerry: %s is not installed: it belongs into libexec/skerry beside the directory "
@@ -37,38 +30,15 @@ std::string helper_program(const std::string& name) {
   return !failed && access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
 }
 
-int sim_main(const std::vector<std::string>& words) {
-  const std::string program = helper_program("skerry-sim");
-  if (program.empty()) return missing("skerry-sim");
+int plan_main(const std::vector<std::string>& words) {
+  const std::string program = helper_program("skerry-plan");
+  if (program.empty()) return missing("skerry-plan");
   std::vector<char*> arguments{const_cast<char*>(program.c_str())};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execv(program.c_str(), arguments.data());
   std::fprintf(stderr, "skerry: cannot start %s: %s\n", program.c_str(), std::strerror(errno));
   return 1;
-}
-
-int calibrate_main(const std::vector<std::string>& words) {
-  std::string out = "out/costs.json", nodes = "12";
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--help" || words[i] == "-h") return std::fputs(calibrate_help, stdout), 0;
-    if (i + 1 < words.size() && words[i] == "--out") {
-      out = words[++i];
-    } else if (i + 1 < words.size() && words[i] == "--nodes") {
-      nodes = words[++i];
-      if (const int n = std::atoi(nodes.c_str()); n < 4 || n > 128) {
-        std::fprintf(stderr, "skerry calibrate: --nodes %s: give 4 to 128\n", nodes.c_str());
-        return 2;
-      }
-    } else {
-      std::fprintf(stderr, "skerry calibrate: unknown word %s\n\n%s", words[i].c_str(),
-                   calibrate_help);
-      return 2;
-    }
-  }
-  const std::string program = helper_program("skerry-calibrate");
-  if (program.empty()) return missing("skerry-calibrate");
-  return run_main({"-n", nodes, "--nodes", nodes, program, out});
 }
 
 // `skerry info --connections`: the words after that.

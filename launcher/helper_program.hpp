@@ -9,11 +9,10 @@ namespace skerry::launcher {
 
 // Where `name` lies: ../libexec/skerry/NAME from this program. Empty: it is not installed.
 std::string helper_program(const std::string& name);
-// `skerry sim ...`: becomes skerry-sim. Returns only if that fails, with the exit status.
-int sim_main(const std::vector<std::string>& words);
-// `skerry calibrate ...` and `skerry info --connections ...` (the words after that): start a small
-// job of virtual nodes that measures.
+// `skerry info --nodes ...`: becomes skerry-plan. Returns only if that fails, with the exit status.
+int plan_main(const std::vector<std::string>& words);
+// `skerry info --connections ...` (the words after that): starts a small job of virtual nodes that
+// measures.
 int connections_main(const std::vector<std::string>& words);
-int calibrate_main(const std::vector<std::string>& words);
 
 }  // namespace skerry::launcher

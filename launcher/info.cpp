@@ -221,11 +221,7 @@ int info_main(const std::vector<std::string>& words) {
         stdout);
     return 0;
   }
-  if (std::ranges::find(words, "--nodes") != words.end()) {
-    std::vector<std::string> command = {"plan"};
-    command.insert(command.end(), words.begin(), words.end());
-    return sim_main(command);
-  }
+  if (std::ranges::find(words, "--nodes") != words.end()) return plan_main(words);
   if (!words.empty() && words[0] == "--connections")
     return connections_main({words.begin() + 1, words.end()});
   if (!words.empty() && words[0] == "--variables")

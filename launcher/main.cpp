@@ -20,9 +20,6 @@ constexpr const char* help =
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
     "  info --nodes N ...    what a job on N nodes would cost each (skerry info --nodes 2 --help)\n"
-    "  sim ...               simulates caps on connections for jobs of any size (skerry sim "
-    "--help)\n"
-    "  calibrate             measures the costs that sim computes with\n"
     "  --version             the version of this program\n"
     "  --help                this\n";
 
@@ -37,8 +34,6 @@ int main(int count, char** arguments) {
   if (command == "mpi") return mpi_main(rest);
   if (command == "agent") return agent_main();
   if (command == "info") return info_main(rest);
-  if (command == "sim") return sim_main(rest);
-  if (command == "calibrate") return calibrate_main(rest);
   if (command == "--version" || command == "version") {
     std::printf("skerry %s\n", SKERRY_PROGRAM_VERSION);
     return 0;
@@ -48,8 +43,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    constexpr std::string_view known[] = {"run",       "mpi",       "info",  "sim",
-                                          "calibrate", "--version", "--help"};
+    constexpr std::string_view known[] = {"run", "mpi", "info", "--version", "--help"};
     const std::string near(skerry::nearest(command, known));
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
                  near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : ""

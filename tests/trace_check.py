@@ -84,7 +84,7 @@ def main():
             out = Path(directory) / "sim.json"
             run(
                 [
-                    build / "libexec/skerry/skerry-sim",
+                    build / "bin/skerry-sim",
                     "--traffic",
                     "trace",
                     "--trace",

@@ -128,20 +128,19 @@ ROOMS = {
     "array": ([PUBLIC], False),
     "python": ([PUBLIC, "array"], False),
     "compat": ([PUBLIC], False),
-    "bench/micro": ([PUBLIC, "array"], False),
-    "bench/clusters": (
+    "lab/bench/micro": ([PUBLIC, "array"], False),
+    "lab/bench/clusters": (
         [
             PUBLIC,
             *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
             *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
             *("src/server", "src/job/bootstrap", "launcher"),  # the launcher answers a start
-            "bench/micro",  # its clock and medians
+            "lab/bench/micro",  # its clock and medians
         ],
         False,
     ),
-    "bench/hpcaas": ([PUBLIC, "array"], False),
-    "examples": ([PUBLIC, "array"], False),
-    "sim": (
+        "examples": ([PUBLIC, "array"], False),
+    "lab/sim": (
         [
             "src/core/pure",
             "src/core",
@@ -155,10 +154,19 @@ ROOMS = {
             "src/share",
             "src/server",
             "src/operation",
+            "launcher/planner",
         ],
         False,
     ),
-    "sim/calibrate": ([PUBLIC], False),
+    "lab/sim/calibrate": ([PUBLIC, "launcher/probes"], False),
+    "launcher/probes": ([PUBLIC], False),
+    "launcher/planner": (
+        [
+            *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
+            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/operation"),
+        ],
+        False,
+    ),
     # src/connection/core and src/lock know the values of two variables
     "launcher": (
         ["src/core", "src/core/pure", "src/job/bootstrap", "src/connection/core", "src/lock"],
@@ -213,6 +221,7 @@ class Includes:
                             ROOT / "src" / name,
                             ROOT / "include" / name,
                             ROOT / name,
+                            ROOT / "lab" / name,
                             path.parent / name,
                             ROOT / "array" / "include" / name,
                             ROOT / "array" / name,
@@ -254,9 +263,8 @@ def main():
             "array",
             "python",
             "compat",
-            "bench",
+            "lab",
             "examples",
-            "sim",
             "launcher",
         )
         for p in (ROOT / top).rglob("*")

@@ -59,7 +59,7 @@ constexpr Variable known[] = {
     {"SKERRY_COUNTERS", "0",
      "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for"},
     {"SKERRY_TRACE_REQUESTS", "",
-     "prefix of a file per rank that lists its requests to other nodes, for skerry sim --trace; "
+     "prefix of a file per rank that lists its requests to other nodes, for skerry-sim --trace; "
      "empty: none"},
     {"SKERRY_SILENCE_TIMEOUT", "30",
      "seconds of unacknowledged data after which a silent host counts as dead"},

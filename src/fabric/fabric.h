@@ -103,8 +103,8 @@ struct Capabilities {
 };
 
 // That number by fabric, for plans without one. Most of tcp's 4.2 KiB is the kernel's
-// (bench/clusters); most of ofi's is libfabric's own, 22 KiB, or posted buffers where connections
-// receive into none that they share (docs/benchmarks.md#memory).
+// (lab/bench/clusters); most of ofi's is libfabric's own, 22 KiB, or posted buffers where
+// connections receive into none that they share (docs/benchmarks.md#memory).
 constexpr uint64_t tcp_connection_bytes = 6 * 1024;
 constexpr uint64_t ofi_connection_bytes = 28 * 1024;
 constexpr uint64_t ofi_own_buffers_connection_bytes = 200 * 1024;

@@ -1,4 +1,4 @@
-// Writes down which nodes a process talks to, for `skerry sim --trace`: lines "rank node bytes r|w
+// Writes down which nodes a process talks to, for `skerry-sim --trace`: lines "rank node bytes r|w
 // think_ns" (docs/simulator.md). Not thread safe: the engine's mutex guards it.
 #pragma once
 

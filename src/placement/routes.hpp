@@ -117,7 +117,7 @@ struct Budget {
                          // servers as many pass as end: each session passes one gate
 };
 // What a session that is connected through other servers takes at its target, with its turn for a
-// slot; and a channel that passes at a gate. Measured by bench/clusters: 370 + 50, and 120.
+// slot; and a channel that passes at a gate. Measured by lab/bench/clusters: 370 + 50, and 120.
 constexpr uint64_t session_bytes = 480;
 constexpr uint64_t passing_bytes = 160;
 constexpr uint32_t least_sessions = 64;

