@@ -2,7 +2,15 @@
  * everything that may cross. The origin is src/connection/core/machine.cpp with the engine around it, the server is src/server. Despite
  * all breaks every request is applied exactly once and in order, and in the end all are done and the connection is closed.
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   DUPLICATE_APPLIED: a duplicate is answered, not applied.
+ *   RESULT_FORGOTTEN_EARLY: results are kept until confirmed.
+ *   REPORT_BEFORE_DESTROY: destroy the old endpoint, then report the last applied number.
+ *     Otherwise the rest of a long put overwrites a later one.
+ *   OLD_GENERATION_ADMITTED: generations only grow.
+ *   LATE_EVENT_COUNTS: an event of an older generation does nothing.
+ *   BYE_UNDRAINED: bye only when nothing is unacknowledged.
+ *   SEND_AFTER_BYE: nothing follows a bye.
  *
  * A break is two pieces of news, one for each end, heard at any later time: what an end has not read by then is lost.
  */

@@ -12,8 +12,11 @@
  * Assumed: what is possible all the time happens (weak fairness); and a channel that comes to stand
  * in the line again and again is there now and then when there is room. ANY_TIMING takes the second
  * assumption away: in a pool for a single message, room may come only in the moments in which
- * client 1's channel has just been dropped. Each rule that is taken away (README.md) must be found:
- * channels are dropped for ever, and nobody gets on.
+ * client 1's channel has just been dropped. Each rule that is taken away must be found, since
+ * channels are dropped for ever:
+ *   LOOK_BEFORE_APPLYING: a server applies what arrived, then looks at its pools.
+ *   ALONE_TOO: the only channel in a pool stays.
+ *   ANY_TIMING: there is room now and then while a channel waits.
  */
 #ifndef ROOM
 #define ROOM 2

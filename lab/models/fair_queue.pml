@@ -5,7 +5,23 @@
  * and comes back at any moment. One writer or many readers have the lock, nobody overtakes the
  * queue, no grant is lost, and in the end all had their turns.
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   READER_JOINS_PAST_QUEUE: a sharer joins sharers only while nobody is queued.
+ *   ANY_READER_HANDS_OVER: the last sharer hands over.
+ *   BATCH_PAST_WRITER: a hand-over takes only the sharers directly behind the first.
+ *   UNLOCK_IGNORES_BIT: the word with queued_bit is unlocked with the guard.
+ *   BIT_BEFORE_RECORD: the record first, then the bit.
+ *   SLEEP_WITHOUT_LIMIT: a sleep for a record has a time limit.
+ *   COUNTED_ONCE_ASLEEP: a requester counts itself starving before it looks at freed.
+ *   NO_RECORD_STOPS_SESSION: a request without a record is kept outside its session.
+ *   RANK_HANDS_OVER_UNSEEN: a rank hands over only to waiters in its reach.
+ *   UNFENCED_UNLOCK: a rank whose server unlocks for it waits until it did.
+ *   RESUME_WITHOUT_ASKING: after a break a parked lock is asked for again.
+ *   KEPT_HOLDS: a request that the server keeps holds nothing.
+ *   GRANT_NEEDS_CONNECTION: a grant for an origin without a connection goes through its own
+ *     server.
+ *   GRANT_WITHOUT_TAG: a grant names the use of its slot.
+ *   BREAK_WHILE_CLOSING: a break before the server's answer to bye is asked about.
  *
  * Left to models of their own: locks that are left open for newcomers (passing.pml), sharers that
  * hold other locks (several_locks.pml), shares by flags (readers.pml).

@@ -5,7 +5,20 @@
  * connections break while a requester waits, takes or gives back. One has the lock, no word is
  * changed by processor and network at once, and in the end all had their turns.
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   MODE_LOOKED_AT_ONCE: a requester that has the CPU lock looks at the mode again.
+ *   ONE_LOCK_ONLY: a migration takes both locks.
+ *   STEP_4_AS_PRINTED: the manager writes "network mode" (the paper's text says CPU mode).
+ *   FREED_BEFORE_MODE: the mode is written before the CPU lock is freed.
+ *   CROSSING_MIGRATES: a request that finds the mode it wanted is answered "again".
+ *   UNLOCK_IN_NETWORK: what the manager holds for a requester goes back to the manager.
+ *   NETWORK_WORD_BY_CPU, LOCAL_BY_CPU: the network alone changes the network's word.
+ *   REPEATED_SWAP_MISREAD: a compare-and-swap that is repeated after a break and finds its own
+ *     value was done the first time.
+ *   LOST_AGAIN_FORGOTTEN: a requester that asks again after a break, and neither waits nor
+ *     holds, is answered "again".
+ *   DEAF_WHILE_PAUSING: the manager answers those that ask again while it pauses.
+ *   ANSWER_WITHOUT_TAG: an answer names its request.
  *
  * The network's atomics are serial among themselves, and two steps for the processor. A
  * requester that pauses tries again when it could come further. Messages to the manager arrive,

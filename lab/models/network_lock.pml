@@ -11,7 +11,17 @@
  * their turns. With LIVELY turns have no end, and each requester gets the lock again and again,
  * if each is scheduled now and then (not ONE_SIDED, which is not fair).
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake.
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   REPEATED_SWAP_MISREAD: a compare-and-swap that is repeated after a break and finds its own
+ *     value was done the first time.
+ *   FAILED_SWAP_HOLDS: only a compare-and-swap that found the lock free takes it.
+ *   MANAGER_TWO_WRITERS: the manager grants what excludes no holder.
+ *   MANAGER_FORGETS_NEXT: a release grants the next.
+ *   READER_OVERTAKES: a shared request waits behind those before it.
+ *   LINK_NOT_AWAITED: a holder waits for the link of one that joined behind it.
+ *   UNBOUNDED_HAND_OVER, UNBOUNDED_QUEUE: a node or queue hands over a bounded number of times.
+ *   RELEASED_WITHOUT_RENEWAL: at the bound the lock is asked for again for the next in line.
+ *   NO_VICTIM, VICTIM_BEFORE_TAIL: a queue's front joins first, then writes the victim.
  *
  * The network's atomics are serial among themselves, and two steps for the processor. A
  * requester that pauses tries again when it could come further. A message arrives once, at any

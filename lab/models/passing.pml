@@ -4,7 +4,13 @@
  * first waiter is passed a bounded number of times, no wake-up is lost, and in the end all had
  * their turns. fair_queue.pml has the rest of the queue: sharers, other nodes, records.
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake. */
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   UNBOUNDED_PASSING: after so many newcomers an unlock hands over.
+ *   HAND_OVER_UNSEEN: a waiter that wakes looks whether the lock was handed to it.
+ *   ARMED_LATE: a waiter arms its slot before the next unlocker may tell it.
+ *   REST_WITHOUT_A_LOOK, REST_INVITED: a waiter goes back to sleep by a compare-and-swap of the
+ *     word, which takes the invitation away.
+ */
 #ifndef RANKS
 #define RANKS 3
 #endif

@@ -10,8 +10,9 @@
  * enough if every client takes its answers at once. With STUBBORN client 0 takes none until
  * client 2 is through: it computes, or waits for something that client 2 does.
  *
- * Each rule that is taken away (README.md) must be found: nothing moves, and somebody is not
- * through.
+ * Each of these rules that is taken away must be found, since somebody is not through:
+ *   SINGLE_POOL: what servers forward waits in a pool of its own.
+ *   WAIT_FOR_ROOM: nothing waits for room in a pool.
  */
 #ifndef ROOM
 #define ROOM 2      /* messages in a pool */

@@ -2,7 +2,11 @@
  * program computes. Every sleep is without its time limit here: the limits are for a job that ends; no wake-up may hang on them. (The helper's
  * short naps are the exception: they end by themselves, in the code too.)
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a thread that sleeps for ever.
+ * Each #ifdef takes one of these rules away; the checker must then find a thread that sleeps for ever:
+ *   HAND_OVER_SILENTLY: a thread that gives the role back wakes the sleepers.
+ *   LOOK_WITHOUT_MUTEX: predicate, role and sleep are under one mutex.
+ *   SLOT_WITHOUT_WAKE: a wait fulfilled from outside the fabric wakes the poller.
+ *   SLEEP_ON_HELD_BACK: before it sleeps, a thread sends what is held back.
  *
  * One mutex guards everything but the fabric: an atomic block is a stretch with it held.
  */

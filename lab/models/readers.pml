@@ -2,7 +2,12 @@
  * (src/lock/readers.cpp), with the counts of mutex.cpp. One writer or many readers; no share is
  * lost or counted twice.
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake. */
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   LOOK_BEFORE_FLAG: a reader looks at the bias after its flag is set.
+ *   WITHDRAWN_UNSEEN: a reader that finds its flag gone was counted, and has the lock.
+ *   NO_SHARE_OF_ITS_OWN: the revoker counts itself while it turns flags into counts.
+ *   FLAG_BEFORE_COUNT: the revoker counts a flag before it takes it.
+ */
 #ifndef READERS
 #define READERS 2
 #endif

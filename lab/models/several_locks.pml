@@ -2,7 +2,11 @@
  * first use), beside others that want one lock each for themselves. What one lock does is
  * fair_queue.pml's business: here each step of a lock is atomic. In the end all had their turns.
  *
- * Each #ifdef takes one named rule away (README.md); the checker must then find a mistake. */
+ * Each #ifdef takes one of these rules away; the checker must then find a mistake:
+ *   NOBODY_JOINS: a sharer that holds other locks joins present sharers.
+ *   OWNER_WANTS_ANOTHER: nobody holds a lock exclusively and waits for another: the program's
+ *     rule.
+ */
 #ifndef LOCKS
 #define LOCKS 2
 #endif
