@@ -32,7 +32,8 @@ class Batches {
   }
   bool any_open() const { return open_ != nullptr; }
   // Blocking accumulates join only in a stream of them: those that follow one another so soon that
-  // more are likely to come (docs/design/0040). Others go at once, for somebody may wait for them.
+  // more are likely to come (docs/design/0014-batched-puts.md). Others go at once, for somebody may
+  // wait for them.
   bool in_stream(int64_t now_ns) const {
     return context_.config.helper && now_ns - last_blocking_ns_ < context_.config.stream_gap_ns;
   }

@@ -4,7 +4,7 @@
  *
  * Every rank has words of its own in every rank's slice. What it does to them takes effect in
  * order, and updates of different kinds on one word tell the order: so its model says what is
- * there. Rows of a kind travel together (docs/design/0014, 0040). */
+ * there. Rows of a kind travel together (docs/design/0014-batched-puts.md). */
 #include <skerry/skerry.h>
 
 #include <inttypes.h>
