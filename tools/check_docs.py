@@ -6,7 +6,8 @@
 The variables in docs/tuning.md against the table in src/core/config.cpp; docs/counters.md against
 the tables in src/capi/counters.cpp and array/array.cpp (--write makes the page anew); docs/errors.md
 against the statuses in skerry.h; src/capi/symbols.map against the functions in skerry.h; every
-relative link of every page. Prints what is wrong and ends with status 1. Standard library only.
+relative link of every page, and the files of the code that it names; on the pages about the code
+also the functions. Prints what is wrong and ends with status 1. Standard library only.
 """
 
 import re
@@ -134,11 +135,33 @@ pages = (
         if not any(part.startswith((".", "build")) for part in p.relative_to(ROOT).parts)
     ]
 )
+FOLDERS = "src|array|launcher|compat|lab|tests|tools|testbed|examples|include|python"
+NAMED_FILE = re.compile(rf"^(?:{FOLDERS})/[\w./-]+\.(?:cpp|hpp|h|c|py|sh|pml|txt)$")
+sources = "".join(
+    path.read_text(errors="replace")
+    for room in ("src", "launcher", "array")
+    for path in sorted((ROOT / room).rglob("*.[ch]pp"))
+)
+
+
+def check_code_names(page, text):
+    """Files that a page names exist, and on the two pages about the code so do functions."""
+    for name in re.findall(r"`([^`\s]+)`", text):
+        if NAMED_FILE.match(name) and not any((at / name).exists() for at in page.parents):
+            problems.append(f"{page.relative_to(ROOT)}: names {name}, which does not exist")
+        function = re.fullmatch(r"(\w+)::(\w+)", name)
+        if page.name in ("architecture.md", "reading.md") and function:
+            there = rf"\b{name}\b|(?s:class {function[1]}\b.{{0,20000}}?\b{function[2]}\()"
+            if not re.search(there, sources):
+                problems.append(f"{page.relative_to(ROOT)}: names {name}, which the code has not")
+
+
 links = 0
 for page in pages:
     if not page.exists():
         continue
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    check_code_names(page, text)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
             continue
