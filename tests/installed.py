@@ -96,6 +96,14 @@ def try_programs(installed, run):
         ("skerry_array, windows", "c++", "examples/cpp/window.cpp", cpp, "sum 1, expected 1"),
     ):
         installed.job(name, compiler, ROOT / source, flags, run, expected)
+    installed.job(
+        "skerry_fortran",
+        "gfortran",
+        ROOT / "tests/fortran/check.f90",
+        installed.flags("skerry_fortran"),
+        run,
+        "all checks passed",
+    )
 
 
 def try_windows_of_mpi(installed):

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = {
     ("README.md", "c"): [r"rank 0 got 103, drew [0-3]\n"],  # its left neighbour is rank 3
     ("README.md", "python"): [r"\[\[100\. +100\.49"],  # sqrt(100) * 10, sqrt(101) * 10, ...
+    ("README.md", "fortran"): [r"^ +([0-3])\.0+ +\1\.0+ +\1\.0+"],  # one rank's whole row
     ("docs/windows.md", "c"): [r"^sum 6\n"],
     ("docs/windows.md", "python"): [r"^sum 6\.0\n"],
 }
@@ -61,6 +62,20 @@ def run_c(source, scratch, build):
     return run([build / "bin/skerry", "run", "-n", 4, "--nodes", 2, program])
 
 
+def run_fortran(source, scratch, build):
+    program = scratch / "hello"
+    (scratch / "hello.f90").write_text(source)
+    library, module = build / "src/capi", build / "fortran"
+    output, status = run(
+        ["gfortran", "-Wall", "-Werror", f"-I{module}/modules", scratch / "hello.f90"]
+        + ["-o", program, f"-L{module}", "-lskerry_fortran"]
+        + [f"-L{library}", "-lskerry", f"-Wl,-rpath,{library}"]
+    )
+    if status != 0:
+        return output, status
+    return run([build / "bin/skerry", "run", "-n", 4, "--nodes", 2, program])
+
+
 def run_python(source, scratch, build):
     (scratch / "hello.py").write_text(source)
     return run(
@@ -77,7 +92,7 @@ def main():
     build = parser.parse_args().build.resolve()
     passed = failed = 0
     for (page, language), wanted in EXPECTED.items():
-        start = {"c": run_c, "python": run_python}[language]
+        start = {"c": run_c, "fortran": run_fortran, "python": run_python}[language]
         found = blocks(page, language)
         if len(found) != len(wanted):
             failed += 1

@@ -16,10 +16,10 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-packages=(g++ cmake ninja-build pkg-config make git libsodium-dev libgtest-dev libbenchmark-dev
-  libopenblas-dev libfabric-dev iproute2 nftables spin python3-venv python3-dev)
+packages=(g++ gfortran cmake ninja-build pkg-config make git libsodium-dev libgtest-dev
+  libbenchmark-dev libopenblas-dev libfabric-dev iproute2 nftables spin python3-venv python3-dev)
 [ -n "$PEERS" ] && packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libarmci-mpi-dev
-  libpmix-dev libglobalarrays-dev libscalapack-openmpi-dev libscalapack-mpich-dev gfortran)
+  libpmix-dev libglobalarrays-dev libscalapack-openmpi-dev libscalapack-mpich-dev)
 missing=()
 if command -v dpkg-query > /dev/null; then
   for p in "${packages[@]}"; do
