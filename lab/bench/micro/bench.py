@@ -201,6 +201,8 @@ def main(arguments: list[str]) -> int:
         f"load {before:.2f} before, {described['load']['during'][0]:.2f} to {described['load']['during'][1]:.2f} during; "
         f"one_core, two_cores: origin and target pinned to one core, to two; written to {options.out}"
     )
+    for complaint in runner.complaints:
+        print(complaint)
     print(report.targets_met(records))
     return 0
 

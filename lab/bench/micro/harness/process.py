@@ -16,12 +16,13 @@ from . import machine
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """rows: (row, value) of what the program printed. why: empty, or why the run does not count.
-    output: all that it printed."""
+    output: all that it printed. late: it did not end by itself."""
 
     rows: list[tuple[str, float]]
     status: int
     why: str
     output: str = ""
+    late: bool = False
 
 
 def _stamp(pid: int) -> str:
@@ -79,4 +80,4 @@ def run_program(
         last = " | ".join(errors.strip().splitlines()[-3:])
         why = f"status {process.returncode}: {last}"
     rows = [(line["row"], line["value"]) for line in found]
-    return Outcome(rows, process.returncode, why, output)
+    return Outcome(rows, process.returncode, why, output, late)

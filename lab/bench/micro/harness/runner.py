@@ -34,6 +34,7 @@ class Runner:
         self.peers: dict[str, Samples] = {}
         self.loads: list[float] = []
         self.complaints: list[str] = []
+        self.endless: set[str] = set()  # peers' jobs that did not end: not run again
         self.environment = {
             **os.environ,
             "BENCH_TIME_SCALE": "0.3" if quick else "1",
@@ -68,14 +69,20 @@ class Runner:
         extra: dict[str, str] | None = None,
         limit_s: float = 120,
     ) -> bool:
-        """Runs one program to its end and files its rows. A failure is reported once and leaves the row empty: a table with a hole beats none."""
+        """Runs one program to its end and files its rows. A failure is reported once and leaves the row empty: a table with a hole beats none.
+        A peer that did not end is left out of later rounds: each would cost its time limit."""
+        if name in self.endless:
+            return False
         self.loads.append(machine.load())
         if self.verbose:
             print("bench: " + " ".join(command), file=sys.stderr)
         done = run_program(command, {**self.environment, **(extra or {})}, limit_s)
         for row, value in done.rows:
             into.setdefault((scenario, row), []).append(value)
-        if done.why:
+        if done.late and into is not self.samples:
+            self.endless.add(name)
+            self._note(f"{name} failed: {done.why}; left out of later rounds")
+        elif done.why:
             self._note(f"{name} failed: {done.why}")
         return not done.why
 
