@@ -9,6 +9,7 @@ std::string_view to_string(CloseReason reason) {
     case CloseReason::refused: return "refused";
     case CloseReason::unreachable: return "unreachable";
     case CloseReason::timed_out: return "timed out";
+    case CloseReason::unanswered: return "unanswered";
     case CloseReason::reset: return "reset";
     case CloseReason::protocol_error: return "protocol error";
   }

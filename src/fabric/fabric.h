@@ -109,7 +109,17 @@ constexpr uint64_t tcp_connection_bytes = 6 * 1024;
 constexpr uint64_t ofi_connection_bytes = 28 * 1024;
 constexpr uint64_t ofi_own_buffers_connection_bytes = 200 * 1024;
 
-enum class CloseReason { by_us, by_peer, refused, unreachable, timed_out, reset, protocol_error };
+enum class CloseReason {
+  by_us,
+  by_peer,
+  refused,
+  unreachable,
+  timed_out,
+  unanswered,  // connecting: the peer's host took the connection, the peer did not answer in time.
+               // It lives, for a listener goes with its process; but it does not run
+  reset,
+  protocol_error,
+};
 std::string_view to_string(CloseReason reason);
 
 // What on_message answers.

@@ -50,6 +50,7 @@ struct Link {
   Trust trust = Trust::plain_hello;
   Room room = Room::free;
   bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush
+  bool told_of_stop = false;  // the user knows that its server does not answer though it lives
   bool leaves_later = false;  // the server asked for the connection in the middle of a transfer
   uint16_t asked_again = 0;   // lock requests sent once more on this connection, whose grants may
                               // have been lost with the one before; until the server says it knows

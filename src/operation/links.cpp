@@ -1,6 +1,7 @@
 #include "operation/links.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "core/pure/container_bytes.hpp"
@@ -436,12 +437,25 @@ void Links::attempt_failed(Link& link, std::string_view what, Retry::Pause pause
       return fail(link, error(Code::peer_dead, "rank ", context_.config.rank,
                               " cannot reach the data server of node ", link.server.node, " for ",
                               link.retry.failing_for_ns(now_ns) / 1'000'000'000, " s: ", what,
-                              ". A rank there has ended, or the network between the nodes failed"));
+                              ". A rank there has ended or was stopped, or the network between the "
+                              "nodes failed for longer than SKERRY_RECONNECT_TIMEOUT"));
   }
   if (!unacknowledged(link) && link.lock_waits == 0 && link.waiters == 0)
     return link.retry.nobody_waits();
   open(link);
   parts_.progress.call_helper(false);  // should the program be computing
+}
+
+// Nobody gives up a server whose process lives. Its death is told by other means.
+void Links::wait_for_stopped(Link& link) {
+  context_.assert_held();
+  link.retry.server_is_stopped();
+  if (std::exchange(link.told_of_stop, true)) return;
+  std::fprintf(stderr,
+               "skerry: rank %d waits for the data server of node %d: its host takes connections, "
+               "but it has not answered for SKERRY_CONNECT_TIMEOUT. Its process seems to be "
+               "stopped, as under a debugger\n",
+               context_.config.rank, link.server.node);
 }
 
 void Links::fail(Link& link, Status why) {
@@ -581,6 +595,7 @@ void Links::on_closed(fabric::EndpointId endpoint, fabric::CloseReason reason,
     link->replay.stop();
     (void)step(*link, Event::closed);
     const std::string what = concat(to_string(reason), detail.empty() ? "" : ", ", detail);
+    if (reason == fabric::CloseReason::unanswered) wait_for_stopped(*link);
     if (reason != fabric::CloseReason::protocol_error)
       return attempt_failed(*link, what, Retry::Pause::growing);
     // Another attempt would fail likewise.

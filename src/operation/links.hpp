@@ -126,6 +126,7 @@ class Links {
   void close_behind_bye(Link& link);
   void disconnect(Link& link, bool drained);
   void attempt_failed(Link& link, std::string_view what, connection::Retry::Pause pause);
+  void wait_for_stopped(Link& link);
   void opened(Link& link, bool must_resume);
   void release_unused(Link& link);
   Status check_answer(Link& link, fabric::Bytes answer, uint64_t* applied);

@@ -66,6 +66,30 @@ bool start(const std::string& kind, skerry_job** job) {
   return status == SKERRY_OK;
 }
 
+// The victim is stopped by trouble.py; the worker uses its memory when told to.
+int work_with_stopped(skerry_job* job, skerry_segment* s, int victim, int worker) {
+  const int rank = skerry_rank(job);
+  if (rank == victim) say("victim " + std::to_string(getpid()));
+  if (rank == 0) {
+    say("ready");
+    await_input();
+    OK(skerry_put_notify(s, worker, 0, nullptr, 0, 8, 1));
+  }
+  if (rank != worker) return 0;
+  OK(skerry_notify_wait(s, 8, 1, patience_ns, nullptr));
+  std::vector<char> buffer(100'000);
+  int64_t seen = 0;
+  for (int i = 0; i < 50; ++i) {
+    OK(skerry_fetch_add_i64(s, victim, 0, 1, &seen));
+    EXPECT_IS(seen, i);
+    OK(skerry_put(s, victim, 64, buffer.data(), buffer.size()));
+    OK(skerry_get(s, victim, 64, buffer.data(), buffer.size()));
+  }
+  OK(skerry_fence(job, victim));
+  say("worked");
+  return 0;
+}
+
 // All get from all, through whatever servers; the victim dies in the middle of its own. Every other
 // rank's calls must say so, and then it ends in order.
 int be_told(skerry_job* job, skerry_segment* s, int victim) {
@@ -87,6 +111,7 @@ int be_told(skerry_job* job, skerry_segment* s, int victim) {
 int main(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "";
   const int victim = argc > 2 ? std::atoi(argv[2]) : 0;
+  const int worker = argc > 3 ? std::atoi(argv[3]) : 0;
   const char* const rank_text = std::getenv("SKERRY_RANK");
   const int early_rank = rank_text == nullptr ? 0 : std::atoi(rank_text);
   if (kind == "before-init" && early_rank == victim) die();
@@ -151,20 +176,7 @@ int main(int argc, char** argv) {
     return 6;
   }
   if (kind == "stopped") {
-    // The victim is stopped by trouble.py; rank 0 works with its memory when told to.
-    if (rank == victim) say("victim " + std::to_string(getpid()));
-    if (rank == 0) {
-      say("ready");
-      await_input();
-      for (int i = 0; i < 50; ++i) {
-        OK(skerry_fetch_add_i64(s, victim, 0, 1, &seen));
-        EXPECT_IS(seen, i);
-        OK(skerry_put(s, victim, 64, buffer.data(), 100'000));
-        OK(skerry_get(s, victim, 64, buffer.data(), 100'000));
-      }
-      OK(skerry_fence(job, victim));
-      say("worked");
-    }
+    if (const int bad = work_with_stopped(job, s, victim, worker); bad != 0) return bad;
   } else if (kind == "unauthenticated") {
     if (rank == size - 1) say("server " + std::to_string(getpid()));
     if (rank == 0) {

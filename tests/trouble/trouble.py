@@ -172,22 +172,28 @@ def told(victim, ranks, nodes, environment):
     return check
 
 
+def stop_victim(job):
+    """The victim's process id, once it is stopped and the job was told to go on."""
+    pid = None
+    ready = False
+    while pid is None or not ready:
+        line = job.line("")
+        if line.startswith("victim "):
+            pid = int(line.split()[1])
+        ready = ready or line == "ready"
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(
+        lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
+        "the rank does not stop",
+    )
+    job.tell()
+    return pid
+
+
 def stopped(victim, is_server):
     def check(build, program):
         job = Job(build, ["-n", 4, "--nodes", 2, program, "stopped", victim])
-        pid = None
-        ready = False
-        while pid is None or not ready:
-            line = job.line("")
-            if line.startswith("victim "):
-                pid = int(line.split()[1])
-            ready = ready or line == "ready"
-        os.kill(pid, signal.SIGSTOP)
-        wait_until(
-            lambda: Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T",
-            "the rank does not stop",
-        )
-        job.tell()
+        pid = stop_victim(job)
         if not is_server:
             job.line("worked")  # one-sided: the stopped rank is not needed
         else:
@@ -199,6 +205,42 @@ def stopped(victim, is_server):
         return job
 
     return check
+
+
+def stopped_for_long(build, program):
+    """Rank 1 opens its first connection to a server that is stopped, for longer than all time-outs.
+    Bug guarded against: the server was declared dead while its process lived."""
+    timeouts = {"SKERRY_RECONNECT_TIMEOUT": "1", "SKERRY_SILENCE_TIMEOUT": "1"}
+    timeouts["SKERRY_CONNECT_TIMEOUT"] = "3"  # the start of the job needs its time, too
+    job = Job(build, ["-n", 4, "--nodes", 2, program, "stopped", 2, 1], timeouts)
+    pid = stop_victim(job)
+    _, port = listening_port(pid)
+    # Attempts wait at the listener: two have failed when the third is there.
+    wait_until(
+        lambda: job.process.poll() is not None or pending_connections(pid, port) >= 3,
+        "nobody connects",
+    )
+    expect(job.process.poll() is None, "a stopped server was taken for dead")
+    os.kill(pid, signal.SIGCONT)
+    job.line("worked")
+    expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    expect(job.err.count("skerry: rank 1 waits for the data server of node 1") == 1, job.err)
+    expect("SKERRY_CONNECT_TIMEOUT" in job.err, job.err)
+    return job
+
+
+def pending_connections(pid, port):
+    """Connections that the process has not accepted from its listener; 0: or it is gone."""
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            return 0
+        for line in lines:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].split(":")[1], 16) == port:
+                return int(words[4].split(":")[1], 16)
+    return 0
 
 
 def listening_port(pid):
@@ -432,6 +474,7 @@ TROUBLES = [
     ("a rank ends with status 0 without finalizing", death("no-finalize", 1, r"without")),
     ("a rank is stopped: its memory is at work all the same", stopped(3, False)),
     ("the rank that hosts the data server is stopped: others wait, and go on", stopped(2, True)),
+    ("a data server is stopped for longer than all time-outs: one waits", stopped_for_long),
     ("1000 unauthenticated peers, idle and babbling, while a peer connects", unauthenticated),
     ("two jobs at once", two_jobs),
     (

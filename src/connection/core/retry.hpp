@@ -5,6 +5,7 @@
 //   failed() -> give_up              it has failed for longer than the caller's limit
 //   succeeded()                      something got through: the next failure is a first one again
 //   was_open()                       the same, if it was open for long
+//   server_is_stopped()              before failed(): the clock of the limit starts anew
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,9 @@ class Retry {
   // Nobody needs it any more. Its next failure starts the clock of the limit anew; pauses go on
   // growing, for nothing has got through.
   void nobody_waits() { failing_since_ns_ = 0; }
+  // The attempt that failed found that the server lives and does not run, as under a debugger: time
+  // in which it is stopped does not count.
+  void server_is_stopped() { failing_since_ns_ = 0; }
   // The attempt is being made: nothing is due until it fails.
   void attempt() { due_ns_ = 0; }
 

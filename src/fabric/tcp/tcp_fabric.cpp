@@ -345,10 +345,9 @@ int TcpFabric::run_timer(Sink& sink) {
   while (!connecting_.empty()) {
     Endpoint& endpoint = *endpoints_.find(connecting_.front());
     if (endpoint.opening->deadline_ns > now) break;
-    fail(endpoint, CloseReason::timed_out,
-         endpoint.state == State::connecting ? "no answer to connect"
-                                             : "connected, but no answer to the greeting",
-         sink);
+    if (endpoint.state == State::connecting)
+      fail(endpoint, CloseReason::timed_out, "no answer to connect", sink);
+    else fail(endpoint, CloseReason::unanswered, "connected, but no answer to the greeting", sink);
     ++upcalls;
   }
   if (listener_paused_) {
