@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capi/handles.hpp"
+#include "core/futex.hpp"
 
 namespace skerry::capi {
 
@@ -59,6 +60,11 @@ using Engine = operation::EngineCounters;
 using Server = server::Server::Counters;
 using Share = share::Counters;
 
+uint64_t late_waits(const Sources& s) {
+  return s.traffic.waits_found_late + server_value<&Server::waits_found_late>(s) +
+         waits_found_late();
+}
+
 // tools/check_docs.py reads this table: section, name, kind, unit, text, value.
 // value}.
 constexpr CounterEntry entries[] = {
@@ -80,6 +86,9 @@ constexpr CounterEntry entries[] = {
      engine_value<&Engine::fences>},
     {operations, "collectives", total, "calls", "collective calls",
      local_value<&Local::collectives>},
+    {operations, "waits_found_late", total, "waits",
+     "waits, also of data servers, that no wake-up ended and a look did: a bug, please report it",
+     late_waits},
 
     {connections, "connections_open", now, "connections",
      "open connections of this process to data servers; with SKERRY_SHARE=1, or if one cluster "

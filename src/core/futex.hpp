@@ -77,12 +77,19 @@ class IdleCoreSpin {
 };
 
 // Sleeps if *word still equals `expected`, until woken, `timeout_ns` (negative: no limit) passed,
-// or for no reason at all.
-void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns,
+// or for no reason at all. True: until the time had passed.
+bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns,
                 Sharing sharing);
 // Wakes up to `count` sleepers. A system call even if there are none: callers that care keep a
 // waiters bit.
 void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing sharing);
+
+// *word now has `value`, and nobody woke its sleeper in a whole slice. Counts that in
+// waits_found_late() if no wake-up comes for a moment more: it may have been on its way.
+void count_if_late(const std::atomic<uint32_t>* word, uint32_t value, Sharing sharing);
+// Sleeps of this process that a wake-up should have ended, and a look after the slice did. More
+// than 0 is a bug, here or in the kernel.
+uint64_t waits_found_late();
 
 // Waits until reached(value of *word) is true, the deadline (monotonic clock; no_deadline) passed,
 // or *abort (may be null) is not 0. A thread that changes the word must futex_wake it. A word that
@@ -109,9 +116,12 @@ WaitResult wait_until(const std::atomic<uint32_t>* word, Predicate&& reached, in
       if (left_ns <= 0) return WaitResult::timeout;
       if (left_ns < slice_ns) slice_ns = left_ns;
     }
-    futex_wait(word, value, slice_ns, sharing);
+    const bool slept_out = futex_wait(word, value, slice_ns, sharing);
     value = word->load(std::memory_order_acquire);
-    if (reached(value)) return WaitResult::reached;
+    if (!reached(value)) continue;
+    // A shorter slice ends with the caller's deadline, often just as the word changes.
+    if (slept_out && slice_ns == wait_slice_ns) count_if_late(word, value, sharing);
+    return WaitResult::reached;
   }
 }
 

@@ -305,6 +305,8 @@ class Fabric {
     uint64_t bytes_received = 0;
     uint64_t endpoints_open = 0;
     Unauthenticated unauthenticated;
+    // Endpoints that had something without a wake-up: a look at them found it.
+    uint64_t waits_found_late = 0;
   };
   virtual Traffic traffic() const = 0;  // by the holder of the issue lock
   // What it takes in this process, beyond the operating system's and the provider's own. By the

@@ -44,7 +44,10 @@ WaitResult wait_doorbell(Member& member, const std::atomic<uint32_t>* abort, int
       }
       if (left_ns < slice_ns) slice_ns = left_ns;
     }
-    futex_wait(&member.doorbell, heard, slice_ns, Sharing::node);
+    const bool slept_out = futex_wait(&member.doorbell, heard, slice_ns, Sharing::node);
+    const uint32_t now = member.doorbell.load(std::memory_order_acquire);
+    if (slept_out && now != heard && slice_ns == wait_slice_ns)
+      count_if_late(&member.doorbell, now, Sharing::node);
   }
   member.doorbell_sleepers.fetch_sub(1, std::memory_order_relaxed);
   return result;

@@ -218,6 +218,7 @@ void Server::store_traffic() {
   const fabric::Fabric::Traffic traffic = fabric_->traffic();
   counters_.bytes_sent.store(traffic.bytes_sent, std::memory_order_relaxed);
   counters_.bytes_received.store(traffic.bytes_received, std::memory_order_relaxed);
+  counters_.waits_found_late.store(traffic.waits_found_late, std::memory_order_relaxed);
   const fabric::Fabric::Unauthenticated& refused = traffic.unauthenticated;
   counters_.refused_connections.store(refused.all(), std::memory_order_relaxed);
   counters_.refused_silent.store(refused.silent, std::memory_order_relaxed);

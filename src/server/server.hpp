@@ -110,6 +110,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     // hellos of origins for which there was no place at once
     std::atomic<uint64_t> clients_waited{0};
     std::atomic<uint64_t> grants_relayed{0};  // through other servers, and taken by them
+    std::atomic<uint64_t> waits_found_late{0};  // see Fabric::Traffic
   };
   const Counters& counters() const { return counters_; }
 

@@ -62,6 +62,7 @@ void run_litmus(Context&);
 void run_huge(Context&);
 void run_queued(Context&);
 void run_crowd(Context&);
+void run_long_gets(Context&);
 
 // This process's counters so far, by name.
 class Counted {

@@ -23,6 +23,7 @@ const Section sections[] = {
     {"huge", run_huge, false},
     {"queued", run_queued, false},
     {"crowd", run_crowd, false},
+    {"long_gets", run_long_gets, false},
     {nullptr, nullptr, false},
 };
 

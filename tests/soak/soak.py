@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs storms and tests of operations in random shapes, one after another: every sum is exact.
 
-    tests/soak/soak.py [--minutes M] [--seed N] [--jobs N] [--build DIR] [--fabric NAME]
-    tests/soak/soak.py --again SEED
+    tests/soak/soak.py [--minutes M | --runs N] [--kind KIND] [--seed N] [--jobs N] [--build DIR]
+                       [--fabric NAME]
+    tests/soak/soak.py [--kind KIND] --again SEED
 
 A shape is a number of nodes, of ranks and data servers of each, of threads, caps on connections of
 processes and of data servers, sharing, clusters of data servers and their budget, broken
@@ -10,6 +11,9 @@ connections, a victim policy, a lock protocol, few completion slots, the helper 
 job that is stuck (no end within --limit-s) or wrong is printed with the seed and the command that
 runs it again; of a stuck one, each process's stacks too where gdb is installed. Ends with
 `N passed, N failed, N skipped`. Standard library only.
+
+Of kind `long_gets` all are windows' locks with long gets and broken connections on three nodes with
+a cap of one: each payload comes over a fresh connection.
 """
 
 import argparse
@@ -78,6 +82,19 @@ def by_node(servers):
     return ["sh", "-c", script + '; exec "$@"', "sh"]
 
 
+def draw_long_gets(seed, fabric):
+    dice = random.Random(seed)
+    variables = {
+        "SKERRY_MAX_CONN": 1,
+        "SKERRY_PROGRESS_THREAD": 0,
+        "SKERRY_FAULTS": f"drop={dice.randint(3000, 10000)},seed={seed}",
+    }
+    if fabric:
+        variables["SKERRY_FABRIC"] = fabric
+    layout = ["-n", dice.randint(3, 6), "--nodes", 3]
+    return layout + ["OPS", "long_gets", "--seed", seed], variables
+
+
 def draw(seed, fabric):
     """The shape of one job: (words after `skerry run`, variables). STORM and OPS stand for the
     programs."""
@@ -105,8 +122,11 @@ def draw(seed, fabric):
     return words + ["--epochs", 2, "--operations", operations], variables
 
 
+KINDS = {"any": draw, "long_gets": draw_long_gets}
+
+
 def command_of(seed, options):
-    words, variables = draw(seed, options.fabric)
+    words, variables = KINDS[options.kind](seed, options.fabric)
     programs = {name: options.build / "bin/tests" / name.lower() for name in ("STORM", "OPS")}
     words = [str(programs.get(word, word)) for word in words]
     environment = {name: str(value) for name, value in variables.items()}
@@ -164,6 +184,8 @@ def again(seed, options):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="start jobs for so long (1)")
+    parser.add_argument("--runs", type=int, default=None, help="so many jobs, however long")
+    parser.add_argument("--kind", choices=KINDS, default="any", help="of the shapes (any)")
     parser.add_argument("--seed", type=int, default=None, help="of the first shape (the time)")
     parser.add_argument("--jobs", type=int, default=2, help="at a time (2)")
     parser.add_argument("--build", type=Path, default=ROOT / "build")
@@ -177,14 +199,19 @@ def soak(options):
     """Counts of (passed, failed)."""
     seed = options.seed if options.seed is not None else int(time.time())
     load = os.getloadavg()[0]
-    print(f"soak: {options.minutes} min from seed {seed}, load {load:.1f}", flush=True)
-    end = time.monotonic() + 60 * options.minutes
+    span = f"{options.minutes} min" if options.runs is None else f"{options.runs} runs"
+    print(f"soak: {span} from seed {seed}, load {load:.1f}", flush=True)
+    first, end = seed, time.monotonic() + 60 * options.minutes
+
+    def goes_on():
+        return time.monotonic() < end if options.runs is None else seed < first + options.runs
+
     passed = failed = 0
     told = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool:
         running = set()
-        while running or time.monotonic() < end:
-            while len(running) < options.jobs and time.monotonic() < end:
+        while running or goes_on():
+            while len(running) < options.jobs and goes_on():
                 running.add(pool.submit(run, seed, options))
                 seed += 1
             done, running = wait(running, return_when=FIRST_COMPLETED)

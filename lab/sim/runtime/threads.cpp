@@ -91,12 +91,12 @@ void run_anywhere() {}
 
 // ---- futexes ----------------------------------------------------------------------------------
 
-void futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing) {
+bool futex_wait(const std::atomic<uint32_t>* word, uint32_t expected, int64_t timeout_ns, Sharing) {
   Scheduler& scheduler = Scheduler::current();
   scheduler.give_way();
-  if (word->load(std::memory_order_acquire) != expected) return;
-  (void)scheduler.wait("a futex", word,
-                       timeout_ns < 0 ? sim::never_ns : scheduler.now_ns() + timeout_ns);
+  if (word->load(std::memory_order_acquire) != expected) return false;
+  return !scheduler.wait("a futex", word,
+                         timeout_ns < 0 ? sim::never_ns : scheduler.now_ns() + timeout_ns);
 }
 
 void futex_wake(const std::atomic<uint32_t>* word, int32_t count, Sharing) {

@@ -1,7 +1,10 @@
 #include "core/futex.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace skerry {
@@ -51,6 +54,36 @@ TEST(WaitUntil, PassesDataFromWakerToWaiter) {
               WaitResult::reached);
     ASSERT_EQ(data, round);
     waker.join();
+  }
+}
+
+char state_of(pid_t thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');
+  return name_end == std::string::npos ? '\0' : text.at(name_end + 2);
+}
+
+// A wake-up that never comes: the sleeper looks after its slice, and says that it had to.
+TEST(WaitUntil, CountsWhatItsLookFoundAndNoWakeUpTold) {
+  std::atomic<uint32_t> word{0};
+  for (const bool wakes : {true, false}) {
+    const uint64_t before = waits_found_late();
+    word = 0;
+    std::atomic<pid_t> sleeper_id{0};
+    std::thread sleeper([&] {
+      sleeper_id = gettid();
+      EXPECT_EQ(
+          wait_until(
+              &word, [](uint32_t v) { return v != 0; }, no_deadline, nullptr, Sharing::process),
+          WaitResult::reached);
+    });
+    while (sleeper_id == 0 || state_of(sleeper_id) != 'S') std::this_thread::yield();
+    word.store(1, std::memory_order_release);
+    if (wakes) futex_wake(&word, 1, Sharing::process);
+    sleeper.join();
+    EXPECT_EQ(waits_found_late() - before, wakes ? 0u : 1u);
   }
 }
 

@@ -43,6 +43,8 @@ struct Receive {
   std::vector<std::byte> nowhere;  // where its payload goes since divert; empty: not diverted
   bool placed_parked = false;      // on_placed answered park: call it again after unpark
   bool parked = false;             // nothing may be delivered until unpark
+  // In the fabric's list of raised marks; only while the endpoint's wake_bytes is above 1.
+  std::list<EndpointId>::iterator raised_place;
   // Received, but behind the parked message: whole frames and perhaps a started one.
   std::vector<std::byte> backlog;
   uint64_t backlog_done = 0;  // bytes of backlog consumed
@@ -95,6 +97,9 @@ struct Endpoint {
   uint8_t short_reads = 0;  // so many reads take little beside a payload that place_inline placed:
                             // more such may follow. Progress side
   bool send_bounded = false;  // its send buffer was made small for long payloads; issue lock
+  bool overdue = false;  // the last look found it ready and no event has come since. Progress side
+  uint16_t most_mark_kib = 0;  // a low-water mark that its receive window reaches, as last asked;
+                               // 0: not asked yet. Progress side
   int32_t send_error = 0;  // errno of a failed send (0: none): the receive side reports it once its
                            // data is read; issue lock
   int wake_bytes = 1;      // SO_RCVLOWAT as set. Progress side

@@ -3,7 +3,6 @@
 //
 // receive() touches the progress side only, so poll may call it without the issue lock; everything
 // that calls up is part of dispatch.
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -30,10 +29,6 @@ struct Turn {
 };
 constexpr Turn message_turn{1024 * 1024, 16 * 1024, 128 * 1024};
 constexpr Turn direct_turn{4096 * 1024, 128 * 1024, 1024 * 1024};  // payloads placed directly
-// While a payload is placed directly the socket wakes us for this much at a time (SO_RCVLOWAT), or
-// for the rest: a wake-up per segment costs more than the copy. Large enough to amortise it, small
-// enough that copying overlaps with the sender.
-constexpr uint64_t direct_wake_bytes = 256 * 1024;
 // An inline payload from this size on is placed where the sink says, if it is not here as a whole
 // already.
 constexpr uint64_t place_inline_from_bytes = 16 * 1024;
@@ -54,20 +49,6 @@ bool whole_frame(Bytes data) {
 
 }  // namespace
 
-void TcpFabric::set_wake_bytes(Endpoint& endpoint, uint64_t bytes) {
-  const int wanted = static_cast<int>(std::clamp<uint64_t>(bytes, 1, direct_wake_bytes));
-  if (wanted == endpoint.wake_bytes) return;
-  endpoint.wake_bytes = wanted;
-  setsockopt(endpoint.fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
-}
-
-// Of a payload that is placed. For a short one the two system calls cost more than they save.
-void TcpFabric::wake_for_rest(Endpoint& endpoint) {
-  const Receive& state = *endpoint.receive;
-  if (state.payload_bytes > inline_payload_bytes)
-    set_wake_bytes(endpoint, state.payload_bytes - state.placed_bytes);
-}
-
 Receive& TcpFabric::receive_state(Endpoint& endpoint) {
   if (endpoint.receive == nullptr) endpoint.receive = std::make_unique<Receive>();
   return *endpoint.receive;
@@ -78,6 +59,7 @@ Receive& TcpFabric::receive_state(Endpoint& endpoint) {
 TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int flags) {
   Received received;
   received.endpoint = id;
+  endpoint.overdue = false;
   iovec parts[2];
   int count = 0;
   uint64_t direct_room = 0;
@@ -130,18 +112,6 @@ TcpFabric::Received TcpFabric::receive(Endpoint& endpoint, EndpointId id, int fl
 }
 
 void TcpFabric::block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns) {
-  if (endpoint.wake_bytes > 1) {
-    // Not in recv: one that finds less than SO_RCVLOWAT bytes takes them and sleeps on, and the
-    // socket wakes it only for as many bytes *in its queue* again. The tail of a payload is shorter
-    // than that, so it would sleep until its time-out. ppoll takes nothing, and set_wake_bytes
-    // keeps the mark at the rest or below.
-    pollfd waiting{endpoint.fd, POLLIN, 0};
-    const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
-    if (ppoll(&waiting, 1, timeout_ns < 0 ? nullptr : &timeout, nullptr) <= 0) return;
-    const Received received = receive(endpoint, id, MSG_DONTWAIT);
-    if (!received.nothing_yet()) received_ = received;
-    return;
-  }
   Received early;
   const auto came = [&] { return !(early = receive(endpoint, id, MSG_DONTWAIT)).nothing_yet(); };
   if (idle_core_spin_.spin<looks_a_turn>(came, longest_spin_ns)) {
@@ -195,7 +165,7 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     if (state.destination != nullptr) {
       state.placed_bytes += received.direct;
       if (state.placed_bytes < state.payload_bytes) {
-        wake_for_rest(*endpoint);
+        wake_for_rest(*endpoint, id);
         return 0;
       }
       parsed = finish_direct(*endpoint, id, sink);
@@ -223,7 +193,7 @@ int TcpFabric::consume(const Received& received, Sink& sink) {
     state.placed_bytes += payload.size();
     rest = rest.subspan(payload.size());
     if (state.placed_bytes < state.payload_bytes) {
-      wake_for_rest(*endpoint);
+      wake_for_rest(*endpoint, id);
       return upcalls_ - before;
     }
     const Parsed parsed = finish_direct(*endpoint, id, sink);
@@ -335,7 +305,7 @@ TcpFabric::Parsed TcpFabric::begin_placing(Endpoint& endpoint, EndpointId id, By
   state.placed_bytes = available.size();
   state.payload_bytes = payload_bytes;
   if (available.size() == payload_bytes) return finish_direct(endpoint, id, sink);
-  wake_for_rest(endpoint);
+  wake_for_rest(endpoint, id);
   return Parsed::all;
 }
 
@@ -344,7 +314,7 @@ TcpFabric::Parsed TcpFabric::finish_direct(Endpoint& endpoint, EndpointId id, Si
   Receive& state = *endpoint.receive;
   state.destination = nullptr;
   state.nowhere = {};
-  set_wake_bytes(endpoint, 1);
+  lower_mark(endpoint);
   std::vector<std::byte> header = std::move(
       state.header);  // moved out: the sink may close the endpoint
   ++upcalls_;

@@ -99,10 +99,12 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   // look whether someone sleeps.
   polling_.store(true, std::memory_order_seq_cst);
   if (work_pending_.load(std::memory_order_seq_cst)) timeout_ns = 0;
+  slept_in_vain_ = told_all_ = false;
   if (only != no_endpoint && timeout_ns != 0) {
     Endpoint* endpoint = endpoints_.find(only);
-    // Unsent output needs EPOLLOUT; a parked endpoint must not be read.
-    if (endpoint != nullptr && endpoint->state == State::open &&
+    // Unsent output needs EPOLLOUT; a parked endpoint must not be read. With a raised mark recv
+    // takes less than that, sleeps on, and is not woken for the tail, which is shorter.
+    if (endpoint != nullptr && endpoint->state == State::open && endpoint->wake_bytes == 1 &&
         !endpoint->output_pending.load(std::memory_order_relaxed) &&
         (endpoint->receive == nullptr || !endpoint->receive->parked)) {
       block_in_receive(*endpoint, only, timeout_ns);
@@ -116,23 +118,11 @@ void TcpFabric::poll(int64_t timeout_ns, EndpointId only) {
   };
   const int64_t spin_ns = timeout_ns < 0 ? longest_spin_ns : std::min(timeout_ns, longest_spin_ns);
   if (timeout_ns == 0 || !idle_core_spin_.spin<looks_a_turn>(came, spin_ns))
-    count = wait_for_events(timeout_ns);
+    count = wait_for_events(until_look_ns(timeout_ns));
   event_count_ = std::max(count, 0);  // EINTR: nothing found, the caller looks again
+  slept_in_vain_ = count == 0 && timeout_ns != 0;
+  told_all_ = count >= 0 && count < max_events;
   polling_.store(false, std::memory_order_relaxed);
-}
-
-int TcpFabric::wait_for_events(int64_t timeout_ns) {
-  // Milliseconds do; rounded up so that a deadline has passed when we return.
-  const auto by_milliseconds = [&] {
-    const int64_t timeout_ms = timeout_ns < 0 ? -1
-                                              : std::min<int64_t>(
-                                                    (timeout_ns + 999'999) / 1'000'000, INT32_MAX);
-    return epoll_wait(epoll_fd_, events_.data(), max_events, static_cast<int>(timeout_ms));
-  };
-  if (timeout_ns <= 0 || timeout_ns >= 100'000'000) return by_milliseconds();
-  const timespec timeout{0, timeout_ns};
-  const int count = epoll_pwait2(epoll_fd_, events_.data(), max_events, &timeout, nullptr);
-  return count < 0 && errno == ENOSYS ? by_milliseconds() : count;  // kernels before 5.11
 }
 
 void TcpFabric::wake() {
@@ -164,6 +154,7 @@ int TcpFabric::dispatch(Sink& sink) {
   ready_count_ = static_cast<uint64_t>(std::max(count, 1));
   for (int i = 0; i < count; ++i) upcalls += handle_event(events_[static_cast<size_t>(i)], sink);
   ready_count_ = 1;
+  if (told_all_ && (slept_in_vain_ || !raised_.empty())) upcalls += look(sink);
   if (!deferred_.empty()) upcalls += run_deferred(sink);
   work_pending_.store(!deferred_.empty() || !ready_.empty(), std::memory_order_seq_cst);
   dispatching_ = false;
@@ -175,6 +166,7 @@ int TcpFabric::handle_event(const epoll_event& event, Sink& sink) {
   if (id >> 32 == 0) return handle_special(id, sink);
   Endpoint* endpoint = endpoints_.find(id);
   if (endpoint == nullptr) return 0;  // closed by an upcall earlier in this dispatch
+  endpoint->overdue = false;
   const bool readable = (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;
   int upcalls = 0;
   switch (endpoint->state) {
@@ -277,6 +269,10 @@ void TcpFabric::release(Endpoint& endpoint) {
   if (endpoint.fd >= 0)
     ::close(endpoint.fd);  // leaves the epoll set by itself: the descriptor was never duplicated
   endpoint.fd = -1;
+  if (endpoint.wake_bytes > 1) raised_.erase(endpoint.receive->raised_place);
+  endpoint.wake_bytes = 1;
+  endpoint.most_mark_kib = 0;
+  endpoint.overdue = false;
   endpoint.interest = 0;
   endpoint.registered = false;
   endpoint.output_pending.store(false, std::memory_order_relaxed);
@@ -397,7 +393,8 @@ SendResult TcpFabric::get(EndpointId, void*, RemoteKey, uint64_t, uint64_t, uint
 
 Fabric::Traffic TcpFabric::traffic() const {
   return {bytes_sent_, bytes_received_.load(std::memory_order_relaxed),
-          endpoints_.open() - unauthenticated_.size() - held_.size(), unauthenticated_refused_};
+          endpoints_.open() - unauthenticated_.size() - held_.size(), unauthenticated_refused_,
+          found_late_};
 }
 
 namespace {

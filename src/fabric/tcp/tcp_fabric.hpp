@@ -1,5 +1,5 @@
-// TcpFabric: the native fabric. Start at poll and dispatch (tcp_fabric.cpp), then receive.cpp,
-// send.cpp, connect.cpp.
+// TcpFabric: the native fabric. Start at poll and dispatch (tcp_fabric.cpp), then wait.cpp,
+// receive.cpp, send.cpp, connect.cpp.
 //
 // Sockets are *blocking* and every call but one passes MSG_DONTWAIT: the exception is poll(only),
 // which sleeps directly in recv, so that a request and its answer cost the origin one send and one
@@ -92,12 +92,18 @@ class TcpFabric final : public Fabric {
   void arm_timer(int64_t deadline_ns);
   int run_timer(Sink& sink);
 
+  // wait.cpp
+  int wait_for_events(int64_t timeout_ns);  // epoll_wait's answer
+  static void set_mark(Endpoint& endpoint, int bytes);
+  static uint64_t most_mark_bytes(Endpoint& endpoint);
+  void wake_for_rest(Endpoint& endpoint, EndpointId id);
+  void lower_mark(Endpoint& endpoint);
+  int64_t until_look_ns(int64_t timeout_ns) const;
+  int look(Sink& sink);
+
   // receive.cpp
   Received receive(Endpoint& endpoint, EndpointId id, int flags);
-  static void set_wake_bytes(Endpoint& endpoint, uint64_t bytes);
-  static void wake_for_rest(Endpoint& endpoint);
   void block_in_receive(Endpoint& endpoint, EndpointId id, int64_t timeout_ns);
-  int wait_for_events(int64_t timeout_ns);  // epoll_wait's answer
   int consume(const Received& received, Sink& sink);
   int resume(EndpointId id, Sink& sink);
   Parsed parse(Endpoint& endpoint, EndpointId id, const std::byte* data, uint64_t bytes,
@@ -136,8 +142,8 @@ class TcpFabric final : public Fabric {
   bool take_unauthenticated(int fd, Sink& sink);
   int read_unauthenticated(Endpoint& endpoint, EndpointId id, Sink& sink);
   bool close_oldest_unauthenticated();
-  void refuse(Endpoint& endpoint, uint64_t Unauthenticated::* reason);
-  void count_refusal(uint64_t Unauthenticated::* reason);
+  void refuse(Endpoint& endpoint, uint64_t Unauthenticated::*reason);
+  void count_refusal(uint64_t Unauthenticated::*reason);
   void rest_listener(int64_t until_ns);
   void configure(int fd) const;
 
@@ -189,6 +195,13 @@ class TcpFabric final : public Fabric {
   std::vector<epoll_event> events_;  // by poll, for the next dispatch
   int event_count_ = 0;
   uint64_t ready_count_ = 1;  // connections among which this dispatch shares its turn
+  // See wait.cpp.
+  std::list<EndpointId> raised_;  // endpoints with a raised low-water mark
+  bool slept_in_vain_ = false;    // the last poll found nothing
+  bool told_all_ = false;         // the last poll asked epoll, and got all that it had to tell
+  int64_t look_at_ns_ = 0;        // when the next look is due
+  int64_t look_pause_ns_ = 0;     // from the last look to it
+  uint64_t found_late_ = 0;       // endpoints that a look found ready and no event had told of
 };
 
 // Tags of epoll events that are not endpoints (those have a generation of at least 1 in the upper
