@@ -69,7 +69,7 @@ struct ArrayCounter {
   CounterKind kind;
   const char* unit;
   const char* description;
-  detail::Tally detail::ArrayContext::* tally;
+  detail::Tally detail::ArrayContext::*tally;
 };
 constexpr ArrayCounter array_entries[] = {
     {"array_gets", CounterKind::total, "calls", "gets of a patch", &detail::ArrayContext::gets},
@@ -162,8 +162,9 @@ std::vector<PatchHolder> AnyArray::locate(const Patch& patch) const {
   const Impl& a = impl();
   a.check_patch(patch);
   std::vector<PatchHolder> holders;
-  a.layout.for_each_block(
-      patch, [&](int b, const Patch& part) { holders.push_back({a.rank_of_block(b), part}); });
+  a.layout.for_each_block(patch, [&](int b, const Patch& part) {
+    holders.push_back({a.rank_of_block(b), part});
+  });
   return holders;
 }
 
@@ -257,6 +258,7 @@ void copy_parts(const Impl& a, Kind kind, const Patch& patch, void* buffer,
 
 void acc_parts(const Impl& a, const Patch& patch, const void* values, const void* alpha,
                std::span<const std::int64_t> given, Batch& batch) {
+  detail::check_arithmetic(a, "acc");
   a.check_patch(patch);
   if (patch.empty()) return;
   const Strides origin = detail::origin_strides(patch, a.element_bytes, given);
@@ -367,18 +369,14 @@ std::int64_t AnyArray::read_inc(std::span<const std::int64_t> index, std::int64_
   const Patch block = a.layout.block(b);
   const auto offset = static_cast<std::uint64_t>(
       detail::offset_in(block, element, detail::dense_strides(block, a.element_bytes)));
-  switch (a.type) {
-    case Type::int64: return a.segment->fetch_add<std::int64_t>(a.rank_of_block(b), offset, n);
-    case Type::int32:
-      if (n != static_cast<std::int32_t>(n))
-        throw Error(SKERRY_ERR_INVALID,
-                    "read_inc by " + std::to_string(n) + " does not fit int32: use an int64 array");
-      return a.segment->fetch_add<std::int32_t>(a.rank_of_block(b), offset,
-                                                static_cast<std::int32_t>(n));
-    case Type::float32:
-    case Type::float64:
-    case Type::complex64:
-    case Type::complex128: break;
+  if (a.type == Type::int64)
+    return a.segment->fetch_add<std::int64_t>(a.rank_of_block(b), offset, n);
+  if (a.type == Type::int32) {
+    if (n != static_cast<std::int32_t>(n))
+      throw Error(SKERRY_ERR_INVALID,
+                  "read_inc by " + std::to_string(n) + " does not fit int32: use an int64 array");
+    return a.segment->fetch_add<std::int32_t>(a.rank_of_block(b), offset,
+                                              static_cast<std::int32_t>(n));
   }
   throw Error(SKERRY_ERR_INVALID, std::string("read_inc on an array of ") + to_string(a.type) +
                                       ": it needs int32 or int64");

@@ -16,6 +16,25 @@ std::string describe(const Impl& a) {
   text.resize(text.size() - 2);
   return text + ")";
 }
+
+template <class Word>
+void fill_words(std::byte* data, std::int64_t count, const void* value) {
+  Word word;
+  std::memcpy(&word, value, sizeof(word));
+  std::fill_n(reinterpret_cast<Word*>(data), count, word);
+}
+
+// Elements as words of their size: what they mean does not matter.
+void fill_elements(std::byte* data, std::int64_t count, const void* value, std::uint64_t bytes) {
+  struct alignas(16) Sixteen {
+    std::byte bytes[16];
+  };
+  if (bytes == 1) fill_words<std::uint8_t>(data, count, value);
+  else if (bytes == 2) fill_words<std::uint16_t>(data, count, value);
+  else if (bytes == 4) fill_words<std::uint32_t>(data, count, value);
+  else if (bytes == 8) fill_words<std::uint64_t>(data, count, value);
+  else fill_words<Sixteen>(data, count, value);
+}
 }  // namespace
 
 void AnyArray::sync() const { impl().group.sync(); }
@@ -24,10 +43,7 @@ void AnyArray::fill(const void* value) const {
   const Impl& a = impl();
   a.scope().sync();
   if (const auto* own = a.own())
-    detail::with_type(a.type, [&](auto element) {
-      std::memcpy(&element, value, sizeof(element));
-      std::fill_n(reinterpret_cast<decltype(element)*>(own->data), own->patch.elements(), element);
-    });
+    fill_elements(own->data, own->patch.elements(), value, a.element_bytes);
   a.scope().sync();
 }
 
@@ -41,13 +57,14 @@ void AnyArray::zero() const {
 
 void AnyArray::scale(const void* factor) const {
   const Impl& a = impl();
+  detail::check_arithmetic(a, "scale");
   a.scope().sync();
   if (const auto* own = a.own())
     detail::with_type(a.type, [&](auto by) {
       std::memcpy(&by, factor, sizeof(by));
       auto* data = reinterpret_cast<decltype(by)*>(own->data);
       for (std::int64_t i = own->patch.elements(); i > 0; --i, ++data)
-        *data = static_cast<decltype(by)>(*data * by);
+        *data = detail::product_of(*data, by);
     });
   a.scope().sync();
 }

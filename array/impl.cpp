@@ -152,6 +152,14 @@ void copy_box(const Patch& box, std::uint64_t element_bytes, const std::byte* fr
   copy_levels(shape, shape.levels - 1, from, to);
 }
 
+void check_arithmetic(const AnyArray::Impl& a, const char* what) {
+  if (a.type == Type::boolean)
+    throw Error(SKERRY_ERR_INVALID,
+                std::string(what) +
+                    " on an array of bool: truth values have no sums; use an array "
+                    "of uint8, or put");
+}
+
 // ---- batches ----------------------------------------------------------------------------------
 
 Batch::~Batch() {
@@ -179,16 +187,9 @@ namespace {
 
 std::string invalid_arguments(Type type, std::span<const std::int64_t> shape,
                               const ArrayOptions& options, int members) {
-  switch (type) {
-    case Type::int32:
-    case Type::int64:
-    case Type::float32:
-    case Type::float64: break;
-    case Type::complex64:
-    case Type::complex128:
-      return std::string("arrays of ") + to_string(type) +
-             " are not supported: use int32, int64, float32 or float64";
-  }
+  if (bytes_of(type) == 0)
+    return "element type " + std::to_string(static_cast<int>(type)) + " does not exist: give an " +
+           "sk::Type";
   std::string why = layout::invalid_shape(shape, bytes_of(type));
   if (why.empty()) why = layout::invalid_grid(shape, options.grid);
   if (why.empty()) why = layout::invalid_starts(shape, options.starts);

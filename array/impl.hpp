@@ -150,19 +150,42 @@ class Batch {
   std::vector<skerry_handle> handles_;  // 0: issuing it failed
 };
 
-// Calls fn with a value of the array's C++ element type.
+// Calls fn with a value of the array's C++ element type, which is one that computes.
 template <class Fn>
 decltype(auto) with_type(Type type, Fn&& fn) {
   switch (type) {
+    case Type::int8: return fn(std::int8_t{});
+    case Type::int16: return fn(std::int16_t{});
     case Type::int32: return fn(std::int32_t{});
     case Type::int64: return fn(std::int64_t{});
+    case Type::uint8: return fn(std::uint8_t{});
+    case Type::uint16: return fn(std::uint16_t{});
+    case Type::uint32: return fn(std::uint32_t{});
+    case Type::uint64: return fn(std::uint64_t{});
     case Type::float32: return fn(float{});
     case Type::float64: return fn(double{});
-    case Type::complex64:
-    case Type::complex128: break;
+    case Type::complex64: return fn(std::complex<float>{});
+    case Type::complex128: return fn(std::complex<double>{});
+    case Type::boolean: break;
   }
-  throw Error(SKERRY_ERR_INTERNAL, std::string("an array of ") + to_string(type) + " exists");
+  throw Error(SKERRY_ERR_INTERNAL, std::string("arithmetic on ") + to_string(type));
 }
+
+// Integers wrap around, without undefined overflow.
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  else return a + b;
+}
+template <class T>
+T product_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  else return a * b;
+}
+// Throws INVALID for what computes with an array of bool.
+void check_arithmetic(const AnyArray::Impl& a, const char* what);
 
 }  // namespace detail
 }  // namespace v0

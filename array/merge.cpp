@@ -82,7 +82,7 @@ void add_box(const Patch& box, std::byte* to, const Strides& to_strides, const s
     auto* sum = reinterpret_cast<T*>(to + there);
     const auto* part = reinterpret_cast<const T*>(from + here);
     for (std::uint64_t i = 0; i < shape.block_bytes / sizeof(T); ++i)
-      sum[i] = static_cast<T>(sum[i] + part[i]);
+      sum[i] = detail::sum_of(sum[i], part[i]);
     int k = 0;
     while (k < shape.levels && ++index[static_cast<std::size_t>(k)] == shape.count[k])
       index[static_cast<std::size_t>(k++)] = 0;
@@ -336,6 +336,7 @@ class Merge {
 
 void AnyArray::merge() const {
   const Impl& a = impl();
+  detail::check_arithmetic(a, "merge");
   if (!a.tiles) {
     a.scope().sync();
     return;

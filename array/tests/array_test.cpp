@@ -3,8 +3,11 @@
 // would be left waiting.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "skerry/array.hpp"
@@ -224,6 +227,76 @@ TEST(Merge, SumsTheCopiesOfEveryType) {
   sums(double{});
   if (job->nodes() % 2) sums(std::int64_t{}), sums(std::int32_t{});  // a half would be lost
   sums(float{});
+  if (job->nodes() % 2) sums(std::uint64_t{}), sums(std::uint32_t{});
+}
+
+template <class T>
+void expect_arithmetic(T value) {
+  for (auto placement : {sk::Placement::distributed, sk::Placement::mirrored}) {
+    sk::Array<T> a(world(), {17, 13}, with(placement));
+    a.fill(value);
+    std::vector<T> all(17 * 13);
+    a.acc({0, 17, 0, 13}, std::vector<T>(17 * 13, value).data(), T(2));
+    a.sync();
+    a.scale(T(3));
+    a.merge();
+    a.get({0, 17, 0, 13}, all.data());
+    // Every one of the ranks that share a copy adds two; integers wrap around.
+    T expected = value;
+    const int adders = placement == sk::Placement::mirrored ? job->node_size(job->node())
+                                                            : job->size();
+    for (int i = 0; i < adders; ++i) expected = static_cast<T>(expected + value + value);
+    expected = static_cast<T>(expected + expected + expected);
+    T merged = placement == sk::Placement::mirrored ? T(0) : expected;
+    if (placement == sk::Placement::mirrored && job->size() % job->nodes() == 0)
+      for (int i = 0; i < job->nodes(); ++i) merged = static_cast<T>(merged + expected);
+    else if (placement == sk::Placement::mirrored) merged = all[0];
+    for (const T& one : all) EXPECT_EQ(one, merged) << sk::to_string(a.type());
+    a.sync();
+  }
+}
+
+TEST(Types, EveryOneIsStoredAndSummed) {
+  expect_arithmetic<std::int8_t>(100);
+  expect_arithmetic<std::uint8_t>(200);
+  expect_arithmetic<std::int16_t>(-30000);
+  expect_arithmetic<std::uint16_t>(65535);
+  expect_arithmetic<std::uint32_t>(4000000000u);
+  expect_arithmetic<std::uint64_t>(1);
+  expect_arithmetic<std::complex<float>>({1, -2});
+  expect_arithmetic<std::complex<double>>({0.5, 2});
+}
+
+TEST(Types, TruthValuesAreStoredAndNotSummed) {
+  sk::Array<bool> a(world(), {9, 40});
+  a.fill(true);
+  bool row[40] = {};
+  a.get({3, 4, 0, 40}, row);
+  EXPECT_TRUE(std::all_of(row, row + 40, [](bool one) { return one; }));
+  a.sync();
+  row[0] = false;
+  if (job->rank() == 0) a.put({5, 6, 0, 40}, row);
+  a.sync();
+  bool one[2] = {true, false};
+  a.get({5, 6, 0, 1}, one);
+  a.get({5, 6, 1, 2}, one + 1);
+  EXPECT_TRUE(!one[0] && one[1]);
+  for (const auto& call :
+       std::vector<std::function<void()>>{[&] {
+                                            a.acc({0, 9, 0, 40}, row);
+                                          },
+                                          [&] { a.scale(true); }, [&] { a.merge(); },
+                                          [&] {
+                                            a.read_inc({0, 0});
+                                          }}) {
+    try {
+      call();
+      ADD_FAILURE() << "no error";
+    } catch (const sk::Error& error) {
+      EXPECT_EQ(error.code(), SKERRY_ERR_INVALID);
+      EXPECT_NE(std::string(error.what()).find("bool"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Merge, MovesOnlyTilesThatAreNotZero) {
@@ -369,16 +442,18 @@ TEST(Errors, NameTheValueAndTheRemedy) {
 }
 
 TEST(Errors, TooMuchMemoryIsTheSameErrorEverywhere) {
-  expect_error(SKERRY_ERR_NO_MEMORY, "",
-               [&] { sk::Array<double>(world(), {std::int64_t{1} << 25, std::int64_t{1} << 25}); });
+  expect_error(SKERRY_ERR_NO_MEMORY, "", [&] {
+    sk::Array<double>(world(), {std::int64_t{1} << 25, std::int64_t{1} << 25});
+  });
   sk::Array<double> still_works(world(), {10, 10});
   still_works.fill(1);
 }
 
 TEST(Errors, MembersThatDisagreeAllLearnOfIt) {
   if (job->size() == 1) return;  // one rank agrees with itself
-  expect_error(SKERRY_ERR_INVALID, "different arrays",
-               [&] { sk::Array<double>(world(), {10, 10 + job->rank()}); });
+  expect_error(SKERRY_ERR_INVALID, "different arrays", [&] {
+    sk::Array<double>(world(), {10, 10 + job->rank()});
+  });
   try {
     sk::Array<double> refused(world(), {10, job->rank() ? 10 : -1});
     ADD_FAILURE() << "one member's shape is negative";

@@ -132,8 +132,7 @@ SKERRY_API Counters array_counters(const Group& group);
 class SKERRY_API AnyArray {
  public:
   AnyArray();
-  // Collective. int32, int64, float32 or float64; zeroed. Errors: INVALID, NO_MEMORY: the same on
-  // every member.
+  // Collective. Of any Type; zeroed. Errors: INVALID, NO_MEMORY: the same on every member.
   AnyArray(const Group& group, Type type, std::span<const std::int64_t> shape,
            const ArrayOptions& options = {});
   AnyArray(AnyArray&&) noexcept;
@@ -154,7 +153,7 @@ class SKERRY_API AnyArray {
   void get(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
   void put(const Patch& patch, const void* values,
            std::span<const std::int64_t> strides = {}) const;
-  // alpha points to one element; null means one.
+  // alpha points to one element; null means one. INVALID for bool, as scale and merge.
   void acc(const Patch& patch, const void* values, const void* alpha = nullptr,
            std::span<const std::int64_t> strides = {}) const;
   Transfer get_nb(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;

@@ -265,6 +265,14 @@ SKERRY_API int skerry_segment_find(skerry_job* job, int rank, uint64_t address,
 /* The group that allocated the segment; belongs to its own owner. Never blocks. */
 SKERRY_API skerry_group* skerry_segment_group(const skerry_segment* segment);
 
+/* For views that outlive their segment. While the memory at `address` is held, this process can
+ * read and write it, though the segment or window is freed or the job has ended; others no longer
+ * see that. `address` is what skerry_segment_local or _pointer, or skerry_window_local or _pointer
+ * returned. The own slice keeps its contents. Call skerry_memory_unhold once for each hold, at any
+ * time. Never blocks. Errors: INVALID (no segment's memory is there). */
+SKERRY_API int skerry_memory_hold(const void* address);
+SKERRY_API void skerry_memory_unhold(const void* address);
+
 /* Private memory of this process that suits transfers (page aligned), until skerry_buffer_free. Any
  * other memory may serve as an origin buffer, too. Never blocks. Errors: NO_MEMORY. */
 SKERRY_API int skerry_buffer_alloc(skerry_job* job, uint64_t bytes, void** memory);

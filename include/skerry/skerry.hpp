@@ -65,7 +65,14 @@ enum class Type : int {
   float32 = SKERRY_FLOAT,
   float64 = SKERRY_DOUBLE,
   complex64 = SKERRY_COMPLEX_FLOAT,
-  complex128 = SKERRY_COMPLEX_DOUBLE
+  complex128 = SKERRY_COMPLEX_DOUBLE,
+  int8 = SKERRY_INT8,
+  uint8 = SKERRY_UINT8,
+  int16 = SKERRY_INT16,
+  uint16 = SKERRY_UINT16,
+  uint32 = SKERRY_UINT32,
+  uint64 = SKERRY_UINT64,
+  boolean = 64  // one byte, 0 or 1; no skerry_type: arrays store it, nothing computes with it
 };
 inline const char* to_string(Type type) {
   switch (type) {
@@ -75,13 +82,34 @@ inline const char* to_string(Type type) {
     case Type::float64: return "float64";
     case Type::complex64: return "complex64";
     case Type::complex128: return "complex128";
+    case Type::int8: return "int8";
+    case Type::uint8: return "uint8";
+    case Type::int16: return "int16";
+    case Type::uint16: return "uint16";
+    case Type::uint32: return "uint32";
+    case Type::uint64: return "uint64";
+    case Type::boolean: return "bool";
   }
   return "unknown type";
 }
-inline std::uint64_t bytes_of(Type type) { return skerry_type_bytes(static_cast<int>(type)); }
+inline std::uint64_t bytes_of(Type type) {
+  return type == Type::boolean ? sizeof(bool) : skerry_type_bytes(static_cast<int>(type));
+}
 
 template <class T>
 struct type_of;
+template <>
+struct type_of<bool> {
+  static constexpr Type value = Type::boolean;
+};
+template <>
+struct type_of<std::int8_t> {
+  static constexpr Type value = Type::int8;
+};
+template <>
+struct type_of<std::int16_t> {
+  static constexpr Type value = Type::int16;
+};
 template <>
 struct type_of<std::int32_t> {
   static constexpr Type value = Type::int32;
@@ -89,6 +117,22 @@ struct type_of<std::int32_t> {
 template <>
 struct type_of<std::int64_t> {
   static constexpr Type value = Type::int64;
+};
+template <>
+struct type_of<std::uint8_t> {
+  static constexpr Type value = Type::uint8;
+};
+template <>
+struct type_of<std::uint16_t> {
+  static constexpr Type value = Type::uint16;
+};
+template <>
+struct type_of<std::uint32_t> {
+  static constexpr Type value = Type::uint32;
+};
+template <>
+struct type_of<std::uint64_t> {
+  static constexpr Type value = Type::uint64;
 };
 template <>
 struct type_of<float> {

@@ -1,9 +1,6 @@
 """One-sided communication and distributed or mirrored arrays. The interface is described in
 __init__.pyi."""
 
-import atexit
-import os
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -69,44 +66,15 @@ from .errors import (
     UnsupportedError,
 )
 
-_exit_status = None  # what sys.exit was given; None: not called
-
 
 def init(*, threads="multiple", on_failure="end"):
     """Joins the job; collective over all ranks. A second call does nothing."""
-    if _core.initialized():
-        return
     _core.init(threads=threads, on_failure=on_failure)
-    _watch_exit()
 
 
 def finalize():
     """Leaves the job and frees what is left; collective."""
-    _core._end_arrays()
     _core.finalize()
-
-
-def _watch_exit():
-    # At interpreter exit nothing tells a normal end from sys.exit(1). Finalizing waits for the
-    # other ranks, so it must not happen after an error: this rank ends, and the runtime ends the
-    # job.
-    plain_exit = sys.exit
-
-    def exit(status=None):
-        global _exit_status
-        _exit_status = status
-        plain_exit(status)
-
-    sys.exit = exit
-    atexit.register(_at_exit, os.getpid())
-
-
-def _at_exit(pid):
-    failed = getattr(
-        sys, "last_exc", getattr(sys, "last_value", None)
-    ) is not None or _exit_status not in (None, 0)
-    if not failed and os.getpid() == pid and _core.initialized():
-        finalize()
 
 
 def _result_buffer(values, out):

@@ -63,8 +63,8 @@ def init(
     NetworkError."""
 
 def finalize() -> None:
-    """Leaves the job and frees what is left; collective. Called at interpreter exit if you did not,
-    except after an error."""
+    """Leaves the job and frees what is left; collective. Called at the program's end if you did
+    not, except if its exit status is not 0: then the job ends."""
 
 def initialized() -> bool:
     """Whether this process is in a job: True from init to finalize."""
@@ -158,8 +158,8 @@ def allreduce(
     group: Group | None = None,
 ) -> Any:
     """Element-wise over the members; every member gets the same bits. Returns a new array (a scalar
-    for a scalar), or `out`, which may be `values` itself. int32, int64, float32, float64,
-    complex64, complex128."""
+    for a scalar), or `out`, which may be `values` itself. Integers, float32, float64, longdouble,
+    complex64, complex128; of bool all but sum and prod."""
 
 def reduce(
     values: ArrayLike,
@@ -258,14 +258,14 @@ class Array:
         be reused on return; others see the data after fence or sync. Errors: RangeError,
         InvalidError, DtypeError."""
 
-    def acc(self, patch: Patch, values: ArrayLike, alpha: float = 1) -> None:
+    def acc(self, patch: Patch, values: ArrayLike, alpha: complex = 1) -> None:
         """patch += alpha * values, atomic per element with other acc and read_inc. Otherwise like
         put."""
 
     # Non-blocking: the buffer must stay as it is until the request is done.
     def get_nb(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Request: ...
     def put_nb(self, patch: Patch, values: NDArray[Any]) -> Request: ...
-    def acc_nb(self, patch: Patch, values: NDArray[Any], alpha: float = 1) -> Request: ...
+    def acc_nb(self, patch: Patch, values: NDArray[Any], alpha: complex = 1) -> Request: ...
     def read_inc(self, index: int | tuple[int, ...], n: int = 1) -> int:
         """Adds n to an element of an integer array and returns the old value, atomically. Errors:
         RangeError, InvalidError (not int32 or int64)."""
@@ -291,8 +291,8 @@ class Array:
     # Where data is; no communication.
     @property
     def local(self) -> NDArray[Any]:
-        """The own block, as a writable view without a copy; of size 0 if this rank holds none.
-        Valid until free()."""
+        """The own block, as a writable view without a copy; of size 0 if this rank holds none. A
+        view keeps its memory, also after free() and finalize(): then others do not see it."""
 
     def distribution(self, rank: int | None = None) -> tuple[tuple[int, int], ...]:
         """(low, high) per dimension of the block that `rank` (default: own) holds; low == high if
@@ -306,8 +306,8 @@ class Array:
 
     # Collective; each begins and ends with a sync.
     def zero(self) -> Array: ...
-    def fill(self, value: float) -> Array: ...
-    def scale(self, factor: float) -> Array: ...
+    def fill(self, value: complex) -> Array: ...
+    def scale(self, factor: complex) -> Array: ...
     def copy_to(self, target: Array) -> Array:
         """Same shape and dtype, any distributions, mirrored or not. Distributed to mirrored fills
         every node's copy; mirrored to distributed moves nothing between nodes and requires that the
@@ -319,7 +319,7 @@ class Array:
 
     def sync(self) -> None: ...
     def free(self) -> None:
-        """Gives the memory back. Views from `local` must not be used afterwards."""
+        """Gives the memory back, but what views of it keep."""
 
     def __enter__(self) -> Array: ...
     def __exit__(
@@ -331,7 +331,8 @@ class Array:
 
 # Making arrays. All of these are collective, and make the same array on every member.
 #
-# dtype: int32, int64, float32 or float64. Options, by keyword only:
+# dtype: bool, int8 to int64, uint8 to uint64, float32, float64, complex64 or complex128; bool has
+# no acc, scale and merge. Options, by keyword only:
 #   distribution  where blocks may start; default: blocks near to square, of equal size
 #   grid          blocks per dimension; default: chosen, at most one block for each rank
 #   mirrored      one copy on every node, over the ranks of that node; otherwise one over all ranks
@@ -486,8 +487,8 @@ class Segment:
     def acc(
         self, rank: int, offset: int, values: NDArray[Any], alpha: complex | None = None
     ) -> None:
-        """slice += alpha * values (alpha None: 1), atomic per element; int32, int64, float32,
-        float64, complex64 or complex128."""
+        """slice += alpha * values (alpha None: 1), atomic per element; of any type that
+        update takes."""
 
     def update(self, rank: int, offset: int, values: NDArray[Any], op: UpdateOp = "sum") -> None:
         """slice = slice (op) values, atomic per element; integers of 8 to 64 bits, float32,

@@ -21,7 +21,7 @@ def conform(values, dtype, shape, patch):
         converted = np.asarray(values, dtype)
     except Error:  # values are an Array
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DtypeError(f"cannot make {dtype} of {type(values).__name__}: {error}") from None
     try:
         return np.ascontiguousarray(np.broadcast_to(converted, shape)).reshape(shape)
@@ -38,7 +38,10 @@ def window_values(values, dtype):
     the target would read other numbers than were sent.
     """
     if isinstance(values, (np.ndarray, np.generic)) or not _is_plain(values):
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except (NotImplementedError, ValueError) as error:  # ctypes' pointers, ragged lists
+            raise DtypeError(f"cannot make numbers of {type(values).__name__}: {error}") from None
         if array.dtype != dtype and dtype != np.uint8:
             raise DtypeError(
                 f"values are {array.dtype}, the window is {dtype}: convert them with .astype()"

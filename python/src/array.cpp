@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 
 #include "binding.hpp"
@@ -267,13 +268,27 @@ void check_inside(const PyArray& a, const Selection& s) {
 // ---- get --------------------------------------------------------------------------------------
 
 nb::object element_to_python(const PyArray& a, const void* element) {
+  const auto read = [&]<class T>(T value) {
+    std::memcpy(&value, element, sizeof(value));
+    return value;
+  };
+  const auto complex = [](std::complex<double> value) {
+    return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
+  };
   switch (a.type) {
-    case sk::Type::int32: return nb::int_(*static_cast<const std::int32_t*>(element));
-    case sk::Type::int64: return nb::int_(*static_cast<const std::int64_t*>(element));
-    case sk::Type::float32: return nb::float_(*static_cast<const float*>(element));
-    case sk::Type::float64: return nb::float_(*static_cast<const double*>(element));
-    case sk::Type::complex64:
-    case sk::Type::complex128: break;
+    case sk::Type::boolean: return nb::bool_(read(bool{}));
+    case sk::Type::int8: return nb::int_(read(std::int8_t{}));
+    case sk::Type::int16: return nb::int_(read(std::int16_t{}));
+    case sk::Type::int32: return nb::int_(read(std::int32_t{}));
+    case sk::Type::int64: return nb::int_(read(std::int64_t{}));
+    case sk::Type::uint8: return nb::int_(read(std::uint8_t{}));
+    case sk::Type::uint16: return nb::int_(read(std::uint16_t{}));
+    case sk::Type::uint32: return nb::int_(read(std::uint32_t{}));
+    case sk::Type::uint64: return nb::int_(read(std::uint64_t{}));
+    case sk::Type::float32: return nb::float_(read(float{}));
+    case sk::Type::float64: return nb::float_(read(double{}));
+    case sk::Type::complex64: return complex(read(std::complex<float>{}));
+    case sk::Type::complex128: return complex(read(std::complex<double>{}));
   }
   return nb::none();
 }
@@ -282,7 +297,7 @@ nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
   const Selection s = select(a, patch);
   check_inside(a, s);
   if (s.kept == 0 && out.is_none()) {
-    alignas(8) char element[8];
+    alignas(16) char element[16];
     if (!a.array.get_if_local(s.patch, element)) {
       nb::gil_scoped_release waits;
       a.array.get(s.patch, element);
@@ -350,33 +365,6 @@ void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
   a.array.put(s.patch, view.data(), strides.span());
 }
 
-// One element of the array's type.
-struct Scalar {
-  alignas(8) char bytes[8];
-  Scalar(sk::Type type, nb::handle value, const char* what) {
-    const auto store = [&](auto number) { std::memcpy(bytes, &number, sizeof(number)); };
-    const bool whole = type == sk::Type::int32 || type == sk::Type::int64;
-    if (whole) {
-      const long long number = PyLong_AsLongLong(nb::int_(nb::handle(value)).ptr());
-      if (PyErr_Occurred()) nb::raise_python_error();
-      if (!value.equal(nb::int_(number)))
-        throw_dtype(std::string(what) + " " + nb::cast<std::string>(nb::repr(value)) +
-                    " is not a whole number, the array is of " + sk::to_string(type));
-      if (type == sk::Type::int64) store(static_cast<std::int64_t>(number));
-      else if (number == static_cast<std::int32_t>(number))
-        store(static_cast<std::int32_t>(number));
-      else
-        throw sk::Error(SKERRY_ERR_INVALID,
-                        std::string(what) + " " + std::to_string(number) + " does not fit int32");
-      return;
-    }
-    const double number = PyFloat_AsDouble(value.ptr());
-    if (number == -1 && PyErr_Occurred()) nb::raise_python_error();
-    if (type == sk::Type::float32) store(static_cast<float>(number));
-    else store(number);
-  }
-};
-
 void array_acc(const PyArray& a, nb::handle patch, nb::handle values, nb::handle alpha) {
   const Selection s = select(a, patch);
   check_inside(a, s);
@@ -431,9 +419,6 @@ PyArray* make(const std::vector<std::int64_t>& shape, nb::handle dtype, nb::hand
     options.starts = given->starts;
   }
   const sk::Type type = type_from_dtype(dtype);
-  if (type == sk::Type::complex64 || type == sk::Type::complex128)
-    throw_dtype(std::string("arrays of ") + sk::to_string(type) +
-                " are not supported: use int32, int64, float32 or float64");
   const bool over_all = members.get() == job().world().get();
   if (over_all) dropped().free_common(members);
   std::unique_ptr<PyArray> array;
@@ -460,27 +445,40 @@ nb::tuple tuple_of(const Range& range) {
   return nb::tuple(all);
 }
 
-double nothing_there[1];  // what a view of no elements points at
+alignas(16) char nothing_there[16];  // what a view of no elements points at
+
+nb::dlpack::dtype dlpack_of(sk::Type type) {
+  using Code = nb::dlpack::dtype_code;
+  const auto bits = static_cast<std::uint8_t>(8 * sk::bytes_of(type));
+  const auto of = [&](Code code) {
+    return nb::dlpack::dtype{static_cast<std::uint8_t>(code), bits, 1};
+  };
+  switch (type) {
+    case sk::Type::boolean: return of(Code::Bool);
+    case sk::Type::int8:
+    case sk::Type::int16:
+    case sk::Type::int32:
+    case sk::Type::int64: return of(Code::Int);
+    case sk::Type::uint8:
+    case sk::Type::uint16:
+    case sk::Type::uint32:
+    case sk::Type::uint64: return of(Code::UInt);
+    case sk::Type::float32:
+    case sk::Type::float64: return of(Code::Float);
+    case sk::Type::complex64:
+    case sk::Type::complex128: return of(Code::Complex);
+  }
+  return of(Code::UInt);
+}
 
 nb::object array_local(nb::handle self) {
   const auto& a = nb::cast<const PyArray&>(self);
   const sk::Block<void> own = a.array.local();
   std::size_t shape[sk::max_dims];
   for (int d = 0; d < a.dims; ++d) shape[d] = static_cast<std::size_t>(own.patch.extent(d));
-  const auto view = [&]<class T>(T) -> nb::object {
-    return nb::cast(
-        nb::ndarray<nb::numpy, T>(own.data ? own.data : static_cast<void*>(nothing_there),
-                                  static_cast<std::size_t>(a.dims), shape, self));
-  };
-  switch (a.type) {
-    case sk::Type::int32: return view(std::int32_t{});
-    case sk::Type::int64: return view(std::int64_t{});
-    case sk::Type::float32: return view(float{});
-    case sk::Type::float64: return view(double{});
-    case sk::Type::complex64:
-    case sk::Type::complex128: break;
-  }
-  return nb::none();
+  return nb::cast(nb::ndarray<nb::numpy>(own.data ? own.data : nothing_there,
+                                         static_cast<std::size_t>(a.dims), shape,
+                                         view_owner(self, own.data), nullptr, dlpack_of(a.type)));
 }
 
 void bind_parts(nb::module_& m) {
@@ -652,7 +650,6 @@ void bind_array(nb::module_& m) {
   m.def("_array", &make, nb::rv_policy::take_ownership, nb::arg("shape"), nb::arg("dtype"),
         nb::arg("distribution").none(), nb::arg("grid").none(), nb::arg("mirrored"),
         nb::arg("group").none());
-  m.def("_end_arrays", &end_arrays);
   m.def("_matmul", [](const PyArray& a, const PyArray& b, nb::handle out, double alpha, double beta,
                       bool trans_a, bool trans_b) {
     const auto& c = nb::cast<const PyArray&>(out);

@@ -16,7 +16,6 @@ namespace skpy {
 
 // The job this process joined; throws INVALID before init and FREED after finalize.
 sk::Job& job();
-std::optional<sk::Job>& job_slot();  // empty before init and after finalize
 
 // `group`: a Group or None for all ranks.
 sk::Group group_or_world(nb::handle group);
@@ -25,6 +24,16 @@ sk::Group group_or_world(nb::handle group);
 nb::object dtype_of(sk::Type type);
 sk::Type type_from_dtype(nb::handle dtype);
 [[noreturn]] void throw_dtype(const std::string& message);
+
+// One element of a type, from a Python number. Errors: DtypeError, InvalidError (does not fit).
+struct Scalar {
+  alignas(16) char bytes[16];
+  Scalar(sk::Type type, nb::handle value, const char* what);
+};
+
+// The owner of a view of Skerry's memory at `data`: keeps `owner`, and the memory also after it was
+// freed or its job has ended.
+nb::object view_owner(nb::handle owner, const void* data);
 
 nb::object numpy_empty(const std::vector<nb::ssize_t>& shape, sk::Type type);
 // skerry._convert.<name>, loaded when first needed.
@@ -45,13 +54,18 @@ class View {
   std::size_t bytes() const { return static_cast<std::size_t>(buffer_.len); }
   // The element type, or none if it is something that Skerry has no type for.
   std::optional<sk::Type> type() const;
+  // The same as a skerry_type, which also knows long double, but no bool; otherwise DtypeError,
+  // which says what was to be done with the elements.
+  int element_type(const char* what) const;
+  // Elements that `element_type` counts.
+  std::uint64_t elements() const { return bytes() / static_cast<std::size_t>(buffer_.itemsize); }
   bool contiguous() const { return PyBuffer_IsContiguous(&buffer_, 'C') != 0; }
 
  private:
   Py_buffer buffer_{};
   bool held_ = false;
 };
-// A C-contiguous buffer, or InvalidError.
+// A C-contiguous buffer, or InvalidError. DtypeError if other processes cannot use its elements.
 void acquire_contiguous(View& view, nb::handle object, bool writable, const char* what);
 
 // A transfer under way, with what must outlive it: the transfers come last, so that they are waited
@@ -64,6 +78,7 @@ struct Request {
   sk::Handle handle;           // of a segment; done for others
 };
 
+void end_arrays();  // the job ends, and all memory with it
 void bind_errors(nb::module_& m);
 void bind_job(nb::module_& m);
 void bind_array(nb::module_& m);

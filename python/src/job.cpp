@@ -1,32 +1,84 @@
 // The job, groups and collectives.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
 
 #include "binding.hpp"
 
 namespace skpy {
 
-std::optional<sk::Job>& job_slot() {
-  // The extension module's one state: Python programs have one job. Never destroyed: at exit,
-  // leaving is atexit's decision.
-  static auto* slot = new std::optional<sk::Job>();
-  return *slot;
-}
-
 namespace {
 
-bool ended = false;  // finalize was called
+// The extension module's one state: Python programs have one job. Never destroyed: at exit, `leave`
+// decides what becomes of the job.
+struct Life {
+  enum class Stage { before, joined, ended };
+  // Read and written with the interpreter lock held.
+  Stage stage = Stage::before;
+  std::unique_ptr<sk::Job> job;  // null unless joined
+  // Held while joining and leaving, by one thread at a time; never waited for with the interpreter
+  // lock held, so that a holder can take that.
+  std::mutex changing;
+  int pid = 0;  // of the process that joined: a fork does not leave the job
+};
+Life& life() {
+  static auto* const one = new Life();
+  return *one;
+}
 
 // Answers of init that every call needs again, kept as plain numbers.
 struct Identity {
   int rank = 0, size = 1, node = 0, nodes = 1;
 } identity;
 
+// The process ends, Python has ended before. Whatever calls for a status other than 0 is known
+// here, and nowhere in Python: SystemExit of any origin, an uncaught exception, a runner's answer.
+// Finalizing waits for the other ranks, so it must not happen after an error: then this process
+// just ends, and the runtime ends the job.
+void leave(int status, void*) {
+  Life& mine = life();
+  if (status != 0 || mine.stage != Life::Stage::joined || mine.pid != getpid()) return;
+  mine.stage = Life::Stage::ended;
+  try {
+    mine.job->finalize();
+  } catch (const sk::Error& error) {
+    std::fprintf(stderr, "skerry: leaving the job at the end of the program failed: %s\n",
+                 error.what());
+    std::fflush(nullptr);
+    _exit(1);
+  }
+}
+
+void join(Life& mine, sk::ThreadLevel level, sk::OnFailure on_failure) {
+  std::unique_ptr<sk::Job> joined;
+  {
+    nb::gil_scoped_release waits;
+    joined = std::make_unique<sk::Job>(level, on_failure);
+  }
+  identity = {joined->rank(), joined->size(), joined->node(), joined->nodes()};
+  mine.job = std::move(joined);
+  mine.pid = getpid();
+  mine.stage = Life::Stage::joined;
+  on_exit(&leave, nullptr);
+}
+
+// Runs `change` with the interpreter lock, as the only one that changes the life.
+template <class Change>
+void change_life(Change&& change) {
+  Life& mine = life();
+  std::unique_lock<std::mutex> turn(mine.changing, std::defer_lock);
+  {
+    nb::gil_scoped_release waits;
+    turn.lock();
+  }
+  change(mine);
+}
+
 void init(const std::string& threads, const std::string& on_failure) {
-  if (job_slot()) return;
-  if (ended)
-    throw sk::Error(SKERRY_ERR_INVALID,
-                    "a process joins one job in its life: init was called after finalize");
   sk::ThreadLevel level = sk::ThreadLevel::multiple;
   if (threads == "single") level = sk::ThreadLevel::single;
   else if (threads == "serialized") level = sk::ThreadLevel::serialized;
@@ -36,23 +88,24 @@ void init(const std::string& threads, const std::string& on_failure) {
   if (on_failure != "end" && on_failure != "raise")
     throw sk::Error(SKERRY_ERR_INVALID,
                     "on_failure is \"" + on_failure + "\": use \"end\" or \"raise\"");
-  {
-    nb::gil_scoped_release waits;
-    job_slot().emplace(level,
-                       on_failure == "end" ? sk::OnFailure::ends_job : sk::OnFailure::returns);
-  }
-  const sk::Job& joined = *job_slot();
-  identity = {joined.rank(), joined.size(), joined.node(), joined.nodes()};
+  change_life([&](Life& mine) {
+    if (mine.stage == Life::Stage::ended)
+      throw sk::Error(SKERRY_ERR_INVALID,
+                      "a process joins one job in its life: init was called after finalize");
+    if (mine.stage == Life::Stage::before)
+      join(mine, level, on_failure == "end" ? sk::OnFailure::ends_job : sk::OnFailure::returns);
+  });
 }
 
 void finalize() {
-  if (!job_slot()) return;
-  ended = true;
-  {
+  change_life([](Life& mine) {
+    if (mine.stage != Life::Stage::joined) return;
+    end_arrays();
+    mine.stage = Life::Stage::ended;
+    const std::unique_ptr<sk::Job> job = std::move(mine.job);
     nb::gil_scoped_release waits;
-    job_slot()->finalize();
-  }
-  job_slot().reset();
+    job->finalize();
+  });
 }
 
 int node_of(nb::handle rank) {
@@ -121,22 +174,25 @@ int reduction_of(const std::string& op) {
       "no reduction \"" + op + "\": use sum, prod, min, max, land, lor, lxor, band, bor or bxor");
 }
 
+// Truth values are bytes of 0 or 1, and stay so.
+int type_to_reduce(const View& view, int reduction) {
+  const bool keeps_truth = reduction == SKERRY_MIN || reduction == SKERRY_MAX ||
+                           (reduction >= SKERRY_LAND && reduction <= SKERRY_BXOR);
+  if (view.type() == sk::Type::boolean && keeps_truth) return SKERRY_UINT8;
+  return view.element_type("reduce");
+}
+
 // In place on a contiguous buffer; root < 0: every member gets the result.
 void reduce_in_place(nb::handle buffer, const std::string& op, int root, nb::handle group) {
   const sk::Group members = group_or_world(group);
   const int reduction = reduction_of(op);
   View view;
   acquire_contiguous(view, buffer, true, "the array to reduce");
-  const auto type = view.type();
-  if (!type)
-    throw_dtype(
-        "cannot reduce this dtype: use int32, int64, float32, float64, complex64 or complex128");
-  const auto count = static_cast<std::uint64_t>(view.bytes()) / sk::bytes_of(*type);
+  const int type = type_to_reduce(view, reduction);
   nb::gil_scoped_release waits;
-  sk::check(root < 0 ? skerry_allreduce(members.get(), static_cast<int>(*type), reduction,
-                                        view.data(), count)
-                     : skerry_reduce(members.get(), static_cast<int>(*type), reduction, view.data(),
-                                     count, root));
+  sk::check(
+      root < 0 ? skerry_allreduce(members.get(), type, reduction, view.data(), view.elements())
+               : skerry_reduce(members.get(), type, reduction, view.data(), view.elements(), root));
 }
 
 void broadcast_in_place(nb::handle buffer, int root, nb::handle group) {
@@ -187,12 +243,14 @@ void bind_group(nb::module_& m) {
 }  // namespace
 
 sk::Job& job() {
-  auto& slot = job_slot();
-  if (!slot) [[unlikely]]
+  Life& mine = life();
+  if (mine.stage != Life::Stage::joined) [[unlikely]] {
+    const bool ended = mine.stage == Life::Stage::ended;
     throw sk::Error(ended ? SKERRY_ERR_FREED : SKERRY_ERR_INVALID,
                     ended ? "the job has ended: use Skerry before skerry.finalize()"
                           : "no job yet: call skerry.init() first");
-  return *slot;
+  }
+  return *mine.job;
 }
 
 sk::Group group_or_world(nb::handle group) {
@@ -208,7 +266,7 @@ void bind_job(nb::module_& m) {
   m.def("init", &init, nb::kw_only(), nb::arg("threads") = "multiple",
         nb::arg("on_failure") = "end");
   m.def("finalize", &finalize);
-  m.def("initialized", [] { return job_slot().has_value(); });
+  m.def("initialized", [] { return life().stage == Life::Stage::joined; });
   m.def(
       "abort", [](const std::string& reason, int status) { job().abort(status, reason); },
       nb::arg("reason") = "", nb::arg("status") = 1);
@@ -217,7 +275,8 @@ void bind_job(nb::module_& m) {
   m.def("nodes", [] { return job(), identity.nodes; });
   m.def("node", &node_of, nb::arg("rank") = nb::none());
   m.def("node_ranks", &node_ranks, nb::arg("node") = nb::none());
-  m.def("same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
+  m.def(
+      "same_node", [](int rank) { return job().same_node(rank); }, nb::arg("rank"));
   m.def("fabric", [] { return std::string(job().fabric()); });
   m.def("counters", &counters);
   m.def("_counter_info", &counter_info);

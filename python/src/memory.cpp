@@ -4,7 +4,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <complex>
 #include <concepts>
 #include <cstring>
 
@@ -13,8 +12,6 @@
 namespace skpy {
 
 namespace {
-
-using ByteView = nb::ndarray<nb::numpy, std::uint8_t>;
 
 template <class Owner>
 struct Held {
@@ -32,9 +29,10 @@ using HeldCounter = Held<sk::Counter>;
 
 std::uint8_t nothing_there;  // what a view of no bytes points at
 
-ByteView bytes_view(void* data, std::size_t bytes, nb::handle owner) {
+nb::object bytes_view(void* data, std::size_t bytes, nb::handle owner) {
   const std::size_t shape[] = {data ? bytes : 0};
-  return ByteView(data ? static_cast<std::uint8_t*>(data) : &nothing_there, 1, shape, owner);
+  return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(
+      data ? static_cast<std::uint8_t*>(data) : &nothing_there, 1, shape, view_owner(owner, data)));
 }
 
 sk::Type word_type(nb::handle dtype) {
@@ -64,57 +62,16 @@ void segment_acc(HeldSegment& s, int rank, std::uint64_t offset, nb::handle valu
                  nb::handle alpha) {
   View view;
   acquire_contiguous(view, values, false, "the values");
-  const auto type = view.type();
-  if (!type)
-    throw_dtype(
-        "cannot accumulate this dtype: use int32, int64, float32, float64, complex64 or "
-        "complex128");
-  alignas(16) char scale[16];
-  const void* factor = nullptr;
+  const int type = view.element_type("accumulate");
+  std::optional<Scalar> factor;
   if (!alpha.is_none()) {
-    const auto store = [&](auto value) { std::memcpy(scale, &value, sizeof(value)); };
-    switch (*type) {
-      case sk::Type::int32: store(nb::cast<std::int32_t>(alpha)); break;
-      case sk::Type::int64: store(nb::cast<std::int64_t>(alpha)); break;
-      case sk::Type::float32: store(static_cast<float>(PyFloat_AsDouble(alpha.ptr()))); break;
-      case sk::Type::float64: store(PyFloat_AsDouble(alpha.ptr())); break;
-      case sk::Type::complex64: {
-        const Py_complex c = PyComplex_AsCComplex(alpha.ptr());
-        store(std::complex<float>(static_cast<float>(c.real), static_cast<float>(c.imag)));
-        break;
-      }
-      case sk::Type::complex128: {
-        const Py_complex c = PyComplex_AsCComplex(alpha.ptr());
-        store(std::complex<double>(c.real, c.imag));
-        break;
-      }
-    }
-    if (PyErr_Occurred()) nb::raise_python_error();
-    factor = scale;
+    if (type == SKERRY_LONG_DOUBLE)
+      throw sk::Error(SKERRY_ERR_UNSUPPORTED, "alpha with longdouble: multiply the values by it");
+    factor.emplace(static_cast<sk::Type>(type), alpha, "alpha");
   }
   nb::gil_scoped_release waits;
-  sk::check(skerry_acc(s.owner.get(), rank, offset, static_cast<int>(*type), factor, view.data(),
-                       view.bytes() / sk::bytes_of(*type)));
-}
-
-// The skerry_type of a buffer's elements.
-int element_type_of(const View& view) {
-  if (const auto type = view.type()) return static_cast<int>(*type);
-  const char* format = view.get().format != nullptr ? view.get().format : "B";
-  if (*format == '@' || *format == '=' || *format == '<') ++format;
-  if (std::strcmp(format, "g") == 0) return SKERRY_LONG_DOUBLE;
-  const bool is_signed = std::strlen(format) == 1 && std::strchr("bhilq", *format) != nullptr;
-  const bool is_unsigned = std::strlen(format) == 1 && std::strchr("BHILQ", *format) != nullptr;
-  if (is_signed || is_unsigned) switch (view.get().itemsize) {
-      case 1: return is_signed ? SKERRY_INT8 : SKERRY_UINT8;
-      case 2: return is_signed ? SKERRY_INT16 : SKERRY_UINT16;
-      case 4: return SKERRY_UINT32;
-      case 8: return SKERRY_UINT64;
-      default: break;
-    }
-  throw_dtype(
-      "cannot update this dtype: use an integer, float32, float64, longdouble, complex64 or "
-      "complex128");
+  sk::check(skerry_acc(s.owner.get(), rank, offset, type, factor ? factor->bytes : nullptr,
+                       view.data(), view.elements()));
 }
 
 int operation_of(const std::string& name) {
@@ -132,10 +89,10 @@ void segment_update(HeldSegment& s, int rank, std::uint64_t offset, nb::handle v
                     const std::string& op) {
   View view;
   acquire_contiguous(view, values, false, "the values");
-  const int type = element_type_of(view), operation = operation_of(op);
+  const int type = view.element_type("update"), operation = operation_of(op);
   nb::gil_scoped_release waits;
-  sk::check(skerry_update(s.owner.get(), rank, offset, type, operation, view.data(),
-                          view.bytes() / skerry_type_bytes(type)));
+  sk::check(
+      skerry_update(s.owner.get(), rank, offset, type, operation, view.data(), view.elements()));
 }
 
 // What a fetching update works on: the operands, if there are any, and where the old elements go.
@@ -158,9 +115,9 @@ struct Fetch {
       out = nb::module_::import_("numpy").attr("empty_like")(values);
     }
     acquire_contiguous(*old, out, true, "out");
-    type = element_type_of(*old);
-    count = old->bytes() / skerry_type_bytes(type);
-    if (reads && (element_type_of(operands) != type || operands.bytes() != old->bytes()))
+    type = old->element_type("update");
+    count = old->elements();
+    if (reads && (operands.element_type("update") != type || operands.bytes() != old->bytes()))
       throw sk::Error(SKERRY_ERR_INVALID,
                       "`out` must have as many elements as the values, of the same dtype");
   }
@@ -307,9 +264,9 @@ void bind_memory(nb::module_& m) {
                    })
       .def(
           "pointer",
-          [](nb::handle self, int rank) -> std::optional<ByteView> {
+          [](nb::handle self, int rank) -> nb::object {
             auto& s = nb::cast<HeldSegment&>(self);
-            if (!job().same_node(rank)) return std::nullopt;
+            if (!job().same_node(rank)) return nb::none();
             return bytes_view(s.owner.pointer(rank), s.owner.bytes(rank), self);
           },
           nb::arg("rank"))

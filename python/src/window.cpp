@@ -21,6 +21,7 @@ struct PyWindow {
   nb::object shape;  // of the own memory
   // Memory that the program gave, by its address; empty if Skerry allocated it.
   std::map<const void*, std::unique_ptr<View>> given;
+  nb::object memory;  // the one that was given at the start; null: none
   PyWindow(sk::Window w, sk::Group g, nb::object type, nb::object own)
       : window(std::move(w)), group(std::move(g)), dtype(std::move(type)), shape(std::move(own)) {}
   PyWindow(PyWindow&&) = default;
@@ -36,6 +37,7 @@ struct PyWindow {
       window.free();
     }
     given.clear();
+    memory.reset();
   }
 };
 
@@ -58,13 +60,16 @@ nb::object array_at(void* data, std::size_t bytes, nb::handle owner, nb::handle 
   static std::uint8_t nothing_there;
   const std::size_t length[] = {data ? bytes : 0};
   auto* first = data ? static_cast<std::uint8_t*>(data) : &nothing_there;
-  const nb::object memory = nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(first, 1, length, owner));
+  const nb::object memory = nb::cast(
+      nb::ndarray<nb::numpy, std::uint8_t>(first, 1, length, view_owner(owner, data)));
   return nb::module_::import_("numpy").attr("ndarray")(shape, dtype, memory);
 }
 
 nb::object local_array(nb::handle self) {
   auto& w = nb::cast<PyWindow&>(self);
-  return array_at(w.window.local(), w.window.bytes(job().rank()), self, w.shape, w.dtype);
+  const nb::object owner = w.memory.is_valid() ? nb::object(nb::make_tuple(self, w.memory))
+                                               : nb::borrow(self);
+  return array_at(w.window.local(), w.window.bytes(job().rank()), owner, w.shape, w.dtype);
 }
 
 nb::object array_of_peer(nb::handle self, int rank) {
@@ -134,26 +139,6 @@ nb::object start_transfer(nb::handle self, int rank, std::uint64_t at, nb::objec
 
 // ---- updates ------------------------------------------------------------------------------------
 
-int type_of_elements(const View& view) {
-  std::string format = view.get().format ? view.get().format : "B";
-  if (format.front() == '@' || format.front() == '=' || format.front() == '<') format.erase(0, 1);
-  const auto bytes = view.get().itemsize;
-  if (format == "f") return SKERRY_FLOAT;
-  if (format == "d") return SKERRY_DOUBLE;
-  if (format == "g" && bytes == 16) return SKERRY_LONG_DOUBLE;
-  if (format == "Zf") return SKERRY_COMPLEX_FLOAT;
-  if (format == "Zd") return SKERRY_COMPLEX_DOUBLE;
-  const bool is_signed = format.find_first_of("bhilq") == 0;
-  if (format.size() == 1 && (is_signed || format.find_first_of("BHILQ") == 0)) switch (bytes) {
-      case 1: return is_signed ? SKERRY_INT8 : SKERRY_UINT8;
-      case 2: return is_signed ? SKERRY_INT16 : SKERRY_UINT16;
-      case 4: return is_signed ? SKERRY_INT32 : SKERRY_UINT32;
-      case 8: return is_signed ? SKERRY_INT64 : SKERRY_UINT64;
-    }
-  throw_dtype("cannot update elements of format \"" + format +
-              "\": use whole numbers of 1 to 8 bytes, floating point or complex");
-}
-
 int operation_of(const std::string& op) {
   static const char* const names[] = {"sum",  "prod", "min", "max",  "land",    "lor",
                                       "lxor", "band", "bor", "bxor", "replace", "no_op"};
@@ -165,17 +150,13 @@ int operation_of(const std::string& op) {
                       "no_op");
 }
 
-std::uint64_t elements_of(const View& view) {
-  return view.bytes() / static_cast<std::size_t>(view.get().itemsize);
-}
-
 void update(PyWindow& w, int rank, std::uint64_t at, nb::handle values, const std::string& op) {
   const Values from(w, values);
-  const int type = type_of_elements(from.view), operation = operation_of(op);
+  const int type = from.view.element_type("update"), operation = operation_of(op);
   nb::gil_scoped_release waits;
   skerry_handle handle = 0;
   sk::check(skerry_window_update_nb(w.window.get(), rank, at, type, operation, from.view.data(),
-                                    elements_of(from.view), &handle));
+                                    from.view.elements(), &handle));
   sk::Handle(w.group.job_ref(), handle).wait();
 }
 
@@ -192,8 +173,8 @@ nb::object fetch_update(PyWindow& w, int rank, std::uint64_t at, nb::object valu
   nb::object result = out.is_none() ? convert_function("like")(from.array) : nb::borrow(out);
   View to;
   acquire_contiguous(to, result, true, "out");
-  const int type = type_of_elements(from.view);
-  if (to.bytes() != from.view.bytes() || type_of_elements(to) != type)
+  const int type = from.view.element_type("update");
+  if (to.bytes() != from.view.bytes() || to.element_type("update") != type)
     throw_dtype("out must be an array like the values");
   const bool reads = operation != SKERRY_NO_OP;
   {
@@ -201,7 +182,7 @@ nb::object fetch_update(PyWindow& w, int rank, std::uint64_t at, nb::object valu
     skerry_handle handle = 0;
     sk::check(skerry_window_fetch_update_nb(w.window.get(), rank, at, type, operation,
                                             reads ? from.view.data() : nullptr, to.data(),
-                                            elements_of(from.view), &handle));
+                                            from.view.elements(), &handle));
     sk::Handle(w.group.job_ref(), handle).wait();
   }
   return out.is_none() ? nb::object(result[nb::make_tuple()]) : result;
@@ -213,8 +194,8 @@ nb::object compare_swap(PyWindow& w, int rank, std::uint64_t at, nb::handle expe
   const nb::object result = convert_function("like")(if_it_is.array);
   View old;
   acquire_contiguous(old, result, true, "the result");
-  const int type = type_of_elements(old);
-  if (elements_of(old) != 1 || elements_of(then.view) != 1 || type_of_elements(then.view) != type)
+  const int type = old.element_type("compare");
+  if (old.elements() != 1 || then.view.elements() != 1 || then.view.element_type("compare") != type)
     throw_dtype("expected and desired must be one element each, of the same dtype");
   {
     nb::gil_scoped_release waits;
@@ -344,8 +325,10 @@ void bind_epochs(nb::class_<PyWindow>& c) {
   c.def("post", &post, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false,
         nb::arg("no_store") = false, nb::arg("no_put") = false);
   c.def("start", &start, nb::arg("ranks"), nb::kw_only(), nb::arg("no_check") = false);
-  c.def("complete", [](PyWindow& w) { w.window.complete(); }, Free());
-  c.def("wait", [](PyWindow& w) { w.window.wait(); }, Free());
+  c.def(
+      "complete", [](PyWindow& w) { w.window.complete(); }, Free());
+  c.def(
+      "wait", [](PyWindow& w) { w.window.wait(); }, Free());
   c.def("test", [](PyWindow& w) { return w.window.test(); });
   c.def("sync", [](PyWindow& w) { w.window.sync(); });
 }
@@ -401,7 +384,10 @@ nb::object over(nb::handle memory, nb::object dtype, nb::object shape, nb::handl
                    : skerry_window_create_dynamic(members.get(), &made));
   }
   PyWindow window(sk::Window(members, made), members, std::move(dtype), std::move(shape));
-  if (view) window.given.emplace(view->data(), std::move(view));
+  if (view) {
+    window.memory = nb::borrow(memory);
+    window.given.emplace(view->data(), std::move(view));
+  }
   return nb::cast(std::move(window));
 }
 

@@ -40,13 +40,23 @@ namespace {
 
 constexpr uint32_t max_connections_limit = 1 << 24;  // as for SKERRY_MAX_CONN
 
-thread_local std::string
-    last_error;  // like errno: the one state that must outlive a failed skerry_init
+// Like errno: the one state that must outlive a failed skerry_init. A process that ends destroys
+// the main thread's text before it runs exit handlers, and one of them may leave the job: `late`
+// serves then, and is never destroyed.
+struct LastError {
+  std::string text;
+  ~LastError();
+};
+thread_local bool text_is_gone = false;
+thread_local char late[512];
+thread_local LastError last_error;
+LastError::~LastError() { text_is_gone = true; }
 
 }  // namespace
 
 int fail(const Status& status) {
-  last_error = status.message();
+  if (text_is_gone) late[status.message().copy(late, sizeof late - 1)] = 0;
+  else last_error.text = status.message();
   return static_cast<int>(status.code());
 }
 
@@ -105,7 +115,7 @@ const char* skerry_status_name(int status) {
   return name.data();  // all of them are literals
 }
 
-const char* skerry_last_error(void) { return capi::last_error.c_str(); }
+const char* skerry_last_error(void) { return text_is_gone ? late : last_error.text.c_str(); }
 
 const char* skerry_version(void) { return SKERRY_VERSION_TEXT; }
 

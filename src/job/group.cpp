@@ -10,6 +10,7 @@
 
 #include "core/pure/assert.hpp"
 #include "job/job.hpp"
+#include "job/message.hpp"
 
 namespace skerry::job {
 
@@ -354,65 +355,84 @@ Status Group::receive(uint64_t counter, uint64_t at_least) {
   return area_->wait_counter(counter, at_least, -1, nullptr);
 }
 
-namespace {
-
-uint64_t length_of(const std::byte* message) {
-  uint64_t length;
-  std::memcpy(&length, message, sizeof length);
-  return length;
-}
-
-}  // namespace
-
 // At a top: what the other has gathered joins what this one has, in the same order at both.
 void Group::join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const {
   const uint64_t my_length = length_of(mine), their_length = length_of(theirs);
-  if (their_length == 0) return;
-  if (my_length != 0 && is_first_top_) return what.combine(mine + 8, theirs + 8, their_length);
-  if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
-  std::memcpy(mine, theirs, 8 + their_length);
+  const uint64_t who = callers(head_of(mine), head_of(theirs));
+  if (!are_apart(who) && their_length != 0) {
+    if (my_length != 0 && is_first_top_) {
+      what.combine(mine + 8, theirs + 8, their_length);
+    } else {
+      if (my_length != 0) what.combine(theirs + 8, mine + 8, their_length);
+      std::memcpy(mine + 8, theirs + 8, their_length);
+    }
+  }
+  set_head(mine, who | std::max(my_length, their_length));
+}
+
+// Whether all members are in the same kind of collective. The answer is the same on all.
+Status Group::check_together(const std::byte* message) {
+  if (are_apart(head_of(message))) leaver_ = leaver_of(head_of(message));
+  if (leaver_ == no_rank) return {};
+  return error(Code::invalid, "rank ", leaver_,
+               " leaves the job (finalize, or the end of its program) while others are in another "
+               "collective call: all ranks make the same collective calls, finalize last");
+}
+
+// Chunk s of the tree: what this member gives, [from, from + bytes), joins what came from below.
+Status Group::send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from,
+                      uint64_t bytes) {
+  uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
+  uint64_t who = what.leaves ? static_cast<uint64_t>(job_->rank() + 1) << leaver_shift : some_stay;
+  for (uint32_t c = 0; c < children_.size(); ++c) {
+    // Slots at a parent are dense within the node and follow there for leaders: the order of
+    // children_ is the order of slots.
+    SKERRY_TRY(receive(up_counter(c), s + 1));
+    const std::byte* const theirs = area_->own() + up_data(c, s);
+    const uint64_t their_length = length_of(theirs);
+    who = callers(who, head_of(theirs));
+    if (their_length == 0 || are_apart(who)) continue;
+    if (length != 0) what.combine(message + 8, theirs + 8, their_length);
+    else std::memcpy(message + 8, theirs + 8, their_length);
+    length = their_length;
+  }
+  set_head(message, who | length);
+  if (other_top_ != no_rank)
+    return send(other_top_, top_data(other_children_, s), {message, 8 + length}, down_counter);
+  return parent_ == no_rank ? Status()
+                            : send(parent_, up_data(child_slot_, s), {message, 8 + length},
+                                   up_counter(child_slot_));
 }
 
 Status Group::sweep(const Sweep& what) {
+  if (leaver_ != no_rank) return check_together(area_->own());
   job_->local_counters().collectives.fetch_add(1, std::memory_order_relaxed);
   const uint64_t step = chunk_bytes / what.unit * what.unit;
   const uint64_t chunks = std::max<uint64_t>(1, (what.bytes + step - 1) / step);
   std::byte* const area = area_->own();
   buffer_.resize(std::max(buffer_.size(), std::min<uint64_t>(chunks, depth) * slot_bytes));
   const auto own_message = [&](uint64_t t) { return buffer_.data() + t % depth * slot_bytes; };
-  auto up = [&](uint64_t t) -> Status {
-    const uint64_t s = chunk_ + t;
+  auto up = [&](uint64_t t) {
     const uint64_t from = t * step;
-    const uint64_t bytes = std::min(step, what.bytes - std::min(what.bytes, from));
-    std::byte* const message = own_message(t);
-    uint64_t length = what.contribute && what.contribute(message + 8, from, bytes) ? bytes : 0;
-    for (uint32_t c = 0; c < children_.size(); ++c) {
-      // Slots at a parent are dense within the node and follow there for leaders: the order of
-      // children_ is the order of slots.
-      SKERRY_TRY(receive(up_counter(c), s + 1));
-      const std::byte* const theirs = area + up_data(c, s);
-      const uint64_t their_length = length_of(theirs);
-      if (their_length == 0) continue;
-      if (length != 0) what.combine(message + 8, theirs + 8, their_length);
-      else std::memcpy(message + 8, theirs + 8, their_length);
-      length = their_length;
-    }
-    std::memcpy(message, &length, sizeof length);
-    if (other_top_ != no_rank)
-      return send(other_top_, top_data(other_children_, s), {message, 8 + length}, down_counter);
-    return parent_ == no_rank ? Status()
-                              : send(parent_, up_data(child_slot_, s), {message, 8 + length},
-                                     up_counter(child_slot_));
+    return send_up(what, own_message(t), chunk_ + t, from,
+                   std::min(step, what.bytes - std::min(what.bytes, from)));
   };
   auto result = [&](uint64_t t) -> const std::byte* {
     return parent_ == no_rank ? own_message(t) : area + down_data(chunk_ + t);
   };
+  // Chunk t tells whether all members are in the same collective. If not, it is the last.
+  auto has_come = [&](uint64_t t) -> Status {
+    if (parent_ != no_rank || other_top_ != no_rank)
+      SKERRY_TRY(receive(down_counter, chunk_ + t + 1));
+    if (other_top_ != no_rank)
+      join_tops(what, own_message(t), area + top_data(children_.size(), chunk_ + t));
+    return {};
+  };
   // Down go the chunks [t, end).
   auto down = [&](uint64_t t, uint64_t end) -> Status {
-    if (parent_ != no_rank || other_top_ != no_rank)
-      SKERRY_TRY(receive(down_counter, chunk_ + end));
-    for (uint64_t d = t; other_top_ != no_rank && d < end; ++d)
-      join_tops(what, own_message(d), area + top_data(children_.size(), chunk_ + d));
+    SKERRY_TRY(has_come(t));
+    if (are_apart(head_of(result(t)))) end = t + 1;
+    for (uint64_t d = t + 1; d < end; ++d) SKERRY_TRY(has_come(d));
     // Leaders of other nodes first, they have further to go; and by turns from either end: under a
     // cap, the connection used last is there for the next burst.
     std::reverse(children_to_.begin(), children_to_.begin() + leaders_below_);
@@ -420,6 +440,7 @@ Status Group::sweep(const Sweep& what) {
       for (uint64_t d = t; d < end; ++d)
         SKERRY_TRY(send(child, down_data(chunk_ + d), {result(d), 8 + length_of(result(d))},
                         down_counter));
+    SKERRY_TRY(check_together(result(t)));
     for (uint64_t d = t; what.deliver && d < end; ++d)
       if (const uint64_t length = length_of(result(d)); length > 0)
         what.deliver(result(d) + 8, d * step, length);
@@ -430,7 +451,12 @@ Status Group::sweep(const Sweep& what) {
   // for a chunk from above before it sends what those above wait for.
   for (uint64_t t = 0; t < chunks; t += depth) {
     const uint64_t end = std::min(t + depth, chunks);
-    for (uint64_t s = t; s < end; ++s) SKERRY_TRY(up(s));
+    // A member that leaves sends one chunk, so nothing may wait for its second.
+    bool together = true;
+    for (uint64_t s = t; s < end && together; ++s) {
+      SKERRY_TRY(up(s));
+      together = !are_apart(head_of(own_message(s)));
+    }
     SKERRY_TRY(down(t, end));
   }
   chunk_ += chunks;
@@ -440,6 +466,12 @@ Status Group::sweep(const Sweep& what) {
 // ---- collectives ------------------------------------------------------------------------------
 
 Status Group::barrier() { return sweep(Sweep{}); }
+
+Status Group::leave() {
+  Sweep last;
+  last.leaves = true;
+  return sweep(last);
+}
 
 // A request that was refused is reported by the fence, but the others wait for this member all the
 // same. Only where nothing can come of a barrier any more is there none.

@@ -82,6 +82,9 @@ class Group {
   std::unique_ptr<Kept> kept_;
 
   Status barrier();
+  // The last collective of the world: a barrier that meets only its like. Errors: invalid, on all
+  // members, if some are in another collective meanwhile.
+  Status leave();
   Status sync();
   Status broadcast(void* buffer, uint64_t bytes, Rank root);
   Status reduce(ElementType type, Reduction reduction, void* buffer, uint64_t count, Rank root);
@@ -114,8 +117,8 @@ class Group {
  private:
   static constexpr uint32_t max_children = 6;
   static constexpr uint32_t depth = 2;
-  static constexpr uint64_t slot_bytes = 32768;  // one message: its length (8 bytes, 0: nothing
-                                                 // contributed), then data from byte 8
+  static constexpr uint64_t slot_bytes = 32768;  // one message: its head (8 bytes, see group.cpp),
+                                                 // then data from byte 8
   static constexpr uint64_t chunk_bytes = slot_bytes - 64;
   // A member's area: counters, then places for the messages from above, from each child, and at one
   // of two tops from the other.
@@ -141,13 +144,16 @@ class Group {
     std::function<void(std::byte* into, const std::byte* from, uint64_t bytes)> combine;
     // null: the result is not wanted here.
     std::function<void(const std::byte* chunk, uint64_t from, uint64_t bytes)> deliver;
-    uint64_t unit = 1;  // chunks hold whole elements of this many bytes
+    uint64_t unit = 1;    // chunks hold whole elements of this many bytes
+    bool leaves = false;  // the caller leaves the job
   };
   void set_members(placement::Members members);
   Status combine_bytes(void* value, uint64_t bytes,
                        const std::function<void(std::byte*, const std::byte*)>& merge);
   Status sweep(const Sweep& what);
   void join_tops(const Sweep& what, std::byte* mine, std::byte* theirs) const;
+  Status check_together(const std::byte* message);
+  Status send_up(const Sweep& what, std::byte* message, uint64_t s, uint64_t from, uint64_t bytes);
   // Returns how large the areas of this node's members are.
   std::map<Rank, uint64_t> build_tree();
   Status send(Rank rank, uint64_t offset, std::span<const std::byte> data, uint64_t counter);
@@ -172,7 +178,8 @@ class Group {
   std::vector<Rank> children_;
   std::vector<Rank> children_to_;  // the same in the order of sending: leaders_below_ first
   int32_t leaders_below_ = 0;      // children on other nodes
-  uint64_t chunk_ = 0;  // number of the next chunk, over all sweeps; equal on all members
+  uint64_t chunk_ = 0;     // number of the next chunk, over all sweeps; equal on all members
+  Rank leaver_ = no_rank;  // that left while others were in a collective: none can follow
   // Up to depth messages being combined; as many as were ever needed.
   std::vector<std::byte> buffer_;
   friend class Segment;

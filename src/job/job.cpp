@@ -532,7 +532,7 @@ Status Job::stop() {
   if (Status fenced = engine_->fence_all(); first.ok()) first = std::move(fenced);
   if (first.code() == Code::peer_dead || first.code() == Code::network)
     return first;  // nothing can come of a barrier any more
-  SKERRY_TRY(world_->barrier());
+  SKERRY_TRY(world_->leave());
   if (Status closed = engine_->close_all(); first.ok()) first = std::move(closed);
   SKERRY_TRY(check_abort());
   stopped_ = true;

@@ -11,6 +11,7 @@
 #include "core/pure/ids.hpp"
 #include "core/pure/status.hpp"
 #include "memory/apply.hpp"
+#include "memory/node_memory.hpp"
 #include "memory/segment.hpp"
 #include "operation/engine.hpp"
 #include "placement/member_values.hpp"
@@ -74,6 +75,8 @@ class Segment {
   uint64_t bytes_of(Rank rank) const;    // 0 if not a member
   uint64_t address_of(Rank rank) const;  // in the rank's own address space
   std::byte* own() const;
+  // A view of it may outlive it (memory::hold).
+  bool is_held() const { return memory::is_held(local_.base()); }
   // Of what says how large and where slices are; 0 if they are all alike.
   uint64_t table_bytes() const { return sizes_.table_bytes() + bases_.table_bytes(); }
 

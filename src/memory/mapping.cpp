@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "core/futex.hpp"
 #include "memory/control.hpp"
@@ -35,7 +37,72 @@ Status out_of_memory(const char* step, uint64_t bytes, int reason) {
                "; ask for less, or raise the memory (and memory cgroup) limit of this machine");
 }
 
+// The mapped memfds of this process. An address space is one for all jobs of a process, and so is
+// this table. It stays for ever: the last view may go after everything else.
+class Mappings {
+ public:
+  static Mappings& all() {
+    static auto* const one = new Mappings();
+    return *one;
+  }
+  void add(std::byte* base, uint64_t bytes) {
+    const std::lock_guard guard(mutex_);
+    mapped_[base] = {bytes, 0, false};
+  }
+  void unmap(std::byte* base, uint64_t bytes) {
+    const std::lock_guard guard(mutex_);
+    if (const auto found = mapped_.find(base); found != mapped_.end()) {
+      found->second.is_left = true;
+      if (found->second.holds > 0) return;
+      mapped_.erase(found);
+    }
+    munmap(base, bytes);
+  }
+  bool hold(const void* address) {
+    const std::lock_guard guard(mutex_);
+    const auto found = around(address);
+    if (found == mapped_.end()) return false;
+    ++found->second.holds;
+    return true;
+  }
+  void unhold(const void* address) {
+    const std::lock_guard guard(mutex_);
+    const auto found = around(address);
+    if (found == mapped_.end() || --found->second.holds > 0 || !found->second.is_left) return;
+    munmap(found->first, found->second.bytes);
+    mapped_.erase(found);
+  }
+  bool is_held(const void* address) {
+    const std::lock_guard guard(mutex_);
+    const auto found = around(address);
+    return found != mapped_.end() && found->second.holds > 0;
+  }
+
+ private:
+  struct Mapping {
+    uint64_t bytes;
+    uint32_t holds;
+    bool is_left;  // unmap was called: only holds keep it
+  };
+  std::map<std::byte*, Mapping>::iterator around(const void* address) {
+    auto* const at = static_cast<std::byte*>(const_cast<void*>(address));
+    const auto next = mapped_.upper_bound(at);
+    if (next == mapped_.begin()) return mapped_.end();
+    const auto found = std::prev(next);
+    return at < found->first + found->second.bytes ? found : mapped_.end();
+  }
+
+  std::mutex mutex_;  // guards mapped_; unmapping under it, so that no address comes back earlier
+  std::map<std::byte*, Mapping> mapped_;  // by base
+};
+
+Status map_anywhere(int fd, uint64_t bytes, uint64_t address, std::byte** base);
+
 }  // namespace
+
+bool hold(const void* address) { return Mappings::all().hold(address); }
+void unhold(const void* address) { Mappings::all().unhold(address); }
+bool is_held(const void* address) { return Mappings::all().is_held(address); }
 
 Status create_memfd(uint64_t bytes, int* fd) {
   const int made = memfd_create("skerry", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -52,6 +119,14 @@ Status create_memfd(uint64_t bytes, int* fd) {
 }
 
 Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
+  SKERRY_TRY(map_anywhere(fd, bytes, address, base));
+  Mappings::all().add(*base, bytes);
+  return {};
+}
+
+namespace {
+
+Status map_anywhere(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
   if (address != 0) {
     // A hint: the kernel takes it if nothing is there.
     auto* const wanted = reinterpret_cast<void*>(address);
@@ -89,8 +164,10 @@ Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base) {
   return {};
 }
 
+}  // namespace
+
 void unmap(std::byte* base, uint64_t bytes) {
-  if (base != nullptr) munmap(base, bytes);
+  if (base != nullptr) Mappings::all().unmap(base, bytes);
 }
 
 Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages,
@@ -129,7 +206,7 @@ Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool hu
 }
 
 void discard(std::byte* base, uint64_t offset, uint64_t bytes) {
-  if (bytes != 0) madvise(base + offset, bytes, MADV_REMOVE);
+  if (bytes != 0 && !is_held(base)) madvise(base + offset, bytes, MADV_REMOVE);
 }
 
 }  // namespace skerry::memory

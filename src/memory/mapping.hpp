@@ -15,6 +15,7 @@ Status create_memfd(uint64_t bytes, int* fd);
 // Maps all of it: at `address` if there is room and it is not 0, otherwise anywhere; 2 MiB-aligned
 // when it is that large, so that huge pages are possible. Errors: no_memory.
 Status map_memfd(int fd, uint64_t bytes, uint64_t address, std::byte** base);
+// Of map_memfd. What is held stays until it no longer is.
 void unmap(std::byte* base, uint64_t bytes);
 
 // Allocates the pages of [offset, offset + bytes) now, from the calling thread's NUMA node and
@@ -23,7 +24,7 @@ void unmap(std::byte* base, uint64_t bytes);
 Status reserve(int fd, std::byte* base, uint64_t offset, uint64_t bytes, bool huge_pages,
                const std::atomic<uint32_t>* abort);
 
-// Gives the pages back to the system though the mapping stays.
+// Gives the pages back to the system though the mapping stays. Not those that are held.
 void discard(std::byte* base, uint64_t offset, uint64_t bytes);
 
 }  // namespace skerry::memory

@@ -59,6 +59,13 @@ class NodeMemory {
   virtual void watch_abort(const std::atomic<uint32_t>* abort) = 0;
 };
 
+// A program's view of a segment's memory may outlive the segment. While the memory around `address`
+// is held, its mapping stays, and the pages of this process keep their contents, though the segment
+// is detached and the job gone. Any thread. False: no segment is mapped there.
+bool hold(const void* address);
+void unhold(const void* address);
+bool is_held(const void* address);
+
 // huge_pages: try to back slices of 2 MiB and more by huge pages.
 std::unique_ptr<NodeMemory> make_node_memory(const BrokerAddress& broker, bool huge_pages);
 

@@ -22,6 +22,13 @@ void close_segment(job::Segment* segment) {
   job.discard(segment, &job.segments_);
 }
 
+// Returns true.
+bool clear(const job::Segment& segment) {
+  if (segment.own() != nullptr)
+    std::memset(segment.own(), 0, segment.bytes_of(segment.job().rank()));
+  return true;
+}
+
 }  // namespace
 
 Reserve& Reserve::of(job::Group& group) {
@@ -92,11 +99,33 @@ void Reserve::take_data(const job::Segment* segment) {
 }
 
 bool Reserve::keep_data(uint32_t kind, const PerMember& bytes, uint64_t most_bytes,
-                        job::Segment* segment) {
+                        job::Segment* segment, bool is_zero) {
   const auto kept = std::ranges::count(data_, kind, &Data::kind);
   if (group_->is_freed() || kept >= most_data || most_bytes > longest_kept_bytes) return false;
-  data_.push_back({kind, bytes, segment});
+  data_.push_back({kind, bytes, segment, is_zero});
   return true;
+}
+
+uint16_t Reserve::held(uint32_t kind) {
+  static_assert(most_data <= 16, "a bit for each");
+  uint16_t held = 0, bit = 1;
+  for (Data& data : data_) {
+    if (data.kind != kind) continue;
+    if (data.segment->is_held()) held |= bit;
+    else if (!data.is_zero) data.is_zero = clear(*data.segment);
+    bit = static_cast<uint16_t>(bit << 1);
+  }
+  return held;
+}
+
+void Reserve::give_up_held(uint32_t kind, uint16_t held) {
+  std::erase_if(data_, [&](const Data& data) {
+    if (data.kind != kind) return false;
+    const bool goes = (held & 1) != 0;
+    held = static_cast<uint16_t>(held >> 1);
+    if (goes) close_segment(data.segment);
+    return goes;
+  });
 }
 
 // Windows that live on keep their places.

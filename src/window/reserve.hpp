@@ -42,8 +42,13 @@ class Reserve final : public job::Group::Kept {
   // `kind`: the flavor. Null: there is none. It stays here until it is taken.
   job::Segment* find_data(uint32_t kind, const PerMember& bytes) const;
   void take_data(const job::Segment* segment);
+  // Segments of this kind whose memory a view of a freed window still holds, one bit each. Before
+  // the members compare what they have; all give up the same, with the bits of all.
+  uint16_t held(uint32_t kind);
+  void give_up_held(uint32_t kind, uint16_t held);
   // After a collective behind the last use. False: it is not kept.
-  bool keep_data(uint32_t kind, const PerMember& bytes, uint64_t most_bytes, job::Segment* segment);
+  bool keep_data(uint32_t kind, const PerMember& bytes, uint64_t most_bytes, job::Segment* segment,
+                 bool is_zero);
 
   explicit Reserve(job::Group& group);
   void group_freed() override;
@@ -58,6 +63,7 @@ class Reserve final : public job::Group::Kept {
     uint32_t kind;
     PerMember bytes;
     job::Segment* segment;
+    bool is_zero;  // the own slice, as the next window needs it
   };
   Desk desk_at(Shared& shared, uint32_t place) const;
   void close(Shared& shared);

@@ -70,7 +70,8 @@ Window::~Window() { forget_moved(); }
 struct Window::Told {
   uint64_t bytes, unit;
   uint32_t code;  // of the failure that it has already; 0: none
-  uint8_t is_fair_queue, protocol, migration, check, moves, reserved[3];
+  uint8_t is_fair_queue, protocol, migration, check, moves, reserved;
+  uint16_t held;  // Reserve::held
 };
 
 void Window::give(job::Segment& data, void* base, uint64_t bytes) const {
@@ -187,11 +188,15 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(choice.migration),
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
-                  {}};
+                  0,
+                  reserve.held(made->kind())};
   std::vector<Told> told;
   Status opened = compare(group, mine, status, &told);
   if (opened.ok()) {
     made->take_note(told);
+    uint16_t held = 0;
+    for (const Told& one : told) held |= one.held;
+    reserve.give_up_held(made->kind(), held);
     opened = made->open(base, bytes, choice, has_desk);
   }
   if (!opened.ok()) {
@@ -257,12 +262,14 @@ void Window::give_up_segments() {
   };
   Reserve& reserve = Reserve::of(*group_);
   job::Segment* const data = std::exchange(data_, nullptr);
+  const bool views_stay = data != nullptr && flavor_ == Flavor::allocated && data->is_held();
   const bool keeps = data != nullptr && keeps_data_ && !any_moves_ &&
                      reserve.keep_data(kind(), shape(),
-                                       flavor_ == Flavor::allocated ? most_bytes_ : 0, data);
+                                       flavor_ == Flavor::allocated ? most_bytes_ : 0, data,
+                                       !views_stay);
   if (!keeps) release(data);
   else if (flavor_ != Flavor::allocated) reinterpret_cast<memory::Given*>(data->own())->take_back();
-  else if (own_ != nullptr) std::memset(own_, 0, bytes_of(job_->rank()));
+  else if (own_ != nullptr && !views_stay) std::memset(own_, 0, bytes_of(job_->rank()));
   if (desk_.signals != nullptr) reserve.give_back(std::exchange(desk_, {}));
   locks_ = nullptr;
   release(machines_ != nullptr ? &machines_->segment() : nullptr);

@@ -35,7 +35,7 @@ def run(ranks, nodes, *program):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), LAYOUTS)
-@pytest.mark.parametrize("module", ["test_arrays.py", "test_job.py", "test_windows.py"])
+@pytest.mark.parametrize("module", ["arrays", "buffers", "job", "windows"])
 def test_module(module, ranks, nodes):
     job = run(
         ranks,
@@ -46,7 +46,7 @@ def test_module(module, ranks, nodes):
         "-q",
         "-p",
         "no:cacheprovider",
-        Path(__file__).with_name(module),
+        Path(__file__).with_name(f"test_{module}.py"),
     )
     assert job.returncode == 0, job.stdout[-4000:]
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
@@ -71,7 +71,7 @@ def test_help_of_an_example(example):
 
 
 LEAVES = """
-import sys
+import os, sys, threading
 import skerry as sk
 sk.init()
 if sk.rank() == 1:
@@ -82,7 +82,19 @@ if sk.rank() == 1:
 
 @pytest.mark.parametrize(
     "how",
-    ["raise ValueError('bad')", "sys.exit('bad input')", "sys.exit(3)", "sk.zeros((3, 3))[5]"],
+    [
+        "raise ValueError('bad')",
+        "sys.exit('bad input')",
+        "sys.exit(3)",
+        "sk.zeros((3, 3))[5]",
+        "exit(1)",
+        "quit('no input')",
+        "raise SystemExit",
+        "raise SystemExit(1)",
+        "raise SystemExit('bad input')",
+        "os._exit(1)",
+        "os._exit(0)",
+    ],
 )
 def test_a_rank_that_fails_ends_the_job(how, tmp_path):
     """Finalizing at exit waits for the other ranks, which wait for the rank that failed. It must not happen after an error."""
@@ -97,12 +109,114 @@ def test_a_rank_that_fails_ends_the_job(how, tmp_path):
     assert "rank 1" in job.stdout
 
 
-@pytest.mark.parametrize("how", ["sys.exit(0)", "sys.exit()", "pass"])
+BAD_TEST = """
+import skerry as sk
+sk.init()
+
+def test_bad():
+    assert sk.rank() != 1
+    sk.barrier()
+"""
+
+
+@pytest.mark.parametrize("form", ["-c", "-m", "pytest"])
+def test_a_rank_that_fails_ends_the_job_however_it_was_started(form, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = LEAVES.format(how="raise SystemExit(1)", others="sk.barrier()")
+    if form == "-c":
+        job = run(3, 1, "-c", text)
+    elif form == "-m":
+        Path("program.py").write_text(text)
+        job = run(3, 1, "-m", "program")
+    else:
+        Path("test_bad.py").write_text(BAD_TEST)
+        job = run(3, 1, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_bad.py")
+    assert job.returncode != 0 and "rank 1" in job.stdout, job.stdout
+
+
+@pytest.mark.parametrize("ranks,nodes", [(3, 1), (3, 2), (4, 4)])
+@pytest.mark.parametrize("waits", ["sk.barrier()", "sk.allreduce(np.ones(100_000))"])
+def test_the_end_of_a_rank_is_no_barrier_of_others(waits, ranks, nodes, tmp_path):
+    """The barrier of finalize once met other ranks' own: they went on as if all were there."""
+    program = tmp_path / "program.py"
+    others = f"else:\n    import numpy as np\n    {waits}\n    print('passed')"
+    program.write_text(LEAVES.format(how="pass", others=others))
+    job = run(ranks, nodes, program)
+    assert job.returncode != 0 and "passed" not in job.stdout, job.stdout
+    assert "rank 1 leaves the job" in job.stdout, job.stdout
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["sys.exit(0)", "sys.exit()", "pass", "exit(0)", "raise SystemExit(0)"]
+    + [f"threading.Thread(target={call}).start()" for call in ("sys.exit, args=(1,)", "sk.barrier")]
+    + ["threading.Thread(target=sk.init).start()"],
+)
 def test_a_rank_that_ends_well_needs_no_finalize(how, tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(LEAVES.format(how=how, others=""))
+    others = "else:\n    sk.barrier()" if "barrier" in how else ""
+    program.write_text(LEAVES.format(how=how, others=others))
     job = run(3, 2, program)
     assert job.returncode == 0, job.stdout
+
+
+THREADS_JOIN = """
+import threading
+import skerry as sk
+together, ranks = threading.Barrier(8), []
+
+def join():
+    together.wait()
+    sk.init()
+    ranks.append(sk.rank())
+
+threads = [threading.Thread(target=join) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert ranks == [sk.rank()] * 8, ranks
+assert sk.allreduce(1) == sk.size() == 2
+for thread in [threading.Thread(target=sk.finalize) for _ in range(4)]:
+    thread.start()
+"""
+
+
+def test_threads_that_join_at_once(tmp_path):
+    """init lets other threads run while it waits: a second one joined the job again."""
+    program = tmp_path / "program.py"
+    program.write_text(THREADS_JOIN)
+    job = run(2, 1, program)
+    assert job.returncode == 0, job.stdout
+
+
+VIEWS_STAY = """
+import numpy as np
+import skerry as sk
+sk.init()
+a, s, w = sk.ones((64, 64)), sk.Segment(5_000_000), sk.window(1000, "float64")
+big = sk.window(100_000, "float64")
+views = [a.local, s.local, s.pointer(sk.rank()), w.local, big.local]
+views += [memoryview(a.local), np.from_dlpack(a.local), a.local[1:, ::-1].T]
+for view in views[1:5]:
+    view[...] = 1
+sk.finalize()
+del a, s, w, big
+for view in views:
+    assert (np.asarray(view) == 1).all()
+views[0][...] = 2
+assert (views[5].tolist()[0][0], views[6][0, 0]) == (2, 2)
+del views[:3]
+"""
+
+
+def test_views_outlive_the_job(tmp_path):
+    """They pointed at memory that was unmapped."""
+    program = tmp_path / "program.py"
+    program.write_text(VIEWS_STAY)
+    for ranks, nodes in (1, 1), (3, 1), (3, 2):
+        job = run(ranks, nodes, program)
+        assert job.returncode == 0, job.stdout
 
 
 def test_command_of_the_package():
