@@ -81,6 +81,9 @@ constexpr ArrayCounter array_entries[] = {
      &detail::ArrayContext::merge_moved},
     {"merge_bytes_skipped", CounterKind::total, "bytes",
      "what merges did not fetch because it was zero", &detail::ArrayContext::merge_skipped},
+    {"mirror_bytes_moved", CounterKind::total, "bytes",
+     "tiles that this process fetched from other nodes into mirrors",
+     &detail::ArrayContext::mirror_moved},
 };
 }  // namespace
 

@@ -58,7 +58,7 @@ struct NodeGroups {
 
 // Shared by all arrays of a job; hangs off JobState::arrays.
 struct ArrayContext {
-  Tally gets, puts, accs, merge_moved, merge_skipped;
+  Tally gets, puts, accs, merge_moved, merge_skipped, mirror_moved;
   std::mutex mutex;                 // guards `world`
   std::optional<NodeGroups> world;  // empty until the first array over all ranks
 };

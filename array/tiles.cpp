@@ -5,7 +5,8 @@
 
 namespace sk::layout {
 
-TileMap::TileMap(Distribution canonical) : canonical_(std::move(canonical)) {
+TileMap::TileMap(Distribution canonical, std::int64_t edge)
+    : canonical_(std::move(canonical)), edge_(edge) {
   first_.push_back(0);
   for (int b = 0; b < canonical_.blocks(); ++b) {
     const Patch block = canonical_.block(b);

@@ -14,13 +14,12 @@ namespace sk::layout {
 // 8 KiB of doubles in a matrix. Small enough to tell a triangle or a screened block from a full
 // matrix, large enough that its flag costs nothing.
 inline constexpr std::int64_t tile_edge = 32;
-inline constexpr std::int64_t tile_length = tile_edge * tile_edge;  // of a vector
 
 class TileMap {
  public:
   // Tiles are cut from the blocks of `canonical`, which every node derives from the first node's
   // layout.
-  explicit TileMap(Distribution canonical);
+  explicit TileMap(Distribution canonical, std::int64_t edge = tile_edge);
   std::int64_t tiles() const { return first_.back(); }
   // Numbers of the tiles that may hold some of `box`: [first, last).
   std::pair<std::int64_t, std::int64_t> range(const Patch& box) const;
@@ -29,22 +28,25 @@ class TileMap {
     std::int64_t number;    // 0..tiles()-1
     std::int64_t in_block;  // 0..of_block-1, row-major in its block
     std::int64_t of_block;
-    Patch part;  // the part of it in the requested box
+    Patch part;   // the part of it in the requested box
+    Patch whole;  // all of it
   };
   // Calls fn(Tile) for every tile that holds some of `box`, in ascending order of numbers.
   template <class Fn>
   void for_each(const Patch& box, Fn&& fn) const;
 
  private:
-  static std::int64_t edge(int dims) { return dims == 1 ? tile_length : tile_edge; }
-  static std::int64_t rows(const Patch& block) {
+  // A vector's tiles have as many elements as a matrix's.
+  std::int64_t edge(int dims) const { return dims == 1 ? edge_ * edge_ : edge_; }
+  std::int64_t rows(const Patch& block) const {
     return (block.extent(0) + edge(block.dims) - 1) / edge(block.dims);
   }
-  static std::int64_t columns(const Patch& block) {
-    return block.dims == 1 ? 1 : (block.extent(block.dims - 1) + tile_edge - 1) / tile_edge;
+  std::int64_t columns(const Patch& block) const {
+    return block.dims == 1 ? 1 : (block.extent(block.dims - 1) + edge_ - 1) / edge_;
   }
 
   Distribution canonical_;
+  std::int64_t edge_;
   std::vector<std::int64_t> first_;  // number of each block's first tile; one more at the end
 };
 
@@ -55,11 +57,17 @@ void TileMap::for_each(const Patch& box, Fn&& fn) const {
     const Patch block = canonical_.block(b);
     const std::int64_t across = columns(block), all = rows(block) * across;
     const std::int64_t step = edge(box.dims);
+    // The k-th along dimension d, and what of it is in the box.
+    const auto cut = [&](Tile& tile, std::size_t d, std::int64_t k) {
+      tile.whole.lo[d] = block.lo[d] + k * step;
+      tile.whole.hi[d] = std::min(block.hi[d], tile.whole.lo[d] + step);
+      tile.part.lo[d] = std::max(inside.lo[d], tile.whole.lo[d]);
+      tile.part.hi[d] = std::min(inside.hi[d], tile.whole.hi[d]);
+    };
     for (std::int64_t r = (inside.lo[0] - block.lo[0]) / step;
          r * step + block.lo[0] < inside.hi[0]; ++r) {
-      Tile tile{0, 0, all, inside};
-      tile.part.lo[0] = std::max(inside.lo[0], block.lo[0] + r * step);
-      tile.part.hi[0] = std::min(inside.hi[0], block.lo[0] + (r + 1) * step);
+      Tile tile{0, 0, all, inside, block};
+      cut(tile, 0, r);
       if (box.dims == 1) {
         tile.in_block = r;
         tile.number = first_[static_cast<std::size_t>(b)] + r;
@@ -68,8 +76,7 @@ void TileMap::for_each(const Patch& box, Fn&& fn) const {
       }
       for (std::int64_t c = (inside.lo[last] - block.lo[last]) / step;
            c * step + block.lo[last] < inside.hi[last]; ++c) {
-        tile.part.lo[last] = std::max(inside.lo[last], block.lo[last] + c * step);
-        tile.part.hi[last] = std::min(inside.hi[last], block.lo[last] + (c + 1) * step);
+        cut(tile, last, c);
         tile.in_block = r * across + c;
         tile.number = first_[static_cast<std::size_t>(b)] + tile.in_block;
         fn(tile);

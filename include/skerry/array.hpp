@@ -12,8 +12,8 @@
 // a call of another rank. Queries never block.
 //
 // Collective (all members, same order, same arguments): construction, fill, zero, scale, copy_to,
-// merge, matmul, sync, free. Each begins and ends with a sync: of the group, or of the node's
-// members for fill, zero and scale of a mirrored array.
+// merge, matmul, sync, free, those of mirrors. Each begins and ends with a sync: of the group, or
+// of the node's members for fill, zero and scale of a mirrored array.
 //
 // Units: indices and shapes count elements, strides are bytes, ld counts elements. Buffers belong
 // to the caller; a non-blocking call uses them until its Transfer is done.
@@ -189,8 +189,40 @@ class SKERRY_API AnyArray {
   struct Impl;
   const Impl& impl() const;  // throws FREED
  private:
+  friend class Mirror;
   std::shared_ptr<const Impl> impl_;  // null: freed, moved from, or never made
   int exceptions_ = 0;                // under way when it was made
+};
+
+// A read-only copy of a distributed array in each node's shared memory, as the array was when the
+// mirror was made or last refreshed. A tile comes from its owner's node when a rank of the node
+// first reads it, once. A node takes memory for those tiles, and for a copy of its own blocks.
+class SKERRY_API Mirror {
+ public:
+  Mirror();
+  // Collective; begins and ends with a sync. Errors: INVALID (a mirrored array), NO_MEMORY.
+  explicit Mirror(const AnyArray& array);
+  Mirror(Mirror&&) noexcept;
+  Mirror& operator=(Mirror&&) noexcept;
+  ~Mirror();    // collective, as every owner of skerry.hpp
+  void free();  // collective; the array may have been freed before
+  void release() noexcept;
+  bool freed() const noexcept;
+
+  Type type() const;
+  std::span<const std::int64_t> shape() const;
+  // One-sided, as AnyArray::get. Any threads at once, but not during a refresh.
+  void get(const Patch& patch, void* out, std::span<const std::int64_t> strides = {}) const;
+  // Makes it current, after any kind of write: owners compare their blocks with what they gave out,
+  // and the others forget the tiles that changed. Collective; begins with a sync of the group and
+  // ends with one of the node. Errors: FREED.
+  void refresh() const;
+
+ private:
+  struct Impl;
+  Impl& impl() const;  // throws FREED
+  std::shared_ptr<Impl> impl_;
+  int exceptions_ = 0;  // under way when it was made
 };
 
 // out = alpha op(a) op(b) + beta out, for matrices of float32 or float64 in one group; op

@@ -244,6 +244,10 @@ SKERRY_API int skerry_allgather(skerry_group* group, const void* in, uint64_t by
  * 0. Collective over the group; all members get the same answer. Errors: NO_MEMORY, whose message
  * tells what was asked for, what is free, and which limit was met. */
 SKERRY_API int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment);
+/* The same, but a page takes memory only when it is first touched; until then it reads as zeros.
+ * Where the machine then has none left, the process that touches it is killed by SIGBUS. */
+SKERRY_API int skerry_segment_alloc_sparse(skerry_group* group, uint64_t bytes,
+                                           skerry_segment** segment);
 /* Completes the operations on the segment, then frees it and all its slices. Collective over its
  * group. */
 SKERRY_API int skerry_segment_free(skerry_segment* segment);

@@ -505,6 +505,14 @@ class Segment {
     check(skerry_segment_alloc(group.get(), bytes, &made));
     owner_ = {group.job_ref(), made};
   }
+  // The same, of pages that take memory when they are first touched.
+  static Segment sparse(const Group& group, std::uint64_t bytes) {
+    Segment made;
+    skerry_segment* raw = nullptr;
+    check(skerry_segment_alloc_sparse(group.get(), bytes, &raw));
+    made.owner_ = {group.job_ref(), raw};
+    return made;
+  }
   explicit operator bool() const noexcept { return static_cast<bool>(owner_); }
   void free() { owner_.free(); }  // collective
   void release() noexcept { owner_.release(); }

@@ -329,6 +329,45 @@ class Array:
         trace: TracebackType | None,
     ) -> None: ...
 
+@final
+class Mirror:
+    """A read-only copy of an array in each node's memory, as the array was when the mirror was made
+    or last refreshed. A tile comes from its owner's node when a rank of the node first reads it,
+    once; a node takes memory for those tiles, and for a copy of its own blocks."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def freed(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, patch: Any) -> Any:
+        """get(patch)."""
+
+    def get(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Any:
+        """A copy of a patch, as Array.get. One-sided, but not during a refresh."""
+
+    def refresh(self) -> Mirror:
+        """Makes the mirror current, after any kind of write; only tiles that changed move again.
+        Collective; begins with a sync of the array's group. FreedError if the array was freed."""
+
+    def free(self) -> None:
+        """Gives the memory back; collective."""
+
+    def __enter__(self) -> Mirror: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+def mirror(array: Array) -> Mirror:
+    """A mirror of a distributed array; collective. InvalidError for a mirrored array."""
+
 # Making arrays. All of these are collective, and make the same array on every member.
 #
 # dtype: bool, int8 to int64, uint8 to uint64, float32, float64, complex64 or complex128; bool has

@@ -11,7 +11,7 @@
 #include <complex>
 #include <cstring>
 
-#include "binding.hpp"
+#include "patch.hpp"
 
 namespace skpy {
 
@@ -26,13 +26,9 @@ struct Irregular {
 // A Python Array. It is never freed when collected, since only this rank knows when that happens.
 // free() frees it at once. The next array to be made frees those that all members have dropped (see
 // Dropped). The end of the job frees the rest.
-struct PyArray {
+struct PyArray : Described {
   sk::AnyArray array;
   sk::ArrayOptions options;  // as asked for
-  sk::Type type;
-  int dims;
-  std::int64_t shape[sk::max_dims];
-  std::uint64_t element_bytes;
   PyArray(sk::AnyArray&& made, const sk::ArrayOptions& asked);
   ~PyArray();
 };
@@ -92,210 +88,20 @@ Dropped& dropped() {
 }
 
 PyArray::PyArray(sk::AnyArray&& made, const sk::ArrayOptions& asked)
-    : array(std::move(made)),
-      options(asked),
-      type(array.type()),
-      dims(array.dims()),
-      shape{},
-      element_bytes(sk::bytes_of(type)) {
-  std::copy(array.shape().begin(), array.shape().end(), shape);
-}
+    : Described(made.type(), made.shape()), array(std::move(made)), options(asked) {}
 PyArray::~PyArray() {
   if (array.freed()) array.release();
   else dropped().drop(this, std::move(array));
 }
 
-// ---- patches ----------------------------------------------------------------------------------
-
-struct Selection {
-  sk::Patch patch;
-  bool dropped[sk::max_dims]{};  // chosen by an index: not a dimension of the result
-  int kept = 0;                  // dimensions of the result
-};
-
-[[noreturn]] void bad_patch(const std::string& what) {
-  throw sk::Error(
-      SKERRY_ERR_INVALID,
-      what + ": give slices of step 1, indices or (low, high) pairs, one per dimension");
-}
-
-void select_one(const PyArray& a, Selection& s, int d, PyObject* item) {
-  const auto k = static_cast<std::size_t>(d);
-  const std::int64_t n = a.shape[d];
-  if (PySlice_Check(item)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(item);
-    const auto number = [&](PyObject* from, std::int64_t none) -> std::int64_t {
-      if (from == Py_None) return none;
-      const Py_ssize_t value = PyNumber_AsSsize_t(from, PyExc_IndexError);
-      if (value == -1 && PyErr_Occurred()) nb::raise_python_error();
-      return value < 0 ? value + n : value;
-    };
-    if (slice->step != Py_None) {
-      const Py_ssize_t step = PyNumber_AsSsize_t(slice->step, PyExc_IndexError);
-      if (step == -1 && PyErr_Occurred()) nb::raise_python_error();
-      if (step != 1)
-        throw sk::Error(SKERRY_ERR_UNSUPPORTED,
-                        "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
-                            ": only 1 is supported; get the whole range and slice the NumPy array");
-    }
-    s.patch.lo[k] = number(slice->start, 0);
-    s.patch.hi[k] = number(slice->stop, n);
-    ++s.kept;
-    return;
-  }
-  if (PyTuple_Check(item)) {
-    if (PyTuple_Size(item) != 2)
-      bad_patch("a tuple of " + std::to_string(PyTuple_Size(item)) + " in dimension " +
-                std::to_string(d));
-    s.patch.lo[k] = PyNumber_AsSsize_t(PyTuple_GetItem(item, 0), PyExc_IndexError);
-    s.patch.hi[k] = PyNumber_AsSsize_t(PyTuple_GetItem(item, 1), PyExc_IndexError);
-    if (PyErr_Occurred()) nb::raise_python_error();
-    ++s.kept;
-    return;
-  }
-  if (PyIndex_Check(item)) {
-    std::int64_t index = PyNumber_AsSsize_t(item, PyExc_IndexError);
-    if (index == -1 && PyErr_Occurred()) nb::raise_python_error();
-    if (index < 0) index += n;
-    s.patch.lo[k] = index;
-    s.patch.hi[k] = index + 1;
-    s.dropped[d] = true;
-    return;
-  }
-  bad_patch(nb::cast<std::string>(nb::repr(nb::handle(item))) + " in dimension " +
-            std::to_string(d));
-}
-
-void select_all(const PyArray& a, Selection& s, int from, int to) {
-  for (int d = from; d < to; ++d) {
-    s.patch.lo[static_cast<std::size_t>(d)] = 0;
-    s.patch.hi[static_cast<std::size_t>(d)] = a.shape[d];
-    ++s.kept;
-  }
-}
-
-Selection select(const PyArray& a, nb::handle patch) {
-  Selection s;
-  s.patch.dims = a.dims;
-  if (!PyTuple_Check(patch.ptr())) {
-    if (patch.ptr() == Py_Ellipsis) {
-      select_all(a, s, 0, a.dims);
-    } else {
-      select_one(a, s, 0, patch.ptr());
-      select_all(a, s, 1, a.dims);
-    }
-    return s;
-  }
-  const auto items = static_cast<int>(PyTuple_Size(patch.ptr()));
-  int d = 0;
-  bool expanded = false;
-  for (int i = 0; i < items; ++i) {
-    PyObject* item = PyTuple_GetItem(patch.ptr(), i);
-    if (item == Py_Ellipsis) {
-      if (expanded) bad_patch("two ... in one patch");
-      expanded = true;
-      const int to = a.dims - (items - 1 - i);
-      select_all(a, s, d, to);
-      d = std::max(d, to);
-      continue;
-    }
-    if (d >= a.dims)
-      throw sk::Error(SKERRY_ERR_RANGE, "a patch of " + std::to_string(items) +
-                                            " dimensions of an array of " + std::to_string(a.dims));
-    select_one(a, s, d++, item);
-  }
-  select_all(a, s, d, a.dims);
-  return s;
-}
-
-struct Strides {
-  std::int64_t bytes[sk::max_dims];
-  int n;
-  std::span<const std::int64_t> span() const { return {bytes, static_cast<std::size_t>(n)}; }
-};
-
-// Whether the buffer can serve the selection as it is; then its strides.
-bool fits(const PyArray& a, const Selection& s, const View& view, Strides& strides) {
-  if (view.type() != a.type || view.get().ndim != s.kept) return false;
-  strides.n = a.dims;
-  int axis = 0;
-  for (int d = 0; d < a.dims; ++d) {
-    strides.bytes[d] = static_cast<std::int64_t>(a.element_bytes);
-    if (s.dropped[d]) continue;
-    if (view.get().shape[axis] != s.patch.extent(d)) return false;
-    // Of a single row or column the stride says nothing.
-    if (s.patch.extent(d) > 1) strides.bytes[d] = view.get().strides[axis];
-    ++axis;
-  }
-  return strides.bytes[a.dims - 1] == static_cast<std::int64_t>(a.element_bytes);
-}
-
-std::vector<nb::ssize_t> result_shape(const PyArray& a, const Selection& s) {
-  std::vector<nb::ssize_t> shape;
-  shape.reserve(sk::max_dims);
-  for (int d = 0; d < a.dims; ++d)
-    if (!s.dropped[d]) shape.push_back(std::max<std::int64_t>(s.patch.extent(d), 0));
-  return shape;
-}
-
-[[noreturn]] void refuse_out(const PyArray& a, const Selection& s, nb::handle out) {
-  const nb::object shape = nb::getattr(out, "shape", nb::none()),
-                   dtype = nb::getattr(out, "dtype", nb::none());
-  const std::string
-      text = "out has shape " + nb::cast<std::string>(nb::str(shape)) + " and dtype " +
-             nb::cast<std::string>(nb::str(dtype)) + "; patch " + sk::to_string(s.patch) + " of " +
-             sk::to_string(a.type) +
-             " needs the same extents and dtype, a contiguous last axis and a writable buffer";
-  if (!dtype.is_none() && !dtype.equal(dtype_of(a.type))) throw_dtype(text);
-  throw sk::Error(SKERRY_ERR_INVALID, text);
-}
-
 // Copies of more than this release the interpreter lock, though they do not wait.
 constexpr std::int64_t short_copy = 1 << 13;  // elements
 
-// Checks the patch before memory is asked for it. A patch out of range throws here.
-void check_inside(const PyArray& a, const Selection& s) {
-  for (int d = 0; d < a.dims; ++d) {
-    const auto k = static_cast<std::size_t>(d);
-    if (s.patch.lo[k] < 0 || s.patch.hi[k] < s.patch.lo[k] || s.patch.hi[k] > a.shape[d])
-        [[unlikely]] {
-      a.array.get(s.patch, nullptr);  // throws, and says why
-      return;
-    }
-  }
-}
-
 // ---- get --------------------------------------------------------------------------------------
-
-nb::object element_to_python(const PyArray& a, const void* element) {
-  const auto read = [&]<class T>(T value) {
-    std::memcpy(&value, element, sizeof(value));
-    return value;
-  };
-  const auto complex = [](std::complex<double> value) {
-    return nb::steal(PyComplex_FromDoubles(value.real(), value.imag()));
-  };
-  switch (a.type) {
-    case sk::Type::boolean: return nb::bool_(read(bool{}));
-    case sk::Type::int8: return nb::int_(read(std::int8_t{}));
-    case sk::Type::int16: return nb::int_(read(std::int16_t{}));
-    case sk::Type::int32: return nb::int_(read(std::int32_t{}));
-    case sk::Type::int64: return nb::int_(read(std::int64_t{}));
-    case sk::Type::uint8: return nb::int_(read(std::uint8_t{}));
-    case sk::Type::uint16: return nb::int_(read(std::uint16_t{}));
-    case sk::Type::uint32: return nb::int_(read(std::uint32_t{}));
-    case sk::Type::uint64: return nb::int_(read(std::uint64_t{}));
-    case sk::Type::float32: return nb::float_(read(float{}));
-    case sk::Type::float64: return nb::float_(read(double{}));
-    case sk::Type::complex64: return complex(read(std::complex<float>{}));
-    case sk::Type::complex128: return complex(read(std::complex<double>{}));
-  }
-  return nb::none();
-}
 
 nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
   const Selection s = select(a, patch);
-  check_inside(a, s);
+  check_inside(a, s, a.array);
   if (s.kept == 0 && out.is_none()) {
     alignas(16) char element[16];
     if (!a.array.get_if_local(s.patch, element)) {
@@ -319,7 +125,7 @@ nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
 nb::object array_get_nb(nb::handle self, nb::handle patch, nb::handle out) {
   const auto& a = nb::cast<const PyArray&>(self);
   const Selection s = select(a, patch);
-  check_inside(a, s);
+  check_inside(a, s, a.array);
   nb::object result = out.is_none() ? numpy_empty(result_shape(a, s), a.type) : nb::borrow(out);
   auto view = std::make_unique<View>();
   Strides strides;
@@ -354,7 +160,7 @@ nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle value
 
 void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
   const Selection s = select(a, patch);
-  check_inside(a, s);
+  check_inside(a, s, a.array);
   View view;
   Strides strides;
   const nb::object held = acquire_values(a, s, values, view, strides);
@@ -367,7 +173,7 @@ void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
 
 void array_acc(const PyArray& a, nb::handle patch, nb::handle values, nb::handle alpha) {
   const Selection s = select(a, patch);
-  check_inside(a, s);
+  check_inside(a, s, a.array);
   const Scalar factor(a.type, alpha, "alpha");
   View view;
   Strides strides;
@@ -379,7 +185,7 @@ void array_acc(const PyArray& a, nb::handle patch, nb::handle values, nb::handle
 nb::object array_write_nb(nb::handle self, nb::handle patch, nb::handle values, nb::handle alpha) {
   const auto& a = nb::cast<const PyArray&>(self);
   const Selection s = select(a, patch);
-  check_inside(a, s);
+  check_inside(a, s, a.array);
   std::optional<Scalar> factor;
   if (alpha.is_valid()) factor.emplace(a.type, alpha, "alpha");
   auto view = std::make_unique<View>();
@@ -485,6 +291,9 @@ void bind_parts(nb::module_& m) {
   nb::class_<Irregular>(m, "_Irregular")
       .def(nb::init<std::vector<std::vector<std::int64_t>>>())
       .def_prop_ro("_starts", [](const Irregular& i) { return i.starts; });
+
+  m.def(
+      "mirror", [](const PyArray& a) { return make_mirror(a.array); }, nb::arg("array"));
 
   nb::class_<Request>(m, "Request")
       .def("wait",

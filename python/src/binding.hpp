@@ -82,6 +82,8 @@ void end_arrays();  // the job ends, and all memory with it
 void bind_errors(nb::module_& m);
 void bind_job(nb::module_& m);
 void bind_array(nb::module_& m);
+void bind_mirror(nb::module_& m);
+nb::object make_mirror(const sk::AnyArray& array);  // collective
 void bind_memory(nb::module_& m);
 void bind_window(nb::module_& m);
 

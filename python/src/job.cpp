@@ -327,6 +327,7 @@ NB_MODULE(_core, m) {
   skpy::bind_errors(m);
   skpy::bind_job(m);
   skpy::bind_array(m);
+  skpy::bind_mirror(m);
   skpy::bind_memory(m);
   skpy::bind_window(m);
 }

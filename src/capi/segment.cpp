@@ -3,17 +3,29 @@
 using namespace skerry;
 using namespace skerry::capi;
 
-extern "C" {
+namespace {
 
-int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment) {
+int alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment,
+          job::Segment::Pages pages) {
   if (group == nullptr || segment == nullptr) return null_argument("group or segment");
   if (!of(group)->job().is_alive()) return forked();
   if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
   job::Segment* made = nullptr;
-  const Status status = job::Segment::alloc(*of(group), bytes, &made);
+  const Status status = job::Segment::alloc(*of(group), bytes, &made, pages);
   if (!status.ok()) return fail(status);
   *segment = to(made);
   return SKERRY_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment) {
+  return alloc(group, bytes, segment, job::Segment::Pages::reserved);
+}
+int skerry_segment_alloc_sparse(skerry_group* group, uint64_t bytes, skerry_segment** segment) {
+  return alloc(group, bytes, segment, job::Segment::Pages::when_touched);
 }
 
 int skerry_segment_free(skerry_segment* segment) {

@@ -44,7 +44,8 @@ Status Segment::attach(const Layout& layout, uint64_t address) {
   request.total_bytes = layout.total_bytes;
   request.members = static_cast<uint32_t>(layout.local_ranks.size());
   request.own_offset = layout.plan.offsets[layout.own];
-  request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
+  if (layout.pages == Pages::reserved)
+    request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
   request.address = address;
   std::byte* base = nullptr;
   SKERRY_TRY(job_->node_memory().attach(request, -1, &base));
@@ -306,7 +307,7 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
   return {};
 }
 
-Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
+Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment, Pages pages) {
   Job& job = group.job();
   HostIdentity identity{};
   const Status identified = host_identity(std::nullopt, &identity);
@@ -317,7 +318,9 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   all.votes = 1;
   all.generation = job.rank() == group.lowest() ? job.next_generation() : 0;
   all.machines = 1;
-  all.machine[0] = {machine, whole_pages(bytes), memory_cgroup_hash(), bytes > 0 ? 1U : 0U, 1};
+  const bool reserves = pages == Pages::reserved;
+  const uint64_t taken = reserves ? bytes : 0;
+  all.machine[0] = {machine, whole_pages(taken), memory_cgroup_hash(), taken > 0 ? 1U : 0U, 1};
   SKERRY_TRY(group.combine(&all, merge));
 
   auto made = std::make_unique<Segment>();
@@ -326,6 +329,7 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   made->group_ = &group;
   made->id_ = {static_cast<uint32_t>(group.lowest()), all.generation};
   Layout layout;
+  layout.pages = pages;
   made->find_local(group, &layout);
   const bool stores = layout.own == 0;
   placement::MemberValues::Builder sizes(group.size(), stores);
@@ -344,9 +348,9 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment) {
   if (status.ok()) {
     const uint64_t first = memory::first_slice_offset(
         static_cast<uint32_t>(layout.local_ranks.size()));
-    status = check_room(job.rank(), bytes, machine, all, layout.plan.total_bytes - first,
-                        layout.total_bytes - layout.plan.total_bytes + first,
-                        job.node_is_one_cgroup());
+    status = check_room(
+        job.rank(), taken, machine, all, reserves ? layout.plan.total_bytes - first : 0,
+        layout.total_bytes - layout.plan.total_bytes + first, job.node_is_one_cgroup());
   }
   SKERRY_TRY(group.agree(status));
   bool equal_bases = false;

@@ -28,8 +28,11 @@ constexpr uint32_t purpose_homes = 3;    // lock::machine::Home
 
 class Segment {
  public:
+  // Whether the pages of a slice are taken when it is made, or each when it is first touched.
+  enum class Pages : uint8_t { reserved, when_touched };
   // Collective over the group; equal answers on all members.
-  static Status alloc(Group& group, uint64_t bytes, Segment** segment);
+  static Status alloc(Group& group, uint64_t bytes, Segment** segment,
+                      Pages pages = Pages::reserved);
   // Collective; completes operations on it first.
   Status free();
   // The second half of free: no member uses it any more, and all know that.
@@ -132,6 +135,7 @@ class Segment {
     uint64_t bases_offset = 0;  // likewise of bases_; the last part
     uint64_t total_bytes = 0;
     uint32_t own = 0;  // position among the local members
+    Pages pages = Pages::reserved;
   };
   void find_local(const Group& group, Layout* layout) const;
   // Room for so many bytes of tables behind the slices.

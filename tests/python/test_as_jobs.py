@@ -35,7 +35,7 @@ def run(ranks, nodes, *program):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), LAYOUTS)
-@pytest.mark.parametrize("module", ["arrays", "buffers", "job", "windows"])
+@pytest.mark.parametrize("module", ["arrays", "buffers", "job", "mirrors", "windows"])
 def test_module(module, ranks, nodes):
     job = run(
         ranks,

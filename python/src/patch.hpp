@@ -1,0 +1,57 @@
+// What a program names of an array or a mirror: a patch, and the buffer that serves it.
+#pragma once
+
+#include <span>
+
+#include "binding.hpp"
+
+namespace skpy {
+
+struct Described {
+  sk::Type type;
+  int dims;
+  std::int64_t shape[sk::max_dims]{};
+  std::uint64_t element_bytes;
+  Described(sk::Type element, std::span<const std::int64_t> lengths)
+      : type(element),
+        dims(static_cast<int>(lengths.size())),
+        element_bytes(sk::bytes_of(element)) {
+    for (std::size_t d = 0; d < lengths.size(); ++d) shape[d] = lengths[d];
+  }
+};
+
+struct Selection {
+  sk::Patch patch;
+  bool dropped[sk::max_dims]{};  // chosen by an index: not a dimension of the result
+  int kept = 0;                  // dimensions of the result
+};
+
+struct Strides {
+  std::int64_t bytes[sk::max_dims];
+  int n;
+  std::span<const std::int64_t> span() const { return {bytes, static_cast<std::size_t>(n)}; }
+};
+
+[[noreturn]] void bad_patch(const std::string& what);
+Selection select(const Described& a, nb::handle patch);
+// Whether the buffer can serve the selection as it is; then its strides.
+bool fits(const Described& a, const Selection& s, const View& view, Strides& strides);
+std::vector<nb::ssize_t> result_shape(const Described& a, const Selection& s);
+[[noreturn]] void refuse_out(const Described& a, const Selection& s, nb::handle out);
+nb::object element_to_python(const Described& a, const void* element);
+
+// Checks the patch before memory is asked for it. A patch out of range throws here: `source`, which
+// has a `get`, says why.
+template <class Source>
+void check_inside(const Described& a, const Selection& s, const Source& source) {
+  for (int d = 0; d < a.dims; ++d) {
+    const auto k = static_cast<std::size_t>(d);
+    if (s.patch.lo[k] < 0 || s.patch.hi[k] < s.patch.lo[k] || s.patch.hi[k] > a.shape[d])
+        [[unlikely]] {
+      source.get(s.patch, nullptr);
+      return;
+    }
+  }
+}
+
+}  // namespace skpy
