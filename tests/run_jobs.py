@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYOUTS = [(ranks, nodes) for nodes in (1, 2, 4) for ranks in (1, 2, 3, 4, 8) if ranks >= nodes]
 
 SECTIONS = (
-    "segments transfer words notify collectives groups mutexes windows errors litmus counters"
+    "segments transfer words notify collectives groups mutexes windows window_litmus errors litmus"
+    " counters"
 ).split()
 
 # What SKERRY_LOCK takes beside the default.
@@ -51,7 +52,7 @@ def lock_cases(options, ops, seed):
         for nodes in [2] if options.quick else [1, 2, 4]:
             yield Case(
                 f"windows, locks {protocol}, 4 ranks on {nodes} nodes",
-                ["-n", "4", "--nodes", str(nodes), ops, "windows"],
+                ["-n", "4", "--nodes", str(nodes), ops, "windows,window_litmus"],
                 environment={"SKERRY_LOCK": protocol},
             )
         if options.quick and protocol not in ("two_sided", "cohort"):
@@ -59,7 +60,7 @@ def lock_cases(options, ops, seed):
         yield Case(
             f"windows, locks {protocol}, 4 ranks on 4 nodes, cap 1, 3000 breaks per million "
             "messages",
-            ["-n", "4", "--nodes", "4", ops, "windows"],
+            ["-n", "4", "--nodes", "4", ops, "windows,window_litmus"],
             environment={
                 "SKERRY_LOCK": protocol,
                 "SKERRY_MAX_CONN": "1",
@@ -68,7 +69,7 @@ def lock_cases(options, ops, seed):
         )
         yield Case(
             f"windows, locks {protocol}, 4 ranks on 2 nodes that share connections",
-            ["-n", "4", "--nodes", "2", ops, "windows"],
+            ["-n", "4", "--nodes", "2", ops, "windows,window_litmus"],
             environment={"SKERRY_LOCK": protocol, "SKERRY_SHARE": "1"},
         )
 
@@ -84,7 +85,7 @@ def without_helper(ops, seed):
     # connection back.
     yield Case(
         "windows without the helper thread, 4 ranks on 4 nodes, server cap 1",
-        ["-n", "4", "--nodes", "4", ops, "windows"],
+        ["-n", "4", "--nodes", "4", ops, "windows,window_litmus"],
         environment={"SKERRY_PROGRESS_THREAD": "0", "SKERRY_SERVER_MAX_CONN": "1"},
     )
 

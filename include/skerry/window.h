@@ -112,12 +112,14 @@ SKERRY_API int skerry_window_unlock(skerry_window* window, int rank);
 SKERRY_API int skerry_window_lock_all(skerry_window* window, uint32_t promises);
 SKERRY_API int skerry_window_unlock_all(skerry_window* window);
 
-/* Everything issued to `rank` (to all) is done there and here. The epoch goes on. Errors: INVALID
- * outside epochs of lock and lock_all; so do the local forms. */
+/* Everything issued to `rank` (to all) is done there and here: every rank sees it, before any
+ * access that this rank makes next. The epoch goes on. Errors: INVALID outside epochs of lock and
+ * lock_all; so do the local forms. */
 SKERRY_API int skerry_window_flush(skerry_window* window, int rank);
 SKERRY_API int skerry_window_flush_all(skerry_window* window);
 
-/* Everything issued to `rank` (to all) is done here: buffers may be used again. */
+/* Everything issued to `rank` (to all) is done here: buffers may be used again. Others may not see
+ * it yet. */
 SKERRY_API int skerry_window_flush_local(skerry_window* window, int rank);
 SKERRY_API int skerry_window_flush_local_all(skerry_window* window);
 

@@ -373,6 +373,7 @@ int skerry_window_test(skerry_window* window, int* done_now) {
 int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
                       uint64_t bytes) {
   if (const Quick to(window, rank, at, bytes, origin); to.memory != nullptr) [[likely]] {
+    of(window).will_store();
     memory::put(to.memory, origin, bytes);
     return SKERRY_OK;
   }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "core/pure/ordering.hpp"
 #include "core/pure/status.hpp"
 #include "memory/control.hpp"
 
@@ -52,7 +53,11 @@ class Stripes {
       return LockResult::locked;
     return lock_busy(index, patience);
   }
-  void unlock(uint32_t index) const { unlock_word(table_[index].word, sharing_); }
+  // What was done under the stripe is visible to all before this thread loads again.
+  void unlock(uint32_t index) const {
+    unlock_word(table_[index].word, sharing_);
+    full_fence_after_rmw();  // the word was exchanged
+  }
 
   // The error for a lock that failed: peer_dead with the owner and the stripe; internal for busy.
   Status explain(LockResult result, uint32_t index) const;

@@ -150,6 +150,7 @@ inline Status Window::issue_put(Target& target, uint64_t offset, const void* ori
                                 operation::Handle* handle) {
   if (target.region != nullptr) [[likely]] {
     job_->local_counters().add(bytes);
+    will_store();
     return memory::put(target.region_of(offset, bytes), offset, origin, bytes);
   }
   if (target.hold == Hold::wanted) {
@@ -363,8 +364,8 @@ bool Window::is_one_request(const Target& target) const {
 }
 
 // Given memory of this node. As many at a time as the kernel takes with one call.
-Status Window::move_pieces(const Target& target, std::span<const VectorPiece> pieces,
-                           bool is_put) const {
+Status Window::move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put) {
+  if (is_put) will_store();
   std::array<memory::Given::Part, memory::Given::most_parts> parts;
   size_t count = 0;
   const auto flush = [&] {
@@ -535,6 +536,7 @@ Status Window::put_strided(Rank rank, uint64_t offset, const Shape& there, const
   auto* const from = static_cast<std::byte*>(const_cast<void*>(origin));
   if (target->plain != nullptr && target->plain == target->region && check_ == nullptr) {
     job_->local_counters().add(bytes);
+    will_store();
     memory::put_strided(target->plain->base + offset, there, from, here);
     return {};
   }

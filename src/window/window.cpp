@@ -539,7 +539,10 @@ Status Window::wait_issued() const {
 }
 
 Status Window::finish(const Target& target) {
-  if (target.region != nullptr) return {};
+  if (target.region != nullptr) {
+    complete_stores();
+    return {};
+  }
   const Status waited = wait_issued();
   const Status fenced = job_->engine().fence_node(target.node);
   return waited.ok() ? fenced : waited;
@@ -590,6 +593,7 @@ Status Window::end_epoch(Target& target, Hold before) {
   Status ended;
   if (before == Hold::held) {
     count_held(-1);
+    complete_stores();
     ended = target.machine != nullptr ? give_back(target) : give_back_fairly(target);
   } else if (before == Hold::free) {
     ended = finish(target);
@@ -670,6 +674,8 @@ bool Window::unlock_quickly(Rank rank) {
   if (lock::try_unlock(*target->mutex, lock::make_holder(job_->rank(), holder_thread)) !=
       lock::UnlockAnswer::released) [[unlikely]]
     return false;
+  full_fence_after_rmw();
+  has_stored_ = false;  // below thread level multiple alone
   target->hold = Hold::none;
   if (--locked_ == 0) epoch_ = Epoch::none;
   count_held(-1);
@@ -795,7 +801,7 @@ Status Window::flush_local_all() {
 
 Status Window::sync() const {
   SKERRY_TRY(check_usable());
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
   return {};
 }
 

@@ -18,8 +18,10 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "core/pure/ordering.hpp"
 #include "job/group.hpp"
 #include "job/job.hpp"
 #include "job/mutexes.hpp"
@@ -123,12 +125,16 @@ class Window {
   // Each is done, or nothing has happened: then the long way does it, or says what is wrong.
   bool lock_quickly(Rank rank);  // for itself alone
   bool unlock_quickly(Rank rank);
-  bool flush_quickly(Rank rank) const {
+  bool flush_quickly(Rank rank) {
     const Target* const target = quick_;
-    return target != nullptr && target->rank == rank && target->hold != Hold::none &&
-           (target->own_epoch || epoch_ == Epoch::lock_all) && job_->is_alive();
+    if (target == nullptr || target->rank != rank || target->hold == Hold::none ||
+        (!target->own_epoch && epoch_ != Epoch::lock_all) || !job_->is_alive()) [[unlikely]]
+      return false;
+    complete_stores();
+    return true;
   }
-  // Plain memory that the present epoch may access; null: the long way. `offset`: in it.
+  // Plain memory that the present epoch may access; null: the long way. `offset`: in it. Who puts
+  // there calls will_store().
   const memory::Region* find_quickly(const Access& access, uint64_t* offset) const {
     const Target* const target = quick_;
     if (target == nullptr || target->rank != access.rank || target->plain == nullptr ||
@@ -140,6 +146,12 @@ class Window {
       return nullptr;
     job_->local_counters().add(access.bytes);
     return &region;
+  }
+
+  // A put to memory of this node is a plain store. Updates complete by themselves
+  // (memory/stripes.hpp).
+  void will_store() {
+    if (!multiple_) has_stored_ = true;
   }
 
   // ---- access (access.cpp) ----
@@ -230,6 +242,12 @@ class Window {
   Status release(Target& target, State& state);
   Status wait_issued() const;
   Status finish(const Target& target);  // everything issued is done
+  // What this rank put to memory of its node is visible to all before this thread loads again.
+  // Where several threads call, any of them may have put: then this always fences.
+  void complete_stores() {
+    if (!multiple_ && !std::exchange(has_stored_, false)) return;
+    full_fence();
+  }
   Status locked_target(Rank rank, std::string_view call, State& state, Target** found);
   Status check_passive(std::string_view call) const;  // in an epoch of lock or lock_all
   // Ready for an access: an epoch allows it, its lock is held, and the bytes are inside. `offset`:
@@ -265,7 +283,7 @@ class Window {
   bool goes_through_kernel(const Target& target) const {
     return target.region != nullptr && target.plain == nullptr && check_ == nullptr;
   }
-  Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put) const;
+  Status move_pieces(const Target& target, std::span<const VectorPiece> pieces, bool is_put);
   Status update_pieces(const Target& target, const memory::Update& what,
                        std::span<const VectorPiece> pieces) const;
   Status begin_strided(Rank rank, uint64_t offset, const Shape& there, Target** found);
@@ -277,7 +295,9 @@ class Window {
   job::Job* job_ = nullptr;
   job::Group* group_ = nullptr;  // null: freed
   Flavor flavor_ = Flavor::allocated;
-  bool multiple_ = false;  // several threads may call at the same time
+  bool multiple_ = false;    // several threads may call at the same time
+  bool has_stored_ = false;  // put to memory of this node since the last full fence; below thread
+                             // level multiple
   void* own_ = nullptr;
   job::Segment* data_ = nullptr;   // allocated: the memory. Otherwise its description (target.hpp)
   bool any_moves_ = false;         // some member wants its given memory moved

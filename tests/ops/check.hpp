@@ -54,6 +54,7 @@ void run_many_ranks(Context&);
 void run_mutexes(Context&);
 void run_windows(Context&);
 void run_window_threads(Context&);
+void run_window_litmus(Context&);
 void run_window_checks(Context&);
 void run_segments(Context&);
 void run_counters(Context&);

@@ -115,6 +115,37 @@ struct Field {
                ": " #condition);                                                            \
   } while (0)
 
+// L7 store buffering: each of a pair puts its flag at the other's place, fences, and reads the
+// other's: not both may miss. Through memory of a third party, and with each flag in the other's
+// memory. L11: the same with a fetch-and-add and no fence.
+void store_buffering(Context& c, const Field& f) {
+  const int pair = c.rank / 2 * 2, partner = c.rank == pair ? pair + 1 : pair;
+  for (int i = 0; i < (c.as_threads ? 18 : 120) && c.size > 1; ++i) {
+    const int mode = i % 3;  // both flags on rank 0, both on the last, each in the other's memory
+    const bool adds = i % 2 == 1;
+    f.clear();
+    int64_t seen = 1;
+    if (partner < c.size) {
+      const int flag_host = mode == 0 ? 0 : mode == 1 ? c.size - 1 : partner;
+      const int look_host = mode == 2 ? c.rank : flag_host;
+      const uint64_t at = 1024 + static_cast<uint64_t>(pair) * 16;  // pairs do not meet
+      const uint64_t mine = at + (mode == 2 ? 0 : static_cast<uint64_t>(c.rank - pair) * 8);
+      const uint64_t theirs = at + (mode == 2 ? 0 : static_cast<uint64_t>(partner - pair) * 8);
+      const int64_t one = 1;
+      int64_t old = 0;
+      if (adds) OK(skerry_fetch_add_i64(f.s, flag_host, mine, one, &old));
+      else f.set_flag(flag_host, mine, one);
+      if (!adds) OK(skerry_fence(c.job, flag_host));
+      OK(skerry_get(f.s, look_host, theirs, &seen, 8));
+    }
+    std::vector<int64_t> all(static_cast<size_t>(c.size));
+    OK(skerry_allgather(c.world(), &seen, 8, all.data()));
+    for (int r = 0; r + 1 < c.size; r += 2)
+      SAY(all[static_cast<size_t>(r)] == 1 || all[static_cast<size_t>(r) + 1] == 1,
+          "L7, L11 store buffering", Path::word);
+  }
+}
+
 }  // namespace
 
 void run_litmus(Context& c) {
@@ -173,35 +204,7 @@ void run_litmus(Context& c) {
     }
   }
 
-  // L7 store buffering: each of a pair puts its flag at the other's place, fences, and reads the
-  // other's: not both may miss. Through memory of a third party, and with each flag in the other's
-  // memory.
-  if (c.size > 1) {
-    const int pair = c.rank / 2 * 2, partner = c.rank == pair ? pair + 1 : pair;
-    for (int64_t i = 1; i <= (c.as_threads ? 3 : 20); ++i) {
-      for (int mode = 0; mode < 3;
-           ++mode) {  // both flags on rank 0, both on the last, each in the other's memory
-        f.clear();
-        int64_t seen = 1;
-        if (partner < c.size) {
-          const int flag_host = mode == 0 ? 0 : mode == 1 ? c.size - 1 : partner;
-          const int look_host = mode == 2 ? c.rank : flag_host;
-          const uint64_t at = 1024 + static_cast<uint64_t>(pair) * 16;  // pairs do not meet
-          const uint64_t mine = at + (mode == 2 ? 0 : static_cast<uint64_t>(c.rank - pair) * 8);
-          const uint64_t theirs = at + (mode == 2 ? 0 : static_cast<uint64_t>(partner - pair) * 8);
-          const int64_t one = 1;
-          OK(skerry_put(s, flag_host, mine, &one, 8));
-          OK(skerry_fence(c.job, flag_host));
-          OK(skerry_get(s, look_host, theirs, &seen, 8));
-        }
-        std::vector<int64_t> all(static_cast<size_t>(c.size));
-        OK(skerry_allgather(c.world(), &seen, 8, all.data()));
-        for (int r = 0; r + 1 < c.size; r += 2)
-          SAY(all[static_cast<size_t>(r)] == 1 || all[static_cast<size_t>(r) + 1] == 1,
-              "L7 store buffering", Path::word);
-      }
-    }
-  }
+  store_buffering(c, f);
 
   // L8 an aligned word never tears: the owner polls while its neighbour writes words whose halves
   // are equal.

@@ -16,6 +16,7 @@ const Section sections[] = {
     {"windows", run_windows, true},
     {"window_threads", run_window_threads, false},
     {"window_checks", run_window_checks, false},
+    {"window_litmus", run_window_litmus, true},
     {"errors", run_errors, true},
     {"litmus", run_litmus, true},
     {"counters", run_counters, true},
