@@ -729,6 +729,10 @@ Status Segment::wait_counter(uint64_t counter_offset, uint64_t at_least, int64_t
     const auto asleep = [&](int64_t until_ns) {
       return memory::wait_doorbell(me, job_->control().abort_flag(), until_ns, ready);
     };
+    memory::NoteWait note(&me.waits);
+    if (timeout_ns < 0)
+      note.tell(monotonic_ns(), concat("counter ", counter_offset, " of segment ", id_.owner, ".",
+                                       id_.generation, " to be ", at_least));
     switch (job_->wait_working(deadline_ns, asleep)) {
       case WaitResult::reached: break;
       case WaitResult::timeout:

@@ -18,6 +18,7 @@
 #include "core/futex.hpp"
 #include "core/owner_lock.hpp"
 #include "core/pure/ids.hpp"
+#include "memory/wait_note.hpp"
 
 namespace skerry::memory {
 
@@ -27,7 +28,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
 }
 
 constexpr uint64_t control_magic = 0x6c72'7463'7279'6b73;  // "skryctrl"
-constexpr uint32_t control_version = 2;
+constexpr uint32_t control_version = 3;
 constexpr uint32_t stripe_count = 1024;  // a power of two
 
 // Records of waiters on a node with `members` of a job's `ranks`: for all ranks and some of their
@@ -105,8 +106,9 @@ struct alignas(64) Member {
   alignas(64) std::atomic<uint32_t> doorbell;  // ringers: add 1, then wake
   std::atomic<uint32_t> doorbell_sleepers;     // the member's threads: +1 before looking at the
                                                // counter for the last time, -1 after
+  WaitNote waits;                              // the member's threads
 };
-static_assert(sizeof(Member) == 128);
+static_assert(sizeof(Member) == 192);
 
 // ---- stripes ----------------------------------------------------------------------------------
 struct alignas(64) Stripe {

@@ -75,6 +75,10 @@ struct Context {
   // nothing may be placed there or be sent from there any more. Looked at with the mutex held
   // before every dispatch and flush: a thread that saw the end has had the mutex before a thread
   // that would touch its buffer gets it.
+  // Where this rank says what it waits for; null: nowhere.
+  memory::WaitNote* wait_note() const {
+    return config.control ? &config.control.member(config.member_index).waits : nullptr;
+  }
   bool is_ending() const { return config.control && config.control.is_aborted(); }
   Status abort_status() const {
     const memory::ControlHeader& header = config.control.header();

@@ -290,7 +290,7 @@ Status Engine::fence(placement::ServerRef server) {
     const bool alone = context_.config.one_thread_at_a_time && slots_.in_use() == 0;
     SKERRY_TRY(progress_.wait_until(
         lock, [&] { return link.session.applied() >= newest || !link.failure.ok(); },
-        alone ? &link : nullptr));
+        alone ? &link : nullptr, {no_deadline, wait_slice_ns, server.node}));
     if (link.session.applied() < newest) return link.failure;
   }
   // Every request was dealt with, but some were refused: the server tells which in a moment.
@@ -358,7 +358,8 @@ Status Engine::push_unsent(Lock& lock, Progress::Until until) {
   };
   for (const Link* link : std::vector<Link*>(links_.listed()))
     if (is_unsent(*link))
-      SKERRY_TRY(progress_.wait_until(lock, [&] { return !is_unsent(*link); }, nullptr, until));
+      SKERRY_TRY(progress_.wait_until(
+          lock, [&] { return !is_unsent(*link); }, nullptr, until));
   return {};
 }
 

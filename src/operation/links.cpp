@@ -508,11 +508,13 @@ Status Links::wait_open(Lock& lock, Link& link) {
       break;
     }
     if (link.machine.state() != State::open) open(link);
-    status = parts_.progress.wait_until(lock, [&] {
+    const auto opened = [&] {
       return link.is_ready() || !link.failure.ok() ||
              (connection::hold_of(link.machine.state()) != Cap::Hold::occupied &&
               !link.claim.waits);
-    });
+    };
+    status = parts_.progress.wait_until(lock, opened, nullptr,
+                                        {no_deadline, wait_slice_ns, link.server.node});
   }
   --link.waiters;
   if (!was_open)

@@ -16,6 +16,12 @@ bool Progress::advance_links() {
   return true;
 }
 
+void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node) {
+  const std::string_view function = memory::short_name(where.function_name());
+  note.tell(monotonic_ns(),
+            node == no_node ? std::string(function) : concat(function, ", node ", node));
+}
+
 void Progress::rest(Lock& lock, const Link* only, Until until) {
   int64_t slice_ns = until.slice_ns;
   if (until.deadline_ns != no_deadline)

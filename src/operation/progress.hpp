@@ -12,9 +12,11 @@
 #pragma once
 
 #include <cstdint>
+#include <source_location>
 #include <string_view>
 
 #include "core/futex.hpp"
+#include "memory/wait_note.hpp"
 #include "operation/context.hpp"
 #include "operation/link.hpp"
 
@@ -40,19 +42,24 @@ class Progress {
       : context_(context), sink_(sink), parts_(parts) {}
   ~Progress() { stop_helper(); }
 
-  // How long a wait goes on at most, and how often it asks.
+  // How long a wait goes on at most, how often it asks, and which node it is about (no_node: none
+  // in particular), for those who look at the job.
   struct Until {
     int64_t deadline_ns = no_deadline;
     int64_t slice_ns = wait_slice_ns;
+    NodeId node = no_node;
   };
   // Makes progress until done(), the deadline or the end of the job. The mutex is given up in
   // between. `only`: nothing but this link's endpoint can make it done (see Fabric::poll). Returns
-  // ok at the deadline, too: the caller looks. Errors: peer_dead (the job is ending).
+  // ok at the deadline, too: the caller looks. Errors: peer_dead (the job is ending). A wait that
+  // goes on is noted under the name of the function that `where` is in.
   template <class Done>
-  Status wait_until(Lock& lock, Done&& done, const Link* only, Until until);
+  Status wait_until(Lock& lock, Done&& done, const Link* only, Until until,
+                    std::source_location where = std::source_location::current());
   template <class Done>
-  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr) {
-    return wait_until(lock, std::forward<Done>(done), only, Until());
+  Status wait_until(Lock& lock, Done&& done, const Link* only = nullptr,
+                    std::source_location where = std::source_location::current()) {
+    return wait_until(lock, std::forward<Done>(done), only, Until(), where);
   }
   // One look without sleeping.
   void look(Lock& lock);
@@ -91,6 +98,7 @@ class Progress {
   // Takes the role for one look, or sleeps while another has it.
   void rest(Lock& lock, const Link* only, Until until);
   void take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only);
+  static void tell(memory::NoteWait& note, const std::source_location& where, NodeId node);
   void help();
   void help_once(Lock& lock, uint64_t* seen_rounds, int* idle);
   void keep_watch(Lock& lock);
@@ -114,13 +122,17 @@ class Progress {
 };
 
 template <class Done>
-Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until until) {
+Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until until,
+                            std::source_location where) {
   context_.assert_held();
   const Waiting waiting(context_.trace.get());
-  while (!done()) {
+  memory::NoteWait note(context_.wait_note());
+  for (int rests = 0; !done(); ++rests) {
     if (context_.is_ending()) return context_.abort_status();
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
     if (advance_links() && done()) break;
+    // The first rest ends most waits.
+    if (rests == 1) tell(note, where, only != nullptr ? only->server.node : until.node);
     rest(lock, only, until);
   }
   return {};

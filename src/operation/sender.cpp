@@ -195,10 +195,12 @@ Status Sender::wait_connected(Lock& lock, Link& link) {
     return {};
   const int64_t begin_ns = monotonic_ns();
   links_.open(link);
-  Status status = progress_.wait_until(lock, [&] {
+  const auto connected = [&] {
     return !link.failure.ok() ||
            (!link.has_queued() && link.machine.state() != connection::State::opening);
-  });
+  };
+  Status status = progress_.wait_until(lock, connected, nullptr,
+                                       {no_deadline, wait_slice_ns, link.server.node});
   context_.counters.setup_exposed_ns += static_cast<uint64_t>(monotonic_ns() - begin_ns);
   return status;
 }

@@ -544,7 +544,7 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
     const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;
     SKERRY_TRY(parts_.progress.wait_until(
         lock, [&] { return Operations::is_done(*op) || granted_here() || cut_off(); },
-        alone ? &link : nullptr, {work_at_ns, slice_ns}));
+        alone ? &link : nullptr, {work_at_ns, slice_ns, link.server.node}));
     if (Operations::is_done(*op)) break;
     if (granted_here()) {
       parts_.slots.complete(index, 0, {}, true, 0);
@@ -556,6 +556,8 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
     if (context_.is_ending()) return context_.abort_status();
     const bool sleeps = cut_off();
     const Waiting waits(context_.trace.get());
+    memory::NoteWait note(context_.wait_note());
+    if (sleeps) note.tell(monotonic_ns(), concat("grant of a lock, node ", link.server.node));
     lock.unlock();
     // The grant comes into the slot, through the data server of this node. In slices: another
     // thread may open the connection again, and the grant come over it while nobody looks.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs storms and tests of operations in random shapes, one after another: every sum is exact.
+"""Runs storms, of segments and of windows, and tests of operations in random shapes, one after
+another: every sum is exact, and what is read follows the memory model.
 
     tests/soak/soak.py [--minutes M | --runs N] [--kind KIND] [--seed N] [--jobs N] [--build DIR]
                        [--fabric NAME]
@@ -7,10 +8,11 @@
 
 A shape is a number of nodes, of ranks and data servers of each, of threads, caps on connections of
 processes and of data servers, sharing, clusters of data servers and their budget, broken
-connections, a victim policy, a lock protocol, few completion slots, the helper thread or none. A
-job that is stuck (no end within --limit-s) or wrong is printed with the seed and the command that
-runs it again; of a stuck one, each process's stacks too where gdb is installed. Ends with
-`N passed, N failed, N skipped`. Standard library only.
+connections, a victim policy, a lock protocol, few completion slots, the helper thread or none, the
+longest payload. A job that is stuck (no end within --limit-s) or wrong is printed with the seed and
+the command that runs it again; of a stuck one, what each rank waits for and where each thread
+sleeps, and stacks where gdb is installed. Ends with `N passed, N failed, N skipped`. Standard
+library only.
 
 Of kind `long_gets` all are windows' locks with long gets and broken connections on three nodes with
 a cap of one: each payload comes over a fresh connection.
@@ -28,10 +30,15 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
+import waits
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = str(Path(__file__).resolve().parent / "here.sh")
 
-SECTIONS = "segments transfer words notify collectives groups mutexes windows errors litmus stream"
+SECTIONS = (
+    "segments transfer words notify collectives groups mutexes windows window_litmus errors litmus"
+    " stream"
+)
 LOCKS = "fair two_sided one_sided hybrid queue cohort asymmetric reader_writer".split()
 
 
@@ -96,8 +103,8 @@ def draw_long_gets(seed, fabric):
 
 
 def draw(seed, fabric):
-    """The shape of one job: (words after `skerry run`, variables). STORM and OPS stand for the
-    programs."""
+    """The shape of one job: (words after `skerry run`, variables). STORM, WINDOW_STORM and OPS
+    stand for the programs."""
     dice = random.Random(seed)
     nodes, layout = draw_layout(dice)
     threads = dice.choice([1, 1, 2, 4])
@@ -118,8 +125,19 @@ def draw(seed, fabric):
     if dice.random() < 0.3:
         sections = ",".join(dice.sample(SECTIONS.split(), 2))
         return words + ["OPS", sections, "--seed", seed], variables
+    if dice.random() < 0.5:
+        return words + draw_window_storm(dice, seed, drops, variables), variables
     words += ["STORM", "--seed", seed, "--threads", threads]
     return words + ["--epochs", 2, "--operations", operations], variables
+
+
+def draw_window_storm(dice, seed, drops, variables):
+    """Words of a storm of epochs on windows, with payloads of up to 8 MiB."""
+    variables["SKERRY_MOVE_GIVEN"] = dice.choice([0, 0, 1])
+    largest = dice.choice([4 << 10, 300 << 10, 1 << 20, 8 << 20])
+    operations = dice.choice([100, 300] if drops or largest > 1 << 20 else [300, 1000])
+    words = ["WINDOW_STORM", "--seed", seed, "--epochs", 2, "--operations", operations]
+    return words + ["--largest", largest, "--multiple", dice.choice([0, 0, 1])]
 
 
 KINDS = {"any": draw, "long_gets": draw_long_gets}
@@ -127,7 +145,8 @@ KINDS = {"any": draw, "long_gets": draw_long_gets}
 
 def command_of(seed, options):
     words, variables = KINDS[options.kind](seed, options.fabric)
-    programs = {name: options.build / "bin/tests" / name.lower() for name in ("STORM", "OPS")}
+    names = ("STORM", "WINDOW_STORM", "OPS")
+    programs = {name: options.build / "bin/tests" / name.lower() for name in names}
     words = [str(programs.get(word, word)) for word in words]
     environment = {name: str(value) for name, value in variables.items()}
     return [str(options.build / "bin" / "skerry"), "run", *words], environment
@@ -143,16 +162,28 @@ def processes_of(group):
     return sorted(found)
 
 
+def where_threads_sleep(pid):
+    lines = []
+    for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        try:
+            lines.append(f"  {(task / 'comm').read_text().strip()}: {(task / 'wchan').read_text()}")
+        except OSError:
+            continue
+    return "\n".join(lines) + "\n"
+
+
 def stacks(group):
-    if shutil.which("gdb") is None:
-        return "(gdb is not installed: no stacks)\n"
     text = ""
     for pid in processes_of(group):
+        text += f"--- process {pid}: {waits.of_process(pid) or 'no rank'}\n"
+        text += where_threads_sleep(pid)
+        if shutil.which("gdb") is None:
+            continue
         shown = subprocess.run(
             ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
             capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        text += f"--- process {pid}\n{shown.stdout}\n"
+        text += f"{shown.stdout}\n"
     return text
 
 
@@ -170,8 +201,9 @@ def run(seed, options):
         os.killpg(process.pid, signal.SIGKILL)
         text, _ = process.communicate()
         return seed, f"stuck for {options.limit_s} s\n{text}{seen}"
-    is_storm = any(word.endswith("/storm") for word in command)
-    if process.returncode != 0 or (is_storm and "every sum exact" not in text):
+    ends = {"storm": "every sum exact", "window_storm": "every value right"}
+    told = [ends[name] for name in map(os.path.basename, command) if name in ends]
+    if process.returncode != 0 or any(words not in text for words in told):
         return seed, f"status {process.returncode}\n{text}"
     return seed, None
 
@@ -229,8 +261,8 @@ def soak(options):
 def main():
     options = parse()
     options.build = options.build.resolve()
-    if not (options.build / "bin" / "tests" / "storm").exists():
-        print(f"soak.py: no {options.build}/bin/tests/storm: build first", file=sys.stderr)
+    if not (options.build / "bin" / "tests" / "window_storm").exists():
+        print(f"soak.py: no {options.build}/bin/tests/window_storm: build first", file=sys.stderr)
         return 2
     if options.again is not None:
         print(again(options.again, options))
