@@ -17,7 +17,9 @@ Layout::Layout(const StormConfig& config) : area_bytes(config.area_bytes), sums(
   compared = swapped + 8;
   counted_at = (compared + 8 + 15) / 16 * 16;
   stamped_at = counted_at + mutexes * 16;
-  total_bytes = stamped_at + mutexes * 16;
+  registers_at = stamped_at + mutexes * 16;
+  register_words = config.window_percent == 0 ? 0 : config.register_words;
+  total_bytes = registers_at + threads * register_words * 8;
 }
 
 Checker::Checker(const StormConfig& config) : config_(config), layout_(config) {
@@ -290,6 +292,27 @@ void Checker::finish_pairs(Rank target, uint32_t mutex) {
   stamp_read(asks(target, mutex, 0, 0, false), {word(target, stamp), word(target, stamp + 8)});
 }
 
+// ---- registers --------------------------------------------------------------------------------
+
+uint64_t Checker::read_begins(uint32_t reader, uint32_t writer, Rank target) {
+  Register& r = registers_[key(writer, target)];
+  return std::max(r.ended, r.seen[reader]);
+}
+
+void Checker::read_ended(uint32_t reader, uint32_t writer, Rank target, uint64_t oldest,
+                         std::span<const uint64_t> found) {
+  ++checks_;
+  Register& r = registers_[key(writer, target)];
+  for (const uint64_t value : found)
+    if (value < oldest || value > r.begun)
+      return fail("thread ", reader, " read ", value, " in the register of thread ", writer,
+                  " at rank ", target,
+                  value < oldest ? ", older than what was done or seen before: "
+                                 : ", which is not written yet: the newest is ",
+                  value < oldest ? oldest : r.begun);
+  r.seen[reader] = std::max(r.seen[reader], *std::ranges::min_element(found));
+}
+
 // ---- refusals ---------------------------------------------------------------------------------
 
 uint64_t Checker::refused_begins(Rank rank, NodeId node) {
@@ -338,6 +361,12 @@ void Checker::finish() {
         fail("rank ", target, " was notified ", count, " times by thread ", thread, ", not ",
              notified(thread, target));
     }
+    for (uint32_t thread = 0; thread < config_.all_threads(); ++thread)
+      for (uint64_t i = 0; i < layout_.register_words; ++i)
+        if (const uint64_t last = word(target, layout_.registers(thread) + i * 8);
+            last != registers_[key(thread, target)].begun)
+          return fail("word ", i, " of the register of thread ", thread, " at rank ", target,
+                      " is ", last, ", not ", registers_[key(thread, target)].begun);
     finish_shared(target);
     for (uint32_t m = 0; m < Layout::mutexes; ++m)
       if (const uint64_t count = word(target, layout_.guarded(m)); count != guarded(target, m))

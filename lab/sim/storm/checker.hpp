@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,12 +38,16 @@ struct Layout {
   // Two words each, equal whenever nobody has the lock for itself.
   uint64_t counted(uint32_t mutex) const { return counted_at + mutex * 16; }
   uint64_t stamped(uint32_t mutex) const { return stamped_at + mutex * 16; }
+  uint64_t registers(uint32_t thread) const {
+    return registers_at + uint64_t{thread} * register_words * 8;
+  }
 
   static constexpr uint32_t mutexes = 2;  // of each rank
   uint64_t area_bytes, sums;
   uint64_t sums_at, mailboxes_at, counters_at, guarded_at;
   uint64_t shared_sum, tickets, swapped, compared;
   uint64_t counted_at, stamped_at;
+  uint64_t registers_at, register_words;
   uint64_t total_bytes;
 };
 
@@ -135,6 +140,22 @@ class Checker {
   void stamp_ended(const Asked& asked, uint64_t stamp);
   void stamp_read(const Asked& asked, const Pair& found);
 
+  // --- registers: all words of one get the same value, which only grows ---
+  // One writer each, which completes a value before it writes the next. A read that begins after
+  // that, anywhere in the job, finds it or a later one: so two that store and then load do not both
+  // miss, and who sees a flag sees the data. Nor does a read find what was not written yet, or go
+  // back behind what its thread saw before. Each word for itself: a long one may be read half.
+  uint64_t write_begins(uint32_t thread, Rank target) {
+    return ++registers_[key(thread, target)].begun;
+  }
+  void write_ended(uint32_t thread, Rank target, uint64_t value) {
+    registers_[key(thread, target)].ended = value;
+  }
+  // Answers the oldest value that it may find.
+  uint64_t read_begins(uint32_t reader, uint32_t writer, Rank target);
+  void read_ended(uint32_t reader, uint32_t writer, Rank target, uint64_t oldest,
+                  std::span<const uint64_t> found);
+
   // --- refusals of one-way requests: told by a fence that begins after them ---
   // The call begins; answers its name for refused_sent, when it has returned. Another thread's
   // fence may tell of it in between.
@@ -186,6 +207,10 @@ class Checker {
     std::set<uint64_t> olds;        // what exclusive holders found
     std::vector<Stamp> stamps;
   };
+  struct Register {
+    uint64_t begun = 0, ended = 0;      // values
+    std::map<uint32_t, uint64_t> seen;  // by each reader: no word was older
+  };
   // Of one waiter's present wait.
   struct Wait {
     uint64_t grants = 0;  // of this lock to it before
@@ -215,6 +240,7 @@ class Checker {
   std::map<std::pair<uint64_t, lock::Holder>, Wait> waits_;
   std::map<uint64_t, Pairs> pairs_;
   std::map<uint64_t, uint64_t> guarded_;
+  std::map<uint64_t, Register> registers_;
   std::map<std::pair<Rank, NodeId>, Refusals> refusals_;
   uint64_t clock_ = 0;
   uint64_t checks_ = 0;

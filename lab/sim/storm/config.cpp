@@ -71,6 +71,12 @@ StormConfig StormConfig::of_seed(uint64_t seed) {
   c.unused_trunk_ns = unused_ns[of_trunks.below(4)];
   Random of_rows(Random(~seed + 2).next());
   if (of_rows.chance(0.3)) c.row_percent = 5 + of_rows.below(40);
+  Random of_windows(Random(~seed + 4).next());
+  if (of_windows.chance(0.35)) {
+    c.window_percent = 10 + of_windows.below(60);
+    constexpr uint32_t most_words[] = {1, 1, 64, 600, 6'000};
+    c.register_words = 1 + of_windows.below(most_words[of_windows.below(5)]);
+  }
   Random random(Random(~seed).next());
   if (!random.chance(0.3)) return c;
   c.nodes = 3 + random.below(4);
@@ -238,6 +244,8 @@ std::string StormConfig::describe() const {
   if (compare_swaps) text += ", compare-and-swap";
   if (updates) text += ", updates";
   if (row_percent != 0) text += concat(", rows ", row_percent, " %");
+  if (window_percent != 0)
+    text += concat(", windows ", window_percent, " %, registers of ", register_words, " words");
   if (network.no_descriptor_per_1024 != 0) text += ", descriptors run out";
   text += concat(", ", connect_timeout_ns / 1000, " us to connect");
   text += concat("; ",

@@ -92,6 +92,9 @@ struct StormConfig {
   uint32_t
       row_percent = 0;  // of the operations: several small ones in a row, which travel together
 
+  uint32_t window_percent = 0;  // of the operations: epochs on windows
+  uint32_t register_words = 1;  // of each thread in each rank's memory, which these write and read
+
   Rule left_out = Rule::none;
 
   // Drawn from the seed, so that a thousand seeds are a thousand different jobs.

@@ -54,6 +54,8 @@ bool Program::run_all() {
 bool Program::step() {
   if (random_.below(100) < config_.lock_percent) return lock_something();
   if (random_.below(100) < config_.refused_percent) return refused_unlock();
+  if (config_.window_percent != 0 && random_.below(100) < config_.window_percent)
+    return window_epochs();
   if (config_.row_percent != 0 && random_.below(100) < config_.row_percent) return row();
   const uint32_t dice = random_.below(100);
   if (dice < 26) return transfer(false);

@@ -101,6 +101,23 @@ class Program {
   Status send_locked(const Checker::Asked& asked, Access* access, bool* contended);
   Status apply_locked(const Checker::Asked& asked, Access* access);
   void check_access(const Checker::Asked& asked, const Access& access);
+  // ---- windows (program_windows.cpp) ----
+  struct Epoch {
+    Rank target = no_rank;
+    uint32_t mutex = 0;
+    bool locks = false;     // otherwise as after a promise that nobody locks in conflict
+    bool shares = false;    // the lock
+    bool deferred = false;  // the access takes the lock along
+  };
+  Epoch draw_epoch();
+  template <class Send>
+  bool at_once(const Epoch& epoch, Send&& send, bool* had);
+  bool wait_issued();
+  bool finish(Rank target);
+  bool end_epoch(const Checker::Asked& asked);
+  bool publish();
+  bool observe();
+  bool window_epochs();
   bool refused_unlock();
   bool fence(NodeId node);
   bool fence_all();
