@@ -52,7 +52,7 @@ def lock_cases(options, ops, seed):
         for nodes in [2] if options.quick else [1, 2, 4]:
             yield Case(
                 f"windows, locks {protocol}, 4 ranks on {nodes} nodes",
-                ["-n", "4", "--nodes", str(nodes), ops, "windows,window_litmus"],
+                ["-n", "4", "--nodes", str(nodes), ops, "windows"],
                 environment={"SKERRY_LOCK": protocol},
             )
         if options.quick and protocol not in ("two_sided", "cohort"):
@@ -60,7 +60,7 @@ def lock_cases(options, ops, seed):
         yield Case(
             f"windows, locks {protocol}, 4 ranks on 4 nodes, cap 1, 3000 breaks per million "
             "messages",
-            ["-n", "4", "--nodes", "4", ops, "windows,window_litmus"],
+            ["-n", "4", "--nodes", "4", ops, "windows"],
             environment={
                 "SKERRY_LOCK": protocol,
                 "SKERRY_MAX_CONN": "1",
@@ -69,7 +69,7 @@ def lock_cases(options, ops, seed):
         )
         yield Case(
             f"windows, locks {protocol}, 4 ranks on 2 nodes that share connections",
-            ["-n", "4", "--nodes", "2", ops, "windows,window_litmus"],
+            ["-n", "4", "--nodes", "2", ops, "windows"],
             environment={"SKERRY_LOCK": protocol, "SKERRY_SHARE": "1"},
         )
 

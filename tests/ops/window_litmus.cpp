@@ -83,8 +83,11 @@ class Field {
     const int64_t turn = ++turns_[static_cast<size_t>(partner)];
     OK(skerry_put(meeting_, partner, static_cast<uint64_t>(c_.rank) * 8, &turn, 8));
     const auto* const told = static_cast<const int64_t*>(skerry_segment_local(meeting_)) + partner;
-    while (__atomic_load_n(told, __ATOMIC_ACQUIRE) < turn)
-      (void)skerry_notify_wait(meeting_, static_cast<uint64_t>(c_.size) * 8, 1, 20'000, nullptr);
+    while (__atomic_load_n(told, __ATOMIC_ACQUIRE) < turn) pause();
+  }
+  // Sleeps for a moment: nobody notifies.
+  void pause() {
+    (void)skerry_notify_wait(meeting_, static_cast<uint64_t>(c_.size) * 8, 1, 20'000, nullptr);
   }
 
  private:
@@ -198,8 +201,7 @@ struct Play {
         continue;
       }
       std::ranges::fill(data, -1);
-      while (field.get(flag_host, flag_at) < round) {
-      }
+      while (field.get(flag_host, flag_at) < round) field.pause();  // some locks are not fair
       field.get(data_host, data_at, data.data(), words);
       for (const int64_t value : data)
         if (value != round) wrong("W2 message passing", data_host, flag_host, round);

@@ -35,18 +35,14 @@ bool Program::wait_issued() {
 
 // As Window::finish: everything issued to the target is done there, too.
 bool Program::finish(Rank target) {
-  if (process_.is_local(target)) return true;
-  return wait_issued() &&
-         !failed(process_.fence(process_.node().map().node_of(target)), "fence of a flush");
+  return process_.is_local(target) ||
+         (wait_issued() && fence(process_.node().map().node_of(target)));
 }
 
 // As Window::give_back_fairly.
 bool Program::end_epoch(const Checker::Asked& asked) {
-  const bool is_local = process_.is_local(asked.target);
-  if (!is_local && !wait_issued()) return false;
-  return give_back(asked) &&
-         (is_local || !failed(process_.fence(process_.node().map().node_of(asked.target)),
-                              "fence of an unlock"));
+  if (process_.is_local(asked.target)) return give_back(asked);
+  return wait_issued() && give_back(asked) && fence(process_.node().map().node_of(asked.target));
 }
 
 Program::Epoch Program::draw_epoch() {
