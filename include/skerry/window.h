@@ -73,7 +73,7 @@ SKERRY_API int skerry_window_create_dynamic(skerry_group* group, skerry_window**
 /* Makes `bytes` bytes at `base` accessible through a dynamic window. The others use their address
  * as displacement; one access may lie in several areas without a gap. Not collective. Errors:
  * INVALID (it overlaps attached memory, or the window is not dynamic), NO_MEMORY (1024 areas are
- * attached). */
+ * attached). An area of 0 bytes is nothing to access, and is detached like the others. */
 SKERRY_API int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes);
 
 /* Takes back what was attached at `base`. Not collective. Errors: INVALID (nothing is). */
@@ -132,7 +132,8 @@ SKERRY_API int skerry_window_sync(skerry_window* window);
  * is done. Collective over the window's group. Errors: INVALID (a lock or start epoch is open). */
 SKERRY_API int skerry_window_fence(skerry_window* window, uint32_t promises);
 
-/* Exposes the own memory to the `count` members in `ranks`, which call start. Never blocks. */
+/* Exposes the own memory to the `count` members in `ranks`, which call start. Never blocks. Errors:
+ * INVALID (a rank twice among them, or no member). */
 SKERRY_API int skerry_window_post(skerry_window* window, const int* ranks, int count,
                                   uint32_t promises);
 

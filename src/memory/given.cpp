@@ -145,10 +145,12 @@ Status explain(int number, int32_t process, bool writes) {
     case ESRCH:
       return error(Code::peer_dead, "process ", process, ", whose memory it is, has ended");
     case EPERM:
-      return error(Code::unsupported, "the system does not let this process ",
-                   writes ? "write" : "read", " the memory of process ", process,
-                   ": set kernel.yama.ptrace_scope to 0 or 1, or let the container trace its "
-                   "processes (SYS_PTRACE); or allocate the window");
+      return error(
+          Code::unsupported, "the system does not let this process ", writes ? "write" : "read",
+          " the memory of process ", process,
+          ": let it be dumpable (prctl PR_SET_DUMPABLE), set kernel.yama.ptrace_scope to 0 "
+          "or 1, or let the container trace its processes (SYS_PTRACE); or allocate the "
+          "window");
     case EFAULT:
       return error(Code::invalid, "process ", process, " has unmapped memory of the window");
     default: break;
@@ -262,6 +264,16 @@ Status allow_given() {
   return error(Code::unsupported, "this system forbids process_vm_readv (", std::strerror(errno),
                "): allow it in the container's system call filter, or "
                "allocate the window");
+}
+
+Status check_reach(int32_t process) {
+  if (process == getpid()) return {};
+  // The address is this process's: the system looks at the right to read before the memory.
+  char seen = 0;
+  const iovec local{&seen, 1}, remote{&seen, 1};
+  if (process_vm_readv(process, &local, 1, &remote, 1, 0) < 0 && errno == EPERM)
+    return explain(EPERM, process, false);
+  return {};
 }
 
 }  // namespace skerry::memory

@@ -85,5 +85,9 @@ static_assert(offsetof(Given, lists) == given_one_bytes);
 // May processes of this node reach each other's memory? Lets the others reach this one's, as far as
 // the system needs to be asked. Errors: unsupported, with the remedy.
 Status allow_given();
+// Does the system let this process reach the memory of `process`? One that is not dumpable, or that
+// has not called allow_given where only relatives may trace, keeps it to itself. Errors:
+// unsupported, with the remedy.
+Status check_reach(int32_t process);
 
 }  // namespace skerry::memory

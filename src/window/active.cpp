@@ -25,10 +25,20 @@ Status Window::fence(uint32_t promises) {
   return done_there(no_rank, status.ok() ? compared : status);
 }
 
+Status Window::check_group(std::span<const Rank> ranks) const {
+  for (Rank rank : ranks) SKERRY_TRY(check_member(rank));
+  std::vector<Rank> ascending(ranks.begin(), ranks.end());
+  std::ranges::sort(ascending);
+  const auto twice = std::ranges::adjacent_find(ascending);
+  if (twice == ascending.end()) return {};
+  // One post is one byte, and a second start would wait for another post for ever.
+  return error(Code::invalid, "rank ", *twice, " is in the group twice: name each member once");
+}
+
 Status Window::post(std::span<const Rank> ranks, uint32_t promises) {
   SKERRY_TRY(check_usable());
   SKERRY_TRY(check_promises(promises, no_check | no_store | no_put, "post"));
-  for (Rank rank : ranks) SKERRY_TRY(check_member(rank));
+  SKERRY_TRY(check_group(ranks));
   if (exposure_.is_open())
     return error(Code::invalid, "rank ", job_->rank(),
                  " posts again: wait for the last post first");
@@ -38,7 +48,7 @@ Status Window::post(std::span<const Rank> ranks, uint32_t promises) {
 Status Window::start(std::span<const Rank> ranks, uint32_t promises) {
   SKERRY_TRY(check_usable());
   SKERRY_TRY(check_promises(promises, no_check, "start"));
-  for (Rank rank : ranks) SKERRY_TRY(check_member(rank));
+  SKERRY_TRY(check_group(ranks));
   State state = guard();
   if (epoch_ != Epoch::none && epoch_ != Epoch::fence)
     return error(Code::invalid, "rank ", job_->rank(), " calls start inside ", to_string(epoch_),

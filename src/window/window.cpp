@@ -70,8 +70,9 @@ Window::~Window() { forget_moved(); }
 struct Window::Told {
   uint64_t bytes, unit;
   uint32_t code;  // of the failure that it has already; 0: none
-  uint8_t is_fair_queue, protocol, migration, check, moves, reserved;
-  uint16_t held;  // Reserve::held
+  uint8_t is_fair_queue, protocol, migration, check, moves;
+  uint8_t is_unsure;  // it did not reach the memory of all; some may not have allowed it yet
+  uint16_t held;      // Reserve::held
 };
 
 void Window::give(job::Segment& data, void* base, uint64_t bytes) const {
@@ -145,6 +146,17 @@ Status Window::compare(job::Group& group, const Told& mine, const Status& status
   return {};
 }
 
+// Collective. By the first exchange all have allowed what the system needs to be asked for. So
+// where one did not reach the others' memory before it, all look once more.
+Status Window::agree(job::Group& group, const Window& made, Told mine, const Status& status,
+                     std::vector<Told>* told) {
+  SKERRY_TRY(compare(group, mine, status, told));
+  if (std::ranges::none_of(*told, [](const Told& one) { return one.is_unsure != 0; })) return {};
+  const Status reached = made.check_reach();
+  mine.code = static_cast<uint32_t>(reached.code());
+  return compare(group, mine, reached, told);
+}
+
 void Window::take_note(const std::vector<Told>& told) {
   std::vector<uint64_t> sizes, units;
   for (const Told& one : told) {
@@ -180,6 +192,7 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   if (flavor != Flavor::allocated && status.ok())
     if (job::Segment* const kept = reserve.find_data(made->kind(), {}); kept != nullptr)
       made->give(*kept, base, bytes);
+  const bool is_unsure = status.ok() && flavor != Flavor::allocated && !made->check_reach().ok();
   const Told mine{bytes,
                   unit,
                   static_cast<uint32_t>(status.code()),
@@ -188,10 +201,10 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
                   static_cast<uint8_t>(choice.migration),
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,
-                  0,
+                  is_unsure,
                   reserve.held(made->kind())};
   std::vector<Told> told;
-  Status opened = compare(group, mine, status, &told);
+  Status opened = agree(group, *made, mine, status, &told);
   if (opened.ok()) {
     made->take_note(told);
     uint16_t held = 0;
@@ -235,7 +248,9 @@ Status Window::attach(void* base, uint64_t bytes) {
     return error(Code::invalid, "attach to a window that is ", to_string(flavor_),
                  ": only dynamic ones take further memory");
   const State state = guard();
-  return given()->add(base, bytes);
+  if (bytes > 0) return given()->add(base, bytes);
+  empty_areas_.push_back(base);
+  return {};
 }
 
 Status Window::detach(void* base) {
@@ -244,7 +259,11 @@ Status Window::detach(void* base) {
     return error(Code::invalid, "detach from a window that is ", to_string(flavor_),
                  ": only dynamic ones give memory back");
   const State state = guard();
-  return given()->remove(base);
+  const Status removed = given()->remove(base);
+  const auto empty = std::ranges::find(empty_areas_, base);
+  if (removed.ok() || empty == empty_areas_.end()) return removed;
+  empty_areas_.erase(empty);
+  return {};
 }
 
 std::unique_ptr<Window> Window::stand_in(job::Job& job) {
@@ -336,6 +355,16 @@ Status Window::check_member(Rank rank) const {
     return error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
                  job_->size() - 1);
   return error(Code::invalid, "rank ", rank, " is not a member of the window's group");
+}
+
+// The others of the group look for themselves, so each pair of this node's members is looked at.
+Status Window::check_reach() const {
+  const placement::NodeMap& map = job_->map();
+  const NodeId node = map.node_of(job_->rank());
+  for (int32_t k = 0; k < map.node_size(node); ++k)
+    if (group_->index_of(map.node_rank(node, k)) >= 0)
+      SKERRY_TRY(memory::check_reach(job_->control().member(static_cast<uint32_t>(k)).pid));
+  return {};
 }
 
 Status Window::check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const {

@@ -183,6 +183,8 @@ class Window {
   struct Told;
   static Status compare(job::Group& group, const Told& mine, const Status& status,
                         std::vector<Told>* told);
+  static Status agree(job::Group& group, const Window& made, Told mine, const Status& status,
+                      std::vector<Told>* told);
   void take_note(const std::vector<Told>& told);
   Status open(void* base, uint64_t bytes, const lock::Choice& choice, bool has_desk);
   Status open_data(void* base, uint64_t bytes, bool* is_known);
@@ -208,6 +210,8 @@ class Window {
   State guard() const { return multiple_ ? State(*mutex_) : State(); }
   Status check_usable() const;
   Status check_member(Rank rank) const;
+  Status check_group(std::span<const Rank> ranks) const;  // members, and none of them twice
+  Status check_reach() const;  // this process reaches the given memory of this node's members
   Status check_promises(uint32_t promises, uint32_t allowed, std::string_view call) const;
   // The record of a member, made at first use. Errors: invalid (no member).
   Status target(Rank rank, Target** found) {
@@ -323,6 +327,7 @@ class Window {
   uint32_t locked_ = 0;        // targets with a lock of this rank, lock_all's not counted
   uint32_t all_promises_ = 0;  // of lock_all
   std::vector<Rank> started_;  // of the present start
+  std::vector<const void*> empty_areas_;  // of dynamic: attached with no bytes
 };
 
 }  // namespace skerry::window

@@ -217,6 +217,10 @@ void check_post_start(Context& c, Memory memory) {
     EXPECT_IS(w.words()[1], int64_t{right});
     EXPECT_IS(w.words()[2], int64_t{left});
   }
+  // A rank named twice would be waited for twice, and answers once: start hung.
+  const int twice[3] = {right, c.rank, right};
+  EXPECT_ERROR(skerry_window_post(w, twice, 3, 0), SKERRY_ERR_INVALID, "in the group twice");
+  EXPECT_ERROR(skerry_window_start(w, twice, 3, 0), SKERRY_ERR_INVALID, "in the group twice");
   OK(skerry_window_post(w, nullptr, 0, 0));
   OK(skerry_window_start(w, nullptr, 0, 0));
   OK(skerry_window_complete(w));
@@ -350,6 +354,9 @@ void check_dynamic(Context& c) {
   OK(skerry_window_attach(w, mine, 16));
   EXPECT_ERROR(skerry_window_attach(w, &first[5], 8), SKERRY_ERR_INVALID, "overlap");
   EXPECT_ERROR(skerry_window_attach(w, nullptr, 8), SKERRY_ERR_INVALID, "are no memory");
+  OK(skerry_window_attach(w, &first[5], 0));  // nothing, also inside what is attached
+  OK(skerry_window_detach(w, &first[5]));
+  EXPECT_ERROR(skerry_window_detach(w, &first[5]), SKERRY_ERR_INVALID, "nothing is attached");
   struct Told {
     uint64_t first, second, mine;
   };
@@ -519,7 +526,7 @@ void check_mistakes(Context& c) {
   skerry_window* none = nullptr;
   EXPECT_ERROR(skerry_window_allocate(c.world(), 8, 0, &none), SKERRY_ERR_INVALID, "unit is 0");
   OwnWindow w(c, 64, 8);
-  for (int host = 0; host < c.size; host += c.size > 1 ? c.size - 1 : 1) {
+  for (int host = 0; host<c.size; host += c.size> 1 ? c.size - 1 : 1) {
     EXPECT_ERROR(skerry_window_put(w, host, 0, &word, 8), SKERRY_ERR_INVALID, "outside an epoch");
     EXPECT_ERROR(skerry_window_unlock(w, host), SKERRY_ERR_INVALID, "has not locked");
     EXPECT_ERROR(skerry_window_flush(w, host), SKERRY_ERR_INVALID, "has not locked");

@@ -1,0 +1,67 @@
+/* Windows over memory of processes that may not be traced are refused when they are made, on every
+ * member alike, with the remedy: not at the first access. Allocated ones need no such right. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <skerry/window.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void drop_tracing(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[2];
+  const unsigned bit = 1u << CAP_SYS_PTRACE;
+  if (syscall(SYS_capget, &header, data) != 0) exit(2);
+  data[0].effective &= ~bit, data[0].permitted &= ~bit, data[0].inheritable &= ~bit;
+  if (syscall(SYS_capset, &header, data) != 0) exit(2);
+}
+
+static void fail(int line, const char* what) {
+  fprintf(stderr, "untraceable: line %d: %s: %s\n", line, what, skerry_last_error());
+  exit(1);
+}
+#define CHECK(condition) \
+  if (!(condition)) fail(__LINE__, #condition)
+
+static void use(skerry_window* window, int right) {
+  long value = 7, seen = 0;
+  CHECK(skerry_window_lock(window, SKERRY_LOCK_EXCLUSIVE, right, 0) == SKERRY_OK);
+  CHECK(skerry_window_put(window, right, 1, &value, 8) == SKERRY_OK);
+  CHECK(skerry_window_flush(window, right) == SKERRY_OK);
+  CHECK(skerry_window_get(window, right, 1, &seen, 8) == SKERRY_OK);
+  CHECK(skerry_window_unlock(window, right) == SKERRY_OK);
+  CHECK(seen == 7);
+  CHECK(skerry_window_free(window) == SKERRY_OK);
+}
+
+int main(void) {
+  static long given[8];
+  skerry_job* job = NULL;
+  skerry_window* window = NULL;
+  drop_tracing();
+  CHECK(skerry_init(NULL, &job) == SKERRY_OK);
+  skerry_group* const world = skerry_world(job);
+  const int rank = skerry_rank(job), right = (rank + 1) % skerry_size(job);
+  CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_OK);
+  use(window, right);
+  if (rank == 1) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* one of them is enough */
+  CHECK(skerry_barrier(world) == SKERRY_OK);
+  for (int turn = 0; turn < 2; ++turn) {
+    CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_ERR_UNSUPPORTED);
+    CHECK(strstr(skerry_last_error(), "PR_SET_DUMPABLE") != NULL);
+    CHECK(skerry_window_create_dynamic(world, &window) == SKERRY_ERR_UNSUPPORTED);
+    CHECK(skerry_window_allocate(world, 64, 8, &window) == SKERRY_OK);
+    use(window, right);
+  }
+  CHECK(skerry_barrier(world) == SKERRY_OK);
+  if (rank == 1) prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  CHECK(skerry_barrier(world) == SKERRY_OK);
+  CHECK(skerry_window_create(world, given, sizeof given, 8, &window) == SKERRY_OK);
+  use(window, right);
+  CHECK(skerry_finalize(job) == SKERRY_OK);
+  if (rank == 0) printf("untraceable: ok\n");
+  return 0;
+}
