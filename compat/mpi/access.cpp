@@ -27,6 +27,8 @@ int locate(Window& window, int rank, MPI_Aint at, int64_t first, uint64_t bytes,
   place->rank = window.over->job_rank(rank);
   if (window.is_dynamic) {
     place->offset = static_cast<uint64_t>(at);
+  } else if (at < 0) [[unlikely]] {
+    return fail(MPI_ERR_DISP, "displacement ", at, ": give one of 0 or more");
   } else if (!offset_of(window, rank, at, &place->offset)) [[unlikely]] {
     return fail(MPI_ERR_RMA_RANGE, "displacement ", at, " in units of ", window.unit_of(rank),
                 " bytes lies outside rank ", rank, "'s memory");
@@ -44,13 +46,11 @@ struct Data {
   MPI_Count count;
   uint64_t bytes() const { return type->bytes * static_cast<uint64_t>(count); }
   bool is_one_piece() const {
-    return type->is_contiguous || (count == 1 && type->pieces.size() == 1);
+    return type->is_contiguous || (count == 1 && type->data->count == 1);
   }
-  // Elements in a row are one part, not one each. `row` lives as long as the cursor.
-  Cursor cursor(std::vector<Piece>* row) const {
-    if (!is_one_piece()) return Cursor(type->pieces, type->extent);
-    *row = {{type->first, bytes()}};
-    return Cursor(*row, 0);
+  // Elements in a row are one part, not one each.
+  Cursor cursor() const {
+    return is_one_piece() ? Cursor(Piece{type->first, bytes()}) : Cursor(*type->data, type->extent);
   }
   Span span() const { return span_of(*type, type->highest, count); }
 };
@@ -88,10 +88,8 @@ int move_parts(Way way, const Place& to, char* base, const Data& origin, const D
     parts.clear();
     return settle(status);
   };
-  std::vector<Piece> here, there;
   const int failed = for_each_part(
-      origin.cursor(&here), target.cursor(&there), bytes,
-      [&](int64_t from, int64_t at, uint64_t part) {
+      origin.cursor(), target.cursor(), bytes, [&](int64_t from, int64_t at, uint64_t part) {
         parts.push_back({base + from, to.offset + static_cast<uint64_t>(at), part});
         return parts.size() < most ? MPI_SUCCESS : flush();
       });
@@ -109,7 +107,7 @@ bool read_levels(const Data& side, uint64_t block_bytes, uint64_t blocks, uint64
     return true;
   }
   if (type.block_bytes != block_bytes) return false;
-  count[0] = std::min(blocks, static_cast<uint64_t>(type.pieces.size()));
+  count[0] = std::min(blocks, type.data->count);
   stride[0] = type.stride;
   count[1] = blocks / count[0];
   stride[1] = type.extent;
@@ -184,7 +182,7 @@ int transfer(Way way, Window& window, char* base, const Data& origin, const Data
 bool is_plain(const Window& window, MPI_Datatype type, MPI_Count count, MPI_Datatype target_type,
               MPI_Count target_count, int rank, MPI_Aint at, uint64_t* offset, uint64_t* bytes) {
   if (target_type != type || target_count != count || count < 0 || window.data != nullptr ||
-      window.is_dynamic || rank < 0 || rank >= window.over->size) [[unlikely]]
+      window.is_dynamic || rank < 0 || rank >= window.over->size || at < 0) [[unlikely]]
     return false;
   const Type* const known = known_types.find(type);
   if (known == nullptr || !known->is_contiguous || known->first != 0) [[unlikely]]

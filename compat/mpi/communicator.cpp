@@ -11,12 +11,14 @@
 
 #include "../nodes_of_part.hpp"
 #include "errors.hpp"
+#include "silent.hpp"
 
 namespace skerry::mpi {
 namespace {
 
 constexpr int hello_tag = 4711;
-constexpr int64_t hello_timeout_s = 10;
+constexpr int64_t silence_s = 10;           // then it is said, and looked for the process
+constexpr int64_t longest_silence_s = 300;  // of a rank whose process cannot be looked at
 
 // The same size in all versions: one of another version must be able to read it.
 struct Hello {
@@ -44,22 +46,33 @@ std::vector<std::shared_ptr<Job>>& jobs() {
   static auto* const started = new std::vector<std::shared_ptr<Job>>;
   return *started;
 }
-bool ended = false;  // MPI_Finalize has begun
+bool is_closing = false;   // MPI_Finalize has begun: what is MPI's is not freed any more
+bool is_deferred = false;  // the jobs end when MPI_Finalize is over
 
 // ---- end ---------------------------------------------------------------------------------------
 
-// In MPI_Finalize, before anything of MPI ends. In the order of the starts, which is the same
-// wherever jobs share members: they start one after the other.
-int end_jobs(MPI_Comm, int, void*, void*) {
+// In the order of the starts, which is the same wherever jobs share members: they start one after
+// the other.
+void end_jobs() {
   const std::lock_guard guard(jobs_mutex());
-  ended = true;
   for (const std::shared_ptr<Job>& job : jobs()) {
     if (job->job == nullptr) continue;
     if (skerry_finalize(job->job) != SKERRY_OK)
       std::fprintf(stderr, "skerry: MPI_Finalize: %s\n", skerry_last_error());
     job->job = nullptr;
-    real().Comm_free(&job->comm);
+    if (is_up()) real().Comm_free(&job->comm);
   }
+}
+
+// In MPI_Finalize, before anything of MPI ends. Callbacks of attributes that the program set before
+// its first window come behind this one, and may use and free windows: so jobs end later, unless
+// MPI_Finalize was not called through the preloaded library.
+int on_finalize(MPI_Comm, int, void*, void*) {
+  {
+    const std::lock_guard guard(jobs_mutex());
+    is_closing = true;
+  }
+  if (!is_deferred) end_jobs();
   return MPI_SUCCESS;
 }
 
@@ -71,7 +84,7 @@ int copy_nothing(MPI_Comm, int, void*, void*, void*, int* flag) {
 void end_with_mpi() {
   static const bool done = [] {
     int keyval = MPI_KEYVAL_INVALID;
-    real().Comm_create_keyval(copy_nothing, end_jobs, &keyval, nullptr);
+    real().Comm_create_keyval(copy_nothing, on_finalize, &keyval, nullptr);
     return real().Comm_set_attr(MPI_COMM_SELF, keyval, nullptr) == MPI_SUCCESS;
   }();
   (void)done;
@@ -173,6 +186,55 @@ int64_t now_s() {
   std::abort();
 }
 
+[[noreturn]] void refuse_without(const Communicator& over, int rank) {
+  refuse(over, text("rank ", rank, " of ", over.size,
+                    " does not have libskerry_mpi.so preloaded, and rank 0 has: export "
+                    "LD_PRELOAD to all processes (mpirun -x LD_PRELOAD), or to none"));
+}
+
+// How long rank 0 waits for the others. Time in which this process did not run is not silence.
+class Silence {
+ public:
+  // Does rank `k` lack the library, as far as one can know by now? Sleeps a little after a while.
+  bool is_too_long(const Communicator& over, int k) {
+    const int64_t now = now_s();
+    const bool is_next = now != last_s_;
+    if (is_next) ++seconds_;
+    last_s_ = now;
+    if (seconds_ > 1) {
+      const timespec a_little{0, 1'000'000};
+      nanosleep(&a_little, nullptr);
+    }
+    if (!is_next || seconds_ < silence_s) return false;
+    switch (look_for(world_rank(over, over.rank), world_rank(over, k))) {
+      case Sight::with: return false;
+      case Sight::without: return true;
+      case Sight::nowhere: break;
+    }
+    if (told_of_ != k)
+      std::fprintf(stderr,
+                   "skerry: rank %d of %d has not answered for %lld s: its process is stopped, or "
+                   "does not have libskerry_mpi.so preloaded (mpirun -x LD_PRELOAD). Waiting for "
+                   "it until %lld s\n",
+                   k, over.size, static_cast<long long>(seconds_),
+                   static_cast<long long>(longest_silence_s));
+    told_of_ = k;
+    return seconds_ >= longest_silence_s;
+  }
+
+ private:
+  static int world_rank(const Communicator& over, int rank) {
+    MPI_Group world = MPI_GROUP_NULL;
+    int found = -1;
+    real().Comm_group(MPI_COMM_WORLD, &world);
+    real().Group_translate_ranks(over.group, 1, &rank, world, &found);
+    real().Group_free(&world);
+    return found;
+  }
+  int64_t last_s_ = now_s(), seconds_ = 0;  // of the clock's last change; with this process running
+  int told_of_ = -1;                        // a rank; below 0: none
+};
+
 // Every rank told rank 0 that it runs this library. One that was started without it is by now
 // inside its own MPI library, which has made the duplicate with us for a window of its own; from
 // here on it would answer to nothing that we send.
@@ -181,14 +243,11 @@ void expect_hellos(const Communicator& over, uint32_t* unwanted) {
   std::vector<MPI_Request> requests(static_cast<size_t>(over.size), MPI_REQUEST_NULL);
   for (int k = 1; k < over.size; ++k)
     real().Irecv(&told[k], sizeof(Hello), MPI_BYTE, k, hello_tag, over.comm, &requests[k]);
-  const int64_t until_s = now_s() + hello_timeout_s;
+  Silence silence;
   for (int k = 1; k < over.size; ++k) {
     for (int done = 0; done == 0;) {
       real().Test(&requests[k], &done, MPI_STATUS_IGNORE);
-      if (done != 0 || now_s() < until_s) continue;
-      refuse(over, text("rank ", k, " of ", over.size,
-                        " does not have libskerry_mpi.so preloaded, and rank 0 has: export "
-                        "LD_PRELOAD to all processes (mpirun -x LD_PRELOAD), or to none"));
+      if (done == 0 && silence.is_too_long(over, k)) refuse_without(over, k);
     }
     const Hello expected = hello_of(true);
     if (std::memcmp(told[k].what, expected.what, sizeof expected.what) != 0 ||
@@ -312,7 +371,7 @@ int keyval() {
 Communicator::~Communicator() {
   {
     const std::lock_guard guard(jobs_mutex());
-    if (ended) return;
+    if (is_closing) return;
   }
   if (job != nullptr && members != nullptr && members != skerry_world(job->job))
     skerry_group_free(members);
@@ -338,6 +397,12 @@ int make_group(Communicator& over, skerry_group** group) {
   for (int k = 0; k < over.size; ++k) ranks[static_cast<size_t>(k)] = over.job_rank(k);
   const skerry_exchange exchange = exchange_over(&over.comm, over.rank, over.size);
   return skerry_group_create(over.job->job, ranks.data(), &exchange, group);
+}
+
+// For the preloaded library, around MPI_Finalize.
+extern "C" __attribute__((visibility("default"))) void skerry_mpi_finalize(int is_over) {
+  is_deferred = is_over == 0;
+  if (is_over != 0 && is_closing && !is_up()) end_jobs();
 }
 
 bool is_set(const char* variable) {

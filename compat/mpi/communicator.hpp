@@ -2,8 +2,7 @@
 //
 // A job starts when the first window is made over a communicator whose members are not all in one
 // job yet, and consists of the members of that communicator. Programs whose first window is over
-// all processes have one job, so do most others. Jobs end in MPI_Finalize, by an attribute of
-// MPI_COMM_SELF.
+// all processes have one job, so do most others. Jobs end when MPI_Finalize is over.
 #pragma once
 
 #include <skerry/skerry.h>

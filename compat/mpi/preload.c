@@ -75,6 +75,9 @@ static int look(struct dl_phdr_info* info, size_t size, void* context) {
   return 1;
 }
 
+/* Null: there is none, or no function on windows was called. */
+static void* opened;
+
 static void* open_adapter(const char* name) {
   Dl_info own;
   char path[4200];
@@ -99,6 +102,7 @@ static void resolve(void) {
     if (target == NULL) target = dlsym(library != NULL ? library : RTLD_NEXT, names[k]);
     __atomic_store_n(&targets[k], target, __ATOMIC_RELEASE);
   }
+  __atomic_store_n(&opened, adapter, __ATOMIC_RELEASE);
 }
 
 static void* find(int entry) {
@@ -184,4 +188,32 @@ PUBLIC int MPII_Win_get_attr(int window, int keyval, void* value, int* flag, int
   static int (*next)(int, int, void*, int*, int);
   if (next == NULL) *(void**)&next = next_of("MPII_Win_get_attr");
   return next(window, keyval, value, flag, type);
+}
+
+/* ---- the end -----------------------------------------------------------------------------------
+ *
+ * Callbacks of MPI_COMM_SELF's attributes may free windows, also behind ours: the jobs of Skerry
+ * end when MPI_Finalize is over. Tools define either name, so each leads to the next of the same.
+ */
+
+static int finalize_by(const char* name, int (**next)(void)) {
+  static int depth;
+  void* const adapter = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);
+  void (*around)(int) = NULL;
+  if (adapter != NULL) *(void**)&around = dlsym(adapter, "skerry_mpi_finalize");
+  if (*next == NULL) *(void**)next = next_of(name);
+  if (around != NULL && depth++ == 0) around(0);
+  const int answer = (*next)();
+  if (around != NULL && --depth == 0) around(1);
+  return answer;
+}
+
+PUBLIC int MPI_Finalize(void) {
+  static int (*next)(void);
+  return finalize_by("MPI_Finalize", &next);
+}
+
+PUBLIC int PMPI_Finalize(void) {
+  static int (*next)(void);
+  return finalize_by("PMPI_Finalize", &next);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <string_view>
 
 #include "errors.hpp"
 #include "library.hpp"
@@ -16,193 +15,49 @@ constinit Registry<MPI_Datatype, const Type> known_types;
 
 namespace {
 
-// ---- predefined types ---------------------------------------------------------------------------
-
-struct Named {
-  std::string_view name;
-  Sort sort;
-  bool is_unsigned = false;
-};
-
-// By name, because MPIs differ in which of them exist. Sizes come from the library.
-constexpr Named names[] = {
-    {"MPI_CHAR", Sort::integer},
-    {"MPI_SIGNED_CHAR", Sort::integer},
-    {"MPI_UNSIGNED_CHAR", Sort::integer, true},
-    {"MPI_SHORT", Sort::integer},
-    {"MPI_UNSIGNED_SHORT", Sort::integer, true},
-    {"MPI_INT", Sort::integer},
-    {"MPI_UNSIGNED", Sort::integer, true},
-    {"MPI_LONG", Sort::integer},
-    {"MPI_UNSIGNED_LONG", Sort::integer, true},
-    {"MPI_LONG_LONG", Sort::integer},
-    {"MPI_LONG_LONG_INT", Sort::integer},
-    {"MPI_UNSIGNED_LONG_LONG", Sort::integer, true},
-    {"MPI_INT8_T", Sort::integer},
-    {"MPI_INT16_T", Sort::integer},
-    {"MPI_INT32_T", Sort::integer},
-    {"MPI_INT64_T", Sort::integer},
-    {"MPI_UINT8_T", Sort::integer, true},
-    {"MPI_UINT16_T", Sort::integer, true},
-    {"MPI_UINT32_T", Sort::integer, true},
-    {"MPI_UINT64_T", Sort::integer, true},
-    {"MPI_AINT", Sort::integer},
-    {"MPI_OFFSET", Sort::integer},
-    {"MPI_COUNT", Sort::integer},
-    {"MPI_INTEGER", Sort::integer},
-    {"MPI_INTEGER1", Sort::integer},
-    {"MPI_INTEGER2", Sort::integer},
-    {"MPI_INTEGER4", Sort::integer},
-    {"MPI_INTEGER8", Sort::integer},
-    {"MPI_INTEGER16", Sort::integer},
-    {"MPI_FLOAT", Sort::real},
-    {"MPI_DOUBLE", Sort::real},
-    {"MPI_LONG_DOUBLE", Sort::real},
-    {"MPI_REAL", Sort::real},
-    {"MPI_REAL2", Sort::real},
-    {"MPI_REAL4", Sort::real},
-    {"MPI_REAL8", Sort::real},
-    {"MPI_REAL16", Sort::real},
-    {"MPI_DOUBLE_PRECISION", Sort::real},
-    {"MPI_C_COMPLEX", Sort::complex},
-    {"MPI_C_FLOAT_COMPLEX", Sort::complex},
-    {"MPI_C_DOUBLE_COMPLEX", Sort::complex},
-    {"MPI_C_LONG_DOUBLE_COMPLEX", Sort::complex},
-    {"MPI_CXX_COMPLEX", Sort::complex},
-    {"MPI_CXX_FLOAT_COMPLEX", Sort::complex},
-    {"MPI_CXX_DOUBLE_COMPLEX", Sort::complex},
-    {"MPI_CXX_LONG_DOUBLE_COMPLEX", Sort::complex},
-    {"MPI_COMPLEX", Sort::complex},
-    {"MPI_COMPLEX4", Sort::complex},
-    {"MPI_COMPLEX8", Sort::complex},
-    {"MPI_COMPLEX16", Sort::complex},
-    {"MPI_COMPLEX32", Sort::complex},
-    {"MPI_DOUBLE_COMPLEX", Sort::complex},
-    {"MPI_LOGICAL", Sort::logical},
-    {"MPI_LOGICAL1", Sort::logical},
-    {"MPI_LOGICAL2", Sort::logical},
-    {"MPI_LOGICAL4", Sort::logical},
-    {"MPI_LOGICAL8", Sort::logical},
-    {"MPI_LOGICAL16", Sort::logical},
-    {"MPI_C_BOOL", Sort::logical},
-    {"MPI_CXX_BOOL", Sort::logical},
-    {"MPI_BYTE", Sort::byte, true},
-    {"MPI_FLOAT_INT", Sort::pair},
-    {"MPI_DOUBLE_INT", Sort::pair},
-    {"MPI_LONG_INT", Sort::pair},
-    {"MPI_2INT", Sort::pair},
-    {"MPI_SHORT_INT", Sort::pair},
-    {"MPI_LONG_DOUBLE_INT", Sort::pair},
-    {"MPI_2REAL", Sort::pair},
-    {"MPI_2DOUBLE_PRECISION", Sort::pair},
-    {"MPI_2INTEGER", Sort::pair},
-};
-
-int integer_of(uint64_t bytes, bool is_unsigned) {
-  switch (bytes) {
-    case 1: return is_unsigned ? SKERRY_UINT8 : SKERRY_INT8;
-    case 2: return is_unsigned ? SKERRY_UINT16 : SKERRY_INT16;
-    case 4: return is_unsigned ? SKERRY_UINT32 : SKERRY_INT32;
-    case 8: return is_unsigned ? SKERRY_UINT64 : SKERRY_INT64;
-  }
-  return -1;
-}
-
-int skerry_type_of(const Named& named, uint64_t bytes) {
-  switch (named.sort) {
-    case Sort::integer:
-    case Sort::logical:
-    case Sort::byte: return integer_of(bytes, named.is_unsigned);
-    case Sort::real:
-      if (named.name == "MPI_LONG_DOUBLE") return bytes == 16 ? SKERRY_LONG_DOUBLE : -1;
-      return bytes == 4 ? SKERRY_FLOAT : bytes == 8 ? SKERRY_DOUBLE : -1;
-    case Sort::complex:
-      return bytes == 8 ? SKERRY_COMPLEX_FLOAT : bytes == 16 ? SKERRY_COMPLEX_DOUBLE : -1;
-    case Sort::pair: return -1;
-    case Sort::other: return integer_of(bytes, true);  // characters: to be replaced only
-  }
-  return -1;
-}
-
-uint64_t alignment_of(int skerry_type) {
-  const uint64_t bytes = skerry_type_bytes(skerry_type);
-  const bool in_two = skerry_type == SKERRY_COMPLEX_FLOAT || skerry_type == SKERRY_COMPLEX_DOUBLE;
-  return in_two ? bytes / 2 : bytes;
-}
-
-// A pair's bytes of data: the value, and the index behind it.
-std::vector<Piece> data_of_pair(uint64_t size, uint64_t extent) {
-  const uint64_t index_bytes = sizeof(int);
-  if (size != 6) return {{0, size}};  // all but MPI_SHORT_INT have no gap inside
-  return {{0, size - index_bytes}, {static_cast<int64_t>(extent - index_bytes), index_bytes}};
-}
-
-Type* make_named(MPI_Datatype type) {
-  int size = 0, length = 0;
-  MPI_Aint lb = 0, extent = 0;
-  char name[MPI_MAX_OBJECT_NAME + 1] = {};
-  if (real().Type_size(type, &size) != MPI_SUCCESS || size < 0) return nullptr;
-  real().Type_get_extent(type, &lb, &extent);
-  real().Type_get_name(type, name, &length);
-  Named named{name, Sort::other};
-  for (const Named& one : names)
-    if (one.name == name) named = one;
-  auto* const basic = new Basic;
-  basic->type = type;
-  basic->sort = named.sort;
-  basic->bytes = static_cast<uint64_t>(extent);
-  basic->skerry_type = size == extent ? skerry_type_of(named, basic->bytes) : -1;
-  basic->align = basic->skerry_type >= 0 ? alignment_of(basic->skerry_type) : 1;
-  auto* const made = new Type;
-  made->basic = basic;
-  made->bytes = static_cast<uint64_t>(size);
-  made->extent = extent;
-  made->pieces = named.sort == Sort::pair ? data_of_pair(made->bytes, basic->bytes)
-                                          : std::vector<Piece>{{0, made->bytes}};
-  made->pair_runs = {{0, basic->bytes}};
-  return made;
-}
-
 // ---- derived types ------------------------------------------------------------------------------
 
-void join(std::vector<Piece>& pieces, int64_t at, uint64_t bytes) {
-  if (bytes == 0) return;
-  if (!pieces.empty() && pieces.back().at + static_cast<int64_t>(pieces.back().bytes) == at)
-    pieces.back().bytes += bytes;
-  else pieces.push_back({at, bytes});
-}
-
-void add_each(const std::vector<Piece>& from, int64_t extent, int64_t at, int64_t count,
-              std::vector<Piece>& to) {
-  for (int64_t k = 0; k < count; ++k)
-    for (const Piece& piece : from) join(to, at + k * extent + piece.at, piece.bytes);
-}
+// What is put together: the data of a type's elements, or the runs of its pairs.
+enum class Part : uint8_t { data, pair_runs };
 
 // Collects the elements of other types that a type is made of.
 class Builder {
  public:
+  explicit Builder(Part part) : part_(part) {}
   void add(const Type& of, int64_t at, int64_t count) {
-    if (count <= 0 || of.bytes == 0) return;
-    if (made_->bytes == 0) made_->basic = of.basic;
-    else if (made_->basic != of.basic) made_->basic = nullptr;
-    const bool dense = of.pieces.size() == 1 &&
-                       static_cast<int64_t>(of.pieces[0].bytes) == of.extent && of.extent > 0;
-    if (dense) {
-      join(made_->pieces, at + of.pieces[0].at, of.pieces[0].bytes * static_cast<uint64_t>(count));
-    } else {
-      add_each(of.pieces, of.extent, at, count, made_->pieces);
-    }
-    if (of.basic != nullptr && of.basic->sort == Sort::pair)
-      add_each(of.pair_runs, of.extent, at, count, made_->pair_runs);
-    made_->bytes += of.bytes * static_cast<uint64_t>(count);
+    if (count > 0) note(of);
+    made_.add(shape_of(of), at, count, of.extent);
   }
-  Type* take(int64_t extent) {
-    made_->extent = extent;
-    return made_;
+  // `length` elements, and that `count` times, `stride` bytes apart.
+  void add_blocks(const Type& of, int64_t length, int64_t count, int64_t stride) {
+    if (length <= 0 || count <= 0) return;
+    note(of);
+    LayoutBuilder block;
+    block.add(shape_of(of), 0, length, of.extent);
+    made_.add(block.take(), 0, count, stride);
   }
+  void add(const Type& of, const Shape& made_of_it) {
+    if (made_of_it->count > 0) note(of);
+    made_.add(made_of_it, 0, 1, 0);
+  }
+  const Shape& shape_of(const Type& of) const {
+    return part_ == Part::pair_runs && of.pair_runs != nullptr ? of.pair_runs : of.data;
+  }
+  // Of all elements; null: there are none, or they are of several.
+  const Basic* basic() const { return basic_; }
+  Shape take() { return made_.take(); }
 
  private:
-  Type* made_ = new Type;
+  void note(const Type& of) {
+    if (of.bytes == 0) return;
+    if (is_first_) basic_ = of.basic;
+    else if (!are_same(basic_, of.basic)) basic_ = nullptr;
+    is_first_ = false;
+  }
+  const Part part_;
+  LayoutBuilder made_;
+  const Basic* basic_ = nullptr;
+  bool is_first_ = true;
 };
 
 // What a type was made from, in the order of the call that made it. The numbers of large-count
@@ -215,6 +70,7 @@ struct Contents {
   bool is_large = false;
   size_t integer = 0, address = 0, count = 0;
 
+  void read_again() { integer = address = count = 0; }
   int64_t next_integer() { return integers.at(integer++); }
   int64_t next_count() { return is_large ? counts.at(count++) : next_integer(); }
   int64_t next_address() { return is_large ? counts.at(count++) : addresses.at(address++); }
@@ -286,11 +142,7 @@ class Children {
     int none = 0;
     real().Type_get_envelope(type, &none, &none, &none, &combiner);
 #endif
-    const bool is_predefined = combiner == MPI_COMBINER_NAMED ||
-                               combiner == MPI_COMBINER_F90_REAL ||
-                               combiner == MPI_COMBINER_F90_COMPLEX ||
-                               combiner == MPI_COMBINER_F90_INTEGER;
-    if (!is_predefined) real().Type_free(&type);
+    if (!is_predefined(combiner)) real().Type_free(&type);
   }
   std::vector<MPI_Datatype> types_;
   std::vector<const Type*> found_;
@@ -315,16 +167,17 @@ Ranges ranges_of(int64_t all, int64_t distribution, int64_t argument, int64_t pr
 }
 
 // Blocks of an array of several dimensions; `ranges` and `sizes` with the fastest dimension last.
-void add_blocks(Builder& builder, const Type& of, const std::vector<Ranges>& ranges,
-                const std::vector<int64_t>& sizes, size_t dimension, int64_t element) {
-  for (const auto& [first, count] : ranges[dimension]) {
-    if (dimension + 1 == ranges.size()) {
-      builder.add(of, (element * sizes[dimension] + first) * of.extent, count);
-      continue;
-    }
-    for (int64_t k = 0; k < count; ++k)
-      add_blocks(builder, of, ranges, sizes, dimension + 1, element * sizes[dimension] + first + k);
+void add_array(Builder& builder, const Type& of, const std::vector<Ranges>& ranges,
+               const std::vector<int64_t>& sizes) {
+  Shape made = builder.shape_of(of);
+  int64_t stride = of.extent;
+  for (size_t k = ranges.size(); k-- > 0;) {
+    LayoutBuilder dimension;
+    for (const auto& [first, count] : ranges[k]) dimension.add(made, first * stride, count, stride);
+    made = dimension.take();
+    stride *= sizes[k];
   }
+  builder.add(of, made);
 }
 
 template <class List>
@@ -342,7 +195,7 @@ void add_subarray(Builder& builder, const Type& of, Contents& from) {
   for (size_t k = 0; k < sizes.size(); ++k) ranges.push_back({{{starts[k], parts[k]}}});
   to_c_order(order, sizes);
   to_c_order(order, ranges);
-  add_blocks(builder, of, ranges, sizes, 0, 0);
+  add_array(builder, of, ranges, sizes);
 }
 
 void add_distributed(Builder& builder, const Type& of, Contents& from) {
@@ -361,13 +214,13 @@ void add_distributed(Builder& builder, const Type& of, Contents& from) {
   }
   to_c_order(order, sizes);
   to_c_order(order, ranges);
-  add_blocks(builder, of, ranges, sizes, 0, 0);
+  add_array(builder, of, ranges, sizes);
 }
 
 void add_vector(Builder& builder, const Type& of, Contents& from, bool in_bytes) {
   const int64_t count = from.next_count(), length = from.next_count();
   const int64_t stride = in_bytes ? from.next_address() : from.next_count() * of.extent;
-  for (int64_t k = 0; k < count; ++k) builder.add(of, k * stride, length);
+  builder.add_blocks(of, length, count, stride);
 }
 
 void add_indexed(Builder& builder, const Type& of, Contents& from, bool in_bytes) {
@@ -424,12 +277,22 @@ int64_t extent_of(MPI_Datatype type) {
 Type* make_derived(MPI_Datatype type, int combiner, Contents& contents) {
   const Children of(contents.types);
   if (!of.all()) return nullptr;
-  Builder builder;
-  if (!add_combined(builder, combiner, of, contents)) {
+  Builder data(Part::data);
+  if (!add_combined(data, combiner, of, contents)) {
     fail(MPI_ERR_TYPE, "a datatype of combiner ", combiner, " cannot be taken apart");
     return nullptr;
   }
-  return builder.take(extent_of(type));
+  auto* const made = new Type;
+  made->basic = data.basic();
+  made->data = data.take();
+  made->extent = extent_of(type);
+  if (made->basic != nullptr && made->basic->sort == Sort::pair) {
+    Builder runs(Part::pair_runs);
+    contents.read_again();
+    add_combined(runs, combiner, of, contents);
+    made->pair_runs = runs.take();
+  }
+  return made;
 }
 
 // ---- the cache ----------------------------------------------------------------------------------
@@ -453,23 +316,13 @@ int keyval() {
   return made;
 }
 
-int64_t end_of(const Piece& piece) { return piece.at + static_cast<int64_t>(piece.bytes); }
-
-void find_bounds(Type* made) {
-  if (made->pieces.empty()) return;
-  made->first = made->lowest = made->pieces[0].at;
-  made->highest = end_of(made->pieces[0]);
-  for (const Piece& piece : made->pieces) {
-    made->lowest = std::min(made->lowest, piece.at);
-    made->highest = std::max(made->highest, end_of(piece));
-  }
-  made->run_highest = made->highest;
-  for (const Piece& run : made->runs())
-    made->run_highest = std::max(made->run_highest, end_of(run));
-}
-
 void find_stride(Type* made) {
-  const std::vector<Piece>& pieces = made->pieces;
+  const Layout& data = *made->data;
+  const std::vector<Piece>& pieces = data.pieces;
+  if (data.loops.size() == 1 && data.loops[0].of == nullptr) {
+    made->block_bytes = data.loops[0].bytes;
+    made->stride = data.loops[0].stride;
+  }
   if (pieces.size() < 2) return;
   const int64_t stride = pieces[1].at - pieces[0].at;
   for (size_t k = 1; k < pieces.size(); ++k)
@@ -478,9 +331,17 @@ void find_stride(Type* made) {
   made->stride = stride;
 }
 
-bool is_predefined(int combiner) {
-  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
-         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+void describe(Type* made) {
+  const Layout &data = *made->data, &runs = made->runs();
+  made->bytes = data.bytes;
+  made->run_bytes = runs.bytes;
+  made->first = data.first;
+  made->lowest = data.lowest;
+  made->highest = data.highest;
+  made->run_highest = std::max(data.highest, runs.highest);
+  made->is_contiguous = data.count == 0 ||
+                        (data.count == 1 && static_cast<int64_t>(data.bytes) == made->extent);
+  find_stride(made);
 }
 
 std::mutex& making() {
@@ -502,15 +363,10 @@ const Type* make_type(MPI_Datatype type) {
     fail(MPI_ERR_TYPE, "the datatype is none");
     return nullptr;
   }
-  Type* const made = is_predefined(combiner) ? make_named(type)
+  Type* const made = is_predefined(combiner) ? make_predefined(type, combiner)
                                              : make_derived(type, combiner, contents);
   if (made == nullptr) return nullptr;
-  find_bounds(made);
-  find_stride(made);
-  for (const Piece& run : made->runs()) made->run_bytes += run.bytes;
-  made->is_contiguous = made->pieces.empty() ||
-                        (made->pieces.size() == 1 &&
-                         static_cast<int64_t>(made->pieces[0].bytes) == made->extent);
+  describe(made);
   const std::lock_guard guard(making());
   if (const Type* const found = known_types.find(type);
       found != nullptr) {  // another thread was faster

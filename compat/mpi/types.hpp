@@ -1,11 +1,11 @@
-// MPI's datatypes, flattened: what bytes an element covers, in the order of its type map. Made when
-// a type is first used in a window, kept until it is freed.
+// MPI's datatypes, taken apart: what bytes an element covers, in the order of its type map. Made
+// when a type is first used in a window, kept until it is freed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "layout.hpp"
 #include "mpi_header.hpp"
 #include "registry.hpp"
 
@@ -23,14 +23,15 @@ struct Basic {
   uint64_t align = 1;    // what the runtime's updates ask of an address
 };
 
-struct Piece {
-  int64_t at;
-  uint64_t bytes;
-};
+// Two predefined types may be one and the same, such as long and MPI_INT64_T.
+inline bool are_same(const Basic* one, const Basic* other) {
+  return one == other || (one != nullptr && other != nullptr && one->skerry_type >= 0 &&
+                          one->skerry_type == other->skerry_type);
+}
 
 struct Type {
-  std::vector<Piece> pieces;   // of data; neighbours are joined
-  uint64_t bytes = 0;          // of data: the sum of the pieces
+  Shape data;
+  uint64_t bytes = 0;          // of data
   int64_t extent = 0;          // from one element to the next
   bool is_contiguous = false;  // any number of elements is one piece, which starts at `first`
   int64_t first = 0;           // of the first piece, which need not be the lowest
@@ -40,16 +41,18 @@ struct Type {
   uint64_t block_bytes = 0;
   int64_t stride = 0;
   const Basic* basic = nullptr;  // null: of several predefined types
-  // Runs of `basic`, gaps between its elements included: what updates go by. They are the pieces
-  // but for pairs.
-  std::vector<Piece> pair_runs;
+  // Runs of `basic`, gaps between its elements included: what updates go by. They are the data but
+  // for pairs.
+  Shape pair_runs;         // null: it is not of pairs
   uint64_t run_bytes = 0;  // the sum of the runs
-  const std::vector<Piece>& runs() const {
-    return basic != nullptr && basic->sort == Sort::pair ? pair_runs : pieces;
-  }
+  const Layout& runs() const { return pair_runs != nullptr ? *pair_runs : *data; }
 };
 
 extern Registry<MPI_Datatype, const Type> known_types;
+
+// A predefined one, or one of MPI_Type_create_f90_*, by what MPI says of it (predefined.cpp).
+bool is_predefined(int combiner);
+Type* make_predefined(MPI_Datatype type, int combiner);
 
 // Null: not a datatype, or one that cannot be taken apart; fail() has been called.
 const Type* make_type(MPI_Datatype type);
@@ -73,29 +76,6 @@ inline Span span_of(const Type& type, int64_t highest, MPI_Count count) {
   const int64_t first = type.lowest + (last < 0 ? last : 0);
   return {first, static_cast<uint64_t>(highest + (last > 0 ? last : 0) - first)};
 }
-
-// Goes through the pieces (or runs) of `count` elements, in order.
-class Cursor {
- public:
-  Cursor(const std::vector<Piece>& pieces, int64_t extent) : pieces_(&pieces), extent_(extent) {}
-  int64_t at() const { return element_at_ + (*pieces_)[piece_].at + static_cast<int64_t>(within_); }
-  uint64_t rest() const { return (*pieces_)[piece_].bytes - within_; }
-  void advance(uint64_t bytes) {
-    within_ += bytes;
-    if (within_ < (*pieces_)[piece_].bytes) return;
-    within_ = 0;
-    if (++piece_ < pieces_->size()) return;
-    piece_ = 0;
-    element_at_ += extent_;
-  }
-
- private:
-  const std::vector<Piece>* pieces_;
-  int64_t extent_;
-  int64_t element_at_ = 0;
-  size_t piece_ = 0;
-  uint64_t within_ = 0;
-};
 
 // Splits `bytes` bytes of both sides into parts that are contiguous on both:
 // action(origin offset, target offset, bytes) -> MPI_SUCCESS, or a class that ends it.

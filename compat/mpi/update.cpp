@@ -177,16 +177,13 @@ struct Elements {
   MPI_Count count = 0;
   uint64_t bytes() const { return type->run_bytes * static_cast<uint64_t>(count); }
   bool is_one_run() const {
-    const std::vector<Piece>& runs = type->runs();
-    return runs.size() <= 1 &&
+    return type->runs().count <= 1 &&
            (count <= 1 || type->run_bytes == static_cast<uint64_t>(type->extent));
   }
-  int64_t first() const { return type->runs().empty() ? 0 : type->runs()[0].at; }
-  // Elements in a row are one part, not one each. `row` lives as long as the cursor.
-  Cursor cursor(std::vector<Piece>* row) const {
-    if (!is_one_run()) return Cursor(type->runs(), type->extent);
-    *row = {{first(), bytes()}};
-    return Cursor(*row, 0);
+  int64_t first() const { return type->runs().first; }
+  // Elements in a row are one part, not one each.
+  Cursor cursor() const {
+    return is_one_run() ? Cursor(Piece{first(), bytes()}) : Cursor(type->runs(), type->extent);
   }
 };
 
@@ -195,15 +192,9 @@ int describe(MPI_Datatype type, MPI_Count count, const char* whose, Elements* el
   return elements->type != nullptr ? check_length(*elements->type, count, whose) : MPI_ERR_TYPE;
 }
 
-// Two predefined types may be one and the same, such as long and MPI_INT64_T.
-bool match(const Basic* one, const Basic* other) {
-  return one == other || (one != nullptr && other != nullptr && one->skerry_type >= 0 &&
-                          one->skerry_type == other->skerry_type);
-}
-
 int check_fit(const Elements& origin, const Elements& target, const char* whose) {
   if (origin.bytes() == 0) return MPI_SUCCESS;
-  if (!match(origin.type->basic, target.type->basic))
+  if (!are_same(origin.type->basic, target.type->basic))
     return fail(MPI_ERR_TYPE, "the datatypes of ", whose, " and target do not match");
   if (origin.bytes() <= target.bytes()) return MPI_SUCCESS;
   return fail(MPI_ERR_TRUNCATE, origin.bytes(), " bytes of ", whose, " for ", target.bytes(),
@@ -225,8 +216,7 @@ int prepare(Window& window, int rank, MPI_Aint at, const Elements& target, MPI_O
 
 // Between elements in a row and where they belong.
 void pack(const Elements& from, const char* base, char* to) {
-  std::vector<Piece> row;
-  Cursor cursor = from.cursor(&row);
+  Cursor cursor = from.cursor();
   for (uint64_t left = from.bytes(); left > 0;) {
     const uint64_t part = std::min(left, cursor.rest());
     std::memcpy(to, base + cursor.at(), part);
@@ -237,8 +227,7 @@ void pack(const Elements& from, const char* base, char* to) {
 }
 
 void unpack(const char* from, const Elements& to, char* base, uint64_t bytes) {
-  std::vector<Piece> row;
-  Cursor cursor = to.cursor(&row);
+  Cursor cursor = to.cursor();
   while (bytes > 0) {
     const uint64_t part = std::min(bytes, cursor.rest());
     std::memcpy(base + cursor.at(), from, part);
@@ -259,10 +248,8 @@ int update_parts(const Run& run, const Elements& from, const Elements& to, const
     parts.clear();
     return settle(status);
   };
-  std::vector<Piece> here_row, there_row;
   const int failed = for_each_part(
-      from.cursor(&here_row), to.cursor(&there_row), from.bytes(),
-      [&](int64_t here, int64_t there, uint64_t part) {
+      from.cursor(), to.cursor(), from.bytes(), [&](int64_t here, int64_t there, uint64_t part) {
         const uint64_t offset = run.place.offset + static_cast<uint64_t>(there);
         if (!goes_to_runtime(run, offset)) return update_run(run, offset, base + here, part);
         parts.push_back({const_cast<char*>(base) + here, offset, part});
@@ -278,8 +265,8 @@ const Type* plain_element(const Window& window, MPI_Datatype type, int rank, MPI
   const Type* const known = known_types.find(type);
   if (known == nullptr || known->basic == nullptr || known->basic->skerry_type < 0 ||
       known->run_bytes != known->basic->bytes || known->first != 0 || window.data != nullptr ||
-      window.is_dynamic || !window.misaligned.empty() || rank < 0 || rank >= window.over->size)
-      [[unlikely]]
+      window.is_dynamic || !window.misaligned.empty() || rank < 0 || rank >= window.over->size ||
+      at < 0) [[unlikely]]
     return nullptr;
   return offset_of(window, rank, at, offset) && (*offset & (known->basic->align - 1)) == 0
              ? known
@@ -365,15 +352,12 @@ int get_accumulate(Window& window, const void* origin, MPI_Count origin_count,
                      result_at + into.first(), bytes, false);
   std::vector<char> operands(reads ? bytes : 0), before(bytes);
   if (reads) pack(from, origin_at, operands.data());
-  const std::vector<Piece> row = {{0, bytes}};
-  std::vector<Piece> target_row;
-  const int failed = for_each_part(Cursor(row, 0), to.cursor(&target_row), bytes,
-                                   [&](int64_t here, int64_t there, uint64_t part) {
-                                     return fetch_run(
-                                         run, run.place.offset + static_cast<uint64_t>(there),
-                                         reads ? operands.data() + here : nullptr,
-                                         before.data() + here, part, true);
-                                   });
+  const int failed = for_each_part(
+      Cursor(Piece{0, bytes}), to.cursor(), bytes, [&](int64_t here, int64_t there, uint64_t part) {
+        return fetch_run(run, run.place.offset + static_cast<uint64_t>(there),
+                         reads ? operands.data() + here : nullptr, before.data() + here, part,
+                         true);
+      });
   if (failed == MPI_SUCCESS) unpack(before.data(), into, result_at, bytes);
   return failed;
 }

@@ -52,9 +52,9 @@ struct Wanted {
 };
 
 void explain(const Communicator& over, const Wanted& wanted, const char* whose,
-             const std::string& why) {
+             const std::string& why, bool is_failure) {
   static const bool asked = is_set("SKERRY_MPI_EXPLAIN");
-  if (!asked || over.rank != 0) return;
+  if ((!asked && !is_failure) || over.rank != 0) return;
   std::fprintf(stderr, "skerry: %s of %lld bytes at rank 0 of %d: %s%s%s\n", name_of(wanted.flavor),
                static_cast<long long>(wanted.size), over.size, whose,
                why.empty() ? "" : ", because ", why.c_str());
@@ -216,17 +216,17 @@ std::optional<int> make(const Wanted& wanted, MPI_Comm comm, MPI_Win* win, void*
   auto made = std::make_unique<Window>();
   made->over = over;
   std::string reason = why == WhyNot::no_job ? over->why_not : to_string(why);
-  if (why == WhyNot::nothing && make_ours(*made, wanted, told) != SKERRY_OK)
-    reason = skerry_last_error();
+  const bool is_failure = why == WhyNot::nothing && make_ours(*made, wanted, told) != SKERRY_OK;
+  if (is_failure) reason = skerry_last_error();
   if (!reason.empty()) {
     give_back_group(*made);
     if (carried) real().Win_free(&carrier);
-    explain(*over, wanted, "the MPI library's", reason);
+    explain(*over, wanted, "the MPI library's", reason, is_failure);
     return {};
   }
   describe(*made, wanted, told);
   made->handle = carrier;
-  explain(*over, wanted, "Skerry's", "");
+  explain(*over, wanted, "Skerry's", "", false);
   if (base != nullptr) *base = made->base;
   *win = carrier;
   windows.add(carrier, made.release());
@@ -275,16 +275,28 @@ std::optional<int> win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win* win
   return make({MPI_WIN_FLAVOR_DYNAMIC, nullptr, 0, 1, info}, comm, win, nullptr);
 }
 
-int win_free(Window& window, MPI_Win* win) {
+namespace {
+
+// An error class. The job may have ended: MPI_Finalize can call what frees windows.
+int free_ours(Window& window) {
+  if (window.over->job->job == nullptr) return MPI_SUCCESS;
   if (window.data != nullptr) {
     skerry_window_unlock_all(window.data);
     if (const int failed = settle(skerry_window_free(window.data)); failed != MPI_SUCCESS)
-      return answer(window, "MPI_Win_free", failed);
+      return failed;
     window.data = nullptr;
   }
   if (const int failed = settle(skerry_window_free(window.window)); failed != MPI_SUCCESS)
-    return answer(window, "MPI_Win_free", failed);
+    return failed;
   give_back_group(window);
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+int win_free(Window& window, MPI_Win* win) {
+  if (const int failed = free_ours(window); failed != MPI_SUCCESS)
+    return answer(window, "MPI_Win_free", failed);
   // Another thread may get the same handle for a new window as soon as this one is free. Until then
   // the callbacks of attributes, in this thread, see a window that still answers.
   dying = &window;

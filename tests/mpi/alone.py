@@ -15,6 +15,7 @@ import slurm_cluster  # noqa: E402
 from harness import mpis  # noqa: E402
 
 GIB = 1 << 30
+C_FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra"]
 NOT_OURS = r"^skerry: (?!MPI_Win_allocate_shared).*the MPI library's"
 
 # ---- random programs, threads -------------------------------------------------------------------
@@ -244,6 +245,54 @@ def large(runner):
         )
 
 
+# ---- what others trip over ----------------------------------------------------------------------
+
+
+def libraries(runner):
+    """What libraries and large programs do with MPI, each in a program of its own."""
+    layouts = ((2, 1), (2, 2)) if runner.options.quick else ((1, 1), (2, 1), (2, 2), (4, 2))
+    for name, text, words in (
+        ("freed_late", "windows freed in MPI_Finalize, behind Skerry's own callback", []),
+        ("renamed", "types of MPI_Type_create_f90_*, duplicates, and renamed ones", []),
+        ("pieces", "a million pieces take loops, not lists", ["1000000"]),
+    ):
+        program = runner.compiled(name, [HERE / f"{name}.c"])
+        for ranks, nodes in layouts if program else ():
+            # Shared memory over several virtual nodes is the library's.
+            more = ["unshared"] if name == "freed_late" and nodes > 1 else words
+            runner.job(
+                f"{text}, {ranks} ranks on {nodes} nodes",
+                runner.command((ranks,), [program, *more]),
+                rf"^{name}: {ranks} ranks, ok$",
+                {"SKERRY_NODES": str(nodes)},
+                unwanted=r"the MPI library's",
+                limit_s=120,
+            )
+
+
+def processes_of_others(runner):
+    """Processes that were stopped, or that nobody may trace."""
+    silent = runner.compiled("silent", [HERE / "silent.c"], flags=[*C_FLAGS, "-rdynamic", "-ldl"])
+    if silent is not None:
+        runner.job(
+            "a rank stopped in its first window call is waited for",
+            runner.command((2,), [silent]),
+            r"^silent: 2 ranks, ok$",
+            unwanted="does not have libskerry_mpi.so",
+        )
+    untraceable = runner.compiled("untraceable", [HERE / "untraceable.c"])
+    if untraceable is None:
+        return
+    # They become the MPI library's. OpenMPI's usual transport copies between processes, too, and
+    # does not notice that it may not.
+    runner.job(
+        "windows over memory of processes that may not be traced",
+        runner.command((2,), [untraceable]),
+        r"^untraceable: 2 ranks, ok$",
+        {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_osc": "pt2pt"},
+    )
+
+
 # ---- Slurm --------------------------------------------------------------------------------------
 
 PMI = {"openmpi4": "pmix", "mpich4": "pmi2"}  # how Debian's builds find each other under srun
@@ -274,4 +323,7 @@ def slurm(runner):
         print("".join(f"        {line}\n" for line in output.splitlines()[-20:]), end="")
 
 
-PARTS = (random_programs, threads, call_sites, deaths, large)
+PARTS = (
+    *(random_programs, threads, call_sites, deaths, large),
+    *(libraries, processes_of_others),
+)

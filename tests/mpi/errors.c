@@ -74,6 +74,22 @@ static void check_misplaced(MPI_Win win) {
   MPI_Type_free(&three);
 }
 
+/* Displacements below 0 are none. */
+static void check_negative(MPI_Win win) {
+  long value = 1, old = 0;
+  MPI_Datatype behind;
+  const int one = 1, place = 1;
+  MPI_Type_indexed(1, &one, &place, MPI_LONG, &behind);
+  MPI_Type_commit(&behind);
+  EXPECT(MPI_ERR_DISP, MPI_Put(&value, 1, MPI_LONG, right, -1, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_DISP, MPI_Put(&value, 1, MPI_LONG, right, -1, 1, behind, win));
+  EXPECT(MPI_ERR_DISP, MPI_Get(&value, 1, MPI_LONG, right, -1, 1, MPI_LONG, win));
+  EXPECT(MPI_ERR_DISP, MPI_Accumulate(&value, 1, MPI_LONG, right, -3, 1, MPI_LONG, MPI_SUM, win));
+  EXPECT(MPI_ERR_DISP, MPI_Fetch_and_op(&value, &old, MPI_LONG, right, -1, MPI_SUM, win));
+  EXPECT(MPI_ERR_DISP, MPI_Compare_and_swap(&value, &value, &old, MPI_LONG, right, -1, win));
+  MPI_Type_free(&behind);
+}
+
 /* In bytes more than 64 bits hold: not the first element. */
 static void check_far(MPI_Win win) {
   long value = 1, old = 0;
@@ -121,6 +137,11 @@ static void check_attach(void) {
   TRY(MPI_Win_attach(win, twice, sizeof twice));
   EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, twice + 1, 8));
   EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, twice + 1));
+  TRY(MPI_Win_attach(win, twice + 1, 0)); /* nothing */
+  TRY(MPI_Win_detach(win, twice + 1));
+  EXPECT(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, twice + 1));
+  TRY(MPI_Win_detach(win, twice));
+  TRY(MPI_Win_attach(win, twice, 0));
   TRY(MPI_Win_detach(win, twice));
   MPI_Barrier(MPI_COMM_WORLD);
   TRY(MPI_Win_free(&win));
@@ -154,7 +175,7 @@ void check_errors(void) {
   EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_lock_all(0, win));
   EXPECT(MPI_ERR_RMA_SYNC, MPI_Win_start(world, 0, win));
   EXPECT(MPI_ERR_RMA_RANGE, MPI_Put(&value, 1, MPI_LONG, right, 8, 1, MPI_LONG, win));
-  EXPECT(MPI_ERR_RMA_RANGE, MPI_Get(&value, 1, MPI_LONG, right, -1, 1, MPI_LONG, win));
+  check_negative(win);
   check_far(win);
   check_long(win);
   EXPECT(MPI_ERR_RANK, MPI_Put(&value, 1, MPI_LONG, -77, 0, 1, MPI_LONG, win));

@@ -30,6 +30,7 @@ HERE = ROOT / "tests" / "mpi"
 sys.path[:0] = [str(HERE), str(ROOT / "bench" / "micro")]
 
 import alone  # noqa: E402
+import by_name  # noqa: E402
 import others  # noqa: E402
 from harness import mpi_sources, mpis  # noqa: E402
 
@@ -417,6 +418,7 @@ def main():
             others.on_hosts(runner)
         else:
             parts = (checks, troubles, *alone.PARTS, fortran, nwchem, *others.PARTS)
+            parts += by_name.PARTS
             for part in parts if not options.sanitize else (checks,):
                 part(runner)
     if options.hosts and not options.inside:

@@ -139,13 +139,32 @@ static int touch(Draw* made, const Op* op) {
 
 static void free_op(Op* op) { free(op->origin), free(op->result), free(op->expected); }
 
+/* Of no bytes: by the counts, or by types of none. It touches nothing, also where nothing is. */
+static void draw_empty(Draw* made, int target) {
+  static const enum Call simple[] = {put, get, accumulate, get_accumulate};
+  const Window* const window = made->window;
+  Stream* const from = &made->stream;
+  const int by_type = (int)draw(from, 2);
+  const Type* const empty = &empty_types[window->sort];
+  Op op = {.target = target, .request = MPI_REQUEST_NULL, .is_defined = 1};
+  op.call = simple[draw(from, 4)];
+  op.operation = draw_commutative(from, window->sort);
+  op.origin_type = by_type ? empty : &types[window->sort][draw(from, types_each)];
+  op.target_type = by_type ? empty : &types[window->sort][draw(from, types_each)];
+  op.origin_count = op.target_count = by_type ? (int)draw(from, 3) : 0;
+  op.origin = malloc(1), op.result = malloc(1), op.expected = malloc(1);
+  made->ops[made->count++] = op;
+}
+
 static void draw_access(Draw* made, int target) {
   const Window* const window = made->window;
   const int is_passive = made->epoch->mode != fences && made->epoch->mode != signals;
   const int is_common = draw(&made->stream, 3) == 0;
   const int low = is_common ? 0 : common_elements + slice_elements * made->origin;
   Op op = {.target = target, .request = MPI_REQUEST_NULL, .is_defined = !is_common};
-  if (window->elements[target] == 0 || made->count > most_ops - 8) return;
+  if (made->count > most_ops - 8) return;
+  if (draw(&made->stream, 16) == 0) return draw_empty(made, target);
+  if (window->elements[target] == 0) return;
   draw_call(made, is_common, &op);
   const int is_single = op.call == fetch_and_op || op.call == compare_and_swap;
   op.target_type = &types[window->sort][is_single ? 0 : draw(&made->stream, types_each)];

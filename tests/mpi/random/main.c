@@ -23,6 +23,11 @@ static int alive;
 
 /* ---- windows ---- */
 
+static void complain(const char* wrong) {
+  if (wrong == NULL || ++failures > 5) return;
+  fprintf(stderr, "random: rank %d: attributes of windows: %s\n", world_rank, wrong);
+}
+
 static void allocate(Window* made, int bytes, int noncontiguous) {
   MPI_Info info;
   const MPI_Aint size = (MPI_Aint)made->elements[made->me] * bytes;
@@ -38,7 +43,7 @@ static void allocate(Window* made, int bytes, int noncontiguous) {
     MPI_Win_create(made->base, size, unit, MPI_INFO_NULL, made->comm, &made->win);
   if (made->kind == dynamic) {
     MPI_Win_create_dynamic(MPI_INFO_NULL, made->comm, &made->win);
-    if (size > 0) MPI_Win_attach(made->win, made->base, size);
+    MPI_Win_attach(made->win, made->base, size); /* also of 0 bytes */
     MPI_Get_address(made->base, &made->address[made->me]);
   }
   MPI_Info_free(&info);
@@ -70,14 +75,16 @@ static void make_window(uint64_t seed, int number) {
   allocate(made, bytes, noncontiguous);
   const MPI_Aint mine = made->address[made->me];
   MPI_Allgather(&mine, 1, MPI_AINT, made->address, 1, MPI_AINT, made->comm);
+  complain(set_attribute(made, &from, bytes));
 }
 
 static void drop_window(int number) {
   Window* const window = &windows[number];
   if (window->comm != MPI_COMM_NULL) {
-    if (window->kind == dynamic && window->elements[window->me] > 0)
-      MPI_Win_detach(window->win, window->base);
+    if (window->kind == dynamic) MPI_Win_detach(window->win, window->base);
+    complain(before_free(window));
     MPI_Win_free(&window->win);
+    complain(after_free());
     if (window->kind == dynamic || window->kind == created) free(window->base);
     for (int k = 0; k < window->size; ++k) free(window->model[k]);
   }
@@ -300,7 +307,16 @@ static void make_communicators(void) {
   MPI_Comm_split(MPI_COMM_WORLD, half, -world_rank, &comms[4]);
 }
 
-static void run_program(uint64_t seed, int epochs) {
+/* Called in MPI_Finalize, behind all that was set later: windows are still to be used there. */
+static int free_left(MPI_Comm comm, int key, void* value, void* state) {
+  (void)comm, (void)key, (void)value, (void)state;
+  while (alive > 0) drop_window(0);
+  free_types();
+  if (failures > 0) exit(1);
+  return MPI_SUCCESS;
+}
+
+static void run_program(uint64_t seed, int epochs, int is_last) {
   Stream from = stream_of(seed, 0, 0);
   make_types(seed);
   int failed = 0; /* on any rank: all leave together */
@@ -311,6 +327,7 @@ static void run_program(uint64_t seed, int epochs) {
     if (alive > 0) run_epoch(seed, k);
     if (k % 8 == 7) MPI_Allreduce(&failures, &failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   }
+  if (is_last) return; /* what is left is freed in MPI_Finalize */
   while (alive > 0) drop_window(0);
   free_types();
 }
@@ -326,9 +343,12 @@ int main(int count, char** arguments) {
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   const uint64_t first = strtoull(arguments[1], NULL, 0), seeds = strtoull(arguments[2], NULL, 0);
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_left, &keyval, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
   make_communicators();
   for (uint64_t seed = first; seed < first + seeds && failures == 0; ++seed) {
-    run_program(seed, atoi(arguments[3]));
+    run_program(seed, atoi(arguments[3]), seed + 1 == first + seeds);
     MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   }
   for (int k = 1; k < communicators; ++k)

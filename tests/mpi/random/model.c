@@ -16,7 +16,7 @@ uint32_t draw(Stream* stream, uint32_t below) { /* splitmix64 */
   return (uint32_t)((z ^ z >> 31) >> 32) % below;
 }
 
-MPI_Datatype basic_of(enum Sort sort) {
+static MPI_Datatype plain_of(enum Sort sort) {
   switch (sort) {
     case int8: return MPI_INT8_T;
     case int16: return MPI_INT16_T;
@@ -28,6 +28,25 @@ MPI_Datatype basic_of(enum Sort sort) {
   }
   return MPI_DATATYPE_NULL;
 }
+
+static MPI_Datatype f90_of(enum Sort sort) {
+  static const int digits[] = {2, 4, 9, 18};
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  int bytes = 0;
+  if (sort == real64) MPI_Type_create_f90_real(15, 300, &made);
+  else if (sort <= int64) MPI_Type_create_f90_integer(digits[sort], &made);
+  if (made != MPI_DATATYPE_NULL) MPI_Type_size(made, &bytes);
+  return bytes == element_bytes[sort] ? made : plain_of(sort);
+}
+
+static MPI_Datatype basics[sorts];
+void choose_basics(uint64_t seed) {
+  for (int sort = 0; sort < sorts; ++sort) {
+    Stream from = stream_of(seed, 900, (uint64_t)sort);
+    basics[sort] = draw(&from, 3) == 0 ? f90_of((enum Sort)sort) : plain_of((enum Sort)sort);
+  }
+}
+MPI_Datatype basic_of(enum Sort sort) { return basics[sort]; }
 
 MPI_Op mpi_op(enum Sort sort, enum Operation operation) {
   switch (operation) {

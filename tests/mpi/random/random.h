@@ -25,7 +25,9 @@ uint32_t draw(Stream* stream, uint32_t below);
 enum Sort { int8, int16, int32, int64, real64, pair, sorts };
 enum Operation { sum, exclusive_or, bit_and, smaller, larger, replace, nothing, operations };
 extern const int element_bytes[sorts];
+/* Of this seed: the C type, or the one of MPI_Type_create_f90_* that is the same. */
 MPI_Datatype basic_of(enum Sort sort);
+void choose_basics(uint64_t seed);
 MPI_Op mpi_op(enum Sort sort, enum Operation operation);
 /* One that every order of updates gives the same outcome with. */
 enum Operation draw_commutative(Stream* stream, enum Sort sort);
@@ -42,6 +44,7 @@ typedef struct {
   int is_marked;         /* bounds were given, by MPI_Type_create_resized or a subarray */
 } Type;
 extern Type types[sorts][types_each]; /* the first is the predefined one */
+extern Type empty_types[sorts];       /* of no elements */
 void make_types(uint64_t seed);
 void free_types(void);
 /* The elements of several, in order; returns how many. Sets the first and the last place. */
@@ -61,7 +64,13 @@ typedef struct {
   MPI_Aint address[most_ranks];
   char* base;
   char* model[most_ranks];
+  intptr_t value; /* of its attribute; 0: it has none */
 } Window;
+
+/* ---- attributes of windows (attributes.c); each returns what is wrong, or null ---- */
+const char* set_attribute(Window* window, Stream* from, int bytes);
+const char* before_free(Window* window);
+const char* after_free(void);
 
 /* ---- operations (draw.c) ---- */
 enum Call {

@@ -2,7 +2,7 @@
 #include "random.h"
 
 enum { farthest = 40 };
-Type types[sorts][types_each];
+Type types[sorts][types_each], empty_types[sorts];
 
 static void place(Type* made, const Type* of, int at) {
   const int lower = at + of->lower, upper = at + of->upper;
@@ -156,7 +156,10 @@ static int wrap(Stream* from, enum Sort sort, Type* type) {
 }
 
 void make_types(uint64_t seed) {
+  choose_basics(seed);
   for (int sort = 0; sort < sorts; ++sort) {
+    MPI_Type_contiguous(0, basic_of((enum Sort)sort), &empty_types[sort].type);
+    MPI_Type_commit(&empty_types[sort].type);
     for (int k = 0; k < types_each; ++k) {
       Stream from = stream_of(seed, 1000 + (uint64_t)sort, (uint64_t)k);
       Type made = basic_type((enum Sort)sort);
@@ -170,8 +173,10 @@ void make_types(uint64_t seed) {
 }
 
 void free_types(void) {
-  for (int sort = 0; sort < sorts; ++sort)
+  for (int sort = 0; sort < sorts; ++sort) {
     for (int k = 1; k < types_each; ++k) MPI_Type_free(&types[sort][k].type);
+    MPI_Type_free(&empty_types[sort].type);
+  }
 }
 
 int places_of(const Type* type, int count, int* places, int* first, int* last) {
