@@ -240,9 +240,9 @@ Status run(const Options& o) {
       placement::budget_name(settings.budget_bytes).c_str(), config.share ? 1 : 0,
       config.fabric.c_str(), static_cast<unsigned long long>(each.connection));
   print(columns);
-  if (const std::string remark = placement::remark(shape, settings, each.connection);
-      !remark.empty())
-    std::printf("\n%s\n", remark.c_str());
+  if (const placement::Remark remark = placement::remark(shape, settings, each.connection);
+      remark.weight != 0)
+    std::printf("\n%s\n", remark.text.c_str());
   if (const std::string set = caps(config); !set.empty())
     std::printf("\nnot in this plan: %s, which may leave fewer connections\n", set.c_str());
   return o.json.empty() ? Status() : write(o, shape, each.connection, columns);

@@ -111,6 +111,16 @@ Status get_value(Bootstrap& bootstrap, Rank rank, std::string_view key, auto* va
   return read_value(bytes, rank, key, value);
 }
 
+// A program may start a job for each of its communicators. What a larger job was told is not said
+// again, and every rank remembers it: rank 0 of the next job may be another.
+bool is_news(uint64_t weight) {
+  static std::atomic<uint64_t> heaviest{0};
+  uint64_t before = heaviest.load();
+  while (before < weight && !heaviest.compare_exchange_weak(before, weight)) {
+  }
+  return before < weight;
+}
+
 memory::ControlSizes control_sizes(const Invitation& invitation) {
   memory::ControlSizes sizes;
   sizes.members = invitation.members;
@@ -333,10 +343,9 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
   const uint64_t idle_bytes = origin_side->capabilities().connection_bytes;
   const placement::Shape shape{map_.nodes(), most_ranks, map_.servers(node_), server_counts_};
   plan_ = placement::plan(shape, settings(), idle_bytes);
-  if (rank_ == 0) {
-    const std::string remark = placement::remark(shape, settings(), idle_bytes);
-    if (!remark.empty()) std::fprintf(stderr, "skerry: %s\n", remark.c_str());
-  }
+  if (const placement::Remark remark = placement::remark(shape, settings(), idle_bytes);
+      is_news(remark.weight) && rank_ == 0)
+    std::fprintf(stderr, "skerry: %s\n", remark.text.c_str());
   share::Guide way = guide(plan_.routes, placement::lane_of(map_, rank_));
   if (!way.routes.is_direct()) {
     if (options_.config.server_budget_bytes != 0) config.servers_drop = true;

@@ -1,5 +1,7 @@
 #include "placement/plan.hpp"
 
+#include <algorithm>
+
 #include "core/pure/status.hpp"
 
 namespace skerry::placement {
@@ -49,11 +51,12 @@ Plan plan(const Shape& shape, const Settings& settings, uint64_t connection_byte
   return out;
 }
 
-std::string remark(const Shape& shape, const Settings& settings, uint64_t connection_bytes) {
+Remark remark(const Shape& shape, const Settings& settings, uint64_t connection_bytes) {
   if (settings.cluster_size > shape.nodes)
-    return concat("SKERRY_CLUSTER_SIZE=", settings.cluster_size, ", but the job has ", shape.nodes,
-                  shape.nodes == 1 ? " node: there is nothing to form a cluster of"
-                                   : " nodes: they form one cluster");
+    return {1,
+            concat("SKERRY_CLUSTER_SIZE=", settings.cluster_size, ", but the job has ", shape.nodes,
+                   shape.nodes == 1 ? " node: there is nothing to form a cluster of"
+                                    : " nodes: they form one cluster")};
   const uint64_t bytes = connection_bytes_of_node(shape, settings, connection_bytes);
   const uint32_t servers = shape.all_servers.most();
   const uint64_t share = connection_share(settings.budget_bytes, servers);
@@ -61,8 +64,15 @@ std::string remark(const Shape& shape, const Settings& settings, uint64_t connec
   const auto fits = [&](const Settings& other) {
     return connection_bytes_of_node(shape, other, connection_bytes) <= share;
   };
-  uint64_t enough = 4 * bytes / mib + 1;  // MiB
-  while (connection_share(enough * mib, servers) < bytes) ++enough;
+  const auto suffices = [&](uint64_t budget_bytes) {
+    Settings other = settings;
+    other.budget_bytes = budget_bytes;  // which may lead to other clusters
+    return connection_bytes_of_node(shape, other, connection_bytes) <=
+           connection_share(budget_bytes, servers);
+  };
+  uint64_t enough = settings.budget_bytes / mib + 1;  // MiB
+  enough = std::max(enough, 4 * bytes / mib);
+  while (!suffices(enough * mib)) ++enough;
   std::string remedy = concat("give ", enough, "M");
   Settings other = settings;
   other.cluster_size = Settings::auto_cluster;
@@ -73,14 +83,15 @@ std::string remark(const Shape& shape, const Settings& settings, uint64_t connec
     if (settings.cluster_size != Settings::auto_cluster)
       remedy += " and leave SKERRY_CLUSTER_SIZE out";
   }
-  return concat("SKERRY_SERVER_BUDGET=", budget_name(settings.budget_bytes),
-                " is less than this job may take: if every rank talks to every node, connections "
-                "take ",
-                (bytes + kib - 1) / kib, " KiB at a node's data servers, and ",
-                share >= kib
-                    ? concat(share / kib, " KiB are for them; ")
-                    : concat("nothing is left for them beside ", 2 * servers, " MiB of pools; "),
-                remedy);
+  return {enough * mib,
+          concat("SKERRY_SERVER_BUDGET=", budget_name(settings.budget_bytes),
+                 " is less than this job may take: if every rank talks to every node, connections "
+                 "take ",
+                 (bytes + kib - 1) / kib, " KiB at a node's data servers, and ",
+                 share >= kib
+                     ? concat(share / kib, " KiB are for them; ")
+                     : concat("nothing is left for them beside ", 2 * servers, " MiB of pools; "),
+                 remedy)};
 }
 
 }  // namespace skerry::placement

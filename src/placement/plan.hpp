@@ -40,8 +40,11 @@ Plan plan(const Shape& shape, const Settings& settings, uint64_t connection_byte
 // As SKERRY_SERVER_BUDGET has it: 64M.
 std::string budget_name(uint64_t bytes);
 
-// Settings that cannot all hold for this job, and what to do: one sentence for the user; empty if
-// there is nothing to say.
-std::string remark(const Shape& shape, const Settings& settings, uint64_t connection_bytes);
+// Settings that cannot all hold for this job, and what to do.
+struct Remark {
+  uint64_t weight = 0;  // 0: there is nothing to say. Bytes of the budget that suffices, or 1
+  std::string text;     // one sentence for the user
+};
+Remark remark(const Shape& shape, const Settings& settings, uint64_t connection_bytes);
 
 }  // namespace skerry::placement

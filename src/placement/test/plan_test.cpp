@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "core/pure/status.hpp"
+
 namespace skerry::placement {
 namespace {
 
@@ -36,7 +40,7 @@ TEST(Plan, AClusterIsAtMostTheJobAndOneNodeSharesNothing) {
 
 TEST(Plan, SaysWhichSettingsCannotHold) {
   const auto said = [](const Shape& shape, const Settings& settings) {
-    return remark(shape, settings, tcp_bytes);
+    return remark(shape, settings, tcp_bytes).text;
   };
   const auto expect = [](const std::string& text, const char* part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -55,6 +59,32 @@ TEST(Plan, SaysWhichSettingsCannotHold) {
   // Bug guarded against: "0 KiB are for them", and no word of the pools.
   expect(said({6, 2, 1}, {Settings::auto_cluster, false, 160 << 10}),
          "nothing is left for them beside 2 MiB of pools; give 3M");
+}
+
+// Expect: with the number that the remark gives there is no remark, with 1 MiB less there is.
+TEST(Plan, TheBudgetThatARemarkGivesSuffices) {
+  int remarks = 0;
+  for (const NodeId nodes : {2, 6, 33, 500})
+    for (const uint32_t ranks : {1u, 7u, 64u})
+      for (const uint32_t servers : {1u, 3u, 8u})
+        for (const NodeId size : {1, 4, 0, -1})
+          for (const bool shared : {false, true})
+            for (const uint64_t budget : {160u << 10, 1u << 20, 5u << 20, 32u << 20}) {
+              const Shape shape{nodes, ranks, servers};
+              const Settings given{std::min(size, nodes), shared, budget};
+              const Remark said = remark(shape, given, tcp_bytes);
+              if (said.weight == 0) continue;
+              ++remarks;
+              Settings better = given;
+              better.budget_bytes = said.weight;
+              EXPECT_NE(said.text.find(concat("give ", said.weight >> 20, "M")), std::string::npos);
+              EXPECT_EQ(remark(shape, better, tcp_bytes).text, "") << said.text;
+              better.budget_bytes -= 1 << 20;
+              if (better.budget_bytes > budget) {
+                EXPECT_NE(remark(shape, better, tcp_bytes).text, "") << said.text;
+              }
+            }
+  EXPECT_GT(remarks, 100);
 }
 
 }  // namespace
