@@ -246,13 +246,14 @@ extern "C" {
 
 int skerry_counter_count(void) { return count; }
 
-int skerry_counter_find(const char* name) {
+int skerry_counter_find(const char* name) try {
   if (name == nullptr) return null_argument("name");
   for (int i = 0; i < count; ++i)
     if (std::string_view(entries[i].name) == name) return i;
   return fail(error(Code::invalid, "no counter \"", name,
                     "\": skerry_counter_name lists them, as does docs/counters.md"));
 }
+CAUGHT
 
 const char* skerry_counter_name(int index) {
   return entry(index) == nullptr ? nullptr : entry(index)->name;
@@ -266,13 +267,14 @@ const char* skerry_counter_description(int index) {
   return entry(index) == nullptr ? nullptr : entry(index)->description;
 }
 
-int skerry_counter_kind(int index) {
+int skerry_counter_kind(int index) try {
   if (entry(index) == nullptr)
     return fail(error(Code::invalid, "counter ", index, ": give 0 to ", count - 1));
   return static_cast<int>(entry(index)->kind);
 }
+CAUGHT
 
-int skerry_counter_values(const skerry_job* job, int number, uint64_t* values) {
+int skerry_counter_values(const skerry_job* job, int number, uint64_t* values) try {
   if (job == nullptr || values == nullptr) return null_argument("job or values");
   if (number < 0) return fail(error(Code::invalid, number, " counters: give 0 or more"));
   job::Job* j = const_cast<job::Job*>(of(job));
@@ -282,8 +284,9 @@ int skerry_counter_values(const skerry_job* job, int number, uint64_t* values) {
   for (int i = 0; i < number; ++i) values[i] = i < count ? all[i] : 0;
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_counter_value(const skerry_job* job, int index, uint64_t* value) {
+int skerry_counter_value(const skerry_job* job, int index, uint64_t* value) try {
   if (job == nullptr || value == nullptr) return null_argument("job or value");
   if (entry(index) == nullptr)
     return fail(error(Code::invalid, "counter ", index, ": give 0 to ", count - 1));
@@ -292,5 +295,6 @@ int skerry_counter_value(const skerry_job* job, int index, uint64_t* value) {
   *value = all[index];
   return SKERRY_OK;
 }
+CAUGHT
 
 }  // extern "C"

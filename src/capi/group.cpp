@@ -41,7 +41,7 @@ extern "C" {
 
 skerry_group* skerry_world(skerry_job* job) { return to(&of(job)->world()); }
 
-int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** group) {
+int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** group) try {
   CHECK(check_group(parent));
   if (group == nullptr) return null_argument("group");
   job::Group* made = nullptr;
@@ -50,9 +50,10 @@ int skerry_group_split(skerry_group* parent, int color, int key, skerry_group** 
   *group = to(made);
   return SKERRY_OK;
 }
+CAUGHT
 
 int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange* exchange,
-                        skerry_group** group) {
+                        skerry_group** group) try {
   if (job == nullptr || ranks == nullptr || exchange == nullptr || group == nullptr)
     return null_argument("job, ranks, exchange or group");
   if (!of(job)->is_alive()) return forked();
@@ -65,50 +66,57 @@ int skerry_group_create(skerry_job* job, const int* ranks, const skerry_exchange
   *group = to(made);
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_group_free(skerry_group* group) {
+int skerry_group_free(skerry_group* group) try {
   CHECK(check_group(group));
   job::Group* const freed = of(group);
   const Status status = freed->free();
   freed->job().discard_if_unused(freed);
   return done(status);
 }
+CAUGHT
 
 int skerry_group_size(const skerry_group* group) { return of(group)->size(); }
 
-int skerry_group_index(const skerry_group* group, int rank) {
+int skerry_group_index(const skerry_group* group, int rank) try {
   const int index = of(group)->index_of(rank);
   return index < 0 ? fail(error(Code::invalid, "rank ", rank, " is not a member of the group"))
                    : index;
 }
+CAUGHT
 
-int skerry_group_rank(const skerry_group* group, int index) {
+int skerry_group_rank(const skerry_group* group, int index) try {
   const Rank rank = of(group)->rank_of(index);
   return rank == no_rank
              ? fail(error(Code::invalid, "position ", index, " in a group of ", of(group)->size()))
              : rank;
 }
+CAUGHT
 
-int skerry_sync(skerry_group* group) {
+int skerry_sync(skerry_group* group) try {
   CHECK(check_group(group));
   return done(of(group)->sync());
 }
+CAUGHT
 
-int skerry_barrier(skerry_group* group) {
+int skerry_barrier(skerry_group* group) try {
   CHECK(check_group(group));
   return done(of(group)->barrier());
 }
+CAUGHT
 
-int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank) {
+int skerry_broadcast(skerry_group* group, void* buffer, uint64_t bytes, int root_rank) try {
   CHECK(check_group(group));
   if (buffer == nullptr && bytes > 0) return null_argument("buffer");
   if (of(group)->index_of(root_rank) < 0)
     return fail(error(Code::invalid, "root ", root_rank, " is not a member of the group"));
   return done(of(group)->broadcast(buffer, bytes, root_rank));
 }
+CAUGHT
 
 int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count,
-                  int root_rank) {
+                  int root_rank) try {
   CHECK(check_group(group));
   CHECK(check_typed(type, reduction, buffer, count));
   if (of(group)->index_of(root_rank) < 0)
@@ -116,21 +124,25 @@ int skerry_reduce(skerry_group* group, int type, int reduction, void* buffer, ui
   return done(of(group)->reduce(static_cast<ElementType>(type),
                                 static_cast<job::Reduction>(reduction), buffer, count, root_rank));
 }
+CAUGHT
 
-int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer, uint64_t count) {
+int skerry_allreduce(skerry_group* group, int type, int reduction, void* buffer,
+                     uint64_t count) try {
   CHECK(check_group(group));
   CHECK(check_typed(type, reduction, buffer, count));
   return done(of(group)->allreduce(static_cast<ElementType>(type),
                                    static_cast<job::Reduction>(reduction), buffer, count));
 }
+CAUGHT
 
-int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out) {
+int skerry_allgather(skerry_group* group, const void* in, uint64_t bytes, void* out) try {
   CHECK(check_group(group));
   if ((in == nullptr || out == nullptr) && bytes > 0) return null_argument("in or out");
   return done(of(group)->allgather(in, bytes, out));
 }
+CAUGHT
 
-int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes) {
+int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** mutexes) try {
   CHECK(check_group(group));
   if (mutexes == nullptr) return null_argument("mutexes");
   job::Mutexes* made = nullptr;
@@ -139,8 +151,9 @@ int skerry_mutexes_create(skerry_group* group, uint32_t count, skerry_mutexes** 
   *mutexes = to(made);
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_mutexes_free(skerry_mutexes* mutexes) {
+int skerry_mutexes_free(skerry_mutexes* mutexes) try {
   CHECK(check_mutexes(mutexes));
   job::Mutexes* const freed = of(mutexes);
   job::Segment* const segment = &freed->segment();
@@ -154,15 +167,18 @@ int skerry_mutexes_free(skerry_mutexes* mutexes) {
   }
   return done(status);
 }
+CAUGHT
 
-int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+int skerry_mutex_lock(skerry_mutexes* mutexes, int rank, uint32_t index) try {
   CHECK(check_mutexes(mutexes));
   return done(of(mutexes)->lock(rank, index));
 }
+CAUGHT
 
-int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) {
+int skerry_mutex_unlock(skerry_mutexes* mutexes, int rank, uint32_t index) try {
   CHECK(check_mutexes(mutexes));
   return done(of(mutexes)->unlock(rank, index));
 }
+CAUGHT
 
 }  // extern "C"

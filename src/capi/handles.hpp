@@ -3,6 +3,8 @@
 
 #include <skerry/skerry.h>
 
+#include <cxxabi.h>
+
 #include <memory>
 #include <string>
 
@@ -60,5 +62,20 @@ int fail(const Status& status);
 inline int done(const Status& status) { return status.ok() ? SKERRY_OK : fail(status); }
 int null_argument(const char* what);
 int forked();
+
+// Of the exception that is being handled: a status, with its text. Programs in C and Fortran know
+// no exceptions: none leaves a function of the interface, whatever ran out. The call failed on this
+// rank alone, also a collective one.
+int caught() noexcept;
+
+// Ends the body of a function of the interface: `int f() try { ... } CAUGHT`. A thread that is
+// cancelled is no failure: glibc unwinds its stack by an exception of its own.
+#define CAUGHT                       \
+  catch (abi::__forced_unwind&) {    \
+    throw;                           \
+  }                                  \
+  catch (...) {                      \
+    return ::skerry::capi::caught(); \
+  }
 
 }  // namespace skerry::capi

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "capi/handles.hpp"
 #include "fabric/choose.hpp"
@@ -51,13 +54,38 @@ thread_local bool text_is_gone = false;
 thread_local char late[512];
 thread_local LastError last_error;
 LastError::~LastError() { text_is_gone = true; }
+thread_local const char* last_literal = nullptr;  // not null: instead, where memory had run out
 
 }  // namespace
 
 int fail(const Status& status) {
+  last_literal = nullptr;
   if (text_is_gone) late[status.message().copy(late, sizeof late - 1)] = 0;
   else last_error.text = status.message();
   return static_cast<int>(status.code());
+}
+
+int caught() noexcept try { throw; } catch (const std::bad_alloc&) {
+  last_literal =
+      "this process has no memory left: raise its limit (ulimit -v, the cgroup's), or "
+      "use less";
+  return SKERRY_ERR_NO_MEMORY;
+} catch (const std::length_error&) {
+  last_literal = "no memory is that large: give a smaller size or count";
+  return SKERRY_ERR_NO_MEMORY;
+} catch (const std::system_error& thrown) {
+  if (thrown.code() == std::errc::resource_unavailable_try_again) {
+    last_literal =
+        "no thread can be started: raise the limit of processes (ulimit -u, pids.max of "
+        "the cgroup), or of memory";
+    return SKERRY_ERR_NO_MEMORY;
+  }
+  return fail(error(Code::internal, "unexpected: ", thrown.what()));
+} catch (const std::exception& thrown) {
+  return fail(error(Code::internal, "unexpected: ", thrown.what()));
+} catch (...) {
+  last_literal = "an exception of an unknown kind, of a function that the program gave";
+  return SKERRY_ERR_INTERNAL;
 }
 
 int null_argument(const char* what) { return fail(error(Code::invalid, what, " is null")); }
@@ -115,7 +143,10 @@ const char* skerry_status_name(int status) {
   return name.data();  // all of them are literals
 }
 
-const char* skerry_last_error(void) { return text_is_gone ? late : last_error.text.c_str(); }
+const char* skerry_last_error(void) {
+  if (last_literal != nullptr) return last_literal;
+  return text_is_gone ? late : last_error.text.c_str();
+}
 
 const char* skerry_version(void) { return SKERRY_VERSION_TEXT; }
 
@@ -123,7 +154,7 @@ uint64_t skerry_type_bytes(int type) {
   return is_element_type(type) ? element_bytes(static_cast<ElementType>(type)) : 0;
 }
 
-int skerry_init(const skerry_options* options, skerry_job** job) {
+int skerry_init(const skerry_options* options, skerry_job** job) try {
   if (job == nullptr) return null_argument("job");
   job::JobOptions chosen;
   if (options != nullptr) {
@@ -168,8 +199,9 @@ int skerry_init(const skerry_options* options, skerry_job** job) {
   *job = to(made.release());
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_finalize(skerry_job* job) {
+int skerry_finalize(skerry_job* job) try {
   if (job == nullptr) return null_argument("job");
   if (!of(job)->is_alive()) return forked();
   if (of(job)->options().config.report_counters) capi::report_counters(job);
@@ -177,6 +209,7 @@ int skerry_finalize(skerry_job* job) {
   delete of(job);
   return done(status);
 }
+CAUGHT
 
 int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* context) {
   if (job == nullptr) return null_argument("job");
@@ -186,45 +219,53 @@ int skerry_while_waiting(skerry_job* job, void (*work)(void* context), void* con
 
 void skerry_abort(skerry_job* job, int exit_status, const char* reason) {
   if (!of(job)->is_alive()) _exit(exit_status);  // a forked child: the job is its parent's
-  of(job)->abort(exit_status, reason == nullptr ? "" : reason);
+  try {
+    of(job)->abort(exit_status, reason == nullptr ? "" : reason);
+  } catch (...) {
+    _exit(exit_status);
+  }
 }
 
 int skerry_rank(const skerry_job* job) { return of(job)->rank(); }
 int skerry_size(const skerry_job* job) { return of(job)->size(); }
 int skerry_node_count(const skerry_job* job) { return of(job)->map().nodes(); }
 
-int skerry_node_of(const skerry_job* job, int rank) {
+int skerry_node_of(const skerry_job* job, int rank) try {
   const NodeId node = of(job)->map().node_of(rank);
   return node == no_node
              ? fail(error(Code::invalid, "rank ", rank, " does not exist: this job has ranks 0 to ",
                           of(job)->size() - 1))
              : node;
 }
+CAUGHT
 
-int skerry_node_size(const skerry_job* job, int node) {
+int skerry_node_size(const skerry_job* job, int node) try {
   const int size = of(job)->map().node_size(node);
   return size == 0
              ? fail(error(Code::invalid, "node ", node, " does not exist: this job has nodes 0 to ",
                           of(job)->map().nodes() - 1))
              : size;
 }
+CAUGHT
 
-int skerry_node_rank(const skerry_job* job, int node, int i) {
+int skerry_node_rank(const skerry_job* job, int node, int i) try {
   const Rank rank = of(job)->map().node_rank(node, i);
   return rank == no_rank ? fail(error(Code::invalid, "node ", node, " has no rank number ", i))
                          : rank;
 }
+CAUGHT
 
-int skerry_same_node(const skerry_job* job, int rank) {
+int skerry_same_node(const skerry_job* job, int rank) try {
   const int node = skerry_node_of(job, rank);
   return node < 0 ? node : node == of(job)->node();
 }
+CAUGHT
 int skerry_thread_level_granted(const skerry_job* job) {
   return static_cast<int>(of(job)->options().thread_level);
 }
 const char* skerry_fabric_name(const skerry_job* job) { return of(job)->fabric_name().data(); }
 
-int skerry_fence(skerry_job* job, int rank) {
+int skerry_fence(skerry_job* job, int rank) try {
   if (job == nullptr) return null_argument("job");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
@@ -234,8 +275,9 @@ int skerry_fence(skerry_job* job, int rank) {
                       j->size() - 1));
   return skerry_fence_node(job, node);
 }
+CAUGHT
 
-int skerry_fence_node(skerry_job* job, int node) {
+int skerry_fence_node(skerry_job* job, int node) try {
   if (job == nullptr) return null_argument("job");
   job::Job* j = of(job);
   if (!j->is_alive()) return forked();
@@ -248,22 +290,25 @@ int skerry_fence_node(skerry_job* job, int node) {
   }
   return done(j->engine().fence_node(node));
 }
+CAUGHT
 
-int skerry_fence_all(skerry_job* job) {
+int skerry_fence_all(skerry_job* job) try {
   if (job == nullptr) return null_argument("job");
   if (!of(job)->is_alive()) return forked();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return done(of(job)->engine().fence_all());
 }
+CAUGHT
 
-int skerry_wait(skerry_job* job, skerry_handle* handle) {
+int skerry_wait(skerry_job* job, skerry_handle* handle) try {
   if (job == nullptr || handle == nullptr) return null_argument("job or handle");
   if (!of(job)->is_alive()) return forked();
   if (*handle == 0) return SKERRY_OK;
   return done(of(job)->engine().wait(handle));
 }
+CAUGHT
 
-int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
+int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) try {
   if (job == nullptr || handle == nullptr || is_done == nullptr)
     return null_argument("job, handle or done");
   if (!of(job)->is_alive()) return forked();
@@ -273,14 +318,16 @@ int skerry_test(skerry_job* job, skerry_handle* handle, int* is_done) {
   *is_done = finished ? 1 : 0;
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_wait_implicit(skerry_job* job) {
+int skerry_wait_implicit(skerry_job* job) try {
   if (job == nullptr) return null_argument("job");
   if (!of(job)->is_alive()) return forked();
   return done(of(job)->engine().wait_implicit());
 }
+CAUGHT
 
-int skerry_buffer_alloc(skerry_job* job, uint64_t bytes, void** memory) {
+int skerry_buffer_alloc(skerry_job* job, uint64_t bytes, void** memory) try {
   if (job == nullptr || memory == nullptr) return null_argument("job or memory");
   if (!of(job)->is_alive()) return forked();
   void* made = nullptr;
@@ -289,13 +336,15 @@ int skerry_buffer_alloc(skerry_job* job, uint64_t bytes, void** memory) {
   *memory = made;
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_buffer_free(skerry_job*, void* memory) {
+int skerry_buffer_free(skerry_job*, void* memory) try {
   free(memory);
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
+int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) try {
   if (handle == nullptr || memory == nullptr) return null_argument("job or memory");
   if (memory->size < sizeof(size_t))
     return fail(
@@ -320,8 +369,9 @@ int skerry_memory_read(const skerry_job* handle, skerry_memory* memory) {
   std::memcpy(memory, &now, std::min(memory->size, sizeof now));
   return SKERRY_OK;
 }
+CAUGHT
 
-int skerry_connections_limit(skerry_job* handle, uint32_t max_connections) {
+int skerry_connections_limit(skerry_job* handle, uint32_t max_connections) try {
   if (handle == nullptr) return null_argument("job");
   if (!of(handle)->is_alive()) return forked();
   if (max_connections > max_connections_limit)
@@ -329,5 +379,6 @@ int skerry_connections_limit(skerry_job* handle, uint32_t max_connections) {
                       max_connections_limit));
   return done(of(handle)->engine().limit_connections(max_connections));
 }
+CAUGHT
 
 }  // extern "C"

@@ -27,25 +27,27 @@ job::Segment* plain(skerry_segment* segment, const void* origin, uint64_t bytes)
 }
 
 [[gnu::noinline]] int put(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
-                          uint64_t bytes, Mode mode, Handle* handle) {
+                          uint64_t bytes, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
                                contiguous(origin, 0, bytes), nullptr, mode, handle));
 }
+CAUGHT
 
 [[gnu::noinline]] int get(skerry_segment* segment, int rank, uint64_t offset, void* origin,
-                          uint64_t bytes, Mode mode, Handle* handle) {
+                          uint64_t bytes, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   if (Status status = of(segment)->check(rank, offset, bytes); !status.ok()) return fail(status);
   return done(of(segment)->get(rank, contiguous(nullptr, offset, bytes),
                                contiguous(origin, 0, bytes), mode, handle));
 }
+CAUGHT
 
 int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
-        const void* origin, uint64_t count, Mode mode, Handle* handle) {
+        const void* origin, uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, count));
   if (count == 1 && is_element_type(type) &&
@@ -67,27 +69,30 @@ int acc(skerry_segment* segment, int rank, uint64_t offset, int type, const void
   return done(of(segment)->accumulate(rank, contiguous(nullptr, offset, bytes),
                                       contiguous(origin, 0, bytes), what, mode, handle));
 }
+CAUGHT
 
 int put_strided(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
-                const skerry_strided* shape, Mode mode, Handle* handle) {
+                const skerry_strided* shape, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   Strided s;
   if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok())
     return fail(status);
   return done(of(segment)->put(rank, s.target, s.origin, nullptr, mode, handle));
 }
+CAUGHT
 
 int get_strided(skerry_segment* segment, int rank, uint64_t offset, void* origin,
-                const skerry_strided* shape, Mode mode, Handle* handle) {
+                const skerry_strided* shape, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   Strided s;
   if (Status status = s.read(*of(segment), rank, offset, origin, shape); !status.ok())
     return fail(status);
   return done(of(segment)->get(rank, s.target, s.origin, mode, handle));
 }
+CAUGHT
 
 int acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, const void* scale,
-                const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) {
+                const void* origin, const skerry_strided* shape, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   operation::Accumulate what;
   Strided s;
@@ -102,25 +107,28 @@ int acc_strided(skerry_segment* segment, int rank, uint64_t offset, int type, co
   if (!status.ok()) return fail(status);
   return done(of(segment)->accumulate(rank, s.target, s.origin, what, mode, handle));
 }
+CAUGHT
 
 int put_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count,
-               Mode mode, Handle* handle) {
+               Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   Vector v;
   if (Status status = v.read(*of(segment), rank, pieces, count); !status.ok()) return fail(status);
   return done(of(segment)->put(rank, v.target, v.origin, nullptr, mode, handle));
 }
+CAUGHT
 
 int get_vector(skerry_segment* segment, int rank, const skerry_piece* pieces, uint64_t count,
-               Mode mode, Handle* handle) {
+               Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   Vector v;
   if (Status status = v.read(*of(segment), rank, pieces, count); !status.ok()) return fail(status);
   return done(of(segment)->get(rank, v.target, v.origin, mode, handle));
 }
+CAUGHT
 
 int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
-               const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) {
+               const skerry_piece* pieces, uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   operation::Accumulate what;
   Vector v;
@@ -131,10 +139,11 @@ int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
   if (!status.ok()) return fail(status);
   return done(of(segment)->accumulate(rank, v.target, v.origin, what, mode, handle));
 }
+CAUGHT
 
 [[gnu::noinline]] int rmw_anywhere(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op,
                                    uint64_t word_bytes, uint64_t operand, uint64_t expected,
-                                   uint64_t* old) {
+                                   uint64_t* old) try {
   CHECK(check_live(segment));
   Status status = of(segment)->check(rank, offset, word_bytes);
   if (status.ok() && offset % word_bytes != 0)
@@ -142,6 +151,7 @@ int acc_vector(skerry_segment* segment, int rank, int type, const void* scale,
   if (!status.ok()) return fail(status);
   return done(of(segment)->read_modify_write(rank, offset, op, operand, expected, old));
 }
+CAUGHT
 
 int rmw(skerry_segment* segment, int rank, uint64_t offset, wire::Rmw op, uint64_t word_bytes,
         uint64_t operand, uint64_t expected, uint64_t* old) {
@@ -217,7 +227,7 @@ int skerry_acc_vector(skerry_segment* segment, int rank, int type, const void* s
 }
 
 int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
-                  uint64_t bytes, skerry_handle* handle) {
+                  uint64_t bytes, skerry_handle* handle) try {
   if (job::Segment* const found = plain(segment, origin, bytes); found != nullptr) [[likely]]
     if (found->put_here(rank, offset, origin, bytes) ||
         found->join_batch(rank, nullptr, offset, origin, bytes, Mode::implicit)) [[likely]] {
@@ -226,6 +236,7 @@ int skerry_put_nb(skerry_segment* segment, int rank, uint64_t offset, const void
     }
   return put(segment, rank, offset, origin, bytes, mode_of(handle), handle);
 }
+CAUGHT
 int skerry_get_nb(skerry_segment* segment, int rank, uint64_t offset, void* origin, uint64_t bytes,
                   skerry_handle* handle) {
   job::Segment* const here = plain(segment, origin, bytes);
@@ -291,7 +302,7 @@ int skerry_compare_swap_i32(skerry_segment* segment, int rank, uint64_t offset, 
 }
 
 int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const void* origin,
-                      uint64_t bytes, uint64_t counter_offset, uint64_t increment) {
+                      uint64_t bytes, uint64_t counter_offset, uint64_t increment) try {
   CHECK(check_live(segment));
   CHECK(check_origin(origin, bytes));
   Status status = of(segment)->check(rank, offset, bytes);
@@ -303,9 +314,10 @@ int skerry_put_notify(skerry_segment* segment, int rank, uint64_t offset, const 
   return done(of(segment)->put(rank, contiguous(nullptr, offset, bytes),
                                contiguous(origin, 0, bytes), &notify, Mode::blocking, nullptr));
 }
+CAUGHT
 
 int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset, uint64_t at_least,
-                       int64_t timeout_ns, uint64_t* value) {
+                       int64_t timeout_ns, uint64_t* value) try {
   CHECK(check_live(segment));
   Status status = of(segment)->check(of(segment)->job().rank(), counter_offset, 8);
   if (status.ok() && counter_offset % 8 != 0)
@@ -313,5 +325,6 @@ int skerry_notify_wait(skerry_segment* segment, uint64_t counter_offset, uint64_
   if (!status.ok()) return fail(status);
   return done(of(segment)->wait_counter(counter_offset, at_least, timeout_ns, value));
 }
+CAUGHT
 
 }  // extern "C"

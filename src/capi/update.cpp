@@ -26,7 +26,7 @@ bool update_here(skerry_segment* segment, int rank, uint64_t offset, int type, i
 }
 
 int update(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
-           const void* origin, uint64_t count, Mode mode, Handle* handle) {
+           const void* origin, uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   const bool reads = operation != SKERRY_NO_OP;
   if (reads) CHECK(check_origin(origin, count));
@@ -49,9 +49,10 @@ int update(skerry_segment* segment, int rank, uint64_t offset, int type, int ope
   return done(
       of(segment)->accumulate(rank, to, contiguous(origin, 0, to.bytes), what, mode, handle));
 }
+CAUGHT
 
 int fetch_update(skerry_segment* segment, int rank, uint64_t offset, int type, int operation,
-                 const void* origin, void* result, uint64_t count, Mode mode, Handle* handle) {
+                 const void* origin, void* result, uint64_t count, Mode mode, Handle* handle) try {
   CHECK(check_live(segment));
   const bool reads = operation != SKERRY_NO_OP;
   if (reads) CHECK(check_origin(origin, count));
@@ -71,6 +72,7 @@ int fetch_update(skerry_segment* segment, int rank, uint64_t offset, int type, i
   const Side from = reads ? contiguous(origin, 0, to.bytes) : old;
   return done(of(segment)->fetch_update(rank, to, from, old, what, mode, handle));
 }
+CAUGHT
 
 }  // namespace
 

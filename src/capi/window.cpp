@@ -50,7 +50,7 @@ int check_buffer(const void* buffer, uint64_t bytes, const char* name) {
 }
 
 template <class Make>
-int make(skerry_group* group, skerry_window** window, Make&& make_window) {
+int make(skerry_group* group, skerry_window** window, Make&& make_window) try {
   if (group == nullptr || window == nullptr) return null_argument("group or window");
   job::Job& job = capi::of(group)->job();
   if (!job.is_alive()) return forked();
@@ -62,6 +62,7 @@ int make(skerry_group* group, skerry_window** window, Make&& make_window) {
       WindowShelf::handle_of(shelf_of(job).keep(std::move(made))));
   return SKERRY_OK;
 }
+CAUGHT
 
 int check_ranks(const int* ranks, int count) {
   if (count < 0) return fail(error(Code::invalid, "count is ", count, ": give 0 or more"));
@@ -195,43 +196,50 @@ int skerry_window_create_dynamic(skerry_group* group, skerry_window** window) {
     return Window::create_dynamic(g, made);
   });
 }
-int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes) {
+int skerry_window_attach(skerry_window* window, void* base, uint64_t bytes) try {
   ENTER(window);
   return ended(window, of(window).attach(base, bytes));
 }
-int skerry_window_detach(skerry_window* window, void* base) {
+CAUGHT
+int skerry_window_detach(skerry_window* window, void* base) try {
   ENTER(window);
   return ended(window, of(window).detach(base));
 }
+CAUGHT
 int skerry_window_update(skerry_window* window, int rank, uint64_t at, int type, int operation,
-                         const void* origin, uint64_t count) {
+                         const void* origin, uint64_t count) try {
   if (count == 1 && update_quickly(window, rank, at, type, operation, origin, nullptr)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
   return update(window, rank, at, type, operation, origin, count, nullptr);
 }
+CAUGHT
 int skerry_window_fetch_update(skerry_window* window, int rank, uint64_t at, int type,
-                               int operation, const void* origin, void* result, uint64_t count) {
+                               int operation, const void* origin, void* result,
+                               uint64_t count) try {
   if (count == 1 && update_quickly(window, rank, at, type, operation, origin, result)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
   return fetch_update(window, rank, at, type, operation, origin, result, count, nullptr);
 }
+CAUGHT
 int skerry_window_update_nb(skerry_window* window, int rank, uint64_t at, int type, int operation,
-                            const void* origin, uint64_t count, skerry_handle* handle) {
+                            const void* origin, uint64_t count, skerry_handle* handle) try {
   ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return update(window, rank, at, type, operation, origin, count, handle);
 }
+CAUGHT
 int skerry_window_fetch_update_nb(skerry_window* window, int rank, uint64_t at, int type,
                                   int operation, const void* origin, void* result, uint64_t count,
-                                  skerry_handle* handle) {
+                                  skerry_handle* handle) try {
   ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return fetch_update(window, rank, at, type, operation, origin, result, count, handle);
 }
+CAUGHT
 int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int type,
-                               const void* expected, const void* desired, void* result) {
+                               const void* expected, const void* desired, void* result) try {
   ENTER(window);
   if (expected == nullptr || desired == nullptr || result == nullptr)
     return null_argument("expected, desired or result");
@@ -251,6 +259,7 @@ int skerry_window_compare_swap(skerry_window* window, int rank, uint64_t at, int
   std::memcpy(result, &old, bytes);
   return SKERRY_OK;
 }
+CAUGHT
 
 int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
                            skerry_window** window) {
@@ -259,7 +268,7 @@ int skerry_window_allocate(skerry_group* group, uint64_t bytes, uint64_t unit,
   });
 }
 
-int skerry_window_free(skerry_window* window) {
+int skerry_window_free(skerry_window* window) try {
   ENTER(window);
   if (of(window).is_freed()) return fail(error(Code::freed, "the window was freed"));
   job::Job& job = of(window).job();
@@ -274,6 +283,7 @@ int skerry_window_free(skerry_window* window) {
   job.discard_if_unused(group);
   return done(status);
 }
+CAUGHT
 
 void* skerry_window_local(const skerry_window* window) {
   return of(window).is_freed() ? nullptr : of(window).own();
@@ -291,7 +301,7 @@ skerry_group* skerry_window_group(const skerry_window* window) {
   return of(window).is_freed() ? nullptr : to(&of(window).group());
 }
 
-int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) {
+int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promises) try {
   if (window != nullptr && mode == SKERRY_LOCK_EXCLUSIVE && promises == 0 &&
       of(window).lock_quickly(rank)) [[likely]]
     return SKERRY_OK;
@@ -302,66 +312,80 @@ int skerry_window_lock(skerry_window* window, int mode, int rank, uint32_t promi
   return ended(window,
                of(window).lock(mode == SKERRY_LOCK_SHARED ? lock::shared_bit : 0, rank, promises));
 }
-int skerry_window_unlock(skerry_window* window, int rank) {
+CAUGHT
+int skerry_window_unlock(skerry_window* window, int rank) try {
   if (window != nullptr && of(window).unlock_quickly(rank)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
   return ended(window, of(window).unlock(rank));
 }
-int skerry_window_lock_all(skerry_window* window, uint32_t promises) {
+CAUGHT
+int skerry_window_lock_all(skerry_window* window, uint32_t promises) try {
   ENTER(window);
   return ended(window, of(window).lock_all(promises));
 }
-int skerry_window_unlock_all(skerry_window* window) {
+CAUGHT
+int skerry_window_unlock_all(skerry_window* window) try {
   ENTER(window);
   return ended(window, of(window).unlock_all());
 }
-int skerry_window_flush(skerry_window* window, int rank) {
+CAUGHT
+int skerry_window_flush(skerry_window* window, int rank) try {
   if (window != nullptr && of(window).flush_quickly(rank)) [[likely]]
     return SKERRY_OK;
   ENTER(window);
   return ended(window, of(window).flush(rank));
 }
-int skerry_window_flush_all(skerry_window* window) {
+CAUGHT
+int skerry_window_flush_all(skerry_window* window) try {
   ENTER(window);
   return ended(window, of(window).flush_all());
 }
-int skerry_window_flush_local(skerry_window* window, int rank) {
+CAUGHT
+int skerry_window_flush_local(skerry_window* window, int rank) try {
   ENTER(window);
   return ended(window, of(window).flush_local(rank));
 }
-int skerry_window_flush_local_all(skerry_window* window) {
+CAUGHT
+int skerry_window_flush_local_all(skerry_window* window) try {
   ENTER(window);
   return ended(window, of(window).flush_local_all());
 }
-int skerry_window_sync(skerry_window* window) {
+CAUGHT
+int skerry_window_sync(skerry_window* window) try {
   ENTER(window);
   return ended(window, of(window).sync());
 }
+CAUGHT
 
-int skerry_window_fence(skerry_window* window, uint32_t promises) {
+int skerry_window_fence(skerry_window* window, uint32_t promises) try {
   ENTER(window);
   return ended(window, of(window).fence(promises));
 }
-int skerry_window_post(skerry_window* window, const int* ranks, int count, uint32_t promises) {
+CAUGHT
+int skerry_window_post(skerry_window* window, const int* ranks, int count, uint32_t promises) try {
   ENTER(window);
   CHECK(check_ranks(ranks, count));
   return ended(window, of(window).post({ranks, static_cast<size_t>(count)}, promises));
 }
-int skerry_window_start(skerry_window* window, const int* ranks, int count, uint32_t promises) {
+CAUGHT
+int skerry_window_start(skerry_window* window, const int* ranks, int count, uint32_t promises) try {
   ENTER(window);
   CHECK(check_ranks(ranks, count));
   return ended(window, of(window).start({ranks, static_cast<size_t>(count)}, promises));
 }
-int skerry_window_complete(skerry_window* window) {
+CAUGHT
+int skerry_window_complete(skerry_window* window) try {
   ENTER(window);
   return ended(window, of(window).complete());
 }
-int skerry_window_wait(skerry_window* window) {
+CAUGHT
+int skerry_window_wait(skerry_window* window) try {
   ENTER(window);
   return ended(window, of(window).wait());
 }
-int skerry_window_test(skerry_window* window, int* done_now) {
+CAUGHT
+int skerry_window_test(skerry_window* window, int* done_now) try {
   ENTER(window);
   if (done_now == nullptr) return null_argument("done");
   bool is_done = false;
@@ -369,9 +393,10 @@ int skerry_window_test(skerry_window* window, int* done_now) {
   *done_now = is_done ? 1 : 0;
   return SKERRY_OK;
 }
+CAUGHT
 
 int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* origin,
-                      uint64_t bytes) {
+                      uint64_t bytes) try {
   if (const Quick to(window, rank, at, bytes, origin); to.memory != nullptr) [[likely]] {
     of(window).will_store();
     memory::put(to.memory, origin, bytes);
@@ -380,7 +405,9 @@ int skerry_window_put(skerry_window* window, int rank, uint64_t at, const void* 
   ENTER(window);
   return put(window, rank, at, origin, bytes, nullptr);
 }
-int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes) {
+CAUGHT
+int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin,
+                      uint64_t bytes) try {
   if (const Quick from(window, rank, at, bytes, origin); from.memory != nullptr) [[likely]] {
     memory::get(origin, from.memory, bytes);
     return SKERRY_OK;
@@ -388,17 +415,20 @@ int skerry_window_get(skerry_window* window, int rank, uint64_t at, void* origin
   ENTER(window);
   return get(window, rank, at, origin, bytes, nullptr);
 }
+CAUGHT
 int skerry_window_put_nb(skerry_window* window, int rank, uint64_t at, const void* origin,
-                         uint64_t bytes, skerry_handle* handle) {
+                         uint64_t bytes, skerry_handle* handle) try {
   ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return put(window, rank, at, origin, bytes, handle);
 }
+CAUGHT
 int skerry_window_get_nb(skerry_window* window, int rank, uint64_t at, void* origin, uint64_t bytes,
-                         skerry_handle* handle) {
+                         skerry_handle* handle) try {
   ENTER(window);
   if (handle == nullptr) return null_argument("handle");
   return get(window, rank, at, origin, bytes, handle);
 }
+CAUGHT
 
 }  // extern "C"

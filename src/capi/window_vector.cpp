@@ -26,7 +26,7 @@ static_assert(sizeof(VectorPiece) == sizeof(skerry_piece) &&
 // access(pieces) -> Status. `site`: where the program called.
 template <class Access>
 int with_pieces(const void* site, skerry_window* window, const skerry_piece* pieces, uint64_t count,
-                Access&& access) {
+                Access&& access) try {
   if (window == nullptr) return null_argument("window");
   if (!of(window).job().is_alive()) return forked();
   of(window).called_at(site);
@@ -39,11 +39,12 @@ int with_pieces(const void* site, skerry_window* window, const skerry_piece* pie
   Status status = access(read);
   return status.ok() ? SKERRY_OK : fail(of(window).located(std::move(status)));
 }
+CAUGHT
 
 // move(shape at the target, shape at the origin) -> Status. `site`: where the program called.
 template <class Move>
 int with_shape(const void* site, skerry_window* window, const void* origin,
-               const skerry_strided* shape, Move&& move) {
+               const skerry_strided* shape, Move&& move) try {
   if (window == nullptr) return null_argument("window");
   if (!of(window).job().is_alive()) return forked();
   of(window).called_at(site);
@@ -58,6 +59,7 @@ int with_shape(const void* site, skerry_window* window, const void* origin,
   if (status.ok()) status = move(sides.target_shape, sides.origin_shape);
   return status.ok() ? SKERRY_OK : fail(of(window).located(std::move(status)));
 }
+CAUGHT
 
 }  // namespace
 
@@ -74,12 +76,13 @@ int skerry_window_get_vector(skerry_window* window, int rank, const skerry_piece
                      [&](auto read) { return of(window).get_vector(rank, read); });
 }
 int skerry_window_update_vector(skerry_window* window, int rank, int type, int operation,
-                                const skerry_piece* pieces, uint64_t count) {
+                                const skerry_piece* pieces, uint64_t count) try {
   memory::Update what;
   if (Status status = read_update(type, operation, &what); !status.ok()) return fail(status);
   return with_pieces(__builtin_return_address(0), window, pieces, count,
                      [&](auto read) { return of(window).update_vector(rank, what, read); });
 }
+CAUGHT
 
 int skerry_window_put_strided(skerry_window* window, int rank, uint64_t offset, const void* origin,
                               const skerry_strided* shape) {

@@ -11,14 +11,19 @@ void random_bytes(void* to, size_t bytes) { randombytes_buf(to, bytes); }
 uint32_t random_below(uint32_t bound) { return randombytes_uniform(bound); }
 
 Thread::Thread(const char* name, std::function<void()> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  struct Blocked {  // also if there can be no thread
+    sigset_t before;
+    Blocked() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~Blocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  } blocked;
   thread_ = std::thread([name, body = std::move(body)] {
     pthread_setname_np(pthread_self(), name);
     body();
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 Thread::~Thread() = default;
 Thread::Thread(Thread&&) noexcept = default;

@@ -99,6 +99,7 @@ class Lock {
     held_ = false;
     mutex_->unlock();
   }
+  bool is_held() const { return held_; }
 
  private:
   friend class Condition;

@@ -476,7 +476,7 @@ Status Job::watch_members() {
   const int fd = open_process(leader.pid);
   if (fd < 0) return {};
   stop_watch_fd_ = eventfd(0, EFD_CLOEXEC);
-  leader_watch_ = std::thread([this, fd] {
+  leader_watch_ = Thread("skerry-watch", [this, fd] {
     pollfd both[2] = {{fd, POLLIN, 0}, {stop_watch_fd_, POLLIN, 0}};
     while (::poll(both, 2, -1) < 0) {
     }

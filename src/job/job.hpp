@@ -231,7 +231,7 @@ class Job {
   operation::WaitingWork work_;  // set by the program
   IdleCoreSpin idle_core_spin_;
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork
-  std::thread leader_watch_;                      // sleeps until the leader's process ends
+  Thread leader_watch_;                           // sleeps until the leader's process ends
   int stop_watch_fd_ = -1;                        // eventfd that ends leader_watch_
   bool stopped_ = false;
 };

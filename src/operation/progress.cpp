@@ -1,6 +1,8 @@
 #include "operation/progress.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <system_error>
 
 #include "operation/batches.hpp"
 #include "operation/links.hpp"
@@ -44,6 +46,18 @@ void Progress::rest(Lock& lock, const Link* only, Until until) {
 void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only) {
   SKERRY_ASSERT(role_ == Role::free, "one thread at a time has the role");
   role_ = role;
+  struct GiveBack {  // also when memory runs out: others would wait for the role for ever
+    Progress& self;
+    Lock& lock;
+    Role role;
+    ~GiveBack() {
+      if (!lock.is_held()) lock.lock();
+      self.dispatching_ = false;
+      SKERRY_INVARIANT(self.role_ == role, "the role is given back by its holder");
+      self.role_ = Role::free;
+      if (self.sleepers_ > 0) self.changed_.notify_all();
+    }
+  } const give_back{*this, lock, role};
   parts_.batches.flush();
   timeout_ns = std::min(timeout_ns, parts_.links.patience_ns());
   lock.unlock();
@@ -51,10 +65,6 @@ void Progress::take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::Endp
   lock.lock();
   dispatching_ = true;
   if (!context_.is_ending()) context_.fabric->dispatch(sink_);
-  dispatching_ = false;
-  SKERRY_INVARIANT(role_ == role, "the role is given back by its holder");
-  role_ = Role::free;
-  if (sleepers_ > 0) changed_.notify_all();
 }
 
 void Progress::look(Lock& lock) {
@@ -95,8 +105,17 @@ void Progress::call_helper(bool eager) {
     case Helper::watching: break;
   }
   helper_ = Helper::awake;
-  if (helper_thread_.joinable()) helper_call_.notify_one();
-  else helper_thread_ = Thread("skerry-progress", [this] { help(); });
+  if (helper_thread_.joinable()) return helper_call_.notify_one();
+  try {
+    helper_thread_ = Thread("skerry-progress", [this] { help(); });
+  } catch (const std::system_error& why) {  // the request that asked for help was issued: it stays
+    helper_ = Helper::stopped;
+    std::fprintf(stderr,
+                 "skerry: rank %d has no progress thread (%s): transfers progress in its calls "
+                 "alone; raise the limit of processes (ulimit -u), or set "
+                 "SKERRY_PROGRESS_THREAD=0\n",
+                 context_.config.rank, why.what());
+  }
 }
 
 void Progress::stop_helper() {
