@@ -46,7 +46,7 @@ struct Link {
   session::ReplayCursor replay;    // running: what was lost goes again before anything new
   connection::Retry retry;         // of opening it
   fabric::EndpointId endpoint = fabric::no_endpoint;
-  uint64_t nonce = 0;  // of the current opening, to check the answer
+  uint64_t openings = 0;  // so far: the generation of the newest
   Trust trust = Trust::plain_hello;
   Room room = Room::free;
   bool corked = false;        // in Batches' list: the fabric holds messages of it back until flush

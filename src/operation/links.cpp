@@ -342,10 +342,9 @@ connection::Peer peer_of(const Link& link) {
 }  // namespace
 
 void Links::connect(Link& link) {
-  random_bytes(&link.nonce, sizeof link.nonce);
   const auto hello = connection::make_hello(context_.config.key, peer_of(link),
                                             static_cast<uint32_t>(context_.config.rank),
-                                            link.machine.generation(), link.nonce);
+                                            ++link.openings);
   link.room = Link::Room::free;
   link.trust = Link::Trust::plain_hello;
   link.leaves_later = false;
@@ -527,8 +526,7 @@ Status Links::wait_open(Lock& lock, Link& link) {
 // The server's answer proves its identity and says how far the session has come.
 Status Links::check_answer(Link& link, fabric::Bytes answer, uint64_t* applied) {
   bool refusals_follow = false;
-  const connection::Hello hello{
-      static_cast<uint32_t>(context_.config.rank), link.machine.generation(), link.nonce, {}};
+  const connection::Hello hello{static_cast<uint32_t>(context_.config.rank), link.openings, {}};
   SKERRY_TRY(connection::check_answer(context_.config.key, peer_of(link), hello, answer, applied,
                                       &refusals_follow));
   // Everything the server has applied counts from now on; what follows is sent again before

@@ -57,9 +57,8 @@ int64_t Relay::advance(int64_t now_ns) {
 
 void Relay::connect(Peer& peer, int64_t now_ns) {
   SKERRY_INVARIANT(peer.endpoint == fabric::no_endpoint, "one connection to a node");
-  random_bytes(&peer.nonce, sizeof peer.nonce);
   const auto hello = connection::make_hello(key_, other(peer), static_cast<uint32_t>(self_),
-                                            ++peer.generation, peer.nonce, connection::Role::relay);
+                                            ++peer.generation, connection::Role::relay);
   peer.sent = 0;
   peer.state = State::opening;
   peer.retry.attempt();
@@ -109,7 +108,7 @@ void Relay::on_connected(fabric::EndpointId endpoint, fabric::Bytes answer) {
   Peer* peer = peer_of(endpoint);
   if (peer == nullptr) return;
   uint64_t taken = 0;  // always 0: it keeps no sessions of servers
-  const connection::Hello hello{static_cast<uint32_t>(self_), peer->generation, peer->nonce, {}};
+  const connection::Hello hello{static_cast<uint32_t>(self_), peer->generation, {}};
   if (!connection::check_answer(key_, other(*peer), hello, answer, &taken)
            .ok()) {  // somebody else has its port now
     close(*peer);

@@ -54,10 +54,9 @@ class Relay {
   struct Peer {
     NodeId node = no_node;
     State state = State::idle;
-    uint32_t generation = 0;  // of its newest connection
-    connection::Retry retry;  // of connecting
-    uint64_t sequence = 0;    // of the newest grant
-    uint64_t nonce = 0;
+    uint64_t generation = 0;                            // of its newest connection
+    connection::Retry retry;                            // of connecting
+    uint64_t sequence = 0;                              // of the newest grant
     fabric::EndpointId endpoint = fabric::no_endpoint;  // opening and open only
     size_t sent = 0;                                    // of grants, on this connection
     std::deque<Grant> grants;                           // not answered yet, oldest first

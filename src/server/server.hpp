@@ -190,7 +190,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
   struct Known {  // what is kept of a rank between its connections
     explicit Known(uint32_t incarnation, uint64_t applied = 0) : session(incarnation, applied) {}
     session::TargetSession session;
-    uint32_t generation = 0;          // of its newest connection; only grows
+    uint64_t generation = 0;          // of its newest connection; only grows
     connection::Quota::Id quota = 0;  // 0, unless it is connected or waits, under a limit
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
@@ -201,7 +201,7 @@ class Server final : private fabric::Sink, private Locks::Outlet {
     connection::Hello hello;
   };
   struct Neighbour {          // another data server that brings grants
-    uint32_t generation = 0;  // of its newest connection; only grows
+    uint64_t generation = 0;  // of its newest connection; only grows
     fabric::EndpointId endpoint = fabric::no_endpoint;
   };
 

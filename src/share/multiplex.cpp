@@ -100,6 +100,11 @@ Multiplex::End& Multiplex::new_end(Trunk& trunk, uint32_t channel, State state) 
   return end;
 }
 
+uint32_t Multiplex::begin_channel(Trunk& trunk) {
+  return trunk.newest_channel = next_channel(
+             trunk.newest_channel, [&](uint32_t taken) { return trunk.channels.contains(taken); });
+}
+
 void Multiplex::release(End& end) {
   if (end.state == State::asking) --asking_;
   ends_.erase(end.id);
@@ -114,7 +119,7 @@ Status Multiplex::connect(Bytes address, Bytes hello, EndpointId* endpoint) {
   SKERRY_TRY(next_hop(text_of(address), &next));
   Trunk* trunk = nullptr;
   SKERRY_TRY(trunk_to(std::move(next), &trunk));
-  End& end = new_end(*trunk, ++trunk->next_channel, State::opening);
+  End& end = new_end(*trunk, begin_channel(*trunk), State::opening);
   end.rare = std::make_unique<End::Rare>();
   end.rare->deadline_ns = monotonic_ns() + options_.connect_timeout_ns;
   note_deadline(end.rare->deadline_ns);

@@ -147,8 +147,8 @@ class Multiplex final : public fabric::Forward {
                                                        // where it belongs; none: no such
     uint32_t unanswered = 0;       // ours: channels on which no data came back yet
     uint32_t name = 0;             // incoming, client: whose
-    uint32_t next_channel = 0;     // opened by us
-    uint64_t nonce = 0;            // opened by us: in our hello; grows with each opening
+    uint32_t newest_channel = 0;   // opened by us
+    uint64_t generation = 0;       // opened by us: in our hello; grows with each opening
     connection::Cap::Claim claim;  // ours: to a slot
     int64_t quiet_since_ns = 0;  // leaving: when data came back last; without channels: since when
     std::string address;         // opened by us: whose
@@ -303,6 +303,7 @@ class Multiplex final : public fabric::Forward {
   fabric::EndpointId link_of(fabric::EndpointId channel) const;
   End* end_of(fabric::EndpointId id) const;
   End& new_end(Trunk& trunk, uint32_t channel, State state);
+  uint32_t begin_channel(Trunk& trunk);  // its number
   void release(End& end);
   void take_open(Trunk& trunk, const Prefix& prefix, fabric::Bytes hello, fabric::Bytes address);
   void ask_to_leave(fabric::EndpointId id);

@@ -106,7 +106,7 @@ void Multiplex::take_open(Trunk& trunk, const Prefix& prefix, Bytes hello, Bytes
   transit.half[0].trunk = &trunk;
   transit.half[0].channel = prefix.channel;
   transit.half[1].trunk = out;
-  transit.half[1].channel = ++out->next_channel;
+  transit.half[1].channel = begin_channel(*out);
   trunk.channels.insert(Route(&transit, 0));
   out->channels.insert(Route(&transit, 1));
   ++out->unanswered;

@@ -80,11 +80,11 @@ void Multiplex::name_partner(Trunk& trunk) {
 }
 
 Status Multiplex::begin(Trunk& trunk) {
-  trunk.nonce = ++openings_;
+  trunk.generation = ++openings_;
   const auto role = trunk.use == Use::outgoing ? connection::Role::trunk
                                                : connection::Role::proxy_client;
   const auto hello = connection::make_hello(options_.key, peer_of(trunk.address), options_.name,
-                                            static_cast<uint32_t>(trunk.nonce), trunk.nonce, role);
+                                            trunk.generation, role);
   SKERRY_TRY(inner_->connect(bytes_of(without_node(trunk.address)), hello, &trunk.id));
   by_id_.insert(&trunk);
   trunk.phase = Phase::opening;
@@ -100,8 +100,7 @@ void Multiplex::on_connected(EndpointId endpoint, Bytes reply) {
   Trunk* const trunk = trunk_of(endpoint);
   if (trunk == nullptr) return Forward::on_connected(endpoint, reply);
   uint64_t applied = 0;
-  const connection::Hello hello{
-      options_.name, static_cast<uint32_t>(trunk->nonce), trunk->nonce, {}};
+  const connection::Hello hello{options_.name, trunk->generation, {}};
   if (Status status = connection::check_answer(options_.key, peer_of(trunk->address), hello, reply,
                                                &applied);
       !status.ok()) {
@@ -130,13 +129,11 @@ void Multiplex::on_connect_request(fabric::RequestId request, Bytes bytes,
 }
 
 void Multiplex::admit(fabric::RequestId request, Use use, const connection::Hello& hello) {
-  // The nonce counts its openings: 32 bits of generation would be used up in 5 days of 10,000 a
-  // second.
   const uint64_t key = opener_key(use, hello.rank);
   Opener& opener = openers_[key];
-  if (hello.nonce <= opener.newest)
+  if (hello.generation <= opener.newest)
     return inner_->reject(request);  // recorded, or overtaken by its successor
-  opener.newest = hello.nonce;
+  opener.newest = hello.generation;
   // Its earlier one broke without our noticing, or is just closing.
   if (Trunk* const old = opener.trunk) {
     inner_->close(old->id);

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little,
 
 using Bytes = std::span<const std::byte>;
 
-constexpr uint8_t version = 2;
+constexpr uint8_t version = 3;
 constexpr int max_levels = 8;
 
 enum class Kind : uint8_t {

@@ -32,7 +32,7 @@ class Attacker final : private fabric::Sink {
   // Opens a connection as `rank`; false if the server refuses.
   bool open(uint32_t rank, uint32_t generation) {
     const connection::Peer peer{node, 0, wire::version, connection::Role::server};
-    const auto hello = connection::make_hello(key_, peer, rank, generation, generation);
+    const auto hello = connection::make_hello(key_, peer, rank, generation);
     state_ = State::opening;
     if (!fabric_->connect(address_, hello, &endpoint_).ok()) return false;
     turn(State::opening);

@@ -107,22 +107,22 @@ int main(int argc, char** argv) {
         // role; and ranks that do not exist.
         connection::JobKey other = key;
         other[0] ^= std::byte{1};
-        connection::Hello answered{0, 1'000'000, 5, {}};
+        connection::Hello answered{0, 1'000'000, {}};
         std::vector<Hello> forged = {
-            connection::make_hello(other, peer, 0, 1'000'000, 5),
+            connection::make_hello(other, peer, 0, 1'000'000),
             connection::make_hello(key, {0, 0, wire::version, connection::Role::server}, 0,
-                                   1'000'000, 5),
+                                   1'000'000),
             connection::make_hello(key, {1, 1, wire::version, connection::Role::server}, 0,
-                                   1'000'000, 5),
+                                   1'000'000),
             connection::make_hello(key, {1, 0, wire::version + 1, connection::Role::server}, 0,
-                                   1'000'000, 5),
-            connection::make_hello(key, peer, 2, 1'000'000, 5),
-            connection::make_hello(key, peer, ~0u, 1'000'000, 5),
+                                   1'000'000),
+            connection::make_hello(key, peer, 2, 1'000'000),
+            connection::make_hello(key, peer, ~0u, 1'000'000),
         };
-        Hello reflected = connection::make_hello(key, peer, 0, 1'000'000,
-                                                 5);  // a server's proof in an origin's hello
+        // a server's proof in an origin's hello
+        Hello reflected = connection::make_hello(key, peer, 0, 1'000'000);
         const auto answer = connection::make_answer(key, peer, answered, 0);
-        std::memcpy(reflected.data() + 16, answer.data(), connection::hash_bytes);
+        std::memcpy(reflected.data() + 12, answer.data(), connection::hash_bytes);
         forged.push_back(reflected);
         for (const Hello& hello : forged) {
           Visitor visitor(server);
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
         // Recorded hellos of rank 0, whose generation is 1 by now.
         for (int i = 0; i < 50; ++i) {
           Visitor visitor(server);
-          visitor.greet(connection::make_hello(key, peer, 0, static_cast<uint32_t>(i % 2), 7));
+          visitor.greet(connection::make_hello(key, peer, 0, static_cast<uint32_t>(i % 2)));
           EXPECT_IS(visitor.is_sent_away(), true);
           ++replayed;
           work();

@@ -20,8 +20,8 @@ struct Covered {
   uint16_t server_index;
   uint32_t server_node;
   uint32_t rank;
-  uint32_t generation;
-  uint64_t nonce;
+  uint32_t reserved;  // 0
+  uint64_t generation;
   uint64_t applied;  // of the answer; 0 in a hello
 };
 static_assert(sizeof(Covered) == 40, "no padding is hashed");
@@ -34,8 +34,8 @@ Hash hash(const JobKey& key, const Peer& peer, Role direction, const Hello& hell
                   peer.server_index,
                   peer.server_node,
                   hello.rank,
+                  0,
                   hello.generation,
-                  hello.nonce,
                   applied};
   Hash out;
   crypto_generichash(reinterpret_cast<unsigned char*>(out.data()), out.size(),
@@ -51,14 +51,13 @@ bool equal(const Hash& a, const std::byte* b) {
 }  // namespace
 
 std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank,
-                                              uint32_t generation, uint64_t nonce, Role from) {
-  const Hello hello{rank, generation, nonce, {}};
+                                              uint64_t generation, Role from) {
+  const Hello hello{rank, generation, {}};
   const Hash proof = hash(key, peer, from, hello, 0);
   std::array<std::byte, hello_bytes> out;
   std::memcpy(out.data(), &rank, 4);
-  std::memcpy(out.data() + 4, &generation, 4);
-  std::memcpy(out.data() + 8, &nonce, 8);
-  std::memcpy(out.data() + 16, proof.data(), proof.size());
+  std::memcpy(out.data() + 4, &generation, 8);
+  std::memcpy(out.data() + 12, proof.data(), proof.size());
   return out;
 }
 
@@ -68,10 +67,9 @@ Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byt
     return error(Code::invalid, "hello of ", bytes.size(), " bytes, expected ", hello_bytes);
   Hello got{};
   std::memcpy(&got.rank, bytes.data(), 4);
-  std::memcpy(&got.generation, bytes.data() + 4, 4);
-  std::memcpy(&got.nonce, bytes.data() + 8, 8);
-  std::memcpy(got.proof.data(), bytes.data() + 16, hash_bytes);
-  if (!equal(hash(key, peer, from, got, 0), bytes.data() + 16))
+  std::memcpy(&got.generation, bytes.data() + 4, 8);
+  std::memcpy(got.proof.data(), bytes.data() + 12, hash_bytes);
+  if (!equal(hash(key, peer, from, got, 0), bytes.data() + 12))
     return error(Code::config, "a peer that says it is rank ", got.rank,
                  " does not know this job's key, or means another server or version");
   *hello = got;

@@ -1,4 +1,4 @@
-// Admission: which peers may connect to a data server. One flight of 36 bytes from the origin, 28
+// Admission: which peers may connect to a data server. One flight of 32 bytes from the origin, 28
 // back, both keyed hashes over everything that must not be forged. Unauthenticated peers on the
 // network are kept out; data is not encrypted (docs/security.md). Pure: the hash is BLAKE2b of
 // libsodium (crypto_generichash), a function of its arguments.
@@ -22,14 +22,14 @@ constexpr uint32_t hash_bytes = 20;
 enum class Role : uint8_t { origin = 1, server = 2, relay = 3, trunk = 4, proxy_client = 5 };
 
 struct Hello {
-  uint32_t rank;        // of the origin process; Role::relay: the node of the server that connects
-  uint32_t generation;  // of this connection; grows with each attempt, so that a recorded hello is
-                        // worth nothing
-  uint64_t nonce;       // the server proves the job key over it
+  uint32_t rank;  // of the origin process; Role::relay: the node of the server that connects
+  // Of this connection: grows with each attempt, so that a recorded hello is worth nothing, and an
+  // answer proves the job key anew. 32 bits would be used up in 5 days of 10,000 a second.
+  uint64_t generation;
   std::array<std::byte, hash_bytes> proof;
 };
-constexpr uint32_t hello_bytes = 4 + 4 + 8 + hash_bytes;
-static_assert(hello_bytes == 36, "verbs leaves 55 bytes of connect data");
+constexpr uint32_t hello_bytes = 4 + 8 + hash_bytes;
+static_assert(hello_bytes == 32 && hello_bytes <= 46, "verbs leaves 55 bytes of connect data");
 
 struct Peer {  // what both sides know without being told, and what the proof binds the hello to
   uint32_t server_node;
@@ -39,8 +39,7 @@ struct Peer {  // what both sides know without being told, and what the proof bi
 };
 
 std::array<std::byte, hello_bytes> make_hello(const JobKey& key, const Peer& peer, uint32_t rank,
-                                              uint32_t generation, uint64_t nonce,
-                                              Role from = Role::origin);
+                                              uint64_t generation, Role from = Role::origin);
 // Errors: invalid (length), config (proof wrong: another job, another server, another version, or
 // forged).
 Status check_hello(const JobKey& key, const Peer& peer, std::span<const std::byte> bytes,

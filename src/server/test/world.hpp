@@ -174,10 +174,9 @@ class Origin final : public fabric::Sink {
   // Opens a connection with the next generation; the earlier one, if any, is left as it is: broken
   // without the server's noticing.
   void connect() {
-    hello_ = {static_cast<uint32_t>(rank_), ++generation, 99, {}};
+    hello_ = {static_cast<uint32_t>(rank_), ++generation, {}};
     is_open = is_closed = was_held = false;
-    const auto hello = connection::make_hello(world_.key(), peer(), hello_.rank, hello_.generation,
-                                              hello_.nonce);
+    const auto hello = connection::make_hello(world_.key(), peer(), hello_.rank, hello_.generation);
     ASSERT_TRUE(
         fabric_->connect(world_.address(world_.server_index_of(rank_)), hello, &endpoint_).ok());
   }
@@ -318,7 +317,7 @@ class Origin final : public fabric::Sink {
     });
   }
 
-  uint32_t generation = 0;
+  uint64_t generation = 0;
   uint64_t results_received = 0;
   bool reads = true;  // false: a stopped process
   bool is_open = false, is_closed = false, was_held = false;

@@ -9,7 +9,7 @@ TEST(Resting, GivesBackWhatWasPut) {
   Resting resting;
   for (Rank rank = 0; rank < 1000; rank += 3)
     resting.put(rank, {(uint64_t{1} << 40) + static_cast<uint64_t>(rank), 7,
-                       static_cast<uint32_t>(rank) + 1});
+                       (uint64_t{1} << 55) + static_cast<uint64_t>(rank)});
   EXPECT_EQ(resting.size(), 334u);
   Resting::Origin origin{};
   EXPECT_FALSE(resting.take(1, &origin));
@@ -18,7 +18,7 @@ TEST(Resting, GivesBackWhatWasPut) {
     ASSERT_TRUE(resting.take(rank, &origin));
     EXPECT_EQ(origin.applied, (uint64_t{1} << 40) + static_cast<uint64_t>(rank));
     EXPECT_EQ(origin.incarnation, 7u);
-    EXPECT_EQ(origin.generation, static_cast<uint32_t>(rank) + 1);
+    EXPECT_EQ(origin.generation, (uint64_t{1} << 55) + static_cast<uint64_t>(rank));
     EXPECT_FALSE(resting.take(rank, &origin));
   }
   EXPECT_EQ(resting.size(), 0u);

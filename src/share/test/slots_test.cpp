@@ -6,6 +6,7 @@
 
 #include "fabric/loop/loop.hpp"
 #include "fabric/test/side.hpp"
+#include "share/message.hpp"
 #include "share/share.hpp"
 
 namespace skerry::fabric::test {
@@ -146,6 +147,14 @@ TEST_F(Slots, AChannelWhoseEndIsNotToldYetTakesNothing) {
   proxies_[0].reset();
   ASSERT_TRUE(run_until({rank_.get()}, [&] { return rank.closed.size() == 2; }));
   EXPECT_EQ(rank.results, std::vector<SendResult>{SendResult::closed});
+}
+
+// Numbers of channels come again after 2^32 of them.
+TEST(Channels, NumbersThatAreInUseAreSkipped) {
+  const auto taken = [](uint32_t number) { return number == UINT32_MAX || number <= 2; };
+  EXPECT_EQ(share::next_channel(7, taken), 8u);
+  EXPECT_EQ(share::next_channel(UINT32_MAX - 2, taken), UINT32_MAX - 1);
+  EXPECT_EQ(share::next_channel(UINT32_MAX - 1, taken), 3u) << "0 is none";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ namespace skerry::connection {
 namespace {
 
 constexpr Peer server{3, 0, 1, Role::server};
+constexpr uint64_t generation = 0x1234'5678'9abc;  // 32 bits of them were used up in days
 
 JobKey key_of(int seed) {
   JobKey key;
@@ -16,10 +17,10 @@ JobKey key_of(int seed) {
 
 TEST(Admission, AMemberIsAdmittedAndAnswered) {
   Hello hello;
-  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  const auto bytes = make_hello(key_of(1), server, 17, generation);
   ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
   EXPECT_EQ(hello.rank, 17u);
-  EXPECT_EQ(hello.generation, 2u);
+  EXPECT_EQ(hello.generation, generation);
   uint64_t applied = 0;
   auto answer = make_answer(key_of(1), server, hello, 1'000'000'007);
   EXPECT_TRUE(check_answer(key_of(1), server, hello, answer, &applied).ok());
@@ -34,7 +35,7 @@ TEST(Admission, AMemberIsAdmittedAndAnswered) {
 
 TEST(Admission, TheAnswerSaysWhetherRefusalsFollow) {
   Hello hello;
-  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  const auto bytes = make_hello(key_of(1), server, 17, generation);
   ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
   uint64_t applied = 0;
   bool refusals = false;
@@ -49,7 +50,7 @@ TEST(Admission, TheAnswerSaysWhetherRefusalsFollow) {
 
 TEST(Admission, AnotherJobAnotherServerAnotherVersionAreRefused) {
   Hello hello;
-  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  const auto bytes = make_hello(key_of(1), server, 17, generation);
   EXPECT_FALSE(check_hello(key_of(2), server, bytes, &hello).ok());
   EXPECT_FALSE(check_hello(key_of(1), Peer{4, 0, 1, Role::server}, bytes, &hello).ok());
   EXPECT_FALSE(check_hello(key_of(1), Peer{3, 1, 1, Role::server}, bytes, &hello).ok());
@@ -57,7 +58,7 @@ TEST(Admission, AnotherJobAnotherServerAnotherVersionAreRefused) {
 }
 
 TEST(Admission, EveryFlippedBitIsRefused) {
-  const auto good = make_hello(key_of(1), server, 17, 2, 99);
+  const auto good = make_hello(key_of(1), server, 17, generation);
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     auto bad = good;
     bad[bit / 8] ^= std::byte(1u << (bit % 8));
@@ -68,17 +69,17 @@ TEST(Admission, EveryFlippedBitIsRefused) {
 
 TEST(Admission, AHelloIsNotItsOwnAnswer) {
   Hello hello;
-  const auto bytes = make_hello(key_of(1), server, 17, 2, 99);
+  const auto bytes = make_hello(key_of(1), server, 17, generation);
   ASSERT_TRUE(check_hello(key_of(1), server, bytes, &hello).ok());
   uint64_t applied = 0;
-  EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).subspan(16), &applied).ok());
+  EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).subspan(4), &applied).ok());
   EXPECT_FALSE(check_answer(key_of(1), server, hello, std::span(bytes).first(28), &applied).ok());
 }
 
 TEST(Admission, ShortAndLongHellosAreRefused) {
-  const auto good = make_hello(key_of(1), server, 17, 2, 99);
+  const auto good = make_hello(key_of(1), server, 17, generation);
   Hello hello;
-  EXPECT_FALSE(check_hello(key_of(1), server, std::span(good).first(35), &hello).ok());
+  EXPECT_FALSE(check_hello(key_of(1), server, std::span(good).first(31), &hello).ok());
   EXPECT_FALSE(check_hello(key_of(1), server, {}, &hello).ok());
 }
 
