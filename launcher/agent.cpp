@@ -16,6 +16,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "core/namespaces.hpp"
 #include "launcher/child.hpp"
 #include "launcher/describe.hpp"
 #include "launcher/event_loop.hpp"
@@ -273,7 +274,9 @@ void Agent::on_control(Rank& rank, const Frame& frame) {
   if (frame.type == FrameType::hello) {
     rank.inside = true;
     FrameReader reader(frame);
-    watch_joined(rank, static_cast<pid_t>(reader.u32()));
+    const auto pid = static_cast<pid_t>(reader.u32());
+    // In a container its number is not ours: the end of the wrapper that we started has to do.
+    watch_joined(rank, reader.u64() == own_namespace(Namespace::pid) ? pid : -1);
   }
   launcher_.send(FrameWriter(frame.type, rank.rank).bytes(frame.payload).finish());
 }

@@ -1,30 +1,63 @@
 #include "job/host.hpp"
 
 #include <sodium.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <string>
 
-namespace skerry::job {
+#include "core/namespaces.hpp"
 
-Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
+namespace skerry::job {
+namespace {
+
+// The same for all processes of a machine, in containers too; empty where /proc does not say.
+std::string boot_id() {
   std::string text;
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::getline(boot, text);
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  text += concat("|", static_cast<const char*>(name), "|", static_cast<int64_t>(getuid()));
-  for (const char* path : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
-    struct stat info{};
-    if (stat(path, &info) == 0) text += concat("|", static_cast<uint64_t>(info.st_ino));
-  }
-  text += concat("|", node_hint.value_or(-1));
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::getline(file, text);
+  return text;
+}
+
+Status hash(std::string_view text, HostIdentity* identity) {
   if (crypto_generichash(reinterpret_cast<unsigned char*>(identity->data()), identity->size(),
                          reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr,
                          0) != 0)
     return error(Code::internal, "hashing the host's identity failed");
+  return {};
+}
+
+}  // namespace
+
+Status host_identity(std::optional<int> node_hint, HostIdentity* identity) {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  std::string text = concat(boot_id(), "|", static_cast<const char*>(name), "|",
+                            static_cast<int64_t>(getuid()));
+  for (const Namespace kind : {Namespace::net, Namespace::ipc, Namespace::pid}) {
+    const uint64_t inode = own_namespace(kind);
+    // Two ranks that take each other's process number for their own write to the wrong memory.
+    if (inode == 0 && kind == Namespace::pid)
+      return error(Code::config,
+                   "/proc/self/ns/pid does not say in which PID namespace this process is: "
+                   "mount a /proc of this container's own (unshare --mount-proc)");
+    text += concat("|", inode);
+  }
+  text += concat("|", node_hint.value_or(-1));
+  return hash(text, identity);
+}
+
+Status machine_identity(uint64_t* machine) {
+  std::string text = boot_id();
+  if (text.empty()) {
+    char name[256] = {};
+    gethostname(name, sizeof name - 1);
+    text = name;
+  }
+  HostIdentity identity{};
+  SKERRY_TRY(hash(text, &identity));
+  std::memcpy(machine, identity.data(), sizeof *machine);
   return {};
 }
 

@@ -3,11 +3,12 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+
+#include "core/namespaces.hpp"
 
 namespace skerry::fabric::tcp {
 namespace {
@@ -118,11 +119,8 @@ HostIdentity host_identity() {
     }
     std::fclose(file);
   }
-  struct stat status{};
-  if (stat("/proc/self/ns/net", &status) == 0) {
-    const uint64_t inode = status.st_ino;
-    std::memcpy(identity.data() + 16, &inode, sizeof inode);
-  }
+  const uint64_t inode = own_namespace(Namespace::net);
+  std::memcpy(identity.data() + 16, &inode, sizeof inode);
   return identity;
 }
 

@@ -18,7 +18,7 @@
 
 namespace skerry::job {
 
-inline constexpr uint16_t control_version = 3;
+inline constexpr uint16_t control_version = 4;
 inline constexpr size_t max_value_bytes = 4096;
 inline constexpr size_t max_key_bytes = 64;
 inline constexpr size_t job_key_bytes = 32;
@@ -32,7 +32,7 @@ inline constexpr size_t max_values_payload = values_frame_bytes + max_value_byte
 
 enum class FrameType : uint16_t {
   // rank -> launcher
-  hello = 1,            // u32 process id
+  hello = 1,            // u32 process id, u64 PID namespace in which it has that (0: unknown)
   put = 2,              // string key, rest value
   get = 3,              // u32 rank, string key
   fence = 4,            // -

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/namespaces.hpp"
+
 namespace skerry::job {
 
 Status RunBootstrap::connect(int fd, std::unique_ptr<Bootstrap>* bootstrap) {
@@ -30,7 +32,10 @@ Status RunBootstrap::connect(int fd, std::unique_ptr<Bootstrap>* bootstrap) {
 }
 
 Status RunBootstrap::hello() {
-  SKERRY_TRY(send(FrameWriter(FrameType::hello).u32(static_cast<uint32_t>(getpid())).finish()));
+  SKERRY_TRY(send(FrameWriter(FrameType::hello)
+                      .u32(static_cast<uint32_t>(getpid()))
+                      .u64(own_namespace(Namespace::pid))
+                      .finish()));
   Frame frame;
   SKERRY_TRY(expect(FrameType::welcome, &frame));
   FrameReader reader(frame);
