@@ -11,7 +11,7 @@ int alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment,
   if (!of(group)->job().is_alive()) return forked();
   if (of(group)->is_freed()) return fail(error(Code::freed, "the group was freed"));
   job::Segment* made = nullptr;
-  const Status status = job::Segment::alloc(*of(group), bytes, &made, pages);
+  const Status status = job::Segment::alloc(*of(group), bytes, job::purpose_program, &made, pages);
   if (!status.ok()) return fail(status);
   *segment = to(made);
   return SKERRY_OK;
@@ -21,14 +21,16 @@ int alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment,
 
 extern "C" {
 
-int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment) {
+int skerry_segment_alloc(skerry_group* group, uint64_t bytes, skerry_segment** segment) try {
   return alloc(group, bytes, segment, job::Segment::Pages::reserved);
 }
-int skerry_segment_alloc_sparse(skerry_group* group, uint64_t bytes, skerry_segment** segment) {
+CAUGHT
+int skerry_segment_alloc_sparse(skerry_group* group, uint64_t bytes, skerry_segment** segment) try {
   return alloc(group, bytes, segment, job::Segment::Pages::when_touched);
 }
+CAUGHT
 
-int skerry_segment_free(skerry_segment* segment) {
+int skerry_segment_free(skerry_segment* segment) try {
   if (segment == nullptr) return null_argument("segment");
   job::Segment* const freed = of(segment);
   job::Job& job = freed->job();
@@ -42,6 +44,7 @@ int skerry_segment_free(skerry_segment* segment) {
   }
   return done(status);
 }
+CAUGHT
 
 uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank) {
   return of(segment)->is_freed() ? 0 : of(segment)->bytes_of(rank);
@@ -66,7 +69,7 @@ skerry_group* skerry_segment_group(const skerry_segment* segment) {
 }
 
 int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segment** segment,
-                        uint64_t* offset) {
+                        uint64_t* offset) try {
   if (job == nullptr || segment == nullptr || offset == nullptr)
     return null_argument("job, segment or offset");
   job::Job* j = of(job);
@@ -79,6 +82,7 @@ int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segm
   *offset = address - slice.address;
   return SKERRY_OK;
 }
+CAUGHT
 
 int skerry_memory_hold(const void* address) {
   if (memory::hold(address)) return SKERRY_OK;

@@ -22,7 +22,12 @@ memory::LocalSegment NodeDirectory::look_up(SegmentId segment) {
 }
 
 Status NodeDirectory::find(SegmentId segment, Rank rank, memory::Region* region) {
-  return find_in(look_up(segment), segment, rank, region);
+  const memory::LocalSegment local = look_up(segment);
+  // Only what locks and unlocks them changes mutexes.
+  if (local && local.purpose() == purpose_mutexes)
+    return error(Code::invalid, "segment (", segment.owner, ", ", segment.generation,
+                 ") holds mutexes, and is not to be read or written");
+  return find_in(local, segment, rank, region);
 }
 
 Status NodeDirectory::find_in(const memory::LocalSegment& local, SegmentId segment, Rank rank,

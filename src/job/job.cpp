@@ -401,7 +401,7 @@ void Job::discard_if_unused(Group* group) {
 
 void Job::list_slices(Rank rank, std::vector<AddressIndex::Slice>* slices) {
   segments_.for_each([&](Segment& segment) {
-    if (segment.is_freed()) return;
+    if (segment.is_freed() || segment.purpose() != purpose_program) return;
     if (const uint64_t address = segment.address_of(rank); address != 0)
       slices->push_back({address, segment.bytes_of(rank), &segment});
   });

@@ -34,10 +34,8 @@ Status Mutexes::create(Group& group, uint32_t count, Mutexes** mutexes) {
   made->job_ = &group.job();
   made->readers_ = server::reader_lines(made->job_->control());
   made->member_ = made->job_->member_index();
-  SKERRY_TRY(Segment::alloc(group, uint64_t{count} * sizeof(lock::Mutex), &made->segment_));
-  made->segment_->set_purpose(purpose_mutexes);
-  SKERRY_TRY(
-      group.barrier());  // servers look at the purpose: it must be there before the first lock
+  SKERRY_TRY(Segment::alloc(group, uint64_t{count} * sizeof(lock::Mutex), purpose_mutexes,
+                            &made->segment_));
   *mutexes = group.job().keep(std::move(made), &group.job().mutexes_);
   return {};
 }
@@ -82,7 +80,8 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
     case lock::LockAnswer::contended:
     case lock::LockAnswer::queued:
     case lock::LockAnswer::no_record:
-    case lock::LockAnswer::guard_failed: break;
+    case lock::LockAnswer::guard_failed:
+    case lock::LockAnswer::damaged: break;
   }
   // Contended: queue up with a completion slot, then sleep on it until somebody hands the mutex
   // over.
@@ -104,6 +103,7 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
     case server::LockWait::granted: return {};
     case server::LockWait::recursive: return recursive(rank, index);
     case server::LockWait::ended: return job_->check_abort();
+    case server::LockWait::damaged: return server::damaged_lock(rank, index);
     case server::LockWait::owner_died: break;
   }
   return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
@@ -134,6 +134,7 @@ Status Mutexes::unlock_as(Rank rank, uint32_t index, lock::Holder holder) {
       SKERRY_TRY(job_->check_abort());
       return error(Code::peer_dead, "mutex ", index, " of rank ", rank,
                    ": a rank died while changing its queue");
+    case lock::Release::damaged: return server::damaged_lock(rank, index);
     case lock::Release::out_of_reach: break;
   }
   // The next waiter is on another node: our data server tells it, and hands over in our name.

@@ -37,7 +37,7 @@ Status Segment::lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layo
   return {};
 }
 
-Status Segment::attach(const Layout& layout, uint64_t address) {
+Status Segment::attach(const Layout& layout, uint64_t address, uint32_t purpose) {
   const uint64_t own_bytes = layout.slice_bytes[layout.own];
   memory::AttachRequest request;
   request.id = id_;
@@ -50,6 +50,7 @@ Status Segment::attach(const Layout& layout, uint64_t address) {
   std::byte* base = nullptr;
   SKERRY_TRY(job_->node_memory().attach(request, -1, &base));
   local_ = memory::LocalSegment(base, id_);
+  local_.set_purpose(purpose);  // before anybody else uses it: what follows is collective
   local_.publish(layout.own, request.members, job_->rank(), request.own_offset, own_bytes);
   return {};
 }
@@ -113,7 +114,7 @@ Status Segment::open(Group& group, SegmentId id, const std::map<Rank, uint64_t>&
   made->find_local(group, &layout);
   for (const Rank rank : layout.local_ranks) layout.slice_bytes.push_back(local_bytes.at(rank));
   SKERRY_TRY(made->lay_out(0, 0, &layout));
-  SKERRY_TRY(made->attach(layout, 0));
+  SKERRY_TRY(made->attach(layout, 0, purpose_group));
   made->index_local(layout);
   *segment = group.job().keep(std::move(made), &group.job().segments_);
   return {};
@@ -285,9 +286,9 @@ Status Segment::learn_bases(Group& group, bool are_equal, const Layout& layout) 
 
 // All members map it, or none. `most_bytes`: a node's part has no more.
 Status Segment::attach_together(Group& group, const Layout& layout, uint64_t most_bytes,
-                                bool* equal_bases) {
+                                uint32_t purpose, bool* equal_bases) {
   const uint64_t address = group.addresses_.choose(most_bytes);
-  const Status status = attach(layout, address);
+  const Status status = attach(layout, address, purpose);
   const bool attached = status.ok();
   Outcome outcome{attached ? group.size() : group.index(), 0,
                   reinterpret_cast<uint64_t>(local_.base()),
@@ -307,12 +308,11 @@ Status Segment::attach_together(Group& group, const Layout& layout, uint64_t mos
   return {};
 }
 
-Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment, Pages pages) {
+Status Segment::alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
+                      Pages pages) {
   Job& job = group.job();
-  HostIdentity identity{};
-  const Status identified = host_identity(std::nullopt, &identity);
   uint64_t machine = 0;
-  std::memcpy(&machine, identity.data(), sizeof machine);
+  const Status identified = machine_identity(&machine);
   Survey all;
   all.least_bytes = all.most_bytes = all.usual_bytes = bytes;
   all.votes = 1;
@@ -354,8 +354,8 @@ Status Segment::alloc(Group& group, uint64_t bytes, Segment** segment, Pages pag
   }
   SKERRY_TRY(group.agree(status));
   bool equal_bases = false;
-  SKERRY_TRY(
-      made->attach_together(group, layout, times_capped(members, all.most_bytes), &equal_bases));
+  SKERRY_TRY(made->attach_together(group, layout, times_capped(members, all.most_bytes), purpose,
+                                   &equal_bases));
   SKERRY_TRY(made->learn_bases(group, equal_bases, layout));
   std::byte* const table = made->local_.base() + layout.sizes_offset;
   if (stores) sizes.store(table);

@@ -21,17 +21,20 @@ namespace skerry::job {
 class Job;
 class Group;
 
-// What a segment's slices are, if not memory.
+// What a segment's slices are. Addresses lead the program to its own segments alone.
+constexpr uint32_t purpose_program = 0;  // memory that the program allocated as a segment
 constexpr uint32_t purpose_mutexes = 1;  // arrays of lock::Mutex
 constexpr uint32_t purpose_given = 2;    // memory::Given, which describes the memory
 constexpr uint32_t purpose_homes = 3;    // lock::machine::Home
+constexpr uint32_t purpose_window = 4;   // memory of a window, and signals
+constexpr uint32_t purpose_group = 5;    // places for the messages of collectives
 
 class Segment {
  public:
   // Whether the pages of a slice are taken when it is made, or each when it is first touched.
   enum class Pages : uint8_t { reserved, when_touched };
   // Collective over the group; equal answers on all members.
-  static Status alloc(Group& group, uint64_t bytes, Segment** segment,
+  static Status alloc(Group& group, uint64_t bytes, uint32_t purpose, Segment** segment,
                       Pages pages = Pages::reserved);
   // Collective; completes operations on it first.
   Status free();
@@ -47,9 +50,8 @@ class Segment {
   // The group has moved to where it stays.
   void set_group(Group& group) { group_ = &group; }
 
-  // What the data server checks before it takes bytes for something else than memory. Before
-  // anybody else uses the segment.
-  void set_purpose(uint32_t purpose) { local_.set_purpose(purpose); }
+  // What the data server checks before it takes bytes for something else than memory.
+  uint32_t purpose() const { return local_.purpose(); }
 
   Job& job() const { return *job_; }
   Group& group() const { return *group_; }
@@ -142,11 +144,11 @@ class Segment {
   Status lay_out(uint64_t sizes_bytes, uint64_t bases_bytes, Layout* layout) const;
   Status learn_sizes(Group& group, uint64_t mine, uint64_t usual, Layout* layout,
                      placement::MemberValues::Builder* sizes) const;
-  Status attach_together(Group& group, const Layout& layout, uint64_t most_bytes,
+  Status attach_together(Group& group, const Layout& layout, uint64_t most_bytes, uint32_t purpose,
                          bool* equal_bases);
   Status learn_bases(Group& group, bool are_equal, const Layout& layout);
   // `address`: where the segment should be mapped; 0: anywhere.
-  Status attach(const Layout& layout, uint64_t address);
+  Status attach(const Layout& layout, uint64_t address, uint32_t purpose);
   uint64_t offset_of(Rank rank, int32_t member) const;
   void index_local(const Layout& layout);
   void forget_local();

@@ -10,6 +10,7 @@ std::string_view to_string(Request answer) {
     case Request::recursive: return "recursive";
     case Request::no_record: return "no record";
     case Request::no_guard: return "no guard";
+    case Request::damaged: return "damaged";
   }
   return "unknown";
 }
@@ -20,6 +21,7 @@ std::string_view to_string(Release answer) {
     case Release::out_of_reach: return "out of reach";
     case Release::not_holder: return "not holder";
     case Release::no_guard: return "no guard";
+    case Release::damaged: return "damaged";
   }
   return "unknown";
 }
@@ -29,6 +31,7 @@ std::string_view to_string(Turn answer) {
     case Turn::granted: return "granted";
     case Turn::not_yet: return "not yet";
     case Turn::no_guard: return "no guard";
+    case Turn::damaged: return "damaged";
   }
   return "unknown";
 }
@@ -57,6 +60,7 @@ class FairQueue final : public Protocol {
       case LockAnswer::queued: return Request::queued;
       case LockAnswer::recursive: return Request::recursive;
       case LockAnswer::no_record: return Request::no_record;
+      case LockAnswer::damaged: return Request::damaged;
       case LockAnswer::contended:
       case LockAnswer::guard_failed: break;
     }
@@ -69,7 +73,8 @@ class FairQueue final : public Protocol {
       case UnlockAnswer::not_holder: return Release::not_holder;
       case UnlockAnswer::contended:
       case UnlockAnswer::handed_over:
-      case UnlockAnswer::guard_failed: break;
+      case UnlockAnswer::guard_failed:
+      case UnlockAnswer::damaged: break;
     }
     if (!caller.acquire(mutex.guard)) return Release::no_guard;
     if (!shares(holder) && may_open(mutex, pool, caller)) {
@@ -82,7 +87,8 @@ class FairQueue final : public Protocol {
     }
     // Under the guard the queue stays as it is: those that are first now get the mutex.
     uint32_t record = mutex.first;
-    for (uint32_t i = next_batch(mutex, pool); i > 0; --i, record = pool.next_of(record))
+    const uint32_t batch = next_batch(mutex, pool);
+    for (uint32_t i = batch == damaged_batch ? 0 : batch; i > 0; --i, record = pool.next_of(record))
       if (!caller.reaches(pool.at(record).waiter)) {
         caller.release(mutex.guard);
         return Release::out_of_reach;
@@ -91,6 +97,7 @@ class FairQueue final : public Protocol {
     const UnlockAnswer answer = unlock_guarded(mutex, holder, pool, &handed);
     caller.release(mutex.guard);
     if (answer == UnlockAnswer::not_holder) return Release::not_holder;
+    if (answer == UnlockAnswer::damaged) return Release::damaged;
     if (answer == UnlockAnswer::handed_over) {
       for (Waiter next; handed.next(pool, &next);) {
         caller.tell(next);
@@ -104,10 +111,22 @@ class FairQueue final : public Protocol {
   // The first waiter wants it for itself, and all that wait can be invited: an acquisition of
   // another node takes so long that newcomers would get thousands meanwhile.
   static bool may_open(const Mutex& mutex, WaiterPool& pool, const Caller& caller) {
-    if (mutex.first == 0 || shares(pool.at(mutex.first).waiter.holder)) return false;
+    if (!pool.has(mutex.first) || shares(pool.at(mutex.first).waiter.holder)) return false;
+    uint32_t steps = 0;
     for (uint32_t record = mutex.first; record != 0; record = pool.next_of(record))
-      if (!caller.invites(pool.at(record).waiter)) return false;
+      if (!pool.has(record) || ++steps > pool.size() || !caller.invites(pool.at(record).waiter))
+        return false;
     return true;
+  }
+
+  static Turn turn_of(Take taken, Caller& caller) {
+    switch (taken) {
+      case Take::no: return Turn::not_yet;
+      case Take::yes: break;
+      case Take::damaged: return Turn::damaged;
+    }
+    caller.record_freed();
+    return Turn::granted;
   }
 
   Turn try_turn(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const override {
@@ -115,19 +134,17 @@ class FairQueue final : public Protocol {
     if (owner == holder) return Turn::granted;  // handed over
     if (owner != 0) return Turn::not_yet;
     if (!caller.acquire(mutex.guard)) return Turn::no_guard;
-    const bool taken = take_guarded(mutex, holder, pool);
+    const Take taken = take_guarded(mutex, holder, pool);
     caller.release(mutex.guard);
-    if (taken) caller.record_freed();
-    return taken ? Turn::granted : Turn::not_yet;
+    return turn_of(taken, caller);
   }
 
   Turn rest(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool,
             Caller& caller) const override {
     if (!caller.acquire(mutex.guard)) return Turn::no_guard;
-    const bool taken = rest_guarded(mutex, waiter, impatient, pool);
+    const Take taken = rest_guarded(mutex, waiter, impatient, pool);
     caller.release(mutex.guard);
-    if (taken) caller.record_freed();
-    return taken ? Turn::granted : Turn::not_yet;
+    return turn_of(taken, caller);
   }
 
   Holds holds(Mutex& mutex, Holder holder, WaiterPool& pool, Caller& caller) const override {

@@ -65,6 +65,14 @@ Status Home::open(std::byte* base, uint64_t bytes, Home* home) {
   return {};
 }
 
+bool Home::is_for_requesters(uint64_t offset, uint64_t bytes) const {
+  const Record& r = record();
+  const uint64_t mail_bytes = r.requesters * (r.kind == ProtocolKind::cohort ? 16u : 8u);
+  if (offset < record_begin) return bytes <= record_begin - offset;
+  return offset >= mail_begin && offset - mail_begin <= mail_bytes &&
+         bytes <= mail_bytes - (offset - mail_begin);
+}
+
 void Home::make(ProtocolKind kind, const Config& config) {
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
   for (uint8_t i = 0; i < words_of(kind).size(); ++i)

@@ -92,6 +92,9 @@ class Home {
   // Of a slice that a peer named. Errors: invalid (it is none, or not whole).
   static Status open(std::byte* base, uint64_t bytes, Home* home);
 
+  // Whether requesters of other nodes may change [offset, offset + bytes): words and mail, that is.
+  bool is_for_requesters(uint64_t offset, uint64_t bytes) const;
+
   // By its owner, before anybody else uses it. The memory is zeroed.
   void make(ProtocolKind kind, const Config& config);
 

@@ -13,6 +13,7 @@ std::string_view to_string(LockAnswer answer) {
     case LockAnswer::no_record: return "no record";
     case LockAnswer::contended: return "contended";
     case LockAnswer::guard_failed: return "guard failed";
+    case LockAnswer::damaged: return "damaged";
   }
   return "unknown";
 }
@@ -24,6 +25,7 @@ std::string_view to_string(UnlockAnswer answer) {
     case UnlockAnswer::not_holder: return "not holder";
     case UnlockAnswer::contended: return "contended";
     case UnlockAnswer::guard_failed: return "guard failed";
+    case UnlockAnswer::damaged: return "damaged";
   }
   return "unknown";
 }
@@ -33,6 +35,8 @@ std::string_view to_string(UnlockAnswer answer) {
 uint32_t WaiterPool::take() {
   uint64_t head = head_->free_list.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(head) != 0) {
+    if (!has(static_cast<uint32_t>(head))) [[unlikely]]
+      return static_cast<uint32_t>(head);
     // The record may be taken and used by another meanwhile: then `next` is nonsense, and the count
     // in the head makes the exchange fail.
     const uint32_t next = __atomic_load_n(&records_[static_cast<uint32_t>(head)].next,
@@ -73,6 +77,11 @@ void set_next(WaiterRecord& record, uint32_t next) {
 }
 uint32_t next_of(const WaiterRecord& record) {
   return __atomic_load_n(&record.next, __ATOMIC_RELAXED);
+}
+
+// The queue is empty, or its ends are records.
+bool has_sound_ends(const Mutex& mutex, const WaiterPool& pool) {
+  return mutex.first == 0 || (pool.has(mutex.first) && pool.has(mutex.last));
 }
 
 // Another waiter is first now, or none.
@@ -172,6 +181,10 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
     // The record first: once the bit is set, unlock relies on a queue that is not empty (it waits
     // for the guard, but must find somebody).
     if (record == 0 && (record = pool.take()) == 0) return LockAnswer::no_record;
+    if (!pool.has(record) || !has_sound_ends(mutex, pool)) [[unlikely]] {
+      if (pool.has(record)) pool.give_back(record);
+      return LockAnswer::damaged;
+    }
     if ((value & queued_bit) != 0) break;
     if (mutex.word.compare_exchange_weak(value, value | queued_bit, std::memory_order_relaxed))
       break;
@@ -191,6 +204,8 @@ LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter, WaiterPool& pool) {
 uint32_t next_batch(const Mutex& mutex, WaiterPool& pool) {
   uint32_t count = 0;
   for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record))) {
+    if (!pool.has(record) || count == pool.size()) [[unlikely]]
+      return damaged_batch;
     if (count > 0 && !shares(pool.at(record).waiter.holder)) break;
     ++count;
     if (!shares(pool.at(record).waiter.holder)) break;
@@ -205,12 +220,17 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Hande
   // Acquire: what the sharers before us did, which counted themselves out, goes along with our
   // store.
   (void)mutex.word.load(std::memory_order_acquire);
-  SKERRY_ASSERT(mutex.first != 0, "a mutex with the queued bit has a queue");
+  const uint32_t batch = next_batch(mutex, pool);
+  // A mutex with the queued bit has a queue.
+  if (batch == 0 || batch == damaged_batch) [[unlikely]]
+    return UnlockAnswer::damaged;
   const Holder first = pool.at(mutex.first).waiter.holder;
-  handed->record_ = mutex.first;
-  handed->left_ = next_batch(mutex, pool);
   uint32_t rest = mutex.first;
-  for (uint32_t i = 0; i < handed->left_; ++i) rest = next_of(pool.at(rest));
+  for (uint32_t i = 0; i < batch; ++i) rest = next_of(pool.at(rest));
+  if (rest != 0 && !pool.has(rest)) [[unlikely]]
+    return UnlockAnswer::damaged;
+  handed->record_ = mutex.first;
+  handed->left_ = batch;
   if (SKERRY_RULE(hand_over)) set_first(mutex, rest);
   // Release: what the old holder did is visible to the new ones, however they learn of the grant.
   // A store is enough: with the bit set nobody but the holders and we may change the word, and the
@@ -222,7 +242,7 @@ UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Hande
 }
 
 bool Handed::next(WaiterPool& pool, Waiter* waiter) {
-  if (left_ == 0) return false;
+  if (left_ == 0 || !pool.has(record_)) return false;
   const uint32_t record = record_;
   *waiter = pool.at(record).waiter;
   record_ = next_of(pool.at(record));
@@ -234,7 +254,8 @@ bool Handed::next(WaiterPool& pool, Waiter* waiter) {
 bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited) {
   const uint64_t value = mutex.word.load(std::memory_order_relaxed);
   // With the bit it is awake, and the mutex can be left open without the guard.
-  if (value != (holder | queued_bit) || must_hand_over(mutex)) return false;
+  if (value != (holder | queued_bit) || must_hand_over(mutex) || !pool.has(mutex.first))
+    return false;
   *invited = pool.at(mutex.first).waiter;
   // A store is enough: with queued_bit alone nobody but the holder, and that is the caller, changes
   // the word without the guard.
@@ -242,44 +263,53 @@ bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invit
   return true;
 }
 
-bool take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
+Take take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
   uint64_t value = mutex.word.load(std::memory_order_acquire);
-  if ((value & ~open_word) == holder) return true;
-  if (value != open_word) return false;
+  if ((value & ~open_word) == holder) return Take::yes;
+  if (value != open_word) return Take::no;
   const uint32_t record = mutex.first;
-  SKERRY_ASSERT(pool.at(record).waiter.holder == holder, "the first waiter is the invited one");
+  // The first waiter is the invited one.
+  if (!pool.has(record) || pool.at(record).waiter.holder != holder) [[unlikely]]
+    return Take::damaged;
   const uint32_t rest = next_of(pool.at(record));
+  if (rest != 0 && !pool.has(rest)) [[unlikely]]
+    return Take::damaged;
   if (!mutex.word.compare_exchange_strong(value, holder | (rest != 0 ? queued_bit : 0),
                                           std::memory_order_acquire, std::memory_order_relaxed))
-    return false;  // a newcomer was faster
+    return Take::no;  // a newcomer was faster
   set_first(mutex, rest);
   pool.give_back(record);
-  return true;
+  return Take::yes;
 }
 
-bool rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool) {
+Take rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool) {
   for (;;) {
-    if (take_guarded(mutex, waiter.holder, pool)) return true;
+    if (const Take taken = take_guarded(mutex, waiter.holder, pool); taken != Take::no)
+      return taken;
+    if (!pool.has(mutex.first)) [[unlikely]]
+      return Take::damaged;
     uint64_t value = mutex.word.load(std::memory_order_relaxed);
     if ((value & ~open_word) == 0) continue;
     // Before the bit is gone: the unlocker that finds none reads both.
     pool.at(mutex.first).waiter = waiter;
     if (impatient) mutex.impatient.store(1, std::memory_order_relaxed);
     if (mutex.word.compare_exchange_strong(value, value & ~invited_bit, std::memory_order_relaxed))
-      return false;
+      return Take::no;
   }
 }
 
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool) {
-  for (uint32_t record = mutex.first; record != 0; record = next_of(pool.at(record)))
+  uint32_t steps = 0;
+  for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
+       record = next_of(pool.at(record)), ++steps)
     if (pool.at(record).waiter.holder == holder) return true;
   return false;
 }
 
 bool cancel_guarded(Mutex& mutex, Holder holder, WaiterPool& pool) {
-  uint32_t before = 0;
-  for (uint32_t record = mutex.first; record != 0;
-       before = record, record = next_of(pool.at(record))) {
+  uint32_t before = 0, steps = 0;
+  for (uint32_t record = mutex.first; pool.has(record) && steps < pool.size();
+       before = record, record = next_of(pool.at(record)), ++steps) {
     if (pool.at(record).waiter.holder != holder) continue;
     const uint32_t after = next_of(pool.at(record));
     if (before == 0) {

@@ -27,6 +27,10 @@
 // requesters that share several locks never wait for each other
 // (docs/design/0028-sharers-that-join.md).
 //
+// Whoever may write to the mutex's memory can write nonsense. A record number that the pool does
+// not have, or a queue without an end, is answered `damaged`: an error of the request, not a crash
+// of the process that serves others.
+//
 // The guard is held for a few dozen instructions; it names its owner, so that a death inside is
 // found (core/owner_lock.hpp).
 #pragma once
@@ -136,8 +140,10 @@ class WaiterPool {
         lines_(lines) {}
   const ReaderLines& lines() const { return lines_; }
 
-  uint32_t take();  // 0: exhausted
+  uint32_t take();  // 0: exhausted; one that the pool does not have: its list is damaged
   void give_back(uint32_t record);
+  bool has(uint32_t record) const { return record - 1 < count_; }  // 0: no
+  uint32_t size() const { return count_; }
   WaiterRecord& at(uint32_t record) { return records_[record]; }
   // Of a record in a mutex's queue: the one behind it, 0 at the end. With that mutex's guard.
   uint32_t next_of(uint32_t record) const {
@@ -175,6 +181,7 @@ enum class LockAnswer : uint8_t {
   contended,     // try_lock only: it is held; nothing was changed
   guard_failed,  // with a guard that gave up (owner dead, job ending, or busy and the caller
                  // must not wait): nothing was changed
+  damaged,       // error: its queue names no record, see above; nothing was changed
 };
 std::string_view to_string(LockAnswer answer);
 
@@ -184,6 +191,7 @@ enum class UnlockAnswer : uint8_t {
   not_holder,   // error: the caller does not hold it
   contended,    // try_unlock only: somebody waits; nothing was changed
   guard_failed,
+  damaged,
 };
 std::string_view to_string(UnlockAnswer answer);
 
@@ -228,20 +236,22 @@ inline UnlockAnswer try_unlock(Mutex& mutex,
 
 // ---- with the guard held ----
 LockAnswer lock_guarded(Mutex& mutex, const Waiter& waiter,
-                        WaiterPool& pool);  // granted, queued, recursive, no_record
+                        WaiterPool& pool);  // granted, queued, recursive, no_record, damaged
 // How many waiters the next hand-over takes: 1, or all sharers at the queue's head. 0: nobody
 // waits.
+constexpr uint32_t damaged_batch = UINT32_MAX;  // the queue is damaged
 uint32_t next_batch(const Mutex& mutex, WaiterPool& pool);
 UnlockAnswer unlock_guarded(Mutex& mutex, Holder holder, WaiterPool& pool,
-                            Handed* handed);  // released, handed_over, not_holder
+                            Handed* handed);  // released, handed_over, not_holder, damaged
 // Instead of a hand-over, by an exclusive holder: leaves the mutex open. The first waiter is
 // *invited, and must be told. False: it must be handed over, or nobody waits.
 bool invite_guarded(Mutex& mutex, Holder holder, WaiterPool& pool, Waiter* invited);
-// An invited waiter tries. True: it has the mutex now, or was handed it meanwhile.
-bool take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
+// An invited waiter tries. Yes: it has the mutex now, or was handed it meanwhile.
+enum class Take : uint8_t { no, yes, damaged };
+Take take_guarded(Mutex& mutex, Holder holder, WaiterPool& pool);
 // It gives up for now, as `waiter` (a new use of its slot); the next unlock invites it again, or
-// hands over if it is `impatient`. True: it has the mutex after all.
-bool rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool);
+// hands over if it is `impatient`. Yes: it has the mutex after all.
+Take rest_guarded(Mutex& mutex, const Waiter& waiter, bool impatient, WaiterPool& pool);
 // Does it wait in the queue?
 bool waits_guarded(const Mutex& mutex, Holder holder, WaiterPool& pool);
 // Takes a waiter that is not invited out of the queue (it timed out, or died). False: it does not

@@ -37,6 +37,7 @@ enum class Request : uint8_t {
   recursive,  // error: this holder has it already
   no_record,  // nothing was changed: there is no record for one more waiter. Ask again
   no_guard,   // nothing was changed: Caller::acquire said no
+  damaged,    // error: somebody wrote over the lock's memory; nothing was changed
 };
 std::string_view to_string(Request answer);
 
@@ -47,6 +48,7 @@ enum class Release : uint8_t {
                  // server can tell. It must release the lock in this holder's name
   not_holder,    // error: this holder does not have it
   no_guard,      // nothing was changed: Caller::acquire said no
+  damaged,       // error: somebody wrote over the lock's memory; nothing was changed
 };
 std::string_view to_string(Release answer);
 
@@ -57,6 +59,7 @@ enum class Turn : uint8_t {
   granted,
   not_yet,   // others were faster
   no_guard,  // nothing was changed: Caller::acquire said no
+  damaged,   // error: somebody wrote over the lock's memory
 };
 std::string_view to_string(Turn answer);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/pure/rule.hpp"
+#include "lock/home.hpp"
 #include "lock/mutex.hpp"
 #include "memory/doorbell.hpp"
 #include "server/server.hpp"
@@ -28,6 +29,13 @@ std::string_view rmw_name(wire::Rmw op) {
 }  // namespace
 
 Status Server::check_range(const memory::Region& region, uint64_t offset, uint64_t bytes) const {
+  if (region.kind == memory::Kind::lock_words && bytes > 0) {
+    lock::machine::Home home;
+    SKERRY_TRY(lock::machine::Home::open(region.base, region.bytes, &home));
+    if (!home.is_for_requesters(offset, bytes))
+      return error(Code::invalid, "bytes [", offset, ", ", offset + bytes, ") of a lock of rank ",
+                   request_.header.target_rank, " are its manager's, or none");
+  }
   if (region.holds(offset, bytes)) return {};
   if (region.kind == memory::Kind::given)  // `region` says how long its description is
     return error(Code::range, bytes, " bytes at offset or address ", offset,
@@ -41,6 +49,9 @@ Status Server::check_range(const memory::Region& region, uint64_t offset, uint64
 Status Server::check_mapped(const memory::Region& region) const {
   const bool is_one_way = request_.kind() == wire::Kind::put ||
                           request_.kind() == wire::Kind::accumulate;
+  if (region.kind == memory::Kind::lock_words &&
+      (request_.has(wire::flag_strided) || request_.has(wire::flag_vector)))
+    return error(Code::unsupported, "pieces of a lock, instead of one word at a time");
   if (region.kind != memory::Kind::given ||
       (!request_.has(wire::flag_strided) && (is_one_way || !request_.has(wire::flag_vector))))
     return {};

@@ -13,6 +13,7 @@ enum class LockWait : uint8_t {
   recursive,   // the holder has it already
   ended,       // the job is ending
   owner_died,  // a rank died while it changed the lock's queue
+  damaged,     // somebody wrote over the lock's memory
 };
 
 // A waiter that was told to look tries for so long before it sleeps again; one that comes before it
@@ -52,6 +53,7 @@ LockWait wait_for_turn(lock::Mutex& mutex, lock::Waiter waiter, memory::Completi
       case lock::Turn::granted: return LockWait::granted;
       case lock::Turn::not_yet: break;
       case lock::Turn::no_guard: return LockWait::owner_died;
+      case lock::Turn::damaged: return LockWait::damaged;
     }
   }
 }
@@ -91,6 +93,7 @@ LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint3
           case LockWait::granted: return LockWait::granted;
           case LockWait::recursive:
           case LockWait::ended: return LockWait::ended;
+          case LockWait::damaged: return LockWait::damaged;
           case LockWait::owner_died: break;
         }
         return control.is_aborted() ? LockWait::ended : LockWait::owner_died;
@@ -107,6 +110,7 @@ LockWait wait_for_lock(lock::Mutex& mutex, lock::Holder holder, Rank rank, uint3
         pool.starving().fetch_sub(1, std::memory_order_relaxed);
         if (control.is_aborted()) return LockWait::ended;
         break;
+      case lock::Request::damaged: return LockWait::damaged;
       case lock::Request::no_guard:
         return control.is_aborted() ? LockWait::ended : LockWait::owner_died;
     }

@@ -23,6 +23,11 @@ lock::WaiterPool waiter_pool(const memory::Control& control) {
   return lock::WaiterPool(control.waiters(), control.layout().waiters - 1, reader_lines(control));
 }
 
+Status damaged_lock(Rank rank, uint64_t index) {
+  return error(Code::internal, "mutex ", index, " of rank ", rank,
+               " is damaged: the program wrote over memory that is not its own");
+}
+
 // ---- the caller -------------------------------------------------------------------------------
 
 bool LockCaller::acquire(OwnerWord& guard) {
@@ -98,6 +103,9 @@ Locks::Answer Locks::attempt(const Request& request, bool* again, Status* failur
     case lock::Request::queued: return Answer::waits;
     case lock::Request::no_record:
     case lock::Request::no_guard: *again = true; return Answer::waits;
+    case lock::Request::damaged:
+      *failure = damaged_lock(request.rank, request.index);
+      return Answer::refused;
     case lock::Request::recursive: break;
   }
   *failure = error(Code::invalid, "rank ", lock::rank_of(request.waiter.holder), " locks mutex ",
@@ -127,7 +135,8 @@ Locks::Answer Locks::try_request(SegmentId segment, Rank rank, uint64_t index, l
     case lock::LockAnswer::recursive:
     case lock::LockAnswer::queued:
     case lock::LockAnswer::no_record:
-    case lock::LockAnswer::guard_failed: break;
+    case lock::LockAnswer::guard_failed:
+    case lock::LockAnswer::damaged: break;
   }
   *failure = error(Code::invalid, "rank ", lock::rank_of(holder), " locks mutex ", index,
                    " of rank ", rank, " again, which it holds");
@@ -185,6 +194,7 @@ Status Locks::release(SegmentId segment, Rank rank, uint64_t index, lock::Holder
   switch (lock::fair_queue().release(*mutex, holder, pool, us)) {
     case lock::Release::released: return {};
     case lock::Release::no_guard: *busy = true; return {};
+    case lock::Release::damaged: return damaged_lock(rank, index);
     case lock::Release::not_holder: break;
     case lock::Release::out_of_reach: SKERRY_ASSERT(false, "a data server reaches everybody");
   }

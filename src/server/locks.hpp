@@ -19,6 +19,9 @@ lock::WaiterPool waiter_pool(const memory::Control& control);
 // The lines by which its ranks share locks without a trace in their words.
 lock::ReaderLines reader_lines(const memory::Control& control);
 
+// Of a lock whose memory somebody wrote over.
+Status damaged_lock(Rank rank, uint64_t index);
+
 // What drives src/lock from a process of the node: a rank that may sleep for the guard, or its data
 // server, which tries once and tells ranks of other nodes as well. Copies nothing: lives on the
 // stack of one call.

@@ -327,6 +327,7 @@ fabric::SendResult Server::send_close(const Client& client, wire::Kind kind) {
 void Server::grant(const lock::Waiter& waiter) {
   assert_server_thread();
   const Rank origin = lock::rank_of(waiter.holder);
+  if (view_.map->node_of(origin) == no_node) return;  // a lock's memory was written over
   if (view_.servers.size() > 1) {
     const uint16_t index = placement::server_on(*view_.map, config_.self.node, origin).index;
     Server* const other = view_.servers[index];

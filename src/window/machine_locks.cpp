@@ -52,8 +52,7 @@ Status MachineLocks::create(job::Group& group, const lock::Choice& choice,
   }
   made->config_.domain = one_node ? Domain::cpu : Domain::server;
   SKERRY_TRY(job::Segment::alloc(group, Home::bytes(choice.kind, made->config_.requesters),
-                                 &made->segment_));
-  made->segment_->set_purpose(job::purpose_homes);
+                                 job::purpose_homes, &made->segment_));
   made->mine_ = home_of(*made->segment_, job.rank());
   made->on_node_ = home_of(*made->segment_, lowest);
   made->mine_.make(choice.kind, made->config_);

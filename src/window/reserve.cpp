@@ -62,7 +62,8 @@ bool Reserve::take_desk(Desk* desk) {
 Status Reserve::make_desk(Desk* desk) {
   Shared made;
   SKERRY_TRY(job::Mutexes::create(*group_, places_, &made.locks));
-  if (Status status = job::Segment::alloc(*group_, places_ * place_bytes_, &made.signals);
+  if (Status status = job::Segment::alloc(*group_, places_ * place_bytes_, job::purpose_window,
+                                          &made.signals);
       !status.ok()) {
     close(made);
     return status;
@@ -75,7 +76,12 @@ Status Reserve::make_desk(Desk* desk) {
 void Reserve::give_back(const Desk& desk) {
   const auto found = std::ranges::find(desks_, desk.signals, &Shared::signals);
   found->taken &= ~(1u << desk.place);
-  if (!group_->is_freed() || found->taken != 0) return;
+  if (found->taken != 0) return;
+  // One free desk stays for the next windows: programs that make one at a time would make a desk
+  // each time.
+  const bool is_spare = std::ranges::none_of(
+      desks_, [&](const Shared& s) { return s.taken == 0 && s.signals != desk.signals; });
+  if (is_spare && !group_->is_freed()) return;
   close(*found);
   desks_.erase(found);
 }

@@ -2,7 +2,7 @@
 // node's broker for memory: each request costs a wake-up of a thread that shares the processors
 // with ranks which compute.
 //
-//   desks  locks and signals for several windows at a time. They stay until the group is freed
+//   desks  locks and signals for several windows at a time; at most one without windows stays
 //   data   segments of freed windows, for the next windows of the same shape
 //
 // All calls are collective or depend on what all members know: every member has the same reserve

@@ -88,15 +88,16 @@ Status Window::make_data(void* base, uint64_t bytes) {
                                                             : sizeof(memory::Given);
   memory::Pages pages;
   if (any_moves_) pages = memory::movable_pages(base, bytes);
+  const bool is_allocated = flavor_ == Flavor::allocated;
+  const uint32_t purpose = is_allocated ? job::purpose_window : job::purpose_given;
   Status made = job::Segment::alloc(*group_, pages.bytes > 0 ? moved_at + pages.bytes : slice_bytes,
-                                    &data_);
+                                    purpose, &data_);
   if (!made.ok() && any_moves_) {  // no room for it: the memory stays where it is
     pages = {};
-    made = job::Segment::alloc(*group_, slice_bytes, &data_);
+    made = job::Segment::alloc(*group_, slice_bytes, purpose, &data_);
   }
   SKERRY_TRY(made);
-  if (flavor_ == Flavor::allocated) return {};
-  data_->set_purpose(job::purpose_given);  // before the others use it: what follows is collective
+  if (is_allocated) return {};
   give(*data_, base, bytes);
   move_in(base, pages);
   return {};

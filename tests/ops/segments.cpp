@@ -1,5 +1,8 @@
 // Segments: sizes, addresses, life and death; counters of what was done.
+#include <skerry/window.h>
+
 #include <algorithm>
+#include <fstream>
 
 #include "ops/check.hpp"
 
@@ -21,6 +24,40 @@ void segments_come_and_go(Context& c) {
     OK(skerry_segment_free(several[0]));
     OK(skerry_segment_free(several[2]));
   }
+}
+
+// Locks, windows' signals and the like lie in segments, too. A put there destroyed them.
+void only_the_programs_own_are_found(Context& c) {
+  skerry_segment* mine = nullptr;
+  skerry_mutexes* locks = nullptr;
+  skerry_window *allocated = nullptr, *created = nullptr, *gone = nullptr;
+  std::vector<int64_t> given(100);
+  OK(skerry_segment_alloc(c.world(), 10'000, &mine));
+  OK(skerry_mutexes_create(c.world(), 3, &locks));
+  OK(skerry_window_allocate(c.world(), 8000, 8, &allocated));
+  OK(skerry_window_create(c.world(), given.data(), 800, 8, &created));
+  OK(skerry_window_allocate(c.world(), 4000, 8, &gone));
+  OK(skerry_window_free(gone));
+  std::ifstream maps("/proc/self/maps");
+  int pages = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:skerry") == std::string::npos) continue;
+    char* dash = nullptr;
+    const uint64_t begin = std::strtoull(line.c_str(), &dash, 16);
+    const uint64_t end = std::strtoull(dash + 1, nullptr, 16);
+    for (uint64_t address = begin; address < end; address += 4096, ++pages) {
+      skerry_segment* found = nullptr;
+      uint64_t offset = 0;
+      if (skerry_segment_find(c.job, c.rank, address, &found, &offset) == SKERRY_OK)
+        EXPECT(found == mine);
+    }
+  }
+  EXPECT(pages > 0);
+  OK(skerry_barrier(c.world()));
+  OK(skerry_window_free(created));
+  OK(skerry_window_free(allocated));
+  OK(skerry_mutexes_free(locks));
+  OK(skerry_segment_free(mine));
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -175,6 +212,7 @@ void run_segments(Context& c) {
     EXPECT_ERROR(skerry_segment_find(c.job, 0, addresses[0], &found, &offset), SKERRY_ERR_RANGE,
                  "");
   segments_come_and_go(c);
+  only_the_programs_own_are_found(c);
   sizes_with_exceptions(c);
   refuse_too_much_memory(c);
 }

@@ -336,7 +336,8 @@ Status RankProcess::unlock(Rank target, uint64_t index, uint64_t holder) {
     case lock::Release::released: return {};
     case lock::Release::not_holder:
       return error(Code::invalid, "rank ", rank_, " unlocks what it does not hold");
-    case lock::Release::no_guard: return ended();
+    case lock::Release::no_guard:
+    case lock::Release::damaged: return ended();
     case lock::Release::out_of_reach: break;
   }
   SKERRY_TRY(engine_->unlock({target, mutex_segment}, index, holder));

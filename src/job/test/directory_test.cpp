@@ -149,6 +149,8 @@ TEST_F(Directory, RefusesWhatIsNotThere) {
   ASSERT_TRUE(directory_->find_lock(mutexes, rank, 2, &last).ok());
   EXPECT_EQ(last - first, 2);
   EXPECT_EQ(directory_->find_lock(mutexes, rank, 3, &last).code(), Code::range);
+  // A put of garbage into mutexes ended the data server that then walked their queue.
+  EXPECT_EQ(directory_->find(mutexes, rank, &region).code(), Code::invalid);
   EXPECT_EQ(directory_->find_lock(memory, rank, 0, &last).code(), Code::invalid);
   EXPECT_EQ(directory_->find_lock(mutexes, rank + 1, 0, &last).code(), Code::invalid);
   free(mutexes);

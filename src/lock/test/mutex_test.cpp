@@ -73,6 +73,62 @@ TEST(Mutex, HolderCarriesRankAndThread) {
   EXPECT_NE(make_holder(0, 0), 0u);
 }
 
+// A program that wrote over a mutex ended the data server of its node.
+TEST(Mutex, ADamagedQueueIsAnErrorOfTheRequest) {
+  enum { first, last, next, none, endless, kinds };
+  for (int kind = 0; kind < kinds; ++kind) {
+    Host host(8);
+    const Holder holder = make_holder(0, 0);
+    ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
+              LockAnswer::granted);
+    for (const Rank rank : {1, 2}) {
+      Waiter waiter = waiter_of(rank);
+      waiter.holder |= shared_bit;
+      ASSERT_EQ(lock_request(host.mutex, waiter, host.pool, SleepingGuard{}), LockAnswer::queued);
+    }
+    switch (kind) {
+      case first: host.mutex.first = 9; break;
+      case last: host.mutex.last = 0x0bad'0bad; break;
+      case next: host.pool.at(host.mutex.first).next = 0x7fff'ffff; break;
+      case none: host.mutex.first = 0; break;
+      case endless: host.pool.at(host.mutex.last).next = host.mutex.first; break;
+    }
+    const uint64_t word = host.mutex.word;
+    if (kind == first || kind == last) {
+      EXPECT_EQ(lock_request(host.mutex, waiter_of(3), host.pool, SleepingGuard{}),
+                LockAnswer::damaged);
+    }
+    EXPECT_FALSE(waits_guarded(host.mutex, make_holder(7, 0), host.pool));
+    EXPECT_FALSE(cancel_guarded(host.mutex, make_holder(7, 0), host.pool));
+    if (kind != last) {
+      Handed handed;
+      EXPECT_EQ(unlock(host.mutex, holder, host.pool, &handed, SleepingGuard{}),
+                UnlockAnswer::damaged)
+          << kind;
+      EXPECT_EQ(host.mutex.word, word);
+    }
+    // An invited waiter whose record is gone.
+    host.mutex.word = open_word;
+    host.mutex.first = 9;
+    EXPECT_EQ(take_guarded(host.mutex, make_holder(1, 0), host.pool), Take::damaged);
+    EXPECT_EQ(rest_guarded(host.mutex, waiter_of(1), false, host.pool), Take::damaged);
+  }
+}
+
+TEST(Mutex, ADamagedListOfFreeRecordsIsAnErrorOfTheRequest) {
+  Host host(8);
+  host.pool.give_back(host.pool.take());
+  const uint32_t free = host.pool.take();
+  host.pool.at(free).next = 1'000'000;
+  host.pool.give_back(free);
+  host.pool.at(free).next = 1'000'000;
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(0), host.pool, SleepingGuard{}),
+            LockAnswer::granted);
+  ASSERT_EQ(lock_request(host.mutex, waiter_of(1), host.pool, SleepingGuard{}), LockAnswer::queued);
+  EXPECT_EQ(lock_request(host.mutex, waiter_of(2), host.pool, SleepingGuard{}),
+            LockAnswer::damaged);
+}
+
 TEST(Mutex, GrantsInTheOrderOfRequests) {
   Host host(8);
   Waiter next;

@@ -52,6 +52,34 @@ TEST(ServerNotes, AManagerGrantsInOrderAndTheAnswerSaysWhomToTell) {
   EXPECT_EQ(next.tell[0].to, 2u);
 }
 
+// Bug guarded against: a put of garbage into a manager's record ended the server that ran it.
+TEST(ServerNotes, OnlyWordsAndMailOfALockAreWritten) {
+  World world;
+  Origin a(world, 1);
+  a.open();
+  uint64_t number = 0;
+  const auto put_at = [&](uint64_t offset) {
+    wire::Request r = a.request(wire::Kind::read_modify_write, ++number);
+    r.header.segment_owner = homes.owner;
+    r.header.segment_generation = homes.generation;
+    r.header.type = static_cast<uint8_t>(wire::Rmw::swap_64);
+    r.header.offset = offset;
+    r.header.reply_slot = 1;
+    r.header.reply_tag = static_cast<uint32_t>(number);
+    r.operands = {0x0bad'0bad'0bad'0bad, 0};
+    a.send(r);
+    a.run([&] { return a.answer_to(number) != nullptr; });
+    return a.answer_to(number)->reply.code;
+  };
+  EXPECT_EQ(put_at(Home::word_at(1)), 0);
+  EXPECT_EQ(put_at(Home::mail_at(1)), 0);
+  for (const uint64_t record_at : {256u, 264u, 300u / 8 * 8, 504u})
+    EXPECT_NE(put_at(record_at), 0) << record_at;
+  a.send(note(a, ++number, Note::request, 1));
+  a.run([&] { return a.answer_to(number) != nullptr; });
+  EXPECT_EQ(answer_of(a.answer_to(number)).tells, 1);
+}
+
 TEST(ServerNotes, ADuplicateIsAnsweredFromWhatWasKept) {
   World world;
   Origin a(world, 1);
