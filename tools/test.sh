@@ -66,6 +66,7 @@ step "other programs" ctest --test-dir build -LE 'unit|launchers' --output-on-fa
 step "jobs on 1, 2 and 4 nodes" $PYTHON tests/run_jobs.py --jobs 4  # they wait most of the time
 step "a soak of a minute" $PYTHON tests/soak/soak.py --minutes 1
 step "jobs in trouble" $PYTHON tests/trouble/trouble.py
+step "jobs in containers" $PYTHON tests/trouble/containers.py
 # Not grep -q: it hangs up on ldconfig.
 if [ -f /usr/include/rdma/fabric.h ] && [ -n "$(ldconfig -p | grep 'libfabric\.so\.1')" ]; then
   step "jobs over libfabric's tcp provider" $PYTHON tests/run_jobs.py --fabric ofi --quick --jobs 4

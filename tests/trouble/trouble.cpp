@@ -1,6 +1,8 @@
 // Jobs that get into trouble, one kind per word. trouble.py starts them and looks at how they end.
+#include <pthread.h>
 #include <signal.h>
 #include <skerry/window.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <thread>
@@ -90,6 +92,102 @@ int work_with_stopped(skerry_job* job, skerry_segment* s, int victim, int worker
   return 0;
 }
 
+// Everyone puts its rank into everyone's segment and into memory that the other gave for a window,
+// and adds under a lock. For ranks in containers: whatever is shared between them, values arrive
+// where they should, and nowhere else.
+void reach_all(skerry_job* job) {
+  const int rank = skerry_rank(job), size = skerry_size(job);
+  skerry_group* const world = skerry_world(job);
+  const auto count = static_cast<size_t>(size) + 1;
+  std::vector<int64_t> given(count, -1);
+  skerry_segment* s = nullptr;
+  skerry_window* w = nullptr;
+  OK(skerry_segment_alloc(world, count * 8, &s));
+  OK(skerry_window_create(world, given.data(), count * 8, 8, &w));
+  given[count - 1] = 0;
+  OK(skerry_sync(world));
+  const auto at = static_cast<uint64_t>(rank), sum = count - 1;
+  const int64_t mine = rank;
+  for (int to = 0; to < size; ++to) {
+    int64_t value = 0;
+    OK(skerry_put(s, to, 8 * at, &mine, 8));
+    OK(skerry_fetch_add_i64(s, to, 8 * sum, 1, nullptr));
+    OK(skerry_window_lock(w, SKERRY_LOCK_EXCLUSIVE, to, 0));
+    OK(skerry_window_put(w, to, at, &mine, 8));
+    OK(skerry_window_get(w, to, sum, &value, 8));
+    OK(skerry_window_flush(w, to));
+    ++value;
+    OK(skerry_window_put(w, to, sum, &value, 8));
+    OK(skerry_window_unlock(w, to));
+  }
+  OK(skerry_sync(world));
+  const auto* const own = static_cast<const int64_t*>(skerry_segment_local(s));
+  for (int from = 0; from < size; ++from) {
+    EXPECT_IS(own[from], from);
+    EXPECT_IS(given[static_cast<size_t>(from)], from);
+  }
+  EXPECT_IS(own[sum], size);
+  EXPECT_IS(given[sum], size);
+  OK(skerry_barrier(world));
+  OK(skerry_window_free(w));
+  OK(skerry_segment_free(s));
+  if (rank == 0) say("nodes " + std::to_string(skerry_node_count(job)));
+}
+
+// From here on no thread can be started, as there is no room for its stack; and again.
+void allow_threads(bool allowed) {
+  pthread_attr_t attributes;
+  EXPECT_IS(pthread_attr_init(&attributes), 0);
+  EXPECT_IS(pthread_attr_setstacksize(&attributes, size_t{1} << (allowed ? 20 : 47)), 0);
+  EXPECT_IS(pthread_setattr_default_np(&attributes), 0);
+}
+
+// Transfers progress without a thread for them.
+void do_without_thread(skerry_job* job, skerry_segment* s) {
+  const std::vector<char> buffer(4u << 20);
+  const int to = (skerry_rank(job) + 1) % skerry_size(job);
+  allow_threads(false);
+  OK(skerry_put_nb(s, to, 0, buffer.data(), buffer.size(), SKERRY_IMPLICIT));
+  OK(skerry_wait_implicit(job));
+}
+
+// A job of one rank, without a launcher. What runs out is an error of the call, and no exception.
+int run_out_of_room() {
+  skerry_job* job = nullptr;
+  allow_threads(false);
+  EXPECT_ERROR(skerry_init(nullptr, &job), SKERRY_ERR_NO_MEMORY, "no thread can be started");
+  allow_threads(true);
+  OK(skerry_init(nullptr, &job));
+  skerry_segment* s = nullptr;
+  OK(skerry_segment_alloc(skerry_world(job), 8, &s));
+  int64_t value = 0;
+  const std::vector<skerry_piece> pieces(1 << 20, skerry_piece{&value, 0, 8});
+  rlimit usual{};
+  getrlimit(RLIMIT_AS, &usual);
+  rlimit none = usual;
+  none.rlim_cur = 1;
+  setrlimit(RLIMIT_AS, &none);
+  EXPECT_ERROR(skerry_put_vector(s, 0, pieces.data(), pieces.size()), SKERRY_ERR_NO_MEMORY,
+               "no memory left");
+  setrlimit(RLIMIT_AS, &usual);
+  OK(skerry_put_vector(s, 0, pieces.data(), pieces.size()));
+  OK(skerry_finalize(job));
+  return 0;
+}
+
+// All members get the same answer.
+void ask_for(skerry_group* world, int rank, uint64_t wanted) {
+  skerry_segment* large = nullptr;
+  const int answer = skerry_segment_alloc(world, wanted, &large);
+  int32_t answers[2] = {answer, -answer};
+  OK(skerry_allreduce(world, SKERRY_INT32, SKERRY_MAX, answers, 2));
+  EXPECT_IS(answers[0], -answers[1]);
+  if (rank == 0)
+    say(std::string("answer ") + skerry_status_name(answer) + ": " +
+        (answer == SKERRY_OK ? "" : skerry_last_error()));
+  if (large != nullptr) OK(skerry_segment_free(large));
+}
+
 // All get from all, through whatever servers; the victim dies in the middle of its own. Every other
 // rank's calls must say so, and then it ends in order.
 int be_told(skerry_job* job, skerry_segment* s, int victim) {
@@ -116,6 +214,11 @@ int main(int argc, char** argv) {
   const int early_rank = rank_text == nullptr ? 0 : std::atoi(rank_text);
   if (kind == "before-init" && early_rank == victim) die();
   skerry_job* job = nullptr;
+  if (kind == "no-room") return run_out_of_room();
+  for (int i = 0; kind == "again" && i < 3; ++i) {
+    if (!start(kind, &job)) return 5;
+    OK(skerry_finalize(job));
+  }
   if (!start(kind, &job)) return 5;
   const int rank = skerry_rank(job), size = skerry_size(job);
   skerry_group* const world = skerry_world(job);
@@ -168,6 +271,8 @@ int main(int argc, char** argv) {
     return 6;
   }
   if (kind == "told") return be_told(job, s, victim);
+  if (kind == "reach") reach_all(job);
+  if (kind == "no-thread") do_without_thread(job, s);
   if (kind == "window") return hold_window(job, s, victim);
   if (kind == "no-finalize") {
     if (rank == victim) return 0;
@@ -191,17 +296,8 @@ int main(int argc, char** argv) {
       say("worked");
     }
   } else if (kind == "memory") {
-    skerry_segment* large = nullptr;
-    const uint64_t wanted = std::strtoull(argv[2], nullptr, 0);
-    const int answer = skerry_segment_alloc(world, wanted, &large);
-    int32_t answers[2] = {answer, -answer};
-    OK(skerry_allreduce(world, SKERRY_INT32, SKERRY_MAX, answers, 2));
-    EXPECT_IS(answers[0], -answers[1]);  // all members got the same
-    if (rank == 0)
-      say(std::string("answer ") + skerry_status_name(answer) + ": " +
-          (answer == SKERRY_OK ? "" : skerry_last_error()));
-    if (large != nullptr) OK(skerry_segment_free(large));
-  } else if (kind != "fine") {
+    ask_for(world, rank, std::strtoull(argv[2], nullptr, 0));
+  } else if (kind != "fine" && kind != "again" && kind != "reach" && kind != "no-thread") {
     std::fprintf(stderr, "unknown kind %s\n", kind.c_str());
     return 2;
   }

@@ -334,6 +334,33 @@ def larger_than_the_job(build, program):
     return job
 
 
+def budget_said_once(build, program):
+    """A program that starts many jobs is told once, and the number that it is told suffices."""
+    layout = ["-n", 6, "--nodes", 6, program, "again"]
+    small = Job(build, layout, {"SKERRY_SERVER_BUDGET": "160K"})
+    expect(small.end() == 0, small.err)
+    said = re.findall(r"SKERRY_SERVER_BUDGET=160K is less than .*; give (\d+M)", small.err)
+    expect(len(said) == 1, small.err)
+    job = Job(build, layout, {"SKERRY_SERVER_BUDGET": said[0]})
+    expect(job.end() == 0, job.err)
+    expect("SKERRY_SERVER_BUDGET" not in job.err, job.err)
+    return job
+
+
+def no_room(build, program):
+    """Bug guarded against: exceptions left the C interface, and ended the program."""
+    job = Job(build, ["-n", 1, "env", "-u", "SKERRY_CONTROL_FD", program, "no-room"])
+    expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    return job
+
+
+def no_progress_thread(build, program):
+    job = Job(build, ["-n", 2, "--nodes", 2, program, "no-thread"])
+    expect(job.end() == 0, f"status {job.process.returncode}: {job.err}")
+    expect(job.err.count("has no progress thread") == 2, job.err)
+    return job
+
+
 def clusters_of_one_node(build, program):
     job = Job(build, ["--counters", "-n", 2, program, "fine"], {"SKERRY_CLUSTER_SIZE": "9"})
     expect(job.end() == 0, job.err)
@@ -512,6 +539,7 @@ TROUBLES = [
     ),
     ("a cluster larger than the job", larger_than_the_job),
     ("a cluster of nodes in a job on one", clusters_of_one_node),
+    ("a budget that is too small is said once, with one that suffices", budget_said_once),
     (
         "a budget that is none",
         variable("SKERRY_SERVER_BUDGET", "64X", "SKERRY_SERVER_BUDGET=64X", "K, M or G"),
@@ -537,20 +565,23 @@ TROUBLES = [
     ("a rank that has another budget than the others", one_budgets),
     ("a rank that shares connections among others that do not", one_shares),
     ("a rank that asks for other data servers than its node", one_serves),
+    ("no thread can be started, and no memory is left", no_room),
+    ("no thread can be started for progress", no_progress_thread),
     ("more memory than the machine has", too_much_for_the_machine),
     ("more memory than the cgroup allows", too_much_for_the_cgroup),
 ]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def run_all(description, troubles):
+    """Runs those that --only names, looks for what they leave behind, and exits."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     build = options.build.resolve()
     program = build / "bin" / "tests" / "trouble"
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    for name, check in TROUBLES:
+    for name, check in troubles:
         if options.only not in name:
             continue
         files, names, begin = shared_files(), sockets(), time.monotonic()
@@ -573,8 +604,8 @@ def main():
         for line in why.splitlines()[:30]:
             print("    " + line, flush=True)
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if counts["failed"] or counts["passed"] == 0 else 0
+    sys.exit(1 if counts["failed"] or counts["passed"] + counts["skipped"] == 0 else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_all(__doc__, TROUBLES)
