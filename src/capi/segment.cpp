@@ -84,13 +84,14 @@ int skerry_segment_find(skerry_job* job, int rank, uint64_t address, skerry_segm
 }
 CAUGHT
 
-int skerry_memory_hold(const void* address) {
+int skerry_memory_hold(const void* address) try {
   if (memory::hold(address)) return SKERRY_OK;
   return fail(error(Code::invalid, "no segment's memory is mapped at address ",
                     reinterpret_cast<uint64_t>(address),
                     ": give what skerry_segment_local, skerry_segment_pointer or their like of "
                     "windows returned"));
 }
+CAUGHT
 
 void skerry_memory_unhold(const void* address) { memory::unhold(address); }
 
