@@ -41,7 +41,7 @@ test-hosts: all ## separate hosts (network namespaces; root), started by skerry,
 
 .PHONY: test-slurm
 test-slurm:      ## HPCaaS-Bench on a Slurm cluster of two hosts (network namespaces; root)
-	@$(MAKE) -C bench/hpcaas test-slurm
+	@$(MAKE) -C hpcaas test-slurm
 
 test-launchers: all ## the same binary under mpirun, prterun and hydra on this host
 	@tools/setup.sh --with-peers

@@ -139,7 +139,8 @@ ROOMS = {
         ],
         False,
     ),
-        "examples": ([PUBLIC, "array"], False),
+    "hpcaas": ([PUBLIC, "array"], False),
+    "examples": ([PUBLIC, "array"], False),
     "lab/sim": (
         [
             "src/core/pure",

@@ -93,7 +93,7 @@ if [ -n "$SANITIZERS" ]; then
   done
   step "jobs, asan" $PYTHON tests/run_jobs.py --build build-asan --quick --jobs 4
 fi
-[ -n "$HPCAAS" ] && step "HPCaaS-Bench" make -s -C bench/hpcaas test
+[ -n "$HPCAAS" ] && step "HPCaaS-Bench" make -s -C hpcaas test
 
 if [ ${#SKIPS[@]} -gt 0 ]; then printf 'skipped: %s\n' "${SKIPS[@]}"; fi
 if [ ${#FAILURES[@]} -gt 0 ]; then printf 'failed in: %s\n' "${FAILURES[@]}"; fi

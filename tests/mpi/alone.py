@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "alone"
-sys.path.append(str(HERE.parents[2] / "bench" / "hpcaas" / "tests"))
+sys.path.append(str(HERE.parents[2] / "hpcaas" / "tests"))
 
 import slurm_cluster  # noqa: E402
 from harness import mpis  # noqa: E402

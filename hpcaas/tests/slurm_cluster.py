@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Callable, Optional
 
-HOSTS = Path(__file__).resolve().parents[3] / "testbed" / "hosts.sh"
+HOSTS = Path(__file__).resolve().parents[2] / "testbed" / "hosts.sh"
 NEEDED = ("slurmctld", "slurmd", "munged", "srun", "nsenter", "setpriv")
 ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db")
 
