@@ -41,13 +41,14 @@ def check_value(axis: str, value: Any) -> None:
         raise BadInput(f"{axis} '{text}' is not a name", "use letters, digits and . _ + - : = /")
 
 
-def parse_repeats(text: str) -> tuple[int, int]:
-    """MIN-MAX, or one number."""
-    found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text.strip())
-    low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not 1 <= low <= high:
-        raise BadInput(f"repeats '{text}' is not MIN-MAX with 1 <= MIN <= MAX", "write 3-10")
-    return low, high
+def parse_repeats(text: str) -> int:
+    """How often every configuration is run."""
+    if not re.fullmatch(r"[1-9]\d{0,5}", text.strip()):
+        raise BadInput(
+            f"repeats '{text}' is not one number of 1 or more",
+            "write 10; a number that follows the spread finds effects in noise",
+        )
+    return int(text)
 
 
 def check_positive(option: str, value: float | None) -> None:

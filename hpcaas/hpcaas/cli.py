@@ -24,12 +24,13 @@ from .cli_answers import CATALOGUE
 from .cloud.command import add_to as add_cloud
 from .errors import BadInput, HpcaasError, Noisy
 from .model import ResultSet
-from .plan import Choice, Plan, make_plan
+from .plan import REPEATS, Choice, Plan, make_plan
 from .running import nodes as nodes_module
 from .running.jobs import Tools
 from .running.nodes import Nodes
 from .running.reframe import is_remote
 from .site import load_site
+from .stats import detectable
 from .toolchain import find_compilers, find_mpis
 
 app = typer.Typer(
@@ -42,6 +43,9 @@ console = Console(soft_wrap=True)
 
 SITE = typer.Option(
     None, "--site", help="site file (YAML): scheduler, installations, price", envvar="HPCAAS_SITE"
+)
+REPEATS_OPTION = typer.Option(
+    str(REPEATS), "--repeats", help="runs of every configuration, fixed before the first one"
 )
 OUT = typer.Option(Path("out"), "--out", help="directory of results and caches")
 
@@ -195,10 +199,11 @@ def show_plan(plan: Plan, verbose: bool = True) -> None:
         console.print(table)
     for left in plan.left_out:
         console.print(f"left out: {left.what}: {left.why}", markup=False)
-    low, high = plan.seconds()
-    console.print(
-        f"{len(plan.runs)} configurations, {plan.repeats[0]} to {plan.repeats[1]} repeats each: {duration(low)} to {duration(high)}, builds and inputs on top"
-    )
+    text = f"{len(plan.runs)} configurations, {plan.repeats} repeats each"
+    if plan.repeats > 1:
+        least = detectable(plan.repeats, 0.03) - 1.0
+        text += f" (at a noise of 3 % two settings are told apart from {least:.1%} on)"
+    console.print(f"{text}: {duration(plan.seconds())}, builds and inputs on top", highlight=False)
 
 
 @app.command()
@@ -207,7 +212,7 @@ def plan(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
     size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
     mode: str = typer.Option("full", help="full, oat (one at a time) or search"),
-    repeats: str = typer.Option("3-10", help="MIN-MAX"),
+    repeats: str = REPEATS_OPTION,
     site: Optional[Path] = SITE,
     earlier: Optional[Path] = typer.Option(None, help="results to take run times from"),
     out: Path = OUT,
@@ -230,11 +235,10 @@ def plan(
 
 
 def _check_limits(
-    budget_min: Optional[float], precision: float, time_limit_s: Optional[int], noise: str
+    budget_min: Optional[float], time_limit_s: Optional[int], noise: str
 ) -> None:
     """Refuses what cannot be meant."""
     check_positive("--budget-min", budget_min)
-    check_positive("--precision", precision)
     check_positive("--time-limit-s", time_limit_s)
     if noise not in ("flag", "refuse", "ignore"):
         raise BadInput(f"--noise '{noise}' is not known", "use flag, refuse or ignore")
@@ -246,7 +250,7 @@ def measure(
     names: Optional[str] = typer.Option(None, "--apps", help="comma-separated; all by default"),
     size: Optional[list[str]] = typer.Option(None, help="SIZE or APP=SIZE"),
     mode: str = typer.Option("full", help="full, oat (one at a time) or search"),
-    repeats: str = typer.Option("3-10", help="MIN-MAX"),
+    repeats: str = REPEATS_OPTION,
     site: Optional[Path] = SITE,
     out: Path = OUT,
     campaign: str = typer.Option(
@@ -254,9 +258,6 @@ def measure(
     ),
     machine: Optional[str] = typer.Option(None, help="name of this machine in reports"),
     budget_min: Optional[float] = typer.Option(None, help="minutes of measuring"),
-    precision: float = typer.Option(
-        0.03, help="relative half width of the interval at which a configuration is done"
-    ),
     time_limit_s: Optional[int] = typer.Option(None, help="of one run"),
     noise: str = typer.Option("flag", help="noisy machine: flag, refuse or ignore"),
     retry: bool = typer.Option(
@@ -275,7 +276,7 @@ def measure(
     from .search import Searcher
 
     tools = _tools(site, names)
-    _check_limits(budget_min, precision, time_limit_s, noise)
+    _check_limits(budget_min, time_limit_s, noise)
     choice = _choice(names, tools, size, mode, repeats, values)
     if mode == "search":  # it chooses from all
         choice.mode = "full"
@@ -320,7 +321,7 @@ def measure(
             tools,
             profile,
             topology,
-            Options((budget_min or 0) * 60 or None, precision, time_limit_s, retry=retry),
+            Options((budget_min or 0) * 60 or None, time_limit_s, retry=retry),
             show,
         )
         if noise != "ignore":

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from .answers.costs import Pricing, Terms, paper_pricing, price_machines
+from .answers.decide import Deadline
 from .answers.groups import Trust
 from .errors import BadInput, HpcaasError
 from .model import ResultSet, Status, merge, renamed
@@ -47,6 +48,7 @@ class Question:
     runs_per_rental: int
     mix: Optional[str]
     deadline_s: Optional[float]
+    deadline_share: float
     accept_flaky: bool
     waiting_limit: float
     by: str
@@ -58,6 +60,10 @@ class Question:
         # CPU seconds do not grow while a run waits.
         by_cpu = self.by == "cpu"
         return Trust(self.accept_flaky, 1.0 if by_cpu else self.waiting_limit, by_cpu)
+
+    @property
+    def deadline(self) -> Optional[Deadline]:
+        return None if self.deadline_s is None else Deadline(self.deadline_s, self.deadline_share)
 
     @property
     def terms(self) -> Terms:
@@ -121,6 +127,13 @@ _OPTIONS: tuple[tuple[str, Any, Any], ...] = (
         "deadline_s",
         Optional[float],
         typer.Option(None, "--deadline-s", help="seconds in which a run must be done"),
+    ),
+    (
+        "deadline_share",
+        float,
+        typer.Option(
+            Deadline.share, "--deadline-share", help="share of the runs that must meet the deadline"
+        ),
     ),
     (
         "accept_flaky",
@@ -256,7 +269,7 @@ def report(
 
     results = load(files, question.by)
     pricing = price(results, question)
-    asked = (question.deadline_s, question.mix, question.trust)
+    asked = (question.deadline, question.mix, question.trust)
     html.write_text(page(results, pricing, title, *asked))
     console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
     if as_json:
@@ -275,7 +288,7 @@ def advise(
 
     results = load(files, question.by)
     pricing = price(results, question)
-    advice = answers.advise(results, pricing, question.deadline_s, question.mix, question.trust)
+    advice = answers.advise(results, pricing, question.deadline, question.mix, question.trust)
     print(json.dumps(answers.as_dict(advice), indent=1) if as_json else answers.as_text(advice))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -75,6 +76,10 @@ class Configuration(BaseModel):
 
     def key(self) -> str:
         """Stable short name of the configuration; the same on every machine."""
+        return self.short_name
+
+    @cached_property
+    def short_name(self) -> str:
         text = json.dumps(self.model_dump(exclude_none=True), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -181,6 +186,7 @@ class Sample(BaseModel):
     extra: dict[str, Any] = Field(default_factory=dict)
     answers: dict[str, Answer] = Field(default_factory=dict)  # compared between configurations
     source: Optional[str] = None  # table and section of a publication; None: measured by this suite
+    searched: bool = False  # run because a search liked it: shown, but no verdict is drawn from it
 
     @property
     def ok(self) -> bool:
@@ -249,6 +255,11 @@ class ResultSet(BaseModel):
             results.notes.append(
                 f"'{path.name}' was written by suite version {results.suite_version}, this is"
                 f" {__version__}: runs are compared only where their input hashes agree"
+            )
+        if results.suite_version.startswith("0.1."):
+            results.notes.append(
+                f"'{path.name}': its numbers of runs followed the spread, as suite version"
+                f" {results.suite_version} did: up to one report in seven claims what is not so"
             )
         return results
 

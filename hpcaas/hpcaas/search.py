@@ -20,7 +20,7 @@ from .plan import Plan, Planned
 class Searcher:
     def __init__(self, plan: Plan, seed: int = 1, prior: float = 0.3, noise: float = 0.05):
         self.runs = plan.runs
-        self.most = plan.repeats[1]
+        self.most = plan.repeats
         self.random = np.random.default_rng(seed)
         # standard deviations, in logarithms: an effect of 30 %, a spread of 5 %
         self.prior, self.noise = prior, noise

@@ -7,6 +7,7 @@ from hpcaas import __version__
 from hpcaas.answers.advise import advise
 from hpcaas.answers.compare import as_text, compare, split_by_machine
 from hpcaas.answers.costs import Pricing, Terms, price_machines
+from hpcaas.answers.decide import Deadline
 from hpcaas.answers.groups import effects, groups
 from hpcaas.answers.evidence import Evidence
 from hpcaas.answers.lessons import judge_lessons
@@ -179,11 +180,11 @@ def test_advice_for_cost_and_a_deadline():
         "t",
     )
     pricing = price_machines(results, catalogue, ["m=p/s"], Terms(runs_per_rental=1))
-    by_goal = {r.goal: r for r in advise(results, pricing, 70).recommendations}
+    by_goal = {r.goal: r for r in advise(results, pricing, Deadline(70)).recommendations}
     assert "16x1" in by_goal["time"].config or "4 nodes" in by_goal["time"].config
     assert by_goal["cost"].cost == pytest.approx(100 / 3600 * 3.6, rel=0.02)
     assert "2 nodes" in by_goal["deadline"].config
-    nothing = advise(results, pricing, 10)
+    nothing = advise(results, pricing, Deadline(10))
     assert "deadline" not in {r.goal for r in nothing.recommendations}
     assert any("ESTIMATE" in w or "never reaches" in w for w in nothing.warnings)
 

@@ -215,7 +215,7 @@ def toys(site, tools):
 def run_toy(tmp_path, tools, found, size="good", values=None, profile=None):
     profile = profile or {**found.machine, "nodes_available": 1}
     made = make_plan(
-        Choice(["toy"], {"": size}, values or {}, repeats=(1, 1)), tools, profile, found.topology
+        Choice(["toy"], {"": size}, values or {}, repeats=1), tools, profile, found.topology
     )
     assert made.runs, made.left_out
     campaign = Campaign(tmp_path / "c", tools, profile, found.topology, Options())

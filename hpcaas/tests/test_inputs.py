@@ -46,12 +46,12 @@ PLAN = ["plan", "--apps", "montecarlo"]
         ([*PLAN, "--ranks-per-node", "-1"], "ranks_per_node '-1'"),
         ([*PLAN, "--split", "2by2"], "split '2by2'"),
         ([*PLAN, "--optimisation", "O2; reboot"], "optimisation 'O2; reboot'"),
-        ([*PLAN, "--repeats", "5-3"], "repeats '5-3'"),
+        ([*PLAN, "--repeats", "3-10"], "repeats '3-10'"),
         ([*PLAN, "--repeats", "some"], "repeats 'some'"),
         ([*PLAN, "--mode", "guess"], "mode 'guess'"),
         ([*PLAN, "--size", "vast"], "size 'vast'"),
         (["measure", "--apps", "montecarlo", "--budget-min", "-1"], "--budget-min is -1"),
-        (["measure", "--apps", "montecarlo", "--precision", "nan"], "--precision is nan"),
+        (["advise", "paper", "--deadline-s", "9", "--deadline-share", "2"], "share is 2"),
         (["advise", "paper", "--deadline-s", "0"], "deadline is 0"),
         (["advise", "paper", "--deadline-s", "nan"], "deadline is nan"),
         (["advise", "paper", "--mix", "namd=nan"], "mix 'namd=nan'"),
@@ -172,7 +172,7 @@ def test_a_command_and_a_reframe_check_are_measured_from_yaml(tmp_path, profile,
     own = Tools(site, registry(site), tools.compilers, tools.mpis)
     runs = []
     for app, size in (("dot", "small"), ("dot", "large"), ("hello", "small")):
-        choice = Choice([app], {"": size}, {}, repeats=(1, 1))
+        choice = Choice([app], {"": size}, {}, repeats=1)
         plan = make_plan(choice, own, profile, read_topology())
         runs += plan.runs
     plan.runs = runs

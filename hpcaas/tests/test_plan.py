@@ -267,7 +267,7 @@ def test_the_search_finds_the_best_within_a_third_of_the_full_time():
             "split": ["1x2", "2x1"],
             "compiler": ["gcc"],
         },
-        repeats=(1, 3),
+        repeats=3,
     )
     cost = {
         "openmpi": 1.0,
@@ -298,7 +298,7 @@ def test_the_search_finds_the_best_within_a_third_of_the_full_time():
 
 
 def test_the_search_leaves_what_failed_alone():
-    p = plan({"split": ["1x1", "1x2"]}, repeats=(1, 2))
+    p = plan({"split": ["1x1", "1x2"]}, repeats=2)
     bad = Sample(
         id="1",
         campaign="c",

@@ -69,7 +69,7 @@ def hpcaas(cluster, *argv, timeout=580, check=True):
 
 
 def measure(cluster, site, out, campaign, *argv, check=True):
-    common = ("--site", site, "--out", out, "--campaign", campaign, "--repeats", "1-1")
+    common = ("--site", site, "--out", out, "--campaign", campaign, "--repeats", "1")
     done = hpcaas(cluster, "measure", *common, *argv, check=check)
     path = out / campaign / "results.json"
     return done, ResultSet.load(path) if path.exists() else ResultSet()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from hpcaas import stats
 
@@ -105,3 +105,29 @@ def test_combined_effects_lie_between_their_parts(values):
     combined = stats.combine([stats.Ratio(v, None, None, None, 1) for v in values])
     assert min(values) * (1 - 1e-9) <= combined.value <= max(values) * (1 + 1e-9)
     assert combined.low is None if len(values) < 4 else math.isfinite(combined.low)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=10))
+@settings(max_examples=20, deadline=None)
+def test_judging_together_is_what_statsmodels_does(p):
+    from statsmodels.stats.multitest import multipletests
+
+    assert stats.holm(p) == [bool(kept) for kept in multipletests(p, 0.05, method="holm")[0]]
+
+
+@pytest.mark.parametrize("repeats", [2, 5, 10, 30])
+def test_what_a_number_of_runs_can_show_is_what_statsmodels_says(repeats):
+    from statsmodels.stats.power import TTestIndPower
+
+    effect = TTestIndPower().solve_power(nobs1=repeats, alpha=0.05, power=0.8)
+    assert math.log(stats.detectable(repeats, 0.03)) == pytest.approx(effect * 0.03, rel=1e-3)
+
+
+def test_equal_readings_of_a_clock_are_no_proof():
+    equal = stats.ratio([1.0, 1.0, 1.0], [1.001, 1.001, 1.001])
+    assert equal.low < equal.value < equal.high and equal.p > 0.05
+
+
+def test_a_quantile_is_a_value_that_was_measured():
+    values = [5.0, 1.0, 2.0, 9.0, 3.0]
+    assert [stats.quantile(values, s) for s in (0.2, 0.5, 0.8, 0.9, 1.0)] == [1, 3, 5, 9, 9]

@@ -13,6 +13,7 @@ from .decide import (
     MIX,
     SHOWN,
     AnyOffer,
+    Deadline,
     Decision,
     MixOffer,
     Offer,
@@ -132,7 +133,7 @@ def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
 
 
 def _recommendations(
-    some: list[Group], pricing: Pricing, deadline_s: Optional[float], warnings: list[str]
+    some: list[Group], pricing: Pricing, deadline: Optional[Deadline], warnings: list[str]
 ) -> list[Recommendation]:
     """The same offers and the same formula as the first screen's."""
     fast = pick(some, pricing, None, "time")
@@ -146,14 +147,14 @@ def _recommendations(
             share = cheap[0].amount / fast[0].amount
             words = [f"performance per dollar of the fastest is {share:.2f} of this one's"]
         found.append(_recommend("cost", cheap, pricing, "cost", words))
-    if deadline_s is None:
+    if deadline is None:
         return found
-    due = pick(some, pricing, deadline_s, "cost")
+    due = pick(some, pricing, deadline, "cost")
     if due:
-        words = [f"cheapest of {len(due)} that are done within {deadline_s:g} s and have a price"]
+        words = [f"cheapest of {len(due)} that are done within {deadline} and have a price"]
         found.append(_recommend("deadline", due, pricing, "cost", words))
-    elif not any(g.wall and in_time(g, deadline_s) for g in some):
-        warnings += _estimates(some, deadline_s, bool(cheap))
+    elif not any(g.wall and in_time(g, deadline) for g in some):
+        warnings += _estimates(some, deadline.seconds, bool(cheap))
     return found
 
 
@@ -169,18 +170,18 @@ def _trouble(some: list[Group]) -> list[str]:
 def advise(
     results: ResultSet,
     pricing: Pricing,
-    deadline_s: Optional[float] = None,
+    deadline: Optional[Deadline] = None,
     mix: Optional[str] = None,
     trust: Trust = Trust(),
 ) -> Advice:
     all_groups = groups(results, trust)
-    decisions, mix_offers = decide(all_groups, pricing, deadline_s, mix)
+    decisions, mix_offers = decide(all_groups, pricing, deadline, mix)
     evidence = Evidence(all_groups, pricing, decisions)
     recommendations: list[Recommendation] = []
     warnings: list[str] = []
     for some in per_app(all_groups):
         warnings += _trouble(some)
-        recommendations += _recommendations(some, pricing, deadline_s, warnings)
+        recommendations += _recommendations(some, pricing, deadline, warnings)
     return Advice(
         decisions,
         mix_offers,

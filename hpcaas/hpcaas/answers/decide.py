@@ -9,7 +9,7 @@ from typing import Callable, Optional, Sequence, Union
 
 from ..errors import BadInput
 from ..prices import PriceRow
-from ..stats import Ratio, chosen_p, freedom_of, log_variance, ratio, ratio_of
+from ..stats import Ratio, chosen_p, freedom_of, log_variance, quantile, ratio, ratio_of
 from .costs import Pricing
 from .groups import Group, per_app
 
@@ -106,8 +106,29 @@ def offer(group: Group, pricing: Pricing) -> Offer:
     )
 
 
-def in_time(group: Group, deadline_s: Optional[float]) -> bool:
-    return deadline_s is None or (group.wall or math.inf) <= deadline_s
+@dataclass(frozen=True)
+class Deadline:
+    """A run is in time if this share of the measured runs was."""
+
+    seconds: float
+    share: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < math.inf:
+            raise BadInput(f"the deadline is {self.seconds} s", "give seconds above 0")
+        if not 0 < self.share <= 1:
+            raise BadInput(
+                f"--deadline-share is {self.share}", "give a share of the runs, for instance 0.95"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s in {self.share:.0%} of the runs"
+
+
+def in_time(group: Group, deadline: Optional[Deadline]) -> bool:
+    if deadline is None:
+        return True
+    return bool(group.walls) and quantile(group.walls, deadline.share) <= deadline.seconds
 
 
 def value(one: AnyOffer, by: str) -> float:
@@ -115,9 +136,9 @@ def value(one: AnyOffer, by: str) -> float:
     return (one.amount if by == "cost" else one.hours) or math.inf
 
 
-def pick(some: list[Group], pricing: Pricing, deadline_s: Optional[float], by: str) -> list[Offer]:
+def pick(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], by: str) -> list[Offer]:
     """Offers that may be chosen, the best first."""
-    offers = [offer(g, pricing) for g in some if g.wall and in_time(g, deadline_s)]
+    offers = [offer(g, pricing) for g in some if g.wall and in_time(g, deadline)]
     if by == "cost":
         offers = [o for o in offers if o.amount is not None]
     return sorted(offers, key=lambda o: value(o, by))
@@ -132,18 +153,25 @@ def gap(first: Group, second: Group, pricing: Pricing, by: str) -> Ratio:
 def _unknown(group: Group) -> str:
     if group.known or group.published:
         return ""
+    if group.only_searched:
+        return f"{UNKNOWN}: a search ran it while choosing; no fresh runs confirm it"
     limit = f"{group.trust.waiting_limit:.0%}"
     return (
         f"{UNKNOWN}: others disturbed all its runs (limit: {limit} of the time waiting for a CPU)"
     )
 
 
-def _late(group: Group, deadline_s: Optional[float]) -> list[str]:
-    if deadline_s is None:
+def _late(group: Group, deadline: Optional[Deadline]) -> list[str]:
+    """What the measured runs say of the deadline."""
+    if deadline is None:
         return []
-    late = sum(w > deadline_s for w in group.walls)
-    text = f"{late} of {len(group.walls)} measured runs took longer than the deadline"
-    return [text] if late else []
+    late, runs = sum(w > deadline.seconds for w in group.walls), len(group.walls)
+    within = quantile(group.walls, deadline.share)
+    text = f"{deadline.share:.0%} of the runs are done in {within:.4g} s"
+    lines = [f"{late} of {runs} measured runs took longer than the deadline"] if late else []
+    if runs < 1.0 / (1.0 - deadline.share + 1e-9):
+        lines.append(f"{text}; with {runs} runs that is the slowest of them")
+    return lines or [text]
 
 
 def excluded(some: list[Group]) -> list[str]:
@@ -155,16 +183,16 @@ def excluded(some: list[Group]) -> list[str]:
     return lines + (["--accept-flaky lets them in"] if out else [])
 
 
-def for_app(some: list[Group], pricing: Pricing, deadline_s: Optional[float], by: str) -> Decision:
-    offers = pick(some, pricing, deadline_s, by)
+def for_app(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], by: str) -> Decision:
+    offers = pick(some, pricing, deadline, by)
     name, notes = some[0].name, excluded(some)
     flaky = [g for g in some if g.doubt and not g.out]
     if not offers:
-        return Decision(name, by, None, None, None, None, "", notes + missing(some, deadline_s))
+        return Decision(name, by, None, None, None, None, "", notes + missing(some, deadline))
     first = offers[0]
     if first.group in flaky:
         notes.append(f"accepted although: {first.group.doubt}")
-    notes += _late(first.group, deadline_s)
+    notes += _late(first.group, deadline)
     elsewhere = [o for o in offers if o.machine != first.machine]
     second = next(iter(elsewhere or offers[1:]), None)
     if second is None:
@@ -177,13 +205,13 @@ def for_app(some: list[Group], pricing: Pricing, deadline_s: Optional[float], by
     return Decision(name, by, first, second, found, p, unknown, notes)
 
 
-def missing(some: list[Group], deadline_s: Optional[float]) -> list[str]:
+def missing(some: list[Group], deadline: Optional[Deadline]) -> list[str]:
     """Why there is no answer."""
     if not any(g.wall for g in some):
         return ["no configuration is left that ran well every time"]
-    if deadline_s is not None and not any(g.wall and in_time(g, deadline_s) for g in some):
-        best = min(g.wall for g in some if g.wall)
-        return [f"nothing measured is done within {deadline_s:g} s: the fastest takes {best:.4g} s"]
+    if deadline is not None and not any(g.wall and in_time(g, deadline) for g in some):
+        best = min(quantile(g.walls, deadline.share) for g in some if g.walls)
+        return [f"nothing measured is done within {deadline}: the fastest takes {best:.4g} s"]
     return ["no machine that is fast enough has a price: --price MACHINE=PROVIDER/SHAPE"]
 
 
@@ -252,7 +280,7 @@ def _mix_gap(first: MixOffer, second: MixOffer, by: str) -> Ratio:
 def for_mix(
     all_groups: list[Group],
     pricing: Pricing,
-    deadline_s: Optional[float],
+    deadline: Optional[Deadline],
     by: str,
     mix: Optional[str],
 ) -> tuple[Decision, list[MixOffer]]:
@@ -265,7 +293,7 @@ def for_mix(
         lacking = []
         for name, share in shares.items():
             found = pick(
-                [g for g in by_name[name] if g.machine == machine], pricing, deadline_s, by
+                [g for g in by_name[name] if g.machine == machine], pricing, deadline, by
             )
             if found:
                 parts.append((found[0], share))
@@ -300,22 +328,20 @@ def decides_by(pricing: Pricing, all_groups: list[Group]) -> str:
 
 
 def decide(
-    all_groups: list[Group], pricing: Pricing, deadline_s: Optional[float], mix: Optional[str]
+    all_groups: list[Group], pricing: Pricing, deadline: Optional[Deadline], mix: Optional[str]
 ) -> tuple[list[Decision], list[MixOffer]]:
     """One decision per application, and one for the mix where there are several."""
-    if deadline_s is not None and not 0 < deadline_s < math.inf:
-        raise BadInput(f"the deadline is {deadline_s} s", "give seconds above 0")
     if any(g.trust.by_cpu for g in all_groups):
         return [], []
     by = decides_by(pricing, all_groups)
-    decisions = [for_app(some, pricing, deadline_s, by) for some in per_app(all_groups)]
+    decisions = [for_app(some, pricing, deadline, by) for some in per_app(all_groups)]
     for one, some in zip(decisions, per_app(all_groups)):
         unpriced = sorted({g.machine for g in some if by == "cost"} - _priced(pricing))
         if unpriced:
             one.notes.append(f"without a price, so not considered: {', '.join(unpriced)}")
     if len(decisions) < 2 and mix is None:
         return decisions, []
-    combined, offers = for_mix(all_groups, pricing, deadline_s, by, mix)
+    combined, offers = for_mix(all_groups, pricing, deadline, by, mix)
     return [*decisions, combined], offers
 
 

@@ -56,17 +56,25 @@ class Group:
 
     @cached_property
     def good(self) -> list[Sample]:
-        """Samples that count: of a trusted configuration, undisturbed ones where there are any."""
+        """Samples that count: of a trusted configuration, fresh ones where a search chose among
+        them, undisturbed ones where there are any."""
         if self.out:
             return []
         right = [s for s in self.samples if s.ok]
+        right = [s for s in right if not s.searched] or right
         quiet = [s for s in right if not disturbed(s.load, self.trust.waiting_limit)]
         return quiet or right
 
     @cached_property
     def known(self) -> bool:
-        """Whether verdicts may be drawn: some sample was not disturbed."""
-        return any(not disturbed(s.load, self.trust.waiting_limit) for s in self.good)
+        """Whether verdicts may be drawn: some sample was neither disturbed nor part of a search."""
+        return not self.only_searched and any(
+            not disturbed(s.load, self.trust.waiting_limit) for s in self.good
+        )
+
+    @cached_property
+    def only_searched(self) -> bool:
+        return bool(self.good) and all(s.searched for s in self.good)
 
     @cached_property
     def times(self) -> list[float]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from ..axis_options import AxisValues, axis_options
 from ..errors import BadInput, HpcaasError
 from ..machine import Topology
-from ..plan import Choice, make_plan
+from ..plan import REPEATS, Choice, make_plan
 from ..prices import PriceRow, find_row, load_catalogue
 from ..running.jobs import Tools
 from ..toolchain import Compiler, Mpi
@@ -109,7 +109,7 @@ def add_to(
         names: Optional[str] = typer.Option("montecarlo", "--apps", help="comma-separated"),
         size: list[str] = typer.Option([], help="SIZE or APP=SIZE"),
         mode: str = typer.Option("full", help="full or oat (one at a time)"),
-        repeats: str = typer.Option("3-10", help="MIN-MAX"),
+        repeats: str = typer.Option(str(REPEATS), help="runs of every configuration"),
         fabric: bool = typer.Option(True, help="the provider's fast network between nodes"),
         whole_cores: bool = typer.Option(True, help="second hardware threads off"),
         campaign: str = typer.Option("hpcaas", help="name of cluster and campaign"),

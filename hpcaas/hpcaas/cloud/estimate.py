@@ -23,8 +23,7 @@ class Estimate:
     rate_per_hour: float  # of everything that is rented, while it is all there
     nodes: int
     setup_s: float
-    campaign_low_s: float  # with the fewest repeats
-    campaign_s: float  # with the most repeats, builds and inputs
+    campaign_s: float  # builds and inputs included
     teardown_s: float
     cost: float
     budget: float
@@ -44,17 +43,15 @@ class Estimate:
         return max(0.0, self.window_s - self.setup_s - self.teardown_s) / 60.0
 
 
-def campaign_seconds(plan: Plan) -> tuple[float, float]:
-    """Least and most time of a plan on its machine, builds and inputs included."""
-    low, high = plan.seconds()
+def campaign_seconds(plan: Plan) -> float:
+    """Time of a plan on its machine, builds and inputs included."""
     builds = {
         (c.app, c.compiler, c.optimisation, c.target, c.variant, c.mpi, c.container)
         for c in (run.config for run in plan.runs)
         if c.compiler
     }
     inputs = {(r.config.app, r.config.size) for r in plan.runs}
-    once = BUILD_S * len(builds) + INPUT_S * len(inputs)
-    return low + once, high + once
+    return plan.seconds() + BUILD_S * len(builds) + INPUT_S * len(inputs)
 
 
 def estimate(
@@ -92,9 +89,9 @@ def estimate(
         lines.append(("other (storage, head node), as given", other_per_hour))
     rate = sum(price for _, price in lines)
     setup_s, teardown_s = rented.setup_min * 60, rented.teardown_min * 60
-    low, high = campaign_seconds(plan)
+    campaign_s = campaign_seconds(plan)
     window_s = budget / rate * 3600
-    total_s = setup_s + high + teardown_s
+    total_s = setup_s + campaign_s + teardown_s
     cost = billed_seconds(total_s, row.granularity_s, row.minimum_s) / 3600 * rate
     if cost > budget:
         raise BadInput(
@@ -115,8 +112,7 @@ def estimate(
         rate,
         nodes,
         setup_s,
-        low,
-        high,
+        campaign_s,
         teardown_s,
         cost,
         budget,

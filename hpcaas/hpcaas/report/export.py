@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from ..answers.advise import advise, as_dict
 from ..answers.costs import Pricing
+from ..answers.decide import Deadline
 from ..answers.groups import ORDER, Trust, axis_value
 from ..model import ResultSet, Sample
 
@@ -106,11 +107,11 @@ def to_csv(results: ResultSet, pricing: Pricing) -> str:
 def to_json(
     results: ResultSet,
     pricing: Pricing,
-    deadline_s: Optional[float] = None,
+    deadline: Optional[Deadline] = None,
     mix: Optional[str] = None,
     trust: Trust = Trust(),
 ) -> str:
-    advice = advise(results, pricing, deadline_s, mix, trust)
+    advice = advise(results, pricing, deadline, mix, trust)
     return json.dumps(
         {
             "results": json.loads(results.model_dump_json(by_alias=True, exclude_none=True)),

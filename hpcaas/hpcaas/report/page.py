@@ -8,6 +8,7 @@ from typing import Optional
 from .. import __version__
 from ..answers.advise import Advice, advise
 from ..answers.costs import Pricing, describe
+from ..answers.decide import Deadline
 from ..answers.evidence import Evidence
 from ..answers.groups import Group, Trust, apps_of, of_app, varying
 from ..model import ResultSet
@@ -439,12 +440,12 @@ def page(
     results: ResultSet,
     pricing: Pricing,
     title: str = "HPCaaS-Bench report",
-    deadline_s: Optional[float] = None,
+    deadline: Optional[Deadline] = None,
     mix: Optional[str] = None,
     trust: Trust = Trust(),
 ) -> str:
     """The answer first, then the picture, then the evidence."""
-    advice = advise(results, pricing, deadline_s, mix, trust)
+    advice = advise(results, pricing, deadline, mix, trust)
     all_groups = advice.evidence.groups
     pairs = apps_of(all_groups)
     body = (

@@ -1,5 +1,5 @@
-"""A campaign: builds and inputs once, then rounds of runs until the spread is small or the budget
-is spent.
+"""A campaign: builds and inputs once, then a fixed number of rounds of runs, or fewer when the
+budget is spent.
 
 Everything is in a journal that survives any interruption; the same command continues where it
 stopped. A journal belongs to one machine.
@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+import numpy as np
+
 from ..errors import BadInput, NoSpace
 from ..machine import Topology
 from ..model import ResultSet, Sample, Status, differing, sample_id
 from ..placement import DEFAULT_DISTRIBUTION, place
 from ..plan import OVERHEAD_S, Plan, Planned
-from ..stats import outliers, summarise
+from ..stats import outliers
 from . import crash
 from .jobs import Job, Order, Tools, resolve
 from .record import append, read_journal, record_failure
@@ -39,12 +41,13 @@ def _trial(entry: dict[str, Any]) -> bool:
 # for the budget to be kept.
 BATCH_S = 90.0
 
+# Of each application, what a search runs again afresh.
+FINALISTS = 3
+
 
 @dataclass
 class Options:
     budget_s: Optional[float] = None  # of measuring; builds and inputs are not counted
-    # relative half width of the 95 % interval at which a configuration is done
-    precision: float = 0.03
     # of one run; None: ten times the estimate, at least two minutes
     time_limit_s: Optional[int] = None
     seed: int = 1
@@ -114,11 +117,14 @@ class Campaign:
         """Reads the journal; returns how many samples of an interrupted campaign are kept."""
         self.state.samples.clear()
         self.state.given_up.clear()
-        for entry in self._entries():
+        entries = self._entries()
+        searched = searched_in(entries)
+        for entry in entries:
             if "retry" in entry:
                 self.state.given_up.clear()
             elif "sample" in entry and not _trial(entry):
                 sample = Sample.model_validate(entry["sample"])
+                sample.searched = (sample.configuration.key(), sample.repeat) in searched
                 self.state.samples.setdefault(sample.configuration.key(), []).append(sample)
                 # One failure is a result. Repeating it would cost the time of the others; --retry
                 # asks for it.
@@ -206,6 +212,7 @@ class Campaign:
         self._check_disk(plan)
         try:
             append(self.journal, {"machine": self.machine})
+            self._fix_repeats(plan.repeats)
             if self.options.retry:
                 append(self.journal, {"retry": True})
             self.resume()
@@ -299,17 +306,26 @@ class Campaign:
         return None
 
     def _wanted(self, planned: Planned, plan: Plan) -> bool:
+        """The number is fixed before the first run and never looks at the times: otherwise the
+        tests of the answers would not hold."""
+        done = self._done(planned)
+        return planned.config.key() not in self.state.given_up and done < plan.repeats
+
+    def _done(self, planned: Planned) -> int:
+        """Runs that count for the plan. What a search ran while it was choosing does not."""
         samples = self.state.samples.get(planned.config.key(), [])
-        if planned.config.key() in self.state.given_up:
-            return False
-        times = [s.seconds for s in samples if s.ok and s.seconds]
-        n = len(times)
-        if n < plan.repeats[0]:
-            return True
-        if n >= plan.repeats[1]:
-            return False
-        width = summarise(times).half_width
-        return width is None or width > self.options.precision
+        return sum(s.ok and not s.searched for s in samples)
+
+    def _fix_repeats(self, repeats: int) -> None:
+        for entry in read_journal(self.journal):
+            before = entry.get("repeats", repeats)
+            if before != repeats:
+                raise BadInput(
+                    f"'{self.directory}' was begun with {before} repeats, this asks for {repeats}",
+                    f"go on with --repeats {before}, or begin another --campaign: adding runs after"
+                    " looking finds effects in noise",
+                )
+        append(self.journal, {"repeats": repeats})
 
     def _estimate(self, planned: Planned) -> float:
         walls = [
@@ -335,23 +351,11 @@ class Campaign:
             if not todo:
                 return
             order.shuffle(todo)
-            minimum = [
-                p
-                for p in runnable
-                if len(self.state.samples.get(p.config.key(), [])) < plan.repeats[0]
-                and p.config.key() not in self.state.given_up
-            ]
+            left = {p.config.key(): plan.repeats - self._done(p) for p in todo}
             self.progress.phase = "measuring"
-            self.progress.left_s = sum(
-                self._estimate(p)
-                * max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), [])))
-                for p in (minimum or todo)
-            )
+            self.progress.left_s = sum(self._estimate(p) * left[p.config.key()] for p in todo)
             self.progress.done = sum(len(s) for s in self.state.samples.values())
-            self.progress.expected = self.progress.done + sum(
-                max(1, plan.repeats[0] - len(self.state.samples.get(p.config.key(), [])))
-                for p in todo
-            )
+            self.progress.expected = self.progress.done + sum(left.values())
             while todo:
                 batch: list[Planned] = []
                 while todo and sum(map(self._estimate, batch)) < min(BATCH_S, self._left()):
@@ -366,15 +370,34 @@ class Campaign:
         plan: Plan,
         chooser: Callable[[dict[str, list[Sample]], float], Optional[Planned]],
     ) -> None:
-        allowed = {p.config.key() for p in runnable}
-        while self._left() > 0:
-            self.progress.phase, self.progress.left_s = "searching", self._left()
-            planned = chooser(self.state.samples, self._left())
-            if planned is None or planned.config.key() not in allowed:
-                return
-            self._execute([planned])
+        """Half of the time searches, the rest runs the best of each application afresh. A search
+        runs a winner again because it won: only the fresh runs are judged."""
+        by_key = {p.config.key(): p for p in runnable}
+        budget = self._left()
+        while self._left() > budget / 2:
+            self.progress.phase, self.progress.left_s = "searching", self._left() - budget / 2
+            planned = chooser(self.state.samples, self._left() - budget / 2)
+            if planned is None or planned.config.key() not in by_key:
+                break
+            self._execute([planned], searched=True)
+        found: dict[str, list[tuple[float, Planned]]] = {}
+        for key, samples in self.state.samples.items():
+            times = [s.seconds for s in samples if s.ok and s.seconds]
+            if times and key in by_key and key not in self.state.given_up:
+                app = by_key[key].config.app
+                found.setdefault(app, []).append((float(np.median(times)), by_key[key]))
+        finalists = [
+            planned
+            for one in found.values()
+            for _, planned in sorted(one, key=lambda pair: pair[0])[:FINALISTS]
+        ]
+        self._rounds(finalists, plan)
 
-    def _execute(self, batch: list[Planned]) -> None:
+    def _execute(self, batch: list[Planned], searched: bool = False) -> None:
+        if searched:  # before the runs, so that an interruption cannot make them fresh ones
+            for planned in batch:
+                repeat = len(self.state.samples.get(planned.config.key(), []))
+                append(self.journal, {"searched": [planned.config.key(), repeat]})
         start = time.monotonic()
         runs: list[Job] = []
         for planned in batch:
@@ -459,7 +482,9 @@ class Campaign:
     def results(self) -> ResultSet:
         results = ResultSet()
         diagnoses: dict[str, str] = {}
-        for entry in self._entries():
+        entries = self._entries()
+        searched = searched_in(entries)
+        for entry in entries:
             if "machine" in entry:
                 results.machines[entry["machine"]["id"]] = entry["machine"]
             elif "noise" in entry:
@@ -477,8 +502,14 @@ class Campaign:
                 results.provenance.update(entry["provenance"])
         for sample in results.samples:
             sample.diagnosis = diagnoses.get(sample.id, sample.diagnosis)
+            sample.searched = (sample.configuration.key(), sample.repeat) in searched
         flag_outliers(results)
         return results
+
+
+def searched_in(entries: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    """(configuration, repeat) of the runs that a search made while it was choosing."""
+    return {(key, repeat) for e in entries if "searched" in e for key, repeat in [e["searched"]]}
 
 
 def flag_outliers(results: ResultSet) -> None:
