@@ -14,13 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import __version__, cli_answers
+from . import __version__, cli_answers, cli_prices
 from .apps import registry
 from .apps.configured import from_yaml
 from .axes import AXES
 from .axis_options import AxisValues, axis_options
 from .axis_values import check_positive, check_value, parse_repeats
-from .cli_answers import CATALOGUE
 from .cloud.command import add_to as add_cloud
 from .errors import BadInput, HpcaasError, Noisy
 from .model import ResultSet
@@ -361,65 +360,7 @@ def measure(
 
 
 cli_answers.register(app)
-
-
-@app.command()
-def prices(
-    catalogue: Optional[Path] = CATALOGUE,
-    import_kind: Optional[str] = typer.Option(
-        None, "--import", help="aws, azure, oci, gcp or skypilot"
-    ),
-    file: Optional[Path] = typer.Option(None, help="price list that you fetched"),
-    date: Optional[str] = typer.Option(None, help="YYYY-MM-DD of the list"),
-    source: Optional[str] = typer.Option(None, help="where the list is from"),
-    region: Optional[str] = typer.Option(None),
-    provider: str = typer.Option("", help="for skypilot: whose list it is"),
-    shapes: Optional[Path] = typer.Option(None, help="YAML: SHAPE: [cores, vcpus, GiB]"),
-    to: Optional[Path] = typer.Option(None, help="catalogue to write"),
-) -> None:
-    """Shows and checks a catalogue, or imports a provider's public list that you have fetched."""
-    import yaml
-
-    from .prices import Defaults, age_warning, import_prices, load_catalogue, to_yaml
-
-    if import_kind:
-        if not file or not date or not source:
-            raise HpcaasError(
-                "an import needs --file, --date and --source", "an undated price is refused"
-            )
-        options: dict[str, Any] = {"provider": provider} if import_kind == "skypilot" else {}
-        if shapes:
-            options["shapes"] = {k: tuple(v) for k, v in yaml.safe_load(shapes.read_text()).items()}
-        try:
-            given = Defaults(date=date, source=source, region=region)
-        except ValueError:
-            raise HpcaasError(f"date '{date}' is not a day", "write YYYY-MM-DD")
-        rows = import_prices(import_kind, file, given, **options)
-        text = to_yaml(rows)
-        if to:
-            to.write_text(text)
-            console.print(f"{len(rows)} rows in '{to}'")
-        else:
-            print(text)
-        return
-    for row in load_catalogue(catalogue):
-        warning = age_warning(row)
-        if warning:
-            console.print(f"warning: {warning}", markup=False, highlight=False)
-        console.print(
-            f"{row.name} in {row.region}: {row.cores} cores, {row.vcpus} vCPUs, {row.memory_gib:g} GiB, {row.per_hour:.4g} {row.currency} an hour "
-            f"({row.per_hour / row.cores:.4g} a core-hour), {row.term.value}, {row.date}; {row.source}",
-            markup=False,
-            highlight=False,
-        )
-
-
-@app.command()
-def quantlib(rounds: int = typer.Option(5)) -> None:
-    """Our Monte-Carlo against QuantLib's low-discrepancy engine, per core, in one run."""
-    from .against_quantlib import compare as against
-
-    console.print_json(json.dumps(against(rounds)))
+app.add_typer(cli_prices.prices, name="prices")
 
 
 @app.command()

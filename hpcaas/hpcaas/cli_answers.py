@@ -18,7 +18,7 @@ from .answers.groups import Trust
 from .errors import BadInput, HpcaasError
 from .model import ResultSet, Status, merge, renamed
 from .money import RUNS_PER_RENTAL
-from .running.noise import WAITING_LIMIT
+from .running.noise import WAITING_LIMIT, disturbed
 
 console = Console(soft_wrap=True)
 
@@ -46,6 +46,10 @@ class Question:
     currency: Optional[str]
     rate: list[str]
     runs_per_rental: int
+    disk_gib: float
+    egress_gib: float
+    head: Optional[str]
+    checkpoint_s: Optional[float]
     mix: Optional[str]
     deadline_s: Optional[float]
     deadline_share: float
@@ -74,6 +78,10 @@ class Question:
             self.currency,
             tuple(self.rate),
             self.runs_per_rental,
+            self.disk_gib,
+            self.egress_gib,
+            self.head,
+            self.checkpoint_s,
         )
 
 
@@ -117,6 +125,14 @@ _OPTIONS: tuple[tuple[str, Any, Any], ...] = (
             "--runs-per-rental",
             help="runs one after the other in one rental: its least time and steps are billed once",
         ),
+    ),
+    ("disk_gib", float, typer.Option(0.0, "--disk-gib", help="disk of every node, in GiB")),
+    ("egress_gib", float, typer.Option(0.0, "--egress-gib", help="GiB that a run sends out")),
+    ("head", Optional[str], typer.Option(None, "--head", help="PROVIDER/SHAPE of the head node")),
+    (
+        "checkpoint_s",
+        Optional[float],
+        typer.Option(None, "--checkpoint-s", help="seconds between checkpoints, for spot"),
     ),
     (
         "mix",
@@ -248,7 +264,7 @@ def price(results: ResultSet, question: Question) -> Pricing:
 
 
 def register(app: typer.Typer) -> None:
-    for command in (report, advise, compare, paper):
+    for command in (report, advise, compare, show, paper):
         app.command()(command)
     app.command("merge")(merge_files)
 
@@ -280,7 +296,13 @@ def report(
 
 @asks
 def advise(
-    files: list[str] = RESULTS, as_json: bool = typer.Option(False, "--json"), *, question: Question
+    files: list[str] = RESULTS,
+    as_json: bool = typer.Option(False, "--json"),
+    predict: Optional[str] = typer.Option(
+        None, help="numbers of nodes that were not measured, for instance 16,32"
+    ),
+    *,
+    question: Question,
 ) -> None:
     """What to rent and how to run it, for each application and for the mix: cost, hours, what comes
     second and how sure that is; then the evidence and the paper's eight lessons in this data."""
@@ -288,29 +310,77 @@ def advise(
 
     results = load(files, question.by)
     pricing = price(results, question)
-    advice = answers.advise(results, pricing, question.deadline, question.mix, question.trust)
-    print(json.dumps(answers.as_dict(advice), indent=1) if as_json else answers.as_text(advice))
+    asked = (question.deadline, question.mix, question.trust)
+    advice = answers.advise(results, pricing, *asked, _nodes(predict))
+    if as_json:
+        print(json.dumps(answers.as_dict(advice), indent=1))
+        return
+    print("\n".join([answers.as_text(advice), "", "HOLDS", *(f"  {h}" for h in holds(results))]))
 
 
-def _side(text: str) -> ResultSet:
-    """A file, `paper`, or FILE:MACHINE."""
+def _nodes(text: Optional[str]) -> list[int]:
+    try:
+        found = [int(part) for part in text.split(",")] if text else []
+    except ValueError:
+        found = [0]
+    if any(not 1 <= n <= 1_000_000 for n in found):
+        raise BadInput(f"--predict '{text}' is not a list of numbers of nodes", "write 16,32")
+    return found
+
+
+Sides = dict[str, ResultSet]
+
+
+def _side(text: str) -> Sides:
+    """A file, `paper`, or FILE:MACHINE: the results of each of its machines."""
     from .answers import compare as answers
 
     name, colon, machine = text.rpartition(":")
     if not colon or Path(text).exists():
-        return load([text])
+        results = load([text])
+        parts = {m: answers.split_by_machine(results, m) for m in results.machines}
+        return {m: part for m, part in parts.items() if part}
     results = load([name])
     part = answers.split_by_machine(results, machine)
     if part is None:
         raise HpcaasError(
             f"'{name}' holds no machine '{machine}'", f"it holds {', '.join(results.machines)}"
         )
-    return part
+    return {machine: part}
+
+
+def _pairs(a: str, b: Optional[str]) -> tuple[list[tuple[str, ResultSet, str, ResultSet]], str]:
+    """What is compared with what, and what has no partner. One machine on each side is one pair;
+    otherwise each machine is compared with itself, or, in one file, with every other."""
+    one = _side(a)
+    if b is None:
+        if len(one) < 2:
+            raise BadInput(
+                f"'{a}' holds one machine, '{next(iter(one))}'", "name a second file or machine"
+            )
+        names = list(one)
+        found = [(m, one[m], n, one[n]) for i, m in enumerate(names) for n in names[i + 1 :]]
+        return found, ""
+    two = _side(b)
+    if len(one) == len(two) == 1:
+        (mine,), (theirs,) = one.values(), two.values()
+        return [(a, mine, b, theirs)], ""
+    common = [m for m in one if m in two]
+    if not common:
+        raise BadInput(
+            f"'{a}' holds {', '.join(one)} and '{b}' holds {', '.join(two)}: which is to be"
+            " compared with which cannot be told",
+            "name one machine of each: FILE:MACHINE",
+        )
+    left = [f"{m} is only in {a if m in one else b}" for m in {**one, **two} if m not in common]
+    return [(f"{a}:{m}", one[m], f"{b}:{m}", two[m]) for m in common], "; ".join(left)
 
 
 def compare(
     a: str = typer.Argument(..., help="results.json, `paper`, or FILE:MACHINE"),
-    b: str = typer.Argument(..., help="the same"),
+    b: Optional[str] = typer.Argument(
+        None, help="the same; left out: every machine of A with every other"
+    ),
     any_target: bool = typer.Option(
         False, help="treat builds for each machine's own target as the same choice"
     ),
@@ -320,15 +390,27 @@ def compare(
     as_json: bool = typer.Option(False, "--json"),
     html: Optional[Path] = typer.Option(None, help="a page of its own, to share"),
 ) -> None:
-    """Two machines, or one before and after, with what is significant."""
+    """Two machines, or one before and after, with what is significant. Files of several machines
+    are answered machine by machine."""
     from .answers import compare as answers
     from .report.compared import page
 
-    result = answers.compare(_side(a), _side(b), (a, b), any_target, Trust(accept_flaky))
+    pairs, left = _pairs(a, b)
+    found = [
+        (answers.compare(one, two, (m, n), any_target, Trust(accept_flaky)), m, n)
+        for m, one, n, two in pairs
+    ]
     if html:
-        html.write_text(page(result, a, b))
+        html.write_text(page(found))
         console.print(f"page: '{html}' ({html.stat().st_size // 1024} KiB)")
-    print(json.dumps(answers.as_dict(result), indent=1) if as_json else answers.as_text(result))
+    if as_json:
+        parts = [{"a": m, "b": n, **answers.as_dict(r)} for r, m, n in found]
+        print(json.dumps(parts[0] if len(parts) == 1 else parts, indent=1))
+        return
+    for result, m, n in found:
+        print(f"== {m} against {n}\n{answers.as_text(result)}\n")
+    if left:
+        print(f"not compared: {left}")
 
 
 def merge_files(
@@ -338,6 +420,34 @@ def merge_files(
     results = load(files)
     results.save(to)
     console.print(f"{len(results.samples)} samples of {len(results.machines)} machines in '{to}'")
+    for line in holds(results):
+        console.print(f"  {line}", markup=False, highlight=False)
+
+
+def holds(results: ResultSet) -> list[str]:
+    """What a set of results holds: one line per machine and application."""
+    lines = []
+    for machine in dict.fromkeys(s.machine for s in results.samples):
+        mine = [s for s in results.samples if s.machine == machine]
+        for app in dict.fromkeys((s.configuration.app, s.configuration.size) for s in mine):
+            some = [s for s in mine if (s.configuration.app, s.configuration.size) == app]
+            quiet = sum(s.ok and not disturbed(s.load, WAITING_LIMIT) for s in some)
+            settings = len({s.configuration.key() for s in some})
+            when = sorted(s.started[:10] for s in some if s.started)
+            days = f", {when[0]} to {when[-1]}" if when else ""
+            lines.append(
+                f"{machine}: {app[0]} {app[1]}: {len(some)} runs of {settings} configurations,"
+                f" {sum(s.ok for s in some)} good, {quiet} of them undisturbed{days}"
+            )
+    return lines
+
+
+def show(files: list[str] = RESULTS) -> None:
+    """What results hold: machines, applications, how many runs, how many of them count."""
+    for name in files:
+        results = load([name])
+        print(f"{name} (suite {results.suite_version}):")
+        print("\n".join(f"  {line}" for line in holds(results)))
 
 
 def paper(

@@ -1,9 +1,11 @@
 """What runs cost. There is one definition, used by every view:
 
-    cost of a run = bill(runs x wall-clock of a run) / runs x nodes x price of a node-hour
+    cost of a run = bill(runs x time of a run) / runs x hourly + egress of a run
+    hourly = nodes x (price of a node-hour + disk of a node) + head node
 
 The wall-clock is that of the whole run, start-up included. `runs` are done one after the other in
-one rental, and bill() rounds the rental up to the provider's step and least time. Performance per
+one rental, and bill() rounds the rental up to the provider's step and least time. On spot the time is
+the expected one: a run that is interrupted starts again from its last checkpoint. Performance per
 dollar = 1 / cost, normalised to the best.
 """
 
@@ -20,6 +22,47 @@ from .prices import PriceRow
 
 # Runs of one rental, unless the user says otherwise: what the first screen speaks of.
 RUNS_PER_RENTAL = 1000
+
+
+HOURS_PER_MONTH = 730.0  # of disk prices
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What is paid beside the nodes."""
+
+    disk_gib: float = 0.0  # of every node, while it is rented
+    egress_gib: float = 0.0  # that a run sends out of the provider
+    head: Optional[PriceRow] = None  # the node that holds the cluster together
+    checkpoint_s: Optional[float] = None  # None: an interrupted run starts from its beginning
+    restart_s: float = 300.0  # until new nodes are there
+
+    def __post_init__(self) -> None:
+        for name in ("disk_gib", "egress_gib", "checkpoint_s", "restart_s"):
+            given = getattr(self, name)
+            if given is not None and not 0 <= given < math.inf:
+                raise BadInput(f"{name.replace('_', ' ')} is {given}", "give a number, 0 or more")
+
+    def words(self) -> list[str]:
+        found = [f"disk: {self.disk_gib:g} GiB a node"] if self.disk_gib else []
+        found += [f"egress: {self.egress_gib:g} GiB a run"] if self.egress_gib else []
+        return found + ([f"head node: {self.head.name}"] if self.head else [])
+
+
+def expected_seconds(
+    seconds: float, per_hour: float, checkpoint_s: Optional[float], restart_s: float
+) -> float:
+    """Time until a run is done whose nodes are taken away `per_hour` times an hour, at random."""
+    rate = per_hour / 3600.0
+    if rate == 0.0:
+        return seconds
+    pieces = max(1, math.ceil(seconds / checkpoint_s)) if checkpoint_s else 1
+    if rate * seconds / pieces > 50.0:
+        raise BadInput(
+            f"a run of {seconds:.4g} s hardly ever ends at {per_hour:g} interruptions an hour",
+            "choose another term, or give --checkpoint-s",
+        )
+    return pieces * math.expm1(rate * seconds / pieces) * (1.0 / rate + restart_s)
 
 
 @dataclass(frozen=True)
@@ -41,13 +84,30 @@ def billed_seconds(seconds: float, granularity_s: float = 1.0, minimum_s: float 
 
 
 def cost(
-    wall_s: float, nodes: int, row: PriceRow, runs: int = 1, cores: Optional[int] = None
+    wall_s: float,
+    nodes: int,
+    row: PriceRow,
+    runs: int = 1,
+    cores: Optional[int] = None,
+    extras: Extras = Extras(),
 ) -> Cost:
     """Cost of one of `runs` runs in one rental. `cores`: of a machine that nobody sells, whose
     price is scaled per core from the row, as an estimate."""
-    billed = billed_seconds(runs * wall_s, row.granularity_s, row.minimum_s) / runs
+    often = (row.interruptions_per_hour or 0.0) * nodes
+    taken = expected_seconds(wall_s, often, extras.checkpoint_s, extras.restart_s)
+    billed = billed_seconds(runs * taken, row.granularity_s, row.minimum_s) / runs
     per_hour, words = (row.per_hour, None) if cores is None else per_core_estimate(row, cores)
-    return Cost(billed / 3600.0 * nodes * per_hour, row.currency, billed, row, words)
+    disk = extras.disk_gib * _of(row, "disk_gib_month", extras.disk_gib) / HOURS_PER_MONTH
+    hourly = nodes * (per_hour + disk) + (extras.head.per_hour if extras.head else 0.0)
+    egress = extras.egress_gib * _of(row, "egress_gib", extras.egress_gib)
+    return Cost(billed / 3600.0 * hourly + egress, row.currency, billed, row, words)
+
+
+def _of(row: PriceRow, name: str, needed: float) -> float:
+    price = getattr(row, name)
+    if needed and price is None:
+        raise BadInput(f"the price row of {row.name} says no {name}", "add it to the catalogue")
+    return price or 0.0
 
 
 def per_core_estimate(row: PriceRow, cores: int) -> tuple[float, str]:

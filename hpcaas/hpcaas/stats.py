@@ -275,6 +275,39 @@ def fit_scaling(workers: Sequence[float], seconds: Sequence[float]) -> Optional[
     return Scaling(float(terms[0]), float(terms[1]), float(terms[2]), residual, int(p.size))
 
 
+@dataclass(frozen=True)
+class Predicted:
+    value: float
+    low: float  # 95 % interval
+    high: float
+
+
+def predict_time(
+    workers: Sequence[float], seconds: Sequence[float], p: float
+) -> Optional[Predicted]:
+    """Time at a size that was not measured; None with fewer than four distinct sizes.
+
+    The interval comes from leaving each measured size out and predicting it from the others: it
+    says how wrong this curve is about what it has not seen. It widens with the distance, in
+    doublings, beyond the measured range.
+    """
+    sizes, times = np.asarray(workers, dtype=float), np.asarray(seconds, dtype=float)
+    fit = fit_scaling(workers, seconds)
+    if fit is None or len(set(sizes.tolist())) < 4:
+        return None
+    errors = []
+    for left in sorted(set(sizes.tolist())):
+        kept = sizes != left
+        without = fit_scaling(sizes[kept], times[kept])
+        assert without  # three sizes are left
+        errors.append(math.log(without.at(left) / float(np.exp(np.log(times[~kept]).mean()))))
+    spread = max(math.sqrt(float(np.mean(np.square(errors)))), RESOLUTION)
+    outside = max(math.log2(p / sizes.max()), math.log2(sizes.min() / p), 0.0)
+    half = float(special.stdtrit(len(errors) - 1.0, 0.975)) * spread * (1.0 + outside)
+    value = fit.at(p)
+    return Predicted(value, value * math.exp(-half), value * math.exp(half))
+
+
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     """Indices of points that no other point beats in both coordinates, by the first coordinate.
 

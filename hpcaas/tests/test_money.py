@@ -11,16 +11,8 @@ from hypothesis import given, strategies as st
 from hpcaas import money
 from hpcaas.answers.costs import Pricing
 from hpcaas.errors import BadInput
-from hpcaas.prices import (
-    Defaults,
-    PriceRow,
-    find_row,
-    import_prices,
-    load_catalogue,
-    mismatch,
-    rows_from,
-    to_yaml,
-)
+from hpcaas.price_lists import Defaults, import_prices, updated
+from hpcaas.prices import PriceRow, find_row, load_catalogue, mismatch, rows_from, to_yaml
 
 ROW = dict(
     provider="p",
@@ -368,3 +360,100 @@ def test_an_old_price_is_named_beside_the_answer():
     assert any(r.startswith("OLD PRICE: ") and "2024-05-01" in r for r in pricing.remarks())
     fresh = Pricing({"m": row(date=str(date.today()))}, {}, {"m": {}})
     assert not any(r.startswith("OLD PRICE") for r in fresh.remarks())
+
+
+# Ten rows by hand, to the cent: what 1,000 runs cost, of 90 s each unless the case says otherwise.
+# 1,000 x 90 s are 25 hours.
+SMALL = {"cores": 2, "vcpus": 4, "memory_gib": 16}
+BY_HAND = [
+    # 25 h x 540 JPY
+    ("JPY", dict(price=540, currency="JPY", cores=96, vcpus=192), {}, 1, 13500.00),
+    # 25 h x 2 nodes x 5,200 KRW
+    ("KRW", dict(price=5200, currency="KRW"), {}, 2, 260000.00),
+    # 25 h x 2.75 EUR
+    ("EUR", dict(price=2.75, currency="EUR"), {}, 1, 68.75),
+    # 25 h x 64 cores x 0.05
+    ("core-hour", dict(price=0.05, per="core"), {}, 1, 80.00),
+    # 25 h x 128 vCPUs x 0.03 / h, at 0.0005 a minute
+    ("vCPU-minute", dict(price=0.0005, per="vcpu", unit="minute"), {}, 1, 96.00),
+    # 25 h x (3.20 + 500 GiB x 0.073 / 730 h) + 1,000 x 0.5 GiB x 0.09
+    ("disk", dict(disk_gib_month=0.073, egress_gib=0.09), dict(disk_gib=500, egress_gib=0.5), 1,
+     25 * 3.25 + 45.00),
+    # 25 h x (4 x 3.20 + 0.10 for the head node)
+    ("head node", {}, dict(head=dict(SMALL, price=0.1)), 4, 322.50),
+    # 876 in advance are 0.10 an hour, 1.50 on top; 80 % of the hours are used: 2.00
+    ("reserved", dict(price=1.5, term="reserved-1y", upfront=876.0, use=0.8), {}, 1, 50.00),
+    # (43,800 / 5 years + 876 upkeep) / 8,760 h = 1.10, used half: 2.20; 0.8 kW at 0.25: 0.20
+    ("on-premise", dict(price=None, term="owned", purchase=43800, years=5, upkeep_per_year=876,
+                        use=0.5, kilowatts=0.8, kilowatt_hour=0.25), {}, 1, 60.00),
+    # 2 nodes, each taken 20 times an hour: 1/90 a second. A run takes (e - 1) x (90 + 300) s.
+    ("spot", dict(price=0.36, term="spot", interruptions_per_hour=20), {}, 2,
+     670.12991 * 1000 / 3600 * 0.72),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes, extras, nodes, expected", [c[1:] for c in BY_HAND],
+                         ids=[c[0] for c in BY_HAND])  # fmt: skip
+def test_ten_price_rows_are_what_a_hand_reckons(changes, extras, nodes, expected):
+    if "head" in extras:
+        extras = {**extras, "head": row(**extras["head"])}
+    one = money.cost(90, nodes, row(**changes), 1000, extras=money.Extras(**extras))
+    assert round(one.amount * 1000, 2) == pytest.approx(expected, abs=0.006)
+    assert one.currency == changes.get("currency", "USD")
+
+
+def test_a_price_is_plausible_in_its_own_currency():
+    """Bug guarded against: 540 JPY an hour for 96 cores, 3.6 dollars, was refused as too dear."""
+    assert row(price=540, currency="JPY", cores=96, vcpus=192).per_hour == 540
+    for wrong in (dict(price=540), dict(price=0.0037, currency="KRW")):
+        with pytest.raises(ValueError, match="is the unit right"):
+            row(**wrong)
+    assert row(price=1e6, currency="XTS").price == 1e6  # no rough rate is known: not judged
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (dict(price=None), "price is missing"),
+        (dict(purchase=5000.0, years=5.0), "term owned"),
+        (dict(term="owned"), "term owned"),
+        (dict(upfront=100.0), "belongs to a reservation"),
+        (dict(interruptions_per_hour=1.0), "belongs to spot"),
+        (dict(use=0.5), "paid and not used"),
+    ],
+)
+def test_fields_of_a_row_that_do_not_belong_together_are_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        row(**changes)
+
+
+def test_spot_costs_more_than_its_price_says_and_checkpoints_help():
+    once = money.expected_seconds(3600, 0.5, None, 300)
+    often = money.expected_seconds(3600, 0.5, 600, 300)
+    assert 3600 < often < once and money.expected_seconds(3600, 0.0, None, 300) == 3600
+    # Against a simulation of interruptions at random.
+    import numpy as np
+
+    rng, total = np.random.default_rng(1), 0.0
+    for _ in range(4000):
+        while (until := rng.exponential(7200)) < 3600:
+            total += until + 300
+        total += 3600
+    assert once == pytest.approx(total / 4000, rel=0.05)
+    with pytest.raises(BadInput, match="hardly ever ends"):
+        money.expected_seconds(1e6, 1.0, None, 300)
+    with pytest.raises(BadInput, match="says no disk_gib_month"):
+        money.cost(10, 1, row(), extras=money.Extras(disk_gib=1))
+
+
+def test_a_newer_list_replaces_its_own_rows_and_keeps_the_others(tmp_path):
+    old = [row(shape="a", price=1.0), row(shape="b", price=2.0, date="2024-06-01")]
+    new = [row(shape="a", price=3.0, date="2024-07-01"), row(shape="b", price=9.0)]
+    assert {r.shape: r.price for r in updated(old, new)} == {"a": 3.0, "b": 2.0}
+
+
+def test_the_catalogue_that_comes_along_is_dated_cited_and_large():
+    found = load_catalogue()
+    assert len({r.name for r in found}) >= 80 and len({r.provider for r in found}) >= 3
+    assert all("revision" in r.source or "Table 3" in r.source for r in found)
+    assert find_row(found, "azure/Standard_HB120rs_v3", "eastus", "spot").per_hour == 0.396

@@ -202,7 +202,7 @@ def test_commands_answer(tmp_path):
         ["plan", "--apps", "nothing"],
         ["measure", "--apps", "montecarlo", "--mode", "search"],
         ["advise", "paper", "--price", "x"],
-        ["prices", "--import", "aws"],
+        ["prices", "update", "aws", "absent.json", "--date", "2026-11-01", "--source", "a list", "--to", "x"],
         ["compare", "paper:moon", "paper:spr"],
     ],
 )

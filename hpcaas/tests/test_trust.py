@@ -344,7 +344,7 @@ def test_no_verdict_is_drawn_from_disturbed_runs():
         sample.load.waited_fraction = 0.3
     assert lessons(results)[5].verdict == "not known"
     advice = advise(results, free(results))
-    assert advice.sure["toy s"].startswith("not known on this machine")
+    assert advice.sure[("decision", "toy s", "")].startswith("not known on this machine")
     assert "b 2" in advice.per_choice[0] and "not known on this machine" in advice.per_choice[0]
     assert "significant" not in advice.per_choice[0]
     # One quiet sample of each is enough for a value, and too few for a verdict.
@@ -353,7 +353,7 @@ def test_no_verdict_is_drawn_from_disturbed_runs():
     assert [len(g.times) for g in groups(results)] == [1, 1]
     assert lessons(results)[5].verdict == "untested"
     known = advise(results, free(results), trust=Trust(waiting_limit=0.4))
-    assert known.sure["toy s"].startswith("sure")
+    assert known.sure[("decision", "toy s", "")].startswith("sure")
     found = compare(results, results)
     assert {d.verdict for d in found.differences} == {"one value each"}
 

@@ -4,10 +4,10 @@ a deadline, each with its evidence, then the lessons."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from ..model import ResultSet
-from ..stats import fit_scaling
+from ..stats import fit_scaling, predict_time
 from .costs import Pricing
 from .decide import (
     MIX,
@@ -20,6 +20,7 @@ from .decide import (
     decide,
     gap,
     in_time,
+    per_machine,
     pick,
     value,
 )
@@ -45,8 +46,10 @@ class Recommendation:
 @dataclass
 class Advice:
     decisions: list[Decision]
+    per_machine: list[Decision]
     mix_offers: list[MixOffer]
-    sure: dict[str, str]  # application or mix -> how sure the first is
+    sure: dict[tuple[str, str, str], str]  # key of a decision -> how sure its first is
+    predictions: list[str]  # of numbers of nodes that were not measured
     recommendations: list[Recommendation]
     per_choice: list[str]  # best value of every axis per application
     lessons: list[Lesson]
@@ -132,6 +135,31 @@ def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
     ]
 
 
+def predictions(all_groups: list[Group], wanted: Sequence[int]) -> list[str]:
+    """Times on numbers of nodes that were not measured, with their interval, or why there is none."""
+    lines = []
+    for some in per_app(all_groups) if wanted else []:
+        for machine in dict.fromkeys(g.machine for g in some):
+            mine = [g for g in some if g.machine == machine and g.wall]
+            measured: dict[int, float] = {}  # nodes -> the best time there
+            for g in mine:
+                measured[g.config.nodes] = min(g.wall or 0, measured.get(g.config.nodes, 1e300))
+            for nodes in wanted:
+                where = f"{some[0].name} on {nodes} nodes of {machine}"
+                if nodes in measured:
+                    lines.append(f"{where}: measured, {measured[nodes]:.4g} s")
+                    continue
+                found = predict_time(list(measured), list(measured.values()), nodes)
+                lines.append(
+                    f"{where}: ESTIMATE {found.value:.4g} s, 95 % interval {found.low:.4g} to"
+                    f" {found.high:.4g}, from {len(measured)} numbers of nodes"
+                    if found
+                    else f"{where}: no estimate: {len(measured)} numbers of nodes were measured,"
+                    " four are needed"
+                )
+    return lines
+
+
 def _recommendations(
     some: list[Group], pricing: Pricing, deadline: Optional[Deadline], warnings: list[str]
 ) -> list[Recommendation]:
@@ -173,10 +201,12 @@ def advise(
     deadline: Optional[Deadline] = None,
     mix: Optional[str] = None,
     trust: Trust = Trust(),
+    predict: Sequence[int] = (),
 ) -> Advice:
     all_groups = groups(results, trust)
     decisions, mix_offers = decide(all_groups, pricing, deadline, mix)
-    evidence = Evidence(all_groups, pricing, decisions)
+    machines = per_machine(all_groups, pricing, deadline)
+    evidence = Evidence(all_groups, pricing, [*decisions, *machines])
     recommendations: list[Recommendation] = []
     warnings: list[str] = []
     for some in per_app(all_groups):
@@ -184,8 +214,10 @@ def advise(
         recommendations += _recommendations(some, pricing, deadline, warnings)
     return Advice(
         decisions,
+        machines,
         mix_offers,
-        {d.app: d.sure(evidence.family.holds(d.key)) for d in decisions},
+        {d.key: d.sure(evidence.family.holds(d.key)) for d in (*decisions, *machines)},
+        predictions(all_groups, predict),
         recommendations,
         evidence.best_values(),
         judge_lessons(evidence),
@@ -234,12 +266,12 @@ def behind(decision: Decision) -> str:
     return f"{decision.second.label}: {more:.1%} {'dearer' if by == 'cost' else 'slower'}"
 
 
-def answer_rows(advice: Advice) -> list[dict[str, Any]]:
-    """One row per decision: what stands on the first screen."""
+def answer_rows(advice: Advice, machines: bool = False) -> list[dict[str, Any]]:
+    """One row per decision: what stands on the first screen. `machines`: for each one alone."""
     rows = []
-    for d in advice.decisions:
+    for d in advice.per_machine if machines else advice.decisions:
         row: dict[str, Any] = {
-            "for": d.app,
+            "for": f"{d.machine}: {d.app}" if d.machine else d.app,
             "rent": "no answer",
             "run": "",
             "cost": "",
@@ -249,7 +281,7 @@ def answer_rows(advice: Advice) -> list[dict[str, Any]]:
             run = ", ".join(f"{name} {text}" for name, text in settings(d.first))
             row.update(rent=place(d.first), run=run, cost=amount(d.first))
             row["hours"] = f"{d.first.hours:.3g}"
-        row.update(second=behind(d), sure=advice.sure[d.app], notes=d.notes)
+        row.update(second=behind(d), sure=advice.sure[d.key], notes=d.notes)
         rows.append(row)
     return rows
 
@@ -267,13 +299,15 @@ def headline(advice: Advice) -> str:
     cost = f"{amount(last.first)} and " if last.first.amount is not None else ""
     return (
         f"For {what}: {place(last.first)}, {cost}{last.first.hours:.3g} hours for 1,000 runs;"
-        f" {advice.sure[last.app]}."
+        f" {advice.sure[last.key]}."
     )
 
 
 def as_dict(advice: Advice) -> dict[str, Any]:
     return {
         "answer": answer_rows(advice),
+        "per_machine": answer_rows(advice, machines=True),
+        "predictions": advice.predictions,
         "recommendations": [dict(r.__dict__) for r in advice.recommendations],
         "per_choice": advice.per_choice,
         "lessons": [dict(v.__dict__) for v in advice.lessons],
@@ -284,7 +318,13 @@ def as_dict(advice: Advice) -> dict[str, Any]:
 
 def _answer_text(advice: Advice) -> list[str]:
     lines = ["ANSWER (costs and hours of 1,000 runs)", f"  {headline(advice)}"]
-    for row in answer_rows(advice):
+    rows = answer_rows(advice)
+    if advice.per_machine:
+        rows += [{"for": "EACH MACHINE ALONE"}, *answer_rows(advice, machines=True)]
+    for row in rows:
+        if "rent" not in row:
+            lines.append(f"  {row['for']}")
+            continue
         lines.append(f"  {row['for']}: {row['rent']}")
         if row["run"]:
             lines.append(f"      run it with: {row['run']}")
@@ -306,6 +346,8 @@ def as_text(advice: Advice) -> str:
             f" {r.seconds:.4g} s{money}" + (f"  [{'; '.join(r.labels)}]" if r.labels else "")
         )
         lines += [f"      {e}" for e in r.evidence]
+    if advice.predictions:
+        lines += ["", "PREDICTED, NOT MEASURED", *(f"  {p}" for p in advice.predictions)]
     lines += ["", "CHOICES", *(f"  {c}" for c in advice.per_choice)]
     lines += ["", "THE PAPER'S EIGHT LESSONS"]
     for lesson in advice.lessons:

@@ -4,12 +4,13 @@ labelled, otherwise none."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any, Optional
 
 from ..errors import BadInput
 from ..model import ResultSet
-from ..money import RUNS_PER_RENTAL, Cost, Rate, cost, parse_rate
-from ..prices import PriceRow, Term, age_warning, find_row, mismatch
+from ..money import RUNS_PER_RENTAL, Cost, Extras, Rate, cost, parse_rate
+from ..prices import TERM_ORDER, PriceRow, Term, age_warning, find_row, mismatch
 from .groups import Group
 
 Machines = dict[str, dict[str, Any]]
@@ -25,6 +26,10 @@ class Terms:
     currency: Optional[str] = None  # of the answer; None: the one that all rows have
     rates: tuple[str, ...] = ()
     runs_per_rental: int = RUNS_PER_RENTAL
+    disk_gib: float = 0.0
+    egress_gib: float = 0.0
+    head: Optional[str] = None  # PROVIDER/SHAPE of the head node
+    checkpoint_s: Optional[float] = None
 
 
 @dataclass
@@ -37,6 +42,7 @@ class Pricing:
     runs: int = RUNS_PER_RENTAL
     currency: Optional[str] = None
     rates: dict[str, Rate] = field(default_factory=dict)
+    extras: Extras = Extras()
 
     def row(self, machine: str) -> Optional[PriceRow]:
         return self.rows.get(machine) or self.estimates.get(machine)
@@ -48,7 +54,7 @@ class Pricing:
             return None
         own = machine in self.rows
         cores = None if own else int(self.machines[machine]["cores"])
-        found = cost(wall_s, nodes, row, self.runs, cores)
+        found = cost(wall_s, nodes, row, self.runs, cores, self.extras)
         if self.currency in (None, found.currency):
             return found
         factor = self.rates[found.currency].value
@@ -92,22 +98,36 @@ class Pricing:
         ]
         rows = {r.name: r for r in (*self.rows.values(), *self.estimates.values())}
         texts += [f"OLD PRICE: {w}" for r in rows.values() if (w := age_warning(r))]
+        texts += [
+            f"{r.name} is spot: interruptions are not priced, its row says none"
+            for r in rows.values()
+            if r.term is Term.SPOT and r.interruptions_per_hour is None
+        ]
         texts += [f"rate: {r} {self.currency}" for r in self.rates.values()]
+        texts += self.extras.words()
         return texts + ([self.rule] if self.any else [])
 
 
 def describe(row: PriceRow) -> str:
-    """All that a price depends on."""
+    """All that a price depends on, where it is from and how old it is."""
+    days = (date.today() - row.date).days
+    if row.purchase is not None:
+        paid = f"bought for {row.purchase:g} {row.currency} over {row.years:g} years"
+    elif row.price is None:
+        paid = f"{row.upfront:g} {row.currency} in advance"
+    else:
+        of = "" if row.per == "node" else f"{row.per}-"
+        paid = f"{row.price:g} {row.currency} per {of}{row.unit.value}"
     return (
-        f"{row.name} in {row.region}, {row.operating_system}, {row.term.value},"
-        f" {row.price} {row.currency} per {row.unit.value}, {row.date} ({row.source})"
+        f"{row.name} in {row.region}, {row.operating_system}, {row.term.value}, {paid},"
+        f" {row.date}, {days} days old ({'; '.join(filter(None, (row.source, row.note)))})"
     )
 
 
 def choose_row(rows: list[PriceRow], name: str, terms: Terms) -> PriceRow:
     """The newest row of PROVIDER/SHAPE under these terms: on demand if no term is chosen. Refused
     where rows of several regions or systems have several prices and none is chosen."""
-    known_terms = [t.value for t in Term]
+    known_terms = [t.value for t in TERM_ORDER]
     if terms.term is not None and terms.term not in known_terms:
         raise BadInput(f"term '{terms.term}' is not known", f"use {', '.join(known_terms)}")
     newest = find_row(rows, name, terms.region, terms.term)
@@ -193,7 +213,9 @@ def price_machines(
     whose site file names a price are priced by it. A row that does not fit is refused."""
     if terms.runs_per_rental < 1:
         raise BadInput(f"--runs-per-rental is {terms.runs_per_rental}", "use 1 or more")
-    pricing = Pricing({}, {}, results.machines, terms.runs_per_rental)
+    head = choose_row(catalogue, terms.head, replace(terms, term=None)) if terms.head else None
+    extras = Extras(terms.disk_gib, terms.egress_gib, head, terms.checkpoint_s)
+    pricing = Pricing({}, {}, results.machines, terms.runs_per_rental, extras=extras)
     for machine, (shape, estimate, own) in _wanted(results, named, terms).items():
         row = choose_row(catalogue, shape, own)
         if estimate:
@@ -210,6 +232,12 @@ def price_machines(
             )
         pricing.rows[machine] = row
     _currencies(pricing, terms)
+    priced = {r.currency for r in (*pricing.rows.values(), *pricing.estimates.values())}
+    if head is not None and priced - {head.currency}:
+        raise BadInput(
+            f"the head node is priced in {head.currency}, nodes in {', '.join(sorted(priced))}",
+            "give the head node a row in the same currency",
+        )
     return pricing
 
 

@@ -72,10 +72,11 @@ class Decision:
     p: Optional[float]  # of that gap, counting that both were picked after looking
     unknown: str = ""  # why no verdict can be drawn, whatever the numbers
     notes: list[str] = field(default_factory=list)
+    machine: str = ""  # the answer for one machine alone; empty: for all together
 
     @property
-    def key(self) -> tuple[str, str]:
-        return ("decision", self.app)
+    def key(self) -> tuple[str, str, str]:
+        return ("decision", self.app, self.machine)
 
     def sure(self, holds: bool) -> str:
         """How sure it is that the first is better than the second."""
@@ -183,9 +184,24 @@ def excluded(some: list[Group]) -> list[str]:
     return lines + (["--accept-flaky lets them in"] if out else [])
 
 
+def _decidable(offers: list[Offer]) -> tuple[list[Offer], list[str]]:
+    """Offers that a verdict can be drawn from, where there are any; and what was set aside."""
+    known = [o for o in offers if not _unknown(o.group)]
+    if not known:
+        return offers, []
+    aside = [o for o in offers if o not in known]
+    lines = []
+    for machine in dict.fromkeys(o.machine for o in aside):
+        mine = [o for o in aside if o.machine == machine]
+        what = machine if all(o.machine != machine for o in known) else mine[0].label
+        more = f" and {len(mine) - 1} more" if len(mine) > 1 and what != machine else ""
+        lines.append(f"{what}{more}: {_unknown(mine[0].group)}")
+    return known, lines
+
+
 def for_app(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], by: str) -> Decision:
-    offers = pick(some, pricing, deadline, by)
-    name, notes = some[0].name, excluded(some)
+    offers, aside = _decidable(pick(some, pricing, deadline, by))
+    name, notes = some[0].name, excluded(some) + aside
     flaky = [g for g in some if g.doubt and not g.out]
     if not offers:
         return Decision(name, by, None, None, None, None, "", notes + missing(some, deadline))
@@ -292,9 +308,8 @@ def for_mix(
         parts: list[tuple[Offer, float]] = []
         lacking = []
         for name, share in shares.items():
-            found = pick(
-                [g for g in by_name[name] if g.machine == machine], pricing, deadline, by
-            )
+            mine = [g for g in by_name[name] if g.machine == machine]
+            found, _ = _decidable(pick(mine, pricing, deadline, by))
             if found:
                 parts.append((found[0], share))
             else:
@@ -304,17 +319,21 @@ def for_mix(
             notes.append(f"{machine} is no answer: nothing to offer for {', '.join(lacking)}")
         else:
             offers.append(_mix_offer(machine, parts))
-    offers.sort(key=lambda o: value(o, by))
+    offers.sort(key=lambda o: (bool(_mix_unknown(o)), value(o, by)))
+    notes += [f"{o.machine}: {words}" for o in offers if (words := _mix_unknown(o))]
+    known = [o for o in offers if not _mix_unknown(o)]
     words = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
     notes.insert(0, f"{words}{'' if mix else ' (equal shares; --mix APP=RUNS,... sets others)'}")
-    if len(offers) < 2:
-        first = offers[0] if offers else None
+    judged = known or offers
+    if len(judged) < 2:
+        first = judged[0] if judged else None
         return Decision(MIX, by, first, None, None, None, _mix_unknown(first), notes), offers
-    found_gap = _mix_gap(offers[0], offers[1], by)
-    unknown = _mix_unknown(offers[0]) or _mix_unknown(offers[1])
+    first, second = judged[:2]
+    found_gap = _mix_gap(first, second, by)
+    unknown = _mix_unknown(first) or _mix_unknown(second)
     # Machines and, on each, configurations were picked after looking.
     p = None if unknown or found_gap.p is None else chosen_p(found_gap.p, tried)
-    return Decision(MIX, by, offers[0], offers[1], found_gap, p, unknown, notes), offers
+    return Decision(MIX, by, first, second, found_gap, p, unknown, notes), offers
 
 
 def _mix_unknown(one: Optional[MixOffer]) -> str:
@@ -343,6 +362,24 @@ def decide(
         return decisions, []
     combined, offers = for_mix(all_groups, pricing, deadline, by, mix)
     return [*decisions, combined], offers
+
+
+def per_machine(
+    all_groups: list[Group], pricing: Pricing, deadline: Optional[Deadline]
+) -> list[Decision]:
+    """The answer for every application on every machine alone; empty where there is one machine."""
+    machines = list(dict.fromkeys(g.machine for g in all_groups))
+    if len(machines) < 2 or any(g.trust.by_cpu for g in all_groups):
+        return []
+    found = []
+    for machine in machines:
+        mine = [g for g in all_groups if g.machine == machine]
+        by = decides_by(pricing, mine)
+        for some in per_app(mine):
+            one = for_app(some, pricing, deadline, by)
+            one.machine = machine
+            found.append(one)
+    return found
 
 
 def _priced(pricing: Pricing) -> set[str]:

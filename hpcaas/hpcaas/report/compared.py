@@ -10,7 +10,13 @@ from . import charts
 from .html import document, figure, table
 
 
-def page(comparison: Comparison, a: str, b: str) -> str:
+def page(found: list[tuple[Comparison, str, str]]) -> str:
+    """Each comparison with the names of its sides."""
+    title = " and ".join(f"{a} against {b}" for _, a, b in found[:3])
+    return document(title, "".join(_section(*one) for one in found))
+
+
+def _section(comparison: Comparison, a: str, b: str) -> str:
     found = comparison.differences
     rows = []
     for d in found:
@@ -53,10 +59,9 @@ def page(comparison: Comparison, a: str, b: str) -> str:
     said = "".join(f"<li>{escape(line)}</li>" for line in comparison.summary)
     refused = "".join(f"<li>{escape(line)}</li>" for line in comparison.refused)
     head = ["application", "configuration", f"{escape(a)}, s", f"{escape(b)}, s", "ratio"]
-    body = (
+    return (
         f"<header><h1>{escape(a)} against {escape(b)}</h1><p>Suite {__version__}.</p></header>"
-        f"<section id='answer'><h2>The answer</h2><ul>{said}</ul></section>{chart}"
+        f"<section><h2>The answer</h2><ul>{said}</ul></section>{chart}"
         + table([*head, "95 % interval", "verdict"], rows, "The same configuration on both sides")
         + (f"<h2>Not compared</h2><ul>{refused}</ul>" if refused else "")
     )
-    return document(f"{a} against {b}", body)
