@@ -28,7 +28,7 @@ from .running import nodes as nodes_module
 from .running.jobs import Tools
 from .running.nodes import Nodes
 from .running.reframe import is_remote
-from .site import load_site
+from .site import check_name, load_site
 from .stats import detectable
 from .toolchain import find_compilers, find_mpis
 
@@ -276,6 +276,8 @@ def measure(
 
     tools = _tools(site, names)
     _check_limits(budget_min, time_limit_s, noise)
+    check_name("--campaign", campaign)
+    check_name("--machine", machine)
     choice = _choice(names, tools, size, mode, repeats, values)
     if mode == "search":  # it chooses from all
         choice.mode = "full"
@@ -392,6 +394,38 @@ def machine(
 
         heard = nodes_module.worst(found.noise) if found.noise else check()
         console.print_json(json.dumps(heard.as_dict()))
+
+
+FOLDER = typer.Option(Path("published"), "--folder", help="of published results, kept in git")
+
+
+@app.command()
+def submit(
+    source: Path = typer.Argument(..., help="folder of a campaign, or its results.json"),
+    folder: Path = FOLDER,
+) -> None:
+    """Checks results and puts them among the published ones: schema, provenance, disturbed runs
+    marked, names of hosts left out."""
+    from .published import publish
+
+    for path in publish(source, folder):
+        console.print(f"'{path}' is checked; `git add {path}` publishes it", markup=False)
+
+
+@app.command()
+def nearest(site: Optional[Path] = SITE, out: Path = OUT, folder: Path = FOLDER) -> None:
+    """The measured machines that are most like this one, and what was measured there."""
+    from .published import nearest as find
+
+    tools = _tools(site)
+    for one in find(_machine(tools, _known(tools, out)), folder)[:5]:
+        differs = "; ".join(one.differs) or "the same in all that is known"
+        console.print(
+            f"{one.machine}, from {one.where}: distance {one.distance:.2f} ({differs})\n"
+            f"    holds {', '.join(one.holds)}",
+            markup=False,
+            highlight=False,
+        )
 
 
 add_cloud(app, _tools, _choice)

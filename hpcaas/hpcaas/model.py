@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Optional
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from . import RESULT_SCHEMA, __version__
-from .errors import BadInput
+from .errors import BadInput, read_json
 
 
 # Finite and above zero: a clock that says anything else did not measure.
@@ -226,18 +226,8 @@ class ResultSet(BaseModel):
 
     @staticmethod
     def load(path: Path) -> "ResultSet":
-        try:
-            raw = json.loads(path.read_text())
-        except OSError as error:
-            raise BadInput(
-                f"results file '{path}' cannot be read ({error.strerror})",
-                "name a results.json that `hpcaas measure` wrote",
-            )
-        except json.JSONDecodeError as error:
-            raise BadInput(
-                f"'{path}' is not JSON (line {error.lineno})",
-                "name a results.json that `hpcaas measure` wrote",
-            )
+        remedy = "name a results.json that `hpcaas measure` wrote"
+        raw = read_json(path, "results file", remedy)
         if not isinstance(raw, dict) or raw.get("schema") != RESULT_SCHEMA:
             found = raw.get("schema", "nothing") if isinstance(raw, dict) else type(raw).__name__
             raise BadInput(

@@ -4,8 +4,8 @@
     hourly = nodes x (price of a node-hour + disk of a node) + head node
 
 The wall-clock is that of the whole run, start-up included. `runs` are done one after the other in
-one rental, and bill() rounds the rental up to the provider's step and least time. On spot the time is
-the expected one: a run that is interrupted starts again from its last checkpoint. Performance per
+one rental, and bill() rounds the rental up to the provider's step and least time. On spot the time
+is the expected one: an interrupted run starts again from its last checkpoint. Performance per
 dollar = 1 / cost, normalised to the best.
 """
 

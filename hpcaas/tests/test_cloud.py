@@ -20,15 +20,9 @@ from hpcaas.prices import PriceRow, age_warning
 
 SHAPES = {
     "aws": ("hpc7a.96xlarge", "us-east-2", 192, 192, 768, 7.2),
-    "azure": ("Standard_HB176rs_v4", "eastus", 176, 176, 768, 7.2),
-    "gcp": ("h3-standard-88", "us-central1", 88, 88, 352, 4.92),
-    "oci": ("BM.Optimized3.36", "uk-london-1", 36, 72, 512, 2.8),
 }
 ACCOUNT = {
     "aws": ["key_name=mine", "subnet_id=subnet-1"],
-    "azure": ["credentials=azure", "subnet_id=rg/net/sub"],
-    "gcp": ["project_id=p-1", "zone=us-central1-a"],
-    "oci": ["tenancy_ocid=ocid1.t", "compartment_ocid=ocid1.c", "ad=XYZ:AD-1", "ssh_key=ssh-rsa A"],
 }
 RECORDED = Path(__file__).with_name("recorded") / "cloud"
 
@@ -48,7 +42,6 @@ def catalogue(tmp_path):
     rows += [
         row(p.name, p.head_shape, SHAPES[p.name][1], 2, 4, 16, 0.2) for p in PROVIDERS.values()
     ]
-    rows[3]["region"] = "all"  # Oracle's prices are the same everywhere
     path = tmp_path / "prices.yaml"
     path.write_text(yaml.safe_dump({"prices": rows}))
     return path
@@ -100,31 +93,15 @@ def test_the_files_are_what_each_tool_documents(plan):
     assert (nodes["InstanceType"], nodes["MinCount"], nodes["MaxCount"]) == ("hpc7a.96xlarge", 0, 2)
     assert nodes["Efa"] == {"Enabled": True} and nodes["DisableSimultaneousMultithreading"] is True
 
-    azure = json.loads((plan("azure", to="azure")[0] / "parameters.json").read_text())
-    assert azure["HPCMachineType"] == "Standard_HB176rs_v4" and azure["MaxHPCExecuteNodeCount"] == 2
-    assert azure["Autoscale"] is True and azure["SubnetId"] == "rg/net/sub"
-
-    gcp = yaml.safe_load((plan("gcp", to="gcp")[0] / "blueprint.yaml").read_text())
-    (group,) = gcp["deployment_groups"]
-    modules = {m["id"]: m for m in group["modules"]}
-    assert all(used in modules for m in group["modules"] for used in m.get("use", []))
-    nodeset = modules["compute_nodeset"]["settings"]
-    assert nodeset["machine_type"] == "h3-standard-88" and nodeset["node_count_dynamic_max"] == 2
-
-    oci = json.loads((plan("oci", to="oci")[0] / "variables.json").read_text())
-    assert oci["cluster_network_shape"] == "BM.Optimized3.36" and oci["node_count"] == "2"
-    assert oci["region"] == "uk-london-1" and oci["slurm"] == "true"
 
 
 def test_spot_is_asked_for_where_spot_is_priced(plan, catalogue):
     rows = yaml.safe_load(catalogue.read_text())["prices"]
-    for each in rows[:3]:
+    for each in rows[:1]:
         rows.append({**each, "term": "spot", "price": each["price"] / 3})
     catalogue.write_text(yaml.safe_dump({"prices": rows}))
     aws = yaml.safe_load((plan("aws", "--term", "spot", to="a")[0] / "cluster.yaml").read_text())
     assert aws["Scheduling"]["SlurmQueues"][0]["CapacityType"] == "SPOT"
-    text = (plan("gcp", "--term", "spot", to="g")[0] / "blueprint.yaml").read_text()
-    assert "enable_spot_vm: true" in text
 
 
 def test_a_campaign_that_may_cost_more_than_the_budget_is_refused(plan, tmp_path):
@@ -134,7 +111,7 @@ def test_a_campaign_that_may_cost_more_than_the_budget_is_refused(plan, tmp_path
 
 
 def test_an_unknown_price_keeps_no_budget(plan, catalogue):
-    rows = yaml.safe_load(catalogue.read_text())["prices"][:4]
+    rows = yaml.safe_load(catalogue.read_text())["prices"][:1]
     catalogue.write_text(yaml.safe_dump({"prices": rows}))
     with pytest.raises(BadInput, match="no price of the head node c6a.xlarge"):
         plan("aws")
@@ -150,7 +127,7 @@ def test_bad_requests_are_answered_with_a_remedy(plan):
     with pytest.raises(BadInput, match="buys nothing"):
         plan("aws", budget=0)
     with pytest.raises(HpcaasError, match="nothing is left to run"):
-        plan("oci", "--split", "128x1")  # 36 cores
+        plan("aws", "--split", "256x1")  # 192 cores
 
 
 def test_old_prices_are_warned_of():
@@ -172,14 +149,6 @@ def test_old_prices_are_warned_of():
         ("aws", "aws_ready.json", State.READY, "203.0.113.7"),
         ("aws", "aws_failed.json", State.FAILED, None),
         ("aws", "aws_gone.json", State.GONE, None),
-        ("azure", "azure_preparing.txt", State.CREATING, None),
-        ("azure", "azure_ready.txt", State.READY, "203.0.113.8"),
-        ("azure", "azure_terminated.txt", State.GONE, None),
-        ("gcp", "gcp_ready.json", State.READY, "203.0.113.9"),
-        ("gcp", "gcp_gone.json", State.GONE, None),
-        ("oci", "oci_applying.json", State.CREATING, None),
-        ("oci", "oci_ready.json", State.READY, "203.0.113.10"),
-        ("oci", "oci_destroyed.json", State.GONE, None),
     ],
 )
 def test_what_the_tools_say_of_a_cluster(provider, file, state, address):

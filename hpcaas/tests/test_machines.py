@@ -12,7 +12,7 @@ from hpcaas.answers.costs import price_machines
 from hpcaas.cli import app
 from hpcaas.dataset import paper
 from hpcaas.answers.groups import groups
-from hpcaas.model import merge
+from hpcaas.model import Load, merge
 from hpcaas.stats import predict_time
 
 SHAPES = ["a=p/a", "b=p/b", "d=p/d", "noisy=p/noisy"]
@@ -23,16 +23,16 @@ PRICES = [{"shape": s, "price": p} for s, p in zip(("a", "b", "d", "noisy"), (3,
 def four():
     """Three machines, and a fourth whose every run was disturbed: it would be the cheapest."""
     sets = [
-        merge([made({c(mpi="x"): t, c(mpi="y"): t * 1.2}, m, 0.01, 5, n, app_name)
-               for n, app_name in enumerate(("one", "two"))])
+        [made({c(mpi="x"): t, c(mpi="y"): t * 1.2}, m, 0.01, 5, n, app_name)
+         for n, app_name in enumerate(("one", "two"))]
         for m, t in (("a", 10.0), ("b", 12.0), ("d", 14.0), ("noisy", 9.0))
     ]  # fmt: skip
-    for k, s in enumerate(sets):  # ids of the two applications of a machine must differ
-        for i, sample in enumerate(s.samples):
-            sample.id = f"{k}.{i}"
-    for sample in sets[3].samples:
-        sample.load.waited_fraction = 0.5
-    return merge(sets)
+    for sample in sets[3][0].samples + sets[3][1].samples:
+        sample.load = Load(waited_fraction=0.5)
+    for one, two in sets:  # ids of the two applications of a machine must differ
+        for sample in two.samples:
+            sample.id += "-two"
+    return merge([part for pair in sets for part in pair])
 
 
 def test_each_machine_has_its_answer_and_all_have_one(four):

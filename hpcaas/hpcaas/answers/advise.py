@@ -136,7 +136,7 @@ def _estimates(some: list[Group], deadline_s: float, priced: bool) -> list[str]:
 
 
 def predictions(all_groups: list[Group], wanted: Sequence[int]) -> list[str]:
-    """Times on numbers of nodes that were not measured, with their interval, or why there is none."""
+    """Times on numbers of nodes that were not measured, with an interval, or why there is none."""
     lines = []
     for some in per_app(all_groups) if wanted else []:
         for machine in dict.fromkeys(g.machine for g in some):

@@ -151,7 +151,8 @@ def gap(first: Group, second: Group, pricing: Pricing, by: str) -> Ratio:
     return ratio(first.walls, second.walls)
 
 
-def _unknown(group: Group) -> str:
+def unknown(group: Group) -> str:
+    """Why no verdict can be drawn from a group; empty where one can."""
     if group.known or group.published:
         return ""
     if group.only_searched:
@@ -186,7 +187,7 @@ def excluded(some: list[Group]) -> list[str]:
 
 def _decidable(offers: list[Offer]) -> tuple[list[Offer], list[str]]:
     """Offers that a verdict can be drawn from, where there are any; and what was set aside."""
-    known = [o for o in offers if not _unknown(o.group)]
+    known = [o for o in offers if not unknown(o.group)]
     if not known:
         return offers, []
     aside = [o for o in offers if o not in known]
@@ -195,7 +196,7 @@ def _decidable(offers: list[Offer]) -> tuple[list[Offer], list[str]]:
         mine = [o for o in aside if o.machine == machine]
         what = machine if all(o.machine != machine for o in known) else mine[0].label
         more = f" and {len(mine) - 1} more" if len(mine) > 1 and what != machine else ""
-        lines.append(f"{what}{more}: {_unknown(mine[0].group)}")
+        lines.append(f"{what}{more}: {unknown(mine[0].group)}")
     return known, lines
 
 
@@ -212,13 +213,13 @@ def for_app(some: list[Group], pricing: Pricing, deadline: Optional[Deadline], b
     elsewhere = [o for o in offers if o.machine != first.machine]
     second = next(iter(elsewhere or offers[1:]), None)
     if second is None:
-        return Decision(name, by, first, None, None, None, _unknown(first.group), notes)
+        return Decision(name, by, first, None, None, None, unknown(first.group), notes)
     here = len(offers) - len(elsewhere)
     among = here * len(elsewhere) if elsewhere else here * (here - 1) / 2
     found = gap(first.group, second.group, pricing, by)
-    unknown = _unknown(first.group) or _unknown(second.group)
-    p = None if unknown or found.p is None else chosen_p(found.p, among)
-    return Decision(name, by, first, second, found, p, unknown, notes)
+    doubt = unknown(first.group) or unknown(second.group)
+    p = None if doubt or found.p is None else chosen_p(found.p, among)
+    return Decision(name, by, first, second, found, p, doubt, notes)
 
 
 def missing(some: list[Group], deadline: Optional[Deadline]) -> list[str]:
@@ -232,9 +233,11 @@ def missing(some: list[Group], deadline: Optional[Deadline]) -> list[str]:
 
 
 def parse_mix(text: Optional[str], names: Sequence[str]) -> dict[str, float]:
-    """Application (or 'application size') -> share of the runs. Without a mix all count alike."""
+    """Application (or 'application size') -> share of the runs. Without a mix all applications
+    count alike, however many sizes of them were measured."""
     if text is None:
-        return {name: 1.0 / len(names) for name in names}
+        sizes = [name.split(" ")[0] for name in names]
+        return {name: 1.0 / len(set(sizes)) / sizes.count(name.split(" ")[0]) for name in names}
     shares: dict[str, float] = {}
     for part in text.split(","):
         name, _, runs = part.strip().partition("=")
@@ -323,21 +326,22 @@ def for_mix(
     notes += [f"{o.machine}: {words}" for o in offers if (words := _mix_unknown(o))]
     known = [o for o in offers if not _mix_unknown(o)]
     words = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
-    notes.insert(0, f"{words}{'' if mix else ' (equal shares; --mix APP=RUNS,... sets others)'}")
+    alike = "" if mix else " (each application alike; --mix APP=RUNS,... sets others)"
+    notes.insert(0, f"{words}{alike}")
     judged = known or offers
     if len(judged) < 2:
         first = judged[0] if judged else None
         return Decision(MIX, by, first, None, None, None, _mix_unknown(first), notes), offers
     first, second = judged[:2]
     found_gap = _mix_gap(first, second, by)
-    unknown = _mix_unknown(first) or _mix_unknown(second)
+    doubt = _mix_unknown(first) or _mix_unknown(second)
     # Machines and, on each, configurations were picked after looking.
-    p = None if unknown or found_gap.p is None else chosen_p(found_gap.p, tried)
-    return Decision(MIX, by, first, second, found_gap, p, unknown, notes), offers
+    p = None if doubt or found_gap.p is None else chosen_p(found_gap.p, tried)
+    return Decision(MIX, by, first, second, found_gap, p, doubt, notes), offers
 
 
 def _mix_unknown(one: Optional[MixOffer]) -> str:
-    found = (_unknown(o.group) for o, _ in one.parts) if one else iter(())
+    found = (unknown(o.group) for o, _ in one.parts) if one else iter(())
     return next(filter(None, found), "")
 
 

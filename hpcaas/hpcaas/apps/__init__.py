@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from ..errors import BadInput, HpcaasError
-from .base import App
+from .base import App, Run, State
 from .configured import from_yaml
 
 
@@ -21,7 +21,6 @@ def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
     from .namd import Namd
     from .openfoam import OpenFoam
     from .openradioss import OpenRadioss
-    from .skerry_dft import SkerryDft
 
     apps: list[App] = [
         MonteCarlo(),
@@ -30,10 +29,10 @@ def registry(site: dict[str, Any] | None = None) -> dict[str, App]:
         OpenFoam(),
         Mpas(),
         Gromacs(),
-        SkerryDft(),
     ]
     for point in entry_points(group="hpcaas.apps"):
-        apps.append(_load(f"plug-in '{point.name}'", lambda: point.load()()))
+        what = f"plug-in '{point.name}'"
+        apps.append(guarded(_load(what, lambda: point.load()()), what))
     for path in (site or {}).get("plugins", []):
         apps += _from_file(Path(path))
     return {app.name: app for app in apps}
@@ -49,7 +48,7 @@ def _load(what: str, load: Callable[[], Any]) -> Any:
         frames = traceback.extract_tb(error.__traceback__)
         at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         raise BadInput(
-            f"{what} cannot be loaded: {type(error).__name__}: {error}{at}", "correct or remove it"
+            f"{what} failed: {type(error).__name__}: {error}{at}", "correct or remove it"
         )
 
 
@@ -77,4 +76,31 @@ def _from_file(path: Path) -> list[App]:
             f"plug-in file '{path}' defines no subclass of hpcaas.apps.base.App",
             "see docs/adapters.md",
         )
-    return [_load(f"'{kind.__name__}' of plug-in '{path}'", kind) for kind in kinds]
+    whats = [f"'{kind.__name__}' of plug-in '{path}'" for kind in kinds]
+    return [guarded(_load(what, kind), what) for what, kind in zip(whats, kinds)]
+
+
+# What the suite calls of a plug-in while it plans, and what must come back; None: anything.
+_CALLED = {"find": State, "build": None, "prepare": None, "run": Run, "impossible": None}
+
+
+def guarded(app: App, what: str) -> App:
+    """The same application; whatever it raises, or does not return, is a message."""
+
+    def guard(name: str, kind: type | None) -> Callable[..., Any]:
+        method = getattr(app, name)
+
+        def call(*args: Any) -> Any:
+            found = _load(f"{what}: {name}()", lambda: method(*args))
+            if kind is not None and not isinstance(found, kind):
+                raise BadInput(
+                    f"{what}: {name}() returned {type(found).__name__}, not {kind.__name__}",
+                    "see docs/adapters.md",
+                )
+            return found
+
+        return call
+
+    for name, kind in _CALLED.items():
+        setattr(app, name, guard(name, kind))
+    return app

@@ -12,11 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any, Literal, Optional
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..axes import AXES
-from ..errors import BadInput
+from ..errors import BadInput, read_yaml
 from ..model import Configuration, Figure
 from .base import App, Build, Context, Installation, Prepare, Reading, Run, Size, State, Unreadable
 
@@ -102,12 +101,8 @@ class Described(_Strict):
 
 def from_yaml(path: Path) -> "Configured":
     try:
-        content = yaml.safe_load(path.read_text())
+        content = read_yaml(path, "application")
         return Configured(Described.model_validate(content), path)
-    except OSError as error:
-        raise BadInput(f"application '{path}' cannot be read ({error.strerror})", "name a file")
-    except yaml.YAMLError as error:
-        raise BadInput(f"application '{path}' is not YAML: {error}", "correct it")
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(map(str, first["loc"])) or "the file"

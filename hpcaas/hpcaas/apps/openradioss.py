@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,24 +50,6 @@ class OpenRadioss(App):
     sizes = {
         s.name: s
         for s in (
-            Size(
-                "tiny",
-                "tube of 1,024 shells, 2 ms",
-                {"across": 8, "end": 2.0},
-                10,
-                300,
-                50,
-                "the car: 0.1 % of its elements and 2 of 80 ms",
-            ),
-            Size(
-                "small",
-                "tube of 16,384 shells, 5 ms",
-                {"across": 32, "end": 5.0},
-                600,
-                800,
-                300,
-                "the car: 1.6 % of its elements and 5 of 80 ms",
-            ),
             Size(
                 "neon8",
                 "Neon 1M11, 1 million elements, 8 ms",
@@ -147,29 +128,23 @@ class OpenRadioss(App):
         return f"{kind}_linux64_gf" + ("_ompi" if kind == "engine" else "")
 
     def _root(self, config: Configuration) -> str:
-        return "NEON1M11" if "neon" in self.size(config).options else "crush"
+        return "NEON1M11"
 
     def prepare(self, config: Configuration, context: Context) -> Prepare:
         options = self.size(config).options
         starter = self._program(context, "starter")
-        if "neon" in options:
-            folder = (context.installation.options if context.installation else {}).get("neon")
-            if not folder:
-                raise Missing(
-                    "the Neon 1M11 model is not named",
-                    "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with"
-                    " the installation in the site file",
-                )
-            # The run's end time is the line after /RUN in the engine file.
-            make = [
-                f"cp -r {shlex.quote(str(folder))}/. .",
-                rf"sed -i '/^\/RUN/{{n;s/.*/{options['neon']}/}}' {self._root(config)}_0001.rad",
-            ]
-        else:
-            make = [
-                f"{shlex.quote(sys.executable)} -m hpcaas.apps.openradioss_deck"
-                f" {options['across']} {options['end']}"
-            ]
+        folder = (context.installation.options if context.installation else {}).get("neon")
+        if not folder:
+            raise Missing(
+                "the Neon 1M11 model is not named",
+                "fetch it from the OpenRadioss site and say `options: {neon: DIRECTORY}` with"
+                " the installation in the site file",
+            )
+        # The run's end time is the line after /RUN in the engine file.
+        make = [
+            f"cp -r {shlex.quote(str(folder))}/. .",
+            rf"sed -i '/^\/RUN/{{n;s/.*/{options['neon']}/}}' {self._root(config)}_0001.rad",
+        ]
         return Prepare(
             f"{self._root(config)} {config.size} {config.ranks}x{config.threads}",
             make + [f"{starter} -i {self._root(config)}_0000.rad -np {config.ranks} > log.starter"],
@@ -200,7 +175,7 @@ class OpenRadioss(App):
         # The engine also ends `normally` when a control file breaks it or a limit on energy or mass
         # stops it: the end time decides.
         size, wrong = self.size(config).options, ""
-        end = float(size["end"] if "end" in size else size["neon"])
+        end = float(size["neon"])
         cycle_lines = [(float(t), float(e)) for t, e in _CYCLE.findall(text)]
         errors = [e for _, e in cycle_lines]
         if "USER BREAK" in text or "USER BREAK" in stdout:

@@ -1,5 +1,5 @@
-"""The four providers: which of their tools makes a Slurm cluster, what it reads, and what only the
-user knows."""
+"""The providers whose files their own tool has checked: which tool makes a Slurm cluster, what it
+reads, and what only the user knows."""
 
 from __future__ import annotations
 
@@ -49,59 +49,6 @@ PROVIDERS = {
             10,
             True,
             "https://docs.aws.amazon.com/parallelcluster/latest/ug/cluster-configuration-file-v3.html",
-        ),
-        Provider(
-            "azure",
-            "Azure CycleCloud, its Slurm template",
-            "cyclecloud",
-            ("parameters.json",),
-            "Standard_D4ads_v5",
-            {
-                "credentials": "name of the cloud account in CycleCloud",
-                "subnet_id": "ResourceGroup/VirtualNetwork/Subnet",
-            },
-            "cyclecloud",
-            "/shared",
-            "hpc",
-            20,
-            10,
-            True,
-            "https://github.com/Azure/cyclecloud-slurm, templates/slurm.txt",
-        ),
-        Provider(
-            "gcp",
-            "Google Cluster Toolkit",
-            "gcluster",
-            ("blueprint.yaml",),
-            "n2-standard-4",
-            {"project_id": "project that pays", "zone": "zone of the region that has the shape"},
-            "$USER",
-            "/home",
-            "compute",
-            20,
-            10,
-            True,
-            "https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/hpc-slurm.yaml",
-        ),
-        Provider(
-            "oci",
-            "Oracle's HPC stack, by the Resource Manager",
-            "oci",
-            ("variables.json",),
-            "VM.Standard.E4.Flex-4-64",
-            {
-                "tenancy_ocid": "ocid1.tenancy...",
-                "compartment_ocid": "ocid1.compartment... that pays",
-                "ad": "availability domain that has the shape",
-                "ssh_key": "public key, one line",
-            },
-            "opc",
-            "/nfs/cluster",
-            "compute",
-            35,
-            15,
-            False,
-            "https://github.com/oracle-quickstart/oci-hpc, variables.tf",
         ),
     )
 }

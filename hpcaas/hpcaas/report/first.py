@@ -1,56 +1,166 @@
-"""The first screen: the answer, then the Pareto front as a picture."""
+"""The first screen: the answer, the matrix of machines and applications with its controls, then the
+Pareto front as a picture where there is one to see."""
 
 from __future__ import annotations
 
+import json
 from html import escape
+from pathlib import Path
+from typing import Any, Optional
 
 from ..answers.advise import Advice, answer_rows, headline
 from ..answers.costs import Pricing
-from ..answers.decide import LOT, MIX, MixOffer
+from ..answers.decide import LOT, MIX, Deadline, MixOffer, parse_mix, unknown
 from ..answers.groups import Group, per_app
-from ..stats import pareto
+from ..stats import pareto, quantile
 from . import charts
 from .html import figure, table
-
-CLASSES = {"sure": "confirmed", "not": "untested", "one": "untested", "nothing": "untested"}
-
 
 COST = f"cost of {LOT:,} runs (95 % interval)"
 HOURS = f"hours of {LOT:,} runs"
 
 
-def _cell(label: str, content: str, kind: str = "") -> str:
-    """On a phone the table's head is gone and the label stands in the cell."""
-    return f"<td class='{kind}' data-label='{label}'>{content}</td>" if content else ""
+def kind(sure: str) -> str:
+    """The colour of an answer: green only for what is more than chance, grey for not known."""
+    if sure.startswith("sure"):
+        return "sure"
+    if sure.startswith("not known"):
+        return "unknown"
+    return "guess"
 
 
-def _answer(advice: Advice) -> str:
+def _answer(rows_of: list[dict[str, Any]]) -> str:
     rows, notes = [], []
-    for row in answer_rows(advice):
+    for row in rows_of:
         notes += [f"<li>{escape(row['for'])}: {escape(note)}</li>" for note in row["notes"]]
-        kind = CLASSES.get(row["sure"].split(":")[0].split(" ")[0], "")
         rows.append(
             [
                 f"<th scope='row'>{escape(row['for'])}</th>",
-                _cell("rent", f"<b>{escape(row['rent'])}</b>"),
-                _cell("run it with", escape(row["run"])),
-                _cell(COST, escape(row["cost"])),
-                _cell(HOURS, escape(row["hours"])),
-                _cell("second", escape(row["second"])),
-                _cell("how sure", escape(row["sure"]), kind),
+                f"<td><b>{escape(row['rent'])}</b></td>",
+                escape(row["run"]),
+                escape(row["cost"]),
+                escape(row["hours"]),
+                escape(row["second"]),
+                f"<td class='{kind(row['sure'])}'>{escape(row['sure'])}</td>",
             ]
         )
-    head = ["for", "rent", "run it with", COST, HOURS]
-    found = table([*head, "second", "how sure"], rows, classes="answer")
+    head = ["for", "rent", "run it with", COST, HOURS, "second", "how sure"]
+    found = table(head, rows, classes="answer")
     return found + (f"<ul class='notes'>{''.join(notes)}</ul>" if notes else "")
 
 
+def _price(pricing: Pricing, machine: str) -> Optional[float]:
+    """Of a node-hour, in the currency of the answer."""
+    row = pricing.row(machine)
+    if row is None:
+        return None
+    cores = row.cores if machine in pricing.rows else int(pricing.machines[machine]["cores"])
+    rate = pricing.rates[row.currency].value if row.currency in pricing.rates else 1.0
+    return row.per_hour / row.cores * cores * rate
+
+
+def _offer(group: Group, pricing: Pricing, share: float) -> dict[str, Any]:
+    """What the page must know of one configuration: its cost is fixed + node_hours x price."""
+    wall, price = group.wall or 0.0, _price(pricing, group.machine)
+    spent = pricing.cost(group)
+    billed = spent.billed_s if spent else wall
+    node_hours = billed * LOT / 3600.0 * group.config.nodes
+    summary = group.wall_summary
+    return {
+        "machine": group.machine,
+        "app": group.name,
+        "config": group.label,
+        "hours": wall * LOT / 3600.0,
+        "late_s": quantile(group.walls, share),
+        "node_hours": node_hours,
+        "fixed": spent.amount * LOT - node_hours * price if spent and price is not None else 0.0,
+        "spread": summary.half_width if summary else None,
+        "known": not unknown(group),
+        "why": unknown(group),
+    }
+
+
+def live(advice: Advice, all_groups: list[Group], mix: Optional[str], deadline: Optional[Deadline]):
+    """The data behind the matrix and its controls."""
+    pricing, share = advice.pricing, deadline.share if deadline else Deadline.share
+    names = [some[0].name for some in per_app(all_groups)]
+    last = advice.decisions[-1] if advice.decisions else None
+    sure = {
+        d.app: {"machine": d.first.machine, "kind": kind(advice.sure[d.key])}
+        for d in advice.decisions
+        if d.first
+    }
+    return {
+        "by": last.by if last else "time",
+        "currency": pricing.currency or "",
+        "shares": {**dict.fromkeys(names, 0.0), **parse_mix(mix, names)},
+        "sure": sure,
+        "mix": MIX if MIX in sure else names[0] if names else "",
+        "headline": headline(advice),
+        "kind": kind(advice.sure[last.key]) if last and last.first else "unknown",
+        "machines": [
+            {"name": m, "price": _price(pricing, m)}
+            for m in dict.fromkeys(g.machine for g in all_groups)
+        ],
+        "offers": [_offer(g, pricing, share) for g in all_groups if g.wall],
+    }
+
+
+def _controls(known: dict[str, Any], deadline: Optional[Deadline]) -> str:
+    """Hidden until the script runs: without it they would do nothing."""
+    apps = "".join(
+        f"<label><input type='checkbox' data-app='{escape(a, quote=True)}'"
+        f"{' checked' if share else ''}> {escape(a)}</label> "
+        for a, share in known["shares"].items()
+    )
+    prices = "".join(
+        f"<label>{escape(m['name'])} <input type='number' min='0' step='any'"
+        f" data-machine='{escape(m['name'], quote=True)}'"
+        f" value='{'' if m['price'] is None else format(m['price'], '.12g')}'></label> "
+        for m in known["machines"]
+    )
+    limit = f"{deadline.seconds:g}" if deadline else ""
+    return (
+        "<form id='controls' hidden><fieldset><legend>Applications</legend>"
+        f"{apps}</fieldset><fieldset><legend>Limits</legend>"
+        f"<label>budget for {LOT:,} runs <input id='budget' type='number' min='0' step='any'>"
+        f"</label> <label>deadline of a run, s <input id='deadline' type='number' min='0'"
+        f" step='any' value='{limit}'></label></fieldset><fieldset>"
+        f"<legend>What if a node-hour cost, in {escape(known['currency'] or 'any currency')}"
+        f"</legend>{prices}</fieldset><button type='reset'>as measured</button></form>"
+    )
+
+
+def _matrix(known: dict[str, Any]) -> str:
+    what = f"{known['currency']} for" if known["by"] == "cost" else "hours of"
+    return (
+        f"<p class='caption'>Machine x application: {escape(what)} {LOT:,} runs, best"
+        " configuration of each. Green: best, more than chance; yellow: best as measured, may be"
+        " chance; grey: not known.</p><div class='wide'><table id='matrix' class='matrix'>"
+        "<thead></thead><tbody></tbody></table></div><noscript>The matrix and its controls need"
+        " JavaScript; the same numbers stand in the tables below.</noscript>"
+    )
+
+
+def script(known: dict[str, Any]) -> str:
+    """Data and code, in the page itself. No text of the data can end the element."""
+    text = json.dumps(known, allow_nan=False).replace("<", "\\u003c")
+    code = (Path(__file__).parent / "page.js").read_text()
+    return f"<script type='application/json' id='data'>{text}</script><script>{code}</script>"
+
+
+def _worth_a_picture(points: list[tuple[float, float]], front: set[int]) -> bool:
+    """One point, or several in one place, say nothing that the table does not."""
+    return len(front) > 1 or len({(round(t, 9), round(c, 9)) for t, c in points}) > 2
+
+
 def _picture(some: list[Group], pricing: Pricing) -> str:
-    priced = [(g, c) for g in some if g.wall and (c := pricing.cost(g))]
-    if not priced:
-        return ""
+    known = [g for g in some if not unknown(g)]
+    priced = [(g, c) for g in known or some if g.wall and (c := pricing.cost(g))]
     points = [(g.wall or 0, c.amount) for g, c in priced]
     front = set(pareto(points))
+    if not _worth_a_picture(points, front):
+        return ""
     shown = [
         (*point, g.machine, i in front) for i, (point, (g, _)) in enumerate(zip(points, priced))
     ]
@@ -63,31 +173,36 @@ def _picture(some: list[Group], pricing: Pricing) -> str:
 
 
 def _mix_picture(offers: list[MixOffer]) -> str:
-    priced = [o for o in offers if o.amount is not None]
-    if len(priced) < 2:
-        return ""
+    known = [o for o in offers if not any(unknown(part.group) for part, _ in o.parts)]
+    priced = [o for o in known or offers if o.amount is not None]
     points = [(o.hours * 3600 / LOT, (o.amount or 0) / LOT) for o in priced]
     front = set(pareto(points))
+    if len(priced) < 2 or not _worth_a_picture(points, front):
+        return ""
     shown = [(*p, o.machine, i in front) for i, (p, o) in enumerate(zip(points, priced))]
     svg = charts.time_and_cost(shown, str(priced[0].currency), "Pareto front of the mix")
     return figure(svg, f"{MIX}: time against cost of one run on average, one point per machine.")
 
 
-def first_screen(advice: Advice, all_groups: list[Group]) -> str:
+def first_screen(
+    advice: Advice, all_groups: list[Group], known: dict[str, Any], deadline: Optional[Deadline]
+) -> str:
     pictures = _mix_picture(advice.mix_offers) + "".join(
         _picture(some, advice.pricing) for some in per_app(all_groups)
     )
-    if not pictures:
-        pictures = (
-            "<p>No Pareto front: no machine has a price."
-            " <code>--price MACHINE=PROVIDER/SHAPE</code> adds one.</p>"
-        )
-    kind = "headline" if advice.decisions and advice.decisions[-1].first else "warn headline"
     prices = "".join(f"<li>{escape(r)}</li>" for r in advice.pricing.remarks())
-    rows = _answer(advice) if advice.decisions else ""
-    listed = f"<ul class='prices'>{prices}</ul>" if prices else ""
+    live_part = _controls(known, deadline) + _matrix(known) if advice.decisions else ""
+    rows = _answer(answer_rows(advice)) if advice.decisions else ""
+    if advice.per_machine:
+        alone = _answer(answer_rows(advice, machines=True))
+        rows += f"<details><summary>Each machine alone</summary>{alone}</details>"
+    listed = f"<ul class='prices'>{prices}</ul>" if prices else (
+        "<p>No machine has a price: <code>--price MACHINE=PROVIDER/SHAPE</code> adds one, or type"
+        " one above.</p>"
+    )  # fmt: skip
+    shown = f"<h3>Time against cost</h3><div class='pictures'>{pictures}</div>" if pictures else ""
     return (
-        f"<section id='answer'><h2>The answer</h2><p class='{kind}'>{escape(headline(advice))}"
-        f"</p>{rows}{listed}"
-        f"<h3>Time against cost</h3><div class='pictures'>{pictures}</div></section>"
+        f"<section id='answer'><h2>The answer</h2><p id='headline' class='headline"
+        f" {known['kind']}'>{escape(known['headline'])}</p>{live_part}{rows}{listed}{shown}"
+        "</section>"
     )

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 
 
 def table(head: list[str], rows: list[list[str]], caption: str = "", classes: str = "") -> str:
-    """Cells are HTML already. The wrapper scrolls sideways on a narrow window; the page does
-    not."""
+    """Cells are HTML already. On a narrow window every cell is a line with the head as its
+    label."""
     top = "".join(f"<th scope='col'>{h}</th>" for h in head)
     body = "".join(
-        "<tr>"
-        + "".join(c if c.startswith(("<td", "<th")) else f"<td>{c}</td>" for c in row)
-        + "</tr>"
-        for row in rows
+        "<tr>" + "".join(_cell(h, c) for h, c in zip(head, row)) + "</tr>" for row in rows
     )
     name = f"<p class='caption'>{caption}</p>" if caption else ""
     return (
         f"{name}<div class='wide'><table class='{classes}'><thead><tr>{top}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(head: str, content: str) -> str:
+    if content.startswith("<th"):
+        return content
+    if not content.startswith("<td"):
+        content = f"<td>{content}</td>"
+    label = re.sub(r"<[^>]*>", "", head).replace("'", "&#x27;")
+    return content.replace("<td", f"<td data-label='{label}'", 1)
 
 
 def figure(svg: str, caption: str) -> str:

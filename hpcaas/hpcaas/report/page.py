@@ -15,7 +15,7 @@ from ..model import ResultSet
 from ..money import performance_per_dollar
 from ..stats import fit_scaling, pareto
 from . import charts
-from .first import first_screen
+from .first import first_screen, live, script
 from .html import document, figure, table
 from .pivot import Pivot, pivots
 from .published import table_3_html
@@ -67,7 +67,8 @@ def _effects(some: list[Group], evidence: Evidence) -> str:
         clear = evidence.significant(e) is True
         name = f"{e.axis}: {e.value} / {e.best}"
         drawn.append((name, e.ratio.value, e.ratio.low, e.ratio.high, clear))
-    chart = figure(
+    seen = any(clear or value > 1.02 for _, value, _, _, clear in drawn)
+    chart = "" if not seen else figure(
         charts.bars_of_effects(drawn[:24], f"Effect of each choice on {some[0].config.app}"),
         "Time with a value relative to the best value of the same axis, over pairs that differ in"
         " nothing else. Bars: 95 % confidence interval of each alone; blue: more than chance with"
@@ -100,7 +101,7 @@ def _scaling(some: list[Group]) -> str:
             line = by_line.setdefault(name, {})
             line[g.workers] = min(line.get(g.workers, float("inf")), g.seconds or 0)
         for name, line in by_line.items():
-            if len(line) > 1:
+            if len(line) > 2:  # a line through two points shows what the table says
                 series[name] = [(float(w), t) for w, t in line.items()]
     if not series:
         return ""
@@ -160,6 +161,9 @@ def _heat(some: list[Group]) -> str:
         ]
         for r in rows
     ]
+    shown = [v for line in values for v in line if v]
+    if max(shown) < 1.02 * min(shown):
+        return ""
     return "<h4>Heat map</h4>" + figure(
         charts.heat_map(rows, cols, values, f"Heat map of {some[0].config.app}"),
         f"Seconds; rows: {rows_axis}, columns: {' x '.join(columns)}; best over the rest.",
@@ -325,6 +329,16 @@ def _advice(advice: Advice) -> str:
             ]
         )
     head = ["application", "for", "machine", "configuration", "time of a whole run", "cost of it"]
+    choices = "".join(f"<li>{escape(c)}</li>" for c in advice.per_choice)
+    return (
+        "<section id='advice'><h2>What to choose, with evidence</h2>"
+        + table([*head, "evidence"], rows)
+        + f"<details open><summary>Best value of every choice</summary><ul>{choices}</ul></details>"
+        + "</section>"
+    )
+
+
+def _lessons(advice: Advice) -> str:
     lessons = [
         [
             str(v.number),
@@ -334,14 +348,10 @@ def _advice(advice: Advice) -> str:
         ]
         for v in advice.lessons
     ]
-    choices = "".join(f"<li>{escape(c)}</li>" for c in advice.per_choice)
+    found = table(["", "lesson", "verdict", "evidence"], lessons)
     return (
-        "<section id='advice'><h2>What to choose, with evidence</h2>"
-        + table([*head, "evidence"], rows)
-        + f"<details open><summary>Best value of every choice</summary><ul>{choices}</ul></details>"
-        + "</section><section id='lessons'><h2>The paper's eight lessons in this data</h2>"
-        + table(["", "lesson", "verdict", "evidence"], lessons)
-        + "</section>"
+        "<section id='lessons'><h2>The paper's eight lessons in this data</h2>"
+        f"{found}</section>"
     )
 
 
@@ -431,7 +441,7 @@ def _header(
         f" {configurations} configurations, {len(pairs)} applications,"
         f" {len(results.machines)} machine{plural}. Suite {__version__}.</p>"
         "<nav><a href='#answer'>Answer</a> <a href='#advice'>What to choose</a>"
-        f" <a href='#lessons'>Lessons</a> {links}<a"
+        f" {links}<a href='#lessons'>Lessons</a> <a"
         f" href='#provenance'>Provenance</a></nav></header>"
     )
 
@@ -448,9 +458,10 @@ def page(
     advice = advise(results, pricing, deadline, mix, trust)
     all_groups = advice.evidence.groups
     pairs = apps_of(all_groups)
+    known = live(advice, all_groups, mix, deadline)
     body = (
         _header(results, title, pairs, len(all_groups))
-        + first_screen(advice, all_groups)
+        + first_screen(advice, all_groups, known, deadline)
         + _warnings(results)
         + _advice(advice)
         + "<h2>Applications</h2>"
@@ -458,6 +469,8 @@ def page(
             _app(of_app(all_groups, a, s), pricing, advice.evidence, i)
             for i, (a, s) in enumerate(pairs)
         )
+        + _lessons(advice)
         + _provenance(results, pricing)
+        + (script(known) if advice.decisions else "")
     )
     return document(title, body)
