@@ -6,8 +6,9 @@ import json
 import platform
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import typer
 from rich.console import Console
@@ -268,10 +269,8 @@ def measure(
     values: AxisValues,
 ) -> None:
     """Measures a plan: serially, with repeats, load and provenance. Ctrl-C keeps what was measured; the same command goes on."""
-    from .running import noise as noise_check
-    from .running.campaign import Campaign, Options, Progress, save_results
+    from .running.campaign import Campaign, Options, save_results
     from .running.lock import MachineLock
-    from .running.record import append
     from .search import Searcher
 
     tools = _tools(site, names)
@@ -292,47 +291,14 @@ def measure(
             "a search spends a given time, and none is given", "add --budget-min MINUTES"
         )
     directory = (out / campaign).resolve()
+    options = Options((budget_min or 0) * 60 or None, time_limit_s, retry=retry)
     with (
         MachineLock(*([directory / "lock"] if is_remote(tools.site) else [])),
-        Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total}"),
-            TimeElapsedColumn(),
-            TextColumn("to go: {task.fields[left]}"),
-            TextColumn("{task.fields[last]}"),
-            console=console,
-            transient=True,
-        ) as bar,
+        _progress(len(planned.runs)) as (bar, show),
     ):
-        task = bar.add_task("starting", total=len(planned.runs), left="?", last="")
-
-        def show(progress: Progress) -> None:
-            bar.update(
-                task,
-                description=progress.phase,
-                total=max(1, progress.expected),
-                completed=progress.done,
-                left=duration(progress.left_s) if progress.left_s else "?",
-                last=progress.last,
-            )
-
-        run = Campaign(
-            directory,
-            tools,
-            profile,
-            topology,
-            Options((budget_min or 0) * 60 or None, time_limit_s, retry=retry),
-            show,
-        )
+        run = Campaign(directory, tools, profile, topology, options, show)
         if noise != "ignore":
-            heard = nodes_module.worst(found.noise) if found.noise else noise_check.check()
-            append(run.journal, {"noise": heard.as_dict()})
-            if heard.verdict != "quiet":
-                words = f"this machine is {heard.verdict}: {'; '.join(heard.reasons)}"
-                console.print(words, markup=False)
-                if noise == "refuse":
-                    raise Noisy(words, "wait until it is quiet, or --noise flag")
+            _check_noise(run, found, noise)
         kept = run.resume()
         if kept:
             console.print(f"{kept} samples of an earlier start are kept")
@@ -346,17 +312,65 @@ def measure(
             save_results(run.results(), directory)
             bar.stop()
             console.print(
-                f"interrupted; {len(run.results().samples)} samples are kept in '{directory}', the same command continues"
+                f"interrupted; {len(run.results().samples)} samples are kept in '{directory}', the"
+                " same command continues"
             )
             raise typer.Exit(130)
-    path = save_results(results, directory)
+    _show_results(results, save_results(results, directory))
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[tuple[Bar, Callable[[Any], None]]]:
+    """A bar, and what a campaign tells its progress to."""
+    with Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TextColumn("to go: {task.fields[left]}"),
+        TextColumn("{task.fields[last]}"),
+        console=console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("starting", total=total, left="?", last="")
+
+        def show(progress: Any) -> None:
+            bar.update(
+                task,
+                description=progress.phase,
+                total=max(1, progress.expected),
+                completed=progress.done,
+                left=duration(progress.left_s) if progress.left_s else "?",
+                last=progress.last,
+            )
+
+        yield bar, show
+
+
+def _check_noise(run: Any, found: Nodes, noise: str) -> None:
+    """Writes into the journal how noisy the machine is; refuses to go on where that was asked."""
+    from .running import noise as noise_check
+    from .running.record import append
+
+    heard = nodes_module.worst(found.noise) if found.noise else noise_check.check()
+    append(run.journal, {"noise": heard.as_dict()})
+    if heard.verdict == "quiet":
+        return
+    words = f"this machine is {heard.verdict}: {'; '.join(heard.reasons)}"
+    console.print(words, markup=False)
+    if noise == "refuse":
+        raise Noisy(words, "wait until it is quiet, or --noise flag")
+
+
+def _show_results(results: ResultSet, path: Path) -> None:
     good = sum(1 for s in results.samples if s.ok)
     console.print(f"{good} good samples, {len(results.samples) - good} others, in '{path}'")
     for sample in results.samples:
         if not sample.ok:
             console.print(
-                f"  {sample.configuration.app} {sample.configuration.label()}: {sample.status.value}: {sample.diagnosis}"
-                + (f" (log '{directory / sample.log}')" if sample.log else ""),
+                f"  {sample.configuration.app} {sample.configuration.label()}:"
+                f" {sample.status.value}: {sample.diagnosis}"
+                + (f" (log '{path.parent / sample.log}')" if sample.log else ""),
                 markup=False,
             )
 
@@ -368,6 +382,7 @@ app.add_typer(cli_prices.prices, name="prices")
 @app.command()
 def tour(
     out: Path = OUT,
+    only: Optional[str] = typer.Option(None, help="montecarlo or openfoam alone"),
     open_page: bool = typer.Option(
         True, "--open/--no-open", help="open the page where a browser is"
     ),
@@ -375,7 +390,7 @@ def tour(
     """Monte-Carlo over two MPIs, bindings, splits and optimisation levels, OpenFOAM over bindings and ranks, and a report."""
     from .tour import run_tour
 
-    run_tour(out, open_page, console)
+    run_tour(out, open_page, console, only)
 
 
 @app.command()

@@ -309,6 +309,53 @@ def _indistinct_key(config: Configuration, topology: Topology) -> Optional[tuple
     return (*sorted((k, str(v)) for k, v in same.items()), *((p.node, p.threads) for p in places))
 
 
+def _possible(
+    app: App,
+    size: str,
+    values: dict[str, list[Any]],
+    mode: str,
+    axes: dict[str, dict[str, str]],
+    reasons: dict[str, int],
+) -> Iterable[Configuration]:
+    """Each configuration once, with what its installation stands for. `axes`: of installations;
+    `reasons`: how often something was left out, and why."""
+    keys: set[str] = set()
+    for point in _combinations(values, mode):
+        config = _make(app, size, point)
+        stands_for = axes.get(config.installation or "", {})
+        built_for = stands_for.get("mpi")
+        if config.mpi and built_for not in (None, config.mpi):
+            words = f"installation '{config.installation}' is built for MPI '{built_for}'"
+            words += f", not '{config.mpi}'"
+            reasons[words] = reasons.get(words, 0) + 1
+            continue
+        config = Configuration.model_validate({**config.model_dump(), **stands_for})
+        if config.key() not in keys:
+            keys.add(config.key())
+            yield config
+
+
+class _Twins:
+    """Configurations that put every thread on the same CPUs as one before them."""
+
+    def __init__(self, topology: Topology):
+        self.topology = topology
+        self.seen: dict[tuple[Any, ...], Configuration] = {}
+
+    def of(self, config: Configuration, app: App) -> Optional[str]:
+        """Why this is the same run as an earlier one; None if it is not."""
+        key = _indistinct_key(config, self.topology) if app.applies("binding") is None else None
+        if key is None:
+            return None
+        twin = self.seen.setdefault(key, config)
+        if twin is config:
+            return None
+        mine = f"{config.ranks}x{config.threads} {config.binding or 'none'}"
+        words = f"{mine} {config.distribution or ''}".strip()
+        theirs = f"{twin.binding or 'none'} {twin.distribution or ''}".strip()
+        return f"{words} places every thread where '{theirs}' does: same run on this machine"
+
+
 def make_plan(
     choice: Choice,
     tools: Tools,
@@ -321,6 +368,7 @@ def make_plan(
         raise BadInput(f"axis '{unknown[0]}' is not known", f"use {', '.join(AXES)}")
     left: list[LeftOut] = []
     runs: list[Planned] = []
+    twins = _Twins(topology)
     times: dict[str, list[float]] = {}
     for sample in earlier.samples if earlier else []:
         if sample.ok and sample.machine == machine["id"]:
@@ -343,41 +391,12 @@ def make_plan(
         if size not in app.sizes:
             raise BadInput(f"{name} has no size '{size}'", f"use one of {', '.join(app.sizes)}")
         values = _candidates(app, choice, machine, state.installations, left)
-        seen: dict[tuple[Any, ...], Configuration] = {}
-        keys: set[str] = set()
+        axes = {i.name: i.axes for i in state.installations}
         reasons: dict[str, int] = {}
-        for point in _combinations(values, choice.mode):
-            config = _make(app, size, point)
-            stands_for = next(
-                (i.axes for i in state.installations if i.name == config.installation), {}
-            )
-            clash = (
-                stands_for.get("mpi")
-                if config.mpi and stands_for.get("mpi") not in (None, config.mpi)
-                else None
-            )
-            if clash:
-                words = f"installation '{config.installation}' is built for MPI '{clash}', not '{config.mpi}'"
-                reasons[words] = reasons.get(words, 0) + 1
-                continue
-            config = Configuration.model_validate({**config.model_dump(), **stands_for})
-            if config.key() in keys:
-                continue
-            keys.add(config.key())
+        for config in _possible(app, size, values, choice.mode, axes, reasons):
             why = _impossible(config, app, tools, machine, topology)
-            if why is None and app.applies("binding") is None:
-                key = _indistinct_key(config, topology)
-                if key is not None and key in seen:
-                    twin = seen[key]
-                    why = (
-                        f"{config.ranks}x{config.threads} {config.binding or 'none'} {config.distribution or ''}".strip()
-                        + f" places every thread where '{twin.binding or 'none'} {twin.distribution or ''}'".rstrip(
-                            "' "
-                        )
-                        + "' does: same run on this machine"
-                    )
-                elif key is not None:
-                    seen[key] = config
+            if why is None:
+                why = twins.of(config, app)
             if why is not None:
                 reasons[why] = reasons.get(why, 0) + 1
                 continue

@@ -7,9 +7,11 @@ import sys
 import time
 import webbrowser
 from pathlib import Path
+from typing import Optional
 
 from rich.console import Console
 
+from .errors import BadInput
 from .model import ResultSet
 
 # Campaign -> what it measures.
@@ -29,24 +31,32 @@ def _command(console: Console, *args: str) -> int:
     return subprocess.run([sys.executable, "-m", "hpcaas.cli", *args]).returncode
 
 
-def _measure(console: Console, out: Path) -> list[int]:
+def _chosen(only: Optional[str]) -> dict[str, str]:
+    chosen = {n: w for n, w in CAMPAIGNS.items() if only in (None, n.removeprefix("tour-"))}
+    if not chosen:
+        names = ", ".join(n.removeprefix("tour-") for n in CAMPAIGNS)
+        raise BadInput(f"the tour has no '{only}'", f"use one of {names}")
+    return chosen
+
+
+def _measure(console: Console, out: Path, only: Optional[str]) -> list[int]:
     codes = []
-    for name, words in CAMPAIGNS.items():
+    for name, words in _chosen(only).items():
         args = words.split()
         _command(console, "plan", *args)
-        place = ["--out", str(out), "--campaign", name, "--budget-min", "5"]
+        place = ["--out", str(out), "--campaign", name, "--budget-min", "3"]
         codes.append(_command(console, "measure", *args, *place))
         if codes[-1] == INTERRUPTED:
             sys.exit(INTERRUPTED)
     return codes
 
 
-def run_tour(out: Path, open_page: bool, console: Console) -> None:
+def run_tour(out: Path, open_page: bool, console: Console, only: Optional[str] = None) -> None:
     start = time.monotonic()
     out = out.resolve()
     _command(console, "apps")
-    codes = _measure(console, out)
-    files = [str(f) for name in CAMPAIGNS if (f := out / name / "results.json").exists()]
+    codes = _measure(console, out, only)
+    files = [str(f) for name in _chosen(only) if (f := out / name / "results.json").exists()]
     if not files:
         console.print("nothing could be measured: see the messages above")
         sys.exit(1)

@@ -213,7 +213,7 @@ def test_namd_and_its_inputs_are_never_fetched():
 def test_openradioss(monkeypatch):
     app = APPS["openradioss"]
     ends = {"tiny": 2.0, "small": 5.0}  # of the recorded run, and of one that ended too early
-    sizes = {name: Size(name, name, {"neon": end}) for name, end in ends.items()}
+    sizes = {name: Size(name, name, {"neon": end}, 1, 10, 10) for name, end in ends.items()}
     monkeypatch.setattr(app, "sizes", sizes)
     reading = app.read("", RECORDED / "openradioss", config("openradioss"))
     assert (
@@ -221,7 +221,7 @@ def test_openradioss(monkeypatch):
         and reading.seconds == 6.75
         and reading.extra == {"cycles": 4400, "energy_error_percent": -0.4}
     )
-    text = (RECORDED / "openradioss/crush_0001.out").read_text()
+    text = (RECORDED / "openradioss/NEON1M11_0001.out").read_text()
 
     def wrong(changed, size="tiny"):
         return app.read(

@@ -1,5 +1,5 @@
-"""The providers whose files their own tool has checked: which tool makes a Slurm cluster, what it
-reads, and what only the user knows."""
+"""The provider whose files are written: which of its tools makes a Slurm cluster, what it reads, and
+what only the user knows. No file was checked by that tool yet: run its own dry run first."""
 
 from __future__ import annotations
 

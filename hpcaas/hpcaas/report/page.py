@@ -127,43 +127,19 @@ def _heat(some: list[Group]) -> str:
     if len(vary) < 2:
         return ""
     rows_axis = "binding" if "binding" in vary else vary[0]
-    others = [a for a in vary if a != rows_axis]
-    columns = others[:2]
-    usable = [
-        g
-        for g in some
-        if g.seconds
-        and all(
-            g.axis(a) is not None
-            for a in (rows_axis, *columns)
-            if a not in ("smt", "ranks_per_node")
-        )
-    ]
-    if not usable:
-        return ""
-    rows = list(dict.fromkeys(str(g.axis(rows_axis)) for g in usable))
-    cols = list(dict.fromkeys(" ".join(str(g.axis(a)) for a in columns) for g in usable))
+    columns = [a for a in vary if a != rows_axis][:2]
+    said = [a for a in (rows_axis, *columns) if a not in ("smt", "ranks_per_node")]
+    usable = [g for g in some if g.seconds and all(g.axis(a) is not None for a in said)]
+    best: dict[tuple[str, str], float] = {}
+    for g in usable:
+        place = str(g.axis(rows_axis)), " ".join(str(g.axis(a)) for a in columns)
+        best[place] = min(g.seconds or 0, best.get(place, float("inf")))
+    rows, cols = (list(dict.fromkeys(place[k] for place in best)) for k in (0, 1))
     if len(rows) > 24 or len(cols) > 14 or len(rows) * len(cols) < 4:
         return ""
-    values = [
-        [
-            min(
-                (
-                    g.seconds
-                    for g in usable
-                    if str(g.axis(rows_axis)) == r
-                    and " ".join(str(g.axis(a)) for a in columns) == c
-                    and g.seconds
-                ),
-                default=None,
-            )
-            for c in cols
-        ]
-        for r in rows
-    ]
-    shown = [v for line in values for v in line if v]
-    if max(shown) < 1.02 * min(shown):
-        return ""
+    if max(best.values()) < 1.02 * min(best.values()):
+        return ""  # one colour shows nothing
+    values = [[best.get((r, c)) for c in cols] for r in rows]
     return "<h4>Heat map</h4>" + figure(
         charts.heat_map(rows, cols, values, f"Heat map of {some[0].config.app}"),
         f"Seconds; rows: {rows_axis}, columns: {' x '.join(columns)}; best over the rest.",

@@ -105,6 +105,15 @@ def _cell(here: list[Group], least: float) -> Cell:
     )
 
 
+def _is_choice(some: list[Group], axis: str) -> bool:
+    """Whether an axis varies within a machine: a target that follows from the processor is no
+    choice of its own."""
+    by_machine: dict[str, set[str]] = {}
+    for g in some:
+        by_machine.setdefault(g.machine, set()).add(str(g.axis(axis)))
+    return axis == "processor" or any(len(values) > 1 for values in by_machine.values())
+
+
 def make(
     some: list[Group],
     title: str,
@@ -115,22 +124,10 @@ def make(
     used = [a for a in row_axes + column_axes if a in varying(some)]
     # Runs that make no such choice (None) have no place in a table about it; smt and the workers'
     # axes are always said.
-    some = [
-        g
-        for g in some
-        if all(g.axis(a) is not None for a in used if a not in ("smt", "ranks_per_node"))
-    ]
+    said = [a for a in used if a not in ("smt", "ranks_per_node")]
+    some = [g for g in some if all(g.axis(a) is not None for a in said)]
     vary = varying(some)
-    # A target that follows from the processor is no choice of its own.
-    within = {
-        a
-        for a in vary
-        if any(
-            len({str(g.axis(a)) for g in some if g.machine == m}) > 1
-            for m in {g.machine for g in some}
-        )
-    } | {"processor"}
-    if len(some) < 2 or (key and not any(a in within and a in vary for a in key)):
+    if len(some) < 2 or (key and not any(a in vary and _is_choice(some, a) for a in key)):
         return None
     rows_used = tuple(a for a in row_axes if a in vary) or row_axes[:1]
     columns_used = tuple(a for a in column_axes if a in vary)
