@@ -1,5 +1,5 @@
-"""The provider whose files are written: which of its tools makes a Slurm cluster, what it reads, and
-what only the user knows. No file was checked by that tool yet: run its own dry run first."""
+"""The provider whose files are written: which of its tools makes a Slurm cluster, what that reads,
+and what only the user knows. That tool has checked no file yet: run its own dry run first."""
 
 from __future__ import annotations
 
