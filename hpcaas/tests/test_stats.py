@@ -131,3 +131,16 @@ def test_equal_readings_of_a_clock_are_no_proof():
 def test_a_quantile_is_a_value_that_was_measured():
     values = [5.0, 1.0, 2.0, 9.0, 3.0]
     assert [stats.quantile(values, s) for s in (0.2, 0.5, 0.8, 0.9, 1.0)] == [1, 3, 5, 9, 9]
+
+
+@given(times, times)
+@settings(max_examples=40, deadline=None)
+def test_the_test_is_what_scipy_does(a, b):
+    from scipy.stats import ttest_ind
+
+    assume(np.log(a).std(ddof=1) > 0.01 and np.log(b).std(ddof=1) > 0.01)
+    theirs, ours = ttest_ind(np.log(b), np.log(a), equal_var=False), stats.ratio(a, b)
+    assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-12)
+    low, high = theirs.confidence_interval(0.95)
+    assert math.log(ours.low) == pytest.approx(low, rel=1e-6, abs=1e-9)
+    assert math.log(ours.high) == pytest.approx(high, rel=1e-6, abs=1e-9)
