@@ -108,7 +108,7 @@ def test_combined_effects_lie_between_their_parts(values):
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=10))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_judging_together_is_what_statsmodels_does(p):
     from statsmodels.stats.multitest import multipletests
 
