@@ -72,7 +72,7 @@ class Clients final : public fabric::Sink {
   void ask(fabric::Fabric& fabric, fabric::Bytes address, uint32_t rank) {
     fabric_ = &fabric;
     const connection::Peer peer{0, 0, wire::version, connection::Role::server};
-    const auto hello = connection::make_hello(key, peer, rank, 1, 5);
+    const auto hello = connection::make_hello(key, peer, rank, 1);
     fabric::EndpointId endpoint = fabric::no_endpoint;
     const Status status = fabric.connect(address, hello, &endpoint);
     check(status.ok(), status.message().c_str());
