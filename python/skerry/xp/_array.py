@@ -1,0 +1,370 @@
+"""The array of skerry.xp: a block per rank, a layout that all ranks know, a value or an expression.
+"""
+
+import os
+import weakref
+
+import numpy as np
+
+import skerry as sk
+from . import _exchange, _layout, _lazy
+
+_options = {
+    "whole_bytes": int(os.environ.get("SKERRY_XP_WHOLE_BYTES", 16 << 10)),
+    "gather_bytes": int(os.environ.get("SKERRY_XP_GATHER_BYTES", 1 << 30)),
+}
+
+
+def options(**changes):
+    """Sets and returns options, the same on every member. whole_bytes: new arrays up to this size
+    are kept whole on every rank. gather_bytes: the largest array that a function may collect on
+    every rank when it has no distributed method."""
+    for name, value in changes.items():
+        if name not in _options:
+            raise sk.InvalidError(f"no option {name!r}: there are {', '.join(_options)}")
+        _options[name] = int(value)
+    return dict(_options)
+
+
+class Memory:
+    """What an array and its views share."""
+
+    __slots__ = ("source", "open", "views")
+
+    def __init__(self, source=None):
+        self.source = source  # the sk.Array whose memory it is; None: private memory
+        self.open = source is not None  # the program may write it other than through xp
+        self.views = _lazy.LiveArrays()  # arrays that look at it, without the first
+
+
+class Array:
+    """A whole array over all ranks. Operations on it are collective: all members call them in the
+    same order. Indexing gives arrays; only `numpy()` and `array` leave skerry.xp."""
+
+    __slots__ = ("layout", "dtype", "_block", "_expression", "_memory", "_is_view", "__weakref__")
+    __hash__ = None
+
+    def __init__(self, block, layout, memory=None):
+        if not block.size:  # without elements a block may have lost its shape
+            block = empty_block(layout, block.dtype)
+        self.layout, self.dtype = layout, block.dtype
+        self._block, self._expression = block, None
+        self._is_view = memory is not None
+        self._memory = memory if self._is_view else Memory()
+        if self._is_view:
+            memory.views.add(self)
+
+    @classmethod
+    def _of(cls, expression, layout):
+        array = cls.__new__(cls)
+        array.layout, array.dtype, array._memory = layout, expression.dtype, Memory()
+        array._block, array._expression, array._is_view = None, expression, False
+        expression.owner = weakref.ref(array)
+        _lazy.pending.add(array)
+        return array
+
+    def _evaluate(self):
+        if self._block is None:
+            self._settled(self._expression.evaluate())
+        return self._block
+
+    def _settled(self, block):
+        if self._block is None:
+            self._block, self._expression = block, None
+            _lazy.pending.discard(self)
+
+    # ---- what it is ------------------------------------------------------------------------------
+
+    @property
+    def shape(self):
+        return self.layout.shape
+
+    @property
+    def ndim(self):
+        return len(self.layout.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.layout.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self):
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self):
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self):
+        return "cpu"
+
+    def to_device(self, device, /, *, stream=None):
+        """This array: there is one device."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"device {device!r}, stream {stream!r}: only 'cpu' without a stream")
+        return self
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("a 0-d array has no length")
+        return self.shape[0]
+
+    def __repr__(self):
+        if self.layout.whole and self._block is not None and self.size <= 1000:
+            return f"skerry.xp.{np.array2string(self._block, prefix='skerry.xp.')} {self.dtype}"
+        kind = "whole on every rank" if self.layout.whole else "divided"
+        return f"<skerry.xp.Array {self.shape} {self.dtype}, {kind}>"
+
+    # ---- its data --------------------------------------------------------------------------------
+
+    @property
+    def local(self):
+        """The own block as a NumPy view, without a copy; not collective. `bounds` tells where it
+        lies. After writes to it, sk.sync() before others use the array."""
+        return self._opened(self._evaluate())
+
+    def _opened(self, block):
+        """The block, which the program may write from now on."""
+        self._memory.open = True
+        _lazy.settle(block)
+        return block
+
+    @property
+    def bounds(self):
+        """(low, high) per dimension of the own block."""
+        return self.layout.boxes[_exchange.job().rank]
+
+    @property
+    def array(self):
+        """The sk.Array with the same memory; of a computed array, one that takes its memory over.
+        Collective."""
+        source = self._memory.source
+        if source is not None and not self._is_view:
+            return source
+        if self._is_view or len(self._memory.views):
+            raise sk.InvalidError(
+                "a view, or an array that has views, is no sk.Array: take "
+                "xp.asarray(x, copy=True).array"
+            )
+        self._move_to(new_storage(self.shape, self.dtype, self.layout))
+        return self._memory.source
+
+    def _move_to(self, storage):
+        layout = layout_of(storage)
+        storage.local[...] = in_layout(self, layout)
+        storage.sync()
+        _lazy.settle(self._block)
+        self.layout, self._block, self._memory = layout, storage.local, Memory(storage)
+
+    def numpy(self):
+        """A copy of all of it as a NumPy array on every rank. Collective."""
+        return np.array(gathered(self, "x.numpy()", explicit=True))
+
+    def tolist(self):
+        return self.numpy().tolist()
+
+    def copy(self):
+        return Array(self._evaluate().copy(), self.layout)
+
+    def _here(self, what):
+        """The value, if this rank has all of it."""
+        if not self.layout.whole:
+            raise sk.GatherError(
+                f"{what} would gather a divided array without saying so: use x.numpy(), or x.local "
+                "for the own block"
+            )
+        return self._evaluate()
+
+    def _number(self, what):
+        if self.shape:
+            raise TypeError(f"{what} takes a 0-d array: this one has shape {self.shape}")
+        return self._evaluate()[()]
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._here("numpy.asarray(x)"), dtype, copy=copy)
+
+    def __bool__(self):
+        return bool(self._number("bool()"))
+
+    def __int__(self):
+        return int(self._number("int()"))
+
+    def __float__(self):
+        return float(self._number("float()"))
+
+    def __complex__(self):
+        return complex(self._number("complex()"))
+
+    def __index__(self):
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"an index is an integer: this array is {self.dtype}")
+        return int(self._number("an index"))
+
+    def item(self):
+        """The number in an array of one element."""
+        if self.size != 1:
+            raise ValueError(f"item() takes an array of one element: this one has {self.shape}")
+        return self.numpy().item()
+
+    def __iter__(self):
+        if not self.shape:
+            raise TypeError("a 0-d array cannot be iterated over")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        block = self._opened(self._here("DLPack"))
+        if copy:
+            block, copy = block.copy(), None
+        return block.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
+
+    def __dlpack_device__(self):
+        return self._evaluate().__dlpack_device__()
+
+    def __array_namespace__(self, /, *, api_version=None):
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"array API version {api_version!r}: the newest here is 2024.12")
+        from skerry import xp
+
+        return xp
+
+
+# ---- layouts of arrays ---------------------------------------------------------------------------
+
+
+def new_layout(shape, dtype, fixed=()):
+    """Where the elements of a new array go; axes in `fixed` stay undivided."""
+    ranks = _exchange.ranks()
+    nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if ranks == 1 or nbytes <= _options["whole_bytes"]:
+        return _layout.whole(shape, ranks)
+    axis = _layout.free_axis(shape, ranks, frozenset(fixed))
+    if axis is None:
+        return _layout.whole(shape, ranks)
+    return _layout.slabs(shape, axis, ranks)
+
+
+def flat_layout(shape, dtype):
+    """Runs of whole first-axis entries in C order, however few."""
+    ranks = _exchange.ranks()
+    nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if ranks == 1 or not shape or nbytes <= _options["whole_bytes"]:
+        return _layout.whole(shape, ranks)
+    return _layout.slabs(shape, 0, ranks)
+
+
+def layout_of(storage):
+    shape = tuple(storage.shape)
+    boxes = tuple(
+        tuple((int(low), int(high)) for low, high in storage.distribution(rank))
+        for rank in range(_exchange.ranks())
+    )
+    return _layout.Layout(shape, boxes)
+
+
+def new_storage(shape, dtype, layout):
+    """An sk.Array, divided as the layout is if it is one of slabs."""
+    ranks, grid = _exchange.ranks(), None
+    for axis, n in enumerate(shape):
+        if n and not layout.whole and layout == _layout.slabs(shape, axis, ranks):
+            grid = [min(n, ranks) if d == axis else 1 for d in range(len(shape))]
+    return sk.empty(shape, dtype, grid=grid)
+
+
+def empty_block(layout, dtype):
+    return np.empty(layout.extent(_exchange.job().rank), dtype)
+
+
+def made(layout, dtype, fill):
+    """A new array; fill(block, box) writes the own block."""
+    block = empty_block(layout, dtype)
+    fill(block, layout.boxes[_exchange.job().rank])
+    return Array(block, layout)
+
+
+def of_numpy(values, layout=None):
+    """An array of what every rank has. The array may keep `values` itself."""
+    values = np.asarray(values)
+    if layout is None:
+        layout = new_layout(values.shape, values.dtype)
+    if layout.whole:
+        return Array(values, layout)
+    box = layout.boxes[_exchange.job().rank]
+    return Array(np.ascontiguousarray(values[tuple(slice(*bounds) for bounds in box)]), layout)
+
+
+def in_layout(x, layout):
+    """The own block of x in another layout; a view where nothing had to move."""
+    block = x._evaluate()
+    if x.layout == layout:
+        return block
+    parts = _exchange.bring(block, x.layout, layout)
+    extent = layout.extent(_exchange.job().rank)
+    if len(parts) == 1 and parts[0][1].shape == extent:
+        return parts[0][1]
+    array = np.empty(extent, x.dtype)
+    for box, part in parts:
+        array[box] = part
+    return array
+
+
+def redistributed(x, layout):
+    """x in another layout: itself, or a new array."""
+    if x.layout == layout:
+        return x
+    return Array(in_layout(x, layout), layout)
+
+
+def gathered(x, what, explicit=False):
+    """All of x on every rank, perhaps without a copy: read it only."""
+    if x.layout.whole:
+        return x._evaluate()
+    if not explicit and x.nbytes > _options["gather_bytes"]:
+        raise sk.GatherError(
+            f"{what} collects the whole array on every rank: {x.nbytes} bytes, more than "
+            f"{_options['gather_bytes']}; raise it by xp.options(gather_bytes=...)"
+        )
+    _exchange.count_gather()
+    return in_layout(x, _layout.whole(x.shape, _exchange.ranks()))
+
+
+def undivided(x, axes):
+    """x in a layout in which every rank has whole `axes`."""
+    if not _layout.divided(x.layout, axes):
+        return x
+    layout = new_layout(x.shape, x.dtype, axes)
+    if layout.whole:
+        gathered(x, "an operation along all divided axes")  # for the limit
+    return redistributed(x, layout)
+
+
+def as_array(x, name="an operand"):
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        return of_numpy(x)
+    if isinstance(x, sk.Array):
+        from ._creation import asarray
+
+        return asarray(x)
+    raise TypeError(f"{name} is a {type(x).__name__}: give an array (xp.asarray makes one)")
+
+
+def axis_of(axis, ndim):
+    axis = int(axis)
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    return axis % ndim
+
+
+def axes_of(axis, ndim):
+    """Sorted non-negative axes; None: all."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    out = tuple(sorted(axis_of(a, ndim) for a in axes))
+    if len(set(out)) != len(out):
+        raise ValueError(f"axis {axis} names one twice")
+    return out

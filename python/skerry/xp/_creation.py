@@ -1,0 +1,251 @@
+"""New arrays. Each rank writes its own part; nothing is sent."""
+
+import numpy as np
+
+import skerry as sk
+from . import _exchange
+from ._array import Array, as_array, layout_of, made, Memory, new_layout, of_numpy
+from ._elementwise import astype
+from ._info import check_device, check_dtype
+
+
+def _shape(shape):
+    shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    shape = tuple(int(n.__index__()) for n in shape)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"a shape has no negative lengths: {shape}")
+    return shape
+
+
+def _new(shape, dtype, device, fill):
+    check_device(device)
+    shape, dtype = _shape(shape), check_dtype("float64" if dtype is None else dtype)
+    return made(new_layout(shape, dtype), dtype, fill)
+
+
+def _filled(value):
+    def fill(block, box):
+        block[...] = value
+
+    return fill
+
+
+def empty(shape, *, dtype=None, device=None):
+    """A new array whose contents are undefined."""
+    return _new(shape, dtype, device, lambda block, box: None)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    """A new array of zeros."""
+    return _new(shape, dtype, device, _filled(0))
+
+
+def ones(shape, *, dtype=None, device=None):
+    """A new array of ones."""
+    return _new(shape, dtype, device, _filled(1))
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    """A new array of `fill_value`."""
+    if isinstance(fill_value, Array):
+        fill_value = fill_value._number("full()")
+    dtype = np.asarray(fill_value).dtype if dtype is None else dtype
+    return _new(shape, dtype, device, _filled(fill_value))
+
+
+def _like(x, dtype, device, fill):
+    check_device(device)
+    x = as_array(x)
+    return made(x.layout, x.dtype if dtype is None else check_dtype(dtype), fill)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    """A new array of the shape and layout of x, contents undefined."""
+    return _like(x, dtype, device, lambda block, box: None)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """Zeros in the shape and layout of x."""
+    return _like(x, dtype, device, _filled(0))
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """Ones in the shape and layout of x."""
+    return _like(x, dtype, device, _filled(1))
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    """`fill_value` in the shape and layout of x."""
+    if isinstance(fill_value, Array):
+        fill_value = fill_value._number("full_like()")
+    return _like(x, dtype, device, _filled(fill_value))
+
+
+def asarray(obj, /, *, dtype=None, device=None, copy=None):
+    """`obj` as an array. An sk.Array keeps its memory: no copy, after one sync. Other data is the
+    same on every member; each keeps its part."""
+    check_device(device)
+    dtype = None if dtype is None else check_dtype(dtype)
+    if isinstance(obj, sk.Array):
+        x = _of_storage(obj)
+    elif isinstance(obj, Array):
+        x = obj
+    else:
+        values = np.asarray(_with_numbers(obj), dtype)
+        check_dtype(values.dtype)
+        if copy is False and not isinstance(obj, np.ndarray) and not hasattr(obj, "__buffer__"):
+            raise ValueError(f"a {type(obj).__name__} cannot become an array without a copy")
+        if copy and np.may_share_memory(values, obj) if isinstance(obj, np.ndarray) else copy:
+            values = values.copy()
+        x = of_numpy(values)
+        if isinstance(obj, np.ndarray) and np.may_share_memory(x._block, obj):
+            x._memory.open = True
+        return x
+    if dtype is not None and dtype != x.dtype:
+        if copy is False:
+            raise ValueError(f"{x.dtype} cannot become {dtype} without a copy")
+        return astype(x, dtype)
+    return x.copy() if copy else x
+
+
+def _with_numbers(obj):
+    """Lists may hold 0-d arrays."""
+    if isinstance(obj, (list, tuple)):
+        return [_with_numbers(item) for item in obj]
+    return obj.numpy() if isinstance(obj, Array) else obj
+
+
+def _of_storage(storage):
+    if storage.mirrored:
+        raise sk.InvalidError(
+            "skerry.xp takes distributed arrays: copy_to() one from this mirrored one"
+        )
+    if len(storage.group) != _exchange.ranks():
+        raise sk.InvalidError(
+            f"skerry.xp takes arrays of all {_exchange.ranks()} ranks: this one's group has "
+            f"{len(storage.group)}; copy_to() one of all"
+        )
+    storage.sync()
+    x = Array(storage.local, layout_of(storage))
+    x._memory = Memory(storage)
+    return x
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """The array of an object with DLPack, which every member has alike."""
+    check_device(device if not isinstance(device, tuple) else None)
+    if isinstance(x, Array):
+        return x.copy() if copy else x
+    return asarray(np.from_dlpack(x), copy=copy)
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    """start, start + step, ... below stop."""
+    check_device(device)
+    start, stop = (0, start) if stop is None else (start, stop)
+    if dtype is None:
+        dtype = "int64" if all(isinstance(v, int) for v in (start, stop, step)) else "float64"
+    dtype = check_dtype(dtype)
+    length = max(0, int(np.ceil((stop - start) / step))) if isinstance(
+        (stop - start) / step, float
+    ) and not all(isinstance(v, int) for v in (start, stop, step)) else len(
+        range(start, stop, step)
+    )
+
+    def fill(block, box):
+        low, high = box[0]
+        if dtype.kind in "iu":
+            if length:
+                last = start + (length - 1) * step
+                np.array([start, last]).astype(dtype)
+            wide = np.arange(low, high, dtype=np.int64)
+            if dtype == np.uint64:
+                wide = wide.astype(np.uint64)
+                block[...] = wide * np.array(int(step), np.int64).astype(np.uint64) + np.array(
+                    int(start) % 2**64, np.uint64
+                )
+            elif all(isinstance(v, int) for v in (start, step)):
+                block[...] = wide * step + start
+            else:
+                block[...] = (wide * float(step) + float(start)).astype(dtype)
+        else:
+            block[...] = np.arange(low, high) * step + start
+
+    return made(new_layout((length,), dtype), dtype, fill)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    """`num` numbers evenly from start to stop."""
+    check_device(device)
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    dtype = check_dtype(("complex128" if is_complex else "float64") if dtype is None else dtype)
+    num = int(num)
+    if num < 0:
+        raise ValueError(f"linspace makes at least 0 numbers, not {num}")
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps > 0 else 0
+
+    def fill(block, box):
+        low, high = box[0]
+        # In the dtype of the result: a difference beyond float32 must overflow as NumPy's does.
+        if steps > 0 and step == 0:
+            values = np.arange(low, high) / steps * (stop - start) + start
+        else:
+            values = np.arange(low, high) * step + start
+        if endpoint and num > 1 and high == num and high > low:
+            values[-1] = stop
+        block[...] = values if dtype.kind not in "iu" else np.floor(values)
+
+    return made(new_layout((num,), dtype), dtype, fill)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    """Ones on diagonal k, zeros elsewhere."""
+    n_cols = n_rows if n_cols is None else n_cols
+
+    def fill(block, box):
+        (low, high), (left, right) = box
+        block[...] = np.eye(high - low, right - left, k + low - left, block.dtype)
+
+    return _new((n_rows, n_cols), dtype, device, fill)
+
+
+def _triangle(x, k, function, name):
+    x = as_array(x)
+    if x.ndim < 2:
+        raise ValueError(f"{name} takes at least 2 dimensions: this array has {x.ndim}")
+    box = x.layout.boxes[_exchange.job().rank]
+    block = x._evaluate()
+    return Array(function(block, k + box[-2][0] - box[-1][0]).astype(x.dtype), x.layout)
+
+
+def tril(x, /, *, k=0):
+    """Zero above diagonal k of the last two dimensions."""
+    return _triangle(x, k, np.tril, "tril")
+
+
+def triu(x, /, *, k=0):
+    """Zero below diagonal k of the last two dimensions."""
+    return _triangle(x, k, np.triu, "triu")
+
+
+def meshgrid(*arrays, indexing="xy"):
+    """Coordinate arrays of a grid."""
+    from ._manipulation import broadcast_to, reshape
+
+    arrays = [as_array(x) for x in arrays]
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    if any(x.ndim > 1 for x in arrays):
+        raise ValueError("meshgrid takes arrays of at most one dimension")
+    axes = list(range(len(arrays)))
+    if indexing == "xy" and len(arrays) > 1:
+        axes[:2] = [1, 0]
+    shape = [1] * len(arrays)
+    for x, axis in zip(arrays, axes, strict=True):
+        shape[axis] = x.size
+    out = []
+    for x, axis in zip(arrays, axes, strict=True):
+        lines = [x.size if d == axis else 1 for d in range(len(arrays))]
+        out.append(broadcast_to(reshape(x, tuple(lines)), tuple(shape)))
+    return out

@@ -1,0 +1,182 @@
+"""How ranks pass parts of arrays to one another: two staging segments, one sync an exchange.
+
+Each rank copies what others need into its own part of a staging segment; a sync makes it visible;
+each rank then reads what it needs, without the owner's help. Exchanges use the two segments in
+turn. So a rank that writes a segment again has passed the sync of the exchange between, which
+every reader of the older data entered after it had read. No second sync is needed.
+
+All members call in the same order with layouts that all of them know. With SKERRY_XP_CHECK=1
+every exchange first compares what the members are about to do, and all get an error if they differ.
+"""
+
+import os
+import zlib
+
+import numpy as np
+
+import skerry as sk
+from . import _layout
+
+_LEAST_BYTES = 1 << 20  # of a staging segment
+
+_counts = dict.fromkeys(("exchanges", "bytes_read", "agreements", "gathers"), 0)
+
+
+def counters():
+    """What this process has done: exchanges between layouts, bytes it read from others,
+    agreements (small numbers that all ranks shared), gathers of whole arrays."""
+    return dict(_counts)
+
+
+class _Staging:
+    """The two segments; made when first needed, larger ones when too small."""
+
+    def __init__(self):
+        self.rank, self.ranks = sk.rank(), sk.size()
+        self.segments, self.turn, self.bytes = [], 0, 0
+        self.near = [sk.same_node(rank) for rank in range(self.ranks)]
+        self.checks = os.environ.get("SKERRY_XP_CHECK", "0") not in ("", "0")
+        self.calls = 0
+
+    def next(self, nbytes):
+        """The segment to write now. Collective when it grows: all ranks pass the same nbytes."""
+        if nbytes > self.bytes:
+            sk.sync()  # others may still read the old ones
+            for segment in self.segments:
+                segment.free()
+            self.segments = []
+            self.bytes = max(_LEAST_BYTES, 1 << (nbytes - 1).bit_length())
+            self.segments = [sk.Segment(self.bytes), sk.Segment(self.bytes)]
+        self.turn ^= 1
+        return self.segments[self.turn]
+
+    def compare(self, *what):
+        """In the checking mode: an error on all members if they are about to do different things."""
+        self.calls += 1
+        if not self.checks:
+            return
+        mine = np.array([zlib.crc32(repr((self.calls, what)).encode())])
+        told = sk.allgather(mine)
+        if (told != mine).any():
+            raise sk.InvalidError(
+                f"the members called skerry.xp differently: this rank is about to exchange {what} "
+                f"in call {self.calls}; all members call the same functions in the same order"
+            )
+
+
+_staging = None
+
+
+def job():
+    """The staging area; joins the job if the program has not yet."""
+    global _staging
+    if _staging is None or not sk.initialized():
+        sk.init()
+        _staging = _Staging()
+    return _staging
+
+
+def ranks():
+    return job().ranks
+
+
+def bring(block, source, target):
+    """Parts of the own block of `target`, as (slices, array) in the order of the ranks that had
+    them. The own part is a view of `block`; others are copies. Collective if anything moves."""
+    here = job()
+    plan = _layout.plan(source, target, here.rank)
+    own = [] if plan.own is None else [(here.rank, plan.own[1], block[plan.own[0]])]
+    if plan.most == 0:
+        return [part[1:] for part in own]
+    itemsize = block.dtype.itemsize
+    here.compare(source.shape, target.shape, block.dtype.str)
+    staging = here.next(plan.most * itemsize)
+    for offset, box in plan.sends:
+        part = block[box]
+        _view(staging.local, offset, part.shape, block.dtype)[...] = part
+    sk.sync()
+    _counts["exchanges"] += 1
+    shapes = [tuple(piece.stop - piece.start for piece in box) for _, _, box in plan.receives]
+    wanted = [
+        (rank, offset, shape)
+        for (rank, offset, _), shape in zip(plan.receives, shapes, strict=True)
+    ]
+    arrays = _read(staging, wanted, block.dtype)
+    parts = own + [
+        (rank, box, array)
+        for (rank, _, box), array in zip(plan.receives, arrays, strict=True)
+    ]
+    return [part[1:] for part in sorted(parts, key=lambda part: part[0])]
+
+
+def _view(memory, offset, shape, dtype):
+    begin = offset * dtype.itemsize
+    count = int(np.prod(shape, dtype=np.int64))
+    return memory[begin : begin + count * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def _read(staging, wanted, dtype):
+    """Copies of (rank, offset, shape) from the staging segment."""
+    here, arrays, requests = job(), [], []
+    for rank, offset, shape in wanted:
+        array = np.empty(shape, dtype)
+        _counts["bytes_read"] += array.nbytes
+        if here.near[rank]:
+            array[...] = _view(staging.pointer(rank), offset, shape, dtype)
+        else:
+            requests.append(staging.get_nb(rank, offset * dtype.itemsize, array.reshape(-1)))
+        arrays.append(array)
+    for request in requests:
+        request.wait()
+    return arrays
+
+
+def pass_rows(outgoing, counts, dtype, row=()):
+    """Rows whose number depends on the data. outgoing: for each rank a contiguous array; counts:
+    [from, to] rows, known to all (agree). Returns what each rank sent to this one. Collective."""
+    here = job()
+    width = int(np.prod(row, dtype=np.int64))
+    offsets = np.cumsum(counts, axis=1) - counts
+    most = int(counts.sum(axis=1).max()) * width
+    if most == 0:
+        return [np.empty((0, *row), dtype)] * here.ranks
+    here.compare(counts.tolist(), dtype.str, row)
+    staging = here.next(most * dtype.itemsize)
+    for to, rows in enumerate(outgoing):
+        if to != here.rank and len(rows):
+            view = _view(staging.local, int(offsets[here.rank, to]) * width, rows.shape, dtype)
+            view[...] = rows
+    sk.sync()
+    _counts["exchanges"] += 1
+    others = [at for at in range(here.ranks) if at != here.rank]
+    wanted = [
+        (at, int(offsets[at, here.rank]) * width, (int(counts[at, here.rank]), *row))
+        for at in others
+    ]
+    got = dict(zip(others, _read(staging, wanted, dtype), strict=True))
+    got[here.rank] = np.asarray(outgoing[here.rank], dtype)
+    return [got[at] for at in range(here.ranks)]
+
+
+def agree(values):
+    """Each rank's integers, stacked: [rank, i]. Collective."""
+    here = job()
+    values = np.asarray(values, np.int64)
+    if here.ranks == 1:
+        return values[None]
+    here.compare("agree", values.shape)
+    _counts["agreements"] += 1
+    return sk.allgather(values)
+
+
+def agree_no_error(error):
+    """Raises on all ranks if some rank has an error: its own, or a word about the others'."""
+    failed = agree([error is not None])[:, 0]
+    if error is not None:
+        raise error
+    if failed.any():
+        raise sk.InvalidError(f"rank {int(failed.argmax())} refused its part: see its error")
+
+
+def count_gather():
+    _counts["gathers"] += 1

@@ -1,0 +1,392 @@
+"""x[key], x[key] = value, take: basic slices are views, index arrays make new arrays."""
+
+import operator
+
+import numpy as np
+
+import skerry as sk
+from . import _exchange, _layout, _lazy
+from ._array import (
+    Array,
+    as_array,
+    axis_of,
+    gathered,
+    in_layout,
+    new_layout,
+    of_numpy,
+    redistributed,
+    undivided,
+)
+
+
+def _is_index_array(item):
+    if isinstance(item, Array):
+        return item.ndim > 0 or item.dtype.kind == "b"
+    return isinstance(item, (np.ndarray, list, sk.Array)) or isinstance(item, (bool, np.bool_))
+
+
+def _expanded(key, shape):
+    """The key as one item per dimension of the array, with None for new dimensions."""
+    key = key if isinstance(key, tuple) else (key,)
+    taken = sum(
+        item.ndim if _is_index_array(item) and getattr(item, "dtype", None) == np.bool_ else 1
+        for item in key
+        if item is not None and item is not Ellipsis
+    )
+    if taken > len(shape):
+        raise IndexError(f"{taken} indices for an array of {len(shape)} dimensions")
+    dots = [i for i, item in enumerate(key) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can have only one '...'")
+    at = dots[0] if dots else len(key)
+    return key[:at] + (slice(None),) * (len(shape) - taken) + key[at + 1 :]
+
+
+def _basic(key, shape):
+    """Slices as (start, length, step), indices as numbers; all in range."""
+    out, d = [], 0
+    for item in key:
+        if item is None:
+            out.append(None)
+            continue
+        n = shape[d]
+        if isinstance(item, slice):
+            item = slice(*(None if v is None else operator.index(v)
+                           for v in (item.start, item.stop, item.step)))  # fmt: skip
+            picked = range(n)[item]
+            out.append((picked.start, len(picked), picked.step))
+        else:
+            index = operator.index(item)
+            if not -n <= index < n:
+                raise IndexError(f"index {index} is outside dimension {d} of length {n}")
+            out.append(index % n)
+        d += 1
+    return tuple(out)
+
+
+def view(x, key):
+    """The basic slice of x, sharing memory. `key` as from _basic."""
+    if all(item is not None and not isinstance(item, tuple) for item in key):
+        if not x.layout.whole:
+            return _element(x, key)
+    layout = _layout.sliced(x.layout, key)
+    block, rank = x._evaluate(), _exchange.job().rank
+    extent = layout.extent(rank)
+    if 0 in extent:
+        return Array(np.empty(extent, x.dtype), layout, x._memory)
+    part = block[(*_layout.local_key(x.layout.boxes[rank], key), ...)]
+    return Array(part, layout, x._memory)
+
+
+def _element(x, key):
+    """One element of a divided array, copied to every rank."""
+    one = view(x, tuple((i, 1, 1) for i in key))
+    block = in_layout(one, _layout.whole(one.shape, _exchange.ranks()))
+    return Array(np.array(block.reshape(())), _layout.whole((), _exchange.ranks()))
+
+
+def getitem(x, key):
+    key = _expanded(_arrays_for_lists(key), x.shape)
+    if not any(_is_index_array(item) for item in key):
+        return view(x, _basic(key, x.shape))
+    if x.layout.whole and all(
+        not isinstance(item, Array) or item.layout.whole for item in key
+    ):
+        block = x._evaluate()[tuple(_local_index(item) for item in key)]
+        return of_numpy(np.asarray(block))
+    if len(key) >= 1 and _single_mask(key):
+        return select(x, as_array(key[0]))
+    return _by_arrays(x, key)
+
+
+def _arrays_for_lists(key):
+    if isinstance(key, list):
+        return np.asarray(key)
+    if isinstance(key, tuple):
+        return tuple(np.asarray(item) if isinstance(item, list) else item for item in key)
+    return key
+
+
+def _local_index(item):
+    return item._evaluate() if isinstance(item, Array) else item
+
+
+def _single_mask(key):
+    """Whether the key is one mask over leading dimensions."""
+    return getattr(key[0], "dtype", None) == np.bool_ and all(
+        item == slice(None) for item in key[1:] if not _is_index_array(item)
+    ) and not any(_is_index_array(item) for item in key[1:])
+
+
+def in_order(x):
+    """x in a layout in which ranks have ascending runs of the elements."""
+    if _layout.ordered(x.layout):
+        return x
+    return redistributed(x, _layout.slabs(x.shape, 0, _exchange.ranks()))
+
+
+def by_counts(block, shape):
+    """The array whose own part is `block`, of a length along the first axis known here only."""
+    counts = _exchange.agree([block.shape[0]])[:, 0]
+    cuts = np.concatenate(([0], np.cumsum(counts))).tolist()
+    return Array(block, _layout.along((cuts[-1], *shape), 0, cuts))
+
+
+def select(x, mask):
+    """The elements of x where the mask over its leading dimensions holds, in C order."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    if mask.ndim == 0:
+        return x[None][: int(bool(mask))]
+    if x.layout.whole:
+        mask = gathered(mask, "a mask")
+        return of_numpy(x._evaluate()[mask])
+    x = in_order(x)
+    wanted = _mask_layout(x.layout, mask.ndim)
+    block = x._evaluate()[in_layout(mask, wanted)]
+    return by_counts(np.ascontiguousarray(block), x.shape[mask.ndim :])
+
+
+def _mask_layout(layout, ndim):
+    """The part of a mask over the first dimensions that belongs to each rank's block."""
+    if ndim == len(layout.shape):
+        return layout
+    return _layout.Layout(
+        layout.shape[:ndim], tuple(box[:ndim] for box in layout.boxes), layout.whole
+    )
+
+
+def _by_arrays(x, key):
+    """Integer and boolean arrays mixed with slices: positions are computed as NumPy does on an
+    array of coordinates, then elements are fetched from their owners."""
+    key = tuple(
+        gathered(item, "an index array") if isinstance(item, Array) else item for item in key
+    )
+    for d, item in enumerate(_by_dimension(key)):
+        if isinstance(item, np.ndarray) and item.dtype.kind in "iu" and item.size:
+            n = x.shape[d]
+            if item.min() < -n or item.max() >= n:
+                raise IndexError(f"an index is outside dimension {d} of length {n}")
+    lines = [np.arange(n).reshape([-1 if k == d else 1 for k in range(x.ndim)])
+             for d, n in enumerate(x.shape)]  # fmt: skip
+    places = [np.broadcast_to(line, x.shape)[key] for line in lines]
+    layout = new_layout(places[0].shape, x.dtype)
+    box = layout.boxes[_exchange.job().rank]
+    own = tuple(slice(*bounds) for bounds in box)
+    return Array(fetch(x, [place[own] for place in places]), layout)
+
+
+def _by_dimension(key):
+    """The items of a key by dimension of the array; None where a mask spans several."""
+    out = []
+    for item in key:
+        if item is None:
+            continue
+        if isinstance(item, np.ndarray) and item.dtype == np.bool_:
+            out += [None] * item.ndim
+        else:
+            out.append(item)
+    return out
+
+
+def fetch(x, places):
+    """Elements of x at places (one integer array per dimension, in range): each rank asks the
+    owners and is answered. Collective."""
+    shape, here = places[0].shape, _exchange.job()
+    if x.layout.whole:
+        return x._evaluate()[tuple(places)]
+    flat = [np.ascontiguousarray(place.reshape(-1), np.int64) for place in places]
+    owner = np.zeros(flat[0].shape, np.int64)
+    for rank, box in enumerate(x.layout.boxes):
+        if _layout.volume(box):
+            inside = np.ones(owner.shape, bool)
+            for place, (low, high) in zip(flat, box, strict=True):
+                inside &= (place >= low) & (place < high)
+            owner[inside] = rank
+    order = np.argsort(owner, kind="stable")
+    rows = np.stack([place[order] for place in flat], axis=1)
+    counts = np.bincount(owner, minlength=here.ranks)
+    table = _exchange.agree(counts)
+    cuts = np.cumsum(counts)[:-1]
+    asked = _exchange.pass_rows(np.split(rows, cuts), table, np.dtype(np.int64), (x.ndim,))
+    block, origin = x._evaluate(), np.array([low for low, _ in x.layout.boxes[here.rank]])
+    answers = [block[tuple((rows - origin).T)] if len(rows) else np.empty(0, x.dtype)
+               for rows in asked]  # fmt: skip
+    got = _exchange.pass_rows(answers, table.T, x.dtype)
+    out = np.empty(owner.shape, x.dtype)
+    out[order] = np.concatenate(got)
+    return out.reshape(shape)
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def setitem(x, key, value):
+    key = _expanded(_arrays_for_lists(key), x.shape)
+    value = _value(value, x)
+    if not any(_is_index_array(item) for item in key):
+        _assign(_target(x, _basic(key, x.shape)), value)
+    elif _single_mask(key) and (not isinstance(value, Array) or value.ndim == 0):
+        _assign_masked(x, as_array(key[0]), value)
+    else:
+        _assign_gathered(x, key, value)
+
+
+def _value(value, x):
+    """The value as a number or an array that may go into x."""
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        np.empty(1, x.dtype)[...] = value  # out of range, or complex into real: an error here
+        return value
+    value = as_array(np.asarray(value) if isinstance(value, (list, tuple)) else value)
+    if value.dtype.kind == "c" and x.dtype.kind != "c":
+        raise TypeError(f"{value.dtype} values do not fit into a {x.dtype} array")
+    return value
+
+
+def _target(x, key):
+    """The view to write; also of one element of a divided array, where its owner alone has it."""
+    if all(item is not None and not isinstance(item, tuple) for item in key):
+        key = tuple((i, 1, 1) for i in key)
+    return view(x, key)
+
+
+def _assign(target, value):
+    block = target._evaluate()
+    if not isinstance(value, Array):
+        _lazy.settle(block)
+        block[...] = value
+        return
+    shape = value.shape
+    while len(shape) > target.ndim and shape[0] == 1:
+        shape = shape[1:]
+    if np.broadcast_shapes(shape, target.shape) != target.shape:
+        raise ValueError(f"values of shape {value.shape} do not fit into {target.shape}")
+    if shape != value.shape:
+        value = view(value, (0,) * (value.ndim - len(shape)) + tuple((0, n, 1) for n in shape))
+    wanted = _layout.operand(target.layout, shape)
+    part = in_layout(value, wanted)
+    if np.may_share_memory(part, block):
+        part = part.copy()
+    _lazy.settle(block)
+    if block.size:
+        block[...] = part
+
+
+def _assign_masked(x, mask, value):
+    if mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    if isinstance(value, Array):
+        value = gathered(value, "a 0-d value")
+    block = x._evaluate()
+    _lazy.settle(block)
+    if mask.ndim == 0:
+        if bool(mask):
+            block[...] = value
+        return
+    block[in_layout(mask, _mask_layout(x.layout, mask.ndim))] = value
+
+
+def _assign_gathered(x, key, value):
+    """General index arrays: every rank knows keys and values, and writes its own part."""
+    key = tuple(
+        gathered(item, "an index array") if isinstance(item, Array) else item for item in key
+    )
+    value = gathered(value, "values") if isinstance(value, Array) else value
+    block, box = x._evaluate(), x.layout.boxes[_exchange.job().rank]
+    lines = [np.arange(n).reshape([-1 if k == d else 1 for k in range(x.ndim)])
+             for d, n in enumerate(x.shape)]  # fmt: skip
+    places = [np.broadcast_to(line, x.shape)[key] for line in lines]
+    values = np.broadcast_to(value, places[0].shape)
+    _lazy.settle(block)
+    inside = np.ones(places[0].shape, bool)
+    for place, (low, high) in zip(places, box, strict=True):
+        inside &= (place >= low) & (place < high)
+    local = tuple(place[inside] - low for place, (low, _) in zip(places, box, strict=True))
+    block[local] = values[inside]
+
+
+# ---- functions -----------------------------------------------------------------------------------
+
+
+def take(x, indices, /, *, axis=None):
+    """Entries of one axis, by an integer array."""
+    x = as_array(x)
+    indices = as_array(indices) if not isinstance(indices, list) else of_numpy(np.array(indices))
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"take: name the axis of an array of {x.ndim} dimensions")
+        axis = 0
+    axis = axis_of(axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"take: indices are {indices.dtype}, not integers")
+    index = gathered(indices, "indices of take")
+    n = x.shape[axis]
+    if index.size and (index.min() < -n or index.max() >= n):
+        raise IndexError(f"take: an index is outside axis {axis} of length {n}")
+    return take_known(x, np.where(index < 0, index + n, index), axis)
+
+
+def take_known(x, index, axis):
+    """take with an index array that every rank has, in range and not negative."""
+    if not _layout.divided(x.layout, (axis,)):
+        block = np.take(x._evaluate(), index, axis=axis) if x._evaluate().size else None
+        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+        boxes = tuple(
+            (*box[:axis], *((0, n) if _layout.volume(box) else (0, 0) for n in index.shape),
+             *box[axis + 1 :])
+            for box in x.layout.boxes
+        )  # fmt: skip
+        layout = _layout.Layout(shape, boxes, x.layout.whole)
+        if block is None:
+            block = np.empty(layout.extent(_exchange.job().rank), x.dtype)
+        return Array(block, layout)
+    if x.ndim > 1:
+        moved = undivided(x, (axis,))
+        if not moved.layout.whole:
+            return take_known(moved, index, axis)
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    layout = new_layout(shape, x.dtype)
+    box = layout.boxes[_exchange.job().rank]
+    lines = []
+    for d in range(x.ndim):
+        line = index if d == axis else np.arange(x.shape[d])
+        before = d if d <= axis else d + index.ndim - 1
+        line = line.reshape((1,) * before + line.shape + (1,) * (len(shape) - before - line.ndim))
+        lines.append(np.broadcast_to(line, shape)[tuple(slice(*bounds) for bounds in box)])
+    return Array(fetch(x, lines), layout)
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    """Elements along an axis, at indices that broadcast against the other axes."""
+    x, indices = as_array(x), as_array(indices)
+    axis = axis_of(axis, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ValueError(f"take_along_axis: {indices.ndim} and {x.ndim} dimensions differ")
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"take_along_axis: indices are {indices.dtype}, not integers")
+    from ._reductions import any as any_of
+
+    n = x.shape[axis]
+    others = [np.broadcast_shapes((a,), (b,))[0] for a, b in zip(x.shape, indices.shape, strict=True)]
+    shape = tuple(indices.shape[d] if d == axis else other for d, other in enumerate(others))
+    if indices.size and bool(any_of((indices >= n) | (indices < -n))):
+        raise IndexError(f"take_along_axis: an index is outside axis {axis} of length {n}")
+    layout = indices.layout if indices.shape == shape else new_layout(shape, x.dtype)
+    box = layout.boxes[_exchange.job().rank]
+    extent = layout.extent(_exchange.job().rank)
+    own = in_layout(indices, _layout.operand(layout, indices.shape))
+    places = []
+    for d, (low, high) in enumerate(box):
+        if d == axis:
+            own = np.broadcast_to(own, extent).astype(np.int64)
+            places.append(np.where(own < 0, own + n, own))
+        elif x.shape[d] == 1:
+            places.append(np.zeros(extent, np.int64))
+        else:
+            line = np.arange(low, high).reshape([-1 if k == d else 1 for k in range(x.ndim)])
+            places.append(np.broadcast_to(line, extent))
+    return Array(fetch(x, places), layout)
+
+
+Array.__getitem__ = getitem
+Array.__setitem__ = setitem

@@ -1,0 +1,123 @@
+"""Dtypes and what the namespace can do."""
+
+import numpy as np
+
+from ._array import Array
+
+DTYPES = {
+    name: np.dtype(name)
+    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 "
+    "complex128".split()
+}
+_KINDS = {
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+    "real floating": "f", "complex floating": "c", "numeric": "iufc",
+}  # fmt: skip
+
+
+def check_dtype(dtype):
+    """A dtype of the namespace."""
+    dtype = np.dtype(dtype)
+    if dtype not in DTYPES.values():
+        raise TypeError(f"no dtype {dtype}: there are {', '.join(DTYPES)}")
+    return dtype.newbyteorder("=")
+
+
+def check_device(device):
+    if device not in (None, "cpu"):
+        raise ValueError(f"no device {device!r}: there is 'cpu' alone")
+
+
+def _dtype_of(x):
+    return x.dtype if isinstance(x, (Array, np.ndarray, np.generic)) else np.dtype(x)
+
+
+def can_cast(from_, to, /):
+    """Whether the promotion rules allow it."""
+    return np.can_cast(_dtype_of(from_), _dtype_of(to))
+
+
+def result_type(*arrays_and_dtypes):
+    """The dtype of an operation on these arrays, dtypes and Python numbers."""
+    if not arrays_and_dtypes:
+        raise ValueError("result_type takes at least one array or dtype")
+    return np.result_type(
+        *[
+            x if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic)
+            else _dtype_of(x)
+            for x in arrays_and_dtypes
+        ]
+    )  # fmt: skip
+
+
+def isdtype(dtype, kind):
+    """Whether a dtype is of a kind, or one of several."""
+    dtype = np.dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise ValueError(f"no kind {kind!r}: there are {', '.join(_KINDS)}")
+        return dtype.kind in _KINDS[kind]
+    return dtype == kind
+
+
+class _FloatInfo:
+    def __init__(self, info, dtype):
+        self.dtype, self.bits = dtype, int(info.bits)
+        for name in ("eps", "max", "min", "smallest_normal"):
+            setattr(self, name, float(getattr(info, name)))
+
+
+class _IntegerInfo:
+    def __init__(self, info, dtype):
+        self.dtype, self.bits = dtype, int(info.bits)
+        self.max, self.min = int(info.max), int(info.min)
+
+
+def finfo(type, /):
+    """Limits of a floating dtype."""
+    dtype = _dtype_of(type)
+    real = np.finfo(dtype).dtype if dtype.kind == "c" else dtype
+    return _FloatInfo(np.finfo(real), np.dtype(real))
+
+
+def iinfo(type, /):
+    """Limits of an integer dtype."""
+    dtype = _dtype_of(type)
+    return _IntegerInfo(np.iinfo(dtype), dtype)
+
+
+class Info:
+    """What __array_namespace_info__ returns."""
+
+    def capabilities(self):
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self):
+        return "cpu"
+
+    def default_dtypes(self, *, device=None):
+        check_device(device)
+        return {
+            "real floating": DTYPES["float64"],
+            "complex floating": DTYPES["complex128"],
+            "integral": DTYPES["int64"],
+            "indexing": DTYPES["int64"],
+        }
+
+    def devices(self):
+        return ["cpu"]
+
+    def dtypes(self, *, device=None, kind=None):
+        check_device(device)
+        return {
+            name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)
+        }
+
+
+def __array_namespace_info__():
+    """Capabilities, devices and dtypes."""
+    return Info()
+
+

@@ -1,0 +1,247 @@
+"""Elementwise expressions: kept until a value is needed, then computed block by block.
+
+A chain of operations over large arrays is evaluated in pieces that stay in the cache, so it reads
+memory once. Evaluation touches the own block only and never communicates: what other ranks have is
+fetched when the expression is made. So any rank may evaluate at any time.
+"""
+
+import weakref
+from itertools import product
+
+import numpy as np
+
+BLOCK_ELEMENTS = 8192  # of one piece: 64 KiB of float64
+LEAST_ELEMENTS = 4 * BLOCK_ELEMENTS  # smaller blocks are computed at once
+MOST_NODES = 48  # longer expressions are computed when made
+
+
+class LiveArrays:
+    """Arrays that are still in use, by identity: == of arrays compares elements."""
+
+    def __init__(self):
+        self._references = {}
+
+    def add(self, array):
+        key, references = id(array), self._references
+        references[key] = weakref.ref(array, lambda _: references.pop(key, None))
+
+    def discard(self, array):
+        self._references.pop(id(array), None)
+
+    def __iter__(self):
+        found = [reference() for reference in list(self._references.values())]
+        return (array for array in found if array is not None)
+
+    def __len__(self):
+        return len(self._references)
+
+
+pending = LiveArrays()  # arrays whose expression is not evaluated yet
+
+
+class Parts:
+    """An operand in several pieces: (slices, array) that cover the block together."""
+
+    __slots__ = ("pieces", "shape", "dtype")
+
+    def __init__(self, pieces, shape, dtype):
+        self.pieces, self.shape, self.dtype = pieces, shape, dtype
+
+    def joined(self):
+        array = np.empty(self.shape, self.dtype)
+        for box, piece in self.pieces:
+            array[box] = piece
+        return array
+
+
+class Expression:
+    """function(*arguments, out=...) over a block. Arguments: Expression, Parts, array, scalar."""
+
+    __slots__ = ("function", "arguments", "shape", "dtype", "nodes", "value", "owner")
+
+    def __init__(self, function, arguments, shape, dtype):
+        self.function, self.arguments = function, arguments
+        self.shape, self.dtype = shape, dtype
+        self.nodes = 1 + sum(a.nodes for a in arguments if isinstance(a, Expression))
+        self.value = None  # the block, once evaluated
+        self.owner = None  # weak reference to the Array with this value; None: nobody needs it
+
+    def evaluate(self, out=None):
+        """The block. Inner expressions whose arrays are still in use get their values too."""
+        if self.value is None:
+            _Program(self, out).run()
+            self.arguments = ()
+        return self.value
+
+    def reads(self, memory):
+        """Whether some leaf may share memory with an array."""
+        if self.value is not None:
+            return np.may_share_memory(self.value, memory)
+        return any(_reads(argument, memory) for argument in self.arguments)
+
+
+def _reads(argument, memory):
+    if isinstance(argument, Expression):
+        return argument.reads(memory)
+    if isinstance(argument, Parts):
+        return any(np.may_share_memory(piece, memory) for _, piece in argument.pieces)
+    return isinstance(argument, np.ndarray) and np.may_share_memory(argument, memory)
+
+
+def settle(memory):
+    """Evaluates what is pending and reads `memory`, which is about to change."""
+    for array in pending:
+        expression = array._expression
+        if expression is not None and expression.reads(memory):
+            array._evaluate()
+
+
+class _Program:
+    """An expression as a list of steps in the order of evaluation."""
+
+    def __init__(self, root, out):
+        self.shape = root.shape
+        self.leaves, self.scalars, self.steps = [], [], []
+        self.leaf_slots, self.values = [], 0
+        self.made = []  # (expression, array): results that outlive the run
+        self.slots = {}
+        root.value = None
+        self.root_out = out
+        self._add(root, True)
+
+    def _slot(self):
+        self.values += 1
+        return self.values - 1
+
+    def _add(self, node, root=False):
+        if isinstance(node, Expression) and node.value is not None:
+            node = node.value
+        known = self.slots.get(id(node))
+        if known is not None:
+            return known
+        if isinstance(node, Expression):
+            inputs = [self._add(argument) for argument in node.arguments]
+            target = None
+            if root:
+                target = np.empty(node.shape, node.dtype) if self.root_out is None else self.root_out
+            elif node.owner is not None and node.owner() is not None:
+                target = np.empty(node.shape, node.dtype)
+            if target is not None:
+                self.made.append((node, target))
+            slot = self._slot()
+            self.steps.append((node.function, inputs, slot, target, node.dtype))
+        else:
+            slot = self._slot()
+            if isinstance(node, (np.ndarray, Parts)) and node.shape != ():
+                self.leaves.append(node)
+                self.leaf_slots.append(slot)
+            else:
+                self.scalars.append((slot, node))
+        self.slots[id(node)] = slot
+        return slot
+
+    def run(self):
+        scratch = self._scratch()
+        for cell in self._cells():
+            self._run_cell(cell, scratch)
+        for node, array in self.made:
+            node.value = array
+            if node.owner is not None:
+                owner = node.owner()
+                if owner is not None:
+                    owner._settled(array)
+
+    def _scratch(self):
+        """A buffer of one piece for each inner result; those that are read no more are reused."""
+        last = {}
+        for at, (_, inputs, _, _, _) in enumerate(self.steps):
+            for slot in inputs:
+                last[slot] = at
+        free, buffers = {}, {}
+        for at, (_, inputs, slot, target, dtype) in enumerate(self.steps):
+            if target is None:
+                spare = free.get(dtype)
+                buffers[slot] = spare.pop() if spare else np.empty(BLOCK_ELEMENTS, dtype)
+            for used in set(inputs):
+                if last[used] == at and used in buffers:
+                    free.setdefault(buffers[used].dtype, []).append(buffers[used])
+        return buffers
+
+    def _cells(self):
+        """Boxes in which every leaf is one array: (box, leaves, targets)."""
+        cuts = [{0, n} for n in self.shape]
+        for leaf in self.leaves:
+            if isinstance(leaf, Parts):
+                skip = len(self.shape) - len(leaf.shape)
+                for box, _ in leaf.pieces:
+                    for d, bounds in enumerate(box, skip):
+                        if leaf.shape[d - skip] == self.shape[d]:
+                            cuts[d].update((bounds.start, bounds.stop))
+        cuts = [sorted(cut) for cut in cuts]
+        for corner in product(*(list(zip(cut[:-1], cut[1:], strict=True)) for cut in cuts)):
+            box = tuple(slice(*bounds) for bounds in corner)
+            shape = tuple(high - low for low, high in corner)
+            leaves = [_inside(leaf, box, shape, self.shape) for leaf in self.leaves]
+            targets = [None if step[3] is None else step[3][box] for step in self.steps]
+            yield shape, leaves, targets
+
+    def _run_cell(self, cell, scratch):
+        shape, leaves, targets = cell
+        arrays = leaves + [target for target in targets if target is not None]
+        if all(a.flags.c_contiguous and a.shape == shape for a in arrays):
+            leaves = [a.reshape(-1) for a in leaves]
+            targets = [None if a is None else a.reshape(-1) for a in targets]
+            shape = (int(np.prod(shape, dtype=np.int64)),)
+        values = [None] * self.values
+        for slot, scalar in self.scalars:
+            values[slot] = scalar
+        views, seen = {}, None
+        for block, size in _blocks(shape):
+            if size != seen:
+                count, seen = int(np.prod(size, dtype=np.int64)), size
+                views = {slot: buffer[:count].reshape(size) for slot, buffer in scratch.items()}
+            for slot, leaf in zip(self.leaf_slots, leaves, strict=True):
+                values[slot] = leaf[block]
+            for (function, inputs, slot, _, _), target in zip(self.steps, targets, strict=True):
+                out = views[slot] if target is None else target[block]
+                function(*[values[i] for i in inputs], out=out)
+                values[slot] = out
+
+
+def _inside(leaf, box, shape, whole):
+    """The part of a leaf in a box, with the box's shape."""
+    skip = len(whole) - len(leaf.shape)
+    bounds = tuple(
+        slice(0, 1) if leaf.shape[d] == 1 and whole[d + skip] != 1 else box[d + skip]
+        for d in range(len(leaf.shape))
+    )
+    if isinstance(leaf, Parts):
+        bounds, leaf = next(
+            (_shift(bounds, at), piece)
+            for at, piece in leaf.pieces
+            if all(a.start <= b.start and b.stop <= a.stop for a, b in zip(at, bounds, strict=True))
+        )
+    return np.broadcast_to(leaf[bounds], shape) if leaf.ndim < len(shape) or any(
+        b.stop - b.start != n for b, n in zip(bounds, shape[skip:], strict=True)
+    ) else leaf[bounds]
+
+
+def _shift(bounds, origin):
+    return tuple(
+        slice(b.start - at.start, b.stop - at.start) for b, at in zip(bounds, origin, strict=True)
+    )
+
+
+def _blocks(shape):
+    """(slices, shape) of pieces of at most BLOCK_ELEMENTS that cover a shape, in C order."""
+    axis, inner = len(shape) - 1, 1
+    while axis > 0 and inner * shape[axis] <= BLOCK_ELEMENTS:
+        inner *= shape[axis]
+        axis -= 1
+    rows = max(1, BLOCK_ELEMENTS // inner)
+    tail = shape[axis + 1 :]
+    for outer in np.ndindex(*shape[:axis]):
+        lead = tuple(slice(i, i + 1) for i in outer)
+        for low in range(0, shape[axis], rows):
+            high = min(low + rows, shape[axis])
+            yield (*lead, slice(low, high)), (*(1,) * axis, high - low, *tail)

@@ -1,0 +1,306 @@
+"""Shapes and order: views where no element moves, new arrays where some do."""
+
+import numpy as np
+
+from . import _exchange, _layout
+from ._array import (
+    Array,
+    as_array,
+    axes_of,
+    axis_of,
+    empty_block,
+    flat_layout,
+    gathered,
+    in_layout,
+    new_layout,
+)
+from ._indexing import in_order, setitem, take_known, view
+
+
+def _all(shape):
+    return tuple((0, n, 1) for n in shape)
+
+
+def broadcast_to(x, /, shape):
+    """x repeated along new axes and those of length 1."""
+    x, shape = as_array(x), tuple(int(n) for n in shape)
+    if np.broadcast_shapes(x.shape, shape) != shape:
+        raise ValueError(f"shape {x.shape} does not broadcast to {shape}")
+    if x.shape == shape:
+        return x
+    layout = _layout.whole(shape, _exchange.ranks()) if (
+        x.layout.whole and _exchange.ranks() == 1
+    ) else new_layout(shape, x.dtype)
+    part = in_layout(x, _layout.operand(layout, x.shape))
+    extent = layout.extent(_exchange.job().rank)
+    if 0 in extent:
+        return Array(np.empty(extent, x.dtype), layout)
+    return Array(np.broadcast_to(part, extent).copy(), layout)
+
+
+def broadcast_arrays(*arrays):
+    """All arrays, broadcast against each other."""
+    arrays = [as_array(x) for x in arrays]
+    shape = np.broadcast_shapes(*[x.shape for x in arrays])
+    return [broadcast_to(x, shape) for x in arrays]
+
+
+def expand_dims(x, /, axis):
+    """A new axis of length 1; a view."""
+    x = as_array(x)
+    axes = axes_of(axis, x.ndim + (len(axis) if isinstance(axis, tuple) else 1))
+    key = list(_all(x.shape))
+    for d in axes:
+        key.insert(d, None)
+    return view(x, tuple(key))
+
+
+def squeeze(x, /, axis):
+    """x without axes of length 1; a view."""
+    x = as_array(x)
+    axes = axes_of(axis, x.ndim)
+    for d in axes:
+        if x.shape[d] != 1:
+            raise ValueError(f"squeeze: axis {d} has length {x.shape[d]}, not 1")
+    return _without(x, axes)
+
+
+def _without(x, axes):
+    if not axes:
+        return x
+    if len(axes) == x.ndim:
+        block = in_layout(x, _layout.whole(x.shape, _exchange.ranks()))
+        return Array(block.reshape(()), _layout.whole((), _exchange.ranks()), x._memory)
+    return view(x, tuple(0 if d in axes else (0, n, 1) for d, n in enumerate(x.shape)))
+
+
+def permute_dims(x, /, axes):
+    """Axes in another order; a view."""
+    x = as_array(x)
+    axes = tuple(axis_of(a, x.ndim) for a in axes)
+    if sorted(axes) != list(range(x.ndim)):
+        raise ValueError(f"permute_dims: {axes} is no order of {x.ndim} axes")
+    if not axes:
+        return x
+    block = x._evaluate()
+    return Array(block.transpose(axes), _layout.permuted(x.layout, axes), x._memory)
+
+
+def matrix_transpose(x, /):
+    """The last two axes exchanged; a view."""
+    x = as_array(x)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose takes at least 2 dimensions: this has {x.ndim}")
+    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def moveaxis(x, source, destination, /):
+    """Some axes elsewhere; a view."""
+    x = as_array(x)
+    sources = [axis_of(a, x.ndim) for a in np.atleast_1d(source)]
+    targets = [axis_of(a, x.ndim) for a in np.atleast_1d(destination)]
+    if len(sources) != len(targets) or len(set(sources)) != len(sources):
+        raise ValueError(f"moveaxis: {source} and {destination} do not pair")
+    order = [d for d in range(x.ndim) if d not in sources]
+    for target, from_ in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, from_)
+    return permute_dims(x, order)
+
+
+def flip(x, /, *, axis=None):
+    """Order along axes reversed; a view."""
+    x = as_array(x)
+    axes = axes_of(axis, x.ndim)
+    key = tuple((n - 1, n, -1) if d in axes else (0, n, 1) for d, n in enumerate(x.shape))
+    return view(x, key) if key else x
+
+
+def reshape(x, /, shape, *, copy=None):
+    """The elements in C order in another shape; a view where nothing moves."""
+    x = as_array(x)
+    shape = _wanted_shape(x, (shape,) if hasattr(shape, "__index__") else tuple(shape))
+    if x.shape == shape:
+        return x.copy() if copy else x
+    if x.layout.whole:
+        return _reshaped(x, x._evaluate().reshape(shape), _whole(shape), copy)
+    ordered = in_order(x)
+    target = flat_layout(shape, x.dtype)
+    same = _same_runs(ordered.layout, shape)
+    if same is not None:
+        block = ordered._evaluate().reshape(same.extent(_exchange.job().rank))
+        return _reshaped(x, block, same, copy)
+    if copy is False:
+        raise ValueError(f"reshape {x.shape} to {shape} moves elements: it needs a copy")
+    flat = Array(np.ascontiguousarray(ordered._evaluate()).reshape(-1), _flat(ordered.layout))
+    block = in_layout(flat, _flat(target))
+    return Array(block.reshape(target.extent(_exchange.job().rank)), target)
+
+
+def _whole(shape):
+    return _layout.whole(shape, _exchange.ranks())
+
+
+def _wanted_shape(x, shape):
+    shape = tuple(int(n.__index__()) for n in shape)
+    if shape.count(-1) == 1:
+        rest = int(np.prod([n for n in shape if n != -1], dtype=np.int64))
+        if rest == 0 or x.size % rest:
+            raise ValueError(f"cannot reshape {x.shape} to {shape}")
+        shape = tuple(x.size // rest if n == -1 else n for n in shape)
+    if any(n < 0 for n in shape) or int(np.prod(shape, dtype=np.int64)) != x.size:
+        raise ValueError(f"cannot reshape {x.shape}, of {x.size} elements, to {shape}")
+    return shape
+
+
+def _reshaped(x, block, layout, copy):
+    shared = np.may_share_memory(block, x._evaluate())
+    if copy is False and block.size and not shared:
+        raise ValueError("this reshape needs a copy")
+    if shared and copy:
+        block, shared = block.copy(), False
+    return Array(block, layout, x._memory) if shared else Array(block, layout)
+
+
+def _flat(layout):
+    """A layout of runs of whole rows, as one of the flat array."""
+    if layout.whole:
+        return _whole((int(np.prod(layout.shape, dtype=np.int64)),))
+    row = int(np.prod(layout.shape[1:], dtype=np.int64))
+    return _layout.Layout(
+        (layout.shape[0] * row,),
+        tuple(((box[0][0] * row, box[0][1] * row),) for box in layout.boxes),
+    )
+
+
+def _same_runs(layout, shape):
+    """The layout of the new shape with every rank's elements where they are; None if some rank's
+    do not form whole entries of the first axis."""
+    flat = _flat(layout)
+    if not shape:
+        return None
+    row = int(np.prod(shape[1:], dtype=np.int64))
+    boxes = []
+    for ((low, high),) in flat.boxes:
+        if low % row or high % row:
+            return None
+        full = tuple((0, n) for n in shape[1:])
+        empty = ((0, 0),) * len(full)
+        boxes.append(((low // row, high // row), *(full if high > low else empty)))
+    return _layout.Layout(shape, tuple(boxes))
+
+
+def concat(arrays, /, *, axis=0):
+    """Arrays one after another along an axis (None: flat)."""
+    arrays = [as_array(x) for x in arrays]
+    if not arrays:
+        raise ValueError("concat takes at least one array")
+    if axis is None:
+        arrays, axis = [reshape(x, (-1,)) if x.size else reshape(x, (0,)) for x in arrays], 0
+    first = arrays[0]
+    axis = axis_of(axis, first.ndim)
+    for x in arrays:
+        if x.ndim != first.ndim or x.shape[:axis] + x.shape[axis + 1 :] != (
+            first.shape[:axis] + first.shape[axis + 1 :]
+        ):
+            raise ValueError(f"concat: shapes {first.shape} and {x.shape} differ beside axis {axis}")
+    dtype = np.result_type(*[x.dtype for x in arrays])
+    length = sum(x.shape[axis] for x in arrays)
+    shape = tuple(length if d == axis else n for d, n in enumerate(first.shape))
+    layout = new_layout(shape, dtype)
+    out, at = Array(empty_block(layout, dtype), layout), 0
+    for x in arrays:
+        end = at + x.shape[axis]
+        setitem(out, (slice(None),) * axis + (slice(at, end),), x)
+        at = end
+    return out
+
+
+def stack(arrays, /, *, axis=0):
+    """Arrays of one shape along a new axis."""
+    arrays = [as_array(x) for x in arrays]
+    if any(x.shape != arrays[0].shape for x in arrays):
+        raise ValueError(f"stack: shapes differ: {[x.shape for x in arrays]}")
+    axis = axis_of(axis, arrays[0].ndim + 1)
+    return concat([expand_dims(x, axis) for x in arrays], axis=axis)
+
+
+def unstack(x, /, *, axis=0):
+    """The entries of an axis, as a tuple of views."""
+    x = as_array(x)
+    if not x.ndim:
+        raise ValueError("unstack takes at least one dimension")
+    axis = axis_of(axis, x.ndim)
+    return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
+
+
+def roll(x, /, shift, *, axis=None):
+    """Elements moved along axes; what leaves at the end comes back at the beginning."""
+    x = as_array(x)
+    if axis is None:
+        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape) if x.size else x.copy()
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    if len(axes) != len(shifts):
+        raise ValueError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    for by, a in zip(shifts, axes, strict=True):
+        x = _rolled(x, int(by), axis_of(a, x.ndim))
+    return x
+
+
+def _rolled(x, by, axis):
+    n = x.shape[axis]
+    by = by % n if n else 0
+    out = Array(empty_block(x.layout, x.dtype), x.layout)
+    before = (slice(None),) * axis
+    setitem(out, (*before, slice(by, None)), x[(*before, slice(0, n - by))])
+    if by:
+        setitem(out, (*before, slice(0, by)), x[(*before, slice(n - by, None))])
+    return out
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Each element several times."""
+    x = as_array(x)
+    if axis is None:
+        x, axis = reshape(x, (-1,)) if x.size else reshape(x, (0,)), 0
+    axis = axis_of(axis, x.ndim)
+    times = gathered(repeats, "repeats") if isinstance(repeats, Array) else np.asarray(repeats)
+    return take_known(x, np.repeat(np.arange(x.shape[axis]), times), axis)
+
+
+def tile(x, repetitions, /):
+    """The array several times along each axis."""
+    x, times = as_array(x), tuple(int(n) for n in repetitions)
+    if len(times) > x.ndim:
+        x = reshape(x, (1,) * (len(times) - x.ndim) + x.shape)
+    times = (1,) * (x.ndim - len(times)) + times
+    for axis, n in enumerate(times):
+        if n != 1:
+            x = take_known(x, np.tile(np.arange(x.shape[axis]), n), axis)
+    return x.copy() if all(n == 1 for n in times) else x
+
+
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    """Differences of neighbours along an axis, n times."""
+    x = as_array(x)
+    axis = axis_of(axis, x.ndim)
+    if n < 0:
+        raise ValueError(f"diff: n is {n}, not at least 0")
+    ends = [v for v in (prepend, x, append) if v is not None]
+    if len(ends) > 1:
+        x = concat(ends, axis=axis)
+    before = (slice(None),) * axis
+    for _ in range(n):
+        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+    return x
+
+
+def _transposed(self):
+    if self.ndim != 2:
+        raise ValueError(f"x.T takes 2 dimensions, this array has {self.ndim}: use permute_dims")
+    return matrix_transpose(self)
+
+
+Array.T = property(_transposed)
+Array.mT = property(matrix_transpose)
+Array.reshape = lambda self, *shape: reshape(self, shape[0] if len(shape) == 1 else shape)

@@ -1,0 +1,273 @@
+"""Sums and their like: each rank reduces its block, then partial results are combined in the order
+of the ranks, so that all ranks get the same bits."""
+
+import numpy as np
+
+from . import _exchange, _layout
+from ._array import (
+    Array,
+    as_array,
+    axes_of,
+    axis_of,
+    empty_block,
+    in_layout,
+    new_layout,
+    of_numpy,
+    undivided,
+)
+from ._elementwise import apply, astype
+from ._info import check_dtype
+
+
+def _finish(x, axes, keepdims):
+    """Drops the reduced axes, which have length 1."""
+    if keepdims or not axes:
+        return x
+    key = tuple(0 if d in axes else (0, n, 1) for d, n in enumerate(x.shape))
+    if len(axes) == x.ndim:  # all ranks have it
+        return Array(in_layout(x, _layout.whole(x.shape, _exchange.ranks())).reshape(()),
+                     _layout.whole((), _exchange.ranks()))  # fmt: skip
+    from ._indexing import view
+
+    out = view(x, key)
+    return Array(out._evaluate(), out.layout)
+
+
+def _reduce(x, axis, keepdims, local, combine):
+    """local(block, axes) keeps axes; combine(a, b) is a ufunc."""
+    axes = axes_of(axis, x.ndim)
+    block = x._evaluate()
+    if x.layout.whole:
+        return of_whole(local(block, axes), axes, keepdims)
+    layout = _layout.reduced(x.layout, axes, True)
+    partial = local(block if block.size else np.zeros((1,) * x.ndim, x.dtype), axes)
+    if not block.size:
+        partial = empty_block(layout, partial.dtype)
+    if not _layout.divided(x.layout, axes):
+        return _finish(Array(partial, layout), axes, keepdims)
+    target = new_layout(layout.shape, partial.dtype)
+    if not target.whole and _small_result(layout.shape, partial.dtype):
+        target = _layout.whole(layout.shape, _exchange.ranks())
+    parts = _exchange.bring(partial, layout, target)
+    out = empty_block(target, partial.dtype)
+    seen = np.zeros(out.shape, bool)
+    for box, part in parts:
+        out[box] = np.where(seen[box], combine(out[box], part), part)
+        seen[box] = True
+    return _finish(Array(out, target), axes, keepdims)
+
+
+def _small_result(shape, dtype):
+    return int(np.prod(shape)) * dtype.itemsize <= 64
+
+
+def of_whole(block, axes, keepdims):
+    """The result of a reduction that every rank did alone."""
+    block = np.asarray(block)
+    if not keepdims:
+        block = block.reshape(tuple(n for d, n in enumerate(block.shape) if d not in axes))
+    return Array(block, _layout.whole(block.shape, _exchange.ranks()))
+
+
+def _by_ufunc(ufunc, **options):
+    def local(block, axes):
+        return ufunc.reduce(block, axis=axes, keepdims=True, **options)
+
+    return local
+
+
+def _sum_dtype(x, dtype):
+    """As NumPy: small integers sum in 64 bits."""
+    if dtype is not None:
+        return check_dtype(dtype)
+    if x.dtype.kind in "bi":
+        return np.dtype("int64")
+    return np.dtype("uint64") if x.dtype.kind == "u" else x.dtype
+
+
+def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    """The sum along axes (None: all)."""
+    x = as_array(x)
+    return _reduce(x, axis, keepdims, _by_ufunc(np.add, dtype=_sum_dtype(x, dtype)), np.add)
+
+
+def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    """The product along axes (None: all)."""
+    x = as_array(x)
+    local = _by_ufunc(np.multiply, dtype=_sum_dtype(x, dtype))
+    return _reduce(x, axis, keepdims, local, np.multiply)
+
+
+def min(x, /, *, axis=None, keepdims=False):
+    """The least along axes (None: all)."""
+    return _reduce(as_array(x), axis, keepdims, _by_ufunc(np.minimum), np.minimum)
+
+
+def max(x, /, *, axis=None, keepdims=False):
+    """The greatest along axes (None: all)."""
+    return _reduce(as_array(x), axis, keepdims, _by_ufunc(np.maximum), np.maximum)
+
+
+def all(x, /, *, axis=None, keepdims=False):
+    """Whether all elements along axes are true."""
+    local = _by_ufunc(np.logical_and, dtype=np.bool_)
+    return _reduce(as_array(x), axis, keepdims, local, np.logical_and)
+
+
+def any(x, /, *, axis=None, keepdims=False):
+    """Whether some element along axes is true."""
+    local = _by_ufunc(np.logical_or, dtype=np.bool_)
+    return _reduce(as_array(x), axis, keepdims, local, np.logical_or)
+
+
+def count_nonzero(x, /, *, axis=None, keepdims=False):
+    """How many elements along axes are not zero."""
+    return sum(as_array(x) != 0, axis=axis, dtype=np.int64, keepdims=keepdims)
+
+
+def _count(x, axis):
+    return int(np.prod([x.shape[d] for d in axes_of(axis, x.ndim)], dtype=np.int64))
+
+
+def mean(x, /, *, axis=None, keepdims=False):
+    """The mean along axes (None: all)."""
+    x = as_array(x)
+    if x.dtype.kind not in "fc":
+        x = astype(x, np.dtype("float64"))
+    total = sum(x, axis=axis, keepdims=keepdims)
+    return apply(np.divide, total, float(_count(x, axis)))
+
+
+def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    """The variance along axes (None: all)."""
+    x = as_array(x)
+    if x.dtype.kind not in "fc":
+        x = astype(x, np.dtype("float64"))
+    off = x - mean(x, axis=axis, keepdims=True)
+    square = apply(_square_size, off, dtype=np.empty(0, x.dtype).real.dtype)
+    total = sum(square, axis=axis, keepdims=keepdims)
+    count = _count(x, axis) - correction
+    return apply(np.divide, total, float(count if count > 0 else 0))
+
+
+def _square_size(x, out):
+    if x.dtype.kind == "c":
+        np.add(np.square(x.real), np.square(x.imag), out=out)
+    else:
+        np.square(x, out=out)
+
+
+def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    """The standard deviation along axes (None: all)."""
+    return apply(np.sqrt, var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+# ---- positions -----------------------------------------------------------------------------------
+
+
+def _where_best(x, axis, keepdims, function, better):
+    x = as_array(x)
+    axes = axes_of(axis, x.ndim)
+    block = x._evaluate()
+    if x.layout.whole:
+        return of_whole(function(block, axis=axis, keepdims=True), axes, keepdims)
+    layout = _layout.reduced(x.layout, axes, True)
+    values, places = empty_block(layout, x.dtype), empty_block(layout, np.dtype("int64"))
+    if block.size:
+        box = x.layout.boxes[_exchange.job().rank]
+        found = function(block, axis=axis, keepdims=True)
+        if axis is None:
+            where = np.unravel_index(int(found.reshape(())), block.shape)
+            values[...] = block[where]
+            places[...] = np.ravel_multi_index(
+                [i + low for i, (low, _) in zip(where, box, strict=True)], x.shape
+            )
+        else:
+            values[...] = np.take_along_axis(block, found, axes[0])
+            places[...] = found + box[axes[0]][0]
+    if not _layout.divided(x.layout, axes):
+        return _finish(Array(places, layout), axes, keepdims)
+    target = new_layout(layout.shape, x.dtype)
+    if _small_result(layout.shape, x.dtype):
+        target = _layout.whole(layout.shape, _exchange.ranks())
+    best, where = empty_block(target, x.dtype), empty_block(target, places.dtype)
+    seen = np.zeros(best.shape, bool)
+    value_parts = _exchange.bring(values, layout, target)
+    place_parts = _exchange.bring(places, layout, target)
+    for (at, value), (_, place) in zip(value_parts, place_parts, strict=True):
+        old, old_place = best[at], where[at]
+        same = (value == old) | (_is_nan(value) & _is_nan(old))
+        wins = ~seen[at] | np.where(same, place < old_place, _beats(value, old, better))
+        best[at], where[at] = np.where(wins, value, old), np.where(wins, place, old_place)
+        seen[at] = True
+    return _finish(Array(where, target), axes, keepdims)
+
+
+def _is_nan(values):
+    return values != values
+
+
+def _beats(value, old, better):
+    return _is_nan(value) | (better(value, old) & ~_is_nan(old))
+
+
+def argmax(x, /, *, axis=None, keepdims=False):
+    """Where the greatest element is; the first of several."""
+    return _where_best(x, axis, keepdims, np.argmax, np.greater)
+
+
+def argmin(x, /, *, axis=None, keepdims=False):
+    """Where the least element is; the first of several."""
+    return _where_best(x, axis, keepdims, np.argmin, np.less)
+
+
+# ---- cumulative ----------------------------------------------------------------------------------
+
+
+def _cumulative(x, axis, dtype, include_initial, ufunc):
+    from ._indexing import in_order
+    from ._manipulation import concat
+
+    x = as_array(x)
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"name the axis of an array of {x.ndim} dimensions")
+        axis = 0
+    axis, dtype = axis_of(axis, x.ndim), _sum_dtype(x, dtype)
+    x = in_order(x) if x.ndim == 1 else undivided(x, (axis,))
+    block = ufunc.accumulate(x._evaluate(), axis=axis, dtype=dtype)
+    if x.ndim == 1 and not x.layout.whole:
+        block = _continued(block, x.layout, ufunc)
+    out = Array(block, x.layout)
+    if include_initial:
+        shape = tuple(1 if d == axis else n for d, n in enumerate(x.shape))
+        first = of_numpy(np.full(shape, ufunc.identity, dtype))
+        out = concat([first, out], axis=axis)
+    return out
+
+
+def _continued(block, layout, ufunc):
+    """Combines a 1-d cumulative block with the totals of the ranks before."""
+    has = [_layout.volume(box) > 0 for box in layout.boxes]
+    cuts = np.concatenate(([0], np.cumsum(has))).tolist()
+    totals = _exchange.bring(
+        block[-1:], _layout.along((cuts[-1],), 0, cuts),
+        _layout.whole((cuts[-1],), len(has)),
+    )  # fmt: skip
+    before = cuts[_exchange.job().rank]
+    if not before or not block.size:
+        return block
+    earlier = np.empty(cuts[-1], block.dtype)
+    for box, part in totals:
+        earlier[box] = part
+    return ufunc(block, ufunc.accumulate(earlier[:before])[-1])
+
+
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+    """Sums of ever more elements along an axis."""
+    return _cumulative(x, axis, dtype, include_initial, np.add)
+
+
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    """Products of ever more elements along an axis."""
+    return _cumulative(x, axis, dtype, include_initial, np.multiply)

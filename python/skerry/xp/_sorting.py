@@ -1,0 +1,228 @@
+"""Sorting, searching and sets.
+
+Along an axis that is divided in one dimension only, arrays are sorted by sampling: every rank sorts
+its part, all agree on values that split it evenly, each rank receives one range of values.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _exchange, _layout
+from ._array import Array, as_array, axis_of, gathered, of_numpy, undivided
+from ._indexing import by_counts, in_order
+from ._manipulation import flip, reshape
+
+
+class _Sorted(NamedTuple):
+    """One rank's range of values, ascending, and where each was."""
+
+    values: np.ndarray
+    places: np.ndarray
+
+
+def _split_sorted(x):
+    """A divided 1-d array in order of value, then of place. Equal values are on one rank."""
+    x = in_order(x)
+    here, block = _exchange.job(), x._evaluate()
+    order = np.argsort(block, kind="stable")
+    values = block[order]
+    places = order + x.layout.boxes[here.rank][0][0]
+    cuts = np.searchsorted(values, _splitters(values, here.ranks), side="left")
+    counts = np.diff(np.concatenate(([0], cuts, [len(values)])))
+    table = _exchange.agree(counts)
+    got = np.concatenate(_exchange.pass_rows(np.split(values, cuts), table, x.dtype))
+    where = np.concatenate(
+        _exchange.pass_rows(np.split(places, cuts), table, np.dtype(np.int64))
+    )
+    order = np.argsort(got, kind="stable")
+    return _Sorted(got[order], where[order])
+
+
+def _splitters(values, ranks):
+    """Values that part all ranks' values about evenly: from a sample of each rank's."""
+    count = min(len(values), 4 * ranks)
+    sample = values[np.linspace(0, len(values) - 1, count).astype(np.int64)] if count else values
+    samples = np.sort(by_counts(np.ascontiguousarray(sample), ()).numpy())
+    if not len(samples):
+        return samples
+    return samples[[len(samples) * i // ranks for i in range(1, ranks)]]
+
+
+def _parted(x, axis):
+    """x ready to be sorted along an axis: None if it needs _split_sorted."""
+    if x.ndim == 1 and not x.layout.whole:
+        return None
+    return undivided(x, (axis,))
+
+
+def _descending_order(block, axis):
+    """Positions in descending order; equal elements stay in order."""
+    order = np.flip(np.argsort(np.flip(block, axis), axis=axis, kind="stable"), axis)
+    return block.shape[axis] - 1 - order
+
+
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    """The elements along an axis in order."""
+    x = as_array(x)
+    if not x.ndim:
+        raise ValueError("sort takes at least one dimension")
+    axis = axis_of(axis, x.ndim)
+    parted = _parted(x, axis)
+    if parted is None:
+        out = by_counts(_split_sorted(x).values, ())
+        return flip(out) if descending else out
+    block = np.sort(parted._evaluate(), axis=axis, kind="stable" if stable else None)
+    return Array(np.flip(block, axis) if descending else block, parted.layout)
+
+
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    """The positions along an axis in order of their elements."""
+    x = as_array(x)
+    if not x.ndim:
+        raise ValueError("argsort takes at least one dimension")
+    axis = axis_of(axis, x.ndim)
+    parted = _parted(x, axis)
+    if parted is None:
+        if not descending:
+            return by_counts(_split_sorted(x).places, ())
+        # The last of equal elements comes first in the reversed array: flipped, first again.
+        return x.shape[0] - 1 - flip(by_counts(_split_sorted(flip(x)).places, ()))
+    block = parted._evaluate()
+    order = (
+        _descending_order(block, axis)
+        if descending
+        else np.argsort(block, axis=axis, kind="stable" if stable else None)
+    )
+    return Array(np.asarray(order, np.int64), parted.layout)
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """Where elements of x2 belong in the ascending x1."""
+    x1, x2 = as_array(x1), as_array(x2)
+    if x1.ndim != 1:
+        raise ValueError(f"searchsorted takes a 1-d array first, not {x1.ndim} dimensions")
+    sorter = None if sorter is None else gathered(as_array(sorter), "the sorter")
+    known = gathered(x1, "searchsorted")
+    places = np.searchsorted(known, x2._evaluate(), side=side, sorter=sorter)
+    return Array(np.asarray(places, np.int64).reshape(x2._evaluate().shape), x2.layout)
+
+
+def nonzero(x, /):
+    """The indices of elements that are not zero: one array per dimension."""
+    x = as_array(x)
+    if not x.ndim:
+        raise ValueError("nonzero takes at least one dimension")
+    if x.layout.whole:
+        return tuple(of_numpy(place) for place in np.nonzero(x._evaluate()))
+    x = in_order(x)
+    box = x.layout.boxes[_exchange.job().rank]
+    found = np.nonzero(x._evaluate())
+    first = by_counts(found[0] + box[0][0], ())
+    return (first, *(Array(place, first.layout) for place in found[1:]))
+
+
+# ---- sets ----------------------------------------------------------------------------------------
+
+
+class UniqueAll(NamedTuple):
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    values: Array
+    inverse_indices: Array
+
+
+def _flat(x):
+    x = as_array(x)
+    return reshape(x, (x.size,))
+
+
+def _runs(values):
+    """Where runs of equal elements of an ascending array begin; every NaN is a run."""
+    if not len(values):
+        return np.empty(0, np.int64)
+    return np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
+
+
+def unique_all(x, /):
+    """Different values, ascending; where each is first, which each element is, how often it is."""
+    x = as_array(x)
+    flat = _flat(x)
+    if flat.layout.whole:
+        order = np.argsort(flat._evaluate(), kind="stable")
+        ranked = _Sorted(flat._evaluate()[order], order)
+    else:
+        ranked = _split_sorted(flat)
+    begins = _runs(ranked.values)
+    counts = np.diff(np.append(begins, len(ranked.values)))
+    which = np.repeat(np.arange(len(begins)), counts)
+    parts = ranked.values[begins], ranked.places[begins], counts
+    if flat.layout.whole:
+        inverse = np.empty(flat.size, np.int64)
+        inverse[ranked.places] = which
+        values, indices, counts = map(of_numpy, parts)
+        return UniqueAll(values, indices, of_numpy(inverse.reshape(x.shape)), counts)
+    values = by_counts(parts[0], ())
+    which = which + values.layout.boxes[_exchange.job().rank][0][0]
+    indices, counts = (Array(part, values.layout) for part in parts[1:])
+    return UniqueAll(values, indices, reshape(_sent_back(ranked.places, which, flat), x.shape), counts)
+
+
+def _sent_back(places, values, flat):
+    """The 1-d array, laid out in order, with values[i] at places[i]."""
+    layout = in_order(flat).layout
+    here = _exchange.job()
+    ends = np.array([box[0][1] if _layout.volume(box) else 0 for box in layout.boxes])
+    owner = np.searchsorted(np.maximum.accumulate(ends), places, side="right")
+    order = np.argsort(owner, kind="stable")
+    counts = np.bincount(owner, minlength=here.ranks)
+    rows = np.stack([places, values], axis=1)[order]
+    table = _exchange.agree(counts)
+    got = np.concatenate(
+        _exchange.pass_rows(
+            np.split(rows, np.cumsum(counts)[:-1]), table, np.dtype(np.int64), (2,)
+        )
+    )
+    block = np.empty(layout.extent(here.rank), np.int64)
+    block[got[:, 0] - layout.boxes[here.rank][0][0]] = got[:, 1]
+    return Array(block, layout)
+
+
+def unique_counts(x, /):
+    """Different values, ascending, and how often each is there."""
+    values, _, _, counts = _without_inverse(x)
+    return UniqueCounts(values, counts)
+
+
+def _without_inverse(x):
+    flat = _flat(x)
+    if flat.layout.whole:
+        return unique_all(flat)
+    ranked = _split_sorted(flat)
+    begins = _runs(ranked.values)
+    counts = np.diff(np.append(begins, len(ranked.values)))
+    values = by_counts(ranked.values[begins], ())
+    return values, None, None, Array(counts, values.layout)
+
+
+def unique_inverse(x, /):
+    """Different values, ascending, and which of them each element is."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x, /):
+    """Different values, ascending."""
+    return _without_inverse(x)[0]
+
+

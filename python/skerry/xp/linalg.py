@@ -1,0 +1,437 @@
+"""Linear algebra. Products are distributed: each rank keeps its rows and reads the other factor
+part by part. Stacks of matrices are solved where they are; one large matrix is collected on every
+rank, up to xp.options()["gather_bytes"], and LAPACK solves it there."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _exchange, _layout
+from . import _reductions
+from ._array import (
+    Array,
+    as_array,
+    axis_of,
+    empty_block,
+    gathered,
+    new_layout,
+    of_numpy,
+    redistributed,
+    undivided,
+)
+from ._elementwise import apply, astype, functions
+from ._manipulation import (
+    broadcast_to,
+    expand_dims,
+    matrix_transpose,  # noqa: F401 (part of the namespace)
+    moveaxis,
+    permute_dims,
+    reshape,
+    squeeze,
+)
+
+__all__ = (
+    "cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank "
+    "matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm"
+).split()
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    sign: Array
+    logabsdet: Array
+
+
+class SVDResult(NamedTuple):
+    U: Array
+    S: Array
+    Vh: Array
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def matmul(x1, x2, /):
+    """The matrix product, of stacks of matrices too."""
+    x1, x2 = as_array(x1, "matmul's x1"), as_array(x2, "matmul's x2")
+    if not x1.ndim or not x2.ndim:
+        raise ValueError("matmul takes arrays of at least one dimension")
+    inner = x2.shape[0] if x2.ndim == 1 else x2.shape[-2]
+    if x1.shape[-1] != inner:
+        raise ValueError(f"matmul: shapes {x1.shape} and {x2.shape} do not fit")
+    a = expand_dims(x1, 0) if x1.ndim == 1 else x1
+    b = expand_dims(x2, 1) if x2.ndim == 1 else x2
+    out = _product(a, b) if a.ndim == b.ndim == 2 else _stacked_product(a, b)
+    if x1.ndim == 1:
+        out = squeeze(out, -2)
+    return squeeze(out, -1) if x2.ndim == 1 else out
+
+
+def _product(a, b):
+    (m, k), n = a.shape, b.shape[1]
+    dtype = np.result_type(a.dtype, b.dtype)
+    if a.layout.whole and b.layout.whole:
+        return _whole_product(a, b, dtype)
+    if m < _exchange.ranks() <= k or (m == 1 and not a.layout.whole):
+        return _inner_product(a, b, m, n, dtype)
+    # Own rows of a times b, one rank's rows of b at a time: a row of blocks of the result.
+    layout = a.layout if _rows_only(a.layout) else _layout.slabs((m, k), 0, _exchange.ranks())
+    mine = redistributed(a, layout)._evaluate()
+    boxes = tuple((box[0], (0, n)) if _layout.volume(box) else ((0, 0), (0, 0))
+                  for box in layout.boxes)  # fmt: skip
+    out_layout = _layout.Layout((m, n), boxes)
+    out = empty_block(out_layout, dtype)
+    if b.nbytes <= _PIECE_BYTES or b.layout.whole:
+        np.matmul(mine, gathered(b, "matmul"), out=out) if out.size else gathered(b, "matmul")
+        return Array(out, out_layout)
+    out[...] = 0
+    _add_pieces(out, mine, b)
+    return Array(out, out_layout)
+
+
+_PIECE_BYTES = 64 << 20  # of the second factor that every rank holds at a time
+
+
+def _add_pieces(out, mine, b):
+    """out += mine @ b, with all ranks collecting some rows of b at a time."""
+    rows = max(1, _PIECE_BYTES // max(1, b.nbytes // b.shape[0]))
+    for low in range(0, b.shape[0], rows):
+        piece = gathered(b[low : low + rows], "matmul")
+        if out.size:
+            out += mine[:, low : low + rows] @ piece
+
+
+def _rows_only(layout):
+    return not layout.whole and not _layout.divided(layout, (1,))
+
+
+def _whole_product(a, b, dtype):
+    layout = new_layout((a.shape[0], b.shape[1]), dtype)
+    if layout.whole:
+        return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
+    rows, columns = layout.boxes[_exchange.job().rank]
+    return Array(
+        np.matmul(a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]), layout
+    )
+
+
+def _inner_product(a, b, m, n, dtype):
+    """A short result: each rank multiplies along its part of the summed axis."""
+    ranks = _exchange.ranks()
+    b = b if _rows_only(b.layout) else redistributed(b, _layout.slabs(b.shape, 0, ranks))
+    boxes = tuple(((0, m), box[0]) if _layout.volume(box) else ((0, 0), (0, 0))
+                  for box in b.layout.boxes)  # fmt: skip
+    mine = redistributed(a, _layout.Layout(a.shape, boxes))._evaluate()
+    partial = np.matmul(mine, b._evaluate()).astype(dtype, copy=False)
+    stacked = _layout.along((ranks, m, n), 0, list(range(ranks + 1)))
+    if mine.size == 0:
+        partial = np.zeros((m, n), dtype)
+    return _reductions.sum(Array(partial[None], stacked), axis=0, dtype=dtype)
+
+
+def _stacked_product(a, b):
+    """Stacks broadcast against each other; the stack is divided, or else the rows."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = broadcast_to(a, batch + a.shape[-2:])
+    b = broadcast_to(b, batch + b.shape[-2:])
+    fixed = (a.ndim - 2, a.ndim - 1)
+    layout = new_layout(a.shape, a.dtype, fixed)
+    if _layout.divided(a.layout, fixed) or a.layout.whole:
+        a = redistributed(a, layout)
+    b = redistributed(b, _batch_layout(a.layout, b.shape))
+    block = np.matmul(a._evaluate(), b._evaluate())
+    shape = (*a.shape[:-1], b.shape[-1])
+    return Array(block, _batch_layout(a.layout, shape))
+
+
+def _batch_layout(layout, shape):
+    """A layout of stacks with whole matrices of another shape."""
+    tail = tuple((0, n) for n in shape[-2:])
+    boxes = tuple(
+        (*box[:-2], *tail) if _layout.volume(box) else ((0, 0),) * len(box) for box in layout.boxes
+    )
+    return _layout.Layout(shape, boxes, layout.whole)
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    """The sum of products over pairs of axes."""
+    x1, x2 = as_array(x1), as_array(x2)
+    if isinstance(axes, int):
+        pairs = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
+    else:
+        pairs = [axis_of(a, x1.ndim) for a in axes[0]], [axis_of(a, x2.ndim) for a in axes[1]]
+    if [x1.shape[a] for a in pairs[0]] != [x2.shape[a] for a in pairs[1]]:
+        raise ValueError(f"tensordot: {x1.shape} and {x2.shape} differ along axes {axes}")
+    free1 = [d for d in range(x1.ndim) if d not in pairs[0]]
+    free2 = [d for d in range(x2.ndim) if d not in pairs[1]]
+    shape1, shape2 = [x1.shape[d] for d in free1], [x2.shape[d] for d in free2]
+    inner = int(np.prod([x1.shape[a] for a in pairs[0]], dtype=np.int64))
+    a = reshape(permute_dims(x1, free1 + pairs[0]), (int(np.prod(shape1, dtype=np.int64)), inner))
+    b = reshape(permute_dims(x2, pairs[1] + free2), (inner, int(np.prod(shape2, dtype=np.int64))))
+    return reshape(_product(a, b), tuple(shape1 + shape2))
+
+
+def vecdot(x1, x2, /, *, axis=-1):
+    """Sums of conj(x1) * x2 along an axis."""
+    x1, x2 = as_array(x1), as_array(x2)
+    if not -min(x1.ndim, x2.ndim) <= axis < 0:
+        ndim = max(x1.ndim, x2.ndim)
+        axis = axis_of(axis, ndim) - ndim
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: {x1.shape} and {x2.shape} differ along axis {axis}")
+    dtype = np.result_type(x1.dtype, x2.dtype)
+    product = functions["conj"](x1) * x2 if x1.dtype.kind == "c" else x1 * x2
+    return _reductions.sum(product, axis=axis, dtype=dtype)
+
+
+def outer(x1, x2, /):
+    """All products of elements of two vectors."""
+    x1, x2 = as_array(x1), as_array(x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError("outer takes two 1-d arrays")
+    return expand_dims(x1, 1) * expand_dims(x2, 0)
+
+
+def cross(x1, x2, /, *, axis=-1):
+    """Products of vectors with 3 components along an axis."""
+    x1, x2 = as_array(x1), as_array(x2)
+    if not -min(x1.ndim, x2.ndim) <= axis < max(x1.ndim, x2.ndim):
+        axis_of(axis, min(x1.ndim, x2.ndim))
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ValueError(f"cross takes 3 components along axis {axis}: {x1.shape}, {x2.shape}")
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = (moveaxis(broadcast_to(x, shape), axis, 0) for x in (x1, x2))
+    a, b = [x1[i] for i in range(3)], [x2[i] for i in range(3)]
+    from ._manipulation import stack
+
+    return stack(
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]],
+        axis=axis,
+    )
+
+
+# ---- norms and diagonals -------------------------------------------------------------------------
+
+
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    """Norms of vectors along axes (None: of all elements)."""
+    x = as_array(x)
+    size = functions["abs"](x)
+    along = {"axis": axis, "keepdims": keepdims}
+    if ord == np.inf:
+        return _reductions.max(size, **along)
+    if ord == -np.inf:
+        return _reductions.min(size, **along)
+    if ord == 0:
+        return astype(_reductions.sum(size != 0, **along), size.dtype)
+    if ord == 1:
+        return _reductions.sum(size, **along)
+    if ord == 2:
+        return apply(np.sqrt, _reductions.sum(size * size, **along))
+    return _reductions.sum(size ** float(ord), **along) ** (1 / ord)
+
+
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    """Norms of matrices."""
+    x = _matrices(x, "matrix_norm")
+    if ord == "fro":
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord in (1, -1, np.inf, -np.inf):
+        sums = _reductions.sum(functions["abs"](x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
+        best = _reductions.max if ord > 0 else _reductions.min
+        return best(sums, axis=(-2, -1), keepdims=keepdims)
+    if ord not in ("nuc", 2, -2):
+        raise ValueError(f"matrix_norm: no norm {ord!r}")
+    values = svdvals(x)
+    best = {"nuc": _reductions.sum, 2: _reductions.max, -2: _reductions.min}[ord]
+    out = best(values, axis=-1)
+    return expand_dims(out, (-2, -1)) if keepdims else out
+
+
+def diagonal(x, /, *, offset=0):
+    """The diagonals of matrices, along a last axis."""
+    x = undivided(_matrices(x, "diagonal"), (-2, -1))
+    return _solved(lambda block: np.diagonal(block, offset, -2, -1).copy(), x)
+
+
+def trace(x, /, *, offset=0, dtype=None):
+    """Sums of the diagonals of matrices."""
+    return _reductions.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+# ---- by LAPACK -----------------------------------------------------------------------------------
+
+
+def _matrices(x, name):
+    x = as_array(x)
+    if x.ndim < 2:
+        raise ValueError(f"{name} takes at least 2 dimensions: this array has {x.ndim}")
+    return x
+
+
+def _square(x, name):
+    x = _matrices(x, name)
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"{name} takes square matrices, not {x.shape[-2:]}")
+    return x
+
+
+def _solved(function, x):
+    """function over own stacks of whole matrices; its arrays, or several. An error on one rank is
+    one on all."""
+    x = undivided(x, (x.ndim - 2, x.ndim - 1))
+    block, error, out = x._evaluate(), None, None
+    try:
+        # A rank without matrices needs the result's shape and dtype.
+        out = function(block if block.size or x.layout.whole else _identity(x))
+    except np.linalg.LinAlgError as found:
+        error = found
+    if not x.layout.whole:
+        _exchange.agree_no_error(error)
+    elif error is not None:
+        raise error
+    if isinstance(out, tuple):
+        return tuple(_stack_of(x, part) for part in out)
+    return _stack_of(x, out)
+
+
+def _identity(x):
+    return np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape[-2:])[
+        (None,) * (x.ndim - 2)
+    ]
+
+
+def _stack_of(x, block):
+    block = np.asarray(block)
+    batch = x.ndim - 2
+    if x.layout.whole:
+        return Array(block, _layout.whole(block.shape, _exchange.ranks()))
+    tail = block.shape[batch:]
+    boxes = tuple(
+        (*box[:batch], *((0, n) for n in tail))
+        if _layout.volume(box)
+        else ((0, 0),) * (batch + len(tail))
+        for box in x.layout.boxes
+    )
+    layout = _layout.Layout((*x.shape[:batch], *tail), boxes)
+    if not x._evaluate().size:
+        block = empty_block(layout, block.dtype)
+    return Array(block, layout)
+
+
+def cholesky(x, /, *, upper=False):
+    """Triangular factors of positive definite matrices."""
+    return _solved(lambda a: np.linalg.cholesky(a, upper=upper), _square(x, "cholesky"))
+
+
+def det(x, /):
+    """Determinants."""
+    return _solved(np.linalg.det, _square(x, "det"))
+
+
+def slogdet(x, /):
+    """Sign and logarithm of determinants."""
+    return SlogdetResult(*_solved(lambda a: tuple(np.linalg.slogdet(a)), _square(x, "slogdet")))
+
+
+def eigh(x, /):
+    """Eigenvalues and eigenvectors of Hermitian matrices."""
+    return EighResult(*_solved(lambda a: tuple(np.linalg.eigh(a)), _square(x, "eigh")))
+
+
+def eigvalsh(x, /):
+    """Eigenvalues of Hermitian matrices."""
+    return _solved(np.linalg.eigvalsh, _square(x, "eigvalsh"))
+
+
+def inv(x, /):
+    """Inverses."""
+    return _solved(np.linalg.inv, _square(x, "inv"))
+
+
+def matrix_power(x, n, /):
+    """Powers of matrices by whole numbers."""
+    x = _square(x, "matrix_power")
+    return _solved(lambda a: np.linalg.matrix_power(a, n), x)
+
+
+def _tolerance(rtol):
+    return rtol if rtol is None or isinstance(rtol, (int, float)) else gathered(rtol, "rtol")
+
+
+def matrix_rank(x, /, *, rtol=None):
+    """How many singular values are not negligible."""
+    x, rtol = _matrices(x, "matrix_rank"), _tolerance(rtol)
+    values = svdvals(x)
+    if values.shape[-1] == 0:
+        return _reductions.count_nonzero(values, axis=-1)
+    most = _reductions.max(values, axis=-1, keepdims=True)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(np.finfo(values.dtype).eps)
+    elif not isinstance(rtol, (int, float)):
+        rtol = of_numpy(rtol[..., None])
+    return _reductions.count_nonzero(values > most * rtol, axis=-1)
+
+
+def pinv(x, /, *, rtol=None):
+    """Pseudo-inverses."""
+    x, rtol = _matrices(x, "pinv"), _tolerance(rtol)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
+    if isinstance(rtol, np.ndarray) and rtol.ndim:
+        return of_numpy(np.linalg.pinv(gathered(x, "pinv with several tolerances"), rtol=rtol))
+    return _solved(lambda a: np.linalg.pinv(a, rtol=rtol), x)
+
+
+def qr(x, /, *, mode="reduced"):
+    """Orthogonal and upper triangular factors."""
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
+    return QRResult(*_solved(lambda a: tuple(np.linalg.qr(a, mode)), _matrices(x, "qr")))
+
+
+def svd(x, /, *, full_matrices=True):
+    """Singular value decompositions."""
+    x = _matrices(x, "svd")
+    return SVDResult(*_solved(lambda a: tuple(np.linalg.svd(a, full_matrices)), x))
+
+
+def svdvals(x, /):
+    """Singular values, descending."""
+    return _solved(lambda a: np.linalg.svd(a, compute_uv=False), _matrices(x, "svdvals"))
+
+
+def solve(x1, x2, /):
+    """The solutions y of x1 y = x2; a 1-d x2 is one vector."""
+    a, b = _square(x1, "solve"), as_array(x2)
+    known_a = gathered(a, "solve")
+    known_b = gathered(b, "solve")
+    out = np.linalg.solve(known_a, known_b)
+    return of_numpy(np.ascontiguousarray(out))
+
+
+def _matmul_operator(self, other, /):
+    return matmul(self, other) if isinstance(other, (Array, np.ndarray)) else NotImplemented
+
+
+def _matmul_backward(self, other, /):
+    return matmul(other, self) if isinstance(other, (Array, np.ndarray)) else NotImplemented
+
+
+def _matmul_inplace(self, other, /):
+    self[...] = matmul(self, other)
+    return self
+
+
+Array.__matmul__ = _matmul_operator
+Array.__rmatmul__ = _matmul_backward
+Array.__imatmul__ = _matmul_inplace
