@@ -13,7 +13,7 @@ All members call the same functions in the same order. docs/xp.md says what move
 from math import e, inf, nan, pi
 
 from . import fft, linalg
-from ._array import Array, options
+from ._array import Array
 from ._creation import (
     arange,
     asarray,
@@ -62,6 +62,7 @@ from ._manipulation import (
     tile,
     unstack,
 )
+from ._options import options
 from ._numpy import _array_ufunc as _
 from ._reductions import (
     all,

@@ -1,30 +1,12 @@
 """The array of skerry.xp: a block per rank, a layout that all ranks know, a value or an expression.
 """
 
-import os
 import weakref
 
 import numpy as np
 
 import skerry as sk
-from . import _exchange, _layout, _lazy
-
-_options = {
-    "whole_bytes": int(os.environ.get("SKERRY_XP_WHOLE_BYTES", 16 << 10)),
-    "gather_bytes": int(os.environ.get("SKERRY_XP_GATHER_BYTES", 1 << 30)),
-}
-
-
-def options(**changes):
-    """Sets and returns options, the same on every member. whole_bytes: new arrays up to this size
-    are kept whole on every rank. gather_bytes: the largest array that a function may collect on
-    every rank when it has no distributed method."""
-    for name, value in changes.items():
-        if name not in _options:
-            raise sk.InvalidError(f"no option {name!r}: there are {', '.join(_options)}")
-        _options[name] = int(value)
-    return dict(_options)
-
+from . import _exchange, _layout, _lazy, _options
 
 class Memory:
     """What an array and its views share."""
@@ -238,7 +220,7 @@ def new_layout(shape, dtype, fixed=()):
     """Where the elements of a new array go; axes in `fixed` stay undivided."""
     ranks = _exchange.ranks()
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if ranks == 1 or nbytes <= _options["whole_bytes"]:
+    if ranks == 1 or nbytes <= _options.values["whole_bytes"]:
         return _layout.whole(shape, ranks)
     axis = _layout.free_axis(shape, ranks, frozenset(fixed))
     if axis is None:
@@ -250,7 +232,7 @@ def flat_layout(shape, dtype):
     """Runs of whole first-axis entries in C order, however few."""
     ranks = _exchange.ranks()
     nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if ranks == 1 or not shape or nbytes <= _options["whole_bytes"]:
+    if ranks == 1 or not shape or nbytes <= _options.values["whole_bytes"]:
         return _layout.whole(shape, ranks)
     return _layout.slabs(shape, 0, ranks)
 
@@ -321,10 +303,10 @@ def gathered(x, what, explicit=False):
     """All of x on every rank, perhaps without a copy: read it only."""
     if x.layout.whole:
         return x._evaluate()
-    if not explicit and x.nbytes > _options["gather_bytes"]:
+    if not explicit and x.nbytes > _options.values["gather_bytes"]:
         raise sk.GatherError(
             f"{what} collects the whole array on every rank: {x.nbytes} bytes, more than "
-            f"{_options['gather_bytes']}; raise it by xp.options(gather_bytes=...)"
+            f"{_options.values['gather_bytes']}; raise it by xp.options(gather_bytes=...)"
         )
     _exchange.count_gather()
     return in_layout(x, _layout.whole(x.shape, _exchange.ranks()))

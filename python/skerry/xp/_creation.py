@@ -83,7 +83,7 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """`obj` as an array. An sk.Array keeps its memory: no copy, after one sync. Other data is the
-    same on every member; each keeps its part."""
+    same on every member; each copies its part."""
     check_device(device)
     dtype = None if dtype is None else check_dtype(dtype)
     if isinstance(obj, sk.Array):
@@ -91,21 +91,26 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     elif isinstance(obj, Array):
         x = obj
     else:
-        values = np.asarray(_with_numbers(obj), dtype)
-        check_dtype(values.dtype)
-        if copy is False and not isinstance(obj, np.ndarray) and not hasattr(obj, "__buffer__"):
-            raise ValueError(f"a {type(obj).__name__} cannot become an array without a copy")
-        if copy and np.may_share_memory(values, obj) if isinstance(obj, np.ndarray) else copy:
-            values = values.copy()
-        x = of_numpy(values)
-        if isinstance(obj, np.ndarray) and np.may_share_memory(x._block, obj):
-            x._memory.open = True
-        return x
+        return _of_data(obj, dtype, copy)
     if dtype is not None and dtype != x.dtype:
         if copy is False:
             raise ValueError(f"{x.dtype} cannot become {dtype} without a copy")
         return astype(x, dtype)
     return x.copy() if copy else x
+
+
+def _of_data(obj, dtype, copy):
+    """An array of data that every member has: a copy, so that all numbers of ranks act alike."""
+    values = np.asarray(_with_numbers(obj), dtype)
+    check_dtype(values.dtype)
+    if copy is not False:
+        fresh = not isinstance(obj, np.ndarray) and not hasattr(obj, "__array_interface__")
+        return of_numpy(values if fresh else values.copy())
+    x = of_numpy(values)
+    if not np.may_share_memory(values, np.asarray(obj)) or not x.layout.whole:
+        raise ValueError(f"a {type(obj).__name__} cannot become this array without a copy")
+    x._memory.open = True
+    return x
 
 
 def _with_numbers(obj):

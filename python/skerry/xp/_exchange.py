@@ -5,17 +5,17 @@ each rank then reads what it needs, without the owner's help. Exchanges use the 
 turn. So a rank that writes a segment again has passed the sync of the exchange between, which
 every reader of the older data entered after it had read. No second sync is needed.
 
-All members call in the same order with layouts that all of them know. With SKERRY_XP_CHECK=1
-every exchange first compares what the members are about to do, and all get an error if they differ.
+All members call in the same order with layouts that all of them know. With the
+option check_calls every exchange first compares what the members are about to do, and all get an
+error if they differ.
 """
 
-import os
 import zlib
 
 import numpy as np
 
 import skerry as sk
-from . import _layout
+from . import _layout, _options
 
 _LEAST_BYTES = 1 << 20  # of a staging segment
 
@@ -35,7 +35,6 @@ class _Staging:
         self.rank, self.ranks = sk.rank(), sk.size()
         self.segments, self.turn, self.bytes = [], 0, 0
         self.near = [sk.same_node(rank) for rank in range(self.ranks)]
-        self.checks = os.environ.get("SKERRY_XP_CHECK", "0") not in ("", "0")
         self.calls = 0
 
     def next(self, nbytes):
@@ -53,7 +52,7 @@ class _Staging:
     def compare(self, *what):
         """In the checking mode: an error on all members if they are about to do different things."""
         self.calls += 1
-        if not self.checks:
+        if not _options.values["check_calls"]:
             return
         mine = np.array([zlib.crc32(repr((self.calls, what)).encode())])
         told = sk.allgather(mine)

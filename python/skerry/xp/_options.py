@@ -1,0 +1,20 @@
+"""Options of skerry.xp, the same on every member."""
+
+import skerry as sk
+
+values = {"whole_bytes": 16 << 10, "gather_bytes": 1 << 30, "check_calls": 0}
+
+
+def options(**changes):
+    """Sets and returns options; all members set the same.
+
+    whole_bytes: new arrays up to this size are kept whole on every rank.
+    gather_bytes: the largest array that a function may collect on every rank when it has no
+    distributed method.
+    check_calls: 1 compares what the members are about to exchange, to find calls that differ.
+    """
+    for name, value in changes.items():
+        if name not in values:
+            raise sk.InvalidError(f"no option {name!r}: there are {', '.join(values)}")
+        values[name] = int(value)
+    return dict(values)

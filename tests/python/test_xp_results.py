@@ -1,0 +1,251 @@
+"""skerry.xp gives NumPy's results, wherever elements are: every test divides even small arrays."""
+
+import numpy as np
+import pytest
+
+import skerry as sk
+import skerry.xp as xp
+
+RANDOM = np.random.default_rng(7)
+MATRIX, FACTOR = RANDOM.random((23, 17)), RANDOM.random((17, 9))
+VECTOR, CUBE = RANDOM.random(101), RANDOM.random((5, 6, 7))
+WHOLE_NUMBERS = RANDOM.integers(0, 10, 77)
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
+
+
+@pytest.fixture(autouse=True)
+def divided():
+    xp.options(whole_bytes=0, check_calls=1)
+    yield
+    xp.options(whole_bytes=16 << 10, check_calls=0)
+
+
+def same(ours, numpys):
+    numpys = np.asarray(numpys)
+    ours = ours.numpy()
+    single = numpys.dtype in (np.float32, np.complex64)
+    bound = 1e-5 if single else 1e-12
+    np.testing.assert_allclose(ours, numpys, rtol=bound, atol=bound)
+    assert ours.dtype == numpys.dtype
+
+
+@pytest.fixture(params=["rows", "blocks", "turned", "reversed"])
+def matrix(request):
+    """MATRIX in several layouts."""
+    if request.param == "rows":
+        return xp.asarray(MATRIX)
+    if request.param == "blocks":
+        return xp.asarray(sk.asarray(MATRIX))
+    if request.param == "turned":
+        return xp.asarray(np.ascontiguousarray(MATRIX.T)).T
+    return xp.asarray(np.ascontiguousarray(MATRIX[::-1]))[::-1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES.split())
+def test_every_dtype(dtype):
+    values = (RANDOM.random((9, 5)) * 4).astype(dtype)
+    x = xp.asarray(values)
+    same(x, values)
+    same(x[::-2, 1:], values[::-2, 1:])
+    same(xp.sum(x, axis=0), np.sum(values, axis=0))
+    same(xp.concat([x, x[2:]], axis=0), np.concatenate([values, values[2:]]))
+    same(x * x, values * values)
+
+
+def test_basic_slices(matrix):
+    for key in np.s_[
+        3:20:2, ::-1], np.s_[5], np.s_[:, 4], np.s_[3, 4], np.s_[-1, ::-3], np.s_[4:4], \
+            np.s_[..., 2], np.s_[None, 3:, None, 2], np.s_[20:2:-5, 1:]:  # fmt: skip
+        same(matrix[key], MATRIX[key])
+    with pytest.raises(IndexError, match="outside dimension 0"):
+        matrix[23]
+
+
+def test_operands_with_other_layouts(matrix):
+    other, vector = xp.asarray(MATRIX * 2), xp.asarray(VECTOR[:17])
+    same(matrix + other, MATRIX + MATRIX * 2)
+    same(other - matrix[::-1], MATRIX * 2 - MATRIX[::-1])
+    same(matrix * vector, MATRIX * VECTOR[:17])
+    same(matrix[:, :1] - vector, MATRIX[:, :1] - VECTOR[:17])
+    same(matrix[1:] - matrix[:-1], MATRIX[1:] - MATRIX[:-1])
+    same(xp.where(matrix > 0.5, other, 0.0), np.where(MATRIX > 0.5, MATRIX * 2, 0.0))
+    same(xp.clip(matrix, 0.2, other), np.clip(MATRIX, 0.2, MATRIX * 2))
+    same(2**matrix, 2**MATRIX)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions(matrix, axis, keepdims):
+    for name in "sum prod max min mean std var all any count_nonzero".split():
+        ours = getattr(xp, name)(matrix, axis=axis, keepdims=keepdims)
+        same(ours, getattr(np, name)(MATRIX, axis=axis, keepdims=keepdims))
+    if not isinstance(axis, tuple):
+        for name in "argmax", "argmin":
+            ours = getattr(xp, name)(matrix, axis=axis, keepdims=keepdims)
+            same(ours, getattr(np, name)(MATRIX, axis=axis, keepdims=keepdims))
+
+
+def test_positions_of_equal_and_missing_values(matrix):
+    rough = np.round(MATRIX * 3)
+    same(xp.argmax(xp.round(matrix * 3), axis=0), np.argmax(rough, axis=0))
+    same(xp.argmin(xp.round(matrix * 3)), np.argmin(rough))
+    holes = np.where(MATRIX > 0.8, np.nan, MATRIX)
+    same(xp.argmax(xp.asarray(holes), axis=0), np.argmax(holes, axis=0))
+
+
+def test_cumulative(matrix):
+    same(xp.cumulative_sum(xp.asarray(VECTOR)), np.cumsum(VECTOR))
+    same(xp.cumulative_sum(matrix, axis=0), np.cumsum(MATRIX, 0))
+    same(xp.cumulative_prod(matrix, axis=1), np.cumprod(MATRIX, 1))
+    initial = np.concatenate([np.zeros((23, 1)), np.cumsum(MATRIX, 1)], axis=1)
+    same(xp.cumulative_sum(matrix, axis=1, include_initial=True), initial)
+
+
+def test_products(matrix):
+    factor, vector = xp.asarray(FACTOR), xp.asarray(VECTOR[:17])
+    same(matrix @ factor, MATRIX @ FACTOR)
+    same(matrix.T @ matrix, MATRIX.T @ MATRIX)
+    same(matrix @ vector, MATRIX @ VECTOR[:17])
+    same(vector @ factor, VECTOR[:17] @ FACTOR)
+    same(matrix[0] @ vector, MATRIX[0] @ VECTOR[:17])
+    cube = xp.asarray(CUBE)
+    same(cube @ xp.permute_dims(cube, (0, 2, 1)), CUBE @ CUBE.transpose(0, 2, 1))
+    turned = xp.permute_dims(cube, (2, 1, 0))
+    same(
+        xp.tensordot(cube, turned, axes=((1, 2), (1, 0))),
+        np.tensordot(CUBE, CUBE.transpose(2, 1, 0), axes=((1, 2), (1, 0))),
+    )
+    same(xp.vecdot(matrix, vector), MATRIX @ VECTOR[:17])
+    same(xp.linalg.outer(vector, vector), np.outer(VECTOR[:17], VECTOR[:17]))
+
+
+def test_product_in_pieces(monkeypatch):
+    monkeypatch.setattr("skerry.xp.linalg._PIECE_BYTES", 5 * 9 * 8)
+    same(xp.asarray(MATRIX) @ xp.asarray(FACTOR), MATRIX @ FACTOR)
+
+
+def test_linear_algebra(matrix):
+    square, square_np = matrix[:17], MATRIX[:17]
+    same(xp.linalg.inv(square), np.linalg.inv(square_np))
+    same(xp.linalg.solve(square, xp.asarray(VECTOR[:17])), np.linalg.solve(square_np, VECTOR[:17]))
+    stack, stack_np = xp.asarray(CUBE[:, :, :6]), CUBE[:, :, :6]
+    same(xp.linalg.det(stack), np.linalg.det(stack_np))
+    for ours, numpys in zip(xp.linalg.svd(stack), np.linalg.svd(stack_np), strict=True):
+        same(ours, numpys)
+    same(xp.linalg.svdvals(matrix), np.linalg.svd(MATRIX, compute_uv=False))
+    same(xp.linalg.matrix_norm(matrix), np.linalg.norm(MATRIX))
+    same(xp.linalg.trace(matrix), np.trace(MATRIX))
+
+
+def test_an_error_in_one_stack_is_one_on_all_ranks():
+    stack = CUBE[:, :, :6].copy()
+    stack[-1] = 0
+    with pytest.raises((np.linalg.LinAlgError, sk.Error)):
+        xp.linalg.inv(xp.asarray(stack))
+    with pytest.raises(ValueError, match="negative"):
+        xp.asarray(WHOLE_NUMBERS) ** xp.asarray(np.where(np.arange(77) == 76, -1, 1))
+
+
+def test_sorting(matrix):
+    vector, numbers = xp.asarray(VECTOR), xp.asarray(WHOLE_NUMBERS)
+    same(xp.sort(vector), np.sort(VECTOR))
+    same(xp.sort(vector, descending=True), np.sort(VECTOR)[::-1])
+    same(xp.argsort(numbers), np.argsort(WHOLE_NUMBERS, kind="stable"))
+    down = 76 - np.flip(np.argsort(WHOLE_NUMBERS[::-1], kind="stable"))
+    same(xp.argsort(numbers, descending=True), down)
+    same(xp.sort(matrix, axis=0), np.sort(MATRIX, axis=0))
+    same(xp.argsort(matrix, axis=1), np.argsort(MATRIX, axis=1))
+    same(xp.searchsorted(xp.sort(vector), vector), np.searchsorted(np.sort(VECTOR), VECTOR))
+
+
+def test_sets():
+    numbers = xp.asarray(WHOLE_NUMBERS.reshape(7, 11))
+    for ours, numpys in zip(
+        xp.unique_all(numbers), np.unique_all(WHOLE_NUMBERS.reshape(7, 11)), strict=True
+    ):
+        same(ours, numpys)
+    for ours, numpys in zip(
+        xp.unique_counts(numbers), np.unique_counts(WHOLE_NUMBERS), strict=True
+    ):
+        same(ours, numpys)
+    same(xp.unique_values(numbers), np.unique(WHOLE_NUMBERS))
+
+
+def test_index_arrays(matrix):
+    chosen = xp.asarray(WHOLE_NUMBERS)
+    same(matrix[matrix > 0.5], MATRIX[MATRIX > 0.5])
+    same(matrix[matrix[:, 0] > 0.3], MATRIX[MATRIX[:, 0] > 0.3])
+    same(matrix[chosen, chosen], MATRIX[WHOLE_NUMBERS, WHOLE_NUMBERS])
+    same(matrix[chosen], MATRIX[WHOLE_NUMBERS])
+    same(xp.take(matrix, chosen, axis=1), np.take(MATRIX, WHOLE_NUMBERS, axis=1))
+    order = xp.argsort(matrix, axis=0)
+    same(xp.take_along_axis(matrix, order, axis=0), np.sort(MATRIX, axis=0))
+    for ours, numpys in zip(xp.nonzero(matrix > 0.5), np.nonzero(MATRIX > 0.5), strict=True):
+        same(ours, numpys)
+    with pytest.raises(IndexError):
+        xp.take(matrix, xp.asarray([1, 23]), axis=0)
+
+
+def test_shapes(matrix):
+    cube = xp.asarray(CUBE)
+    for shape in (7, 30), (-1,), (5, 42), (1, 210), (210, 1), (2, 3, 5, 7):
+        same(xp.reshape(cube, shape), CUBE.reshape(shape))
+    same(xp.reshape(matrix, (17, 23)), MATRIX.reshape(17, 23))
+    same(xp.concat([matrix, matrix[:5]]), np.concatenate([MATRIX, MATRIX[:5]]))
+    same(xp.stack([matrix, matrix], axis=1), np.stack([MATRIX, MATRIX], axis=1))
+    same(xp.roll(matrix, 3), np.roll(MATRIX, 3))
+    same(xp.roll(matrix, (3, -2), axis=(0, 1)), np.roll(MATRIX, (3, -2), axis=(0, 1)))
+    same(xp.tile(matrix, (2, 1, 3)), np.tile(MATRIX, (2, 1, 3)))
+    same(xp.repeat(matrix, 3, axis=0), np.repeat(MATRIX, 3, axis=0))
+    same(xp.diff(matrix, axis=0, n=2), np.diff(MATRIX, axis=0, n=2))
+    same(xp.moveaxis(cube, 0, 2), np.moveaxis(CUBE, 0, 2))
+    same(xp.expand_dims(matrix, 1), MATRIX[:, None])
+    same(xp.broadcast_to(matrix, (3, 23, 17)), np.broadcast_to(MATRIX, (3, 23, 17)))
+    same(xp.tril(matrix, k=1), np.tril(MATRIX, 1))
+
+
+def test_new_arrays():
+    same(xp.linspace(0, 1, 50), np.linspace(0, 1, 50))
+    same(xp.arange(3, 90, 4), np.arange(3, 90, 4))
+    same(xp.arange(90, 3, -4, dtype=xp.int16), np.arange(90, 3, -4, dtype=np.int16))
+    same(xp.eye(9, 7, k=2), np.eye(9, 7, 2))
+    same(xp.full((4, 5), 3), np.full((4, 5), 3))
+    for ours, numpys in zip(
+        xp.meshgrid(xp.arange(5), xp.arange(4)), np.meshgrid(np.arange(5), np.arange(4)),
+        strict=True,
+    ):  # fmt: skip
+        same(ours, numpys)
+
+
+def test_empty_arrays():
+    x = xp.zeros((0, 5))
+    same(xp.sum(x, axis=0), np.zeros(5))
+    same(x + 1, np.zeros((0, 5)))
+    same(xp.concat([x, xp.ones((2, 5))]), np.ones((2, 5)))
+    same(xp.sort(xp.zeros(0)), np.zeros(0))
+    with pytest.raises(ValueError, match="identity"):
+        xp.max(x)
+
+
+def test_fourier(matrix):
+    vector, cube = xp.asarray(VECTOR), xp.asarray(CUBE)
+    same(xp.fft.fft(vector), np.fft.fft(VECTOR))
+    same(xp.fft.rfft(matrix, axis=0), np.fft.rfft(MATRIX, axis=0))
+    same(xp.fft.fftn(cube), np.fft.fftn(CUBE))
+    same(xp.fft.irfftn(xp.fft.rfftn(cube), s=CUBE.shape), CUBE)
+    same(xp.fft.ifft(vector, n=64), np.fft.ifft(VECTOR, n=64))
+    same(xp.fft.fftshift(matrix), np.fft.fftshift(MATRIX))
+    same(xp.fft.fftfreq(17, d=0.5), np.fft.fftfreq(17, d=0.5))
+
+
+def test_numpys_functions(matrix):
+    same(np.exp(matrix), np.exp(MATRIX))
+    same(np.sum(matrix, axis=0), np.sum(MATRIX, axis=0))
+    same(np.sum(matrix, 0), np.sum(MATRIX, 0))
+    same(np.std(matrix, ddof=1), np.std(MATRIX, ddof=1))
+    same(np.concatenate([matrix, matrix]), np.concatenate([MATRIX, MATRIX]))
+    same(np.transpose(matrix), MATRIX.T)
+    same(MATRIX + matrix, MATRIX + MATRIX)
+    same(np.linalg.inv(matrix[:17]), np.linalg.inv(MATRIX[:17]))
+    with pytest.raises(sk.GatherError, match="numpy"):
+        np.histogram(matrix)
