@@ -246,7 +246,7 @@ def plan(source, target, me):
     ranks = range(len(source.boxes))
     if source.whole:
         both = _meet(mine, wanted)
-        return Plan((), (), (_relative(both, mine), _relative(both, wanted)) if both else None, 0)
+        return Plan((), (), (_relative(both, mine), _relative(both, wanted)) if both is not None else None, 0)
     if target.whole:
         return _plan_whole(source, me)
     moved = _volumes(source.boxes, target.boxes)
@@ -266,7 +266,7 @@ def plan(source, target, me):
     )
     both = _meet(mine, wanted)
     return Plan(
-        sends, receives, (_relative(both, mine), _relative(both, wanted)) if both else None, most
+        sends, receives, (_relative(both, mine), _relative(both, wanted)) if both is not None else None, most
     )
 
 
