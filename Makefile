@@ -88,6 +88,10 @@ test-mpi-sanitized: ## MPI windows under sanitizers: mpi_check
 	    --mpi openmpi4 --mpi mpich4 || exit 1; \
 	done
 
+.PHONY: test-array-api
+test-array-api: build ## the array API's own tests on skerry.xp: out/array_api.json
+	@.venv/bin/python tests/array_api/run.py
+
 test-nwchem: all ## NWChem's own tests on our libarmci: builds Debian's NWChem in NWCHEM_CACHE, by default ~/.cache/skerry-nwchem (2 GB)
 	@tools/test_nwchem.sh
 

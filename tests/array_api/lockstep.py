@@ -1,10 +1,14 @@
 """A pytest plugin: all ranks draw the same examples, so that they make the same collective calls.
 
-Examples are derived from the tests alone. Nothing that depends on time may end a test, and a failing
-example is not made smaller: ranks would part.
+Examples are derived from the tests alone. Nothing that depends on time may end a test, and a
+failing example is not made smaller: the ranks would part. Each rank tells what it counted in the
+file SKERRY_USER_REPORT.RANK.
 """
 
+import json
 import os
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -14,6 +18,7 @@ import skerry.xp as xp
 
 sk.init()
 xp.options(whole_bytes=os.environ.get("SKERRY_USER_WHOLE_BYTES", 0), check_calls=1)
+counts, failed = Counter(), []
 
 
 @pytest.hookimpl(trylast=True)
@@ -34,3 +39,23 @@ def pytest_configure(config):
 def together():
     sk.sync()
     yield
+
+
+def pytest_runtest_logreport(report):
+    expected = hasattr(report, "wasxfail")
+    if report.when == "call" or report.outcome != "passed":
+        if report.outcome == "failed":
+            failed.append(report.nodeid)
+        if report.outcome == "skipped" and expected:
+            counts["expected"] += 1
+        elif report.outcome == "passed" and expected:
+            counts["expected_but_passed"] += 1
+        else:
+            counts[report.outcome] += 1
+
+
+def pytest_sessionfinish():
+    report = os.environ.get("SKERRY_USER_REPORT")
+    if report:
+        path = Path(f"{report}.{sk.rank()}")
+        path.write_text(json.dumps({**counts, "failures": failed, "moved": xp.counters()}))

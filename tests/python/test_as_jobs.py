@@ -52,6 +52,12 @@ def test_module(module, ranks, nodes):
     assert job.stdout.count(" passed") == ranks, job.stdout[-4000:]
 
 
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
+@pytest.mark.parametrize("module", ["test_xp_arrays.py", "test_xp_results.py"])
+def test_whole_arrays(module, ranks, nodes):
+    test_module(module, ranks, nodes)
+
+
 @pytest.mark.parametrize(
     "example", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.stem
 )

@@ -24,7 +24,9 @@ def moved(call):
     before = xp.counters()
     result = call()
     after = xp.counters()
-    return sum(after[name] - before[name] for name in ("exchanges", "agreements", "gathers")), result
+    return sum(
+        after[name] - before[name] for name in ("exchanges", "agreements", "gathers")
+    ), result
 
 
 def test_an_array_and_its_whole_view_share_memory(numbers):
@@ -52,6 +54,20 @@ def test_a_computed_array_becomes_an_sk_array(numbers):
     a.fill(1.0)
     np.testing.assert_array_equal(x.numpy(), np.ones((23, 17)))
     assert x.array is a
+
+
+@pytest.mark.parametrize("whole", [0, 1 << 20])
+def test_views_follow_an_array_that_becomes_an_sk_array(numbers, whole):
+    xp.options(whole_bytes=whole)
+    x = xp.asarray(numbers)
+    rows = x[4:9]
+    corner = rows.T[2:5]
+    a = x.array
+    a.fill(3.0)
+    np.testing.assert_array_equal(corner.numpy(), np.full((3, 5), 3.0))
+    corner[...] = 4
+    sk.sync()
+    assert a[4, 2] == 4 and a[8, 4] == 4 and a[9, 4] == 3
     with pytest.raises(sk.InvalidError, match="view"):
         x[2:].array  # noqa: B018 (the property raises)
 

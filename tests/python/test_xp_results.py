@@ -10,7 +10,9 @@ RANDOM = np.random.default_rng(7)
 MATRIX, FACTOR = RANDOM.random((23, 17)), RANDOM.random((17, 9))
 VECTOR, CUBE = RANDOM.random(101), RANDOM.random((5, 6, 7))
 WHOLE_NUMBERS = RANDOM.integers(0, 10, 77)
-DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
+DTYPES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -35,15 +35,7 @@ from ._creation import (
 from ._elementwise import astype, clip, functions, where
 from ._exchange import counters
 from ._indexing import take, take_along_axis
-from ._info import (
-    DTYPES,
-    __array_namespace_info__,
-    can_cast,
-    finfo,
-    iinfo,
-    isdtype,
-    result_type,
-)
+from ._info import DTYPES, __array_namespace_info__, can_cast, finfo, iinfo, isdtype, result_type
 from ._manipulation import (
     broadcast_arrays,
     broadcast_to,

@@ -1,5 +1,5 @@
-"""The array of skerry.xp: a block per rank, a layout that all ranks know, a value or an expression.
-"""
+"""The array of skerry.xp: a block per rank, a layout that all ranks know, and a value or an
+expression."""
 
 import weakref
 
@@ -7,6 +7,7 @@ import numpy as np
 
 import skerry as sk
 from . import _exchange, _layout, _lazy, _options
+
 
 class Memory:
     """What an array and its views share."""
@@ -23,15 +24,25 @@ class Array:
     """A whole array over all ranks. Operations on it are collective: all members call them in the
     same order. Indexing gives arrays; only `numpy()` and `array` leave skerry.xp."""
 
-    __slots__ = ("layout", "dtype", "_block", "_expression", "_memory", "_is_view", "__weakref__")
+    __slots__ = (
+        "layout",
+        "dtype",
+        "_block",
+        "_expression",
+        "_memory",
+        "_is_view",
+        "_recipe",
+        "__weakref__",
+    )
     __hash__ = None
 
-    def __init__(self, block, layout, memory=None):
+    def __init__(self, block, layout, memory=None, recipe=None):
         if not block.size:  # without elements a block may have lost its shape
             block = empty_block(layout, block.dtype)
         self.layout, self.dtype = layout, block.dtype
         self._block, self._expression = block, None
         self._is_view = memory is not None
+        self._recipe = recipe  # of a view: (function, array, argument) that make it
         self._memory = memory if self._is_view else Memory()
         if self._is_view:
             memory.views.add(self)
@@ -40,7 +51,8 @@ class Array:
     def _of(cls, expression, layout):
         array = cls.__new__(cls)
         array.layout, array.dtype, array._memory = layout, expression.dtype, Memory()
-        array._block, array._expression, array._is_view = None, expression, False
+        array._block, array._expression = None, expression
+        array._is_view, array._recipe = False, None
         expression.owner = weakref.ref(array)
         _lazy.pending.add(array)
         return array
@@ -121,23 +133,25 @@ class Array:
     def array(self):
         """The sk.Array with the same memory; of a computed array, one that takes its memory over.
         Collective."""
-        source = self._memory.source
-        if source is not None and not self._is_view:
-            return source
-        if self._is_view or len(self._memory.views):
-            raise sk.InvalidError(
-                "a view, or an array that has views, is no sk.Array: take "
-                "xp.asarray(x, copy=True).array"
-            )
-        self._move_to(new_storage(self.shape, self.dtype, self.layout))
+        if self._is_view:
+            raise sk.InvalidError("a view is no sk.Array: take xp.asarray(x, copy=True).array")
+        if self._memory.source is None:
+            self._move_to(new_storage(self.shape, self.dtype, self.layout))
         return self._memory.source
 
     def _move_to(self, storage):
-        layout = layout_of(storage)
+        """Takes the memory of `storage`. Views follow, where they can without communication."""
+        layout, views = layout_of(storage), list(self._memory.views)
         storage.local[...] = in_layout(self, layout)
         storage.sync()
         _lazy.settle(self._block)
         self.layout, self._block, self._memory = layout, storage.local, Memory(storage)
+        for view in views:  # an array's views come after it
+            function, parent, argument = view._recipe or (None, None, None)
+            if parent is not None and parent._memory is self._memory:
+                again = function(parent, argument)
+                view.layout, view._block, view._memory = again.layout, again._block, self._memory
+                self._memory.views.add(view)
 
     def numpy(self):
         """A copy of all of it as a NumPy array on every rank. Collective."""

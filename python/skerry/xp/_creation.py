@@ -151,10 +151,11 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     if dtype is None:
         dtype = "int64" if all(isinstance(v, int) for v in (start, stop, step)) else "float64"
     dtype = check_dtype(dtype)
-    length = max(0, int(np.ceil((stop - start) / step))) if isinstance(
-        (stop - start) / step, float
-    ) and not all(isinstance(v, int) for v in (start, stop, step)) else len(
-        range(start, stop, step)
+    length = (
+        max(0, int(np.ceil((stop - start) / step)))
+        if isinstance((stop - start) / step, float)
+        and not all(isinstance(v, int) for v in (start, stop, step))
+        else len(range(start, stop, step))
     )
 
     def fill(block, box):

@@ -38,7 +38,7 @@ class _Staging:
         self.calls = 0
 
     def next(self, nbytes):
-        """The segment to write now. Collective when it grows: all ranks pass the same nbytes."""
+        """The segment to write now. All ranks pass the same nbytes. Collective if it grows."""
         if nbytes > self.bytes:
             sk.sync()  # others may still read the old ones
             for segment in self.segments:
@@ -102,8 +102,7 @@ def bring(block, source, target):
     ]
     arrays = _read(staging, wanted, block.dtype)
     parts = own + [
-        (rank, box, array)
-        for (rank, _, box), array in zip(plan.receives, arrays, strict=True)
+        (rank, box, array) for (rank, _, box), array in zip(plan.receives, arrays, strict=True)
     ]
     return [part[1:] for part in sorted(parts, key=lambda part: part[0])]
 

@@ -73,9 +73,9 @@ def view(x, key):
     block, rank = x._evaluate(), _exchange.job().rank
     extent = layout.extent(rank)
     if 0 in extent:
-        return Array(np.empty(extent, x.dtype), layout, x._memory)
+        return Array(np.empty(extent, x.dtype), layout, x._memory, (view, x, key))
     part = block[(*_layout.local_key(x.layout.boxes[rank], key), ...)]
-    return Array(part, layout, x._memory)
+    return Array(part, layout, x._memory, (view, x, key))
 
 
 def _element(x, key):
@@ -89,9 +89,7 @@ def getitem(x, key):
     key = _expanded(_arrays_for_lists(key), x.shape)
     if not any(_is_index_array(item) for item in key):
         return view(x, _basic(key, x.shape))
-    if x.layout.whole and all(
-        not isinstance(item, Array) or item.layout.whole for item in key
-    ):
+    if x.layout.whole and all(not isinstance(item, Array) or item.layout.whole for item in key):
         block = x._evaluate()[tuple(_local_index(item) for item in key)]
         return of_numpy(np.asarray(block))
     if len(key) >= 1 and _single_mask(key):
@@ -113,9 +111,11 @@ def _local_index(item):
 
 def _single_mask(key):
     """Whether the key is one mask over leading dimensions."""
-    return getattr(key[0], "dtype", None) == np.bool_ and all(
-        item == slice(None) for item in key[1:] if not _is_index_array(item)
-    ) and not any(_is_index_array(item) for item in key[1:])
+    return (
+        getattr(key[0], "dtype", None) == np.bool_
+        and all(item == slice(None) for item in key[1:] if not _is_index_array(item))
+        and not any(_is_index_array(item) for item in key[1:])
+    )
 
 
 def in_order(x):
@@ -367,7 +367,9 @@ def take_along_axis(x, indices, /, *, axis=-1):
     from ._reductions import any as any_of
 
     n = x.shape[axis]
-    others = [np.broadcast_shapes((a,), (b,))[0] for a, b in zip(x.shape, indices.shape, strict=True)]
+    others = [
+        np.broadcast_shapes((a,), (b,))[0] for a, b in zip(x.shape, indices.shape, strict=True)
+    ]
     shape = tuple(indices.shape[d] if d == axis else other for d, other in enumerate(others))
     if indices.size and bool(any_of((indices >= n) | (indices < -n))):
         raise IndexError(f"take_along_axis: an index is outside axis {axis} of length {n}")

@@ -119,5 +119,3 @@ class Info:
 def __array_namespace_info__():
     """Capabilities, devices and dtypes."""
     return Info()
-
-

@@ -90,7 +90,9 @@ def free_axis(shape, ranks, fixed):
     """The axis to divide when those in `fixed` stay undivided: the first that has an element for
     each rank, or else the longest; None if there is none."""
     free = [d for d in range(len(shape)) if d not in fixed and shape[d] > 1]
-    return next((d for d in free if shape[d] >= ranks), max(free, key=shape.__getitem__, default=None))
+    return next(
+        (d for d in free if shape[d] >= ranks), max(free, key=shape.__getitem__, default=None)
+    )
 
 
 def divided(layout, axes):
@@ -207,7 +209,9 @@ def reduced(layout, axes, keepdims):
 
     def kept(values, one):
         return tuple(
-            one if d in axes else value for d, value in enumerate(values) if keepdims or d not in axes
+            one if d in axes else value
+            for d, value in enumerate(values)
+            if keepdims or d not in axes
         )
 
     return Layout(
@@ -230,7 +234,9 @@ class Plan(NamedTuple):
 
 
 def _relative(box, origin):
-    return tuple(slice(low - at, high - at) for (low, high), (at, _) in zip(box, origin, strict=True))
+    return tuple(
+        slice(low - at, high - at) for (low, high), (at, _) in zip(box, origin, strict=True)
+    )
 
 
 def _meet(a, b):
@@ -246,7 +252,12 @@ def plan(source, target, me):
     ranks = range(len(source.boxes))
     if source.whole:
         both = _meet(mine, wanted)
-        return Plan((), (), (_relative(both, mine), _relative(both, wanted)) if both is not None else None, 0)
+        return Plan(
+            (),
+            (),
+            (_relative(both, mine), _relative(both, wanted)) if both is not None else None,
+            0,
+        )
     if target.whole:
         return _plan_whole(source, me)
     moved = _volumes(source.boxes, target.boxes)
@@ -266,7 +277,10 @@ def plan(source, target, me):
     )
     both = _meet(mine, wanted)
     return Plan(
-        sends, receives, (_relative(both, mine), _relative(both, wanted)) if both is not None else None, most
+        sends,
+        receives,
+        (_relative(both, mine), _relative(both, wanted)) if both is not None else None,
+        most,
     )
 
 
@@ -278,7 +292,11 @@ def _plan_whole(source, me):
         for at in holders
         if at != me
     )
-    own = (everything, tuple(slice(*bounds) for bounds in source.boxes[me])) if me in holders else None
+    own = (
+        (everything, tuple(slice(*bounds) for bounds in source.boxes[me]))
+        if me in holders
+        else None
+    )
     sends = ((0, everything),) if own else ()
     return Plan(sends, receives, own, source.largest)
 

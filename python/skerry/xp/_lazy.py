@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 
-BLOCK_ELEMENTS = 8192  # of one piece: 64 KiB of float64
-LEAST_ELEMENTS = 4 * BLOCK_ELEMENTS  # smaller blocks are computed at once
+BLOCK_ELEMENTS = 16384  # of one piece: 128 KiB of float64
+LEAST_ELEMENTS = 2 * BLOCK_ELEMENTS  # smaller blocks are computed at once
 MOST_NODES = 48  # longer expressions are computed when made
 
 
@@ -123,7 +123,9 @@ class _Program:
             inputs = [self._add(argument) for argument in node.arguments]
             target = None
             if root:
-                target = np.empty(node.shape, node.dtype) if self.root_out is None else self.root_out
+                target = (
+                    np.empty(node.shape, node.dtype) if self.root_out is None else self.root_out
+                )
             elif node.owner is not None and node.owner() is not None:
                 target = np.empty(node.shape, node.dtype)
             if target is not None:
@@ -221,9 +223,12 @@ def _inside(leaf, box, shape, whole):
             for at, piece in leaf.pieces
             if all(a.start <= b.start and b.stop <= a.stop for a, b in zip(at, bounds, strict=True))
         )
-    return np.broadcast_to(leaf[bounds], shape) if leaf.ndim < len(shape) or any(
-        b.stop - b.start != n for b, n in zip(bounds, shape[skip:], strict=True)
-    ) else leaf[bounds]
+    return (
+        np.broadcast_to(leaf[bounds], shape)
+        if leaf.ndim < len(shape)
+        or any(b.stop - b.start != n for b, n in zip(bounds, shape[skip:], strict=True))
+        else leaf[bounds]
+    )
 
 
 def _shift(bounds, origin):

@@ -28,9 +28,11 @@ def broadcast_to(x, /, shape):
         raise ValueError(f"shape {x.shape} does not broadcast to {shape}")
     if x.shape == shape:
         return x
-    layout = _layout.whole(shape, _exchange.ranks()) if (
-        x.layout.whole and _exchange.ranks() == 1
-    ) else new_layout(shape, x.dtype)
+    layout = (
+        _layout.whole(shape, _exchange.ranks())
+        if (x.layout.whole and _exchange.ranks() == 1)
+        else new_layout(shape, x.dtype)
+    )
     part = in_layout(x, _layout.operand(layout, x.shape))
     extent = layout.extent(_exchange.job().rank)
     if 0 in extent:
@@ -82,8 +84,12 @@ def permute_dims(x, /, axes):
         raise ValueError(f"permute_dims: {axes} is no order of {x.ndim} axes")
     if not axes:
         return x
-    block = x._evaluate()
-    return Array(block.transpose(axes), _layout.permuted(x.layout, axes), x._memory)
+    return _permuted(x, axes)
+
+
+def _permuted(x, axes):
+    block, layout = x._evaluate().transpose(axes), _layout.permuted(x.layout, axes)
+    return Array(block, layout, x._memory, (_permuted, x, axes))
 
 
 def matrix_transpose(x, /):
@@ -202,7 +208,9 @@ def concat(arrays, /, *, axis=0):
         if x.ndim != first.ndim or x.shape[:axis] + x.shape[axis + 1 :] != (
             first.shape[:axis] + first.shape[axis + 1 :]
         ):
-            raise ValueError(f"concat: shapes {first.shape} and {x.shape} differ beside axis {axis}")
+            raise ValueError(
+                f"concat: shapes {first.shape} and {x.shape} differ beside axis {axis}"
+            )
     dtype = np.result_type(*[x.dtype for x in arrays])
     length = sum(x.shape[axis] for x in arrays)
     shape = tuple(length if d == axis else n for d, n in enumerate(first.shape))

@@ -32,9 +32,7 @@ def _split_sorted(x):
     counts = np.diff(np.concatenate(([0], cuts, [len(values)])))
     table = _exchange.agree(counts)
     got = np.concatenate(_exchange.pass_rows(np.split(values, cuts), table, x.dtype))
-    where = np.concatenate(
-        _exchange.pass_rows(np.split(places, cuts), table, np.dtype(np.int64))
-    )
+    where = np.concatenate(_exchange.pass_rows(np.split(places, cuts), table, np.dtype(np.int64)))
     order = np.argsort(got, kind="stable")
     return _Sorted(got[order], where[order])
 
@@ -175,7 +173,9 @@ def unique_all(x, /):
     values = by_counts(parts[0], ())
     which = which + values.layout.boxes[_exchange.job().rank][0][0]
     indices, counts = (Array(part, values.layout) for part in parts[1:])
-    return UniqueAll(values, indices, reshape(_sent_back(ranked.places, which, flat), x.shape), counts)
+    return UniqueAll(
+        values, indices, reshape(_sent_back(ranked.places, which, flat), x.shape), counts
+    )
 
 
 def _sent_back(places, values, flat):
@@ -189,9 +189,7 @@ def _sent_back(places, values, flat):
     rows = np.stack([places, values], axis=1)[order]
     table = _exchange.agree(counts)
     got = np.concatenate(
-        _exchange.pass_rows(
-            np.split(rows, np.cumsum(counts)[:-1]), table, np.dtype(np.int64), (2,)
-        )
+        _exchange.pass_rows(np.split(rows, np.cumsum(counts)[:-1]), table, np.dtype(np.int64), (2,))
     )
     block = np.empty(layout.extent(here.rank), np.int64)
     block[got[:, 0] - layout.boxes[here.rank][0][0]] = got[:, 1]
@@ -224,5 +222,3 @@ def unique_inverse(x, /):
 def unique_values(x, /):
     """Different values, ascending."""
     return _without_inverse(x)[0]
-
-

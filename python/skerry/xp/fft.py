@@ -158,5 +158,3 @@ def fftshift(x, /, *, axes=None):
 def ifftshift(x, /, *, axes=None):
     """The inverse of fftshift."""
     return _shifted(x, axes, -1)
-
-

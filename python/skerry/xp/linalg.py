@@ -119,9 +119,7 @@ def _whole_product(a, b, dtype):
     if layout.whole:
         return of_numpy(np.matmul(a._evaluate(), b._evaluate()), layout)
     rows, columns = layout.boxes[_exchange.job().rank]
-    return Array(
-        np.matmul(a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]), layout
-    )
+    return Array(np.matmul(a._evaluate()[slice(*rows)], b._evaluate()[:, slice(*columns)]), layout)
 
 
 def _inner_product(a, b, m, n, dtype):
@@ -214,8 +212,7 @@ def cross(x1, x2, /, *, axis=-1):
     from ._manipulation import stack
 
     return stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]],
-        axis=axis,
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]], axis=axis
     )
 
 

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Runs the array API standard's own tests on skerry.xp, as jobs of several ranks and nodes.
+
+    tests/array_api/run.py [--examples N] [--layouts 1x1,2x1,2x2,4x2] [--whole-bytes N] [TESTS ...]
+
+The suite is in the folder ARRAY_API_TESTS (with its submodule array-api), or is cloned by name into
+out/. Its packages are installed into a venv of their own. What cannot be had is a skip, with the
+reason. All ranks draw the same examples. Even small arrays are divided, unless --whole-bytes says
+up to which size they are whole. exceptions.txt lists tests that may fail, each with its reason.
+Writes out/array_api.json: rows with name, value, target, met.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+OUT = ROOT / "out"
+SUITE, TAG = "https://github.com/data-apis/array-api-tests", "2026.02.26"
+PACKAGES = ["numpy", "pytest", "hypothesis>=6.151", "ndindex>=1.8", "pytest-json-report"]
+MOST_EXCEPTIONS = 30
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(0)
+
+
+def suite():
+    given = os.environ.get("ARRAY_API_TESTS")
+    folder = Path(given) if given else OUT / "array-api-tests"
+    if not given and not folder.exists():
+        clone = ["git", "clone", "-q", "--recursive", "--branch", TAG, SUITE, str(folder)]
+        try:
+            subprocess.run(clone, check=True, capture_output=True, text=True, timeout=300,
+                           env={**os.environ, "GIT_TERMINAL_PROMPT": "0"})  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            subprocess.run(["rm", "-rf", str(folder)], check=False)
+            skip(f"no array-api-tests: {getattr(error, 'stderr', None) or error}")
+    if not (folder / "array-api" / "spec").is_dir():
+        skip(f"{folder} lacks its submodule array-api")
+    return folder
+
+
+def interpreter():
+    """A Python with the suite's packages."""
+    venv = OUT / "array-api-venv"
+    python = venv / "bin" / "python"
+    check = [str(python), "-c", "import numpy, pytest, hypothesis, ndindex, pytest_jsonreport"]
+    try:
+        if not python.exists():
+            base = ROOT / ".venv" / "bin" / "python"
+            subprocess.run([str(base), "-m", "venv", str(venv)], check=True, timeout=120)
+        if subprocess.run(check, capture_output=True).returncode:
+            install = [str(python), "-m", "pip", "install", "-q", *PACKAGES]
+            subprocess.run(install, check=True, capture_output=True, text=True, timeout=600)
+    except (OSError, subprocess.SubprocessError) as error:
+        skip(f"no packages for the suite: {getattr(error, 'stderr', None) or error}")
+    return python
+
+
+def exceptions():
+    lines = (HERE / "exceptions.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def run(folder, python, ranks, nodes, options):
+    """The counts of all ranks of one job; None if it did not end."""
+    report = OUT / f"array_api_{ranks}x{nodes}"
+    for old in OUT.glob(f"{report.name}.*"):
+        old.unlink()
+    paths = [ROOT / "build" / "python", HERE]
+    settings = {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONHASHSEED": "0",
+        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+        "ARRAY_API_TESTS_MODULE": "skerry.xp", "SKERRY_USER_REPORT": str(report),
+        "SKERRY_USER_WHOLE_BYTES": str(options.whole_bytes),
+    }  # fmt: skip
+    command = [
+        ROOT / "build" / "bin" / "skerry", "run", "-n", ranks, "--nodes", nodes,
+        python, "-m", "pytest", "-p", "lockstep", "-p", "no:cacheprovider", "-q", "--tb=short",
+        "-W", "ignore", "--max-examples", options.examples,
+        "--xfails-file", HERE / "exceptions.txt", *options.tests,
+    ]  # fmt: skip
+    log = OUT / f"{report.name}.log"
+    with log.open("w") as output:
+        try:
+            subprocess.run(list(map(str, command)), cwd=folder, env={**os.environ, **settings},
+                           stdout=output, stderr=subprocess.STDOUT,
+                           timeout=options.minutes * 60)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            print(
+                f"{ranks} ranks on {nodes} nodes: not done after {options.minutes} minutes; {log}"
+            )
+    found = [Path(f"{report}.{rank}") for rank in range(int(ranks))]
+    return (
+        [json.loads(path.read_text()) for path in found]
+        if all(path.exists() for path in found)
+        else None
+    )
+
+
+def row(ranks, nodes, told, options):
+    name = f"array-api-tests, {options.examples} examples, {ranks} ranks on {nodes} nodes"
+    target = "no failure that is not listed, on any rank"
+    if told is None:
+        return {"name": name, "value": "did not end", "target": target, "met": False}
+    first = told[0]
+    failures = sorted({test for rank in told for test in rank["failures"]})
+    for test in failures:
+        print(f"  not expected: {test}")
+    value = ", ".join(
+        f"{first.get(key, 0)} {key.replace('_', ' ')}"
+        for key in ("passed", "failed", "expected", "expected_but_passed", "skipped")
+    )
+    return {"name": name, "value": value, "target": target,
+            "met": not failures and bool(first.get("passed"))}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--examples", default=200, type=int)
+    parser.add_argument("--layouts", default="1x1,2x1,2x2,4x2", help="ranks x nodes")
+    parser.add_argument("--whole-bytes", default=0, type=int)
+    parser.add_argument("--minutes", default=240, type=float, help="limit of each job")
+    parser.add_argument("tests", nargs="*")
+    options = parser.parse_args()
+    OUT.mkdir(exist_ok=True)
+    folder, python = suite(), interpreter()
+    count = len(exceptions())
+    rows = [{"name": "listed exceptions, the same for every number of ranks", "value": count,
+             "target": MOST_EXCEPTIONS, "met": count <= MOST_EXCEPTIONS}]  # fmt: skip
+    for layout in options.layouts.split(","):
+        ranks, nodes = layout.split("x")
+        rows.append(row(ranks, nodes, run(folder, python, ranks, nodes, options), options))
+        print(f"{rows[-1]['name']}: {rows[-1]['value']}", flush=True)
+    (OUT / "array_api.json").write_text(json.dumps(rows, indent=1) + "\n")
+    for line in rows:
+        print(f"{'met ' if line['met'] else 'MISS'}  {line['name']}: {line['value']}")
+    sys.exit(not all(line["met"] for line in rows))
+
+
+if __name__ == "__main__":
+    main()
