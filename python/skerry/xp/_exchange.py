@@ -50,7 +50,7 @@ class _Staging:
         return self.segments[self.turn]
 
     def compare(self, *what):
-        """In the checking mode: an error on all members if they are about to do different things."""
+        """If members are about to do different things, an error on all; with check_calls."""
         self.calls += 1
         if not _options.values["check_calls"]:
             return
