@@ -83,8 +83,8 @@ def run(folder, python, ranks, nodes, options):
     command = [
         ROOT / "build" / "bin" / "skerry", "run", "-n", ranks, "--nodes", nodes,
         python, "-m", "pytest", "-p", "lockstep", "-p", "no:cacheprovider", "-q", "--tb=short",
-        "-W", "ignore", "--max-examples", options.examples,
-        "--xfails-file", HERE / "exceptions.txt", *options.tests,
+        "-W", "ignore", "--max-examples", options.examples, "-c", folder / "pytest.ini",
+        f"--xfails-file={HERE / 'exceptions.txt'}", *(options.tests or ["array_api_tests"]),
     ]  # fmt: skip
     log = OUT / f"{report.name}.log"
     with log.open("w") as output:

@@ -178,7 +178,12 @@ class Array:
         return self._evaluate()[()]
 
     def __array__(self, dtype=None, copy=None):
-        return np.array(self._here("numpy.asarray(x)"), dtype, copy=copy)
+        block = self._here("numpy.asarray(x)")
+        return (
+            np.asarray(self._opened(block), dtype, copy=False)
+            if copy is False
+            else (np.array(block, dtype))
+        )
 
     def __bool__(self):
         return bool(self._number("bool()"))
@@ -313,15 +318,20 @@ def redistributed(x, layout):
     return Array(in_layout(x, layout), layout)
 
 
-def gathered(x, what, explicit=False):
-    """All of x on every rank, perhaps without a copy: read it only."""
-    if x.layout.whole:
-        return x._evaluate()
-    if not explicit and x.nbytes > _options.values["gather_bytes"]:
+def _check_gather(x, what):
+    if x.nbytes > _options.values["gather_bytes"]:
         raise sk.GatherError(
             f"{what} collects the whole array on every rank: {x.nbytes} bytes, more than "
             f"{_options.values['gather_bytes']}; raise it by xp.options(gather_bytes=...)"
         )
+
+
+def gathered(x, what, explicit=False):
+    """All of x on every rank, perhaps without a copy: read it only."""
+    if x.layout.whole:
+        return x._evaluate()
+    if not explicit:
+        _check_gather(x, what)
     _exchange.count_gather()
     return in_layout(x, _layout.whole(x.shape, _exchange.ranks()))
 
@@ -332,8 +342,14 @@ def undivided(x, axes):
         return x
     layout = new_layout(x.shape, x.dtype, axes)
     if layout.whole:
-        gathered(x, "an operation along all divided axes")  # for the limit
+        _check_gather(x, "an operation along all divided axes")
+        _exchange.count_gather()
     return redistributed(x, layout)
+
+
+def spread(x):
+    """A result that every rank computed, divided as a new array is; moves nothing."""
+    return redistributed(x, new_layout(x.shape, x.dtype)) if x.layout.whole else x
 
 
 def as_array(x, name="an operand"):

@@ -28,11 +28,7 @@ def broadcast_to(x, /, shape):
         raise ValueError(f"shape {x.shape} does not broadcast to {shape}")
     if x.shape == shape:
         return x
-    layout = (
-        _layout.whole(shape, _exchange.ranks())
-        if (x.layout.whole and _exchange.ranks() == 1)
-        else new_layout(shape, x.dtype)
-    )
+    layout = new_layout(shape, x.dtype)
     part = in_layout(x, _layout.operand(layout, x.shape))
     extent = layout.extent(_exchange.job().rank)
     if 0 in extent:

@@ -46,8 +46,6 @@ def _reduce(x, axis, keepdims, local, combine):
     if not _layout.divided(x.layout, axes):
         return _finish(Array(partial, layout), axes, keepdims)
     target = new_layout(layout.shape, partial.dtype)
-    if not target.whole and _small_result(layout.shape, partial.dtype):
-        target = _layout.whole(layout.shape, _exchange.ranks())
     parts = _exchange.bring(partial, layout, target)
     out = empty_block(target, partial.dtype)
     seen = np.zeros(out.shape, bool)
@@ -55,10 +53,6 @@ def _reduce(x, axis, keepdims, local, combine):
         out[box] = np.where(seen[box], combine(out[box], part), part)
         seen[box] = True
     return _finish(Array(out, target), axes, keepdims)
-
-
-def _small_result(shape, dtype):
-    return int(np.prod(shape)) * dtype.itemsize <= 64
 
 
 def of_whole(block, axes, keepdims):
@@ -188,8 +182,6 @@ def _where_best(x, axis, keepdims, function, better):
     if not _layout.divided(x.layout, axes):
         return _finish(Array(places, layout), axes, keepdims)
     target = new_layout(layout.shape, x.dtype)
-    if _small_result(layout.shape, x.dtype):
-        target = _layout.whole(layout.shape, _exchange.ranks())
     best, where = empty_block(target, x.dtype), empty_block(target, places.dtype)
     seen = np.zeros(best.shape, bool)
     value_parts = _exchange.bring(values, layout, target)

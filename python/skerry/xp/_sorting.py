@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _exchange, _layout
-from ._array import Array, as_array, axis_of, gathered, of_numpy, undivided
+from ._array import Array, as_array, axis_of, gathered, of_numpy, spread, undivided
 from ._indexing import by_counts, in_order
 from ._manipulation import flip, reshape
 
@@ -71,7 +71,7 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
         out = by_counts(_split_sorted(x).values, ())
         return flip(out) if descending else out
     block = np.sort(parted._evaluate(), axis=axis, kind="stable" if stable else None)
-    return Array(np.flip(block, axis) if descending else block, parted.layout)
+    return spread(Array(np.flip(block, axis) if descending else block, parted.layout))
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):
@@ -92,7 +92,7 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
         if descending
         else np.argsort(block, axis=axis, kind="stable" if stable else None)
     )
-    return Array(np.asarray(order, np.int64), parted.layout)
+    return spread(Array(np.asarray(order, np.int64), parted.layout))
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):

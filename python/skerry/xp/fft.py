@@ -3,7 +3,7 @@
 import numpy as np
 
 from . import _layout
-from ._array import Array, as_array, axis_of, made, new_layout, undivided
+from ._array import Array, as_array, axis_of, made, new_layout, spread, undivided
 from ._info import check_device, check_dtype
 from ._manipulation import roll
 
@@ -40,7 +40,7 @@ def _along(name, x, n, axis, norm):
         for box in x.layout.boxes
     )
     layout = _layout.Layout(shape, boxes, x.layout.whole)
-    return Array(np.empty((0,) * x.ndim, dtype) if out is None else out, layout)
+    return spread(Array(np.empty((0,) * x.ndim, dtype) if out is None else out, layout))
 
 
 def fft(x, /, *, n=None, axis=-1, norm="backward"):

@@ -311,7 +311,7 @@ def _stack_of(x, block):
     block = np.asarray(block)
     batch = x.ndim - 2
     if x.layout.whole:
-        return Array(block, _layout.whole(block.shape, _exchange.ranks()))
+        return of_numpy(block)
     tail = block.shape[batch:]
     boxes = tuple(
         (*box[:batch], *((0, n) for n in tail))
