@@ -182,6 +182,10 @@ def test_index_arrays(matrix):
     same(xp.take(matrix, chosen, axis=1), np.take(MATRIX, WHOLE_NUMBERS, axis=1))
     order = xp.argsort(matrix, axis=0)
     same(xp.take_along_axis(matrix, order, axis=0), np.sort(MATRIX, axis=0))
+    few = np.argsort(MATRIX, axis=0)[:4]
+    same(
+        xp.take_along_axis(matrix, xp.asarray(few), axis=0), np.take_along_axis(MATRIX, few, axis=0)
+    )
     for ours, numpys in zip(xp.nonzero(matrix > 0.5), np.nonzero(MATRIX > 0.5), strict=True):
         same(ours, numpys)
     with pytest.raises(IndexError):

@@ -367,10 +367,10 @@ def take_along_axis(x, indices, /, *, axis=-1):
     from ._reductions import any as any_of
 
     n = x.shape[axis]
-    others = [
-        np.broadcast_shapes((a,), (b,))[0] for a, b in zip(x.shape, indices.shape, strict=True)
-    ]
-    shape = tuple(indices.shape[d] if d == axis else other for d, other in enumerate(others))
+    pairs = list(zip(x.shape, indices.shape, strict=True))
+    shape = tuple(
+        b if d == axis else np.broadcast_shapes((a,), (b,))[0] for d, (a, b) in enumerate(pairs)
+    )
     if indices.size and bool(any_of((indices >= n) | (indices < -n))):
         raise IndexError(f"take_along_axis: an index is outside axis {axis} of length {n}")
     layout = indices.layout if indices.shape == shape else new_layout(shape, x.dtype)
