@@ -12,7 +12,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-LEFT_TO_MPI = r"^skerry: .*the MPI library's"
+# A test of error handlers asks for windows of -1 bytes.
+LEFT_TO_MPI = r"^skerry: .*the MPI library's(?!, because its size is below 0)"
 YIELD = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 LIMIT_S = 120
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "mpi"
-sys.path[:0] = [str(HERE), str(ROOT / "bench" / "micro")]
+sys.path[:0] = [str(HERE), str(ROOT / "lab" / "bench" / "micro")]
 
 import alone  # noqa: E402
 import by_name  # noqa: E402
