@@ -146,7 +146,6 @@ void allow_threads(bool allowed) {
 void do_without_thread(skerry_job* job, skerry_segment* s) {
   const std::vector<char> buffer(4u << 20);
   const int to = (skerry_rank(job) + 1) % skerry_size(job);
-  allow_threads(false);
   OK(skerry_put_nb(s, to, 0, buffer.data(), buffer.size(), SKERRY_IMPLICIT));
   OK(skerry_wait_implicit(job));
 }
@@ -220,6 +219,7 @@ int main(int argc, char** argv) {
     OK(skerry_finalize(job));
   }
   if (!start(kind, &job)) return 5;
+  if (kind == "no-thread") allow_threads(false);
   const int rank = skerry_rank(job), size = skerry_size(job);
   skerry_group* const world = skerry_world(job);
   skerry_segment* s = nullptr;
