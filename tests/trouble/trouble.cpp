@@ -59,12 +59,21 @@ int hold_window(skerry_job* job, skerry_segment* s, int victim) {
 }
 
 // For "told", calls return errors when a rank dies.
+// From here on no thread can be started, as there is no room for its stack; and again.
+void allow_threads(bool allowed) {
+  pthread_attr_t attributes;
+  EXPECT_IS(pthread_attr_init(&attributes), 0);
+  EXPECT_IS(pthread_attr_setstacksize(&attributes, size_t{1} << (allowed ? 20 : 47)), 0);
+  EXPECT_IS(pthread_setattr_default_np(&attributes), 0);
+}
+
 bool start(const std::string& kind, skerry_job** job) {
   skerry_options options = SKERRY_OPTIONS_INIT;
   if (kind == "told") options.on_failure = SKERRY_FAILURE_RETURNS;
   const int status = skerry_init(&options, job);
   if (status != SKERRY_OK)
     std::fprintf(stderr, "init: %s: %s\n", skerry_status_name(status), skerry_last_error());
+  if (kind == "no-thread") allow_threads(false);
   return status == SKERRY_OK;
 }
 
@@ -132,14 +141,6 @@ void reach_all(skerry_job* job) {
   OK(skerry_window_free(w));
   OK(skerry_segment_free(s));
   if (rank == 0) say("nodes " + std::to_string(skerry_node_count(job)));
-}
-
-// From here on no thread can be started, as there is no room for its stack; and again.
-void allow_threads(bool allowed) {
-  pthread_attr_t attributes;
-  EXPECT_IS(pthread_attr_init(&attributes), 0);
-  EXPECT_IS(pthread_attr_setstacksize(&attributes, size_t{1} << (allowed ? 20 : 47)), 0);
-  EXPECT_IS(pthread_setattr_default_np(&attributes), 0);
 }
 
 // Transfers progress without a thread for them.
@@ -219,7 +220,6 @@ int main(int argc, char** argv) {
     OK(skerry_finalize(job));
   }
   if (!start(kind, &job)) return 5;
-  if (kind == "no-thread") allow_threads(false);
   const int rank = skerry_rank(job), size = skerry_size(job);
   skerry_group* const world = skerry_world(job);
   skerry_segment* s = nullptr;
