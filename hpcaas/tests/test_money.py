@@ -454,6 +454,8 @@ def test_a_newer_list_replaces_its_own_rows_and_keeps_the_others(tmp_path):
 
 def test_the_catalogue_that_comes_along_is_dated_cited_and_large():
     found = load_catalogue()
-    assert len({r.name for r in found}) >= 80 and len({r.provider for r in found}) >= 3
+    assert len({r.name for r in found}) >= 90 and len({r.provider for r in found}) >= 5
     assert all("revision" in r.source or "Table 3" in r.source for r in found)
     assert find_row(found, "azure/Standard_HB120rs_v3", "eastus", "spot").per_hour == 0.396
+    assert find_row(found, "aws/c7gn.16xlarge", "eu-west-1").per_hour == 4.512
+    assert find_row(found, "gcp/c3-highcpu-88", "us-central1", "spot").per_hour == 0.57235
