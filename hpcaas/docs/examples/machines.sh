@@ -23,10 +23,14 @@ finish() {
     wait "$p" 2> /dev/null || true
   done
   [ -z "$GROUP" ] && return
-  echo $$ > "${GROUP%/*}/cgroup.procs"
+  # What is still ending when this is interrupted would hold the group.
+  while read -r p; do
+    echo "$p" > "${GROUP%/*}/cgroup.procs" || true
+  done < "$GROUP/cgroup.procs" 2> /dev/null
   rmdir "$GROUP"
 }
 trap finish EXIT
+trap "exit 130" INT TERM HUP
 
 # The four have priority over whatever else runs here. Without control groups they have none.
 priority() {
