@@ -35,7 +35,7 @@ class Batches {
   // more are likely to come (docs/design/0014-batched-puts.md). Others go at once, for somebody may
   // wait for them.
   bool in_stream(int64_t now_ns) const {
-    return context_.config.helper && now_ns - last_blocking_ns_ < context_.config.stream_gap_ns;
+    return context_.has_helper() && now_ns - last_blocking_ns_ < context_.config.stream_gap_ns;
   }
   // A blocking accumulate has returned, or is about to.
   void note_blocking(int64_t now_ns) { last_blocking_ns_ = now_ns; }

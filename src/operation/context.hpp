@@ -4,6 +4,7 @@
 // functions need it held and assert so; a function that takes a Lock& may give it up in between.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -71,14 +72,20 @@ struct Context {
 
   void assert_held() const { mutex.assert_held(); }
   const fabric::Capabilities& can() const { return fabric->capabilities(); }
-  // The job is ending: waits are cut short and their callers take their buffers back, so that
-  // nothing may be placed there or be sent from there any more. Looked at with the mutex held
-  // before every dispatch and flush: a thread that saw the end has had the mutex before a thread
-  // that would touch its buffer gets it.
   // Where this rank says what it waits for; null: nowhere.
   memory::WaitNote* wait_note() const {
     return config.control ? &config.control.member(config.member_index).waits : nullptr;
   }
+  // No thread could be started for the helper: from then on all is as without one. Set with the
+  // mutex held, and never taken back; read without it, where a moment later is as good.
+  std::atomic<bool> helper_is_missing{false};
+  bool has_helper() const {
+    return config.helper && !helper_is_missing.load(std::memory_order_relaxed);
+  }
+  // The job is ending: waits are cut short and their callers take their buffers back, so that
+  // nothing may be placed there or be sent from there any more. Looked at with the mutex held
+  // before every dispatch and flush: a thread that saw the end has had the mutex before a thread
+  // that would touch its buffer gets it.
   bool is_ending() const { return config.control && config.control.is_aborted(); }
   Status abort_status() const {
     const memory::ControlHeader& header = config.control.header();

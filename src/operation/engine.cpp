@@ -373,14 +373,14 @@ Status Engine::push_out(int64_t deadline_ns) {
   if (batches_.any_corked()) SKERRY_TRY(push_batches(lock, until));
   if (!sender_.backlog().empty()) SKERRY_TRY(push_queued(lock, until));
   SKERRY_TRY(push_unsent(lock, until));
-  if (context_.config.helper) return {};
+  if (context_.has_helper()) return {};
   return progress_.wait_until(
       lock, [&] { return !links_.any_unacknowledged() && operations_.all_named_answered(); },
       nullptr, until);
 }
 
 bool Engine::needs_looks() {
-  if (context_.config.helper) return false;
+  if (context_.has_helper()) return false;
   const Lock lock(context_.mutex);
   return !links_.listed().empty();
 }

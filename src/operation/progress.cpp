@@ -110,6 +110,7 @@ void Progress::call_helper(bool eager) {
     helper_thread_ = Thread("skerry-progress", [this] { help(); });
   } catch (const std::system_error& why) {  // the request that asked for help was issued: it stays
     helper_ = Helper::stopped;
+    context_.helper_is_missing.store(true, std::memory_order_relaxed);
     std::fprintf(stderr,
                  "skerry: rank %d has no progress thread (%s): transfers progress in its calls "
                  "alone; raise the limit of processes (ulimit -u), or set "

@@ -1,4 +1,6 @@
 // Connections that break, cannot be opened, or have to wait.
+#include <pthread.h>
+
 #include <atomic>
 
 #include "operation/test/hand_server.hpp"
@@ -109,6 +111,24 @@ TEST_F(EngineTest, PushingOutEndsAtItsDeadline) {
   two().accept_held();
   ASSERT_TRUE(until([&] { return two().got.size() == 1; }));
   two().acknowledge(1);
+}
+
+// It left what it had sent to a thread that could not be started, and nobody took the answers.
+TEST_F(EngineTest, WhereNoThreadCanBeStartedTheProgramLooks) {
+  start(1);
+  pthread_attr_t usual, too_large;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&too_large), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&too_large, size_t{1} << 47), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&too_large), 0);
+  uint64_t value = 0;
+  watch(get(1, &value));
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_TRUE(engine_->needs_looks());
+  ASSERT_TRUE(until([&] { return one().got.size() == 1; }));
+  one().reply(one().got[0], 1, bytes(5));
+  ASSERT_TRUE(until([&] { return watched_ == 0; }));
+  EXPECT_EQ(value, 5u);
 }
 
 // More than 2^24 once ended the process.
