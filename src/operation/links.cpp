@@ -559,6 +559,7 @@ void Links::opened(Link& link, bool must_resume) {
   if (!must_resume || !outstanding(link).keeps_connection())
     link.retry.succeeded();  // nothing will be acknowledged that would say so
   link.trust = Link::Trust::unproven;
+  link.told_of_stop = false;
   cap_.withdraw(link.claim);
   drive(link, Event::connected);
   SKERRY_INVARIANT(link.machine.state() == State::open, "it was opening");
