@@ -44,8 +44,8 @@ Status Segment::attach(const Layout& layout, uint64_t address, uint32_t purpose)
   request.total_bytes = layout.total_bytes;
   request.members = static_cast<uint32_t>(layout.local_ranks.size());
   request.own_offset = layout.plan.offsets[layout.own];
-  if (layout.pages == Pages::reserved)
-    request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
+  request.own_bytes = memory::round_up(own_bytes, memory::page_bytes);
+  request.reserves = layout.pages == Pages::reserved;
   request.address = address;
   std::byte* base = nullptr;
   SKERRY_TRY(job_->node_memory().attach(request, -1, &base));

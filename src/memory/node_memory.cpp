@@ -164,7 +164,7 @@ Status BrokerClient::ask(const broker_wire::Request& request, int64_t deadline_n
 Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::byte** base) {
   SKERRY_ASSERT(what.own_offset % page_bytes == 0 && what.own_bytes % page_bytes == 0 &&
                     what.own_offset + what.own_bytes <= what.total_bytes,
-                "a member reserves whole pages of the segment");
+                "a member's part is whole pages of the segment");
   {
     const std::lock_guard lock(mutex_);
     if (!mapped_.emplace(what.id.packed(), Mapped{}).second) {
@@ -192,7 +192,7 @@ Status BrokerClient::attach(const AttachRequest& what, int64_t timeout_ns, std::
     status = map_memfd(fd.get(), mapped.bytes, what.address, &mapped.base);
     mapped.own_mapping = status.ok();
   }
-  if (status.ok())
+  if (status.ok() && what.reserves)
     status = reserve(fd.get(), mapped.base, mapped.own_offset, mapped.own_bytes, huge_pages_,
                      abort_flag());
   if (!status.ok()) {

@@ -33,10 +33,11 @@ struct AttachRequest {
   uint64_t total_bytes = 0;  // of the whole on this node; a multiple of 4096, not 0; equal on all
                              // members
   uint32_t members = 0;      // local processes that will attach; equal on all members
-  // The caller's own part, multiples of 4096: its pages are reserved (and so placed and charged) by
-  // the caller. Empty is fine.
+  // The caller's own part, multiples of 4096: its pages are given back by the caller, and reserved
+  // (and so placed and charged) unless each is to be taken when it is touched. Empty is fine.
   uint64_t own_offset = 0;
   uint64_t own_bytes = 0;
+  bool reserves = true;
   // Where all processes should map it; 0: anywhere. A process where something else is there maps
   // it elsewhere. A multiple of huge_page_bytes if the segment is that large, otherwise of 4096.
   uint64_t address = 0;

@@ -171,6 +171,39 @@ TEST(Broker, ThreadsOfOneProcessShareOneMapping) {
 
 // A second data server of the node keeps what the broker found for it, and asks again once a
 // release is counted. Until it is through, on_release does not return, and the segment is mapped.
+// The data server freed them all with the last mapping, and served nobody meanwhile.
+TEST(Broker, PagesThatWereNotReservedAreGivenBackByTheirMember) {
+  ServedBroker served;
+  const SegmentId id{0, 1};
+  const uint64_t bytes[] = {2 * page_bytes, page_bytes};
+  SegmentPlan plan;
+  ASSERT_TRUE(plan_segment(bytes, &plan));
+  std::byte* bases[2] = {};
+  std::unique_ptr<NodeMemory> members[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    members[i] = make_node_memory(served.broker->address(), true);
+    AttachRequest request = request_of(id, plan, bytes, i);
+    request.reserves = false;
+    const Status status = members[i]->attach(request, patience_ns, &bases[i]);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  const auto is_taken = [&](std::byte* page) {
+    unsigned char taken = 0;
+    EXPECT_EQ(mincore(page, page_bytes, &taken), 0);
+    return (taken & 1) != 0;
+  };
+  std::byte* const first = bases[1] + plan.offsets[0];
+  std::byte* const second = bases[1] + plan.offsets[1];
+  EXPECT_FALSE(is_taken(first));
+  *first = *second = std::byte{1};
+  EXPECT_TRUE(is_taken(first));
+  EXPECT_FALSE(is_taken(first + page_bytes));
+  EXPECT_TRUE(members[0]->detach(id).ok());
+  EXPECT_FALSE(is_taken(first));
+  EXPECT_EQ(*second, std::byte{1});
+  EXPECT_TRUE(members[1]->detach(id).ok());
+}
+
 TEST(Broker, WhatAnotherThreadFoundIsMappedUntilItHasSeenTheRelease) {
   ServedBroker served;
   const SegmentId id{0, 1};
