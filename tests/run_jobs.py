@@ -90,6 +90,12 @@ def without_helper(ops, seed):
     )
 
 
+def without_polling(sections):
+    """For a server's cap: looks at each other's memory change partners all the time, which takes
+    minutes there. without_helper has them under such a cap."""
+    return sections.replace("window_litmus,", "")
+
+
 def server_cases(options, ops, seed, sections):
     """Several data servers on a node, with caps, breaks, sharing and clusters."""
     shapes = [  # servers, ranks, nodes, cluster, cap, share, breaks per million messages
@@ -212,10 +218,7 @@ def cases(options):
         for ranks, nodes in [(4, 4)] if options.quick else [(4, 4), (8, 4)]:
             yield Case(
                 f"operations, {ranks} ranks on {nodes} nodes, server cap {server_cap}, cap {cap}",
-                # Its looks at each other's memory change partners all the time: a minute and more.
-                # without_helper has it under a server's cap.
-                ["-n", str(ranks), "--nodes", str(nodes), ops]
-                + [unbroken.replace("window_litmus,", "")],
+                ["-n", str(ranks), "--nodes", str(nodes), ops, without_polling(unbroken)],
                 environment={
                     "SKERRY_SERVER_MAX_CONN": str(server_cap),
                     "SKERRY_MAX_CONN": str(cap),
