@@ -160,7 +160,8 @@ std::int64_t Mirror::Impl::update_own() const {
   return changed;
 }
 
-// The caller has turned them from absent to coming. Neighbours that fill their slots come together.
+// The caller has turned them from absent to coming, or takes them over. Neighbours that fill their
+// slots come together.
 void Mirror::Impl::fetch(const std::vector<Tile>& wanted) const {
   if (wanted.empty()) return;
   std::uint64_t moved = 0;
@@ -301,21 +302,16 @@ void Mirror::get(const Patch& patch, void* out, std::span<const std::int64_t> gi
       wanted.push_back(tile);
   });
   m.fetch(wanted);
-  std::vector<std::byte> own;  // a tile that another process was to bring
   m.tiles.for_each(patch, [&](const Tile& tile) {
-    const std::byte* from = m.slot(tile.number);
+    // Another process was to bring it. If it died, this one does. If it is merely slow, both write
+    // the same bytes: what the tile's owner gave out stands until the next refresh.
     if (m.state(tile.number).load(std::memory_order_acquire) != present &&
-        !m.wait_for(tile.number)) {
-      own.resize(m.bytes_in(tile.whole));
-      check(skerry_get(m.slots.get(), m.host_of(tile.whole),
-                       static_cast<std::uint64_t>(tile.number) * m.slot_bytes, own.data(),
-                       own.size()));
-      a.context->mirror_moved.add(own.size());
-      from = own.data();
-    }
+        !m.wait_for(tile.number))
+      m.fetch({tile});
     const Strides dense = detail::dense_strides(tile.whole, a.element_bytes);
     detail::copy_box(
-        tile.part, a.element_bytes, from + detail::offset_in(tile.whole, tile.part, dense), dense,
+        tile.part, a.element_bytes,
+        m.slot(tile.number) + detail::offset_in(tile.whole, tile.part, dense), dense,
         static_cast<std::byte*>(out) + detail::offset_in(patch, tile.part, origin), origin);
   });
 }

@@ -462,6 +462,40 @@ TEST(Errors, MembersThatDisagreeAllLearnOfIt) {
   }
 }
 
+// A read sees what was there at the last refresh, whoever wrote since, and everything after the
+// next one. The shapes leave partial tiles at the ends, and ranks without a block.
+TEST(Mirrors, ReadWhatWasThereAtTheLastRefresh) {
+  for (const std::int64_t rows : {1, 700}) {
+    sk::Array<double> a(world(), {rows, 130});
+    set_own(a);
+    sk::Mirror m(a);
+    const auto expect = [&](double offset, const char* when) {
+      std::vector<double> row(130);
+      for (std::int64_t i = job->rank() % rows; i < rows; i += 97) {
+        m.get({i, i + 1, 0, 130}, row.data());
+        EXPECT_EQ(row[0], value_at(i, 0) + offset) << when << ", row " << i;
+        EXPECT_EQ(row[129], value_at(i, 129) + offset) << when << ", row " << i;
+      }
+    };
+    expect(0, "new");
+    set_own(a, 0.5);
+    expect(0, "written, not refreshed");
+    m.refresh();
+    expect(0.5, "refreshed");
+    m.refresh();
+    expect(0.5, "refreshed again");
+    double x;
+    expect_error(SKERRY_ERR_RANGE, "", [&] { m.get({rows, rows + 1, 0, 1}, &x); });
+    a.free();
+    expect(0.5, "its array was freed");
+    expect_error(SKERRY_ERR_FREED, "freed", [&] { m.refresh(); });
+    m.free();
+    expect_error(SKERRY_ERR_FREED, "freed", [&] { m.get({0, 1, 0, 1}, &x); });
+  }
+  sk::Array<double> copies(world(), {4, 4}, with(sk::Placement::mirrored));
+  expect_error(SKERRY_ERR_INVALID, "distributed", [&] { sk::Mirror refused(copies); });
+}
+
 TEST(Groups, ArraysOfASubgroupLeaveOthersAlone) {
   sk::Group half = world().split(job->rank() % 2, -job->rank());
   {

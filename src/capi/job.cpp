@@ -65,6 +65,15 @@ int fail(const Status& status) {
   return static_cast<int>(status.code());
 }
 
+namespace {
+int unexpected(const std::exception& thrown) noexcept try {
+  return fail(error(Code::internal, "unexpected: ", thrown.what()));
+} catch (const std::bad_alloc&) {
+  last_literal = "unexpected, and this process has no memory left to say what";
+  return SKERRY_ERR_INTERNAL;
+}
+}  // namespace
+
 int caught() noexcept try { throw; } catch (const std::bad_alloc&) {
   last_literal =
       "this process has no memory left: raise its limit (ulimit -v, the cgroup's), or "
@@ -80,9 +89,9 @@ int caught() noexcept try { throw; } catch (const std::bad_alloc&) {
         "the cgroup), or of memory";
     return SKERRY_ERR_NO_MEMORY;
   }
-  return fail(error(Code::internal, "unexpected: ", thrown.what()));
+  return unexpected(thrown);
 } catch (const std::exception& thrown) {
-  return fail(error(Code::internal, "unexpected: ", thrown.what()));
+  return unexpected(thrown);
 } catch (...) {
   last_literal = "an exception of an unknown kind, of a function that the program gave";
   return SKERRY_ERR_INTERNAL;
