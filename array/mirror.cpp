@@ -305,14 +305,13 @@ void Mirror::get(const Patch& patch, void* out, std::span<const std::int64_t> gi
   m.tiles.for_each(patch, [&](const Tile& tile) {
     // Another process was to bring it. If it died, this one does. If it is merely slow, both write
     // the same bytes: what the tile's owner gave out stands until the next refresh.
-    if (m.state(tile.number).load(std::memory_order_acquire) != present &&
-        !m.wait_for(tile.number))
+    if (m.state(tile.number).load(std::memory_order_acquire) != present && !m.wait_for(tile.number))
       m.fetch({tile});
     const Strides dense = detail::dense_strides(tile.whole, a.element_bytes);
-    detail::copy_box(
-        tile.part, a.element_bytes,
-        m.slot(tile.number) + detail::offset_in(tile.whole, tile.part, dense), dense,
-        static_cast<std::byte*>(out) + detail::offset_in(patch, tile.part, origin), origin);
+    detail::copy_box(tile.part, a.element_bytes,
+                     m.slot(tile.number) + detail::offset_in(tile.whole, tile.part, dense), dense,
+                     static_cast<std::byte*>(out) + detail::offset_in(patch, tile.part, origin),
+                     origin);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "memory/mapping.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,7 +43,13 @@ Status out_of_memory(const char* step, uint64_t bytes, int reason) {
 class Mappings {
  public:
   static Mappings& all() {
-    static auto* const one = new Mappings();
+    static auto* const one = [] {
+      // A child of fork has this table, and not the threads: one that held the mutex would be
+      // waited for in vain when the child's views go.
+      pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); },
+                     [] { all().mutex_.unlock(); });
+      return new Mappings();
+    }();
     return *one;
   }
   void add(std::byte* base, uint64_t bytes) {
