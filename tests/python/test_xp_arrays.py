@@ -140,6 +140,33 @@ def test_inner_results_in_use_are_kept():
     np.testing.assert_allclose(inner.numpy(), values + 1, rtol=1e-14)
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (0, 1), (1, 2)])
+def test_an_expression_is_reduced_while_it_is_computed(axis):
+    values = np.random.default_rng(5).random((60, 50, 90)) - 0.5
+    x = xp.permute_dims(xp.asarray(values), (2, 0, 1))
+    values = values.transpose(2, 0, 1)
+    for name in ("sum", "prod", "min", "max", "mean", "var", "std"):
+        found = getattr(xp, name)(x * 2 - 0.1, axis=axis).numpy()
+        wanted = getattr(np, name)(values * 2 - 0.1, axis=axis)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12, err_msg=name)
+    for name in ("any", "all", "count_nonzero"):
+        found = getattr(xp, name)(x > 0.45, axis=axis).numpy()
+        np.testing.assert_array_equal(found, getattr(np, name)(values > 0.45, axis=axis))
+    shifted = xp.sum(x[1:, ::-1] * x[:-1], axis=axis).numpy()
+    np.testing.assert_allclose(shifted, np.sum(values[1:, ::-1] * values[:-1], axis=axis),
+                               rtol=1e-9)  # fmt: skip
+
+
+def test_a_reduced_expression_in_use_is_kept():
+    x, values = large(6)
+    named = xp.exp(x)
+    total = xp.sum(named)
+    assert named._expression is None
+    np.testing.assert_allclose(
+        (named / total).numpy(), np.exp(values) / np.exp(values).sum(), rtol=1e-13
+    )
+
+
 def test_long_chains_end():
     x, values = large(4)
     for _ in range(500):

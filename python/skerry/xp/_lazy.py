@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 
-BLOCK_ELEMENTS = 16384  # of one piece: 128 KiB of float64
-LEAST_ELEMENTS = 2 * BLOCK_ELEMENTS  # smaller blocks are computed at once
+BLOCK_ELEMENTS = 32768  # of one piece: 256 KiB of float64
+LEAST_ELEMENTS = BLOCK_ELEMENTS  # smaller blocks are computed at once
 MOST_NODES = 48  # longer expressions are computed when made
 
 
@@ -73,6 +73,14 @@ class Expression:
             self.arguments = ()
         return self.value
 
+    def reduce(self, ufunc, axes, keep, **options):
+        """ufunc.reduce(block, axes, keepdims=True), piece by piece. `keep`: the block is wanted
+        too; otherwise it is computed again, should it be."""
+        if self.value is not None:
+            return ufunc.reduce(self.value, axis=axes, keepdims=True, **options)
+        program = _Program(self, None, keep)
+        return program.run(_Reduction(ufunc, axes, self, options))
+
     def reads(self, memory):
         """Whether some leaf may share memory with an array."""
         if self.value is not None:
@@ -96,17 +104,53 @@ def settle(memory):
             array._evaluate()
 
 
+class _Reduction:
+    """A block's reduction along axes, of which pieces come one after another in C order."""
+
+    def __init__(self, ufunc, axes, block, options):
+        self.ufunc, self.axes, self.options = ufunc, axes, options
+        self.whole = len(axes) == len(block.shape)
+        shape = tuple(1 if d in axes else n for d, n in enumerate(block.shape))
+        dtype = ufunc.reduce(np.ones(1, block.dtype), **options).dtype
+        self.result = np.empty(shape, dtype)
+        self.parts = []  # of all axes: one of each piece
+
+    def take(self, piece, cell, place):
+        """A piece of a cell, where `place` says."""
+        if self.whole:
+            axis = 0 if piece.ndim == 1 else None
+            self.parts.append(self.ufunc.reduce(piece, axis=axis, **self.options))
+            return
+        box = [
+            slice(cut.start + at.start, cut.start + at.stop)
+            for cut, at in zip(cell, place, strict=False)
+        ]
+        box += cell[len(box) :]
+        part = self.ufunc.reduce(piece, axis=self.axes, keepdims=True, **self.options)
+        into = self.result[tuple(slice(0, 1) if d in self.axes else at for d, at in enumerate(box))]
+        if all(box[d].start == 0 for d in self.axes):
+            into[...] = part
+        else:
+            self.ufunc(into, part, out=into)
+
+    def taken(self):
+        """The result, when all pieces were taken."""
+        if self.whole:
+            self.result[...] = self.ufunc.reduce(np.array(self.parts), axis=0, **self.options)
+        return self.result
+
+
 class _Program:
     """An expression as a list of steps in the order of evaluation."""
 
-    def __init__(self, root, out):
+    def __init__(self, root, out, keep=True):
         self.shape = root.shape
         self.leaves, self.scalars, self.steps = [], [], []
         self.leaf_slots, self.values = [], 0
         self.made = []  # (expression, array): results that outlive the run
         self.slots = {}
         root.value = None
-        self.root_out = out
+        self.root_out, self.keeps_root = out, keep
         self._add(root, True)
 
     def _slot(self):
@@ -123,9 +167,10 @@ class _Program:
             inputs = [self._add(argument) for argument in node.arguments]
             target = None
             if root:
-                target = (
-                    np.empty(node.shape, node.dtype) if self.root_out is None else self.root_out
-                )
+                if self.keeps_root:
+                    target = (
+                        np.empty(node.shape, node.dtype) if self.root_out is None else self.root_out
+                    )
             elif node.owner is not None and node.owner() is not None:
                 target = np.empty(node.shape, node.dtype)
             if target is not None:
@@ -142,16 +187,18 @@ class _Program:
         self.slots[id(node)] = slot
         return slot
 
-    def run(self):
+    def run(self, reduction=None):
+        """Computes what was asked for, and the reduction of it."""
         scratch = self._scratch()
         for cell in self._cells():
-            self._run_cell(cell, scratch)
+            self._run_cell(cell, scratch, reduction)
         for node, array in self.made:
             node.value = array
             if node.owner is not None:
                 owner = node.owner()
                 if owner is not None:
                     owner._settled(array)
+        return None if reduction is None else reduction.taken()
 
     def _scratch(self):
         """A buffer of one piece for each inner result; those that are read no more are reused."""
@@ -170,7 +217,7 @@ class _Program:
         return buffers
 
     def _cells(self):
-        """Boxes in which every leaf is one array: (box, leaves, targets)."""
+        """Boxes in which every leaf is one array: (box, leaves, targets), in C order."""
         cuts = [{0, n} for n in self.shape]
         for leaf in self.leaves:
             if isinstance(leaf, Parts):
@@ -185,29 +232,40 @@ class _Program:
             shape = tuple(high - low for low, high in corner)
             leaves = [_inside(leaf, box, shape, self.shape) for leaf in self.leaves]
             targets = [None if step[3] is None else step[3][box] for step in self.steps]
-            yield shape, leaves, targets
+            yield box, leaves, targets
 
-    def _run_cell(self, cell, scratch):
-        shape, leaves, targets = cell
+    def _run_cell(self, cell, scratch, reduction):
+        box, leaves, targets = cell
+        shape = tuple(bounds.stop - bounds.start for bounds in box)
         arrays = leaves + [target for target in targets if target is not None]
-        if all(a.flags.c_contiguous and a.shape == shape for a in arrays):
+        may_flatten = reduction is None or reduction.whole
+        if may_flatten and all(a.flags.c_contiguous and a.shape == shape for a in arrays):
             leaves = [a.reshape(-1) for a in leaves]
             targets = [None if a is None else a.reshape(-1) for a in targets]
             shape = (int(np.prod(shape, dtype=np.int64)),)
         values = [None] * self.values
         for slot, scalar in self.scalars:
             values[slot] = scalar
+        steps = [
+            (function, inputs, slot, target)
+            for (function, inputs, slot, _, _), target in zip(self.steps, targets, strict=True)
+        ]
+        leaves = list(zip(self.leaf_slots, leaves, strict=True))
         views, seen = {}, None
         for block, size in _blocks(shape):
             if size != seen:
                 count, seen = int(np.prod(size, dtype=np.int64)), size
                 views = {slot: buffer[:count].reshape(size) for slot, buffer in scratch.items()}
-            for slot, leaf in zip(self.leaf_slots, leaves, strict=True):
+            for slot, leaf in leaves:
                 values[slot] = leaf[block]
-            for (function, inputs, slot, _, _), target in zip(self.steps, targets, strict=True):
-                out = views[slot] if target is None else target[block]
-                function(*[values[i] for i in inputs], out=out)
-                values[slot] = out
+            for function, inputs, slot, target in steps:
+                out = values[slot] = views[slot] if target is None else target[block]
+                if len(inputs) == 2:
+                    function(values[inputs[0]], values[inputs[1]], out)
+                else:
+                    function(*[values[i] for i in inputs], out)
+            if reduction is not None:
+                reduction.take(out, box, block)
 
 
 def _inside(leaf, box, shape, whole):

@@ -1,6 +1,8 @@
 """Sums and their like: each rank reduces its block, then partial results are combined in the order
 of the ranks, so that all ranks get the same bits."""
 
+import sys
+
 import numpy as np
 
 from . import _exchange, _layout
@@ -33,15 +35,32 @@ def _finish(x, axes, keepdims):
     return Array(out._evaluate(), out.layout)
 
 
-def _reduce(x, axis, keepdims, local, combine):
-    """local(block, axes) keeps axes; combine(a, b) is a ufunc."""
+def _references_in_call(x):
+    return sys.getrefcount(x)
+
+
+def _references(x):
+    return _references_in_call(x)
+
+
+# Of an operand that the caller of a function here has no name for, as seen by _reduce.
+_UNNAMED = _references(object())
+
+
+def _reduce(x, axis, keepdims, ufunc, **options):
+    """Along axes. An expression is reduced while it is computed; if the program has no name for it,
+    as in xp.sum(x * y), its block is not kept."""
     axes = axes_of(axis, x.ndim)
-    block = x._evaluate()
+    if x._block is None:
+        keep = sys.getrefcount(x) > _UNNAMED
+        partial = x._expression.reduce(ufunc, axes, keep, **options)
+    else:
+        block = x._block if x._block.size or x.layout.whole else np.zeros((1,) * x.ndim, x.dtype)
+        partial = ufunc.reduce(block, axis=axes, keepdims=True, **options)
     if x.layout.whole:
-        return of_whole(local(block, axes), axes, keepdims)
+        return of_whole(partial, axes, keepdims)
     layout = _layout.reduced(x.layout, axes, True)
-    partial = local(block if block.size else np.zeros((1,) * x.ndim, x.dtype), axes)
-    if not block.size:
+    if not _layout.volume(x.layout.boxes[_exchange.job().rank]):
         partial = empty_block(layout, partial.dtype)
     if not _layout.divided(x.layout, axes):
         return _finish(Array(partial, layout), axes, keepdims)
@@ -50,7 +69,7 @@ def _reduce(x, axis, keepdims, local, combine):
     out = empty_block(target, partial.dtype)
     seen = np.zeros(out.shape, bool)
     for box, part in parts:
-        out[box] = np.where(seen[box], combine(out[box], part), part)
+        out[box] = np.where(seen[box], ufunc(out[box], part), part)
         seen[box] = True
     return _finish(Array(out, target), axes, keepdims)
 
@@ -61,13 +80,6 @@ def of_whole(block, axes, keepdims):
     if not keepdims:
         block = block.reshape(tuple(n for d, n in enumerate(block.shape) if d not in axes))
     return Array(block, _layout.whole(block.shape, _exchange.ranks()))
-
-
-def _by_ufunc(ufunc, **options):
-    def local(block, axes):
-        return ufunc.reduce(block, axis=axes, keepdims=True, **options)
-
-    return local
 
 
 def _sum_dtype(x, dtype):
@@ -82,41 +94,42 @@ def _sum_dtype(x, dtype):
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     """The sum along axes (None: all)."""
     x = as_array(x)
-    return _reduce(x, axis, keepdims, _by_ufunc(np.add, dtype=_sum_dtype(x, dtype)), np.add)
+    return _reduce(x, axis, keepdims, np.add, dtype=_sum_dtype(x, dtype))
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     """The product along axes (None: all)."""
     x = as_array(x)
-    local = _by_ufunc(np.multiply, dtype=_sum_dtype(x, dtype))
-    return _reduce(x, axis, keepdims, local, np.multiply)
+    return _reduce(x, axis, keepdims, np.multiply, dtype=_sum_dtype(x, dtype))
 
 
 def min(x, /, *, axis=None, keepdims=False):
     """The least along axes (None: all)."""
-    return _reduce(as_array(x), axis, keepdims, _by_ufunc(np.minimum), np.minimum)
+    x = as_array(x)
+    return _reduce(x, axis, keepdims, np.minimum)
 
 
 def max(x, /, *, axis=None, keepdims=False):
     """The greatest along axes (None: all)."""
-    return _reduce(as_array(x), axis, keepdims, _by_ufunc(np.maximum), np.maximum)
+    x = as_array(x)
+    return _reduce(x, axis, keepdims, np.maximum)
 
 
 def all(x, /, *, axis=None, keepdims=False):
     """Whether all elements along axes are true."""
-    local = _by_ufunc(np.logical_and, dtype=np.bool_)
-    return _reduce(as_array(x), axis, keepdims, local, np.logical_and)
+    x = as_array(x)
+    return _reduce(x, axis, keepdims, np.logical_and, dtype=np.bool_)
 
 
 def any(x, /, *, axis=None, keepdims=False):
     """Whether some element along axes is true."""
-    local = _by_ufunc(np.logical_or, dtype=np.bool_)
-    return _reduce(as_array(x), axis, keepdims, local, np.logical_or)
+    x = as_array(x)
+    return _reduce(x, axis, keepdims, np.logical_or, dtype=np.bool_)
 
 
 def count_nonzero(x, /, *, axis=None, keepdims=False):
     """How many elements along axes are not zero."""
-    return sum(as_array(x) != 0, axis=axis, dtype=np.int64, keepdims=keepdims)
+    return _reduce(as_array(x) != 0, axis, keepdims, np.add, dtype=np.dtype("int64"))
 
 
 def _count(x, axis):
@@ -128,7 +141,7 @@ def mean(x, /, *, axis=None, keepdims=False):
     x = as_array(x)
     if x.dtype.kind not in "fc":
         x = astype(x, np.dtype("float64"))
-    total = sum(x, axis=axis, keepdims=keepdims)
+    total = _reduce(x, axis, keepdims, np.add)
     return apply(np.divide, total, float(_count(x, axis)))
 
 
@@ -137,9 +150,8 @@ def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     x = as_array(x)
     if x.dtype.kind not in "fc":
         x = astype(x, np.dtype("float64"))
-    off = x - mean(x, axis=axis, keepdims=True)
-    square = apply(_square_size, off, dtype=np.empty(0, x.dtype).real.dtype)
-    total = sum(square, axis=axis, keepdims=keepdims)
+    center, real = mean(x, axis=axis, keepdims=True), np.empty(0, x.dtype).real.dtype
+    total = _reduce(apply(_square_size, x - center, dtype=real), axis, keepdims, np.add)
     count = _count(x, axis) - correction
     return apply(np.divide, total, float(count if count > 0 else 0))
 
