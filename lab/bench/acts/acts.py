@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench" / "micro"))
+sys.path.insert(0, str(ROOT / "lab" / "bench" / "micro"))
 from harness import machine  # noqa: E402
 
 KINDS = ("pool", "steal", "drift")

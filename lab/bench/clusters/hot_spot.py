@@ -19,7 +19,7 @@ from harness import mpi_sources, mpis
 from harness.process import run_program
 
 HOSTS = 3
-HERE = ROOT / "bench" / "clusters"
+HERE = ROOT / "lab" / "bench" / "clusters"
 CLIENTS = (2, 4, 8, 16, 32)
 MIXED = (6, 24)
 OURS, SHARED, CLUSTERED = "skerry", "skerry_share", "skerry_cluster_3"

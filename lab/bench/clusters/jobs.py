@@ -15,7 +15,7 @@ from pathlib import Path
 
 from report import ROOT, machine, row
 
-sys.path.insert(0, str(ROOT / "bench" / "armci"))
+sys.path.insert(0, str(ROOT / "lab" / "bench" / "armci"))
 import nwchem  # noqa: E402
 
 HOSTS = 0  # virtual nodes; chaos.py makes its own hosts

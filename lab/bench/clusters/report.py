@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench" / "micro"))
+sys.path.insert(0, str(ROOT / "lab" / "bench" / "micro"))
 from harness import machine  # noqa: E402
 
 LATENCY_UP_TO = 64 * 1024  # bytes; as in the paper's figure 6

@@ -252,7 +252,7 @@ class Runner:
                 2,
                 1,
                 "two_cores",
-                [python, self.root / "bench" / "micro" / "skerry" / "array_row.py"],
+                [python, self.root / "lab" / "bench" / "micro" / "skerry" / "array_row.py"],
             )
             variables["PYTHONPATH"] = path
             self._collect("array_row.py", command, self.samples, "python", variables)
