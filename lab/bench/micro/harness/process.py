@@ -40,7 +40,8 @@ def _end(process: subprocess.Popen, grace_s: float) -> tuple[str, str]:
     open, so they end before the rest of it is read.
     """
     family = [(pid, _stamp(pid)) for pid in machine.descendants(process.pid)]
-    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):  # it has ended, and what it left holds its output
+        os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=grace_s)
     for pid, stamp in family:
