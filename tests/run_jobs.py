@@ -29,7 +29,7 @@ SECTIONS = (
 
 # What SKERRY_LOCK takes beside the default.
 PROTOCOLS = (
-    "two_sided one_sided hybrid hybrid:hysteresis hybrid:history queue cohort asymmetric"
+    "two_sided one_sided migrating migrating:hysteresis migrating:history queue cohort asymmetric"
     " reader_writer"
 ).split()
 

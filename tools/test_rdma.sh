@@ -27,7 +27,7 @@ SCRIPT='passed=0; failed=0; skipped=0
 for n in 2 4; do
   if timeout 200 "$0/bin/skerry" run -n $n --nodes 2 "$0/bin/host_check" 1 $n 2; then passed=$((passed + 1)); else echo "FAILED with $n ranks: status $?"; failed=$((failed + 1)); fi
 done
-for lock in fair two_sided one_sided hybrid queue cohort asymmetric reader_writer; do
+for lock in fair two_sided one_sided migrating queue cohort asymmetric reader_writer; do
   for example in hash_table ring; do
     run="$0/bin/skerry run -n 4 --nodes 2 $0/bin/examples/$example"
     if out=$(SKERRY_LOCK=$lock timeout 100 $run 2>&1); then passed=$((passed + 1))

@@ -1,5 +1,5 @@
 /* The lock that migrates between a lock of the processor and one of the network:
- * src/lock/hybrid.cpp (Santhanaraman et al., "Natively Supporting True One-sided Communication
+ * src/lock/migrating.cpp (Santhanaraman et al., "Natively Supporting True One-sided Communication
  * in MPI on Multi-core Systems with InfiniBand", section 4; step numbers are its). Requesters of
  * the lock's node, requesters of other nodes and the manager. Requests from both sides cross;
  * connections break while a requester waits, takes or gives back. One has the lock, no word is

@@ -17,7 +17,7 @@ from pathlib import Path
 COLOURS = {
     "two_sided": "tab:gray",
     "one_sided": "tab:red",
-    "hybrid": "tab:orange",
+    "migrating": "tab:orange",
     "queue": "tab:blue",
     "cohort": "tab:green",
     "asymmetric": "tab:purple",

@@ -43,7 +43,8 @@ constexpr Variable known[] = {
      "bytes that a node's data servers may take for their connections and what they pass on, such "
      "as 64M, 160K at least; 0: no budget"},
     {"SKERRY_LOCK", "fair",
-     "protocol of windows' locks: fair, two_sided, one_sided, hybrid[:always|hysteresis|history], "
+     "protocol of windows' locks: fair, two_sided, one_sided, "
+     "migrating[:always|hysteresis|history], "
      "queue, cohort, asymmetric, reader_writer"},
     {"SKERRY_CHECK", "0",
      "1: find conflicting accesses and buffers used too early in windows; mpi: also what MPI alone "

@@ -7,17 +7,17 @@
 namespace skerry::lock {
 
 Status choose(std::string_view text, Choice* choice) {
-  constexpr std::string_view hybrid = "hybrid:";
+  constexpr std::string_view migrating = "migrating:";
   Choice chosen;
   chosen.is_fair_queue = text == "fair";
   bool known = chosen.is_fair_queue || from_string(text, &chosen.kind);
-  if (text.substr(0, hybrid.size()) == hybrid) {
-    chosen.kind = ProtocolKind::hybrid;
-    known = machine::from_string(text.substr(hybrid.size()), &chosen.migration);
+  if (text.substr(0, migrating.size()) == migrating) {
+    chosen.kind = ProtocolKind::migrating;
+    known = machine::from_string(text.substr(migrating.size()), &chosen.migration);
   }
   if (!known)
     return error(Code::config, "SKERRY_LOCK=", text,
-                 ": give fair, two_sided, one_sided, hybrid[:always|hysteresis|history], queue, "
+                 ": give fair, two_sided, one_sided, migrating[:always|hysteresis|history], queue, "
                  "cohort, asymmetric or reader_writer");
   *choice = chosen;
   return {};
@@ -26,7 +26,7 @@ Status choose(std::string_view text, Choice* choice) {
 bool has_manager(ProtocolKind kind) {
   switch (kind) {
     case ProtocolKind::two_sided:
-    case ProtocolKind::hybrid:
+    case ProtocolKind::migrating:
     case ProtocolKind::cohort: return true;
     case ProtocolKind::one_sided:
     case ProtocolKind::queue:

@@ -41,7 +41,7 @@ struct Choice {
   machine::Migration migration = machine::Migration::always;
   friend bool operator==(const Choice&, const Choice&) = default;
 };
-// `fair`, a protocol's name, or hybrid:POLICY. Errors: config, with the values that work.
+// `fair`, a protocol's name, or migrating:POLICY. Errors: config, with the values that work.
 Status choose(std::string_view text, Choice* choice);
 
 bool has_manager(ProtocolKind kind);

@@ -6,7 +6,7 @@ namespace skerry::lock {
 
 namespace {
 constexpr ProtocolKind all_kinds[protocol_kinds] = {
-    ProtocolKind::two_sided,    ProtocolKind::one_sided, ProtocolKind::hybrid,
+    ProtocolKind::two_sided,    ProtocolKind::one_sided, ProtocolKind::migrating,
     ProtocolKind::queue,        ProtocolKind::cohort,    ProtocolKind::asymmetric,
     ProtocolKind::reader_writer};
 }  // namespace
@@ -15,7 +15,7 @@ std::string_view to_string(ProtocolKind kind) {
   switch (kind) {
     case ProtocolKind::two_sided: return "two_sided";
     case ProtocolKind::one_sided: return "one_sided";
-    case ProtocolKind::hybrid: return "hybrid";
+    case ProtocolKind::migrating: return "migrating";
     case ProtocolKind::queue: return "queue";
     case ProtocolKind::cohort: return "cohort";
     case ProtocolKind::asymmetric: return "asymmetric";
@@ -35,7 +35,7 @@ bool has_readers(ProtocolKind kind) {
     case ProtocolKind::two_sided:
     case ProtocolKind::reader_writer: return true;
     case ProtocolKind::one_sided:
-    case ProtocolKind::hybrid:
+    case ProtocolKind::migrating:
     case ProtocolKind::queue:
     case ProtocolKind::cohort:
     case ProtocolKind::asymmetric: return false;
@@ -51,7 +51,7 @@ bool is_fair(ProtocolKind kind) {
     case ProtocolKind::asymmetric:
     case ProtocolKind::reader_writer: return true;
     case ProtocolKind::one_sided:
-    case ProtocolKind::hybrid: return false;
+    case ProtocolKind::migrating: return false;
   }
   return false;
 }
@@ -67,7 +67,7 @@ Client make_client(ProtocolKind kind, const Self& self) {
   switch (kind) {
     case ProtocolKind::two_sided: return TwoSidedClient(self);
     case ProtocolKind::one_sided: return OneSidedClient(self);
-    case ProtocolKind::hybrid: return HybridClient(self);
+    case ProtocolKind::migrating: return MigratingClient(self);
     case ProtocolKind::queue: return QueueClient(self);
     case ProtocolKind::cohort: return CohortClient(self);
     case ProtocolKind::asymmetric: return AsymmetricClient(self);
@@ -79,7 +79,7 @@ Client make_client(ProtocolKind kind, const Self& self) {
 Manager make_manager(ProtocolKind kind) {
   switch (kind) {
     case ProtocolKind::two_sided: return TwoSidedManager();
-    case ProtocolKind::hybrid: return HybridManager();
+    case ProtocolKind::migrating: return MigratingManager();
     case ProtocolKind::cohort: return CohortManager();
     case ProtocolKind::one_sided:
     case ProtocolKind::queue:
@@ -91,9 +91,9 @@ Manager make_manager(ProtocolKind kind) {
 
 std::span<const Word> words_of(ProtocolKind kind) {
   static constexpr Word one_sided[] = {{"holder", Place::home, Label::network}};
-  static constexpr Word hybrid[] = {{"network lock", Place::home, Label::network},
-                                    {"mode", Place::home, Label::cpu},
-                                    {"CPU lock", Place::home, Label::cpu}};
+  static constexpr Word migrating[] = {{"network lock", Place::home, Label::network},
+                                       {"mode", Place::home, Label::cpu},
+                                       {"CPU lock", Place::home, Label::cpu}};
   static constexpr Word queue[] = {{"tail", Place::home, Label::network}};
   static constexpr Word cohort[] = {{"tail", Place::node, Label::cpu}};
   static constexpr Word asymmetric[] = {{"local tail", Place::home, Label::cpu},
@@ -104,7 +104,7 @@ std::span<const Word> words_of(ProtocolKind kind) {
   switch (kind) {
     case ProtocolKind::two_sided: return {};
     case ProtocolKind::one_sided: return one_sided;
-    case ProtocolKind::hybrid: return hybrid;
+    case ProtocolKind::migrating: return migrating;
     case ProtocolKind::queue: return queue;
     case ProtocolKind::cohort: return cohort;
     case ProtocolKind::asymmetric: return asymmetric;
@@ -121,9 +121,9 @@ uint64_t initial_value(ProtocolKind kind, uint8_t word, const Config& config) {
     case ProtocolKind::asymmetric:
     case ProtocolKind::reader_writer: return 0;
     case ProtocolKind::one_sided: return config.requesters;
-    case ProtocolKind::hybrid:
-      if (word == hybrid_words::network) return uint64_t{config.requesters} + 1;
-      return word == hybrid_words::cpu ? config.requesters : 0;
+    case ProtocolKind::migrating:
+      if (word == migrating_words::network) return uint64_t{config.requesters} + 1;
+      return word == migrating_words::cpu ? config.requesters : 0;
   }
   return 0;
 }

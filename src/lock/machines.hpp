@@ -7,7 +7,7 @@
 
 #include "lock/asymmetric.hpp"
 #include "lock/cohort.hpp"
-#include "lock/hybrid.hpp"
+#include "lock/migrating.hpp"
 #include "lock/machine.hpp"
 #include "lock/one_sided.hpp"
 #include "lock/protocol_kind.hpp"
@@ -26,9 +26,9 @@ class NoManager {
   uint32_t unused_ = 0;
 };
 
-using Client = std::variant<TwoSidedClient, OneSidedClient, HybridClient, QueueClient, CohortClient,
+using Client = std::variant<TwoSidedClient, OneSidedClient, MigratingClient, QueueClient, CohortClient,
                             AsymmetricClient, ReaderWriterClient>;
-using Manager = std::variant<NoManager, TwoSidedManager, HybridManager>;
+using Manager = std::variant<NoManager, TwoSidedManager, MigratingManager>;
 
 Client make_client(ProtocolKind kind, const Self& self);
 Manager make_manager(ProtocolKind kind);

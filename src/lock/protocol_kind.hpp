@@ -10,7 +10,7 @@ namespace skerry::lock {
 enum class ProtocolKind : uint8_t {
   two_sided,      // a manager on the lock's node grants every request from one queue
   one_sided,      // compare-and-swap on one word, and again after a pause: not fair
-  hybrid,         // migrates between a lock of the processor and one of the network
+  migrating,      // migrates between a lock of the processor and one of the network
   queue,          // MCS: one queue of all requesters, handed over directly
   cohort,         // a queue per node; the node hands over inside, then gives the lock back
   asymmetric,     // ALock: a queue of the lock's node and one of all others, in turns

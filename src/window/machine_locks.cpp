@@ -88,7 +88,7 @@ bool MachineLock::tells_directly() const {
   switch (locks_.kind_) {
     case lock::ProtocolKind::two_sided:
     case lock::ProtocolKind::one_sided:
-    case lock::ProtocolKind::hybrid:
+    case lock::ProtocolKind::migrating:
     case lock::ProtocolKind::reader_writer: return false;
     case lock::ProtocolKind::queue:
     case lock::ProtocolKind::cohort:
@@ -285,7 +285,7 @@ Status MachineLock::sleep(int64_t longest_ns) {
 
 Status MachineLock::await(Event* event) {
   while (!take_mail(event)) {
-    if (locks_.kind_ != lock::ProtocolKind::hybrid) {
+    if (locks_.kind_ != lock::ProtocolKind::migrating) {
       SKERRY_TRY(sleep(-1));
       continue;
     }

@@ -13,7 +13,7 @@
 //   messages to send. The requester whose message caused them sends them, in both cases. So no
 //   server sends anything by itself, and the lock's owner is never needed.
 // - A manager that pauses is let go on by those that wait for it: a waiter looks again after a
-//   pause of its own. Only `hybrid` has such a manager.
+//   pause of its own. Only `migrating` has such a manager.
 //
 // Messages are ordinary requests: each takes effect once, over breaks and closed connections.
 #pragma once

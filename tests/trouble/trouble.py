@@ -22,7 +22,7 @@ LIMIT_S = 60
 DEATH_S = 30  # "within seconds", on a loaded machine
 
 
-LOCK_PROTOCOLS = "fair two_sided one_sided hybrid queue cohort asymmetric reader_writer".split()
+LOCK_PROTOCOLS = "fair two_sided one_sided migrating queue cohort asymmetric reader_writer".split()
 
 
 class Failure(Exception):

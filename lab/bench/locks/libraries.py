@@ -16,7 +16,9 @@ from harness.runner import Runner
 HERE = Path(__file__).resolve().parent
 MICRO = HERE.parent / "micro"  # whose headers the program shares
 # All that SKERRY_LOCK takes beside the default; check.py compares with what the library names.
-PROTOCOLS = ("two_sided", "one_sided", "hybrid", "queue", "cohort", "asymmetric", "reader_writer")
+PROTOCOLS = (
+    *("two_sided", "one_sided", "migrating", "queue", "cohort", "asymmetric", "reader_writer"),
+)
 
 
 @dataclasses.dataclass(frozen=True)

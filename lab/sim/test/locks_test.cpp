@@ -71,7 +71,7 @@ TEST(LockStudy, OffersTheShareOfRemoteRequests) {
 
 // What the protocols are for, each in its own place.
 TEST(LockStudy, ShowsWhatEachProtocolIsFor) {
-  LockStudyConfig c = study(ProtocolKind::hybrid, 16);  // one node
+  LockStudyConfig c = study(ProtocolKind::migrating, 16);  // one node
   EXPECT_EQ(run_lock_study(c).network_atomics, 0);
   EXPECT_EQ(run_lock_study(c).messages, 0);
   c = study(ProtocolKind::asymmetric, 16);

@@ -137,7 +137,7 @@ TEST(IncoherentAdapter, LeavesDeregisteredMemoryAlone) {
 // ---- the lock machines ----
 
 constexpr ProtocolKind protocols[] = {ProtocolKind::two_sided,    ProtocolKind::one_sided,
-                                      ProtocolKind::hybrid,       ProtocolKind::queue,
+                                      ProtocolKind::migrating,    ProtocolKind::queue,
                                       ProtocolKind::cohort,       ProtocolKind::asymmetric,
                                       ProtocolKind::reader_writer};
 
@@ -168,7 +168,7 @@ TEST(NicDomain, MachinesHoldOnAnIncoherentAdapter) {
 // The others exchange values in this domain, which no fabric here does.
 TEST(NicDomain, MachinesOfTheServersDomainHoldOnACoherentAdapter) {
   for (const ProtocolKind kind : {ProtocolKind::two_sided, ProtocolKind::one_sided,
-                                  ProtocolKind::hybrid, ProtocolKind::reader_writer})
+                                  ProtocolKind::migrating, ProtocolKind::reader_writer})
     for (uint64_t seed = 1; seed <= 4; ++seed)
       EXPECT_EQ(wander(kind, Domain::server, with(Atomics::coherent, seed), 10, 300'000), "")
           << to_string(kind) << ", seed " << seed;

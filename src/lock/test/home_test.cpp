@@ -48,13 +48,13 @@ TEST(LockChoice, NamesEveryProtocol) {
     EXPECT_FALSE(choice.is_fair_queue);
     EXPECT_EQ(choice.kind, static_cast<ProtocolKind>(kind));
   }
-  EXPECT_TRUE(choose("hybrid:history", &choice).ok());
+  EXPECT_TRUE(choose("migrating:history", &choice).ok());
   EXPECT_EQ(choice.migration, Migration::history);
 }
 
 TEST(LockChoice, RefusesOthersAndNamesTheRest) {
   Choice choice;
-  for (const char* wrong : {"", "fairest", "hybrid:", "hybrid:never", "queue:always"}) {
+  for (const char* wrong : {"", "fairest", "migrating:", "migrating:never", "queue:always"}) {
     const Status status = choose(wrong, &choice);
     EXPECT_EQ(status.code(), Code::config) << wrong;
     EXPECT_NE(status.message().find("reader_writer"), std::string::npos) << status.message();
@@ -142,11 +142,11 @@ TEST(Home, GoesOnWhereARunHadNoRoom) {
   EXPECT_EQ(tells[0].to, readers + 1);
 }
 
-// The hybrid's manager waits for a local holder: it pauses, and goes on when somebody says so.
+// The migrating's manager waits for a local holder: it pauses, and goes on when somebody says so.
 TEST(Home, PausesAndGoesOn) {
-  Slice slice(ProtocolKind::hybrid, 2);
+  Slice slice(ProtocolKind::migrating, 2);
   const Home home = slice.home();
-  home.word(hybrid_words::cpu).store(0);  // requester 0, of the lock's node, holds it
+  home.word(migrating_words::cpu).store(0);  // requester 0, of the lock's node, holds it
   Tell tells[4];
   size_t told = 0;
   Rest rest = run_manager(home, said(Note::request, 1), tells, &told);
@@ -155,13 +155,13 @@ TEST(Home, PausesAndGoesOn) {
   rest = run_manager(home, said(Note::none, 1), tells, &told);
   EXPECT_EQ(rest.state, Rest::State::pauses);
   EXPECT_EQ(told, 0u);
-  home.word(hybrid_words::cpu).store(2);  // free
+  home.word(migrating_words::cpu).store(2);  // free
   rest = run_manager(home, said(Note::none, 1), tells, &told);
   EXPECT_EQ(rest.state, Rest::State::waits);
   ASSERT_EQ(told, 1u);
   EXPECT_EQ(tells[0].to, 1u);
   EXPECT_EQ(tells[0].note, Note::granted);
-  EXPECT_EQ(home.word(hybrid_words::network).load(), 1u);
+  EXPECT_EQ(home.word(migrating_words::network).load(), 1u);
   rest = run_manager(home, said(Note::none, 1), tells, &told);  // one too many does nothing
   EXPECT_EQ(told, 0u);
 }

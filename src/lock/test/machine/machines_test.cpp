@@ -202,11 +202,11 @@ TEST(Words, ChangeByTheUnitOfTheirLabelAlone) {
   EXPECT_TRUE(may_touch(config, Label::network, swap(Unit::cpu, Place::home, 0, 1)));
 }
 
-// ---- hybrid ----
+// ---- migrating ----
 
-TEST(Hybrid, HoldsUnderEveryPolicy) {
+TEST(Migrating, HoldsUnderEveryPolicy) {
   for (const Migration policy : {Migration::always, Migration::hysteresis, Migration::history}) {
-    Scenario s = scenario(ProtocolKind::hybrid, {local(2), remote(1, 2)});
+    Scenario s = scenario(ProtocolKind::migrating, {local(2), remote(1, 2)});
     s.config.migration = policy;
     s.config.in_a_row = 2;
     holds(s);
@@ -249,8 +249,8 @@ TEST_F(WithoutRule, OneSidedFails) {
   finds(LockRule::network_word_unit, s);
 }
 
-TEST_F(WithoutRule, HybridFails) {
-  const Scenario s = scenario(ProtocolKind::hybrid, {local(2), remote(1, 2)});
+TEST_F(WithoutRule, MigratingFails) {
+  const Scenario s = scenario(ProtocolKind::migrating, {local(2), remote(1, 2)});
   finds(LockRule::mode_again, s);
   finds(LockRule::both_locks, s);
   finds(LockRule::network_mode, s);

@@ -1,4 +1,4 @@
-#include "lock/hybrid.hpp"
+#include "lock/migrating.hpp"
 
 #include "core/pure/assert.hpp"
 
@@ -24,26 +24,26 @@ Action cpu_store(uint8_t word, uint64_t value) {
 
 // ---- the client ----
 
-Action HybridClient::begin(const Config& config) {
+Action MigratingClient::begin(const Config& config) {
   if (!local_) return take_network(config);  // step 1
   state_ = State::looking;
-  return cpu_load(hybrid_words::mode);
+  return cpu_load(migrating_words::mode);
 }
 
-Action HybridClient::take_network(const Config& config) {
+Action MigratingClient::take_network(const Config& config) {
   state_ = State::taking_network;
-  return compare_and_swap(network_unit(config, local_), Place::home, hybrid_words::network,
+  return compare_and_swap(network_unit(config, local_), Place::home, migrating_words::network,
                           free_value(config), me_);
 }
 
-Action HybridClient::try_later(Unit unit, const Config& config) {
+Action MigratingClient::try_later(Unit unit, const Config& config) {
   state_ = State::pausing;
   attempt_ = next_attempt(config, unit, attempt_);
   return pause(unit, attempt_);
 }
 
 // With the lock held: nobody else writes the mode's word.
-Action HybridClient::record(uint64_t mode, State held, const Config& config) {
+Action MigratingClient::record(uint64_t mode, State held, const Config& config) {
   const uint64_t now = mode_word(is_network_mode(mode), seen(history_of(mode), false));
   if (!needs_history(config.migration) || now == mode) {
     state_ = held;
@@ -51,24 +51,24 @@ Action HybridClient::record(uint64_t mode, State held, const Config& config) {
   }
   state_ = State::recording;
   held_ = held;
-  return cpu_store(hybrid_words::mode, now);
+  return cpu_store(migrating_words::mode, now);
 }
 
-Action HybridClient::on_mode(const Event& event, const Config& config) {
+Action MigratingClient::on_mode(const Event& event, const Config& config) {
   if (!is_network_mode(event.value)) {
     state_ = State::taking_cpu;
-    return compare_and_swap(Unit::cpu, Place::home, hybrid_words::cpu, free_value(config), me_);
+    return compare_and_swap(Unit::cpu, Place::home, migrating_words::cpu, free_value(config), me_);
   }
   if (!shall_migrate(config, seen(history_of(event.value), false))) return take_network(config);
   state_ = State::asking;
   return ask(Note::request);
 }
 
-Action HybridClient::on_network(const Event& event, const Config& config) {
+Action MigratingClient::on_network(const Event& event, const Config& config) {
   if (event.value == free_value(config)) {
     if (local_ && needs_history(config.migration)) {
       state_ = State::looking_at_history;
-      return cpu_load(hybrid_words::mode);
+      return cpu_load(migrating_words::mode);
     }
     state_ = State::held_network;
     return granted();
@@ -80,7 +80,7 @@ Action HybridClient::on_network(const Event& event, const Config& config) {
   return ask(Note::request);
 }
 
-Action HybridClient::on_told(const Event& event, const Config& config) {
+Action MigratingClient::on_told(const Event& event, const Config& config) {
   SKERRY_ASSERT(event.kind == Event::Kind::told, "a waiter is told");
   if (event.note == Note::again) return begin(config);
   const bool by_manager = event.note == Note::granted_by_manager;
@@ -91,17 +91,17 @@ Action HybridClient::on_told(const Event& event, const Config& config) {
   return granted();
 }
 
-Action HybridClient::release(const Event& event, const Config& config) {
+Action MigratingClient::release(const Event& event, const Config& config) {
   if (event.kind != Event::Kind::unlock) return refused();
   const State held = state_;
   state_ = State::releasing;
-  if (held == State::held_cpu) return cpu_store(hybrid_words::cpu, free_value(config));
+  if (held == State::held_cpu) return cpu_store(migrating_words::cpu, free_value(config));
   if (held == State::held_manager) return ask(Note::release);
-  return compare_and_swap(network_unit(config, local_), Place::home, hybrid_words::network, me_,
+  return compare_and_swap(network_unit(config, local_), Place::home, migrating_words::network, me_,
                           free_value(config));
 }
 
-Action HybridClient::step(const Event& event, const Config& config) {
+Action MigratingClient::step(const Event& event, const Config& config) {
   switch (state_) {
     case State::idle:
       if (event.kind != Event::Kind::lock) return refused();
@@ -111,11 +111,11 @@ Action HybridClient::step(const Event& event, const Config& config) {
     case State::taking_cpu:
       if (event.value != free_value(config)) return try_later(Unit::cpu, config);
       state_ = State::looking_again;
-      return cpu_load(hybrid_words::mode);
+      return cpu_load(migrating_words::mode);
     case State::looking_again:
       if (is_network_mode(event.value) && SKERRY_LOCK_RULE(mode_again)) {
         state_ = State::giving_cpu_back;
-        return cpu_store(hybrid_words::cpu, free_value(config));
+        return cpu_store(migrating_words::cpu, free_value(config));
       }
       return record(event.value, State::held_cpu, config);
     case State::recording: state_ = held_, held_ = State::idle; return granted();
@@ -135,7 +135,7 @@ Action HybridClient::step(const Event& event, const Config& config) {
 
 // ---- the manager ----
 
-Action HybridManager::answer(Note note, Links links) {
+Action MigratingManager::answer(Note note, Links links) {
   served_ = queue_.front();
   queue_.pop(links);
   state_ = note == Note::granted_by_manager ? State::holding : State::answering;
@@ -143,18 +143,18 @@ Action HybridManager::answer(Note note, Links links) {
 }
 
 // The unit of the lock that it finds held.
-Unit HybridManager::busy_unit(const Config& config) const {
+Unit MigratingManager::busy_unit(const Config& config) const {
   return state_ == State::network_busy ? network_unit(config, true) : Unit::cpu;
 }
 
-Action HybridManager::pause_as(State busy, const Config& config) {
+Action MigratingManager::pause_as(State busy, const Config& config) {
   state_ = busy;
   attempt_ = next_attempt(config, busy_unit(config), attempt_);
   return pause(busy_unit(config), attempt_);
 }
 
 // The request at the queue's front.
-Action HybridManager::next(const Config& config, Links links) {
+Action MigratingManager::next(const Config& config, Links links) {
   served_ = 0;
   if (queue_.empty()) {
     state_ = State::idle;
@@ -164,65 +164,65 @@ Action HybridManager::next(const Config& config, Links links) {
   if (wants_network == network_mode_) return answer(Note::again, links);
   if (!wants_network) {
     state_ = State::taking_network;
-    return compare_and_swap(network_unit(config, true), Place::home, hybrid_words::network,
+    return compare_and_swap(network_unit(config, true), Place::home, migrating_words::network,
                             free_value(config), cpu_mode_value(config));
   }
   // Step 3. The network lock is ours already: it says "CPU mode", and only this machine changes
   // that.
   state_ = State::taking_cpu;
-  if (!SKERRY_LOCK_RULE(both_locks)) return cpu_load(hybrid_words::cpu);
-  return compare_and_swap(Unit::cpu, Place::home, hybrid_words::cpu, free_value(config),
+  if (!SKERRY_LOCK_RULE(both_locks)) return cpu_load(migrating_words::cpu);
+  return compare_and_swap(Unit::cpu, Place::home, migrating_words::cpu, free_value(config),
                           manager_value(config));
 }
 
-Action HybridManager::took_cpu(uint64_t before, const Config& config) {
+Action MigratingManager::took_cpu(uint64_t before, const Config& config) {
   if (before != free_value(config) && SKERRY_LOCK_RULE(both_locks))
     return pause_as(State::cpu_busy, config);
   state_ = State::reading_history;
-  return cpu_load(hybrid_words::mode);
+  return cpu_load(migrating_words::mode);
 }
 
-Action HybridManager::decide(uint64_t mode, const Config& config) {
+Action MigratingManager::decide(uint64_t mode, const Config& config) {
   const History history = seen(history_of(mode), true);
   network_mode_ = shall_migrate(config, history);
   state_ = network_mode_ ? State::writing_network_mode : State::writing_history;
   // Step 4.
-  return cpu_store(hybrid_words::mode,
+  return cpu_store(migrating_words::mode,
                    mode_word(network_mode_ && SKERRY_LOCK_RULE(network_mode), history));
 }
 
-Action HybridManager::grant_network_lock(const Config& config) {
+Action MigratingManager::grant_network_lock(const Config& config) {
   state_ = State::granting_network_lock;
-  return compare_and_swap(network_unit(config, true), Place::home, hybrid_words::network,
+  return compare_and_swap(network_unit(config, true), Place::home, migrating_words::network,
                           cpu_mode_value(config), queue_.front());
 }
 
-Action HybridManager::grant_cpu_lock(const Config& config) {
+Action MigratingManager::grant_cpu_lock(const Config& config) {
   state_ = State::granting_cpu_lock;
-  return compare_and_swap(Unit::cpu, Place::home, hybrid_words::cpu, free_value(config),
+  return compare_and_swap(Unit::cpu, Place::home, migrating_words::cpu, free_value(config),
                           queue_.front());
 }
 
-Action HybridManager::granted_cpu_lock(uint64_t before, const Config& config) {
+Action MigratingManager::granted_cpu_lock(uint64_t before, const Config& config) {
   // Held for a moment by a local requester that has not seen the mode yet.
   if (before != free_value(config)) return pause_as(State::cpu_busy_too, config);
   state_ = State::reading_mode;
-  return cpu_load(hybrid_words::mode);
+  return cpu_load(migrating_words::mode);
 }
 
-Action HybridManager::write_cpu_mode(uint64_t mode) {
+Action MigratingManager::write_cpu_mode(uint64_t mode) {
   state_ = State::writing_cpu_mode;
   network_mode_ = false;
-  return cpu_store(hybrid_words::mode, mode_word(false, seen(history_of(mode), false)));
+  return cpu_store(migrating_words::mode, mode_word(false, seen(history_of(mode), false)));
 }
 
-Action HybridManager::free_cpu_lock(State state, const Config& config) {
+Action MigratingManager::free_cpu_lock(State state, const Config& config) {
   state_ = state;
-  return cpu_store(hybrid_words::cpu, free_value(config));
+  return cpu_store(migrating_words::cpu, free_value(config));
 }
 
 // A message: a request, or the release of what it holds for a client.
-Action HybridManager::on_told(const Event& event, const Config& config, Links links) {
+Action MigratingManager::on_told(const Event& event, const Config& config, Links links) {
   if (event.note == Note::release) {
     SKERRY_ASSERT(state_ == State::holding && event.from == served_, "the holder gives it back");
     return free_cpu_lock(State::giving_cpu_back, config);
@@ -232,7 +232,7 @@ Action HybridManager::on_told(const Event& event, const Config& config, Links li
   return state_ == State::holding ? wait() : pause(busy_unit(config), attempt_);
 }
 
-Action HybridManager::step(const Event& event, const Config& config, Links links) {
+Action MigratingManager::step(const Event& event, const Config& config, Links links) {
   if (event.kind == Event::Kind::told) return on_told(event, config, links);
   switch (state_) {
     case State::idle:

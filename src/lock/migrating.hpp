@@ -1,6 +1,6 @@
-// The hybrid protocol: the lock migrates between a lock of the processor, taken by the lock's node
-// alone, and one of the network (Santhanaraman et al., section 4, figures 3 to 5). For the domain
-// `nic`; where atomics are coherent it works too, and has nothing to win.
+// The migrating protocol: the lock migrates between a lock of the processor, taken by the lock's
+// node alone, and one of the network (Santhanaraman et al., section 4, figures 3 to 5). For the
+// domain `nic`; where atomics are coherent it works too, and has nothing to win.
 //
 //   word      label    value
 //   network   network  0 .. P-1 the holder; P free; P+1 the lock is in CPU mode
@@ -26,15 +26,15 @@
 
 namespace skerry::lock::machine {
 
-namespace hybrid_words {
+namespace migrating_words {
 constexpr uint8_t network = 0;
 constexpr uint8_t mode = 1;
 constexpr uint8_t cpu = 2;
-}  // namespace hybrid_words
+}  // namespace migrating_words
 
-class HybridClient {
+class MigratingClient {
  public:
-  explicit HybridClient(const Self& self) : me_(self.me), local_(self.local) {}
+  explicit MigratingClient(const Self& self) : me_(self.me), local_(self.local) {}
   Action step(const Event& event, const Config& config);
   bool in_line() const { return false; }
 
@@ -72,9 +72,9 @@ class HybridClient {
   State held_ = State::idle;  // recording: how it will be held
 };
 
-class HybridManager {
+class MigratingManager {
  public:
-  explicit HybridManager(bool network_mode = false) : network_mode_(network_mode) {}
+  explicit MigratingManager(bool network_mode = false) : network_mode_(network_mode) {}
   Action step(const Event& event, const Config& config, Links links);
 
  private:
