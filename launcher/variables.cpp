@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "connection/core/victim.hpp"
-#include "lock/home.hpp"
+#include "lock/choice.hpp"
 
 namespace skerry::launcher {
 

@@ -27,11 +27,9 @@ SECTIONS = (
     " counters"
 ).split()
 
-# What SKERRY_LOCK takes beside the default.
-PROTOCOLS = (
-    "two_sided one_sided migrating migrating:hysteresis migrating:history queue cohort asymmetric"
-    " reader_writer"
-).split()
+# What SKERRY_LOCK takes beside the default; and the protocols of the laboratory (lab/locks).
+PROTOCOLS = "migrating migrating:hysteresis migrating:history".split()
+LAB_PROTOCOLS = "two_sided one_sided queue cohort asymmetric reader_writer".split()
 
 
 class Case:
@@ -47,22 +45,25 @@ class Case:
 
 
 def lock_cases(options, ops, seed):
-    """Windows under each protocol of their locks."""
-    for protocol in PROTOCOLS:
+    """Windows under each protocol of their locks: the laboratory's, too, where that was built."""
+    library = options.build / "lab/locks/lab_locks.so"
+    lab = LAB_PROTOCOLS if library.exists() else []
+    for protocol in [*PROTOCOLS, *lab]:
+        value = f"{library}:{protocol}" if protocol in lab else protocol
         for nodes in [2] if options.quick else [1, 2, 4]:
             yield Case(
                 f"windows, locks {protocol}, 4 ranks on {nodes} nodes",
                 ["-n", "4", "--nodes", str(nodes), ops, "windows"],
-                environment={"SKERRY_LOCK": protocol},
+                environment={"SKERRY_LOCK": value},
             )
-        if options.quick and protocol not in ("two_sided", "cohort"):
+        if options.quick and protocol not in ("migrating", "cohort"):
             continue
         yield Case(
             f"windows, locks {protocol}, 4 ranks on 4 nodes, cap 1, 3000 breaks per million "
             "messages",
             ["-n", "4", "--nodes", "4", ops, "windows"],
             environment={
-                "SKERRY_LOCK": protocol,
+                "SKERRY_LOCK": value,
                 "SKERRY_MAX_CONN": "1",
                 "SKERRY_FAULTS": f"drop=3000,seed={seed}",
             },
@@ -70,7 +71,7 @@ def lock_cases(options, ops, seed):
         yield Case(
             f"windows, locks {protocol}, 4 ranks on 2 nodes that share connections",
             ["-n", "4", "--nodes", "2", ops, "windows"],
-            environment={"SKERRY_LOCK": protocol, "SKERRY_SHARE": "1"},
+            environment={"SKERRY_LOCK": value, "SKERRY_SHARE": "1"},
         )
 
 

@@ -141,6 +141,10 @@ ROOMS = {
     ),
     "hpcaas": ([PUBLIC, "array"], False),
     "examples": ([PUBLIC, "array"], False),
+    "lab/locks": (
+        ["src/core/pure", "src/lock", "lab/sim"],
+        False,
+    ),
     "lab/sim": (
         [
             "src/core/pure",

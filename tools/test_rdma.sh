@@ -21,13 +21,15 @@ if ! REASON=$("$VM" --check); then echo "skipped: $REASON"; echo "0 passed, 0 fa
 export SKERRY_FABRIC=${SKERRY_FABRIC:-ofi:verbs}
 if [ $# -gt 0 ]; then PROGRAM=$1; shift; [ -x "$PROGRAM" ] || PROGRAM=$BUILD/bin/$PROGRAM; exec "$VM" --share "$TREE" -- "$PROGRAM" "$@"; fi
 [ -x "$BUILD/bin/host_check" ] || { echo "test_rdma.sh: no $BUILD/bin/host_check: build first" >&2; exit 2; }
-ATOMICS=$BUILD/src/fabric/fabric_atomics_test
+ATOMICS=$BUILD/lab/locks/fabric_atomics_test
 [ -x "$ATOMICS" ] || { echo "test_rdma.sh: no $ATOMICS: build first" >&2; exit 2; }
 SCRIPT='passed=0; failed=0; skipped=0
 for n in 2 4; do
   if timeout 200 "$0/bin/skerry" run -n $n --nodes 2 "$0/bin/host_check" 1 $n 2; then passed=$((passed + 1)); else echo "FAILED with $n ranks: status $?"; failed=$((failed + 1)); fi
 done
-for lock in fair two_sided one_sided migrating queue cohort asymmetric reader_writer; do
+lab=$0/lab/locks/lab_locks.so
+for lock in fair migrating $lab:two_sided $lab:one_sided $lab:queue $lab:cohort $lab:asymmetric \
+  $lab:reader_writer; do
   for example in hash_table ring; do
     run="$0/bin/skerry run -n 4 --nodes 2 $0/bin/examples/$example"
     if out=$(SKERRY_LOCK=$lock timeout 100 $run 2>&1); then passed=$((passed + 1))

@@ -11,7 +11,7 @@ namespace skerry::sim {
 
 int run_main(const std::vector<std::string>& words);
 int paper_main(const std::vector<std::string>& words);
-int locks_main(const std::vector<std::string>& words);   // locks_command.cpp
+int locks_main(const std::vector<std::string>& words);   // lab/locks/study
 int memory_main(const std::vector<std::string>& words);  // memory_command.cpp
 int routes_main(const std::vector<std::string>& words);  // routes_command.cpp
 const char* help();

@@ -105,14 +105,9 @@ const TableRow rows[] = {
      }},
     {"libarmci: notifications", "a counter for each sender, in each process", false,
      [](const TablesOfJob& job) { return job.processes() * 8 * static_cast<uint64_t>(job.ranks); }},
-    {"a window, SKERRY_LOCK=queue", "mail from each rank, in each slice", false,
+    {"a window, SKERRY_LOCK=migrating", "mail from each rank and a queue, in each slice", false,
      [](const TablesOfJob& job) {
-       return job.processes() * lock::machine::Home::bytes(lock::ProtocolKind::queue,
-                                                           static_cast<uint32_t>(job.ranks));
-     }},
-    {"a window, SKERRY_LOCK=two_sided", "the same, and the manager's queue", false,
-     [](const TablesOfJob& job) {
-       return job.processes() * lock::machine::Home::bytes(lock::ProtocolKind::two_sided,
+       return job.processes() * lock::machine::Home::bytes(lock::machine::migrating(),
                                                            static_cast<uint32_t>(job.ranks));
      }},
 };

@@ -43,9 +43,7 @@ constexpr Variable known[] = {
      "bytes that a node's data servers may take for their connections and what they pass on, such "
      "as 64M, 160K at least; 0: no budget"},
     {"SKERRY_LOCK", "fair",
-     "protocol of windows' locks: fair, two_sided, one_sided, "
-     "migrating[:always|hysteresis|history], "
-     "queue, cohort, asymmetric, reader_writer"},
+     "protocol of windows' locks: fair, migrating[:always|hysteresis|history], or LIBRARY.so:NAME"},
     {"SKERRY_CHECK", "0",
      "1: find conflicting accesses and buffers used too early in windows; mpi: also what MPI alone "
      "forbids; 0: do not"},

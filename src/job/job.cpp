@@ -18,7 +18,7 @@
 #include "job/group.hpp"
 #include "job/host.hpp"
 #include "job/mutexes.hpp"
-#include "lock/home.hpp"
+#include "lock/choice.hpp"
 #include "share/share.hpp"
 
 namespace skerry::job {

@@ -3,54 +3,34 @@
 #include <new>
 
 #include "core/pure/assert.hpp"
+#include "lock/choice.hpp"
 
-namespace skerry::lock {
+namespace skerry::lock::machine {
 
-Status choose(std::string_view text, Choice* choice) {
-  constexpr std::string_view migrating = "migrating:";
-  Choice chosen;
-  chosen.is_fair_queue = text == "fair";
-  bool known = chosen.is_fair_queue || from_string(text, &chosen.kind);
-  if (text.substr(0, migrating.size()) == migrating) {
-    chosen.kind = ProtocolKind::migrating;
-    known = machine::from_string(text.substr(migrating.size()), &chosen.migration);
-  }
-  if (!known)
-    return error(Code::config, "SKERRY_LOCK=", text,
-                 ": give fair, two_sided, one_sided, migrating[:always|hysteresis|history], queue, "
-                 "cohort, asymmetric or reader_writer");
-  *choice = chosen;
-  return {};
+namespace {
+
+// Of a record that this process made, or looked at (Home::open).
+const Machines& protocol(const Record& record) {
+  const Machines* const machines = protocol_of(record.protocol);
+  SKERRY_ASSERT(machines != nullptr, "a lock's protocol is known where it is used");
+  return *machines;
 }
 
-bool has_manager(ProtocolKind kind) {
-  switch (kind) {
-    case ProtocolKind::two_sided:
-    case ProtocolKind::migrating:
-    case ProtocolKind::cohort: return true;
-    case ProtocolKind::one_sided:
-    case ProtocolKind::queue:
-    case ProtocolKind::asymmetric:
-    case ProtocolKind::reader_writer: return false;
-  }
-  return false;
-}
+uint64_t mail_words(const Machines& machines) { return has_node_word(machines) ? 2 : 1; }
 
-namespace machine {
+}  // namespace
 
 // ---- the slice --------------------------------------------------------------------------------
 
-uint64_t Home::bytes(ProtocolKind kind, uint32_t requesters) {
-  const uint64_t words = kind == ProtocolKind::cohort ? 2 : 1;
-  const uint64_t links = has_manager(kind) ? sizeof(Link) : 0;
-  return mail_begin + requesters * (words * 8 + links);
+uint64_t Home::bytes(const Machines& machines, uint32_t requesters) {
+  const uint64_t links = machines.has_manager ? sizeof(Link) : 0;
+  return mail_begin + requesters * (mail_words(machines) * 8 + links);
 }
 
-Links Home::links() const {
-  const Record& r = record();
-  if (!has_manager(r.kind)) return {};
-  const uint64_t words = r.kind == ProtocolKind::cohort ? 2 : 1;
-  return {reinterpret_cast<Link*>(base_ + mail_begin + r.requesters * words * 8), r.requesters};
+Links Home::links(const Machines& machines) const {
+  if (!machines.has_manager) return {};
+  const uint64_t count = record().requesters;
+  return {reinterpret_cast<Link*>(base_ + mail_begin + count * mail_words(machines) * 8), count};
 }
 
 Status Home::open(std::byte* base, uint64_t bytes, Home* home) {
@@ -58,8 +38,9 @@ Status Home::open(std::byte* base, uint64_t bytes, Home* home) {
     return error(Code::invalid, "a slice of ", bytes, " bytes holds no lock");
   const Home found(base);
   const Record& r = found.record();
-  if (static_cast<uint8_t>(r.kind) >= protocol_kinds || Home::bytes(r.kind, r.requesters) > bytes)
-    return error(Code::invalid, "a lock's record names protocol ", int(r.kind), " and ",
+  const Machines* const machines = protocol_of(r.protocol);
+  if (machines == nullptr || Home::bytes(*machines, r.requesters) > bytes)
+    return error(Code::invalid, "a lock's record names protocol ", int(r.protocol), " and ",
                  r.requesters, " requesters, in ", bytes, " bytes");
   *home = found;
   return {};
@@ -67,21 +48,21 @@ Status Home::open(std::byte* base, uint64_t bytes, Home* home) {
 
 bool Home::is_for_requesters(uint64_t offset, uint64_t bytes) const {
   const Record& r = record();
-  const uint64_t mail_bytes = r.requesters * (r.kind == ProtocolKind::cohort ? 16u : 8u);
+  const uint64_t mail_bytes = r.requesters * mail_words(protocol(r)) * 8;
   if (offset < record_begin) return bytes <= record_begin - offset;
   return offset >= mail_begin && offset - mail_begin <= mail_bytes &&
          bytes <= mail_bytes - (offset - mail_begin);
 }
 
-void Home::make(ProtocolKind kind, const Config& config) {
+void Home::make(const Machines& machines, const Config& config) {
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
-  for (uint8_t i = 0; i < words_of(kind).size(); ++i)
-    if (words_of(kind)[i].place == Place::home) word(i).store(initial_value(kind, i, config));
+  for (uint8_t i = 0; i < machines.words.size(); ++i)
+    if (machines.words[i].place == Place::home) word(i).store(machines.initial_value(i, config));
   Record& r = *new (base_ + record_begin) Record{};
-  r.kind = kind;
+  r.protocol = machines.id;
   r.requesters = config.requesters;
   r.config = config;
-  r.manager = make_manager(kind);
+  machines.make_manager(&r.manager);
 }
 
 uint64_t perform(std::atomic<uint64_t>& word, const Action& action) {
@@ -128,7 +109,7 @@ Mail read_mail(uint64_t word) {
 
 bool is_sound(const Home& home, const Event& event) {
   const Record& r = home.record();
-  if (!has_manager(r.kind) || event.from >= r.requesters) return false;
+  if (!protocol(r).has_manager || event.from >= r.requesters) return false;
   switch (event.note) {
     case Note::none:
     case Note::request:
@@ -147,8 +128,9 @@ namespace {
 // From one event until the manager rests or there is no room for one more message.
 Rest follow(const Home& home, Event event, Links links, std::span<Tell> tells, size_t* told) {
   Record& r = home.record();
+  const Machines& machines = protocol(r);
   for (;;) {
-    const Action action = step(r.manager, event, r.config, links);
+    const Action action = machines.step_manager(&r.manager, event, r.config, links);
     event = Event{};
     switch (action.kind) {
       case Action::Kind::load:
@@ -174,7 +156,7 @@ Rest follow(const Home& home, Event event, Links links, std::span<Tell> tells, s
 
 Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, size_t* told) {
   Record& r = home.record();
-  const Links links = home.links();
+  const Links links = home.links(protocol(r));
   const bool has_news = event.note != Note::none;
   *told = 0;
   Rest rest;
@@ -196,5 +178,4 @@ Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, si
   return rest;
 }
 
-}  // namespace machine
-}  // namespace skerry::lock
+}  // namespace skerry::lock::machine

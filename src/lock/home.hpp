@@ -7,7 +7,8 @@
 //   words     home words of m's lock, each in a cache line of its own; the last counts sharers
 //   record    what all requesters of m's lock agree on, and its manager
 //   mail[P]   mail[i]: messages to m about the lock of member i, see below
-//   tails[P]  cohort: tails[i]: the `node` word of member i's lock. Used in the slice of the lowest
+//   tails[P]  protocols with a word on each node: tails[i]: the one of member i's lock. Used in the
+//   slice of the lowest
 //             member of each node alone
 //   links[P]  protocols with a manager: its queue
 //
@@ -24,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <type_traits>
 
 #include "core/pure/owner_word.hpp"
@@ -32,21 +32,7 @@
 #include "lock/machines.hpp"
 #include "lock/sharing.hpp"
 
-namespace skerry::lock {
-
-// What SKERRY_LOCK says.
-struct Choice {
-  bool is_fair_queue = true;                    // mutex.hpp, without machines
-  ProtocolKind kind = ProtocolKind::two_sided;  // otherwise
-  machine::Migration migration = machine::Migration::always;
-  friend bool operator==(const Choice&, const Choice&) = default;
-};
-// `fair`, a protocol's name, or migrating:POLICY. Errors: config, with the values that work.
-Status choose(std::string_view text, Choice* choice);
-
-bool has_manager(ProtocolKind kind);
-
-namespace machine {
+namespace skerry::lock::machine {
 
 constexpr uint32_t home_words = 4;
 
@@ -70,33 +56,34 @@ struct Rest {
 };
 
 struct Record {
-  OwnerWord guard;  // of manager, links and rest: member index of the lock's node
-  ProtocolKind kind;
+  OwnerWord guard;   // of manager, links and rest: member index of the lock's node
+  uint8_t protocol;  // Machines::id
   Rest::State rest;  // guard's holder
   uint8_t reserved[2];
   uint32_t requesters;
   Config config;
-  Manager manager;  // guard's holder
+  MachineBytes manager;  // guard's holder
 };
-static_assert(std::is_trivially_copyable_v<Manager> && std::is_trivially_copyable_v<Config>);
+static_assert(std::is_trivially_copyable_v<MachineBytes> && std::is_trivially_copyable_v<Config>);
 
 // One member's slice as mapped by this process.
 class Home {
  public:
-  static uint64_t bytes(ProtocolKind kind, uint32_t requesters);
+  static uint64_t bytes(const Machines& machines, uint32_t requesters);
   static uint64_t word_at(uint8_t word) { return uint64_t{word} * line; }
   static uint64_t mail_at(uint32_t lock) { return mail_begin + uint64_t{lock} * 8; }
 
   Home() = default;
   explicit Home(std::byte* base) : base_(base) {}
-  // Of a slice that a peer named. Errors: invalid (it is none, or not whole).
+  // Of a slice that a peer named. Errors: invalid (it is none, not whole, or of a protocol that
+  // this process does not know).
   static Status open(std::byte* base, uint64_t bytes, Home* home);
 
   // Whether requesters of other nodes may change [offset, offset + bytes): words and mail, that is.
   bool is_for_requesters(uint64_t offset, uint64_t bytes) const;
 
   // By its owner, before anybody else uses it. The memory is zeroed.
-  void make(ProtocolKind kind, const Config& config);
+  void make(const Machines& machines, const Config& config);
 
   Record& record() const { return *reinterpret_cast<Record*>(base_ + record_begin); }
   std::atomic<uint64_t>& word(uint8_t word) const { return at(word_at(word)); }
@@ -113,7 +100,7 @@ class Home {
   std::atomic<uint64_t>& at(uint64_t offset) const {
     return *reinterpret_cast<std::atomic<uint64_t>*>(base_ + offset);
   }
-  Links links() const;
+  Links links(const Machines& machines) const;
 
   std::byte* base_ = nullptr;
 };
@@ -139,5 +126,4 @@ Rest run_manager(const Home& home, const Event& event, std::span<Tell> tells, si
 // May a requester send this to the manager? Asked of what came from another process.
 bool is_sound(const Home& home, const Event& event);
 
-}  // namespace machine
-}  // namespace skerry::lock
+}  // namespace skerry::lock::machine

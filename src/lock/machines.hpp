@@ -1,21 +1,47 @@
-// All protocols' machines behind one type each, for drivers that choose the protocol at run time.
-// The words and machines of a protocol: its own header.
+// The machines of one protocol behind a table, for drivers that learn at run time which it is. The
+// product has one protocol with machines, `migrating`. A shared library may bring others: it has a
+// function `skerry_lock_machines(name)`, and SKERRY_LOCK=LIBRARY.so:NAME asks it (choice.hpp).
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
 #include <span>
-#include <variant>
+#include <type_traits>
 
-#include "lock/asymmetric.hpp"
-#include "lock/cohort.hpp"
-#include "lock/migrating.hpp"
 #include "lock/machine.hpp"
-#include "lock/one_sided.hpp"
-#include "lock/protocol_kind.hpp"
-#include "lock/queue.hpp"
-#include "lock/reader_writer.hpp"
-#include "lock/two_sided.hpp"
 
 namespace skerry::lock::machine {
+
+// A client or manager of any protocol. Without pointers: a manager may lie in shared memory.
+struct MachineBytes {
+  alignas(8) std::array<std::byte, 40> bytes = {};
+};
+
+struct Machines {
+  const char* name = "";
+  // What a lock's record in memory says (home.hpp): 0 `migrating`; below `most_protocols`.
+  uint8_t id = 0;
+  bool has_readers = false;     // shared requests are granted together; otherwise one by one
+  bool has_manager = false;     // otherwise asking it is a mistake
+  bool manager_pauses = false;  // those that wait let it go on
+  bool tells_directly = false;  // to give the lock back may be a message to its next holder
+  // In the order of Action::word; those of each place are counted together.
+  std::span<const Word> words = {};
+  uint64_t (*initial_value)(uint8_t word, const Config& config) = nullptr;
+  uint8_t client_bytes = 0, manager_bytes = 0;  // that are used of MachineBytes
+  void (*make_client)(MachineBytes* client, const Self& self) = nullptr;
+  Action (*step_client)(MachineBytes* client, const Event& event, const Config& config) = nullptr;
+  bool (*in_line)(const MachineBytes& client) = nullptr;
+  void (*make_manager)(MachineBytes* manager) = nullptr;
+  Action (*step_manager)(MachineBytes* manager, const Event& event, const Config& config,
+                         Links links) = nullptr;
+};
+constexpr uint8_t most_protocols = 16;
+
+// Is there a word on each node (Place::node), beside those at the lock's home?
+bool has_node_word(const Machines& machines);
 
 // The protocol has no manager: asking it is a mistake.
 class NoManager {
@@ -26,26 +52,70 @@ class NoManager {
   uint32_t unused_ = 0;
 };
 
-using Client = std::variant<TwoSidedClient, OneSidedClient, MigratingClient, QueueClient, CohortClient,
-                            AsymmetricClient, ReaderWriterClient>;
-using Manager = std::variant<NoManager, TwoSidedManager, MigratingManager>;
-
-Client make_client(ProtocolKind kind, const Self& self);
-Manager make_manager(ProtocolKind kind);
-
-inline Action step(Client& client, const Event& event, const Config& config) {
-  return std::visit([&](auto& machine) { return machine.step(event, config); }, client);
+// Fills in the functions of a table.
+template <class Client, class Manager>
+constexpr Machines machines_of(Machines table) {
+  static_assert(sizeof(Client) <= sizeof(MachineBytes) && sizeof(Manager) <= sizeof(MachineBytes));
+  static_assert(alignof(Client) <= 8 && alignof(Manager) <= 8);
+  static_assert(std::is_trivially_copyable_v<Client> && std::is_trivially_copyable_v<Manager>);
+  table.has_manager = !std::is_same_v<Manager, NoManager>;
+  table.client_bytes = sizeof(Client);
+  table.manager_bytes = sizeof(Manager);
+  table.make_client = [](MachineBytes* client, const Self& self) {
+    new (client->bytes.data()) Client(self);
+  };
+  table.step_client = [](MachineBytes* client, const Event& event, const Config& config) {
+    return std::launder(reinterpret_cast<Client*>(client->bytes.data()))->step(event, config);
+  };
+  table.in_line = [](const MachineBytes& client) {
+    return std::launder(reinterpret_cast<const Client*>(client.bytes.data()))->in_line();
+  };
+  table.make_manager = [](MachineBytes* manager) { new (manager->bytes.data()) Manager(); };
+  table.step_manager = [](MachineBytes* manager, const Event& event, const Config& config,
+                          Links links) {
+    return std::launder(reinterpret_cast<Manager*>(manager->bytes.data()))
+        ->step(event, config, links);
+  };
+  return table;
 }
-inline Action step(Manager& manager, const Event& event, const Config& config, Links links) {
-  return std::visit([&](auto& machine) { return machine.step(event, config, links); }, manager);
-}
-inline bool in_line(const Client& client) {
-  return std::visit([](const auto& machine) { return machine.in_line(); }, client);
-}
 
-// The words of a protocol's lock, in the order of Action::word; those of each place are counted
-// together. And what a new lock has in them.
-std::span<const Word> words_of(ProtocolKind kind);
-uint64_t initial_value(ProtocolKind kind, uint8_t word, const Config& config);
+const Machines& migrating();
+
+class Client {
+ public:
+  Client(const Machines& machines, const Self& self) : machines_(&machines) {
+    machines.make_client(&memory_, self);
+  }
+  Action step(const Event& event, const Config& config) {
+    return machines_->step_client(&memory_, event, config);
+  }
+  // Does it stand in a line that bounds how many requesters overtake it?
+  bool in_line() const { return machines_->in_line(memory_); }
+  // All of its state: two equal machines do the same.
+  std::span<const std::byte> bytes() const {
+    return std::span(memory_.bytes).first(machines_->client_bytes);
+  }
+
+ private:
+  const Machines* machines_;
+  MachineBytes memory_;
+};
+
+class Manager {
+ public:
+  explicit Manager(const Machines& machines) : machines_(&machines) {
+    machines.make_manager(&memory_);
+  }
+  Action step(const Event& event, const Config& config, Links links) {
+    return machines_->step_manager(&memory_, event, config, links);
+  }
+  std::span<const std::byte> bytes() const {
+    return std::span(memory_.bytes).first(machines_->manager_bytes);
+  }
+
+ private:
+  const Machines* machines_;
+  MachineBytes memory_;
+};
 
 }  // namespace skerry::lock::machine

@@ -25,7 +25,7 @@ Action SharingClient::inner_unlock(State state, const Config& config) {
   state_ = state;
   Event unlock;
   unlock.kind = Event::Kind::unlock;
-  return follow(lock::machine::step(inner_, unlock, config), config);
+  return follow(inner_.step(unlock, config), config);
 }
 
 // What the inner machine answered while it is taken or given back.
@@ -42,7 +42,7 @@ Action SharingClient::follow(const Action& action, const Config& config) {
 }
 
 Action SharingClient::step(const Event& event, const Config& config) {
-  if (passes_) return lock::machine::step(inner_, event, config);
+  if (passes_) return inner_.step(event, config);
   switch (state_) {
     case State::idle: {
       if (event.kind != Event::Kind::lock) return refused();
@@ -51,11 +51,11 @@ Action SharingClient::step(const Event& event, const Config& config) {
       state_ = State::locking;
       Event exclusive = event;
       exclusive.mode = Mode::exclusive;
-      return follow(lock::machine::step(inner_, exclusive, config), config);
+      return follow(inner_.step(exclusive, config), config);
     }
     case State::locking:
     case State::unlocking:
-    case State::passing: return follow(lock::machine::step(inner_, event, config), config);
+    case State::passing: return follow(inner_.step(event, config), config);
     case State::looking:
       if (event.value == 0) {
         state_ = State::held;
@@ -66,7 +66,7 @@ Action SharingClient::step(const Event& event, const Config& config) {
       return pause(network_unit(config, local_), attempt_);
     case State::pausing: return look(config);
     case State::held:
-      if (event.kind == Event::Kind::told) return lock::machine::step(inner_, event, config);
+      if (event.kind == Event::Kind::told) return inner_.step(event, config);
       if (event.kind != Event::Kind::unlock) return refused();
       return inner_unlock(State::unlocking, config);
     case State::counting_in: return inner_unlock(State::passing, config);

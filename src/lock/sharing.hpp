@@ -24,8 +24,8 @@ constexpr uint8_t sharers_word = 3;  // behind the words of every protocol
 
 class SharingClient {
  public:
-  SharingClient(ProtocolKind kind, const Self& self)
-      : inner_(make_client(kind, self)), local_(self.local), passes_(has_readers(kind)) {}
+  SharingClient(const Machines& machines, const Self& self)
+      : inner_(machines, self), local_(self.local), passes_(machines.has_readers) {}
   Action step(const Event& event, const Config& config);
   const Client& inner() const { return inner_; }
   // All of it beside `inner`, as one number: two equal machines do the same.

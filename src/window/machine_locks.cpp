@@ -39,7 +39,7 @@ Status MachineLocks::create(job::Group& group, const lock::Choice& choice,
   auto made = std::make_unique<MachineLocks>();
   made->job_ = &group.job();
   made->group_ = &group;
-  made->kind_ = choice.kind;
+  made->machines_ = choice.machines;
   made->config_.requesters = static_cast<uint32_t>(group.size());
   made->config_.migration = choice.migration;
   const job::Job& job = group.job();
@@ -51,11 +51,11 @@ Status MachineLocks::create(job::Group& group, const lock::Choice& choice,
     else if (rank < lowest) lowest = rank;
   }
   made->config_.domain = one_node ? Domain::cpu : Domain::server;
-  SKERRY_TRY(job::Segment::alloc(group, Home::bytes(choice.kind, made->config_.requesters),
+  SKERRY_TRY(job::Segment::alloc(group, Home::bytes(*choice.machines, made->config_.requesters),
                                  job::purpose_homes, &made->segment_));
   made->mine_ = home_of(*made->segment_, job.rank());
   made->on_node_ = home_of(*made->segment_, lowest);
-  made->mine_.make(choice.kind, made->config_);
+  made->mine_.make(*choice.machines, made->config_);
   SKERRY_TRY(group.barrier());  // servers and requesters look at it: it must be there before
   *locks = std::move(made);
   return {};
@@ -73,7 +73,7 @@ MachineLock::MachineLock(const MachineLocks& locks, Rank rank)
       index_(static_cast<uint32_t>(locks.group_->index_of(rank))),
       me_(static_cast<uint32_t>(locks.group_->index())),
       home_(home_of(*locks.segment_, rank)),
-      client_(locks.kind_, {me_, static_cast<bool>(home_)}) {
+      client_(*locks.machines_, {me_, static_cast<bool>(home_)}) {
   random_bytes(&random_, sizeof random_);
 }
 
@@ -84,18 +84,7 @@ uint64_t MachineLock::random() {  // splitmix64
   return z ^ (z >> 31);
 }
 
-bool MachineLock::tells_directly() const {
-  switch (locks_.kind_) {
-    case lock::ProtocolKind::two_sided:
-    case lock::ProtocolKind::one_sided:
-    case lock::ProtocolKind::migrating:
-    case lock::ProtocolKind::reader_writer: return false;
-    case lock::ProtocolKind::queue:
-    case lock::ProtocolKind::cohort:
-    case lock::ProtocolKind::asymmetric: return true;
-  }
-  return true;
-}
+bool MachineLock::tells_directly() const { return locks_.machines_->tells_directly; }
 
 Status MachineLock::lock(bool shared) {
   Event event;
@@ -285,7 +274,7 @@ Status MachineLock::sleep(int64_t longest_ns) {
 
 Status MachineLock::await(Event* event) {
   while (!take_mail(event)) {
-    if (locks_.kind_ != lock::ProtocolKind::migrating) {
+    if (!locks_.machines_->manager_pauses) {
       SKERRY_TRY(sleep(-1));
       continue;
     }

@@ -23,6 +23,7 @@
 
 #include "job/group.hpp"
 #include "job/segment.hpp"
+#include "lock/choice.hpp"
 #include "lock/home.hpp"
 
 namespace skerry::window {
@@ -43,7 +44,7 @@ class MachineLocks {
   job::Job* job_ = nullptr;
   job::Group* group_ = nullptr;
   job::Segment* segment_ = nullptr;
-  lock::ProtocolKind kind_ = lock::ProtocolKind::two_sided;
+  const lock::machine::Machines* machines_ = nullptr;
   lock::machine::Config config_;
   lock::machine::Home mine_;     // this rank's slice: its mail
   lock::machine::Home on_node_;  // of the lowest member of this node: cohorts' tails

@@ -119,14 +119,14 @@ Status Window::open(void* base, uint64_t bytes, const lock::Choice& choice, bool
   bool is_known = false;
   SKERRY_TRY(open_data(base, bytes, &is_known));
   if (!has_desk) SKERRY_TRY(Reserve::of(*group_).make_desk(&desk_));
-  if (choice.is_fair_queue) {
+  if (choice.machines == nullptr) {
     locks_ = desk_.locks;
     lock_index_ = desk_.place;
   } else {
     SKERRY_TRY(MachineLocks::create(*group_, choice, &machines_));
   }
   exposure_.open(*group_, *desk_.signals, desk_.signals_at);
-  return is_known || !has_desk || !choice.is_fair_queue ? Status() : group_->barrier();
+  return is_known || !has_desk || choice.machines != nullptr ? Status() : group_->barrier();
 }
 
 // Fails alike on all members if one has failed already, or wants something else. Whatever a member
@@ -197,8 +197,8 @@ Status Window::make(job::Group& group, Flavor flavor, void* base, uint64_t bytes
   const Told mine{bytes,
                   unit,
                   static_cast<uint32_t>(status.code()),
-                  choice.is_fair_queue,
-                  static_cast<uint8_t>(choice.kind),
+                  choice.machines == nullptr,
+                  choice.machines == nullptr ? uint8_t{0} : choice.machines->id,
                   static_cast<uint8_t>(choice.migration),
                   static_cast<uint8_t>(check),
                   flavor == Flavor::created && options.config.move_given,

@@ -39,7 +39,7 @@ SECTIONS = (
     "segments transfer words notify collectives groups mutexes windows window_litmus errors litmus"
     " stream"
 )
-LOCKS = "fair two_sided one_sided migrating queue cohort asymmetric reader_writer".split()
+LOCKS = "fair fair migrating migrating:history".split()
 
 
 def draw_layout(dice):

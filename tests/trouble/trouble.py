@@ -22,7 +22,10 @@ LIMIT_S = 60
 DEATH_S = 30  # "within seconds", on a loaded machine
 
 
-LOCK_PROTOCOLS = "fair two_sided one_sided migrating queue cohort asymmetric reader_writer".split()
+# BUILD stands for the build's directory.
+LAB_PROTOCOLS = "two_sided one_sided queue cohort asymmetric reader_writer".split()
+LOCK_PROTOCOLS = ["fair", "migrating"]
+LOCK_PROTOCOLS += [f"BUILD/lab/locks/lab_locks.so:{name}" for name in LAB_PROTOCOLS]
 
 
 class Failure(Exception):
@@ -45,13 +48,14 @@ class Job:
         self.mark = f"SKERRY_USER_TROUBLE={uuid.uuid4().hex}"
         self.begin = time.monotonic()
         name, value = self.mark.split("=")
+        set_by_case = {n: v.replace("BUILD", str(build)) for n, v in (environment or {}).items()}
         self.process = subprocess.Popen(
             list(wrapper) + [str(build / "bin" / "skerry"), "run"] + [str(w) for w in words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=dict(os.environ, **(environment or {}), **{name: value}),
+            env=dict(os.environ, **set_by_case, **{name: value}),
             start_new_session=True,
         )
 
@@ -523,7 +527,7 @@ TROUBLES = [
     ),
     (
         "a lock protocol that does not exist",
-        variable("SKERRY_LOCK", "fairest", "SKERRY_LOCK=fairest", "reader_writer"),
+        variable("SKERRY_LOCK", "fairest", "SKERRY_LOCK=fairest", "migrating"),
     ),
     (
         "a debug mode that does not exist",

@@ -15,7 +15,7 @@ from harness.runner import Runner
 
 HERE = Path(__file__).resolve().parent
 MICRO = HERE.parent / "micro"  # whose headers the program shares
-# All that SKERRY_LOCK takes beside the default; check.py compares with what the library names.
+# Beside the default: the product's `migrating` and those of lab/locks; check.py compares.
 PROTOCOLS = (
     *("two_sided", "one_sided", "migrating", "queue", "cohort", "asymmetric", "reader_writer"),
 )
@@ -23,7 +23,7 @@ PROTOCOLS = (
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """missing: why it cannot run here, or empty. protocol: of SKERRY_LOCK; empty: the default."""
+    """missing: why it cannot run here, or empty. protocol: SKERRY_LOCK; empty: the default."""
 
     name: str
     missing: str = ""
@@ -56,7 +56,8 @@ def skerry(runner: Runner) -> list[Library]:
     found = [Library(OURS)]
     nothing = Case("none", ("none",), (1,))
     for name in PROTOCOLS:
-        asked = Library(name, protocol=name)
+        value = name if name == "migrating" else f"{runner.lab_locks}:{name}"
+        asked = Library(name, protocol=value)
         command = asked.command(nothing, runner, ["none"])
         done = run_program(command, {**runner.environment, **asked.environment(nothing)}, 60)
         found.append(Library(name, f"not built: {done.why}") if done.why else asked)

@@ -19,6 +19,7 @@
 #include "lock/home.hpp"
 #include "placement/node_map.hpp"
 #include "server/server.hpp"
+#include "server/test/turns.hpp"
 #include "wire/message.hpp"
 
 namespace skerry::server::test {
@@ -56,10 +57,10 @@ class World {
     control_.initialise();
     directory_.slice.reset(static_cast<std::byte*>(std::aligned_alloc(64, slice_bytes)));
     std::memset(directory_.slice.get(), 0, slice_bytes);
-    directory_.home.assign(lock::machine::Home::bytes(lock::ProtocolKind::two_sided, ranks) / 8, 0);
+    directory_.home.assign(lock::machine::Home::bytes(turns(), ranks) / 8, 0);
     lock::machine::Config config;
     config.requesters = ranks;
-    home().make(lock::ProtocolKind::two_sided, config);
+    home().make(turns(), config);
     std::vector<Server*> all;
     for (uint16_t index = 0; index < servers; ++index) {
       servers_.push_back(std::make_unique<Server>(

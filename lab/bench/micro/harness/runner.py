@@ -29,6 +29,7 @@ class Runner:
             build / "bin" / "skerry",
             root / "testbed" / "hosts.sh",
         )
+        self.lab_locks = build / "lab" / "locks" / "lab_locks.so"
         self.root, self.hosts, self.verbose = root, hosts, verbose
         self.samples: Samples = {}
         self.peers: dict[str, Samples] = {}

@@ -1,6 +1,7 @@
-#include "lock/queue.hpp"
+#include "locks/queue.hpp"
 
 #include "core/pure/assert.hpp"
+#include "locks/lab_rule.hpp"
 
 namespace skerry::lock::machine {
 
@@ -67,7 +68,7 @@ Action QueuePlace::step(const Event& event, const Where& where) {
       return granted();
     case State::front: return granted();
     case State::leaving:
-      if (event.value == me_ + 1 || !SKERRY_LOCK_RULE(await_link)) {
+      if (event.value == me_ + 1 || !SKERRY_LAB_RULE(await_link)) {
         state_ = State::out;
         return released();
       }

@@ -1,4 +1,4 @@
-#include "sim/study/locks.hpp"
+#include "locks/study/study.hpp"
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_P(LockStudies, ReadersShareWhereTheProtocolHasReaders) {
   LockStudyConfig c = study(kind(), 64);
   c.shared_share = 1;
   const LockStudyResult r = run_lock_study(c);
-  EXPECT_EQ(r.holders_most > 1, has_readers(kind()));
+  EXPECT_EQ(r.holders_most > 1, machines_of(kind()).has_readers);
 }
 
 TEST(LockStudy, OffersTheShareOfRemoteRequests) {

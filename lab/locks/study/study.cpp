@@ -1,4 +1,4 @@
-#include "sim/study/locks.hpp"
+#include "locks/study/study.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -60,22 +60,25 @@ struct Rank {
 class LockStudy {
  public:
   explicit LockStudy(const LockStudyConfig& config)
-      : config_(config), costs_(config.costs), lock_(config.lock), random_(config.seed) {
+      : config_(config),
+        costs_(config.costs),
+        lock_(config.lock),
+        random_(config.seed),
+        manager_(machines_of(config.protocol)) {
     lock_.requesters = config.ranks;
     // What a requester would measure: the section, and its end on the way to the one behind.
     lock_.turn_ns = config.hold_ns + 2 * (costs_.latency_ns + costs_.request_ns);
-    const auto words = words_of(config.protocol);
+    const auto words = machines_of(config.protocol).words;
     const uint32_t nodes = (config.ranks + config.per_node - 1) / config.per_node;
     home_.resize(words.size());
     for (uint8_t w = 0; w < words.size(); ++w)
-      home_[w].value = initial_value(config.protocol, w, lock_);
+      home_[w].value = machines_of(config.protocol).initial_value(w, lock_);
     node_words_.assign(nodes, home_);
     links_.resize(config.ranks);
-    manager_ = make_manager(config.protocol);
     set_thinking();
     for (uint32_t r = 0; r < config.ranks; ++r) {
       const bool local = r < config.per_node;
-      ranks_.push_back({make_client(config.protocol, {r, local}), wait(), 0, 0, local});
+      ranks_.push_back({Client(machines_of(config.protocol), {r, local}), wait(), 0, 0, local});
       think(r);
     }
   }
@@ -151,14 +154,14 @@ class LockStudy {
     if (event.kind == Event::Kind::lock) {
       rank.asked = now();
       rank.asks = rank.acts = true;
-      rank.shared = event.mode == Mode::shared && has_readers(config_.protocol);
+      rank.shared = event.mode == Mode::shared && machines_of(config_.protocol).has_readers;
     }
     if (event.kind == Event::Kind::unlock) {
       rank.acts = true;
       --(rank.shared ? readers_ : writers_);
     }
     rank.waits = false;
-    perform(r, step(rank.machine, event, lock_));
+    perform(r, rank.machine.step(event, lock_));
   }
 
   void perform(uint32_t r, const Action& action) {
@@ -321,7 +324,7 @@ class LockStudy {
 
   void step_manager(const Event& event) {
     if (event.kind == Event::Kind::elapsed) timer_is_set_ = false;
-    manager_action_ = step(manager_, event, lock_, links_);
+    manager_action_ = manager_.step(event, lock_, links_);
     switch (manager_action_.kind) {
       case Action::Kind::load:
       case Action::Kind::store:

@@ -33,6 +33,7 @@ struct Party {
 };
 
 struct State {
+  explicit State(const Machines& machines) : manager(machines) {}
   std::vector<uint64_t> home;
   std::vector<std::vector<uint64_t>> nodes;
   std::vector<Party> parties;
@@ -51,6 +52,9 @@ class Key {
     const auto* bytes = reinterpret_cast<const char*>(&value);
     text_.append(bytes, sizeof value);
   }
+  void add(std::span<const std::byte> bytes) {
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
   void add(const Action& a) {
     add(static_cast<uint8_t>(a.kind)), add(a.word), add(static_cast<uint8_t>(a.note));
     add(static_cast<uint8_t>(a.unit)), add(static_cast<uint8_t>(a.place)), add(a.attempt);
@@ -66,7 +70,7 @@ class Explorer {
  public:
   explicit Explorer(const Scenario& scenario) : scenario_(scenario), config_(scenario.config) {
     config_.requesters = static_cast<uint32_t>(scenario.requests.size());
-    const std::span<const Word> words = words_of(scenario.kind);
+    const std::span<const Word> words = machines_of(scenario.kind).words;
     words_.assign(words.begin(), words.end());
     if (!scenario.counts_sharers) return;
     while (words_.size() < sharers_word) words_.push_back({"unused", Place::home, Label::both});
@@ -74,20 +78,19 @@ class Explorer {
   }
 
   State first() const {
-    State state;
+    State state(machines_of(scenario_.kind));
     uint8_t nodes = 1;
     for (const Requests& one : scenario_.requests)
       nodes = std::max<uint8_t>(nodes, static_cast<uint8_t>(one.node + 1));
-    const size_t own = words_of(scenario_.kind).size();
+    const size_t own = machines_of(scenario_.kind).words.size();
     for (uint8_t w = 0; w < words_.size(); ++w)
-      state.home.push_back(w < own ? initial_value(scenario_.kind, w, config_) : 0);
+      state.home.push_back(w < own ? machines_of(scenario_.kind).initial_value(w, config_) : 0);
     state.nodes.assign(nodes, state.home);
     for (Requester r = 0; r < config_.requesters; ++r)
-      state.parties.push_back({make_client(scenario_.kind, self(r)), wait(), Stage::idle, false,
-                               scenario_.requests[r].count, 0});
+      state.parties.push_back({Client(machines_of(scenario_.kind), self(r)), wait(), Stage::idle,
+                               false, scenario_.requests[r].count, 0});
     for (Requester r = 0; r < config_.requesters && scenario_.counts_sharers; ++r)
-      state.parties[r].sharing.emplace(scenario_.kind, self(r));
-    state.manager = make_manager(scenario_.kind);
+      state.parties[r].sharing.emplace(machines_of(scenario_.kind), self(r));
     state.links.assign(config_.requesters, {});
     return state;
   }
@@ -101,13 +104,12 @@ class Explorer {
       for (const uint64_t word : node) key.add(word);
     for (const Party& party : state.parties) {
       if (party.sharing) key.add(party.sharing->key());
-      std::visit([&](const auto& machine) { key.add(machine); },
-                 party.sharing ? party.sharing->inner() : party.machine);
+      key.add(party.sharing ? party.sharing->inner().bytes() : party.machine.bytes());
       key.add(static_cast<uint8_t>(party.stage));
       key.add(party.unlocking), key.add(party.left), key.add(party.bypassed);
       if (party.stage == Stage::acting) key.add(party.action);
     }
-    std::visit([&](const auto& machine) { key.add(machine); }, state.manager);
+    key.add(state.manager.bytes());
     key.add(state.manager_action);
     for (const Link& link : state.links) key.add(link);
     std::vector<Letter> letters = state.letters;
@@ -151,14 +153,14 @@ class Explorer {
     }
     if (step.who == manager_number) {
       if (step.letter < 0) event = act(state, manager_number, state->manager_action, said, problem);
-      state->manager_action = machine::step(state->manager, event, config_, state->links);
+      state->manager_action = state->manager.step(event, config_, state->links);
       return;
     }
     Party& party = state->parties[step.who];
     if (step.letter < 0) event = own_step(state, step.who, said, problem);
     const Stage before = party.stage;
     const Action action = party.sharing ? party.sharing->step(event, config_)
-                                        : machine::step(party.machine, event, config_);
+                                        : party.machine.step(event, config_);
     take(state, step.who, before, action, problem);
   }
 
@@ -327,10 +329,10 @@ class Explorer {
       if (other.stage == Stage::holding) {
         ++all;
         writers += !scenario_.requests[o].shared ||
-                   (!has_readers(scenario_.kind) && !scenario_.counts_sharers);
+                   (!machines_of(scenario_.kind).has_readers && !scenario_.counts_sharers);
       }
       if (o == r || scenario_.bypass_bound == 0 || other.stage != Stage::acting ||
-          other.unlocking || !in_line(other.machine))
+          other.unlocking || !other.machine.in_line())
         continue;
       if (!is_on_its_way(*state, o) && ++other.bypassed > scenario_.bypass_bound)
         *problem = concat(name(o), " was overtaken ", other.bypassed, " times");

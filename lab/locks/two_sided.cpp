@@ -1,6 +1,7 @@
-#include "lock/two_sided.hpp"
+#include "locks/two_sided.hpp"
 
 #include "core/pure/assert.hpp"
+#include "locks/lab_rule.hpp"
 
 namespace skerry::lock::machine {
 
@@ -28,7 +29,7 @@ Action TwoSidedClient::step(const Event& event, const Config&) {
 
 Action TwoSidedManager::step(const Event& event, const Config&, Links links) {
   if (event.kind == Event::Kind::told && event.note == Note::request) {
-    if (!SKERRY_LOCK_RULE(manager_arrival_order) && event.mode == Mode::shared && shared_ &&
+    if (!SKERRY_LAB_RULE(manager_arrival_order) && event.mode == Mode::shared && shared_ &&
         holders_ != 0) {
       ++holders_;
       return tell(event.from, Note::granted);
@@ -39,7 +40,7 @@ Action TwoSidedManager::step(const Event& event, const Config&, Links links) {
     --holders_;
     if (event.note == Note::renew)
       queue_.push(static_cast<Requester>(event.value), event.mode, event.local, links);
-    if (!SKERRY_LOCK_RULE(manager_grants_next)) return wait();
+    if (!SKERRY_LAB_RULE(manager_grants_next)) return wait();
   }
   return grant_next(links);
 }
@@ -50,7 +51,7 @@ Action TwoSidedManager::grant_next(Links links) {
   const Requester next = queue_.front();
   const bool shared = links[next].mode == Mode::shared;
   const bool excluded = holders_ != 0 && !(shared && shared_);
-  if (excluded && SKERRY_LOCK_RULE(manager_one_writer)) return wait();
+  if (excluded && SKERRY_LAB_RULE(manager_one_writer)) return wait();
   queue_.pop(links);
   ++holders_;
   shared_ = shared;

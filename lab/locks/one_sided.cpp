@@ -1,6 +1,7 @@
-#include "lock/one_sided.hpp"
+#include "locks/one_sided.hpp"
 
 #include "core/pure/assert.hpp"
+#include "locks/lab_rule.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 constexpr uint8_t lock_word = 0;
 
 Unit unit(const Config& config, bool local) {
-  return SKERRY_LOCK_RULE(network_word_unit) || !local ? network_unit(config, local) : Unit::cpu;
+  return SKERRY_LAB_RULE(network_word_unit) || !local ? network_unit(config, local) : Unit::cpu;
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ Action OneSidedClient::step(const Event& event, const Config& config) {
       attempt_ = 0;
       return attempt(config);
     case State::trying:
-      if (event.value == free || !SKERRY_LOCK_RULE(compare_holds)) {
+      if (event.value == free || !SKERRY_LAB_RULE(compare_holds)) {
         state_ = State::held;
         return granted();
       }
@@ -41,7 +42,7 @@ Action OneSidedClient::step(const Event& event, const Config& config) {
       // atomics.
       return compare_and_swap(unit(config, local_), Place::home, lock_word, me_, free);
     case State::releasing:
-      SKERRY_INVARIANT(event.value == me_ || !SKERRY_LOCK_RULE(compare_holds),
+      SKERRY_INVARIANT(event.value == me_ || !SKERRY_LAB_RULE(compare_holds),
                        "the holder's number was in the word");
       state_ = State::idle;
       return released();

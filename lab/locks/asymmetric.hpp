@@ -18,7 +18,7 @@
 #pragma once
 
 #include "lock/machine.hpp"
-#include "lock/queue.hpp"
+#include "locks/queue.hpp"
 
 namespace skerry::lock::machine {
 

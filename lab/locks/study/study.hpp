@@ -1,6 +1,6 @@
 // One hot lock, asked for by any number of ranks: what each lock protocol makes of it. The
-// protocol's machines are the product's (src/lock/machine.hpp); around them are a fake clock and a
-// cost for every action.
+// protocol's machines are those that jobs run (src/lock/machine.hpp); around them are a fake clock
+// and a cost for every action.
 //
 // What is modelled: the lock's node has one data server and one network adapter, each of which does
 // one thing at a time; a cache line moves between processors one at a time; messages and atomics
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lock/machines.hpp"
+#include "locks/protocols.hpp"
 #include "sim/study/costs.hpp"
 
 namespace skerry::sim {

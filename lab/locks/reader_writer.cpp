@@ -1,4 +1,6 @@
-#include "lock/reader_writer.hpp"
+#include "locks/reader_writer.hpp"
+
+#include "locks/lab_rule.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -29,10 +31,8 @@ Action ReaderWriterClient::look(const Config& config) {
 
 Action ReaderWriterClient::on_served(uint64_t served, const Config& config) {
   const Line line = before(ticket_, served);
-  const bool readers_matter = mode_ == Mode::exclusive &&
-                              SKERRY_LOCK_RULE(writers_wait_for_readers);
-  const bool writers_matter = mode_ == Mode::exclusive ||
-                              SKERRY_LOCK_RULE(readers_wait_for_writers);
+  const bool readers_matter = mode_ == Mode::exclusive && SKERRY_LAB_RULE(writers_wait_for_readers);
+  const bool writers_matter = mode_ == Mode::exclusive || SKERRY_LAB_RULE(readers_wait_for_writers);
   const uint32_t ahead = (writers_matter ? line.writers : 0) +
                          (readers_matter && line.readers > 0 ? static_cast<uint32_t>(line.readers)
                                                              : 0);

@@ -1,4 +1,6 @@
-#include "lock/asymmetric.hpp"
+#include "locks/asymmetric.hpp"
+
+#include "locks/lab_rule.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -21,7 +23,7 @@ Action AsymmetricClient::on_front(const Config& config) {
   }
   left_ = config.hand_overs + 1u;
   attempt_ = 0;
-  if (!SKERRY_LOCK_RULE(victim)) return look();
+  if (!SKERRY_LAB_RULE(victim)) return look();
   state_ = State::stepping_back;
   return store(local_ ? Unit::cpu : Unit::network, Place::home, victim_word, local_ ? 0 : 1);
 }
@@ -68,7 +70,7 @@ Action AsymmetricClient::step(const Event& event, const Config& config) {
     case State::held:
       if (event.kind != Event::Kind::unlock) return refused();
       state_ = State::leaving;
-      return place_.leave(where(config), SKERRY_LOCK_RULE(bounded_hand_over) ? left_ - 1 : left_);
+      return place_.leave(where(config), SKERRY_LAB_RULE(bounded_hand_over) ? left_ - 1 : left_);
     case State::leaving: {
       const Action action = place_.step(event, where(config));
       if (action.kind == Action::Kind::released) state_ = State::idle;

@@ -19,8 +19,8 @@
 #pragma once
 
 #include "lock/machine.hpp"
-#include "lock/queue.hpp"
-#include "lock/two_sided.hpp"
+#include "locks/queue.hpp"
+#include "locks/two_sided.hpp"
 
 namespace skerry::lock::machine {
 

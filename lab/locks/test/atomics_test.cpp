@@ -1,7 +1,7 @@
 // Atomicity domains: what an incoherent adapter does to a word that processors change as well, and
 // that the lock machines of the domain `nic` do without such words.
 #include "fabric/loop/loop.hpp"
-#include "fabric/test/lock_parties.hpp"
+#include "lock_parties.hpp"
 
 namespace skerry::fabric::test {
 namespace {

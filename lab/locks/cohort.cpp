@@ -1,6 +1,7 @@
-#include "lock/cohort.hpp"
+#include "locks/cohort.hpp"
 
 #include "core/pure/assert.hpp"
+#include "locks/lab_rule.hpp"
 
 namespace skerry::lock::machine {
 namespace {
@@ -19,7 +20,7 @@ Action CohortClient::on_front(const Config& config) {
 }
 
 Action CohortClient::unlock(const Config& config) {
-  if (!SKERRY_LOCK_RULE(bounded_hand_over)) left_ = config.hand_overs;
+  if (!SKERRY_LAB_RULE(bounded_hand_over)) left_ = config.hand_overs;
   state_ = State::leaving;
   return on_leaving(left_ > 0 ? place_.leave(node_queue, left_) : place_.leave_untold(node_queue));
 }
@@ -34,7 +35,7 @@ Action CohortClient::on_leaving(const Action& action) {
     return released();
   }
   state_ = State::giving_back;
-  return is_followed && SKERRY_LOCK_RULE(renew)
+  return is_followed && SKERRY_LAB_RULE(renew)
              ? ask(Note::renew, Mode::exclusive, place_.next() - 1)
              : ask(Note::release);
 }

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "locks/study/study.hpp"
 #include "sim/commands.hpp"
 #include "sim/report.hpp"
-#include "sim/study/locks.hpp"
 
 namespace skerry::sim {
 namespace {
@@ -21,7 +21,8 @@ constexpr const char* help_text =
     "usage: skerry-sim locks [options]   one hot lock under each lock protocol\n\n"
     "Three sweeps in each domain: over the number of ranks; over the share of requests from other\n"
     "nodes; over the share of readers. Everything it prints is simulated: docs/simulator.md.\n\n"
-    "  --protocols LIST    two_sided,one_sided,migrating,queue,cohort,asymmetric,reader_writer (all)\n"
+    "  --protocols LIST    two_sided,one_sided,migrating,queue,cohort,asymmetric,reader_writer "
+    "(all)\n"
     "  --domains LIST      server: the data server performs remote atomics; nic: the adapter "
     "does,\n"
     "                      incoherent with the processor's (server,nic)\n"
@@ -40,7 +41,7 @@ constexpr const char* help_text =
     "  --costs NAME|FILE   tcp, infiniband-2010, or a file of skerry-sim calibrate (server: tcp,\n"
     "                      nic: infiniband-2010)\n"
     "  --seed N            (1)\n"
-    "  --out FILE          JSON (out/sim-locks.json); sim/locks_figure.py draws it\n";
+    "  --out FILE          JSON (out/sim-locks.json); lab/locks/study/figure.py draws it\n";
 
 struct Options {
   std::vector<ProtocolKind> protocols;

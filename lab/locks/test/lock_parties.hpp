@@ -16,22 +16,23 @@
 #include <vector>
 
 #include "fabric/test/side.hpp"
-#include "lock/machines.hpp"
+#include "locks/protocols.hpp"
 
 namespace skerry::fabric::test {
 
 namespace machine = lock::machine;
+using lock::machines_of;
 using lock::ProtocolKind;
 
 // What all parties of a lock share. Nothing stops a broken run but `problem` and the bounds.
 struct SharedLock {
   SharedLock(ProtocolKind which, machine::Domain domain, const std::vector<uint8_t>& nodes_of)
-      : kind(which), words(machine::words_of(which)), node_of(nodes_of) {
+      : kind(which), words(machines_of(which).words), node_of(nodes_of) {
     config.requesters = static_cast<uint32_t>(nodes_of.size());
     config.domain = domain;
     config.hand_overs = 2;
     for (uint8_t w = 0; w < words.size(); ++w)
-      home.push_back(machine::initial_value(which, w, config));
+      home.push_back(machines_of(which).initial_value(w, config));
     home.push_back(0);  // there is a word to register, whatever the protocol
     uint8_t last = 0;
     for (const uint8_t node : nodes_of) last = std::max(last, node);
@@ -72,8 +73,8 @@ class Party {
         left_(acquisitions),
         side_(std::move(side)),
         to_home_(to_home),
-        client_(machine::make_client(lock.kind, {me, !is_manager() && node() == 0})),
-        manager_(machine::make_manager(lock.kind)) {
+        client_(machines_of(lock.kind), {me, !is_manager() && node() == 0}),
+        manager_(machines_of(lock.kind)) {
     if (is_manager()) stage_ = Stage::acting;  // it waits
     else if (left_ != 0) ++lock.unfinished;
   }
@@ -136,11 +137,11 @@ class Party {
 
   bool advance(const machine::Event& event) {
     if (is_manager()) {
-      action_ = machine::step(manager_, event, lock_.config, lock_.links);
+      action_ = manager_.step(event, lock_.config, lock_.links);
       return true;
     }
     const Stage before = stage_;
-    const machine::Action action = machine::step(client_, event, lock_.config);
+    const machine::Action action = client_.step(event, lock_.config);
     switch (action.kind) {
       case Kind::granted:
         if (before == Stage::holding) return true;

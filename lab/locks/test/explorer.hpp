@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lock/machines.hpp"
 #include "lock/sharing.hpp"
+#include "locks/protocols.hpp"
 
 namespace skerry::lock::machine {
 
