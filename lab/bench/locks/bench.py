@@ -24,7 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "micro")]
 import cases  # noqa: E402
 import libraries  # noqa: E402
 import plots  # noqa: E402
-from harness import machine, mpi_sources, report, session  # noqa: E402
+from harness import machine, mpi_sources, session  # noqa: E402
 from harness.process import run_program  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
@@ -32,19 +32,10 @@ HOSTS = 4
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = session.parser(__doc__, ROOT, "locks", "the libraries", "contended.*")
     add = parser.add_argument
-    add("--quick", action="store_true", help="one shorter round, and less patience with peers")
-    add("--rounds", type=int, help="how often the libraries take turns (default 3, quick 1)")
-    add("--only", metavar="PATTERN", default="*", help="rows, such as 'contended.*'")
     add("--libraries", metavar="LIST", help="only these, such as skerry,openmpi5")
-    add("--build", type=Path, default=ROOT / "build", help="build directory (default: %(default)s)")
-    add("--out", type=Path, default=ROOT / "out" / "locks.json", help="default: %(default)s")
     add("--no-peers", action="store_true", help="leave the MPIs out")
-    add("--no-install", action="store_true", help="fetch no MPI from PyPI")
-    add("--no-hosts", action="store_true", help="no network namespaces, even as root")
     add("--peer-limit", type=float, metavar="S", help="end a peer's run after S (20, quick 8)")
     add(
         "--minutes",
@@ -53,13 +44,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="M",
         help="begin no run after M (60): the whole takes at most a few minutes more",
     )
-    add(
-        "--priority",
-        action="store_true",
-        help="weigh more than the machine's other work (root): for one that is not quiet",
-    )
-    add("--list", action="store_true", help="print the rows, their figures and targets")
-    add("--verbose", action="store_true", help="print every command")
     return parser.parse_args(arguments)
 
 
@@ -73,8 +57,7 @@ class Table:
         self.samples = cases.Samples()
         self.said: dict[tuple[str, str], str] = {}  # (case, library) -> why it has no figure
         self.given_up: dict[tuple[str, str], str] = {}  # (family or case, library) -> where and why
-        self.started = time.monotonic()
-        self.end = self.started + 60 * options.minutes
+        self.end = time.monotonic() + 60 * options.minutes
         self.late = 0  # runs that did not begin
 
     def _refused(self, case: cases.Case, library: libraries.Library) -> str:
@@ -123,8 +106,10 @@ class Table:
                 self.samples.add(f"{name}.two_cores", "pingpong", cases.OURS, turn, found[-1])
 
 
-def measure(table: Table, chosen: list[cases.Case], known: list, rounds: int, write) -> None:
-    for turn in range(rounds):
+def measure(
+    table: Table, chosen: list[cases.Case], known: list, now: session.Session, write
+) -> None:
+    for turn in range(now.rounds):
         if any(case.name.startswith("computing.hosts") for case in chosen):
             table.raw_tcp(turn)
         for case in chosen:
@@ -132,12 +117,7 @@ def measure(table: Table, chosen: list[cases.Case], known: list, rounds: int, wr
             for library in known[turn % len(known) :] + known[: turn % len(known)]:
                 table.run(case, library, turn)
             write()
-            minutes = (time.monotonic() - table.started) / 60
-            print(
-                f"bench/locks: {minutes:.1f} min, round {turn + 1} of {rounds}, {case.name} done,"
-                f" load {machine.load():.2f}",
-                file=sys.stderr,
-            )
+            now.case_done(turn, case.name)
     if table.late:
         print(f"bench/locks: {table.late} runs left out: time is over", file=sys.stderr)
 
@@ -194,47 +174,27 @@ def main(arguments: list[str]) -> int:
     if options.list:
         print("\n".join(f"{row.name:45} {row.figure:8} {row.target}" for row in rows))
         return 0
-    can_host = os.geteuid() == 0 and not options.no_hosts
-    if can_host and any(case.on_hosts for case in chosen):
-        session.on_testbed(ROOT, HOSTS, HERE / "bench.py", arguments)
-    can_host = can_host and "TESTBED" in os.environ
-    session.take_signals()
-    session.own_session(options.priority)
-    before = machine.load()
-    runner = Runner(ROOT, options.build.resolve(), can_host, options.quick, options.verbose)
-    known = known_libraries(runner, options)
+    hosts = HOSTS if any(case.on_hosts for case in chosen) else 0
+    now = session.Session(options, ROOT, HERE / "bench.py", arguments, hosts)
+    known = known_libraries(now.runner, options)
     if all(one.missing for one in known):
         print(
             "bench.py: nothing to measure, see above; make build builds Skerry's part",
             file=sys.stderr,
         )
         return 2
-    table = Table(runner, options)
-    rounds = options.rounds or (1 if options.quick else 3)
+    table = Table(now.runner, options)
     protocols = [one.name for one in known if not one.mpi and one.name in libraries.PROTOCOLS]
     peers = [one.name for one in known if one.name in {s.name for s in mpi_sources.SOURCES}]
 
     def write() -> list[dict]:
-        """What there is so far: an interrupted run keeps it."""
         records = [cases.judge(row, table.samples, protocols, peers, table.said) for row in rows]
-        load = runner.load_since(before)
-        where = "network namespaces joined by veth" if can_host else "virtual nodes (Skerry only)"
+        joined = "network namespaces joined by veth"
+        where = joined if now.can_host else "virtual nodes (Skerry only)"
         domains = "cpu and server are real; nic is not measured here"
-        described = {**machine.describe(), "load": load, "hosts": where, "domains": domains}
-        report.save(options.out, records, described, runner.complaints)
-        return records
+        return now.save(records, {"hosts": where, "domains": domains})
 
-    try:
-        measure(table, chosen, known, rounds, write)
-    except KeyboardInterrupt:
-        print("bench.py: interrupted; what there is stays", file=sys.stderr)
-    records = write()
-    print(report.table([shown(record) for record in records]))
-    plots.draw(records, options.out.with_suffix(".svg"), options.out.with_suffix(".png"))
-    print(
-        f"\n{report.targets_met(records)}; load {before:.2f} before,"
-        f" {max(runner.loads, default=before):.2f} at most during; {options.out}"
-    )
+    now.run(lambda: measure(table, chosen, known, now, write), write, plots.draw, shown)
     return 0
 
 

@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(MICRO)]
 
 import cases  # noqa: E402
 import plots  # noqa: E402
-from harness import machine, mpi_sources, mpis, report, session  # noqa: E402
+from harness import machine, mpi_sources, mpis, session  # noqa: E402
 from harness.process import run_program  # noqa: E402
 from harness.runner import Runner  # noqa: E402
 
@@ -34,25 +34,10 @@ HOSTS = 2
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--quick", action="store_true", help="one shorter round")
-    add("--rounds", type=int, help="how often stock and preloaded take turns (default 3, quick 1)")
-    add("--only", metavar="PATTERN", default="*", help="rows, such as 'openmpi4.same_node.*'")
-    add("--build", type=Path, default=ROOT / "build", help="build directory (default: %(default)s)")
-    add("--out", type=Path, default=ROOT / "out" / "mpi.json", help="default: %(default)s")
-    add("--no-install", action="store_true", help="fetch no MPI from PyPI")
-    add("--no-hosts", action="store_true", help="no network namespaces, even as root")
-    add("--limit", type=float, metavar="S", default=60, help="end a run after S (%(default)g)")
-    add(
-        "--priority",
-        action="store_true",
-        help="weigh more than the machine's other work (root): for one that is not quiet",
-    )
-    add("--list", action="store_true", help="print the rows and their targets")
-    add("--verbose", action="store_true", help="print every command")
+    turns, only = "stock and preloaded", "openmpi4.same_node.*"
+    parser = session.parser(__doc__, ROOT, "mpi", turns, only)
+    limit = "end a run after S (%(default)g)"
+    parser.add_argument("--limit", type=float, metavar="S", default=60, help=limit)
     return parser.parse_args(arguments)
 
 
@@ -145,9 +130,10 @@ def builds(runner: Runner, install: bool, wanted) -> list[Built]:
     return found
 
 
-def measure(table: Table, chosen: list[cases.Case], known: list[Built], rounds: int, write) -> None:
-    started = time.monotonic()
-    for turn in range(rounds):
+def measure(
+    table: Table, chosen: list[cases.Case], known: list[Built], now: session.Session, write
+) -> None:
+    for turn in range(now.rounds):
         if any(case.on_hosts for case in chosen):
             table.raw_tcp(turn)
         for case in chosen:
@@ -157,12 +143,7 @@ def measure(table: Table, chosen: list[cases.Case], known: list[Built], rounds: 
                 for library in pair if turn % 2 == 0 else reversed(pair):
                     table.run(case, built, library, turn)
             write()
-            minutes = (time.monotonic() - started) / 60
-            print(
-                f"bench/mpi: {minutes:.1f} min, round {turn + 1} of {rounds}, {case.name} done,"
-                f" load {machine.load():.2f}",
-                file=sys.stderr,
-            )
+            now.case_done(turn, case.name)
 
 
 def main(arguments: list[str]) -> int:
@@ -185,39 +166,20 @@ def main(arguments: list[str]) -> int:
         return 0
     needed = {row.case for _, row in wanted}
     chosen = [case for case in all_cases if case.name in needed]
-    can_host = os.geteuid() == 0 and not options.no_hosts
-    if can_host and any(case.on_hosts for case in chosen):
-        session.on_testbed(ROOT, HOSTS, HERE / "bench.py", arguments)
-    can_host = can_host and "TESTBED" in os.environ
-    session.take_signals()
-    session.own_session(options.priority)
-    before = machine.load()
-    runner = Runner(ROOT, options.build.resolve(), can_host, options.quick, options.verbose)
-    known = builds(runner, not options.no_install, {mpi for mpi, _ in wanted}.__contains__)
-    if all(built.missing for built in known) or not runner.launcher.exists():
+    hosts = HOSTS if any(case.on_hosts for case in chosen) else 0
+    now = session.Session(options, ROOT, HERE / "bench.py", arguments, hosts)
+    known = builds(now.runner, not options.no_install, {mpi for mpi, _ in wanted}.__contains__)
+    if all(built.missing for built in known) or not now.runner.launcher.exists():
         print("bench.py: nothing to measure: no MPI, or make build first", file=sys.stderr)
         return 2
-    table = Table(runner, options)
+    table = Table(now.runner, options)
 
     def write() -> list[dict]:
-        """What there is so far: an interrupted run keeps it."""
         records = [cases.judge(row, mpi, table.samples, table.said) for mpi, row in wanted]
-        where = "network namespaces joined by veth" if can_host else "none"
-        described = {**machine.describe(), "load": runner.load_since(before), "hosts": where}
-        report.save(options.out, records, described, runner.complaints)
-        return records
+        where = "network namespaces joined by veth" if now.can_host else "none"
+        return now.save(records, {"hosts": where})
 
-    try:
-        measure(table, chosen, known, options.rounds or (1 if options.quick else 3), write)
-    except KeyboardInterrupt:
-        print("bench.py: interrupted; what there is stays", file=sys.stderr)
-    records = write()
-    print(report.table(records))
-    plots.draw(records, options.out.with_suffix(".svg"), options.out.with_suffix(".png"))
-    print(
-        f"\n{report.targets_met(records)}; load {before:.2f} before,"
-        f" {max(runner.loads, default=before):.2f} at most during; {options.out}"
-    )
+    now.run(lambda: measure(table, chosen, known, now, write), write, plots.draw)
     return 0
 
 
