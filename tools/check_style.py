@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that source and documents keep to 100 columns and functions to 70 lines.
+"""Checks columns (100), lines of functions (70), and functions of the product's classes (60).
 
     tools/check_style.py [--update]
 
 What was longer when the check began is listed in tools/style_exceptions.txt: a file with its
-number of wide lines, or a function with its length. The list may only shrink: a file or function
-that is not in it, or is worse than it says, fails; so does one that became better, until --update
-has written the list anew. Tables in Markdown and lines that are one long word may be wider.
-Recorded data and generated pages are not looked at. Needs lizard, which setup.sh installs.
+number of wide lines, a function with its length, or a class with its number of functions (those
+that are defined, wherever; not data members). The list may only shrink: what is not in it, or is
+worse than it says, fails; so does what became better, until --update has written the list anew.
+Tables in Markdown and lines that are one long word may be wider. Recorded data and generated pages
+are not looked at. Needs lizard, which setup.sh installs.
 """
 
 import argparse
@@ -22,13 +23,15 @@ ROOT = Path(__file__).resolve().parent.parent
 EXCEPTIONS = ROOT / "tools" / "style_exceptions.txt"
 COLUMNS = 100
 LINES = 70
+FUNCTIONS = 60
+PRODUCT = ("include/", "src/", "array/", "python/src/", "compat/", "launcher/")
 CODE = {".c", ".h", ".cpp", ".hpp", ".py"}
 TEXT = CODE | {".pyi", ".md", ".sh", ".cmake", ".pml", ".F90", ".yaml", ".toml", ".css"}
 TEXT_NAMES = {"CMakeLists.txt", "Makefile", "run"}
 NOT_OURS = ("hpcaas/tests/recorded/", "hpcaas/docs/examples/")
 HEADER = """\
-# What is wider than 100 columns or longer than 70 lines. May only shrink: see check_style.py.
-# FILE: number of wide lines, or FILE:FUNCTION: number of lines.
+# What is wider than 100 columns or longer than 70 lines, and larger classes. May only shrink: see
+# check_style.py. FILE: number of wide lines, FILE:FUNCTION: number of lines, or class: functions.
 """
 
 
@@ -56,19 +59,30 @@ def wide_lines(name, path):
 
 def measure():
     """{what: (size, where to look)} of all that is beyond a limit."""
-    beyond = {}
+    beyond, classes = {}, {}
     for name, path in files():
         wide = wide_lines(name, path)
         if wide:
             beyond[name] = (len(wide), f"{name}:{wide[0]}: wider than {COLUMNS} columns")
         if path.suffix not in CODE:
             continue
+        is_product = name.startswith(PRODUCT) and "test" not in name
         for function in lizard.analyze_file(str(path)).function_list:
+            owner = function.name.rpartition("::")[0].rpartition("::")[2]
+            if is_product and owner[:1].isupper():  # namespaces are in small letters
+                room = "/".join(name.split("/")[:2])
+                classes.setdefault(f"class {owner} in {room}", set()).add(
+                    (name, function.start_line)
+                )
             if function.length > LINES:
                 what = f"{name}:{function.name.split('::')[-1]}"
                 where = f"{name}:{function.start_line}: {function.name} has {function.length} lines"
                 if what not in beyond or beyond[what][0] < function.length:
                     beyond[what] = (function.length, f"{where}, at most {LINES}")
+    for what, found in classes.items():
+        if len(found) > FUNCTIONS:
+            where = f"{what} has {len(found)} functions, at most {FUNCTIONS}"
+            beyond[what] = (len(found), where)
     return beyond
 
 
