@@ -19,7 +19,7 @@ constexpr const char* help =
     "Runs an MPI program with its windows (MPI_Put, MPI_Win_lock, ...) on Skerry's, unmodified:\n"
     "  skerry mpi mpirun -n 4 ./program\n\n"
     "  --explain   say of each window whether it is Skerry's, and why not\n"
-    "  --check     find mistakes in the use of windows (SKERRY_MPI_CHECK=1)\n"
+    "  --check     find mistakes in the use of windows (SKERRY_CHECK=mpi)\n"
     "  --library   print the path of the library to preload, and end\n";
 
 constexpr const char* library_name = "libskerry_mpi.so";
@@ -99,7 +99,7 @@ int mpi_main(const std::vector<std::string>& words) {
       std::fprintf(stderr, "skerry mpi: unknown option %s\n\n%s", words[at].c_str(), help);
       return 2;
     }
-    setenv(explains ? "SKERRY_MPI_EXPLAIN" : "SKERRY_MPI_CHECK", "1", 1);
+    explains ? setenv("SKERRY_MPI_EXPLAIN", "1", 1) : setenv("SKERRY_CHECK", "mpi", 1);
   }
   std::vector<std::string> command(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
   if (command.empty()) return std::fputs(help, stderr), 2;

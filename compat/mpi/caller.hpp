@@ -1,4 +1,4 @@
-// The debug mode (SKERRY_CHECK, SKERRY_MPI_CHECK): who in the program called MPI.
+// The debug mode (SKERRY_CHECK): who in the program called MPI.
 #pragma once
 
 #include "window.hpp"

@@ -180,7 +180,7 @@ void describe(Window& made, const Wanted& wanted, const std::vector<Told>& told)
   made.unit = static_cast<int>(wanted.unit);
   made.flavor = wanted.flavor;
   made.is_dynamic = wanted.flavor == MPI_WIN_FLAVOR_DYNAMIC;
-  made.is_checked = is_set("SKERRY_CHECK") || is_set("SKERRY_MPI_CHECK");
+  made.is_checked = is_set("SKERRY_CHECK");
   for (const Told& one : told) {
     made.units.push_back(static_cast<uint32_t>(one.unit));
     made.misaligned.push_back(static_cast<uint8_t>(one.misaligned));

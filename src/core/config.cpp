@@ -20,8 +20,6 @@ constexpr Variable known[] = {
     {"SKERRY_SHARED_RECEIVES", "auto",
      "auto: connections of ofi receive into one pool of buffers where the provider can do that; 0: "
      "each has its own"},
-    {"SKERRY_HUGE_PAGES", "1",
-     "1: back segments of 2 MiB and more by huge pages where possible; 0: do not"},
     {"SKERRY_SLOTS", "256", "requests of one rank that may await a reply at once (16 to 65536)"},
     {"SKERRY_CONNECT_TIMEOUT", "20", "seconds after which an attempt to connect fails"},
     {"SKERRY_MAX_CONN", "0",
@@ -70,13 +68,11 @@ constexpr Variable known[] = {
      "skerry run has --nodes"},
     {"SKERRY_MPI", "1", "0: windows of MPI programs stay with their MPI library (skerry mpi)"},
     {"SKERRY_MPI_EXPLAIN", "0", "1: say of each window of MPI whether it is Skerry's, and why not"},
-    {"SKERRY_MPI_CHECK", "0", "1: the same as SKERRY_CHECK=mpi"},
     // Set by `skerry run` for the processes it starts; not for users.
     {"SKERRY_RANK", "", "set by skerry run: this process's rank"},
     {"SKERRY_SIZE", "", "set by skerry run: number of ranks"},
     {"SKERRY_NODE", "", "set by skerry run: number of this process's (virtual) node"},
     {"SKERRY_CONTROL_FD", "", "set by skerry run: descriptor of the launcher's control socket"},
-    {"SKERRY_AGENT", "", "skerry run: command that starts a program on another host"},
 };
 
 // All names begin alike: what follows is what a typo is in.
@@ -204,8 +200,6 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     if (value != "auto" && value != "0")
       return error(Code::config, "SKERRY_SHARED_RECEIVES=", value, ": give auto or 0");
     config->shared_receives = value == "auto";
-  } else if (name == "SKERRY_HUGE_PAGES") {
-    SKERRY_TRY(flag(name, value, &config->huge_pages));
   } else if (name == "SKERRY_PROGRESS_THREAD") {
     SKERRY_TRY(flag(name, value, &config->progress_thread));
   } else if (name == "SKERRY_SLOTS") {
@@ -227,8 +221,6 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->lock = value;
   } else if (name == "SKERRY_CHECK") {
     SKERRY_TRY(check(value, &config->check));
-  } else if (name == "SKERRY_MPI_CHECK") {
-    SKERRY_TRY(flag(name, value, &config->mpi_check));
   } else if (name == "SKERRY_MOVE_GIVEN") {
     SKERRY_TRY(flag(name, value, &config->move_given));
   } else if (name == "SKERRY_SHARE") {
@@ -314,7 +306,6 @@ Status read_config(const char* const* environment, Config* config) {
                  " bounds the connections between data servers, and without clusters and sharing "
                  "there are none: set SKERRY_SHARE=1 or SKERRY_CLUSTER_SIZE, or bound each process "
                  "with SKERRY_MAX_CONN");
-  if (read.mpi_check && read.check == Config::Check::off) read.check = Config::Check::mpi;
   *config = std::move(read);
   return {};
 }

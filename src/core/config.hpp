@@ -16,7 +16,7 @@ struct Config {
   std::string fabric = "tcp";   // SKERRY_FABRIC: tcp, ofi, ofi:PROVIDER
   std::string interface;        // SKERRY_INTERFACE: name or address to listen on; empty: choose
   bool shared_receives = true;  // SKERRY_SHARED_RECEIVES; false: "0"
-  bool huge_pages = true;       // SKERRY_HUGE_PAGES
+  bool huge_pages = true;       // no variable: tests with threads for ranks do without
   uint32_t slots = 256;         // SKERRY_SLOTS: requests of one rank that may await a reply at once
   int32_t
       nodes = 0;  // SKERRY_NODES: virtual nodes, if the launcher names none; 0: as memory is shared
@@ -29,7 +29,6 @@ struct Config {
   std::string lock = "fair";  // SKERRY_LOCK: protocol of windows' locks, checked in src/lock
   enum class Check : uint8_t { off, skerry, mpi };
   Check check = Check::off;  // SKERRY_CHECK: debug mode of windows
-  bool mpi_check = false;    // SKERRY_MPI_CHECK: `check` is mpi, unless it is set
   bool move_given = false;   // SKERRY_MOVE_GIVEN: memory of created windows
   bool share = false;        // SKERRY_SHARE: through the node's data server
   // SKERRY_CLUSTER_SIZE: nodes in a cluster of data servers, or one of these two

@@ -117,7 +117,7 @@ def call_sites(runner):
         ("vector", 2),
     ):
         name = f"debug mode names both lines, {kind}, {nodes} nodes"
-        environment = {"SKERRY_MPI_CHECK": "1", "SKERRY_NODES": str(nodes)}
+        environment = {"SKERRY_CHECK": "mpi", "SKERRY_NODES": str(nodes)}
         call_sites_of(runner, name, program, source, [kind], environment)
     compiler = runner.source.tool(runner.source.fortran) if runner.source.fortran else None
     if compiler is None:
