@@ -48,6 +48,8 @@ from ._core import (
     sync,
     world,
 )
+from ._sync import Condition, Semaphore
+from ._tasks import tasks
 from ._windows import window, window_dynamic, window_over
 from .errors import (
     ConfigError,

@@ -19,7 +19,17 @@ are bytes, times are seconds.
 """
 
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, NoReturn, Sequence, SupportsIndex, TypeAlias, final
+from typing import (
+    Any,
+    Callable,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Sequence,
+    SupportsIndex,
+    TypeAlias,
+    final,
+)
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -496,6 +506,107 @@ class Counter:
 
     def reset(self, value: int = 0) -> None: ...
     def free(self) -> None: ...
+
+class Tasks:
+    """An iterator over the tasks that this rank draws, made by tasks()."""
+
+    def __iter__(self) -> Tasks: ...
+    def __next__(self) -> Any: ...
+    def __len__(self) -> int:
+        """Tasks of all members."""
+
+    def drawn(self) -> int:
+        """How many were drawn so far by all members. One-sided."""
+
+def tasks(
+    work: Array | Sequence[Any] | int,
+    *,
+    tile: Sequence[int] | int | None = None,
+    cost: Callable[[Any], float] | Sequence[float] | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    group: Group | None = None,
+) -> Tasks:
+    """Work that balances itself: each task is drawn by one member, once.
+
+        for tile in sk.tasks(a):              # a patch of a, mostly of the own block
+            a[tile] = f(a[tile])
+        for i in sk.tasks(range(1000), cost=lambda i: i):
+            ...
+        sk.sync()
+
+    The call is collective; the loop is not: ranks leave it when nothing is left, or before. An
+    Array: its tiles, as patches; a member draws its own first, then those of its node, then those
+    of the next nodes. A mirrored array's tiles are shared evenly. `tile`: their edges; default:
+    about 32 tiles for each member. A range, a number n (range(n)) or a list: its entries. `cost`
+    tells what each is expected to cost: the dearest come first, and members begin with equal sums.
+    `progress` True: the group's first member says on stderr, when it draws and once a second at
+    most, how many were drawn; or it calls what you give with (drawn, all). Several threads may
+    draw from one iterator. Errors, on every member: InvalidError, FreedError."""
+
+# As in mpi4py.util.sync. Making one and free() are collective, the rest is not. Waits sleep.
+
+class Semaphore:
+    """`value` permits. `bounded`: never more than that; release() refuses. ``with`` takes one."""
+
+    def __init__(
+        self, value: int = 1, *, bounded: bool = True, group: Group | None = None
+    ) -> None: ...
+    def acquire(self, blocking: bool = True) -> bool:
+        """Takes a permit, first come first served. False if there is none and not `blocking`."""
+
+    def release(self, n: int = 1) -> None:
+        """Gives n permits back. What this rank wrote before, after a fence, the taker sees.
+        Errors: InvalidError."""
+
+    def free(self) -> None: ...
+    def __enter__(self) -> Semaphore: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+class Condition:
+    """A mutex that a thread may lock again, and waiting until another rank changed something.
+    `mutex`: another Condition, whose mutex this one shares.
+
+        with condition:                     # one rank
+            condition.wait_for(lambda: a[0] > 0)
+        with condition:                     # another
+            a[0] = 1
+            sk.fence()
+            condition.notify()
+    """
+
+    def __init__(
+        self, mutex: Condition | None = None, *, group: Group | None = None
+    ) -> None: ...
+    def acquire(self) -> None: ...
+    def release(self) -> None: ...
+    def locked(self) -> bool:
+        """Whether this thread holds the mutex."""
+
+    # With the mutex held. Errors: InvalidError.
+    def wait(self) -> None:
+        """Gives the mutex away, sleeps until notified, and takes it again. One thread of a rank can
+        wait at a time."""
+
+    def wait_for(self, predicate: Callable[[], Any]) -> Any:
+        """Waits until predicate() is true; returns what it returned."""
+
+    def notify(self, n: int = 1) -> int:
+        """Wakes n of those that wait, the first first; returns how many it woke."""
+
+    def notify_all(self) -> int: ...
+    def free(self) -> None: ...
+    def __enter__(self) -> Condition: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
 # ---- memory --------------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
 """Making windows. The interface is described in __init__.pyi."""
 
 import math
-import zlib
 
 import numpy as np
 
 from . import _core
+from ._together import agree
 from .errors import DtypeError, Error, InvalidError
 
 
@@ -61,13 +61,5 @@ def _dtype(dtype):
 
 
 def _agree(kind, refused, group):
-    """Raises the same kind of error on every member, if one was refused or the dtypes differ."""
-    mark = 0 if refused else zlib.crc32(repr(kind).encode()) + 1
-    marks = np.empty(len(group if group is not None else _core.world()), "int64")
-    _core._allgather(np.array([mark]), marks, group)
-    if refused:
-        raise refused
-    if not marks.all():
-        raise InvalidError("another member's shape or dtype was refused: see its message")
-    if (marks != mark).any():
-        raise DtypeError(f"dtype is {kind}, but another member gave another: all give the same")
+    text = f"dtype is {kind}, but another member gave another: all give the same"
+    agree(kind, refused, group, differ=text, error=DtypeError)

@@ -53,7 +53,7 @@ def test_module(module, ranks, nodes):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
-@pytest.mark.parametrize("module", ["xp_arrays", "xp_results"])
+@pytest.mark.parametrize("module", ["xp_arrays", "xp_results", "tasks"])
 def test_whole_arrays(module, ranks, nodes):
     test_module(module, ranks, nodes)
 
@@ -329,3 +329,52 @@ def test_waiters_learn_which_holder_died(ranks, nodes, tmp_path):
     program.write_text(HOLDER_DIES)
     job = run(ranks, nodes, program)
     assert job.stdout.count("told PeerDeadError True") == ranks - 1, job.stdout
+
+
+SKEWED = """
+import time
+import numpy as np
+import skerry as sk
+sk.init()
+n = 40 * sk.size()
+# The first rank's tasks take ten times as long as the others'.
+seconds = [0.01 if i < 40 else 0.001 for i in range(n)]
+low, high = (n * r // sk.size() for r in (sk.rank(), sk.rank() + 1))
+for name in "static", "tasks", "with costs":
+    mine = np.zeros(n, int)
+    work = range(low, high) if name == "static" else None
+    if name == "tasks":
+        work = sk.tasks(range(n))
+    elif name == "with costs":
+        work = sk.tasks(range(n), cost=seconds)
+    sk.barrier()
+    begin = time.monotonic()
+    for i in work:
+        time.sleep(seconds[i])
+        mine[i] += 1
+    sk.barrier()
+    if sk.rank() == 0:
+        print(f"{name}: {time.monotonic() - begin:.3f} s")
+    assert (sk.allreduce(mine) == 1).all(), name
+a = sk.zeros((120, 130))
+for tile in sk.tasks(a, tile=(10, 10)):
+    a.acc(tile, 1.0)
+sk.sync()
+assert (a.get() == 1).all()
+sk.sync()
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cap", "faults"),
+    [(1, "0", ""), (2, "0", ""), (2, "1", ""), (4, "1", "drop=20000,seed=7")],
+)
+def test_skewed_tasks(nodes, cap, faults, tmp_path, monkeypatch):
+    """Each task once, also where connections break and make way for each other."""
+    monkeypatch.setenv("SKERRY_MAX_CONN", cap)
+    monkeypatch.setenv("SKERRY_FAULTS", faults)
+    program = tmp_path / "program.py"
+    program.write_text(SKEWED)
+    job = run(4, nodes, program)
+    assert job.returncode == 0, job.stdout
+    print(job.stdout)

@@ -1,0 +1,253 @@
+"""Semaphores and conditions of all ranks. The interface is described in __init__.pyi.
+
+Both keep a queue of waiting members in the memory of the group's first member. A mutex guards it;
+what its holder wrote there is visible to the next holder. Each member has a counter in its own
+slice and sleeps until somebody raises it: it was taken out of the queue.
+
+A slice is int64 words: [counter] of the member; of the host also [value, head, waiting], and a ring
+of as many members as there are.
+"""
+
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+
+from . import _core
+from ._together import agree
+from .errors import InvalidError
+
+_WORD = 8
+_VALUE, _HEAD, _WAITING, _RING = 1, 2, 3, 4
+
+
+class _Mutex:
+    """A mutex of all ranks and of the threads of this one; its holder may lock it again."""
+
+    def __init__(self, group):
+        self.group = _core.world() if group is None else group
+        self.host = self.group.ranks[0]
+        self._mutexes = _core.Mutexes(1, group=self.group)
+        self._here = threading.RLock()
+        self._owner, self._depth = None, 0  # the thread that holds it; written by that thread
+
+    def lock(self, depth=1):
+        for _ in range(depth):
+            self._here.acquire()
+        if self._depth == 0:
+            try:
+                self._mutexes.lock(self.host, 0)
+            except BaseException:
+                for _ in range(depth):
+                    self._here.release()
+                raise
+        self._owner, self._depth = threading.get_ident(), self._depth + depth
+
+    def unlock(self, depth=1):
+        self._depth -= depth
+        if self._depth == 0:
+            self._owner = None
+            self._mutexes.unlock(self.host, 0)
+        for _ in range(depth):
+            self._here.release()
+
+    def held(self):
+        """How often this thread has locked it."""
+        return self._depth if self._owner == threading.get_ident() else 0
+
+    def free(self):
+        self._mutexes.free()
+
+
+class _Queue:
+    """The members that wait, and a number; guarded by a mutex that the caller holds."""
+
+    def __init__(self, mutex, value=0):
+        group = mutex.group
+        self._host, self._members = mutex.host, len(group)
+        hosts = _core.rank() == self._host
+        self._memory = _core.Segment((_RING + self._members if hosts else 1) * _WORD, group=group)
+        if hosts:
+            self._memory.local.view(np.int64)[_VALUE] = value
+        self._told = 0  # times that this member entered the queue
+        _core.sync(group)
+
+    def read(self, word):
+        return int(self._memory.get(self._host, word * _WORD, np.empty(1, np.int64))[0])
+
+    def write(self, word, value):
+        self._memory.put(self._host, word * _WORD, np.array([value], np.int64))
+
+    def waiting(self):
+        return self.read(_WAITING)
+
+    def enter(self):
+        """This member waits from now on. Returns what it gives to sleep(), without the mutex."""
+        waiting = self.waiting()
+        place = (self.read(_HEAD) + waiting) % self._members
+        self.write(_RING + place, _core.rank())
+        self.write(_WAITING, waiting + 1)
+        self._told += 1
+        return self._told
+
+    def wake(self, n):
+        """Takes n members, or as many as wait, out of the queue; returns how many."""
+        waiting, head = self.waiting(), self.read(_HEAD)
+        n = min(n, waiting)
+        for i in range(n):
+            rank = self.read(_RING + (head + i) % self._members)
+            self._memory.put_notify(rank, 0, None, 0)
+        self.write(_HEAD, (head + n) % self._members)
+        self.write(_WAITING, waiting - n)
+        return n
+
+    def sleep(self, told):
+        self._memory.notify_wait(0, told)
+
+    def free(self):
+        self._memory.free()
+
+
+@contextmanager
+def _locked(mutex):
+    mutex.lock()
+    try:
+        yield
+    finally:
+        mutex.unlock()
+
+
+class Semaphore:
+    """A number of permits that members take and give back."""
+
+    def __init__(self, value=1, *, bounded=True, group=None):
+        refused = None
+        if not hasattr(value, "__index__") or value < 0:
+            refused = InvalidError(f"value is {value!r}: give a whole number from 0 on")
+        agree(
+            (value, bool(bounded)),
+            refused,
+            group,
+            differ=f"value is {value}, bounded {bounded}; another member gave others",
+        )
+        self._most = int(value) if bounded else None
+        self._mutex = _Mutex(group)
+        self._queue = _Queue(self._mutex, int(value))
+        self._here = threading.Lock()  # of the threads of this rank, one waits for a permit
+
+    def acquire(self, blocking=True):
+        """Takes a permit; waits until there is one, or returns False if not blocking."""
+        if not self._here.acquire(blocking):
+            return False
+        try:
+            told = None
+            with _locked(self._mutex):
+                value = self._queue.read(_VALUE)
+                if value > 0:
+                    self._queue.write(_VALUE, value - 1)
+                elif blocking:
+                    told = self._queue.enter()
+            if told is not None:
+                self._queue.sleep(told)  # whoever wakes this member hands it a permit
+            return value > 0 or blocking
+        finally:
+            self._here.release()
+
+    def release(self, n=1):
+        """Gives n permits back: first to those who wait, in the order in which they came."""
+        if n < 1:
+            raise InvalidError(f"{n} permits: give back at least one")
+        with _locked(self._mutex):
+            value = self._queue.read(_VALUE)
+            if self._most is not None and value + n > self._most:
+                raise InvalidError(
+                    f"release({n}): {value} of {self._most} permits are free; only what was "
+                    "acquired can be given back (bounded=False lifts this)"
+                )
+            self._queue.write(_VALUE, value + n - self._queue.wake(n))
+
+    def free(self):
+        """Gives the memory back; collective."""
+        self._queue.free()
+        self._mutex.free()
+
+    def __enter__(self):
+        self.acquire()
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.release()
+
+
+class Condition:
+    """A mutex, and members that wait until another says that something changed."""
+
+    def __init__(self, mutex=None, *, group=None):
+        if mutex is not None and not isinstance(mutex, Condition):
+            raise InvalidError(f"mutex is {mutex!r}: give another Condition, whose mutex it shares")
+        if mutex is not None and group is not None:
+            raise InvalidError("a shared mutex has a group already: leave out `group`")
+        self._owns = mutex is None
+        self._mutex = _Mutex(group) if self._owns else mutex._mutex
+        self._queue = _Queue(self._mutex)
+        self._waits = False  # whether a thread of this rank is in wait(); with the mutex held
+
+    def acquire(self):
+        """Locks the mutex; a thread that holds it may lock it again."""
+        self._mutex.lock()
+
+    def release(self):
+        self._depth("release")
+        self._mutex.unlock()
+
+    def locked(self):
+        """Whether this thread holds the mutex."""
+        return self._mutex.held() > 0
+
+    def _depth(self, what):
+        depth = self._mutex.held()
+        if depth == 0:
+            raise InvalidError(f"{what} without the mutex: call it inside `with condition`")
+        return depth
+
+    def wait(self):
+        """Gives the mutex away, sleeps until notified, and takes it again."""
+        depth = self._depth("wait")
+        if self._waits:  # the queue has one place for each rank
+            raise InvalidError("another thread of this rank waits already: one at a time can")
+        self._waits, told = True, self._queue.enter()
+        self._mutex.unlock(depth)
+        try:
+            self._queue.sleep(told)
+        finally:
+            self._mutex.lock(depth)
+            self._waits = False
+
+    def wait_for(self, predicate):
+        """Waits until predicate() is true, and returns what it returned."""
+        while not (result := predicate()):
+            self.wait()
+        return result
+
+    def notify(self, n=1):
+        """Wakes n members, those that wait longest first; returns how many it woke."""
+        self._depth("notify")
+        return self._queue.wake(n)
+
+    def notify_all(self):
+        """Wakes all that wait; returns how many."""
+        return self.notify(len(self._mutex.group))
+
+    def free(self):
+        """Gives the memory back; collective. A shared mutex goes with the condition that made
+        it."""
+        self._queue.free()
+        if self._owns:
+            self._mutex.free()
+
+    def __enter__(self):
+        self.acquire()
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.release()

@@ -1,0 +1,23 @@
+"""Errors of one member that are errors of all."""
+
+import zlib
+
+import numpy as np
+
+from . import _core
+from .errors import InvalidError
+
+
+def agree(what, refused=None, group=None, *, differ, error=InvalidError):
+    """Collective. Raises on every member if one has a `refused` error, or if `what` (anything with
+    a repr) differs between members: then an `error` with the text `differ`."""
+    mark = 0 if refused else zlib.crc32(repr(what).encode()) + 1
+    marks = np.empty(len(group if group is not None else _core.world()), "int64")
+    _core._allgather(np.array([mark]), marks, group)
+    if refused:
+        raise refused
+    if not marks.all():
+        members = (group if group is not None else _core.world()).ranks
+        raise error(f"rank {members[int(marks.argmin())]} refused its part: see its message")
+    if (marks != mark).any():
+        raise error(differ)
