@@ -48,6 +48,7 @@ from ._core import (
     sync,
     world,
 )
+from ._files import load, save
 from ._sync import Condition, Semaphore
 from ._tasks import tasks
 from ._windows import window, window_dynamic, window_over
@@ -56,6 +57,7 @@ from .errors import (
     ConflictError,
     DtypeError,
     Error,
+    FileError,
     ForkedError,
     FreedError,
     GatherError,

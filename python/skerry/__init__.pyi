@@ -18,11 +18,13 @@ is the number in ``skerry.h``; its text names the value and the remedy. Sizes an
 are bytes, times are seconds.
 """
 
+from os import PathLike
 from types import TracebackType
 from typing import (
     Any,
     Callable,
     Literal,
+    Mapping,
     NamedTuple,
     NoReturn,
     Sequence,
@@ -48,6 +50,9 @@ class DtypeError(InvalidError, TypeError): ...
 
 class GatherError(InvalidError, TypeError):
     """An operation would silently fetch a whole distributed array: call ``a.get()`` instead."""
+
+class FileError(InvalidError, OSError):
+    """A file that is not there, is damaged or is no array's, or that could not be written."""
 
 class RangeError(Error, IndexError): ...
 class FreedError(Error, ValueError): ...
@@ -542,6 +547,39 @@ def tasks(
     `progress` True: the group's first member says on stderr, when it draws and once a second at
     most, how many were drawn; or it calls what you give with (drawn, all). Several threads may
     draw from one iterator. Errors, on every member: InvalidError, FreedError."""
+
+# Files. Both calls are collective over the arrays' group. What one member meets, all raise:
+# FileError, UnsupportedError (a package is missing), InvalidError, DtypeError. The path must lead
+# to a file system that all members share.
+
+def save(
+    data: Array | Mapping[str, Array],
+    path: str | PathLike[str],
+    *,
+    chunks: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+) -> None:
+    """Writes an array, or several with names, of any distribution; `data` may be a whole array of
+    skerry.xp. The suffix of `path` says how:
+
+    - ``.zarr``: a Zarr 3 array or group, compressed, with checksums, by the package zarr. Each
+      member writes whole chunks, which it gets one-sidedly.
+    - ``.h5``, ``.hdf5``: HDF5 by the package h5py. One member writes.
+
+    `chunks`: their edges; default: a block, or parts of it of 8 MiB at most. What was at `path` is
+    replaced when all is written: a job that is killed before leaves it as it was, and a hidden file
+    beside it that the next save() removes. Begins and ends with a sync."""
+
+def load(
+    path: str | PathLike[str],
+    *,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    mirrored: bool = False,
+    group: Group | None = None,
+) -> Any:
+    """The Array at `path`, or a dict of Arrays by name; on any number of ranks. Reads what zarr or
+    h5py can read, whoever wrote it. Each member reads its own block. The options are those of
+    empty(), for each array."""
 
 # As in mpi4py.util.sync. Making one and free() are collective, the rest is not. Waits sleep.
 

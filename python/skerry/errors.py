@@ -22,6 +22,10 @@ class GatherError(InvalidError, TypeError):
     pass
 
 
+class FileError(InvalidError, OSError):
+    pass
+
+
 class RangeError(Error, IndexError):
     code = -2
 

@@ -53,7 +53,7 @@ def test_module(module, ranks, nodes):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
-@pytest.mark.parametrize("module", ["xp_arrays", "xp_results", "tasks"])
+@pytest.mark.parametrize("module", ["xp_arrays", "xp_results", "tasks", "files"])
 def test_whole_arrays(module, ranks, nodes):
     test_module(module, ranks, nodes)
 
@@ -61,7 +61,8 @@ def test_whole_arrays(module, ranks, nodes):
 @pytest.mark.parametrize(
     "example", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.stem
 )
-def test_example(example):
+def test_example(example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for what it writes
     job = run(4, 2, example)
     assert job.returncode == 0, job.stdout
 
@@ -378,3 +379,57 @@ def test_skewed_tasks(nodes, cap, faults, tmp_path, monkeypatch):
     job = run(4, nodes, program)
     assert job.returncode == 0, job.stdout
     print(job.stdout)
+
+
+SAVES = """
+import os, signal, sys
+import numpy as np
+import skerry as sk
+sk.init()
+path, n, die = sys.argv[1], 4096, sys.argv[2] == "die"
+a = sk.zeros((n, n))
+(low, high), columns = a.distribution()
+a.local[...] = np.arange(low, high)[:, None] * 1.5 + np.arange(*columns) ** 2
+if die:
+    a.scale(-1)
+    get, chunks = sk.Array.get, [0]
+
+    def dies(array, patch):
+        chunks[0] += 1
+        if chunks[0] == 3 and sk.rank() == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return get(array, patch)
+
+    sk.Array.get = dies
+sk.save(a, path)
+"""
+
+LOADS = """
+import sys
+import numpy as np
+import skerry as sk
+sk.init()
+b = sk.load(sys.argv[1])
+assert b.shape == (4096, 4096)
+(low, high), columns = b.distribution()
+np.testing.assert_array_equal(
+    b.local, np.arange(low, high)[:, None] * 1.5 + np.arange(*columns) ** 2)
+"""
+
+
+def test_a_save_that_is_killed_leaves_the_file(tmp_path):
+    pytest.importorskip("zarr")
+    (tmp_path / "saves.py").write_text(SAVES)
+    (tmp_path / "loads.py").write_text(LOADS)
+    data = tmp_path / "data"
+    data.mkdir()
+    job = run(4, 2, tmp_path / "saves.py", data / "x.zarr", "live")
+    assert job.returncode == 0, job.stdout
+    for turn in "die", "live":
+        job = run(4, 2, tmp_path / "saves.py", data / "x.zarr", turn)
+        assert (job.returncode == 0) == (turn == "live"), job.stdout
+        left = sorted(path.name for path in data.iterdir())
+        assert left == ([".x.zarr.saving"] if turn == "die" else []) + ["x.zarr"]
+        ranks, nodes = (3, 2) if turn == "die" else (1, 1)
+        job = run(ranks, nodes, tmp_path / "loads.py", data / "x.zarr")
+        assert job.returncode == 0, job.stdout

@@ -1,6 +1,6 @@
 """A matrix spread over all ranks; any rank reads and writes any patch.
 
-skerry run -n 4 --nodes 2 python examples/python/array.py
+skerry run -n 4 --nodes 2 python examples/python/patches.py
 """
 
 import numpy as np
