@@ -119,6 +119,32 @@ TEST(Array, AccumulatesOfAllRanksAddUp) {
   }
 }
 
+TEST(Array, ElementsAnywhereAreReadWrittenAndAdded) {
+  sk::Array<std::int64_t> a(world(), {17, 13});
+  std::vector<std::int64_t> indices, values;
+  for (std::int64_t k = job->rank(); k < 17 * 13; k += job->size()) {
+    indices.insert(indices.end(), {16 - k / 13, k % 13});
+    values.push_back(k + 1);
+  }
+  a.scatter(indices, values.data());
+  a.sync();
+  const std::int64_t two = 2;
+  a.scatter_acc(indices, values.data(), &two);
+  a.sync();
+  std::vector<std::int64_t> out(values.size());
+  a.gather(indices, out.data());
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], 3 * values[i]);
+  indices = {0, 0, 17, 0};
+  a.sync();
+  EXPECT_THROW(a.scatter(indices, values.data()), sk::Error);
+  EXPECT_THROW(a.gather(std::vector<std::int64_t>{1}, out.data()), sk::Error);
+  a.sync();
+  std::int64_t first = 0;
+  a.gather(std::vector<std::int64_t>{0, 0}, &first);
+  EXPECT_EQ(first, 3 * (16 * 13 + 1)) << "nothing moves if an index is out of range";
+  a.sync();
+}
+
 TEST(Array, NonBlockingTransfersAreWaitedForInAnyOrder) {
   sk::Array<std::int32_t> a(world(), {30, 30});
   set_own(a);

@@ -6,10 +6,10 @@
 //   a.put({0, 10, 20, 30}, values);          // rows 0..9, columns 20..29; one-sided, from any rank
 //   a.sync();
 //
-// One-sided (any rank, any time): get, put, acc, read_inc, queries. On a mirrored array they use
-// the own node's copy only. Blocking put and acc return when the origin buffer may be reused
-// (source done); sync() or a fence makes them visible to others. They may wait for data, never for
-// a call of another rank. Queries never block.
+// One-sided (any rank, any time): get, put, acc, gather, scatter, read_inc, queries. On a mirrored
+// array they use the own node's copy only. Blocking put and acc return when the origin buffer may
+// be reused (source done); sync() or a fence makes them visible to others. They may wait for data,
+// never for a call of another rank. Queries never block.
 //
 // Collective (all members, same order, same arguments): construction, fill, zero, scale, copy_to,
 // merge, matmul, sync, free, those of mirrors. Each begins and ends with a sync: of the group, or
@@ -161,6 +161,13 @@ class SKERRY_API AnyArray {
                   std::span<const std::int64_t> strides = {}) const;
   Transfer acc_nb(const Patch& patch, const void* values, const void* alpha = nullptr,
                   std::span<const std::int64_t> strides = {}) const;
+  // Elements anywhere: `indices` has one number per dimension for each, `values` as many elements,
+  // dense. RANGE before anything moves. An element that is named twice: gather reads it twice,
+  // scatter_acc adds both, scatter leaves either.
+  void gather(std::span<const std::int64_t> indices, void* out) const;
+  void scatter(std::span<const std::int64_t> indices, const void* values) const;
+  void scatter_acc(std::span<const std::int64_t> indices, const void* values,
+                   const void* alpha = nullptr) const;
   // Adds n to one element of an int32 or int64 array and returns its old value, atomically.
   std::int64_t read_inc(std::span<const std::int64_t> index, std::int64_t n = 1) const;
   // Copies the patch and returns true if one block on the own node holds all of it; returns false

@@ -49,6 +49,8 @@ from ._core import (
     world,
 )
 from ._files import load, save
+from ._ghosts import GhostArray, ghosts
+from ._patches import periodic, select, symmetrize, transpose
 from ._sync import Condition, Semaphore
 from ._tasks import tasks
 from ._windows import window, window_dynamic, window_over

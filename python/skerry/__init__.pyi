@@ -197,9 +197,9 @@ def allgather(values: ArrayLike, *, group: Group | None = None) -> NDArray[Any]:
 # ---- arrays --------------------------------------------------------------------------------------
 
 Span: TypeAlias = slice | SupportsIndex | tuple[int, int]
-# One entry per dimension (trailing ones may be left out): a slice of step 1, an index (drops the
-# dimension, as in NumPy), or a
-# (low, high) pair; e.g. np.s_[0:10, 20:30] or ((0, 10), (20, 30)).
+# One entry per dimension (trailing ones may be left out): a slice, an index (drops the dimension,
+# as in NumPy), or a (low, high) pair; e.g. np.s_[0:10, 20:30] or ((0, 10), (20, 30)). Slices with a
+# step other than 1 suit get, put and acc of an Array; their elements move one by one.
 Patch: TypeAlias = Span | tuple[Span, ...]
 
 @final
@@ -277,6 +277,18 @@ class Array:
         """patch += alpha * values, atomic per element with other acc and read_inc. Otherwise like
         put."""
 
+    # Elements anywhere. index: a tuple of index arrays, one per dimension, broadcast as in NumPy;
+    # of a vector an array alone. Negative ones count from the end. Errors: RangeError before
+    # anything moves, InvalidError, DtypeError.
+    def gather(self, index: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The elements, in the shape of the index arrays; `out` receives them if given."""
+
+    def scatter(self, index: Any, values: ArrayLike) -> None:
+        """Writes the elements; of one that is named twice either value stays."""
+
+    def scatter_acc(self, index: Any, values: ArrayLike, alpha: complex = 1) -> None:
+        """Adds alpha * values, atomic per element; also to one that is named twice."""
+
     # Non-blocking: the buffer must stay as it is until the request is done.
     def get_nb(self, patch: Patch = ..., out: NDArray[Any] | None = None) -> Request: ...
     def put_nb(self, patch: Patch, values: NDArray[Any]) -> Request: ...
@@ -327,6 +339,9 @@ class Array:
         """Same shape and dtype, any distributions, mirrored or not. Distributed to mirrored fills
         every node's copy; mirrored to distributed moves nothing between nodes and requires that the
         copies agree. Returns `target`."""
+
+    def copy(self) -> Array:
+        """A new array with the same distribution and elements."""
 
     def merge(self) -> Array:
         """Sums the nodes' copies of a mirrored array; all copies are equal afterwards. Tiles that
@@ -496,6 +511,95 @@ def matmul(
     copies afterwards (with beta, they must agree before). Errors: InvalidError (shapes),
     DtypeError."""
 
+def transpose(array: Array, out: Array | None = None) -> Array:
+    """The array with its dimensions in reverse order, in `out` or a new one. Collective. Errors:
+    InvalidError."""
+
+def symmetrize(array: Array) -> Array:
+    """array = (array + its transpose) / 2, of a square matrix. Collective. Errors: InvalidError,
+    DtypeError."""
+
+def select(array: Array, what: Literal["max", "min"] = "max") -> tuple[Any, tuple[int, ...]]:
+    """The largest or smallest element and its index, complex numbers by size. Collective."""
+
+class Periodic:
+    """Patches that wrap around: bounds are taken modulo the array's shape, so -1 is not the last
+    index but the one before 0. One-sided, as the array's own. A slice or (low, high) for each
+    dimension. Errors: InvalidError, RangeError."""
+
+    def get(self, patch: Any) -> NDArray[Any]: ...
+    def put(self, patch: Any, values: ArrayLike) -> None: ...
+    def acc(self, patch: Any, values: ArrayLike, alpha: complex = 1) -> None: ...
+    def __getitem__(self, patch: Any) -> NDArray[Any]: ...
+    def __setitem__(self, patch: Any, values: ArrayLike) -> None: ...
+
+def periodic(array: Array) -> Periodic:
+    """``sk.periodic(a)[-1:3, 8:12]``. Not collective."""
+
+def ghosts(
+    shape: int | Sequence[int],
+    dtype: DTypeLike = "float64",
+    *,
+    width: int | Sequence[int] = 1,
+    periodic: bool | Sequence[bool] = False,
+    distribution: Irregular | None = None,
+    grid: Sequence[int] | None = None,
+    group: Group | None = None,
+) -> GhostArray:
+    """A new array of zeros whose blocks have `width` ghost cells around them. `width` and
+    `periodic`: one for all dimensions, or one for each. Collective. Errors: those of zeros()."""
+
+class GhostArray:
+    """A distributed array with ghost cells: copies of its neighbours' elements, as of the last
+    update(). At the ends of a dimension that is not periodic they belong to the program.
+
+        g = sk.ghosts((1000, 1000), width=1, periodic=True)
+        p = g.update(corners=False).padded
+        g.local[...] = 0.25 * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:])
+
+    ``skerry.xp.asarray(g)`` is the whole array, without a copy."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    width: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    grid: tuple[int, ...]
+    block_starts: tuple[list[int], ...]
+    group: Group
+    @property
+    def ndim(self) -> int: ...
+    def distribution(self) -> tuple[tuple[int, int], ...]:
+        """(low, high) per dimension of the own block, without ghost cells."""
+
+    @property
+    def local(self) -> NDArray[Any]:
+        """The own block, a view without a copy."""
+
+    @property
+    def padded(self) -> NDArray[Any]:
+        """The own block with its ghost cells, a view without a copy."""
+
+    # One-sided, of the array without ghost cells.
+    def get(self, patch: Patch = ...) -> Any: ...
+    def put(self, patch: Patch, values: ArrayLike) -> None: ...
+    def acc(self, patch: Patch, values: ArrayLike, alpha: complex = 1) -> None: ...
+    def __getitem__(self, patch: Any) -> Any: ...
+    def __setitem__(self, patch: Any, values: ArrayLike) -> None: ...
+
+    # Collective.
+    def update(
+        self, *, corners: bool = True, axis: int | None = None, side: Literal[-1, 0, 1] = 0
+    ) -> GhostArray:
+        """Fetches the ghost cells; with those diagonal to the block if `corners`. `axis`: only
+        those beside the block along it, on its low side (-1), high side (1) or both. Begins and
+        ends with a sync."""
+
+    def fill(self, value: complex) -> GhostArray:
+        """Fills blocks and ghost cells."""
+
+    def sync(self) -> None: ...
+    def free(self) -> None: ...
+
 @final
 class Counter:
     """A shared 64-bit counter that hands out work. Creating it and reset() are collective; next()
@@ -617,9 +721,7 @@ class Condition:
             condition.notify()
     """
 
-    def __init__(
-        self, mutex: Condition | None = None, *, group: Group | None = None
-    ) -> None: ...
+    def __init__(self, mutex: Condition | None = None, *, group: Group | None = None) -> None: ...
     def acquire(self) -> None: ...
     def release(self) -> None: ...
     def locked(self) -> bool:

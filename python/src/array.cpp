@@ -99,7 +99,24 @@ constexpr std::int64_t short_copy = 1 << 13;  // elements
 
 // ---- get --------------------------------------------------------------------------------------
 
+// Whether a slice of the patch has a step: skerry._patches serves those, element by element.
+bool has_steps(nb::handle patch) {
+  const auto steps = [](PyObject* item) {
+    return PySlice_Check(item) && reinterpret_cast<PySliceObject*>(item)->step != Py_None &&
+           !nb::handle(reinterpret_cast<PySliceObject*>(item)->step).equal(nb::int_(1));
+  };
+  if (!PyTuple_Check(patch.ptr())) return steps(patch.ptr());
+  for (Py_ssize_t i = 0; i < PyTuple_Size(patch.ptr()); ++i)
+    if (steps(PyTuple_GetItem(patch.ptr(), i))) return true;
+  return false;
+}
+nb::object stepped(const char* function) {
+  return nb::module_::import_("skerry._patches").attr(function);
+}
+
 nb::object array_get(const PyArray& a, nb::handle patch, nb::handle out) {
+  if (has_steps(patch)) [[unlikely]]
+    return stepped("stepped_get")(nb::find(a), patch, out);
   const Selection s = select(a, patch);
   check_inside(a, s, a.array);
   if (s.kept == 0 && out.is_none()) {
@@ -159,6 +176,10 @@ nb::object acquire_values(const PyArray& a, const Selection& s, nb::handle value
 }
 
 void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
+  if (has_steps(patch)) [[unlikely]] {
+    stepped("stepped_put")(nb::find(a), patch, values);
+    return;
+  }
   const Selection s = select(a, patch);
   check_inside(a, s, a.array);
   View view;
@@ -172,6 +193,10 @@ void array_put(const PyArray& a, nb::handle patch, nb::handle values) {
 }
 
 void array_acc(const PyArray& a, nb::handle patch, nb::handle values, nb::handle alpha) {
+  if (has_steps(patch)) [[unlikely]] {
+    stepped("stepped_put")(nb::find(a), patch, values, alpha);
+    return;
+  }
   const Selection s = select(a, patch);
   check_inside(a, s, a.array);
   const Scalar factor(a.type, alpha, "alpha");
@@ -206,6 +231,49 @@ std::int64_t array_read_inc(const PyArray& a, nb::handle index, std::int64_t n) 
   if (s.kept != 0) bad_patch("read_inc needs one element, not patch " + sk::to_string(s.patch));
   nb::gil_scoped_release waits;
   return a.array.read_inc(std::span(s.patch.lo.data(), static_cast<std::size_t>(a.dims)), n);
+}
+
+// ---- scattered elements -----------------------------------------------------------------------
+
+// skerry._patches has made both of what the program gave: int64 indices, one row for each element,
+// and dense values of the array's type.
+struct Elements {
+  View indices, values;
+  Elements(const PyArray& a, nb::handle index_rows, nb::handle elements, bool writable) {
+    acquire_contiguous(indices, index_rows, false, "the indices");
+    acquire_contiguous(values, elements, writable, writable ? "out" : "the values");
+    if (indices.type() != sk::Type::int64 || values.type() != a.type ||
+        indices.elements() != values.elements() * static_cast<std::uint64_t>(a.dims))
+      throw sk::Error(SKERRY_ERR_INTERNAL, "scattered elements were not converted");
+  }
+  std::span<const std::int64_t> span() {
+    return {reinterpret_cast<const std::int64_t*>(indices.data()),
+            static_cast<std::size_t>(indices.elements())};
+  }
+};
+
+void bind_elements(nb::class_<PyArray>& array) {
+  array.def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1)
+      .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
+      .def("_gather",
+           [](const PyArray& a, nb::handle indices, nb::handle out) {
+             Elements each(a, indices, out, true);
+             nb::gil_scoped_release waits;
+             a.array.gather(each.span(), each.values.data());
+           })
+      .def("_scatter",
+           [](const PyArray& a, nb::handle indices, nb::handle values) {
+             Elements each(a, indices, values, false);
+             nb::gil_scoped_release waits;
+             a.array.scatter(each.span(), each.values.data());
+           })
+      .def("_scatter_acc",
+           [](const PyArray& a, nb::handle indices, nb::handle values, nb::handle alpha) {
+             Elements each(a, indices, values, false);
+             const Scalar factor(a.type, alpha, "alpha");
+             nb::gil_scoped_release waits;
+             a.array.scatter_acc(each.span(), each.values.data(), factor.bytes);
+           });
 }
 
 // ---- making one -------------------------------------------------------------------------------
@@ -314,7 +382,9 @@ void end_arrays() { dropped().end(); }
 
 void bind_array(nb::module_& m) {
   bind_parts(m);
-  nb::class_<PyArray>(m, "Array", nb::is_weak_referenceable())
+  nb::class_<PyArray> array(m, "Array", nb::is_weak_referenceable());
+  bind_elements(array);
+  array
       .def_prop_ro("shape",
                    [](const PyArray& a) {
                      return tuple_of(std::span(a.shape, static_cast<std::size_t>(a.dims)));
@@ -357,8 +427,6 @@ void bind_array(nb::module_& m) {
             return array_write_nb(self, patch, values, nb::handle());
           },
           nb::arg("patch"), nb::arg("values"))
-      .def("acc_nb", &array_write_nb, nb::arg("patch"), nb::arg("values"), nb::arg("alpha") = 1)
-      .def("read_inc", &array_read_inc, nb::arg("index"), nb::arg("n") = 1)
       .def(
           "distribution",
           [](const PyArray& a, nb::handle rank) {

@@ -30,7 +30,7 @@ void select_one(const Described& a, Selection& s, int d, PyObject* item) {
       if (step != 1)
         throw sk::Error(SKERRY_ERR_UNSUPPORTED,
                         "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
-                            ": only 1 is supported; get the whole range and slice the NumPy array");
+                            ": only get, put and acc of an Array take steps");
     }
     s.patch.lo[k] = number(slice->start, 0);
     s.patch.hi[k] = number(slice->stop, n);

@@ -53,7 +53,7 @@ def test_module(module, ranks, nodes):
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (2, 2), (4, 1), (4, 2)])
-@pytest.mark.parametrize("module", ["xp_arrays", "xp_results", "tasks", "files"])
+@pytest.mark.parametrize("module", ["xp_arrays", "xp_results", "tasks", "files", "patches", "ga"])
 def test_whole_arrays(module, ranks, nodes):
     test_module(module, ranks, nodes)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import skerry as sk
-from . import _exchange
+from . import _exchange, _layout
 from ._array import Array, as_array, layout_of, made, Memory, new_layout, of_numpy
 from ._elementwise import astype
 from ._info import check_device, check_dtype
@@ -82,12 +82,14 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
 
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
-    """`obj` as an array. An sk.Array keeps its memory: no copy, after one sync. Other data is the
-    same on every member; each copies its part."""
+    """`obj` as an array. An sk.Array or GhostArray keeps its memory: no copy, after one sync. Other
+    data is the same on every member; each copies its part."""
     check_device(device)
     dtype = None if dtype is None else check_dtype(dtype)
     if isinstance(obj, sk.Array):
         x = _of_storage(obj)
+    elif isinstance(obj, sk.GhostArray):
+        x = _of_ghosts(obj)
     elif isinstance(obj, Array):
         x = obj
     else:
@@ -134,6 +136,16 @@ def _of_storage(storage):
     x = Array(storage.local, layout_of(storage))
     x._memory = Memory(storage)
     return x
+
+
+def _of_ghosts(ghosts):
+    """A view of the blocks without their ghost cells."""
+    if len(ghosts.group) != _exchange.ranks():
+        raise sk.InvalidError("skerry.xp takes arrays of all ranks: this one has a smaller group")
+    ghosts.sync()
+    memory = Memory()
+    memory.open = True
+    return Array(ghosts.local, _layout.Layout(ghosts.shape, tuple(ghosts._blocks)), memory)
 
 
 def from_dlpack(x, /, *, device=None, copy=None):

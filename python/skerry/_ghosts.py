@@ -1,0 +1,216 @@
+"""Arrays with ghost cells. The interface is described in __init__.pyi.
+
+The memory is an sk.Array whose blocks are the padded ones, so that a block and the cells around it
+lie together: programs compute on one NumPy view, and an update moves ghost cells alone. Indices of
+the program's array are translated, dimension by dimension.
+"""
+
+from bisect import bisect_right
+
+import numpy as np
+
+from ._arrays import Irregular, empty, zeros
+from ._convert import conform
+from ._patches import boxes, segments
+from ._together import agree
+from .errors import Error, InvalidError, RangeError
+
+
+class GhostArray:
+    """A distributed array; each block has ghost cells around it."""
+
+    def __init__(self, shape, dtype, width, periodic, distribution, grid, group):
+        model = empty(shape, dtype, distribution=distribution, grid=grid, group=group)
+        self.shape, self.dtype, self.group = model.shape, model.dtype, model.group
+        self.grid, self.block_starts = model.grid, model.block_starts
+        self._bounds = model.distribution()
+        self._blocks = [model.distribution(rank) for rank in self.group.ranks]
+        model.free()
+        refused = None
+        try:
+            self.width = _per_dimension(width, len(self.shape), "width", int)
+            self.periodic = _per_dimension(periodic, len(self.shape), "periodic", bool)
+            if min(self.width) < 0 or 0 in self.shape:
+                raise InvalidError(
+                    f"width {self.width}, shape {self.shape}: no width below 0, no empty dimension"
+                )
+        except Error as error:
+            refused = error
+        what = None if refused else (self.width, self.periodic)
+        agree(what, refused, self.group, differ="the members gave different widths or periods")
+        # Where the padded blocks begin.
+        self._starts = [
+            [start + 2 * w * i for i, start in enumerate(starts)]
+            for starts, w in zip(self.block_starts, self.width, strict=True)
+        ]
+        padded = [
+            n + 2 * w * len(starts)
+            for n, w, starts in zip(self.shape, self.width, self._starts, strict=True)
+        ]
+        self._storage = zeros(
+            padded, self.dtype, distribution=Irregular(*self._starts), group=self.group
+        )
+        self._plans = {}  # (corners, axis, side): what update() fetches
+
+    # ---- what it is ------------------------------------------------------------------------------
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def distribution(self):
+        """(low, high) per dimension of the own block, without ghost cells."""
+        return self._bounds
+
+    @property
+    def padded(self):
+        """The own block with its ghost cells, without a copy."""
+        return self._storage.local
+
+    @property
+    def local(self):
+        """The own block without its ghost cells, without a copy."""
+        padded = self.padded
+        if not padded.size:
+            return padded
+        inside = zip(self.width, padded.shape, strict=True)
+        return padded[tuple(slice(w, n - w) for w, n in inside)]
+
+    def __repr__(self):
+        return f"<skerry.GhostArray {self.shape} {self.dtype}, ghost cells {self.width}>"
+
+    # ---- patches ---------------------------------------------------------------------------------
+
+    def _there(self, d, begin, end):
+        """Where begin..end of dimension d, which lies in one block, is in the memory."""
+        i = bisect_right(self.block_starts[d], begin) - 1
+        shift = self._starts[d][i] + self.width[d] - self.block_starts[d][i]
+        return begin + shift, end + shift
+
+    def _pieces(self, d, low, high, wraps=False):
+        found = segments(low, high, self.shape[d], wraps, self.block_starts[d])
+        return [(at, *self._there(d, begin, end)) for at, begin, end in found]
+
+    def _patch(self, patch):
+        items = patch if isinstance(patch, tuple) else (patch,)
+        items = tuple(
+            slice(None) if item is Ellipsis else item
+            for item in items
+            for _ in range(self.ndim - len(items) + 1 if item is Ellipsis else 1)
+        )
+        items += (slice(None),) * (self.ndim - len(items))
+        if len(items) > self.ndim:
+            raise RangeError(f"a patch of {len(items)} dimensions of an array of {self.ndim}")
+        shape, kept, per_dimension = [], [], []
+        for d, (item, n) in enumerate(zip(items, self.shape, strict=True)):
+            if isinstance(item, slice):
+                if item.step not in (None, 1):
+                    raise InvalidError(f"patch {patch}: slices of ghost arrays have no steps")
+                low, high = (
+                    default if bound is None else bound + n if bound < 0 else bound
+                    for bound, default in ((item.start, 0), (item.stop, n))
+                )
+                kept.append(high - low)
+            else:
+                low = int(item) + n if item < 0 else int(item)
+                high = low + 1
+            if not 0 <= low <= high <= n:
+                raise RangeError(f"patch {patch} is not inside the array of shape {self.shape}")
+            shape.append(high - low)
+            per_dimension.append(self._pieces(d, low, high))
+        return tuple(shape), tuple(kept), list(boxes(per_dimension))
+
+    def get(self, patch=...):
+        """A copy of a patch, of values without ghost cells; one-sided."""
+        shape, kept, parts = self._patch(patch)
+        out = np.empty(shape, self.dtype)
+        for request in [self._storage.get_nb(there, out[here]) for here, there in parts]:
+            request.wait()
+        return out.reshape(kept) if kept else out.reshape(-1)[0]
+
+    def put(self, patch, values):
+        """Writes a patch; one-sided. Ghost cells learn of it by update()."""
+        self._write(patch, values, self._storage.put)
+
+    def acc(self, patch, values, alpha=1):
+        """patch += alpha * values, atomic per element; one-sided."""
+        self._write(patch, values, lambda there, part: self._storage.acc(there, part, alpha))
+
+    def _write(self, patch, values, write):
+        shape, kept, parts = self._patch(patch)
+        values = conform(values, self.dtype, kept, patch).reshape(shape)
+        for here, there in parts:
+            write(there, values[here])
+
+    __getitem__, __setitem__ = get, put
+
+    # ---- ghost cells -----------------------------------------------------------------------------
+
+    def _plan(self, corners, axis, side):
+        """(slices of the padded block, slices of the memory) of the ghost cells to fetch."""
+        if not self.padded.size:
+            return []
+        sides = []  # per dimension, below, inside and above the block
+        for d, (low, high) in enumerate(self._bounds):
+            w, wraps = self.width[d], self.periodic[d]
+            below = self._pieces(d, low - w, low, wraps)
+            inside = [(at + w, *there) for at, *there in self._pieces(d, low, high)]
+            above = self._pieces(d, high, high + w, wraps)
+            sides.append([(-1, below), (0, inside), (1, [(at + high - low + w, *there)
+                                                         for at, *there in above])])  # fmt: skip
+        plan = []
+        for direction in np.ndindex(*(3,) * self.ndim):
+            chosen = [sides[d][i] for d, i in enumerate(direction)]
+            signs = [sign for sign, _ in chosen]
+            outside = sum(sign != 0 for sign in signs)
+            if outside == 0 or (outside > 1 and not corners):
+                continue
+            if axis is not None and (signs[axis] == 0 or side not in (0, signs[axis])):
+                continue
+            plan += boxes([pieces for _, pieces in chosen])
+        return plan
+
+    def update(self, *, corners=True, axis=None, side=0):
+        """Fetches the ghost cells from the blocks that they belong to; collective."""
+        if axis is not None and not -self.ndim <= axis < self.ndim:
+            raise RangeError(f"axis {axis} of an array of {self.ndim} dimensions")
+        if side not in (-1, 0, 1):
+            raise InvalidError(f"side {side}: give -1 (low), 1 (high) or 0 (both)")
+        axis = None if axis is None else axis % self.ndim
+        key = (corners, axis, side)
+        if key not in self._plans:
+            self._plans[key] = self._plan(*key)
+        self._storage.sync()
+        padded, get = self.padded, self._storage.get_nb
+        for request in [get(there, padded[here]) for here, there in self._plans[key]]:
+            request.wait()
+        self._storage.sync()  # all have read: blocks may be written again
+        return self
+
+    def sync(self):
+        self._storage.sync()
+
+    def fill(self, value):
+        """Fills blocks and ghost cells; collective."""
+        self._storage.fill(value)
+        return self
+
+    def free(self):
+        self._storage.free()
+
+
+def _per_dimension(value, ndim, what, kind):
+    values = tuple(value) if hasattr(value, "__len__") else (value,) * ndim
+    if len(values) != ndim:
+        raise InvalidError(f"{what} is {value}: give one for all or {ndim}")
+    try:
+        return tuple(kind(each) for each in values)
+    except (TypeError, ValueError):
+        raise InvalidError(f"{what} is {value!r}: give numbers") from None
+
+
+def ghosts(
+    shape, dtype="float64", *, width=1, periodic=False, distribution=None, grid=None, group=None
+):
+    """A new array of zeros with ghost cells; collective."""
+    return GhostArray(shape, dtype, width, periodic, distribution, grid, group)

@@ -1,0 +1,283 @@
+"""Parts of arrays that are no boxes: scattered elements, steps, patches that wrap around. And what
+works on a whole array through patches. The interface is described in __init__.pyi."""
+
+from itertools import product
+
+import numpy as np
+
+from . import _core
+from ._arrays import empty, empty_like
+from ._convert import conform
+from ._core import Array
+from ._together import agree
+from .errors import DtypeError, InvalidError, RangeError
+
+# ---- scattered elements --------------------------------------------------------------------------
+
+
+def _rows(array, index):
+    """The indices as int64, one row for each element, and the shape of the result."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if len(parts) != array.ndim:
+        raise InvalidError(
+            f"{len(parts)} index arrays for an array of {array.ndim} dimensions: give a tuple of "
+            "one for each"
+        )
+    parts = [np.asarray(part) for part in parts]
+    for part in parts:
+        if part.dtype.kind not in "iu" and part.size:
+            raise DtypeError(f"an index array is {part.dtype}: give whole numbers")
+    try:
+        parts = np.broadcast_arrays(*parts)
+    except ValueError:
+        shapes = ", ".join(str(part.shape) for part in parts)
+        raise InvalidError(f"index arrays of shapes {shapes} do not fit each other") from None
+    rows = np.empty((parts[0].size, array.ndim), np.int64)
+    for d, part in enumerate(parts):
+        column = rows[:, d]
+        column[...] = part.ravel()
+        column[column < 0] += array.shape[d]  # from the end, as NumPy; checked below
+    return rows, parts[0].shape
+
+
+def gather(self, index, out=None):
+    rows, shape = _rows(self, index)
+    if out is None:
+        out = np.empty(shape, self.dtype)
+    elif out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+        raise InvalidError(
+            f"out has shape {out.shape} and dtype {out.dtype}: it needs {shape}, {self.dtype} and "
+            "C order"
+        )
+    if out.size:
+        self._gather(rows, out)
+    return out
+
+
+def scatter(self, index, values):
+    rows, shape = _rows(self, index)
+    if len(rows):
+        self._scatter(rows, conform(values, self.dtype, shape, "of elements"))
+
+
+def scatter_acc(self, index, values, alpha=1):
+    rows, shape = _rows(self, index)
+    if len(rows):
+        self._scatter_acc(rows, conform(values, self.dtype, shape, "of elements"), alpha)
+
+
+# ---- patches with steps --------------------------------------------------------------------------
+
+
+def _grid(array, patch):
+    """Index arrays for a patch some of whose slices have steps, and the result's shape."""
+    items = list(patch) if isinstance(patch, tuple) else [patch]
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        items[at : at + 1] = [slice(None)] * (array.ndim - len(items) + 1)
+    items += [slice(None)] * (array.ndim - len(items))
+    if len(items) != array.ndim:
+        raise RangeError(
+            f"a patch of {len(items)} dimensions of an array of {array.ndim}: leave some out"
+        )
+    axes, shape = [], []
+    for item, n in zip(items, array.shape, strict=True):
+        if isinstance(item, tuple):
+            item = slice(*item)
+        if isinstance(item, slice):
+            for bound in item.start, item.stop:
+                if bound is not None and not -n <= bound <= n:
+                    raise RangeError(f"{bound} is outside a dimension of {n}, in patch {patch}")
+            axes.append(np.arange(*item.indices(n)))
+            shape.append(len(axes[-1]))
+        else:
+            axes.append(np.array([item]))
+    return np.ix_(*axes), tuple(shape)
+
+
+def stepped_get(array, patch, out):
+    index, shape = _grid(array, patch)
+    values = gather(array, index).reshape(shape)
+    if out is None:
+        return values if shape else values[()]
+    if out.shape != shape or out.dtype != array.dtype:
+        raise InvalidError(f"out has shape {out.shape}, {out.dtype}: patch {patch} needs {shape}")
+    out[...] = values
+    return out
+
+
+def stepped_put(array, patch, values, alpha=None):
+    """Accumulates if there is an alpha."""
+    index, shape = _grid(array, patch)
+    values = conform(values, array.dtype, shape, patch)
+    values = values.reshape(np.broadcast_shapes(*(axis.shape for axis in index)))
+    if alpha is None:
+        scatter(array, index, values)
+    else:
+        scatter_acc(array, index, values, alpha)
+
+
+# ---- patches that wrap around --------------------------------------------------------------------
+
+
+def segments(low, high, n, wraps, cuts=()):
+    """What low..high names of a dimension of n: (position from low, begin, end), cut at `cuts`.
+    What lies outside is left out, or wraps around."""
+    edges = sorted({0, n, *cuts})
+    pieces = []
+    for turn in range(low // n, -(-high // n)) if wraps else (0,):
+        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+            first, last = max(low, begin + turn * n), min(high, end + turn * n)
+            if first < last:
+                pieces.append((first - low, first - turn * n, last - turn * n))
+    return pieces
+
+
+def boxes(per_dimension):
+    """All boxes of pieces: (slices from the low corner, slices of the array)."""
+    for pieces in product(*per_dimension):
+        yield (
+            tuple(slice(at, at + end - begin) for at, begin, end in pieces),
+            tuple(slice(begin, end) for _, begin, end in pieces),
+        )
+
+
+class Periodic:
+    """Patches of an array that wrap around its ends."""
+
+    def __init__(self, array):
+        if 0 in array.shape:
+            raise InvalidError(f"an array of shape {array.shape} has no period")
+        self.array = array
+
+    def _boxes(self, patch):
+        items = patch if isinstance(patch, tuple) else (patch,)
+        shape = self.array.shape
+        if len(items) != len(shape):
+            raise InvalidError(f"patch {patch}: give bounds for each of {len(shape)} dimensions")
+        bounds = []
+        for item, n in zip(items, shape, strict=True):
+            if isinstance(item, slice) and item.step not in (None, 1):
+                raise InvalidError(f"patch {patch}: a periodic patch has no steps")
+            low, high = (item.start, item.stop) if isinstance(item, slice) else item
+            low, high = 0 if low is None else int(low), n if high is None else int(high)
+            if high < low:
+                raise RangeError(f"patch {patch}: {low} to {high} does not ascend")
+            bounds.append((low, high))
+        parts = [segments(*bound, n, True) for bound, n in zip(bounds, shape, strict=True)]
+        return tuple(high - low for low, high in bounds), list(boxes(parts))
+
+    def get(self, patch):
+        shape, parts = self._boxes(patch)
+        out = np.empty(shape, self.array.dtype)
+        requests = [self.array.get_nb(there, out[here]) for here, there in parts]
+        for request in requests:
+            request.wait()
+        return out
+
+    def put(self, patch, values):
+        self._write(patch, values, self.array.put)
+
+    def acc(self, patch, values, alpha=1):
+        self._write(patch, values, lambda there, part: self.array.acc(there, part, alpha))
+
+    def _write(self, patch, values, write):
+        shape, parts = self._boxes(patch)
+        values = conform(values, self.array.dtype, shape, patch)
+        for here, there in parts:
+            write(there, values[here])
+
+    __getitem__, __setitem__ = get, put
+
+
+def periodic(array):
+    """The array with patches that wrap around; not collective."""
+    return Periodic(array)
+
+
+# ---- whole arrays through patches ----------------------------------------------------------------
+
+
+def copy(self):
+    return self.copy_to(empty_like(self))
+
+
+def _slices(array):
+    return tuple(slice(*bounds) for bounds in array.distribution())
+
+
+def transpose(array, out=None):
+    """The array with its dimensions in reverse order; collective."""
+    if out is None:
+        out = empty(
+            array.shape[::-1],
+            array.dtype,
+            grid=None if array.mirrored else array.grid[::-1],
+            mirrored=array.mirrored,
+            group=array.group,
+        )
+    refused = None
+    if out.shape != array.shape[::-1] or out.dtype != array.dtype:
+        refused = InvalidError(
+            f"out is {out.shape}, {out.dtype}: it needs {array.shape[::-1]}, {array.dtype}"
+        )
+    elif array.group.ranks != out.group.ranks:
+        refused = InvalidError("out belongs to another group: make it over the array's")
+    agree(out.shape, refused, array.group, differ="the members gave different arrays")
+    array.sync()
+    out.local[...] = array.get(_slices(out)[::-1]).T
+    array.sync()
+    return out
+
+
+def symmetrize(array):
+    """array = (array + its transpose) / 2; collective."""
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise InvalidError(f"symmetrize takes a square matrix: this array is {array.shape}")
+    if array.dtype.kind not in "fc":
+        raise DtypeError(f"symmetrize halves: {array.dtype} cannot; use a floating-point type")
+    array.sync()
+    other = array.get(_slices(array)[::-1]).T
+    array.sync()  # all have read
+    local = array.local
+    local += other
+    local *= 0.5
+    array.sync()
+    return array
+
+
+def select(array, what="max"):
+    """(value, index) of the largest or smallest element; collective."""
+    if what not in ("max", "min"):
+        raise InvalidError(f"select {what!r}: give 'max' or 'min'")
+    if 0 in array.shape:
+        raise InvalidError(f"an array of shape {array.shape} has no element to select")
+    array.sync()
+    local = array.local
+    found, index = np.zeros(1, array.dtype), np.full(array.ndim, -1)
+    if local.size:
+        key = np.abs(local) if local.dtype.kind == "c" else local
+        at = np.unravel_index(int(getattr(np, f"arg{what}")(key)), local.shape)
+        found[0] = local[at]
+        index[:] = [i + low for i, (low, _) in zip(at, array.distribution(), strict=True)]
+    indices = _core_allgather(index, array.group)
+    values = _core_allgather(found.view(np.uint8), array.group).view(array.dtype)[:, 0]
+    keys = np.abs(values) if values.dtype.kind == "c" else values
+    candidates = [m for m in range(len(values)) if indices[m, 0] >= 0]
+    best = keys[candidates][int(getattr(np, f"arg{what}")(keys[candidates]))]
+    # Of equal ones, the first: NaN is equal to itself here.
+    first = min(
+        (m for m in candidates if keys[m] == best or (keys[m] != keys[m] and best != best)),
+        key=lambda m: tuple(indices[m]),
+    )
+    array.sync()
+    return values[first], tuple(int(i) for i in indices[first])
+
+
+def _core_allgather(values, group):
+    out = np.empty((len(group), *values.shape), values.dtype)
+    _core._allgather(values, out, group)
+    return out
+
+
+Array.gather, Array.scatter, Array.scatter_acc, Array.copy = gather, scatter, scatter_acc, copy
