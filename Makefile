@@ -118,6 +118,11 @@ bench-mpi: all ## unmodified MPI programs, stock and preloaded: out/mpi.json, .s
 	@tools/setup.sh --with-peers
 	@.venv/bin/python lab/bench/mpi/bench.py
 
+.PHONY: bench-arrays
+bench-arrays: all ## arrays beside NumPy, Heat, Dask and Global Arrays: out/arrays.json, .png (installs the peers, 5 GB)
+	@tools/setup.sh --with-peers
+	@.venv/bin/python lab/bench/arrays/bench.py
+
 .PHONY: bench-acts
 bench-acts: all ## what a bound on connections costs: 64 and 32 virtual nodes at several caps: out/acts.json, out/acts.png
 	@.venv/bin/python lab/bench/acts/acts.py
