@@ -23,6 +23,8 @@ sk::Group group_or_world(nb::handle group);
 // The NumPy dtype object of an element type, and back. Throws DtypeError for what has none.
 nb::object dtype_of(sk::Type type);
 sk::Type type_from_dtype(nb::handle dtype);
+// The SKERRY_SUM, ... of a name. Errors: InvalidError.
+int operation_of(const std::string& name);
 [[noreturn]] void throw_dtype(const std::string& message);
 
 // One element of a type, from a Python number. Errors: DtypeError, InvalidError (does not fit).

@@ -11,6 +11,17 @@
 
 namespace skpy {
 
+int operation_of(const std::string& name) {
+  static const char* const names[] = {"sum",  "prod", "min", "max",  "land",    "lor",
+                                      "lxor", "band", "bor", "bxor", "replace", "no_op"};
+  for (int i = 0; i <= SKERRY_NO_OP; ++i)
+    if (name == names[i]) return i;
+  throw sk::Error(SKERRY_ERR_INVALID,
+                  "no operation \"" + name +
+                      "\": use sum, prod, min, max, land, lor, lxor, band, bor, bxor, replace or "
+                      "no_op");
+}
+
 namespace {
 
 template <class Owner>
@@ -27,12 +38,12 @@ using HeldSegment = Held<sk::Segment>;
 using HeldMutexes = Held<sk::Mutexes>;
 using HeldCounter = Held<sk::Counter>;
 
-std::uint8_t nothing_there;  // what a view of no bytes points at
+std::uint8_t no_bytes;  // what a view of no bytes points at
 
 nb::object bytes_view(void* data, std::size_t bytes, nb::handle owner) {
   const std::size_t shape[] = {data ? bytes : 0};
   return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(
-      data ? static_cast<std::uint8_t*>(data) : &nothing_there, 1, shape, view_owner(owner, data)));
+      data ? static_cast<std::uint8_t*>(data) : &no_bytes, 1, shape, view_owner(owner, data)));
 }
 
 sk::Type word_type(nb::handle dtype) {
@@ -72,17 +83,6 @@ void segment_acc(HeldSegment& s, int rank, std::uint64_t offset, nb::handle valu
   nb::gil_scoped_release waits;
   sk::check(skerry_acc(s.owner.get(), rank, offset, type, factor ? factor->bytes : nullptr,
                        view.data(), view.elements()));
-}
-
-int operation_of(const std::string& name) {
-  static const char* const names[] = {"sum",  "prod", "min", "max",  "land",    "lor",
-                                      "lxor", "band", "bor", "bxor", "replace", "no_op"};
-  for (int i = 0; i <= SKERRY_NO_OP; ++i)
-    if (name == names[i]) return i;
-  throw sk::Error(SKERRY_ERR_INVALID,
-                  "no operation \"" + name +
-                      "\": use sum, prod, min, max, land, lor, lxor, band, bor, bxor, replace or "
-                      "no_op");
 }
 
 void segment_update(HeldSegment& s, int rank, std::uint64_t offset, nb::handle values,

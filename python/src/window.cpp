@@ -139,17 +139,6 @@ nb::object start_transfer(nb::handle self, int rank, std::uint64_t at, nb::objec
 
 // ---- updates ------------------------------------------------------------------------------------
 
-int operation_of(const std::string& op) {
-  static const char* const names[] = {"sum",  "prod", "min", "max",  "land",    "lor",
-                                      "lxor", "band", "bor", "bxor", "replace", "no_op"};
-  for (int i = 0; i < 12; ++i)
-    if (op == names[i]) return i;
-  throw sk::Error(SKERRY_ERR_INVALID,
-                  "no operation \"" + op +
-                      "\": use sum, prod, min, max, land, lor, lxor, band, bor, bxor, replace or "
-                      "no_op");
-}
-
 void update(PyWindow& w, int rank, std::uint64_t at, nb::handle values, const std::string& op) {
   const Values from(w, values);
   const int type = from.view.element_type("update"), operation = operation_of(op);

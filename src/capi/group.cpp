@@ -1,4 +1,4 @@
-#include "capi/handles.hpp"
+#include "capi/arguments.hpp"
 
 using namespace skerry;
 using namespace skerry::capi;
@@ -29,11 +29,6 @@ int check_typed(int type, int reduction, const void* buffer, uint64_t count) {
     return fail(error(Code::invalid, count, " elements: at most 2^58"));
   return SKERRY_OK;
 }
-
-#define CHECK(call)                                           \
-  do {                                                        \
-    if (const int bad = (call); bad != SKERRY_OK) return bad; \
-  } while (0)
 
 }  // namespace
 

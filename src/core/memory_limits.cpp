@@ -133,16 +133,16 @@ std::optional<MemoryLimit> limit_of(const Hierarchy& hierarchy, const std::strin
 std::optional<MemoryLimit> machine_limit(const std::string& root) {
   std::ifstream file(root + "/proc/meminfo");
   MemoryLimit out;
-  bool known = false;
+  bool found = false;
   for (std::string line; std::getline(file, line);) {
     uint64_t kib = 0;
     if (std::sscanf(line.c_str(), "MemTotal: %" SCNu64, &kib) == 1) out.limit_bytes = kib * 1024;
     if (std::sscanf(line.c_str(), "MemAvailable: %" SCNu64, &kib) == 1) {
       out.left_bytes = kib * 1024;
-      known = true;
+      found = true;
     }
   }
-  if (!known) return std::nullopt;
+  if (!found) return std::nullopt;
   out.name = "MemAvailable of this machine";
   out.reserve_bytes = reserve_of(out.limit_bytes);
   return out;

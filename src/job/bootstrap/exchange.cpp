@@ -9,12 +9,6 @@
 #include "job/bootstrap/foreign.hpp"
 
 namespace skerry::job {
-namespace {
-
-constexpr std::string_view invitation_key = "skerry/meeting";
-
-}  // namespace
-
 Status ExchangeBootstrap::put(std::string_view key, std::span<const std::byte> value) {
   SKERRY_TRY(check_key(key));
   SKERRY_TRY(check_value(value));
@@ -39,10 +33,10 @@ Status ExchangeBootstrap::fence() {
   const bool first = !meeting_.ready() && size() > 1;
   std::vector<std::byte> invitation;
   if (first) SKERRY_TRY(meeting_.open(rank(), size(), &invitation));
-  if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
+  if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
   SKERRY_TRY(gather());
   if (!first || rank() == 0) return {};
-  SKERRY_TRY(get(Meeting::parent_of(rank()), invitation_key, &invitation));
+  SKERRY_TRY(get(Meeting::parent_of(rank()), Meeting::invitation_key, &invitation));
   return meeting_.accept_invitation(invitation);
 }
 

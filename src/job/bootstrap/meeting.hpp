@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/pure/status.hpp"
@@ -19,6 +20,8 @@ class Meeting {
  public:
   static constexpr int fan_in = 4;
   static constexpr std::chrono::milliseconds usual_limit{60'000};
+  // Under which invitations are exchanged.
+  static constexpr std::string_view invitation_key = "skerry/meeting";
 
   // `limit`: how long one meeting may take.
   explicit Meeting(std::chrono::milliseconds limit = usual_limit) : limit_(limit) {}

@@ -31,7 +31,6 @@ struct MpiCalls {
 };
 constexpr int mpich_comm_world = 0x44000000;
 constexpr int mpich_byte = 0x4c00010d;
-constexpr std::string_view invitation_key = "skerry/meeting";
 
 template <class Function>
 bool find(const char* name, Function* function) {
@@ -78,10 +77,10 @@ class MpiBootstrap final : public Bootstrap {
     const bool first = !meeting_.ready() && size_ > 1;
     std::vector<std::byte> invitation;
     if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
-    if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
+    if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
     SKERRY_TRY(gather());
     if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(Meeting::parent_of(rank_), invitation_key, &invitation));
+    SKERRY_TRY(get(Meeting::parent_of(rank_), Meeting::invitation_key, &invitation));
     return meeting_.accept_invitation(invitation);
   }
 

@@ -18,7 +18,6 @@ namespace skerry::job {
 namespace {
 
 constexpr size_t max_line_bytes = 64 * 1024;
-constexpr std::string_view invitation_key = "skerry/meeting";
 
 Status number_from(const char* name, int* value) {
   const char* text = std::getenv(name);
@@ -185,11 +184,11 @@ class Pmi1Bootstrap final : public Bootstrap {
     const bool first = !meeting_.ready() && size_ > 1;
     std::vector<std::byte> invitation;
     if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
-    if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
+    if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
     std::string line;
     SKERRY_TRY(pmi_.ask("cmd=barrier_in", "barrier_out", &line));
     if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(Meeting::parent_of(rank_), invitation_key, &invitation));
+    SKERRY_TRY(get(Meeting::parent_of(rank_), Meeting::invitation_key, &invitation));
     return meeting_.accept_invitation(invitation);
   }
 

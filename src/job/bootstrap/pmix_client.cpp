@@ -19,7 +19,6 @@ namespace skerry::job {
 namespace {
 
 constexpr int helper_since_version = 5;
-constexpr std::string_view invitation_key = "skerry/meeting";
 
 // The library's connection belongs to the process and outlives every job object: see leave_at_exit.
 struct Process {
@@ -61,10 +60,10 @@ class PmixBootstrap : public Bootstrap {
     const bool first = !meeting_.ready() && size_ > 1;
     std::vector<std::byte> invitation;
     if (first) SKERRY_TRY(meeting_.open(rank_, size_, &invitation));
-    if (!invitation.empty()) SKERRY_TRY(put(invitation_key, invitation));
+    if (!invitation.empty()) SKERRY_TRY(put(Meeting::invitation_key, invitation));
     SKERRY_TRY(do_fence());
     if (!first || rank_ == 0) return {};
-    SKERRY_TRY(get(Meeting::parent_of(rank_), invitation_key, &invitation));
+    SKERRY_TRY(get(Meeting::parent_of(rank_), Meeting::invitation_key, &invitation));
     return meeting_.accept_invitation(invitation);
   }
 
