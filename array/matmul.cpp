@@ -5,18 +5,8 @@
 #include <array>
 #include <set>
 
+#include "blas.hpp"
 #include "impl.hpp"
-
-// Every BLAS has these Fortran symbols, not every one a C header.
-extern "C" {
-void sgemm_(const char*, const char*, const int*, const int*, const int*, const float*,
-            const float*, const int*, const float*, const int*, const float*, float*, const int*);
-void dgemm_(const char*, const char*, const int*, const int*, const int*, const double*,
-            const double*, const int*, const double*, const int*, const double*, double*,
-            const int*);
-// OpenBLAS only, null elsewhere.
-[[gnu::weak]] void openblas_set_num_threads(int);
-}
 
 namespace sk {
 inline namespace v0 {
@@ -32,14 +22,9 @@ void gemm(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64
           const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c,
           std::int64_t ldc) {
   const char ta = trans_a ? 'T' : 'N', tb = trans_b ? 'T' : 'N';
-  const auto narrow = [](std::int64_t value) {
-    return static_cast<int>(std::max<std::int64_t>(value, 1));
-  };  // run() checks the range
-  const int mm = static_cast<int>(m), nn = static_cast<int>(n), kk = static_cast<int>(k);
-  const int la = narrow(lda), lb = narrow(ldb), lc = narrow(ldc);
-  if constexpr (sizeof(T) == sizeof(float))
-    sgemm_(&tb, &ta, &nn, &mm, &kk, &alpha, b, &lb, a, &la, &beta, c, &lc);
-  else dgemm_(&tb, &ta, &nn, &mm, &kk, &alpha, b, &lb, a, &la, &beta, c, &lc);
+  const auto at_least_1 = [](std::int64_t value) { return std::max<std::int64_t>(value, 1); };
+  blas::gemm<T>(tb, ta, n, m, k, alpha, b, at_least_1(ldb), a, at_least_1(lda), beta, c,
+                at_least_1(ldc));
 }
 
 constexpr std::int64_t
@@ -88,7 +73,7 @@ class Product {
 
   void run() {
     const Impl& c = out_.impl();
-    if (openblas_set_num_threads) openblas_set_num_threads(1);  // the ranks are the parallelism
+    const blas::OneThread one;
     c.group.sync();
     if (c.mirrored()) run_mirrored();
     else if (const auto* own = c.own())

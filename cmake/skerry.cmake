@@ -67,6 +67,30 @@ function(skerry_test NAME)
   set_tests_properties(${NAME} PROPERTIES TIMEOUT 120 LABELS "unit;${T_LABELS}")
 endfunction()
 
+# skerry_version(TARGET): the file's versions. A wheel has no symbolic links: one file is called as
+# the loader asks for it, and a linker's script has the name without a version.
+function(skerry_version TARGET)
+  set_target_properties(${TARGET} PROPERTIES SOVERSION ${PROJECT_VERSION_MAJOR})
+  if(NOT SKBUILD)
+    set_target_properties(${TARGET} PROPERTIES VERSION ${PROJECT_VERSION})
+    return()
+  endif()
+  set(script ${CMAKE_CURRENT_BINARY_DIR}/script/lib${TARGET}.so)
+  file(WRITE ${script} "INPUT(lib${TARGET}.so.${PROJECT_VERSION_MAJOR})\n")
+  install(FILES ${script} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# skerry_export(TARGET COMPONENT): find_package(skerry) makes it skerry::COMPONENT.
+function(skerry_export TARGET COMPONENT)
+  set_target_properties(${TARGET} PROPERTIES EXPORT_NAME ${COMPONENT})
+  set(namelink)
+  if(SKBUILD)
+    set(namelink NAMELINK_SKIP)
+  endif()
+  install(TARGETS ${TARGET} EXPORT skerry LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
 # Installs a pkg-config file that finds its prefix from where it lies: only `cmake --install
 # --prefix` may decide that. The second form makes
 # `name`.pc from another file's pattern.

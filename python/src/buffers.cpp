@@ -149,9 +149,9 @@ double real(nb::handle value) {
 }
 
 std::complex<double> complex(nb::handle value) {
-  const Py_complex number = PyComplex_AsCComplex(value.ptr());
-  if (PyErr_Occurred()) nb::raise_python_error();
-  return {number.real, number.imag};
+  if (!PyNumber_Check(value.ptr())) return real(value);  // raises: complex() would read a text
+  const nb::object number = nb::handle(reinterpret_cast<PyObject*>(&PyComplex_Type))(value);
+  return {PyComplex_RealAsDouble(number.ptr()), PyComplex_ImagAsDouble(number.ptr())};
 }
 
 bool truth(nb::handle value) {
@@ -227,8 +227,8 @@ nb::object numpy_empty(const std::vector<nb::ssize_t>& shape, sk::Type type) {
   for (std::size_t d = 0; d < shape.size(); ++d)
     PyTuple_SetItem(dims.ptr(), static_cast<Py_ssize_t>(d), PyLong_FromSsize_t(shape[d]));
   const nb::object dtype = dtype_of(type);
-  PyObject* arguments[] = {dims.ptr(), dtype.ptr()};
-  PyObject* made = PyObject_Vectorcall(empty.ptr(), arguments, 2, nullptr);
+  PyObject* made = PyObject_CallFunctionObjArgs(empty.ptr(), dims.ptr(), dtype.ptr(),
+                                                static_cast<void*>(nullptr));
   if (!made) nb::raise_python_error();
   return nb::steal(made);
 }

@@ -13,27 +13,45 @@ void bad_patch(const std::string& what) {
 }
 
 namespace {
+
+struct Slice {
+#ifdef Py_LIMITED_API
+  explicit Slice(nb::handle item)
+      : owners{item.attr("start"), item.attr("stop"), item.attr("step")} {}
+  nb::object owners[3];
+  PyObject* start = owners[0].ptr();
+  PyObject* stop = owners[1].ptr();
+  PyObject* step = owners[2].ptr();
+#else  // the same, faster
+  explicit Slice(nb::handle item) : Slice(reinterpret_cast<PySliceObject*>(item.ptr())) {}
+  explicit Slice(PySliceObject* item) : start(item->start), stop(item->stop), step(item->step) {}
+  PyObject* start;
+  PyObject* stop;
+  PyObject* step;
+#endif
+};
+
 void select_one(const Described& a, Selection& s, int d, PyObject* item) {
   const auto k = static_cast<std::size_t>(d);
   const std::int64_t n = a.shape[d];
   if (PySlice_Check(item)) {
-    auto* slice = reinterpret_cast<PySliceObject*>(item);
+    const Slice slice(item);
     const auto number = [&](PyObject* from, std::int64_t none) -> std::int64_t {
       if (from == Py_None) return none;
       const Py_ssize_t value = PyNumber_AsSsize_t(from, PyExc_IndexError);
       if (value == -1 && PyErr_Occurred()) nb::raise_python_error();
       return value < 0 ? value + n : value;
     };
-    if (slice->step != Py_None) {
-      const Py_ssize_t step = PyNumber_AsSsize_t(slice->step, PyExc_IndexError);
+    if (slice.step != Py_None) {
+      const Py_ssize_t step = PyNumber_AsSsize_t(slice.step, PyExc_IndexError);
       if (step == -1 && PyErr_Occurred()) nb::raise_python_error();
       if (step != 1)
         throw sk::Error(SKERRY_ERR_UNSUPPORTED,
                         "a step of " + std::to_string(step) + " in dimension " + std::to_string(d) +
                             ": only get, put and acc of an Array take steps");
     }
-    s.patch.lo[k] = number(slice->start, 0);
-    s.patch.hi[k] = number(slice->stop, n);
+    s.patch.lo[k] = number(slice.start, 0);
+    s.patch.hi[k] = number(slice.stop, n);
     ++s.kept;
     return;
   }
