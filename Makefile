@@ -50,6 +50,15 @@ test-launchers: all ## the same binary under mpirun, prterun and hydra on this h
 test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 	@tools/test_fresh.sh
 
+.PHONY: test-packages site
+test-packages: all ## every package that can be built here, installed and used (root)
+	@.venv/bin/python tests/packages/run.py
+
+site:            ## all pages and the reference of C, C++, Fortran and Python, searchable: out/site
+	@[ -e .venv-site/.complete ] || { python3 -m venv .venv-site && \
+	  .venv-site/bin/pip install -q 'mkdocs-material>=9.5,<10' && touch .venv-site/.complete; }
+	@NO_MKDOCS_2_WARNING=1 .venv-site/bin/python tools/site.py
+
 .PHONY: chaos models
 chaos: all     ## break BREAKS (10000) connections under a storm on 4 hosts, then let unauthenticated peers attack one: out/chaos.json (root)
 	@tests/chaos/chaos.py $(if $(BREAKS),--breaks $(BREAKS))

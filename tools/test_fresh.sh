@@ -2,7 +2,8 @@
 # test_fresh.sh: follows the README on a fresh Debian 12, made with debootstrap in a directory of
 # its own (root needed).
 #
-#   tools/test_fresh.sh [--keep] [--rev COMMIT] [--dir DIR] [COMMAND...]
+#   tools/test_fresh.sh [--keep] [--rev COMMIT] [--dir DIR] [--bare] [--copy FOLDER]
+#                       [--suite SUITE --mirror URL] [COMMAND...]
 #   tools/test_fresh.sh --help
 #
 # Runs every command of the README's code blocks that follow a line <!-- test-fresh -->, in order,
@@ -13,18 +14,24 @@
 # mounts are separate, the network is this machine's.
 # The mirror, proxies, certificates and the pip configuration are this machine's own, read at run
 # time. --keep leaves the root for a look; --dir says where to
-# make it (default: a new directory in $TMPDIR or /var/tmp). Packages are cached in
+# make it (default: a new directory in $TMPDIR or /var/tmp). With --bare the COMMANDs run without
+# that first block; --copy puts FOLDER into the root as /packages; --suite and --mirror make another
+# system than Debian 12, such as noble from an Ubuntu mirror. Packages are cached in
 # ${XDG_CACHE_HOME:-~/.cache}/skerry-fresh.
 set -euo pipefail
 SELF=$(realpath "$0"); TREE=$(dirname "$(dirname "$SELF")")
 die() { echo "test_fresh.sh: $*" >&2; exit 2; }
-KEEP= REV= DIR=
+KEEP= REV= DIR= BARE= COPY= SUITE=bookworm MIRROR=
 while [ $# -gt 0 ]; do
   case $1 in
   -h|--help) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "$SELF"; exit 0 ;;
   --keep) KEEP=1; shift ;;
   --rev) REV=$2; shift 2 ;;
   --dir) DIR=$2; shift 2 ;;
+  --bare) BARE=1; shift ;;
+  --copy) COPY=$2; shift 2 ;;
+  --suite) SUITE=$2; shift 2 ;;
+  --mirror) MIRROR=$2; shift 2 ;;
   --) shift; break ;;
   -*) die "unknown option '$1' (see --help)" ;;
   *) break ;;
@@ -40,7 +47,7 @@ mirror() {  # the first Debian archive this machine's apt uses
     awk '$1 == "deb" {for (i = 2; i <= NF; ++i) if ($i ~ /^https?:.*debian\/?$/) print $i}' /etc/apt/sources.list /etc/apt/sources.list.d/*.list; } 2>/dev/null | head -1 || true)
   echo "${found:-http://deb.debian.org/debian}"
 }
-MIRROR=$(mirror)
+MIRROR=${MIRROR:-$(mirror)}
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/skerry-fresh; mkdir -p "$CACHE/archives"
 [ -n "$DIR" ] && mkdir -p "$DIR"
 WORK=$(mktemp -d "${DIR:-${TMPDIR:-/var/tmp}}/skerry-fresh.XXXXXX"); FRESH=$WORK/root
@@ -49,8 +56,8 @@ trap finish EXIT; trap 'exit 130' INT; trap 'exit 143' TERM HUP
 PROXY=$(apt-config dump Acquire::http::Proxy 2>/dev/null | sed -n 's/^Acquire::http::Proxy "\(.*\)";/\1/p')
 [ -z "$PROXY" ] || export http_proxy=${http_proxy:-$PROXY}
 
-echo "== a fresh Debian 12 in $FRESH"
-debootstrap --variant=minbase --include=ca-certificates --cache-dir="$CACHE/archives" bookworm "$FRESH" "$MIRROR" > "$WORK/debootstrap.log" 2>&1 ||
+echo "== a fresh $SUITE in $FRESH"
+debootstrap --variant=minbase --include=ca-certificates --cache-dir="$CACHE/archives" "$SUITE" "$FRESH" "$MIRROR" > "$WORK/debootstrap.log" 2>&1 ||
   { tail -5 "$WORK/debootstrap.log" >&2; die "debootstrap failed"; }
 cp /etc/resolv.conf "$FRESH/etc/resolv.conf"; cp /etc/hosts "$FRESH/etc/hosts"
 for f in $(grep -lsi 'acquire' /etc/apt/apt.conf /etc/apt/apt.conf.d/* | grep -iE 'prox|mirror|cert|apt\.conf$' || true); do cp "$f" "$FRESH/etc/apt/apt.conf.d/"; done
@@ -62,6 +69,8 @@ cp -n "$CACHE/archives"/*.deb "$FRESH/var/cache/apt/archives/" 2>/dev/null || tr
 BINDS=()
 for d in ${PIP_FIND_LINKS:-}; do [ -d "$d" ] && BINDS+=("$d"); done
 
+[ -z "$COPY" ] || cp -r "$COPY" "$FRESH/packages"
+[ "$SUITE" = bookworm ] || echo "deb $MIRROR $SUITE main universe" > "$FRESH/etc/apt/sources.list"
 mkdir -p "$FRESH/skerry"
 if [ -n "$REV" ]; then
   git -C "$TREE" archive "$REV" | tar -x -C "$FRESH/skerry"
@@ -77,7 +86,8 @@ blocks() {  # blocks first|all: commands of the marked blocks, one a line, conti
     /^```/ {if (inside) {inside = 0; ++done; if (which == "first") exit} else if (armed) {inside = 1; armed = 0} next}
     inside' "$TREE/README.md" | sed -e ':a;/\\$/{N;s/\\\n//;ba}' | sed -e 's/^[$#] //;s/^ *sudo //;/^ *#/d;/^ *$/d;/^ *git clone/d;/^ *cd /d'
 }
-if [ $# -gt 0 ]; then { blocks first; printf '%s\n' "$@"; } > "$WORK/commands"; else blocks all > "$WORK/commands"; fi
+if [ -n "$BARE" ]; then printf '%s\n' "$@" > "$WORK/commands"
+elif [ $# -gt 0 ]; then { blocks first; printf '%s\n' "$@"; } > "$WORK/commands"; else blocks all > "$WORK/commands"; fi
 [ -s "$WORK/commands" ] || die "the README has no code block after a line <!-- test-fresh -->, and no command was given"
 {
   echo 'set -euo pipefail; cd /skerry; export HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -98,5 +108,5 @@ unshare --mount --pid --fork --kill-child --propagation private /bin/bash -c '
   for d in "$@"; do mkdir -p "$root$d"; mount --bind "$d" "$root$d"; done
   exec chroot "$root" /bin/bash /follow.sh' "$FRESH" "${BINDS[@]}" < /dev/null || STATUS=$?
 cp -n "$FRESH"/var/cache/apt/archives/*.deb "$CACHE/archives/" 2>/dev/null || true
-[ $STATUS = 0 ] && echo "== the README's commands worked on a fresh Debian 12 ($(($(date +%s) - START)) s)" || echo "== failed with status $STATUS" >&2
+[ $STATUS = 0 ] && echo "== the commands worked on a fresh $SUITE ($(($(date +%s) - START)) s)" || echo "== failed with status $STATUS" >&2
 exit $STATUS

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Makes a searchable site of all pages and of the interfaces' descriptions: out/site/index.html.
+
+    tools/site.py [--serve]
+
+`make site` runs it in .venv-site, which has mkdocs-material. Pages are those that README.md leads
+to, where they lie in the tree, so that their links lead to the same files; the reference is made of
+the headers, the Fortran module and the Python stub. A link that leads nowhere ends it with
+status 1.
+"""
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES, SITE = ROOT / "out" / "site-pages", ROOT / "out" / "site"
+# Lines of a header that declare nothing.
+NO_CODE = re.compile(
+    r"^(#(if|endif|else|include|pragma|undef|define \w+_H(PP)?$)"
+    r"|extern \"C\"|(inline )?namespace|\})"
+)
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+CONFIG = """site_name: Skerry
+site_description: One-sided communication for clusters
+docs_dir: {pages}
+site_dir: {site}
+site_url: ""
+use_directory_urls: true
+theme:
+  name: material
+  font: false
+  features: [navigation.tabs, navigation.indexes, navigation.top, search.highlight, toc.follow]
+plugins: [search]
+markdown_extensions:
+  - admonition
+  - attr_list
+  - tables
+  - pymdownx.superfences
+  - pymdownx.highlight
+  - sane_lists
+  - toc:
+      permalink: true
+      slugify: !!python/object/apply:pymdownx.slugs.slugify {{kwds: {{case: lower}}}}
+validation:
+  omitted_files: ignore
+  absolute_links: warn
+  unrecognized_links: warn
+  anchors: warn
+nav:
+{nav}
+"""
+
+
+# ---- pages of the tree ---------------------------------------------------------------------------
+
+
+def stage(page, seen):
+    """Copies a page and what it leads to; links to folders become links to their README."""
+    if page in seen:
+        return
+    seen.append(page)
+    text = (ROOT / page).read_text()
+    targets = []
+
+    def follow(match):
+        link, _, anchor = match[2].partition("#")
+        if not link or "://" in link:
+            return match[0]
+        target = Path(os.path.normpath(Path(page).parent / link))
+        if (ROOT / target).is_dir():
+            target = target / "README.md"
+        if not (ROOT / target).is_file():
+            return match[0]  # mkdocs names it
+        targets.append(str(target))
+        link = os.path.relpath(target, Path(page).parent)
+        return match[1] + link + ("#" + anchor if anchor else "") + match[3]
+
+    text = LINK.sub(follow, text)
+    # A list after a line of text needs an empty line where Markdown is read strictly.
+    text = re.sub(r"(?m)^(?![ \t]*(?:[-*]|\d+\.) )(\S.*)\n(?=(?:[-*]|\d+\.) )", r"\1\n\n", text)
+    write(page, text)
+    for target in targets:
+        if target.endswith(".md"):
+            stage(target, seen)
+        elif not (PAGES / target).exists():
+            (PAGES / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / target, PAGES / target)
+
+
+def write(page, text):
+    (PAGES / page).parent.mkdir(parents=True, exist_ok=True)
+    (PAGES / page).write_text(text)
+
+
+def title(page):
+    found = re.search(r"^# (.*)", (PAGES / page).read_text(), re.M)
+    return found[1].replace('"', "'") if found else Path(page).stem
+
+
+# ---- the reference -------------------------------------------------------------------------------
+
+
+def entry(names, prose, code, language):
+    """One description: headings to be found by name, the words, the declaration."""
+    anchor = re.sub(r"\W+", "-", names[0])
+    lines = [f"### `{', '.join(names)}` {{#{anchor}}}", ""]
+    lines += [f'<span id="{name}"></span>' for name in names[1:]]
+    return "\n".join([*lines, "", as_text(prose), "", f"```{language}", code, "```", "", ""])
+
+
+def as_text(prose):
+    """Words of a comment: what is indented is code; < and * mean themselves."""
+    out = []
+    for line in prose.splitlines():
+        out.append(line if line.startswith("    ") else re.sub(r"([*_<])", r"\\\1", line))
+    return "\n".join(out)
+
+
+def comment_text(lines):
+    strip = re.compile(r"^ ?(/\*+|\*/|\*|//|!) ?")
+    text = [strip.sub("", line).removesuffix("*/").rstrip() for line in lines]
+    return "\n".join("    " + t if t.startswith("  ") else t for t in text).strip("\n")
+
+
+def names_of(code):
+    """What a piece of a header declares."""
+    found = re.findall(r"^(?:class|struct|enum class)(?: \w+_API)? (\w+)", code, re.M)
+    found = found or re.findall(r"\b(skerry_\w+)\(", code)
+    found = found or re.findall(r"^\} (\w+);", code, re.M)
+    found = found or re.findall(r"^typedef .*?(\w+);", code, re.M)
+    found = found or re.findall(r"^[\w:<>&*\[\] ,]*?\b(\w+)\(", code, re.M)
+    found = found or re.findall(r"^#define (\w+)", code, re.M)
+    return list(dict.fromkeys(found))
+
+
+def header(path, language):
+    """A C or C++ header: its opening words, then each comment with what follows it."""
+    out, comment, code, depth = [], [], [], 0
+    inside = False  # a comment of several lines
+
+    def finish():
+        nonlocal comment, code
+        text, names = "\n".join(code).strip("\n"), names_of("\n".join(code))
+        if names:
+            out.append(entry(names, comment_text(comment), text, language))
+        elif comment and not out and not text:
+            out.append(as_text(comment_text(comment)) + "\n\n")
+        comment, code = [], []
+
+    for line in (ROOT / path).read_text().splitlines():
+        section = re.match(r"^(?:/\*|//) ---- (.*?) -+", line)
+        starts = not depth and (inside or re.match(r"^(/\*|//)", line))
+        if section:
+            finish()
+            out.append(f"## {section[1].capitalize()}\n\n")
+        elif starts:
+            if code:
+                finish()
+            comment.append(line)
+            inside = "*/" not in line if inside or line.startswith("/*") else False
+        elif not line.strip() and not depth:
+            finish()
+        elif depth or not NO_CODE.match(line):
+            code.append(line)
+            depth = max(0, depth + line.count("{") - line.count("}"))
+    finish()
+    return "".join(out)
+
+
+def stub(path):
+    """The Python stub: every class and function, and the words under it."""
+    source = (ROOT / path).read_text()
+    tree = ast.parse(source)
+    lines = source.splitlines()
+    first = ast.get_docstring(tree).replace("``", "`")
+    out = [re.sub(r"(?m)^\n(?=    )", "\n", first) + "\n\n"]
+    done = {}
+    for node in tree.body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            continue
+        start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+        code = "\n".join(lines[start : node.end_lineno])
+        if node.name in done:  # overloads stand together
+            done[node.name][1] += "\n" + code
+        else:
+            done[node.name] = [ast.get_docstring(node) or "", code]
+    for name, (words, code) in done.items():
+        out.append(entry([name], words.replace("``", "`"), code, "python"))
+    return "".join(out)
+
+
+def module(path):
+    """The Fortran module: its opening words, then every public procedure with its arguments."""
+    source = (ROOT / path).read_text()
+    lines = source.splitlines()
+    words = [line for line in lines[: lines.index("module skerry")] if line.startswith("!")]
+    out = [as_text(comment_text(words)) + "\n\n"]
+    listed = "".join(re.findall(r"public :: ((?:.*&\n)*.*\n)", source))
+    for name in sorted(set(re.findall(r"\b(skerry_\w+)", listed))):
+        specific = re.search(rf"^ *interface {name}\n *procedure (\w+)", source, re.M)
+        procedure = specific[1] if specific else name
+        found = re.search(
+            rf"^( *)(?:\w+(?:\(.*?\))? )*(?:subroutine|function) {procedure}\b"
+            r"(?:.*\n)*?(?= *(?:end (?:subroutine|function)|$))",
+            source,
+            re.M,
+        )
+        if found:
+            code = re.sub(rf"(?m)^{found[1]}", "", found[0]).rstrip()
+            code = "\n".join(c for c in code.splitlines() if "import" not in c)
+            out.append(entry([name], f"As `{name}` of the [C interface](c.md).", code, "fortran"))
+    return "".join(out).replace("\\_", "_")
+
+
+REFERENCE = {
+    "api/c.md": ("C", [("include/skerry/skerry.h", "c"), ("include/skerry/window.h", "c")]),
+    "api/cpp.md": (
+        "C++",
+        [(f"include/skerry/{name}.hpp", "cpp") for name in ("skerry", "window", "array")],
+    ),
+}
+
+
+def reference():
+    for page, (name, headers) in REFERENCE.items():
+        text = "".join(header(path, language) for path, language in headers)
+        write(page, f"# {name}\n\n{text}")
+    write("api/fortran.md", "# Fortran\n\n" + module("fortran/skerry.f90"))
+    write("api/python.md", "# Python\n\n" + stub("python/skerry/__init__.pyi"))
+
+
+def navigation(pages):
+    def items(chosen):
+        return [f'      - "{title(page)}": {page}' for page in chosen]
+
+    documents = [p for p in pages if p.startswith("docs/") and p.count("/") == 1]
+    design = [p for p in pages if p.startswith("docs/design/")]
+    rooms = [p for p in pages if p not in documents and p not in design and p != "README.md"]
+    api = [f"api/{name}.md" for name in ("c", "cpp", "fortran", "python")]
+    out = ["  - Skerry: README.md"]
+    for name, chosen in (
+        ("Documents", documents),
+        ("Reference", api),
+        ("Design", design),
+        ("Code", sorted(rooms)),
+    ):
+        out += [f"  - {name}:", *items(chosen)]
+    return "\n".join(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--serve", action="store_true", help="on http://127.0.0.1:8000 instead")
+    args = parser.parse_args()
+    shutil.rmtree(PAGES, ignore_errors=True)
+    pages = []
+    stage("README.md", pages)
+    reference()
+    config = PAGES.parent / "site.yml"
+    config.write_text(CONFIG.format(pages=PAGES, site=SITE, nav=navigation(pages)))
+    mkdocs = [sys.executable, "-m", "mkdocs"]
+    if args.serve:
+        return subprocess.run([*mkdocs, "serve", "-f", config], check=False).returncode
+    # Not -q: what is not logged is not counted, and the build would end well.
+    build = [*mkdocs, "build", "--strict", "-f", config]
+    done = subprocess.run(build, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode == 0:
+        print(f"{SITE / 'index.html'}: {len(pages)} pages and the reference")
+    else:
+        print(*re.findall(r"^(?:WARNING|ERROR|Aborted).*", done.stderr, re.M), sep="\n")
+    return 1 if done.returncode else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
