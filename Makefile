@@ -47,6 +47,11 @@ test-launchers: all ## the same binary under mpirun, prterun and hydra on this h
 	@tools/setup.sh --with-peers
 	@ctest --test-dir build -L launchers --output-on-failure
 
+.PHONY: test-srun
+test-srun: build ## the same under srun (PMIx, PMI-2) and qsub, on a Slurm cluster of two hosts (root)
+	@$(MAKE) -C hpcaas deps-slurm
+	@testbed/hosts.sh run 2 -- .venv/bin/python tests/launchers/slurm.py
+
 test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 	@tools/test_fresh.sh
 
