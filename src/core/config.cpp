@@ -55,6 +55,14 @@ constexpr Variable known[] = {
      "messages)"},
     {"SKERRY_COUNTERS", "0",
      "1: at the end rank 0 prints what all ranks did, as skerry run --counters asks for"},
+    {"SKERRY_LOOK", "1",
+     "1: other processes of the same user may look at this one (skerry stacks, skerry top) also "
+     "where the kernel lets only relatives do so; 0: they may not"},
+    {"SKERRY_BACKTRACE", "0",
+     "1: a rank that dies of a signal such as SIGSEGV or SIGABRT first prints its rank and a "
+     "backtrace"},
+    {"SKERRY_FREEZE", "0",
+     "1: such a rank then prints its host and process, and waits for a debugger"},
     {"SKERRY_TRACE_REQUESTS", "",
      "prefix of a file per rank that lists its requests to other nodes, for skerry-sim --trace; "
      "empty: none"},
@@ -187,8 +195,20 @@ Status faults(std::string_view value, Config* config) {
   return {};
 }
 
+constexpr std::pair<std::string_view, bool Config::*> flags[] = {
+    {"SKERRY_PROGRESS_THREAD", &Config::progress_thread},
+    {"SKERRY_MOVE_GIVEN", &Config::move_given},
+    {"SKERRY_SHARE", &Config::share},
+    {"SKERRY_COUNTERS", &Config::report_counters},
+    {"SKERRY_LOOK", &Config::look},
+    {"SKERRY_BACKTRACE", &Config::backtrace},
+    {"SKERRY_FREEZE", &Config::freeze},
+};
+
 Status set(std::string_view name, std::string_view value, Config* config) {
   int64_t parsed = 0;
+  for (const auto& [flag_name, member] : flags)
+    if (name == flag_name) return flag(name, value, &(config->*member));
   if (name == "SKERRY_FABRIC") {
     if (value != "tcp" && value != "ofi" && value.substr(0, 4) != "ofi:")
       return error(Code::config, "SKERRY_FABRIC=", value,
@@ -200,8 +220,6 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     if (value != "auto" && value != "0")
       return error(Code::config, "SKERRY_SHARED_RECEIVES=", value, ": give auto or 0");
     config->shared_receives = value == "auto";
-  } else if (name == "SKERRY_PROGRESS_THREAD") {
-    SKERRY_TRY(flag(name, value, &config->progress_thread));
   } else if (name == "SKERRY_SLOTS") {
     SKERRY_TRY(number(name, value, 16, 65536, &parsed));
     config->slots = static_cast<uint32_t>(parsed);
@@ -221,10 +239,6 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     config->lock = value;
   } else if (name == "SKERRY_CHECK") {
     SKERRY_TRY(check(value, &config->check));
-  } else if (name == "SKERRY_MOVE_GIVEN") {
-    SKERRY_TRY(flag(name, value, &config->move_given));
-  } else if (name == "SKERRY_SHARE") {
-    SKERRY_TRY(flag(name, value, &config->share));
   } else if (name == "SKERRY_NODE_MAX_CONN") {
     SKERRY_TRY(number(name, value, 0, 1 << 24, &parsed));
     config->node_max_connections = static_cast<uint32_t>(parsed);
@@ -234,8 +248,6 @@ Status set(std::string_view name, std::string_view value, Config* config) {
     SKERRY_TRY(servers(name, value, &config->servers));
   } else if (name == "SKERRY_SERVER_BUDGET") {
     SKERRY_TRY(parse_budget(name, value, &config->server_budget_bytes));
-  } else if (name == "SKERRY_COUNTERS") {
-    SKERRY_TRY(flag(name, value, &config->report_counters));
   } else if (name == "SKERRY_TRACE_REQUESTS") {
     config->trace_requests = value;
   } else if (name == "SKERRY_FAULTS") {

@@ -44,6 +44,9 @@ struct Config {
   uint32_t fault_drops_per_million = 0;  // SKERRY_FAULTS: drop=
   uint64_t fault_seed = 1;               // SKERRY_FAULTS: seed=
   std::string trace_requests;  // SKERRY_TRACE_REQUESTS: prefix of the files; empty: none is written
+  bool look = true;            // SKERRY_LOOK: at this process, by others of the same user
+  bool backtrace = false;      // SKERRY_BACKTRACE: on a fatal signal
+  bool freeze = false;         // SKERRY_FREEZE: on a fatal signal, after that
   bool report_counters = false;  // SKERRY_COUNTERS: rank 0 prints them at the end
   bool progress_thread = true;   // SKERRY_PROGRESS_THREAD: a helper thread moves non-blocking
                                  // transfers
