@@ -21,6 +21,18 @@ int missing(const char* name) {
   return 1;
 }
 
+// Becomes that program. Returns only if that fails, with the exit status.
+int become(const char* name, const std::vector<std::string>& words) {
+  const std::string program = helper_program(name);
+  if (program.empty()) return missing(name);
+  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  std::fprintf(stderr, "skerry: cannot start %s: %s\n", program.c_str(), std::strerror(errno));
+  return 1;
+}
+
 }  // namespace
 
 std::string helper_program(const std::string& name) {
@@ -30,15 +42,12 @@ std::string helper_program(const std::string& name) {
   return !failed && access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
 }
 
-int plan_main(const std::vector<std::string>& words) {
-  const std::string program = helper_program("skerry-plan");
-  if (program.empty()) return missing("skerry-plan");
-  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(program.c_str(), arguments.data());
-  std::fprintf(stderr, "skerry: cannot start %s: %s\n", program.c_str(), std::strerror(errno));
-  return 1;
+int plan_main(const std::vector<std::string>& words) { return become("skerry-plan", words); }
+
+int look_main(const std::string& command, const std::vector<std::string>& words) {
+  std::vector<std::string> all{command};
+  all.insert(all.end(), words.begin(), words.end());
+  return become("skerry-look", all);
 }
 
 // `skerry info --connections`: the words after that.

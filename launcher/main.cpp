@@ -17,6 +17,10 @@ constexpr const char* help =
     "usage: skerry COMMAND ...\n\n"
     "  run -n P program ...  start P processes of one job (skerry run --help)\n"
     "  mpi -- mpirun ...     runs an MPI program with its windows on Skerry's (skerry mpi --help)\n"
+    "  stacks [JOB]          what each rank of a running job waits for, and deadlocks\n"
+    "  top [JOB]             what its ranks and nodes do, live\n"
+    "  matrix [JOB]          who talked to whom\n"
+    "  trace [JOB]           what its ranks wait for over some seconds, for Perfetto\n"
     "  info                  what this machine offers: cores, memory, huge pages, networks\n"
     "  info --connections    and what a connection takes, measured\n"
     "  info --nodes N ...    what a job on N nodes would cost each (skerry info --nodes 2 --help)\n"
@@ -34,6 +38,8 @@ int main(int count, char** arguments) {
   if (command == "mpi") return mpi_main(rest);
   if (command == "agent") return agent_main();
   if (command == "info") return info_main(rest);
+  if (command == "stacks" || command == "top" || command == "matrix" || command == "trace")
+    return look_main(command, rest);
   if (command == "--version" || command == "version") {
     std::printf("skerry %s\n", SKERRY_PROGRAM_VERSION);
     return 0;
@@ -43,7 +49,8 @@ int main(int count, char** arguments) {
     return 0;
   }
   if (!command.empty()) {
-    constexpr std::string_view known[] = {"run", "mpi", "info", "--version", "--help"};
+    constexpr std::string_view known[] = {"run",   "mpi",  "stacks",    "top",   "matrix",
+                                          "trace", "info", "--version", "--help"};
     const std::string near(skerry::nearest(command, known));
     std::fprintf(stderr, "skerry: unknown command \"%s\"%s\n\n", command.c_str(),
                  near.empty() ? command[0] == '-' ? "; programs are started by `skerry run`" : ""

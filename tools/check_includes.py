@@ -172,6 +172,15 @@ ROOMS = {
         ],
         False,
     ),
+    # The reader of running jobs knows what is in their memory.
+    "launcher/look": (
+        [
+            *("src/core/pure", "src/core", "src/wire", "src/placement", "src/memory"),
+            *("src/session", "src/connection/core", "src/fabric", "src/lock", "src/share"),
+            *("src/operation", "src/server", "src/job", "src/job/bootstrap", "launcher"),
+        ],
+        False,
+    ),
     # src/connection/core and src/lock know the values of two variables
     "launcher": (
         ["src/core", "src/core/pure", "src/job/bootstrap", "src/connection/core", "src/lock"],

@@ -259,6 +259,10 @@ SKERRY_API void* skerry_segment_local(const skerry_segment* segment);
 /* The slice of a member on the own node, for direct loads and stores; null if `rank` is on another
  * node or no member. Valid until the segment is freed. Never blocks. */
 SKERRY_API void* skerry_segment_pointer(const skerry_segment* segment, int rank);
+/* Names the caller's slice for tools that look at the running job from outside (sk.attach), until
+ * the segment is freed; an empty name takes it away. `text` says what is in the slice; null or
+ * empty: bytes. Local: not collective. At most 63 and 447 bytes. */
+SKERRY_API int skerry_segment_label(skerry_segment* segment, const char* name, const char* text);
 /* The address of `rank`'s slice as `rank` itself sees it: what skerry_segment_local returns there.
  * 0 if it has no slice. Never blocks. */
 SKERRY_API uint64_t skerry_segment_address(const skerry_segment* segment, int rank);

@@ -46,6 +46,15 @@ int skerry_segment_free(skerry_segment* segment) try {
 }
 CAUGHT
 
+int skerry_segment_label(skerry_segment* segment, const char* name, const char* text) try {
+  if (segment == nullptr || name == nullptr) return null_argument("segment or name");
+  job::Segment& s = *of(segment);
+  if (!s.is_alive()) return forked();
+  if (s.is_freed()) return fail(error(Code::freed, "the segment was freed"));
+  return done(s.job().label(s.id(), name, text == nullptr ? "" : text));
+}
+CAUGHT
+
 uint64_t skerry_segment_bytes(const skerry_segment* segment, int rank) {
   return of(segment)->is_freed() ? 0 : of(segment)->bytes_of(rank);
 }

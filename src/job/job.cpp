@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <map>
 
+#include "core/crash.hpp"
 #include "core/memory_limits.hpp"
 #include "job/bootstrap/thread_bootstrap.hpp"
 #include "fabric/hooks/hooks.hpp"
@@ -139,6 +141,7 @@ Status Job::start(std::unique_ptr<Bootstrap> bootstrap, const JobOptions& option
   made->options_ = options;
   made->bootstrap_ = std::move(bootstrap);
   made->rank_ = made->bootstrap_->rank();
+  watch_crashes(made->rank_, {options.config.backtrace, options.config.freeze});
   SKERRY_TRY(connection::VictimPolicy::check_name(
       options.config.victim));  // on all ranks alike, before anyone waits for another
   lock::Choice unused;
@@ -196,6 +199,7 @@ Status Job::join(const FabricMaker& make_fabric) {
   }
   SKERRY_TRY(enter_node());
   SKERRY_TRY(start_engine(std::move(origin_side)));
+  show_panel();
   segments_.freed = Segment::stand_in(*this);
   groups_.freed = Group::stand_in(*this);
   SKERRY_TRY(Group::create_world(*this, &world_));
@@ -358,10 +362,69 @@ Status Job::start_engine(std::unique_ptr<fabric::Fabric> origin_side) {
     member.connect_timeout_ns = options_.config.connect_timeout_ns;
     SKERRY_TRY(share::make_proxy_client(std::move(origin_side), std::move(member), &origin_side));
   }
+  if (map_.nodes() > 1) {
+    // Pages appear for the nodes that it talks to.
+    const size_t bytes = static_cast<size_t>(map_.nodes()) * sizeof(operation::NodeTraffic);
+    void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED)
+      return error(Code::no_memory, "no ", bytes, " bytes for counters of ", map_.nodes(),
+                   " nodes");
+    traffic_ = {static_cast<operation::NodeTraffic*>(pages), static_cast<size_t>(map_.nodes())};
+    config.traffic = traffic_.data();
+  }
   engine_ = std::make_unique<operation::Engine>(std::move(config), std::move(origin_side));
   SKERRY_TRY(engine_->limit_connections(options_.config.max_connections));
   if (options_.config.trace_requests.empty()) return {};
   return engine_->trace_requests(options_.config.trace_requests);
+}
+
+// From here on processes outside the job see what this one counts.
+void Job::show_panel() {
+  panel_.layout = panel_layout();
+  const std::string name = hex(derive<16>(key_, "broker name")).substr(0, 8);
+  std::ranges::copy(name, panel_.job.begin());
+  panel_.ranks = map_.ranks();
+  panel_.nodes = map_.nodes();
+  panel_.node = node_;
+  panel_.started_ns = monotonic_ns();
+  panel_.local = &local_counters_;
+  panel_.engine = &engine_->live_counters();
+  panel_.traffic = traffic_.data();
+  panel_.labels = &first_label_;
+  for (const auto& server : servers_) panel_.server[panel_.servers++] = &server->counters();
+  for (size_t k = 0; k < share_counters_.size(); ++k) panel_.share[k] = share_counters_[k].get();
+  // Where only relatives may look at a process, it may allow others of its user. Refused with
+  // EINVAL, and not needed, where there is no such rule.
+  if (options_.config.look) (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  control_.member(member_index_)
+      .panel.store(reinterpret_cast<uint64_t>(&panel_), std::memory_order_release);
+}
+
+Status Job::label(SegmentId segment, std::string_view name, std::string_view text) {
+  if (name.size() >= Label::name_bytes || text.size() >= Label::text_bytes)
+    return error(Code::invalid, "the name \"", name, "\" has ", name.size(),
+                 " bytes, and its description ", text.size(), ": at most ", Label::name_bytes - 1,
+                 " and ", Label::text_bytes - 1);
+  const std::lock_guard guard(shelves_mutex_);
+  const auto labels = [&](uint64_t id) {
+    return std::ranges::find_if(labels_, [&](const Label& each) { return each.segment == id; });
+  };
+  auto at = labels(segment.packed());
+  if (at == labels_.end() && name.empty()) return {};
+  if (at == labels_.end()) at = labels(0);
+  if (at == labels_.end()) at = labels_.emplace(labels_.end());
+  at->segment.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  if (name.empty()) return {};
+  std::memset(at->name, 0, sizeof at->name);
+  std::memset(at->text, 0, sizeof at->text);
+  name.copy(at->name, name.size());
+  text.copy(at->text, text.size());
+  at->segment.store(segment.packed(), std::memory_order_release);
+  if (&*at == &labels_.front()) first_label_.store(&*at, std::memory_order_release);
+  else std::prev(at)->next.store(&*at, std::memory_order_release);
+  return {};
 }
 
 Status Job::start_leader(const FabricMaker& make_fabric, const std::vector<NodeId>& rank_node) {
@@ -527,6 +590,7 @@ Status Job::check_abort() const {
 
 void Job::abort(int exit_status, std::string_view reason) {
   const std::string text = concat("rank ", rank_, " aborts: ", reason);
+  report_crash(text.c_str());
   (void)control_.set_abort(rank_, static_cast<int32_t>(Code::peer_dead), text);
   bootstrap_->abort(exit_status, text);
   std::_Exit(exit_status);  // not reached: abort does not return
@@ -551,8 +615,9 @@ Status Job::stop() {
   // From here on nobody sends a request. The launcher's fence, not ours: our collectives need
   // connections.
   SKERRY_TRY(bootstrap_->fence());
-  control_.member(member_index_)
-      .state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
+  memory::Member& me = control_.member(member_index_);
+  me.panel.store(0, std::memory_order_release);
+  me.state.store(static_cast<uint32_t>(memory::MemberState::left), std::memory_order_release);
   for (auto& [owner, call] : before_segments_go_) call();
   segments_.for_each([](Segment& segment) {
     if (!segment.is_freed()) (void)segment.close();
@@ -586,6 +651,7 @@ Job::~Job() {
   node_memory_.reset();
   broker_.reset();
   if (alive_ != nullptr) munmap(const_cast<std::atomic<uint32_t>*>(alive_), memory::page_bytes);
+  if (!traffic_.empty()) munmap(traffic_.data(), traffic_.size_bytes());
 }
 
 }  // namespace skerry::job

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include "job/bootstrap/bootstrap.hpp"
 #include "job/directory.hpp"
 #include "job/address_index.hpp"
+#include "job/panel.hpp"
 #include "job/shelf.hpp"
 #include "memory/broker.hpp"
 #include "memory/node_memory.hpp"
@@ -43,21 +45,6 @@ struct JobOptions {
   ThreadLevel thread_level = ThreadLevel::single;
   bool failures_return = false;
   Config config;
-};
-
-// What this process did, beside what the engine and the server count. Written by any thread of the
-// rank; relaxed.
-struct LocalCounters {
-  std::atomic<uint64_t> operations{0};
-  std::atomic<uint64_t> bytes{0};
-  std::atomic<uint64_t> collectives{0};
-
-  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never
-  // an operation slowed.
-  void add(uint64_t moved) {
-    operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    bytes.store(bytes.load(std::memory_order_relaxed) + moved, std::memory_order_relaxed);
-  }
 };
 
 class Job {
@@ -137,6 +124,10 @@ class Job {
     }
   }
 
+  // For processes that look from outside: names the own slice of a segment, until that is freed. An
+  // empty name takes it away. Errors: invalid (too long).
+  Status label(SegmentId segment, std::string_view name, std::string_view text);
+
   uint64_t address_secret() const { return address_secret_; }  // of Addresses
   // The ranks of this node are charged for memory together.
   bool node_is_one_cgroup() const;
@@ -199,6 +190,7 @@ class Job {
                           uint16_t index, std::unique_ptr<fabric::Fabric>* side);
   fabric::FaultPlan faults(int32_t side) const;  // SKERRY_FAULTS, with a seed for this side
   Status attach_control(uint64_t node_table_bytes);
+  void show_panel();
   Status watch_members();
   void take_news();
   void stop_leader_watch();
@@ -228,6 +220,10 @@ class Job {
   std::unique_ptr<operation::Engine> engine_;
   Group* world_ = nullptr;
   LocalCounters local_counters_;
+  std::span<operation::NodeTraffic> traffic_;  // by node; empty: not counted
+  std::list<Label> labels_;                    // shelves_mutex_
+  std::atomic<const Label*> first_label_{nullptr};
+  Panel panel_;
   operation::WaitingWork work_;  // set by the program
   IdleCoreSpin idle_core_spin_;
   const std::atomic<uint32_t>* alive_ = nullptr;  // a page of its own that the kernel wipes on fork

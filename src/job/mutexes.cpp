@@ -93,7 +93,7 @@ Status Mutexes::lock_as(Rank rank, uint32_t index, lock::Holder holder) {
       job_->member_index() * control.layout().slots_per_member + slot);
   server::LockCaller caller = caller_of(*job_);
   memory::NoteWait note(&control.member(job_->member_index()).waits);
-  note.tell(monotonic_ns(), concat("lock ", index, " of rank ", rank));
+  note.tell(monotonic_ns(), {segment_->id(), rank, index});
   const server::LockWait answer = server::wait_for_lock(
       *mutex, holder, job_->rank(), slot, mine, control, caller,
       [&](int64_t until_ns, auto&& wait) { return job_->wait_working(until_ns, wait); });

@@ -83,6 +83,7 @@ void Segment::index_local(const Layout& layout) {
 
 // Freed: every look-up takes the slow path, which says so.
 void Segment::forget_local() {
+  (void)job_->label(id_, {}, {});
   {
     // Tables are in memory that is about to be unmapped: the index may be reading them.
     const std::lock_guard guard(job_->shelves_mutex_);

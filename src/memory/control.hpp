@@ -28,7 +28,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
 }
 
 constexpr uint64_t control_magic = 0x6c72'7463'7279'6b73;  // "skryctrl"
-constexpr uint32_t control_version = 3;
+constexpr uint32_t control_version = 4;
 constexpr uint32_t stripe_count = 1024;  // a power of two
 
 // Records of waiters on a node with `members` of a job's `ranks`: for all ranks and some of their
@@ -101,6 +101,8 @@ struct alignas(64) Member {
   uint64_t cgroup_hash;  // the member, before joined: of its memory cgroup (memory_limits.hpp);
                          // equal on members charged together
   uint64_t incarnation;  // the member, before joined: of its sessions; never 0
+  // The member: where its job::Panel lies in its own address space; 0: not yet, or no more.
+  std::atomic<uint64_t> panel;
   // A thread that waits for a counter in this rank's slices (notify) sleeps on `doorbell`. A thread
   // that adds to a counter rings it if `doorbell_sleepers` is not 0.
   alignas(64) std::atomic<uint32_t> doorbell;  // ringers: add 1, then wake
@@ -108,7 +110,7 @@ struct alignas(64) Member {
                                                // counter for the last time, -1 after
   WaitNote waits;                              // the member's threads
 };
-static_assert(sizeof(Member) == 192);
+static_assert(sizeof(Member) == 256);
 
 // ---- stripes ----------------------------------------------------------------------------------
 struct alignas(64) Stripe {

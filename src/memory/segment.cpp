@@ -21,6 +21,7 @@ bool plan_segment(std::span<const uint64_t> slice_bytes, SegmentPlan* plan) {
 
 void LocalSegment::publish(uint32_t index, uint32_t members, Rank rank, uint64_t offset,
                            uint64_t bytes) const {
+  header().id.store(id_.packed(), std::memory_order_relaxed);
   header().members.store(members, std::memory_order_release);
   SliceEntry& mine = header().slices[index];
   mine.rank = rank;

@@ -29,7 +29,8 @@ struct SegmentHeader {
   std::atomic<uint32_t> members;  // every member, the same value: entries that follow
   std::atomic<uint32_t> purpose;  // every member, the same value: 0 memory; otherwise its owner's
                                   // meaning (job: mutexes)
-  uint64_t total_bytes;           // unused by readers of the map; for tools that look at a dump
+  std::atomic<uint64_t> id;       // every member, the same value: SegmentId::packed. For readers
+                                  // outside the job
   SliceEntry slices[1];           // `members` of them, ascending by rank
 };
 

@@ -1,9 +1,10 @@
 // What a rank waits for, told in the node's shared memory to whoever looks at a running job: a tool
 // that asks nothing of the rank. Written only by a wait that goes on, so short waits pay nothing.
 //
-// Who writes: the rank's threads. Of several that wait, the last to begin is seen, and the first to
-// end clears it. Who reads: any process, at any time. It takes the text only if `since_ns` is the
-// same before and after.
+// Who writes: the rank's threads. Of several that wait, one is seen: the last that began to wait
+// for a lock, or else the first that began to wait; when it ends the others are not, unless they
+// tell again. Who reads: any process, at any time. It takes the rest only if `since_ns` is the same
+// before and after.
 #pragma once
 
 #include <algorithm>
@@ -13,42 +14,66 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/pure/ids.hpp"
+#include "core/pure/status.hpp"
+
 namespace skerry::memory {
 
+// A lock of the fair queue: `index` in the slice of `rank`.
+struct LockName {
+  SegmentId segment;
+  Rank rank = no_rank;
+  uint32_t index = 0;
+  explicit operator bool() const { return rank != no_rank; }
+};
+
 struct alignas(64) WaitNote {
-  static constexpr uint32_t text_bytes = 56;
-  std::atomic<int64_t> since_ns;  // monotonic clock; 0: no wait
+  static constexpr uint32_t text_bytes = 96;
+  std::atomic<int64_t> since_ns;       // monotonic clock; 0: no wait
+  std::atomic<uint64_t> lock_segment;  // SegmentId::packed; 0: it waits for no lock
+  std::atomic<uint64_t> lock_place;    // of that: rank << 32 | index
+  uint64_t reserved;                   // 0
   // In words, so that threads may race for it; zeros behind it, unless it fills them.
   std::array<std::atomic<uint64_t>, text_bytes / 8> text;
 };
-static_assert(sizeof(WaitNote) == 64);
+static_assert(sizeof(WaitNote) == 128);
 
 // For as long as it lives its thread waits.
 class NoteWait {
  public:
   explicit NoteWait(WaitNote* note) : note_(note) {}  // null: nobody is told
   ~NoteWait() {
-    if (told_) note_->since_ns.store(0, std::memory_order_release);
+    if (told_ns_ != 0 && note_->since_ns.load(std::memory_order_relaxed) == told_ns_)
+      note_->since_ns.store(0, std::memory_order_release);
   }
   NoteWait(const NoteWait&) = delete;
   NoteWait& operator=(const NoteWait&) = delete;
 
-  // Longer texts are cut.
-  void tell(int64_t now_ns, std::string_view text) {
-    if (note_ == nullptr) return;
+  // Longer texts are cut. Changes nothing if it is told already, or somebody else's is seen.
+  void tell(int64_t now_ns, std::string_view text, const LockName& lock = {}) {
+    if (note_ == nullptr || told_ns_ != 0) return;
+    if (!lock && note_->since_ns.load(std::memory_order_relaxed) != 0) return;
     std::array<uint64_t, WaitNote::text_bytes / 8> words{};
     std::memcpy(words.data(), text.data(), std::min<size_t>(text.size(), WaitNote::text_bytes));
     note_->since_ns.store(0, std::memory_order_release);
     std::atomic_thread_fence(std::memory_order_release);
     for (size_t i = 0; i < words.size(); ++i)
       note_->text[i].store(words[i], std::memory_order_relaxed);
+    note_->lock_segment.store(lock ? lock.segment.packed() : 0, std::memory_order_relaxed);
+    note_->lock_place.store(uint64_t{static_cast<uint32_t>(lock.rank)} << 32 | lock.index,
+                            std::memory_order_relaxed);
     note_->since_ns.store(now_ns, std::memory_order_release);
-    told_ = true;
+    told_ns_ = now_ns;
   }
+
+  void tell(int64_t now_ns, const LockName& lock) {
+    if (told_ns_ == 0) tell(now_ns, concat("lock ", lock.index, " of rank ", lock.rank), lock);
+  }
+  bool has_told() const { return told_ns_ != 0; }
 
  private:
   WaitNote* const note_;
-  bool told_ = false;
+  int64_t told_ns_ = 0;  // 0: it has told nothing
 };
 
 // "skerry::Status skerry::operation::Engine::fence(...)": "Engine::fence".

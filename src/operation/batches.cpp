@@ -20,6 +20,7 @@ Status Batches::add(Lock& lock, Link& link, const Target& target, const Accumula
   if (batch.pieces == 0) batch.begin(target, what);
   batch.add(offset, from, bytes);
   open_ = &batch;
+  open_node_ = link.server.node;
   links_.list(link);
   cork(link);
   return {};

@@ -31,6 +31,7 @@ class Batches {
     return true;
   }
   bool any_open() const { return open_ != nullptr; }
+  NodeId open_node() const { return open_node_; }  // of any_open()
   // Blocking accumulates join only in a stream of them: those that follow one another so soon that
   // more are likely to come (docs/design/0014-batched-puts.md). Others go at once, for somebody may
   // wait for them.
@@ -67,6 +68,7 @@ class Batches {
   Links& links_;
   Sender& sender_;
   Progress& progress_;
+  NodeId open_node_ = no_node;
   Batch* open_ = nullptr;  // a batch that still grows, of a corked link; null: none
   std::vector<Link*> corked_;
   int64_t last_blocking_ns_ = INT64_MIN / 2;  // when the last blocking accumulate returned

@@ -20,6 +20,12 @@
 
 namespace skerry::operation {
 
+// What was issued to ranks of one other node.
+struct NodeTraffic {
+  uint64_t operations = 0;
+  uint64_t bytes = 0;
+};
+
 struct EngineConfig {
   Rank rank = no_rank;
   NodeId node = no_node;
@@ -37,6 +43,7 @@ struct EngineConfig {
   bool servers_drop = false;   // data servers have a limit of their own, and close idle connections
   // A server that cannot be reached for so long is lost.
   int64_t reconnect_limit_ns = 60'000'000'000;
+  NodeTraffic* traffic = nullptr;  // by node; outlives the engine. Null: not counted
 };
 
 struct EngineCounters {

@@ -56,7 +56,7 @@ Status Engine::put(const Target& target, const Side& to, const Side& from, const
                    Mode mode, Handle* handle) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  count(from.bytes);
+  count(link.server.node, from.bytes);
   const Transfer transfer{wire::Kind::put, target, to, from, nullptr, notify, mode};
   if (rma_.takes(transfer)) return issue(lock, link, transfer, handle, true);
   if (mode != Mode::blocking && notify == nullptr && may_batch(link, to, from)) {
@@ -87,7 +87,7 @@ Status Engine::accumulate(const Target& target, const Side& to, const Side& from
                           const Accumulate& what, Mode mode, Handle* handle) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  count(from.bytes);
+  count(link.server.node, from.bytes);
   const bool blocks = mode == Mode::blocking;
   // Before the clock is read, what costs less.
   const bool may_join = may_batch(link, to, from);
@@ -107,7 +107,7 @@ Status Engine::get(const Target& target, const Side& from, const Side& to, Mode 
                    Handle* handle) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  count(to.bytes);
+  count(link.server.node, to.bytes);
   const Transfer transfer{wire::Kind::get, target, from, to, nullptr, nullptr, mode};
   return issue(lock, link, transfer, handle, rma_.takes(transfer));
 }
@@ -116,7 +116,7 @@ Status Engine::fetch_update(const Target& target, const Side& to, const Side& fr
                             const Side& result, const Accumulate& what, Mode mode, Handle* handle) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  count(result.bytes);
+  count(link.server.node, result.bytes);
   return issue(lock, link,
                {wire::Kind::fetch_update, target, to, from, &what, nullptr, mode, &result}, handle,
                false);
@@ -126,7 +126,7 @@ Status Engine::read_modify_write(const Target& target, uint64_t offset, wire::Rm
                                  uint64_t operand, uint64_t expected, uint64_t* old) {
   Lock lock(context_.mutex);
   Link& link = link_to(target.rank);
-  count(8);
+  count(link.server.node, 8);
   return transfers_.ask(lock, link,
                         {target,
                          wire::Kind::read_modify_write,
@@ -142,7 +142,7 @@ Status Engine::ask_locked(Transfers::Word word, const Locked& locked, bool* cont
   word.guard = &guard;
   Lock lock(context_.mutex);
   Link& link = link_to(word.target.rank);
-  count(std::max<uint64_t>(word.payload.size(), word.bytes));
+  count(link.server.node, std::max<uint64_t>(word.payload.size(), word.bytes));
   const Status status = transfers_.ask(lock, link, word, work_);
   *contended = status.code() == Code::contended;
   return *contended ? Status() : status;

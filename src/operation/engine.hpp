@@ -59,7 +59,7 @@ class Engine final : private fabric::Sink {
       batches_.note_blocking(now_ns);
     }
     if (!batches_.join(target, what, offset, from, bytes)) return false;
-    count(bytes);
+    count(batches_.open_node(), bytes);
     return true;
   }
   Status get(const Target& target, const Side& from, const Side& to, Mode mode, Handle* handle);
@@ -128,6 +128,9 @@ class Engine final : private fabric::Sink {
   void while_waiting(WaitingWork work) { work_ = work; }
 
   EngineCounters counters();
+  // Those that are counted as things happen, while the engine lives. For readers that can take
+  // neither the mutex nor a consistent copy.
+  const EngineCounters& live_counters() const { return context_.counters; }
   EngineMemory memory();
   fabric::Fabric::Traffic traffic();
   // From now on at most so many connections (0: no limit). Those beyond leave as their slots are
@@ -139,9 +142,12 @@ class Engine final : private fabric::Sink {
  private:
   Link& link_to(Rank target);
   bool may_batch(const Link& link, const Side& to, const Side& from);
-  void count(uint64_t bytes) {
+  void count(NodeId node, uint64_t bytes) {
     ++context_.counters.remote_operations;
     context_.counters.remote_bytes += bytes;
+    if (context_.config.traffic == nullptr) return;
+    ++context_.config.traffic[node].operations;
+    context_.config.traffic[node].bytes += bytes;
   }
   Status fence(placement::ServerRef server);
   Status ask_locked(Transfers::Word word, const Locked& locked, bool* contended);

@@ -18,7 +18,9 @@ bool Progress::advance_links() {
   return true;
 }
 
-void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node) {
+void Progress::tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
+                    const memory::LockName& lock) {
+  if (lock) return note.tell(monotonic_ns(), lock);
   const std::string_view function = memory::short_name(where.function_name());
   note.tell(monotonic_ns(),
             node == no_node ? std::string(function) : concat(function, ", node ", node));

@@ -48,6 +48,7 @@ class Progress {
     int64_t deadline_ns = no_deadline;
     int64_t slice_ns = wait_slice_ns;
     NodeId node = no_node;
+    memory::LockName lock{};  // that is waited for; none: no lock, or it is noted already
   };
   // Makes progress until done(), the deadline or the end of the job. The mutex is given up in
   // between. `only`: nothing but this link's endpoint can make it done (see Fabric::poll). Returns
@@ -98,7 +99,8 @@ class Progress {
   // Takes the role for one look, or sleeps while another has it.
   void rest(Lock& lock, const Link* only, Until until);
   void take_role(Lock& lock, Role role, int64_t timeout_ns, fabric::EndpointId only);
-  static void tell(memory::NoteWait& note, const std::source_location& where, NodeId node);
+  static void tell(memory::NoteWait& note, const std::source_location& where, NodeId node,
+                   const memory::LockName& lock);
   void help();
   void help_once(Lock& lock, uint64_t* seen_rounds, int* idle);
   void keep_watch(Lock& lock);
@@ -132,7 +134,7 @@ Status Progress::wait_until(Lock& lock, Done&& done, const Link* only, Until unt
     if (until.deadline_ns != no_deadline && monotonic_ns() >= until.deadline_ns) return {};
     if (advance_links() && done()) break;
     // The first rest ends most waits.
-    if (rests == 1) tell(note, where, only != nullptr ? only->server.node : until.node);
+    if (rests == 1) tell(note, where, only != nullptr ? only->server.node : until.node, until.lock);
     rest(lock, only, until);
   }
   return {};

@@ -428,7 +428,10 @@ Status Transfers::ask(Lock& lock, Link& link, const Word& word, const WaitingWor
       parts_.operations.free(op);
       return status;
     }
-  if (word.kind == wire::Kind::lock) return wait_granted(lock, op, index, work);
+  if (word.kind == wire::Kind::lock)
+    return wait_granted(lock, op, index,
+                        {word.target.segment, word.target.rank, static_cast<uint32_t>(word.offset)},
+                        work);
   return finish(lock, op, Mode::blocking, 0, nullptr);
 }
 
@@ -514,7 +517,8 @@ Status Transfers::ask_key(Lock& lock, Link& link, const Target& target, wire::Ke
 // A mutex may be waited for as long as its holder likes. The connection need not stay for that: it
 // may be evicted, or its server may need the slot; the grant then comes through this node's own
 // data server, into the completion slot.
-Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const WaitingWork& work) {
+Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
+                               const WaitingWork& work) {
   Link& link = *parts_.slots.pending(index).link;
   memory::CompletionSlot& mine = parts_.slots.shared(index);
   const uint32_t tag = memory::slot_generation(mine);
@@ -539,12 +543,14 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
                               context_.fabric->unsent_bytes(other->endpoint) > 0));
   });
   const bool alone = only_this_matters(link) && !holds_back;
+  memory::NoteWait note(context_.wait_note());
   int64_t slice_ns = work.call == nullptr ? wait_slice_ns : WaitingWork::first_pause_ns;
   while (!Operations::is_done(*op)) {
     const int64_t work_at_ns = work.call == nullptr ? no_deadline : monotonic_ns() + slice_ns;
     SKERRY_TRY(parts_.progress.wait_until(
         lock, [&] { return Operations::is_done(*op) || granted_here() || cut_off(); },
-        alone ? &link : nullptr, {work_at_ns, slice_ns, link.server.node}));
+        alone ? &link : nullptr,
+        {work_at_ns, slice_ns, link.server.node, note.has_told() ? memory::LockName() : name}));
     if (Operations::is_done(*op)) break;
     if (granted_here()) {
       parts_.slots.complete(index, 0, {}, true, 0);
@@ -554,10 +560,9 @@ Status Transfers::wait_granted(Lock& lock, Op* op, uint32_t index, const Waiting
     }
     // Where nothing can come from the network the wait above does not look for the job's end.
     if (context_.is_ending()) return context_.abort_status();
+    note.tell(monotonic_ns(), name);
     const bool sleeps = cut_off();
     const Waiting waits(context_.trace.get());
-    memory::NoteWait note(context_.wait_note());
-    if (sleeps) note.tell(monotonic_ns(), concat("grant of a lock, node ", link.server.node));
     lock.unlock();
     // The grant comes into the slot, through the data server of this node. In slices: another
     // thread may open the connection again, and the grant come over it while nobody looks.

@@ -87,7 +87,8 @@ class Transfers {
   Status arm(Lock& lock, Link& link, wire::Kind kind, const Target& target, Op* op,
              Slots::Wait wait, wire::Request** request, uint32_t* index);
   Status ask_once(Lock& lock, Link& link, const Word& word, Op* op, uint32_t* index, bool* asked);
-  Status wait_granted(Lock& lock, Op* op, uint32_t index, const WaitingWork& work);
+  Status wait_granted(Lock& lock, Op* op, uint32_t index, const memory::LockName& name,
+                      const WaitingWork& work);
   bool only_this_matters(const Link& link) const;
 
   Context& context_;

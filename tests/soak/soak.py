@@ -30,8 +30,6 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import waits
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = str(Path(__file__).resolve().parent / "here.sh")
 
@@ -172,11 +170,14 @@ def where_threads_sleep(pid):
     return "\n".join(lines) + "\n"
 
 
-def stacks(group):
-    text = ""
+def stacks(group, build):
+    shown = subprocess.run(
+        [str(build / "bin" / "skerry"), "stacks", str(group)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    text = shown.stdout + shown.stderr
     for pid in processes_of(group):
-        text += f"--- process {pid}: {waits.of_process(pid) or 'no rank'}\n"
-        text += where_threads_sleep(pid)
+        text += f"--- process {pid}\n{where_threads_sleep(pid)}"
         if shutil.which("gdb") is None:
             continue
         shown = subprocess.run(
@@ -197,7 +198,7 @@ def run(seed, options):
     try:
         text, _ = process.communicate(timeout=options.limit_s)
     except subprocess.TimeoutExpired:
-        seen = stacks(process.pid)
+        seen = stacks(process.pid, options.build)
         os.killpg(process.pid, signal.SIGKILL)
         text, _ = process.communicate()
         return seed, f"stuck for {options.limit_s} s\n{text}{seen}"

@@ -1,0 +1,190 @@
+// `skerry top`: a table of what ranks and nodes do, now and again.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "core/futex.hpp"
+#include "launcher/look/commands.hpp"
+#include "launcher/look/sample.hpp"
+
+namespace skerry::look {
+namespace {
+
+constexpr const char* usage =
+    "usage: skerry top [JOB] [--once] [--every SECONDS] [--json | --prometheus]\n\n"
+    "What the ranks and nodes of a running job do, as a table that refreshes: operations and\n"
+    "bytes a second, connections, requests that await an answer, waits, locks held and waited\n"
+    "for, memory. Reads the job's memory and asks nothing of it; ends with the job, or Ctrl-C.\n\n"
+    "  JOB           its name, or the process of a rank or of `skerry run`; without: the only job\n"
+    "                of this user on this machine (skerry stacks lists several)\n"
+    "  --once        one table, of half a second\n"
+    "  --every S     seconds between two tables, 0.1 to 3600; 1\n"
+    "  --json        a line per table, for programs\n"
+    "  --prometheus  once, all values as Prometheus' text\n";
+
+double rate(uint64_t now, uint64_t before, int64_t over_ns) {
+  return over_ns <= 0 || now < before
+             ? 0
+             : static_cast<double>(now - before) * 1e9 / static_cast<double>(over_ns);
+}
+
+std::string short_number(double value) {
+  const char* const units = " kMGTP";
+  int unit = 0;
+  for (; value >= 1000 && unit < 5; ++unit) value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f%c" : "%.1f%c", value,
+                units[unit]);
+  return text;
+}
+
+const RankSample* same_rank(const Sample& sample, const RankSample& rank) {
+  const auto found = std::ranges::find(sample.ranks, rank.rank, &RankSample::rank);
+  return found == sample.ranks.end() ? &rank : &*found;
+}
+
+const NodeSample* same_node(const Sample& sample, const NodeSample& node) {
+  const auto found = std::ranges::find(sample.nodes, node.node, &NodeSample::node);
+  return found == sample.nodes.end() ? &node : &*found;
+}
+
+std::string waits_text(const RankSample& rank, int64_t now_ns) {
+  if (rank.waits.empty()) return "";
+  char since[32];
+  std::snprintf(since, sizeof since,
+                "%.1f s: ", static_cast<double>(now_ns - rank.waits_since_ns) / 1e9);
+  return since + rank.waits;
+}
+
+void print_table(const JobView& job, const Sample& before, const Sample& now) {
+  const int64_t over_ns = now.time_ns - before.time_ns;
+  std::printf("job %s: %d ranks on %d nodes: %.60s\n\n", job.name.c_str(), job.all_ranks(),
+              job.nodes(), job.program().c_str());
+  std::printf("%5s %9s %9s %6s %8s %8s\n", "node", "request/s", "wire B/s", "conn", "trunks",
+              "segments");
+  for (const NodeSample& node : now.nodes) {
+    const NodeSample& old = *same_node(before, node);
+    const auto per_second = [&](NodeValue v) {
+      return short_number(rate(node.values[v], old.values[v], over_ns));
+    };
+    const auto value = [&](NodeValue v) {
+      return short_number(static_cast<double>(node.values[v]));
+    };
+    std::printf("%5d %9s %9s %6s %8s %8s\n", node.node, per_second(requests).c_str(),
+                per_second(wire_bytes).c_str(), value(clients).c_str(), value(trunks).c_str(),
+                value(memory_bytes).c_str());
+  }
+  std::printf("\n%5s %5s %9s %9s %6s %6s %6s %6s %8s %8s  %s\n", "rank", "node", "op/s", "B/s",
+              "conn", "queue", "locks", "wants", "private", "shared", "waits");
+  for (const RankSample& rank : now.ranks) {
+    const RankSample& old = *same_rank(before, rank);
+    const auto per_second = [&](RankValue v) {
+      return short_number(rate(rank.values[v], old.values[v], over_ns));
+    };
+    const auto value = [&](RankValue v) {
+      return short_number(static_cast<double>(rank.values[v]));
+    };
+    std::printf("%5d %5d %9s %9s %6s %6s %6s %6s %8s %8s  %s\n", rank.rank, rank.node,
+                per_second(operations).c_str(), per_second(bytes).c_str(),
+                value(connections).c_str(), value(queued).c_str(), value(locks_taken).c_str(),
+                value(lock_waits).c_str(), value(own_bytes).c_str(), value(shared_bytes).c_str(),
+                waits_text(rank, now.time_ns).c_str());
+  }
+  std::fputs(elsewhere(job, "top").c_str(), stdout);
+}
+
+// {"name": value, ..., "name_per_second": rate, ...}
+std::string json_values(const Value* names, size_t count, const uint64_t* now,
+                        const uint64_t* before, int64_t over_ns) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) {
+    out += concat(", \"", names[i].name, "\": ", now[i]);
+    if (names[i].only_grows)
+      out += concat(", \"", names[i].name,
+                    "_per_second\": ", static_cast<uint64_t>(rate(now[i], before[i], over_ns)));
+  }
+  return out;
+}
+
+void print_json(const JobView& job, const Sample& before, const Sample& now) {
+  const int64_t over_ns = now.time_ns - before.time_ns;
+  std::string out = concat("{\"job\": ", quoted(job.name), ", \"nodes\": [");
+  for (const NodeSample& node : now.nodes)
+    out += concat(
+        &node == &now.nodes.front() ? "" : ", ", "{\"node\": ", node.node,
+        json_values(node_value, node_values, node.values, same_node(before, node)->values, over_ns),
+        "}");
+  out += "], \"ranks\": [";
+  for (const RankSample& rank : now.ranks)
+    out += concat(
+        &rank == &now.ranks.front() ? "" : ", ", "{\"rank\": ", rank.rank,
+        ", \"node\": ", rank.node, ", \"pid\": ", rank.pid,
+        json_values(rank_value, rank_values, rank.values, same_rank(before, rank)->values, over_ns),
+        ", \"waits\": ", rank.waits.empty() ? "null" : quoted(rank.waits), "}");
+  std::printf("%s]}\n", out.c_str());
+  std::fflush(stdout);
+}
+
+void print_prometheus(const JobView& job, const Sample& now) {
+  const auto head = [](const Value& value, const char* of) {
+    const char* const ending = value.only_grows ? "_total" : "";
+    std::printf("# HELP skerry_%s_%s%s %s\n# TYPE skerry_%s_%s%s %s\n", of, value.name, ending,
+                value.meaning, of, value.name, ending, value.only_grows ? "counter" : "gauge");
+    return concat("skerry_", of, "_", value.name, ending);
+  };
+  for (size_t i = 0; i < node_values; ++i) {
+    const std::string name = head(node_value[i], "node");
+    for (const NodeSample& node : now.nodes)
+      std::printf("%s{job=\"%s\",node=\"%d\"} %llu\n", name.c_str(), job.name.c_str(), node.node,
+                  static_cast<unsigned long long>(node.values[i]));
+  }
+  for (size_t i = 0; i < rank_values; ++i) {
+    const std::string name = head(rank_value[i], "rank");
+    for (const RankSample& rank : now.ranks)
+      std::printf("%s{job=\"%s\",node=\"%d\",rank=\"%d\"} %llu\n", name.c_str(), job.name.c_str(),
+                  rank.node, rank.rank, static_cast<unsigned long long>(rank.values[i]));
+  }
+}
+
+}  // namespace
+
+int top_main(const std::vector<std::string>& words) {
+  Words read;
+  int status = 0;
+  if (!read_words(words, "top", usage, {"--once", "--json", "--prometheus"}, {"--every"}, &read,
+                  &status))
+    return status;
+  const std::string given = read.value("--every", read.has("--once") ? "0.5" : "1");
+  char* end = nullptr;
+  const double seconds = std::strtod(given.c_str(), &end);
+  if (*end != 0 || !(seconds >= 0.1 && seconds <= 3600)) {
+    std::fprintf(stderr, "skerry top: --every %s: give 0.1 to 3600 seconds\n", given.c_str());
+    return 2;
+  }
+  if (read.has("--json") && read.has("--prometheus"))
+    return std::fputs("skerry top: give --json or --prometheus, not both\n", stderr), 2;
+  JobView job;
+  if (!open_job("top", read.job, &job)) return 1;
+  Sample before = take_sample(job);
+  if (read.has("--prometheus")) return print_prometheus(job, before), 0;
+  const bool clears = !read.has("--once") && !read.has("--json") && isatty(STDOUT_FILENO) != 0;
+  const std::string name = job.name;
+  do {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    // Anew, for segments come and go.
+    if (!find_job(name, &job).ok()) break;
+    const Sample now = take_sample(job);
+    if (clears) std::fputs("\033[H\033[2J", stdout);
+    if (read.has("--json")) print_json(job, before, now);
+    else print_table(job, before, now);
+    std::fflush(stdout);
+    before = now;
+  } while (!read.has("--once"));
+  return 0;
+}
+
+}  // namespace skerry::look

@@ -1,0 +1,76 @@
+// What a process outside the job reads of a rank: where its counters lie. The panel lies in the
+// rank's own memory, which the kernel shows to the same user alone (/proc/PID/mem), and
+// memory::Member::panel says where. So counters stay where they are counted, and cost nothing while
+// nobody looks. The reader is launcher/look.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "core/config.hpp"
+#include "operation/context.hpp"
+#include "server/server.hpp"
+#include "share/share.hpp"
+
+namespace skerry::job {
+
+// What this process did, beside what the engine and the server count. Written by any thread of the
+// rank; relaxed.
+struct LocalCounters {
+  std::atomic<uint64_t> operations{0};
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> collectives{0};
+
+  // A load and a store instead of a locked add: at thread level multiple a count may be lost, never
+  // an operation slowed.
+  void add(uint64_t moved) {
+    operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    bytes.store(bytes.load(std::memory_order_relaxed) + moved, std::memory_order_relaxed);
+  }
+};
+
+// A name that the program gave a rank's slice, for those who look: `text` says what is in it, to
+// the reader that the name is meant for. Records stay for the life of the job, and are used again.
+struct Label {
+  static constexpr uint32_t name_bytes = 64, text_bytes = 448;
+  std::atomic<uint64_t> segment{0};  // SegmentId::packed; 0: free. Written last. A reader takes the
+                                     // rest only if it is the same before and after
+  std::atomic<const Label*> next{nullptr};  // an address in this process; null: the last one
+  char name[name_bytes] = {};               // zero-terminated, as is the text
+  char text[text_bytes] = {};
+};
+
+struct Panel {
+  static constexpr uint64_t magic_number = 0x6c65'6e61'7079'6b73;  // "skypanel"
+  static constexpr uint32_t name_bytes = 32;
+
+  uint64_t magic = magic_number;
+  // Equal in the reader: the structs below are laid out alike.
+  uint64_t layout = 0;
+  std::array<char, name_bytes> job{};  // its name, zero-terminated; equal on all ranks
+  int32_t ranks = 0;                   // of the job
+  int32_t nodes = 0;
+  int32_t node = 0;
+  uint32_t servers = 0;    // that this process hosts
+  int64_t started_ns = 0;  // monotonic clock of this machine
+  // Addresses in this process.
+  const LocalCounters* local = nullptr;
+  const operation::EngineCounters* engine = nullptr;
+  const operation::NodeTraffic* traffic = nullptr;  // `nodes` of them; null: not counted
+  std::array<const server::Server::Counters*, Config::most_servers> server{};
+  std::array<const share::Counters*, Config::most_servers> share{};  // null: does not forward
+  const std::atomic<const Label*>* labels = nullptr;                 // where the first one is
+};
+
+// Differs wherever one of the structs does, but for fields that change their places.
+constexpr uint64_t panel_layout() {
+  uint64_t number = 1;  // raised when fields change their places
+  for (const uint64_t bytes :
+       {sizeof(Panel), sizeof(Label), sizeof(LocalCounters), sizeof(operation::EngineCounters),
+        sizeof(server::Server::Counters), sizeof(share::Counters), sizeof(memory::Member)})
+    number = number * 1'000'003 + bytes;
+  return number;
+}
+
+}  // namespace skerry::job
