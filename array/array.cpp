@@ -180,6 +180,24 @@ Block<void> AnyArray::local() const {
   return block;
 }
 
+// "array float64 1000,1000 500,0 1000,1000 distributed": type, shape, the own block from and to,
+// placement. Read by python/skerry/_attach.py.
+void AnyArray::label(const std::string& name) const {
+  const Impl& a = impl();
+  if (a.own() == nullptr) return;  // nothing to see
+  const auto list = [](const auto& values, int n) {
+    std::string text;
+    for (int d = 0; d < n; ++d)
+      text += (d == 0 ? " " : ",") + std::to_string(values[static_cast<std::size_t>(d)]);
+    return text;
+  };
+  const Patch& own = a.own()->patch;
+  const std::string text = std::string("array ") + to_string(a.type) + list(shape(), dims()) +
+                           list(own.lo, own.dims) + list(own.hi, own.dims) +
+                           (a.mirrored() ? " mirrored" : " distributed");
+  check(skerry_segment_label(a.segment->get(), name.c_str(), text.c_str()));
+}
+
 // ---- get, put, acc ----------------------------------------------------------------------------
 
 namespace {

@@ -182,6 +182,11 @@ class SKERRY_API AnyArray {
   std::vector<PatchHolder> locate(const Patch& patch) const;  // all holders, each with its part
   Block<void> local() const;  // the own block, without a copy; valid until free()
 
+  // Names the array for tools that look at the running job from outside, as sk.attach of Python
+  // does; an empty name takes it away. Each rank names its own block: no communication, but all
+  // should call it. At most 63 bytes. Errors: INVALID.
+  void label(const std::string& name) const;
+
   void sync() const;  // of the whole group
   void fill(const void* value) const;
   void zero() const;

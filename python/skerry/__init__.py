@@ -19,6 +19,7 @@ from ._arrays import (
     zeros,
     zeros_like,
 )
+from ._attach import Attached, AttachedArray, attach
 from ._core import (
     Array,
     Counter,

@@ -297,6 +297,10 @@ class Array:
         """Adds n to an element of an integer array and returns the old value, atomically. Errors:
         RangeError, InvalidError (not int32 or int64)."""
 
+    def label(self, name: str) -> None:
+        """Names the array for sk.attach; "" takes the name away. Each rank names its own block: no
+        communication, but all should call it. At most 63 bytes. Errors: InvalidError."""
+
     def __getitem__(self, patch: Any) -> Any:
         """get(patch)."""
 
@@ -845,6 +849,45 @@ class Mutexes:
         InvalidError (not held)."""
 
     def free(self) -> None: ...
+
+# ---- looking at a running job --------------------------------------------------------------------
+
+def attach(job: str | int = "") -> Attached:
+    """A running job of this user, seen from a process that is none of its ranks, such as a
+    notebook on a node of the job. `job`: its name, as `skerry stacks` lists it, or the process of a
+    rank or of `skerry run`; "": the only one. Reads the ranks' memory and asks nothing of them, so
+    that ending the reader, or killing it, does nothing to the job.
+
+        job = sk.attach()
+        job["density"][10:20, :]         # what is there now
+
+    Only named arrays (Array.label), and of them what ranks of this machine hold. Needs no
+    sk.init(). Errors: InvalidError (no such job, or another user's)."""
+
+@final
+class Attached:
+    @property
+    def name(self) -> str:
+        """Of the job."""
+
+    def names(self) -> list[str]:
+        """Of its arrays, now."""
+
+    def __getitem__(self, name: str) -> AttachedArray:
+        """Errors: KeyError."""
+
+@final
+class AttachedArray:
+    """A named array of a running job, read-only. It is gone when the job frees it: reading raises
+    FreedError, then or when the job has ended."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __getitem__(self, patch: Any) -> Any:
+        """A copy of a patch, as Array's; ranks may be writing it meanwhile. Steps must be 1.
+        Errors: RangeError, InvalidError (a part of it is on another machine), FreedError."""
 
 # ---- windows -------------------------------------------------------------------------------------
 

@@ -376,6 +376,12 @@ void bind_parts(nb::module_& m) {
       .def("done", [](Request& r) { return r.transfer.test() && r.handle.test(); });
 }
 
+void array_sync(const PyArray& a) {
+  nb::gil_scoped_release waits;
+  a.array.sync();
+}
+void array_label(const PyArray& a, const std::string& name) { a.array.label(name); }
+
 }  // namespace
 
 void end_arrays() { dropped().end(); }
@@ -427,6 +433,7 @@ void bind_array(nb::module_& m) {
             return array_write_nb(self, patch, values, nb::handle());
           },
           nb::arg("patch"), nb::arg("values"))
+      .def("label", &array_label, nb::arg("name"))
       .def(
           "distribution",
           [](const PyArray& a, nb::handle rank) {
@@ -503,9 +510,7 @@ void bind_array(nb::module_& m) {
              }
              return nb::borrow(self);
            })
-      .def(
-          "sync", [](const PyArray& a) { a.array.sync(); },
-          nb::call_guard<nb::gil_scoped_release>())
+      .def("sync", &array_sync)
       .def("free",
            [](PyArray& a) {
              dropped().forget(&a);

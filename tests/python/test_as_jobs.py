@@ -433,3 +433,11 @@ def test_a_save_that_is_killed_leaves_the_file(tmp_path):
         ranks, nodes = (3, 2) if turn == "die" else (1, 1)
         job = run(ranks, nodes, tmp_path / "loads.py", data / "x.zarr")
         assert job.returncode == 0, job.stdout
+def test_attach():
+    """Its reader is outside the job that it looks at."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/look/attach_test.py"],
+        env={**os.environ, "PYTHONPATH": str(LAUNCHER.parents[2])},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,180 @@
+"""Looking at the arrays of a running job from outside. The interface is described in
+__init__.pyi."""
+
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from .errors import FreedError, InternalError, InvalidError, RangeError
+
+
+def attach(job=""):
+    """A running job, seen from a process that is none of its ranks."""
+    return Attached(str(job))
+
+
+def _slices(job):
+    """What the reader of running jobs says: the job's name, and its named slices."""
+    reader = Path(__file__).parent / "libexec" / "skerry" / "skerry-look"
+    if not reader.exists():
+        raise InternalError(f"no {reader}: the package is not installed completely")
+    words = [reader, "labels"] + ([job] if job else [])
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise InvalidError(done.stderr.strip().removeprefix("skerry attach: "))
+    said = json.loads(done.stdout)
+    return said["job"], said["slices"]
+
+
+class Attached:
+    def __init__(self, job):
+        self._job, _ = _slices(job)
+
+    @property
+    def name(self):
+        return self._job
+
+    def names(self):
+        return sorted({one["name"] for one in self._arrays()})
+
+    def __getitem__(self, name):
+        found = [one for one in self._arrays() if one["name"] == name]
+        if not found:
+            names = ", ".join(self.names()) or "none"
+            raise KeyError(f"no array {name!r} in job {self._job}: {names}")
+        return AttachedArray(name, found)
+
+    def __repr__(self):
+        return f"<skerry job {self._job}, attached>"
+
+    def _arrays(self):
+        return [one for one in _slices(self._job)[1] if one["text"].startswith("array ")]
+
+
+class _Block:
+    """One rank's part."""
+
+    def __init__(self, said):
+        _, kind, *bounds, placement = said["text"].split()
+        self.shape, self.lo, self.hi = (tuple(map(int, each.split(","))) for each in bounds)
+        self.dtype = np.dtype(kind)
+        self.mirrored = placement == "mirrored"
+        self.node, self.rank = said["node"], said["rank"]
+        self.segment, self._record = said["segment"], said["record"]
+        self._pid, self._address = said["pid"], said["address"]
+
+    def read_into(self, out, lo, hi):
+        """Its part of the patch [lo, hi), which `out` is. How many elements that was."""
+        low = [max(a, b) for a, b in zip(lo, self.lo)]
+        high = [min(a, b) for a, b in zip(hi, self.hi)]
+        if any(a >= b for a, b in zip(low, high)):
+            return 0
+        size = self.dtype.itemsize
+        strides = [size] * len(low)
+        for d in range(len(low) - 2, -1, -1):
+            strides[d] = strides[d + 1] * (self.hi[d + 1] - self.lo[d + 1])
+        # Dimensions from `whole` on lie together in the block.
+        whole = len(low) - 1
+        while whole > 0 and (low[whole], high[whole]) == (self.lo[whole], self.hi[whole]):
+            whole -= 1
+        extent = [b - a for a, b in zip(low, high)]
+        part = np.empty(extent, self.dtype)
+        run = part.nbytes // int(np.prod(extent[:whole], dtype=np.int64))
+        flat = memoryview(part.reshape(-1).view(np.uint8))
+        memory = self._open()
+        try:
+            self._check(memory)
+            for at, outer in enumerate(np.ndindex(*extent[:whole])):
+                first = [a + i for a, i in zip(low, outer)] + low[whole:]
+                offset = sum((a - b) * s for a, b, s in zip(first, self.lo, strides))
+                self._read(memory, self._address + offset, flat[at * run : (at + 1) * run])
+            self._check(memory)  # what was read is not another segment's
+        finally:
+            os.close(memory)
+        out[tuple(slice(a - o, b - o) for a, b, o in zip(low, high, lo))] = part
+        return part.size
+
+    def _gone(self):
+        return FreedError("the array was freed, or its job has ended")
+
+    def _open(self):
+        try:
+            return os.open(f"/proc/{self._pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise self._gone() from None
+
+    def _read(self, memory, address, into):
+        while len(into):
+            try:
+                got = os.preadv(memory, [into], address)
+            except OSError:
+                raise self._gone() from None
+            if got == 0:
+                raise self._gone()
+            into, address = into[got:], address + got
+
+    def _check(self, memory):
+        word = bytearray(8)
+        self._read(memory, self._record, memoryview(word))
+        if struct.unpack("=Q", word)[0] != self.segment:
+            raise self._gone()
+
+
+class AttachedArray:
+    def __init__(self, name, slices):
+        blocks = [_Block(one) for one in slices]
+        if len({one.segment for one in blocks}) > 1:
+            raise InvalidError(f"ranks have given the name {name!r} to several arrays")
+        if blocks[0].mirrored:  # each node has all of it
+            blocks = [one for one in blocks if one.node == blocks[0].node]
+        self._name, self._blocks = name, blocks
+
+    @property
+    def shape(self):
+        return self._blocks[0].shape
+
+    @property
+    def dtype(self):
+        return self._blocks[0].dtype
+
+    def __getitem__(self, patch):
+        lo, hi, kept = self._bounds(patch)
+        out = np.empty([b - a for a, b in zip(lo, hi)], self.dtype)
+        seen = sum(block.read_into(out, lo, hi) for block in self._blocks)
+        if seen != out.size:
+            raise InvalidError(
+                f"{out.size - seen} of {out.size} elements of {self._name!r} are on other "
+                "machines: attach there, or ask for a smaller patch"
+            )
+        return out[tuple(slice(None) if keep else 0 for keep in kept)]
+
+    def __repr__(self):
+        return f"<array {self._name!r} of a running job, {self.dtype} {self.shape}>"
+
+    def _bounds(self, patch):
+        """(from, to, which dimensions stay) of what is asked for."""
+        words = list(patch) if isinstance(patch, tuple) else [patch]
+        if words.count(Ellipsis) > 1:
+            raise InvalidError("give one ... at most")
+        missing = len(self.shape) - len([word for word in words if word is not Ellipsis])
+        if missing < 0:
+            raise RangeError(f"{len(words)} indices for {self._name!r} of shape {self.shape}")
+        at = words.index(Ellipsis) if Ellipsis in words else len(words)
+        words[at : at + 1] = [slice(None)] * missing
+        lo, hi, kept = [], [], []
+        for word, extent in zip(words, self.shape):
+            if isinstance(word, slice):
+                begin, end, step = word.indices(extent)
+                if step != 1:
+                    raise InvalidError(f"step {step}: only 1 is possible")
+                lo.append(begin), hi.append(max(begin, end)), kept.append(True)
+                continue
+            index = int(word) + (extent if word < 0 else 0)
+            if not 0 <= index < extent:
+                raise RangeError(f"index {word} of {extent} in {self._name!r}")
+            lo.append(index), hi.append(index + 1), kept.append(False)
+        return lo, hi, kept
