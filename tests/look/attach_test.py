@@ -115,19 +115,22 @@ class Attach(unittest.TestCase):
 
     def kill_readers(self, name):
         """Each is killed while it reads."""
-        program = (
-            "import sys, skerry as sk\n"
-            "array = sk.attach(sys.argv[1])['still']\n"
-            "print('reads', flush=True)\n"
-            "while True: array[:, :]\n"
-        )
         for _ in range(kills):
-            reader = subprocess.Popen(
-                [sys.executable, "-c", program, name], stdout=subprocess.PIPE, text=True
-            )
-            self.assertEqual(reader.stdout.readline(), "reads\n")
-            reader.kill()
-            reader.communicate()
+            told, tell = os.pipe()
+            reader = os.fork()
+            if reader == 0:
+                try:
+                    array = sk.attach(name)["still"]
+                    os.write(tell, b"r")
+                    while True:
+                        array[:, :]
+                finally:
+                    os._exit(1)
+            os.close(tell)
+            self.assertEqual(os.read(told, 1), b"r")
+            os.kill(reader, signal.SIGKILL)
+            self.assertEqual(os.waitpid(reader, 0)[1], signal.SIGKILL)
+            os.close(told)
 
     def other_user(self, pid):
         reader = PACKAGE / "libexec/skerry/skerry-look"
