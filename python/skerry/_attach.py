@@ -19,7 +19,8 @@ def attach(job=""):
 
 def _slices(job):
     """What the reader of running jobs says: the job's name, and its named slices."""
-    reader = Path(__file__).parent / "libexec" / "skerry" / "skerry-look"
+    launcher = (Path(__file__).parent / "bin" / "skerry").resolve()
+    reader = launcher.parent.parent / "libexec" / "skerry" / "skerry-look"
     if not reader.exists():
         raise InternalError(f"no {reader}: the package is not installed completely")
     words = [reader, "labels"] + ([job] if job else [])

@@ -133,14 +133,17 @@ class Attach(unittest.TestCase):
             os.close(told)
 
     def other_user(self, pid):
-        reader = PACKAGE / "libexec/skerry/skerry-look"
-        refused = subprocess.run(
-            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", reader, "labels",
-             str(pid)],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
-        self.assertIn("belongs to user 0", refused.stderr)
+        reader = os.fork()
+        if reader == 0:
+            try:
+                os.setgid(65534)
+                os.setuid(65534)
+                sk.attach(pid)
+            except sk.InvalidError as error:
+                os._exit(0 if "belongs to user 0" in str(error) else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitpid(reader, 0)[1], 0)
 
 
 if __name__ == "__main__":
