@@ -136,7 +136,7 @@ bench-mpi: all ## unmodified MPI programs, stock and preloaded: out/mpi.json, .s
 	@.venv/bin/python lab/bench/mpi/bench.py
 
 .PHONY: bench-arrays
-bench-arrays: all ## arrays beside NumPy, Heat, Dask and Global Arrays: out/arrays.json, .png (installs the peers, 5 GB)
+bench-arrays: all ## arrays beside NumPy, Heat, Dask, GA: out/arrays.json, .png (5 GB of peers)
 	@tools/setup.sh --with-peers
 	@.venv/bin/python lab/bench/arrays/bench.py
 

@@ -51,9 +51,9 @@ from ._core import (
 )
 from ._files import load, save
 from ._ghosts import GhostArray, ghosts
-from ._patches import periodic, select, symmetrize, transpose
+from ._patches import Periodic, periodic, select, symmetrize, transpose
 from ._sync import Condition, Semaphore
-from ._tasks import tasks
+from ._tasks import Tasks, tasks
 from ._windows import window, window_dynamic, window_over
 from .errors import (
     ConfigError,

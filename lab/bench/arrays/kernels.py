@@ -58,7 +58,7 @@ class Heat(NumPy):
         self.xp, self.first = heat, heat.MPI_WORLD.rank == 0
 
     def array(self, values):
-        return self.xp.array(values, split=0)
+        return self.xp.array(values.copy(), split=0)  # it may keep what it is given
 
     def settle(self, *arrays):
         self.xp.MPI_WORLD.handle.Barrier()
