@@ -19,6 +19,11 @@ from .errors import Error, InvalidError, RangeError
 class GhostArray:
     """A distributed array; each block has ghost cells around it."""
 
+    __slots__ = (
+        "shape", "dtype", "group", "grid", "block_starts", "width", "periodic",
+        "_bounds", "_blocks", "_starts", "_storage", "_plans",
+    )  # fmt: skip
+
     def __init__(self, shape, dtype, width, periodic, distribution, grid, group):
         model = empty(shape, dtype, distribution=distribution, grid=grid, group=group)
         self.shape, self.dtype, self.group = model.shape, model.dtype, model.group
