@@ -1,5 +1,4 @@
 // The job, groups and collectives.
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
 // is collective, and only one rank knows when it collects. free() frees, or the end of the job.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <concepts>
 #include <cstring>
