@@ -30,7 +30,7 @@ skerry ($version) unstable; urgency=medium
 
   * See CHANGELOG.md.
 
- -- The Skerry authors <skerry@localhost>  $(date -R -u -d "$date")
+ -- The Skerry authors <skerry@example.org>  $(date -R -u -d "$date")
 END
 
 find='import nanobind, pathlib; print(pathlib.Path(nanobind.__file__).parent)'
